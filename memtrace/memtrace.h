@@ -1,0 +1,285 @@
+/* memtrace.h - the memtrace format: what a reader and a writer of traces see.
+ *
+ * A memtrace is the history of a program's heap: every New, Free, Resize, Load, Store and Modify,
+ * in program order, with the static site (instruction) of each access and the call stack of each
+ * allocation. This library is the only code that knows the bytes of a memtrace file; the recorder's
+ * collector writes through `mt_writer`, everything else reads through `mt_reader`. It depends on
+ * zstd and xxhash and on nothing of this project.
+ *
+ * Grammar of a binary trace (.ljt); docs/memtrace-format.md is the full specification:
+ *
+ *     file    = magic version chunk* [index]
+ *     chunk   = header payload              header: type, flags, sizes, ordinals, checksums
+ *     payload = zstd( stream+ )             the streams of a chunk type are fixed, see records.def
+ *     DEFS    = record*                     strings, frames, stacks, sites, heaps, info
+ *     EVENTS  = tokens sites slots offsets record*     accesses coded against predictors; records
+ *                                           are the rare events (new, free, resize, thread, mark...)
+ *     END     = record*                     totals, why the trace ended
+ *     INDEX   = record*                     file offset, first event and first handle of each chunk
+ *
+ * A definition stands in a chunk before the first chunk that uses it. Every chunk decodes from a
+ * cold predictor, so that damage stays local and chunks can be decoded apart. The live-block state
+ * (slot -> block) is carried from chunk to chunk by the rare records alone.
+ *
+ * The same reader accepts classic text traces (`>>> N 69586984 352`), alone or mixed into other
+ * output, plain or zstd, and gives the same events; there the stacks and sites are 0.
+ *
+ * Nothing here is thread-safe: one reader or writer belongs to one thread. Functions that can fail
+ * return MT_ERROR (or NULL) and leave a sticky `struct mt_error`.
+ */
+#ifndef MEMTRACE_H
+#define MEMTRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MT_FORMAT_VERSION 1
+
+/* Results. Readers: MT_MORE = something was delivered, MT_END = clean end of input. */
+enum mt_result { MT_ERROR = -1, MT_END = 0, MT_MORE = 1, MT_OK = 1 };
+
+enum mt_error_code {
+    MT_E_NONE,
+    MT_E_IO,        /* the system refused: text holds strerror */
+    MT_E_FORMAT,    /* not a memtrace of any kind */
+    MT_E_VERSION,   /* a memtrace, of a version this library does not know */
+    MT_E_CORRUPT,   /* checksum wrong or contents break the grammar */
+    MT_E_TRUNCATED, /* the file ends inside a chunk or before its END chunk */
+    MT_E_MEMORY     /* out of memory */
+};
+
+struct mt_error {
+    enum mt_error_code code;
+    uint64_t offset; /* byte offset in the file where the trouble begins (line number for text) */
+    char text[240];  /* one line, names the cause and, where there is one, the remedy */
+};
+
+/* What happened. The letters are those of the classic text form. */
+enum mt_kind {
+    MT_NEW,     /* N: a block came to life */
+    MT_FREE,    /* F: it died */
+    MT_RESIZE,  /* R: it changed size and perhaps place, and kept its handle */
+    MT_LOAD,    /* L */
+    MT_STORE,   /* S */
+    MT_MODIFY,  /* M: load and store of the same bytes by one instruction */
+    MT_MARK,    /* a named point of the program: ref = string id */
+    MT_BADFREE, /* free of an address where no block begins: addr, ref = stack */
+    MT_LOST,    /* size events are missing here: ref = string id of the reason */
+    MT_KINDS
+};
+
+/* How a block was made. */
+enum mt_how {
+    MT_HOW_MALLOC,
+    MT_HOW_CALLOC,
+    MT_HOW_REALLOC,
+    MT_HOW_MEMALIGN,
+    MT_HOW_CXX_NEW,
+    MT_HOW_CXX_NEW_ARRAY,
+    MT_HOW_LUA,
+    MT_HOW_CUSTOM,
+    MT_HOWS
+};
+
+/* Which allocator a block belongs to; heap id 0 is always the C heap. */
+enum mt_heap_kind { MT_HEAP_MALLOC, MT_HEAP_LUA, MT_HEAP_MMAP, MT_HEAP_CUSTOM, MT_HEAP_KINDS };
+
+#define MT_NO_HANDLE UINT64_MAX
+
+/* One event. Fields not named for a kind are unspecified.
+ *   all:     kind, thread, time (guest instructions since the start; exact for heap events, for
+ *            accesses that of the last heap event or chunk start before them)
+ *   NEW:     handle, addr, size, how, heap, ref = stack id
+ *   FREE:    handle, addr, size (of the block), heap, ref = stack id
+ *   RESIZE:  handle, addr, size (both new), old_addr, old_size, heap, ref = stack id
+ *   access:  handle, addr, size (bytes accessed), offset (in the block), ref = site id
+ *   others:  see enum mt_kind */
+struct mt_event {
+    uint64_t addr;
+    uint64_t size;
+    uint64_t handle; /* 0, 1, 2 ... in order of the News of the whole trace; never reused */
+    uint64_t time;
+    union {
+        uint64_t old_addr; /* RESIZE */
+        uint64_t offset;   /* accesses */
+    };
+    uint64_t old_size; /* RESIZE */
+    uint32_t ref;
+    uint16_t thread; /* the tracer's thread number, from 1 */
+    uint8_t kind;    /* enum mt_kind */
+    uint8_t how : 4; /* NEW: enum mt_how */
+    uint8_t : 4;
+    uint32_t heap; /* heap id */
+    uint32_t slot; /* dense number of the live block, < the most blocks ever live; reused */
+};
+
+/* Definitions. Ids count from 0 in order of definition; string 0 is "", frame 0 is unknown,
+ * stack 0 is empty, heap 0 is the C heap, site 0 is unknown (classic text).
+ * Pointers into a reader stay valid until mt_close. */
+struct mt_frame {
+    uint64_t ip;                     /* code address, 0 for frames that have none */
+    uint32_t function, file, object; /* string ids, 0 = not known */
+    uint32_t line;                   /* 0 = not known */
+};
+struct mt_stack {
+    uint32_t parent; /* stack id of the callers, < this stack's id; 0 = this is the root */
+    uint32_t frame;  /* innermost frame */
+};
+struct mt_site {
+    uint64_t ip;
+    uint32_t frame; /* frame of ip, 0 = not known */
+    uint32_t size;  /* bytes accessed */
+    uint8_t kind;   /* MT_LOAD, MT_STORE or MT_MODIFY */
+};
+struct mt_heap {
+    uint64_t id; /* what the program calls it: the allocator's state pointer */
+    uint8_t kind; /* enum mt_heap_kind */
+};
+
+/* How a trace ended. */
+enum mt_ending {
+    MT_ENDING_UNKNOWN, /* no END chunk (yet): still being written, or the writer was killed */
+    MT_ENDING_EXIT,    /* the program ended by itself */
+    MT_ENDING_KILLED,  /* the tracer vanished; every event up to then is here */
+    MT_ENDING_EXEC,    /* the program was replaced */
+    MT_ENDING_LIMIT,   /* --max-size reached */
+    MT_ENDING_STOPPED, /* tracing was ended on request */
+    MT_ENDINGS
+};
+
+/* Totals, as counted by the writer and kept in the END chunk. */
+struct mt_totals {
+    uint64_t events[MT_KINDS];
+    uint64_t instructions;   /* guest instructions executed */
+    uint64_t nanoseconds;    /* wall clock from start to end */
+    uint64_t foreign;        /* accesses seen that were to no block of the heap; not in the file */
+    uint64_t dropped;        /* events lost on purpose or by need */
+};
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+struct mt_reader;
+
+enum mt_open_flags {
+    MT_OPEN_DEFAULT = 0,
+    MT_OPEN_SALVAGE = 1, /* skip damaged chunks and go on; each is counted and described */
+    MT_OPEN_TEXT = 2     /* classic text even if no line looks like it (an empty file is a trace) */
+};
+
+/* Open a trace of any kind; "-" is standard input. NULL on error, with *err filled. */
+struct mt_reader *mt_open(const char *path, unsigned flags, struct mt_error *err);
+void mt_close(struct mt_reader *r);
+
+/* The next events in program order. Sets *events and *n (n > 0) and returns MT_MORE, or MT_END, or
+ * MT_ERROR. The array is the reader's and valid until the next call. A trace cut off mid-file delivers
+ * everything before the cut, then MT_ERROR with MT_E_TRUNCATED. */
+int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n);
+
+const struct mt_error *mt_reader_error(const struct mt_reader *r);
+
+/* Definitions read so far. An id out of range gives NULL (strings: ""). */
+const char *mt_string(const struct mt_reader *r, uint32_t id);
+const struct mt_frame *mt_frame(const struct mt_reader *r, uint32_t id);
+const struct mt_stack *mt_stack(const struct mt_reader *r, uint32_t id);
+const struct mt_site *mt_site(const struct mt_reader *r, uint32_t id);
+const struct mt_heap *mt_heap(const struct mt_reader *r, uint32_t id);
+uint32_t mt_count_strings(const struct mt_reader *r);
+uint32_t mt_count_frames(const struct mt_reader *r);
+uint32_t mt_count_stacks(const struct mt_reader *r);
+uint32_t mt_count_sites(const struct mt_reader *r);
+uint32_t mt_count_heaps(const struct mt_reader *r);
+
+/* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent), and the i-th. */
+const char *mt_info(const struct mt_reader *r, const char *key);
+bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
+
+struct mt_reader_stats {
+    bool is_text;            /* classic text, not binary */
+    enum mt_ending ending;   /* valid after MT_END; MT_ENDING_UNKNOWN before */
+    struct mt_totals totals; /* from the END chunk; zeros before it */
+    uint64_t events;         /* delivered so far */
+    uint64_t handles;        /* blocks made so far */
+    uint64_t live_slots;     /* blocks live now */
+    uint64_t unmatched_free;   /* frees of addresses where no block begins */
+    uint64_t unmatched_access; /* text: accesses to no live block, dropped */
+    uint64_t bytes_read;     /* of the file as stored; for progress */
+    uint64_t bytes_total;    /* file size, 0 if not known (pipes) */
+    uint64_t damaged_chunks; /* skipped with MT_OPEN_SALVAGE */
+    uint64_t instructions;   /* guest instructions up to here */
+    uint64_t nanoseconds;    /* wall clock up to the last chunk read */
+};
+void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out);
+
+/* Call `line(ctx, text)` for each record of the whole file, in file order, as text without a newline:
+ * the dump that goldens are made of. Accesses are shown one to a line. Same results as mt_next. */
+int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
+            struct mt_error *err);
+
+const char *mt_kind_name(enum mt_kind k);     /* "new", "free", ... */
+char mt_kind_letter(enum mt_kind k);          /* 'N', 'F', ... '?' for those without one */
+const char *mt_how_name(enum mt_how h);       /* "malloc", "calloc", ... */
+const char *mt_heap_kind_name(enum mt_heap_kind k);
+const char *mt_ending_name(enum mt_ending e); /* "unknown", "exit", "killed", ... */
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* The writer keeps the map of live blocks; it is told addresses and finds out itself what is heap.
+ * All its functions are cheap; chunks are compressed and written as they fill. After an I/O error
+ * (disk full...) it goes on accepting events and drops them; mt_writer_error tells. */
+struct mt_writer;
+
+struct mt_writer_options {
+    int level;              /* zstd level, 0 = default (1) */
+    uint32_t chunk_events;  /* events per chunk, 0 = default (1 << 20) */
+};
+
+/* Write to an open descriptor (seekable or not; the caller closes it). opts may be NULL. */
+struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err);
+void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
+
+/* Definitions; equal strings and equal (parent, frame) stacks are given once and the same id again. */
+uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len);
+uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f); /* a new id each call */
+uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame);
+uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s); /* a new id each call */
+uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h); /* a new id each call */
+
+/* What holds for the events that follow. Time never goes back. */
+void mt_writer_thread(struct mt_writer *w, uint16_t thread);
+void mt_writer_time(struct mt_writer *w, uint64_t instructions);
+
+/* Heap events. A New over live blocks first frees those it overlaps (counted as dropped in the totals:
+ * the program's allocator does not do that). Free and Resize of an address where no block of `heap`
+ * begins are written as MT_BADFREE; such a Resize then is a New. */
+void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
+                         uint32_t stack);
+void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
+void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size, uint32_t heap,
+                            enum mt_how how, uint32_t stack);
+/* Free every live block of a heap: the arena is gone. */
+void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
+
+/* n accesses: sites[i] touched addrs[i]. Those outside live blocks are counted as foreign and left out. */
+void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n);
+
+void mt_writer_mark(struct mt_writer *w, uint32_t string);
+void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
+
+/* Put everything so far into the file (ends the current chunk). */
+int mt_writer_flush(struct mt_writer *w);
+/* END chunk, index, and free the writer. MT_ERROR if anything could not be written; *err may be NULL. */
+int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err);
+
+const struct mt_error *mt_writer_error(const struct mt_writer *w); /* code MT_E_NONE while all is well */
+uint64_t mt_writer_bytes(const struct mt_writer *w);               /* written to the file so far */
+void mt_writer_totals(const struct mt_writer *w, struct mt_totals *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

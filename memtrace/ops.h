@@ -1,0 +1,59 @@
+/* ops.h - ops and lockops files: what allocators are replayed from.
+ *
+ * An ops file is a memtrace reduced to handles: `HANDLE OP ADDR SIZE` per line. Two kinds share the
+ * syntax and differ in what `L` means:
+ *   ops      N new, F free, L load, S store, M modify
+ *   lockops  N new, F free, L lock, U unlock, O compact, and in the full form also nothing else
+ * Lines that begin with '#' are comments. The reader takes plain and zstd files and "-".
+ * Text is read at full speed with bounds checks; an error names file, line and what was expected.
+ */
+#ifndef MEMTRACE_OPS_H
+#define MEMTRACE_OPS_H
+
+#include "memtrace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum ops_kind {
+    OPS_UNKNOWN, /* find out: by the name's ending (-lockops, -lockopsfull), else by content: the first
+                    op that only one kind has (S M R: ops; U O: lockops; L: lockops iff address and size
+                    are 0), else ops */
+    OPS_ACCESS,  /* -ops */
+    OPS_LOCK     /* -lockops, -lockopsfull */
+};
+
+/* What an operation does, free of the double meaning of 'L'. */
+enum ops_code { OP_NEW, OP_FREE, OP_LOAD, OP_STORE, OP_MODIFY, OP_LOCK, OP_UNLOCK, OP_COMPACT, OP_CODES };
+
+struct op {
+    uint64_t handle;
+    uint64_t addr;
+    uint64_t size;
+    uint32_t code; /* enum ops_code */
+};
+
+struct ops_reader;
+
+struct ops_reader *ops_open(const char *path, enum ops_kind hint, struct mt_error *err);
+enum ops_kind ops_reader_kind(const struct ops_reader *r);
+/* The next operations in file order; as mt_next. For text mt_error.offset is the line number, from 1. */
+int ops_next(struct ops_reader *r, const struct op **ops, size_t *n);
+const struct mt_error *ops_reader_error(const struct ops_reader *r);
+uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total);
+void ops_close(struct ops_reader *r);
+
+struct ops_writer;
+/* Write the text form to a descriptor the caller owns. Buffered; errors are sticky. */
+struct ops_writer *ops_writer_new(int fd, struct mt_error *err);
+void ops_write(struct ops_writer *w, const struct op *ops, size_t n);
+void ops_write_comment(struct ops_writer *w, const char *text); /* "# text" */
+int ops_writer_finish(struct ops_writer *w, struct mt_error *err);
+
+char ops_letter(enum ops_code c);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
