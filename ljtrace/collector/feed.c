@@ -1,0 +1,301 @@
+/* feed.c - see feed.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "feed.h"
+#include "map.h"
+#include "stacks.h"
+#include "ljtrace/ring.h"
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct segment {
+    uint32_t first; /* index of its first access's site in feed.site */
+    uint32_t count;
+    uint32_t instructions;
+};
+
+struct feed {
+    struct mt_writer *writer;
+    struct stacks stacks;
+    struct segment *segment;
+    uint32_t segments, segment_capacity;
+    uint32_t *site; /* site ids of all segments' accesses, one after the other */
+    uint32_t sites, site_capacity;
+    struct map site_of; /* hash of a site -> its id */
+    struct map heap_of; /* state pointer -> heap id */
+    uint64_t counted;   /* instructions of segments so far */
+    uint32_t thread;
+    enum mt_ending ending;
+    uint8_t inside[1 << 16]; /* by thread: depth of watched allocators it is in */
+};
+
+/* A rare record: header and payload. */
+struct raw {
+    enum raw_type type;
+    uint32_t argument;
+    uint32_t count;
+    const uint64_t *word;
+};
+
+struct feed *feed_new(struct mt_writer *w)
+{
+    struct feed *f = calloc(1, sizeof *f);
+    if (!f)
+        abort();
+    f->writer = w;
+    f->ending = MT_ENDING_KILLED;
+    stacks_init(&f->stacks, w);
+    map_set(&f->heap_of, RAW_HEAP_C, 0);
+    return f;
+}
+
+void feed_free(struct feed *f)
+{
+    stacks_free(&f->stacks);
+    map_clear(&f->site_of);
+    map_clear(&f->heap_of);
+    free(f->segment);
+    free(f->site);
+    free(f);
+}
+
+enum mt_ending feed_ending(const struct feed *f)
+{
+    return f->ending;
+}
+
+void feed_time(struct feed *f, uint64_t uncounted)
+{
+    mt_writer_time(f->writer, f->counted + uncounted);
+}
+
+/* The same instruction in several superblocks is one site. */
+static uint32_t site_id(struct feed *f, uint64_t ip, uint32_t size, uint8_t kind)
+{
+    const uint64_t key[2] = {ip, raw_pair(size, kind)};
+    uint64_t hash = XXH3_64bits(key, sizeof key);
+    uint32_t id;
+    if (map_get(&f->site_of, hash, &id))
+        return id;
+    struct mt_site site = {.ip = ip, .frame = stacks_frame(&f->stacks, ip), .size = size, .kind = kind};
+    id = mt_writer_site(f->writer, &site);
+    map_set(&f->site_of, hash, id);
+    return id;
+}
+
+static struct segment *add_segment(struct feed *f, uint32_t count)
+{
+    if (f->segments == f->segment_capacity) {
+        f->segment_capacity = 2 * f->segments + 1024;
+        f->segment = grow(f->segment, f->segment_capacity, sizeof *f->segment);
+    }
+    if (f->sites + count > f->site_capacity) {
+        f->site_capacity = 2 * (f->sites + count) + 4096;
+        f->site = grow(f->site, f->site_capacity, sizeof *f->site);
+    }
+    return &f->segment[f->segments++];
+}
+
+static const char *take_define(struct feed *f, const struct raw *r)
+{
+    static const uint8_t kinds[] = {[RAW_LOAD] = MT_LOAD, [RAW_STORE] = MT_STORE, [RAW_MODIFY] = MT_MODIFY};
+    uint32_t count = (r->count - 1) / 2;
+    if (r->count != 1 + 2 * count)
+        return "segment definition of odd length";
+    struct segment *s = add_segment(f, count);
+    *s = (struct segment){f->sites, count, (uint32_t)r->word[0]};
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t ip = r->word[1 + 2 * i], what = r->word[2 + 2 * i];
+        if (what >> 32 > RAW_MODIFY)
+            return "segment definition with an unknown kind of access";
+        f->site[f->sites++] = site_id(f, ip, (uint32_t)what, kinds[what >> 32]);
+    }
+    return NULL;
+}
+
+/* A string of the payload: `size` bytes at byte `offset` behind `skip` words; NULL if it is not all there. */
+static const char *text_at(const struct raw *r, uint32_t skip, uint64_t offset, uint64_t size)
+{
+    if (r->count < skip || offset + size > (uint64_t)(r->count - skip) * sizeof *r->word)
+        return NULL;
+    return (const char *)(r->word + skip) + offset;
+}
+
+static const char *take_frame(struct feed *f, const struct raw *r)
+{
+    uint32_t function = (uint32_t)r->word[2], file = r->word[2] >> 32, object = (uint32_t)r->word[3];
+    const char *text = text_at(r, 4, 0, (uint64_t)function + file + object);
+    if (!text)
+        return "frame with strings beyond its end";
+    struct mt_frame frame = {
+        .ip = r->word[0],
+        .line = (uint32_t)r->word[1],
+        .function = mt_writer_string(f->writer, text, function),
+        .file = mt_writer_string(f->writer, text + function, file),
+        .object = mt_writer_string(f->writer, text + function + file, object),
+    };
+    stacks_define(&f->stacks, &frame);
+    return NULL;
+}
+
+static uint32_t heap_id(struct feed *f, uint64_t ud)
+{
+    uint32_t id;
+    if (map_get(&f->heap_of, ud, &id) && (id != 0 || ud == RAW_HEAP_C))
+        return id;
+    struct mt_heap heap = {.id = ud, .kind = MT_HEAP_LUA};
+    id = mt_writer_heap(f->writer, &heap);
+    map_set(&f->heap_of, ud, id);
+    return id;
+}
+
+static uint32_t stack_behind(struct feed *f, const struct raw *r, uint32_t skip)
+{
+    return stacks_intern(&f->stacks, r->word + skip, r->count - skip);
+}
+
+static const char *take_new(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[3]);
+    mt_writer_block_new(f->writer, r->word[0], r->word[1], heap_id(f, r->word[2]), (enum mt_how)r->word[4],
+                        stack_behind(f, r, 5));
+    return NULL;
+}
+
+static const char *take_free(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[2]);
+    mt_writer_block_free(f->writer, r->word[0], heap_id(f, r->word[1]), stack_behind(f, r, 3));
+    return NULL;
+}
+
+static const char *take_resize(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[4]);
+    mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], heap_id(f, r->word[3]),
+                           (enum mt_how)r->word[5], stack_behind(f, r, 6));
+    return NULL;
+}
+
+/* The state pointer may be used again, by another state: that will be another heap. */
+static const char *take_close(struct feed *f, const struct raw *r)
+{
+    uint32_t id;
+    feed_time(f, r->word[1]);
+    if (r->word[0] != RAW_HEAP_C && map_get(&f->heap_of, r->word[0], &id) && id != 0) {
+        mt_writer_heap_free(f->writer, id, 0);
+        map_set(&f->heap_of, r->word[0], 0);
+    }
+    return NULL;
+}
+
+static const char *take_thread(struct feed *f, const struct raw *r)
+{
+    f->thread = r->argument & 0xffff;
+    mt_writer_thread(f->writer, (uint16_t)f->thread);
+    return NULL;
+}
+
+static const char *take_enter(struct feed *f, const struct raw *r)
+{
+    (void)r;
+    f->inside[f->thread]++;
+    return NULL;
+}
+
+static const char *take_leave(struct feed *f, const struct raw *r)
+{
+    (void)r;
+    f->inside[f->thread] -= f->inside[f->thread] > 0;
+    return NULL;
+}
+
+static const char *take_mark(struct feed *f, const struct raw *r)
+{
+    const char *text = text_at(r, 2, 0, r->word[1]);
+    if (!text)
+        return "mark with a name beyond its end";
+    feed_time(f, r->word[0]);
+    mt_writer_mark(f->writer, mt_writer_string(f->writer, text, r->word[1]));
+    return NULL;
+}
+
+static const char *take_info(struct feed *f, const struct raw *r)
+{
+    uint32_t key = (uint32_t)r->word[0], value = r->word[0] >> 32;
+    const char *text = text_at(r, 1, 0, (uint64_t)key + value);
+    if (!text)
+        return "info with text beyond its end";
+    char *k = strndup(text, key), *v = strndup(text + key, value);
+    if (!k || !v)
+        abort();
+    mt_writer_info(f->writer, k, v);
+    free(k);
+    free(v);
+    return NULL;
+}
+
+static const char *take_exec(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[0]);
+    f->ending = MT_ENDING_EXEC;
+    return NULL;
+}
+
+static const char *take_end(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[0]);
+    f->ending = r->argument < MT_ENDINGS ? (enum mt_ending)r->argument : MT_ENDING_UNKNOWN;
+    return NULL;
+}
+
+static const struct {
+    const char *(*take)(struct feed *f, const struct raw *r);
+    uint32_t least; /* payload words */
+} s_rare[RAW_TYPES] = {
+    [RAW_DEFINE] = {take_define, 1}, [RAW_THREAD] = {take_thread, 0}, [RAW_FRAME] = {take_frame, 4},
+    [RAW_NEW] = {take_new, 5},       [RAW_FREE] = {take_free, 3},     [RAW_RESIZE] = {take_resize, 6},
+    [RAW_ENTER] = {take_enter, 0},   [RAW_LEAVE] = {take_leave, 0},   [RAW_CLOSE] = {take_close, 2},
+    [RAW_MARK] = {take_mark, 2},     [RAW_INFO] = {take_info, 1},     [RAW_EXEC] = {take_exec, 1},
+    [RAW_END] = {take_end, 1},
+};
+
+static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)
+{
+    struct raw r = {raw_type_of(*at), raw_argument_of(*at), raw_count_of(*at), at + 1};
+    if (r.type >= RAW_TYPES || !s_rare[r.type].take)
+        return "unknown record";
+    if (r.count > (uint64_t)(end - at - 1) || r.count < s_rare[r.type].least)
+        return "record beyond the slab's end";
+    f->ending = MT_ENDING_KILLED; /* a record after an exec: it failed, the program goes on */
+    return s_rare[r.type].take(f, &r);
+}
+
+static const char *bad_segment(const struct feed *f, uint64_t header)
+{
+    return (uint32_t)header >= f->segments ? "unknown segment" : "segment beyond the slab's end";
+}
+
+const char *feed_slab(struct feed *f, const uint64_t *at, size_t count)
+{
+    const uint64_t *end = at + count;
+    const char *wrong = NULL;
+    while (at < end && !wrong) {
+        if (raw_type_of(*at) != RAW_SEGMENT) {
+            wrong = take_rare(f, at, end);
+            at += 1 + raw_count_of(*at);
+            continue;
+        }
+        uint32_t id = (uint32_t)*at;
+        if (id >= f->segments || f->segment[id].count > (size_t)(end - at - 1))
+            return bad_segment(f, *at);
+        const struct segment *s = &f->segment[id];
+        if (!f->inside[f->thread])
+            mt_writer_accesses(f->writer, f->site + s->first, at + 1, s->count);
+        f->counted += s->instructions;
+        at += 1 + s->count;
+    }
+    return wrong;
+}

@@ -1,0 +1,27 @@
+/* feed.h - from the raw words of the ring to the memtrace.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Takes one slab after the other (ring.h has their grammar), keeps what the raw records refer to (segments, frames,
+ * heaps, threads inside allocators) and calls the memtrace writer, which knows what is heap. It does no input
+ * or output of its own and can be fed from a file or a test as well.
+ */
+#ifndef COLLECTOR_FEED_H
+#define COLLECTOR_FEED_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "memtrace/memtrace.h"
+
+struct feed;
+
+struct feed *feed_new(struct mt_writer *w);
+/* Consume the words of a slab. NULL, or what is wrong with them: the rest of the slab is then lost. */
+const char *feed_slab(struct feed *f, const uint64_t *words, size_t count);
+/* The header's counter of instructions without accesses, for the time of the tail. */
+void feed_time(struct feed *f, uint64_t uncounted);
+/* Why the trace ends, if it ended after what was fed. */
+enum mt_ending feed_ending(const struct feed *f);
+void feed_free(struct feed *f);
+
+#endif

@@ -1,0 +1,77 @@
+/* stacks.c - see stacks.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "stacks.h"
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+void stacks_init(struct stacks *s, struct mt_writer *w)
+{
+    memset(s, 0, sizeof *s);
+    s->writer = w;
+}
+
+void stacks_free(struct stacks *s)
+{
+    map_clear(&s->frame_of);
+    free(s->frame);
+}
+
+static bool same_frame(const struct mt_frame *a, const struct mt_frame *b)
+{
+    return a->ip == b->ip && a->function == b->function && a->file == b->file && a->object == b->object &&
+           a->line == b->line;
+}
+
+static uint32_t add_frame(struct stacks *s, const struct mt_frame *f)
+{
+    uint32_t id = mt_writer_frame(s->writer, f);
+    if (id >= s->capacity) {
+        s->capacity = 2 * id + 64;
+        s->frame = grow(s->frame, s->capacity, sizeof *s->frame);
+    }
+    s->frame[id] = *f;
+    map_set(&s->frame_of, f->ip, id);
+    return id;
+}
+
+void stacks_define(struct stacks *s, const struct mt_frame *f)
+{
+    uint32_t id;
+    if (!map_get(&s->frame_of, f->ip, &id)) {
+        add_frame(s, f);
+        return;
+    }
+    if (same_frame(&s->frame[id], f))
+        return;
+    add_frame(s, f);
+    memset(s->memo, 0, sizeof s->memo);
+}
+
+uint32_t stacks_frame(struct stacks *s, uint64_t ip)
+{
+    uint32_t id;
+    struct mt_frame unnamed = {.ip = ip};
+    return map_get(&s->frame_of, ip, &id) ? id : add_frame(s, &unnamed);
+}
+
+static uint32_t build(struct stacks *s, const uint64_t *ips, uint32_t n)
+{
+    uint32_t stack = 0;
+    while (n-- > 0)
+        stack = mt_writer_stack(s->writer, stack, stacks_frame(s, ips[n]));
+    return stack;
+}
+
+uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n)
+{
+    if (n == 0)
+        return 0;
+    uint64_t hash = XXH3_64bits(ips, n * sizeof *ips) | 1; /* 0 marks an empty memo */
+    struct stack_memo *memo = &s->memo[hash >> 50];
+    if (memo->hash != hash)
+        *memo = (struct stack_memo){hash, build(s, ips, n)};
+    return memo->stack;
+}

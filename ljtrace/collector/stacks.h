@@ -1,0 +1,37 @@
+/* stacks.h - from raw code addresses to the memtrace's frames and stacks.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A code address may come to mean something else (an object unloaded, another loaded); it then gets a new
+ * frame, and stacks made from then on use that. Equal stacks are found through a hash of all their
+ * addresses, so that the usual event costs one look-up whatever its depth.
+ */
+#ifndef COLLECTOR_STACKS_H
+#define COLLECTOR_STACKS_H
+
+#include "map.h"
+#include "memtrace/memtrace.h"
+
+enum { STACK_CACHE = 1 << 14 };
+
+struct stacks {
+    struct mt_writer *writer;
+    struct map frame_of;     /* code address -> frame id */
+    struct mt_frame *frame;  /* by frame id */
+    uint32_t frames, capacity;
+    struct stack_memo {
+        uint64_t hash;
+        uint32_t stack;
+    } memo[STACK_CACHE];
+};
+
+void stacks_init(struct stacks *s, struct mt_writer *w);
+/* The code address ip is this frame from now on. */
+void stacks_define(struct stacks *s, const struct mt_frame *f);
+/* The frame of a code address, defined without a name if it has none yet. */
+uint32_t stacks_frame(struct stacks *s, uint64_t ip);
+/* The stack of n addresses, innermost first. */
+uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n);
+void stacks_free(struct stacks *s);
+
+#endif

@@ -1,0 +1,28 @@
+/* lt_frames.h - call stacks of heap events and the names of their frames. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The tool only unwinds; the raw code addresses travel with each event and the collector makes stacks of
+ * them. A code address is named (RAW_FRAME) before it is first used. Which were named is kept in a small
+ * cache of fixed size: naming one twice is harmless.
+ */
+#ifndef LT_FRAMES_H
+#define LT_FRAMES_H
+
+#include "pub_tool_basics.h"
+
+#define LT_MAX_DEPTH 200
+
+struct lt_stack {
+    UInt depth;
+    Addr ips[LT_MAX_DEPTH]; /* innermost first */
+};
+
+/* Unwind thread tid's stack, at most --stack-depth frames, and name its frames. */
+void lt_take_stack(ThreadId tid, struct lt_stack *stack);
+/* Name one code address. */
+void lt_name_frame(Addr ip);
+/* Code was mapped or unmapped: what was named may mean something else now. */
+void lt_forget_frames(void);
+
+#endif

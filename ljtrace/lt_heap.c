@@ -1,0 +1,201 @@
+/* lt_heap.c - malloc and its relatives, replaced and recorded. (host side, no libc; see lt_heap.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The program's C allocator is Valgrind's, as with other heap tools: all forms of allocation arrive here and
+ * the allocator's own bookkeeping never looks like the program's accesses. A table of live blocks tells valid
+ * frees from invalid ones; an invalid free is recorded and otherwise ignored.
+ */
+#include "lt_heap.h"
+#include "lt_lua.h"
+#include "lt_options.h"
+#include "lt_ring.h"
+#include "../memtrace/memtrace.h"
+#include "pub_tool_hashtable.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_poolalloc.h"
+#include "pub_tool_replacemalloc.h"
+#include "pub_tool_tooliface.h"
+
+struct block {
+    struct block *next;
+    UWord addr;
+    SizeT size;
+    Bool hidden; /* not in the trace, and so neither are its resizes and its free */
+};
+
+static VgHashTable *s_blocks;
+static ThreadId s_hiding; /* the thread whose allocations are hidden now; 0 = none */
+static PoolAlloc *s_pool;
+
+/* A block may grow in place into the slack that the allocator's rounding leaves. */
+static Bool fits_in_place(struct block *b, SizeT size)
+{
+    SizeT usable = VG_(cli_malloc_usable_size)((void *)b->addr);
+    return size <= usable && size >= usable / 2;
+}
+
+static struct lt_stack *take(ThreadId tid)
+{
+    static struct lt_stack stack;
+    lt_take_stack(tid, &stack);
+    return &stack;
+}
+
+void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
+{
+    uint64_t words[5] = {addr, size, heap, lt_ring->instructions, how};
+    lt_ring_put(RAW_NEW, 0, words, 5, (const uint64_t *)stack->ips, stack->depth);
+}
+
+void lt_put_free(Addr addr, Addr heap, const struct lt_stack *stack)
+{
+    uint64_t words[3] = {addr, heap, lt_ring->instructions};
+    lt_ring_put(RAW_FREE, 0, words, 3, (const uint64_t *)stack->ips, stack->depth);
+}
+
+void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
+{
+    uint64_t words[6] = {old, addr, size, heap, lt_ring->instructions, how};
+    lt_ring_put(RAW_RESIZE, 0, words, 6, (const uint64_t *)stack->ips, stack->depth);
+}
+
+void lt_heap_hide(ThreadId tid, Bool hide)
+{
+    s_hiding = hide ? tid : 0;
+}
+
+/* What a Lua state's allocator function takes from the C heap is its raw material, not the program's blocks. */
+static Bool hidden_now(ThreadId tid)
+{
+    return !lt_options.heap_malloc || s_hiding == tid || lt_lua_inside(tid);
+}
+
+static struct block *remember(Addr addr, SizeT size, Bool hidden)
+{
+    struct block *b = VG_(allocEltPA)(s_pool);
+    b->addr = addr;
+    b->size = size;
+    b->hidden = hidden;
+    VG_(HT_add_node)(s_blocks, b);
+    return b;
+}
+
+static void *new_block(ThreadId tid, SizeT size, SizeT align, Bool zero, enum mt_how how)
+{
+    if ((SSizeT)size < 0)
+        return NULL;
+    void *p = VG_(cli_malloc)(align, size);
+    if (!p)
+        return NULL;
+    if (zero)
+        VG_(memset)(p, 0, size);
+    if (!remember((Addr)p, size, hidden_now(tid))->hidden)
+        lt_put_new((Addr)p, size, RAW_HEAP_C, how, take(tid));
+    return p;
+}
+
+static void free_block(ThreadId tid, void *p)
+{
+    struct block *b = VG_(HT_remove)(s_blocks, (UWord)p);
+    if (b ? !b->hidden : !hidden_now(tid))
+        lt_put_free((Addr)p, RAW_HEAP_C, take(tid));
+    if (!b)
+        return;
+    VG_(freeEltPA)(s_pool, b);
+    VG_(cli_free)(p);
+}
+
+static void *move_block(struct block *b, SizeT size)
+{
+    void *p = VG_(cli_malloc)(VG_(clo_alignment), size);
+    if (!p)
+        return NULL;
+    VG_(memcpy)(p, (void *)b->addr, b->size < size ? b->size : size);
+    VG_(cli_free)((void *)b->addr);
+    VG_(HT_remove)(s_blocks, b->addr);
+    b->addr = (Addr)p;
+    VG_(HT_add_node)(s_blocks, b);
+    return p;
+}
+
+static void *resize_block(ThreadId tid, void *old, SizeT size)
+{
+    struct block *b = VG_(HT_lookup)(s_blocks, (UWord)old);
+    if ((SSizeT)size < 0)
+        return NULL;
+    if (!b) {
+        if (!hidden_now(tid))
+            lt_put_free((Addr)old, RAW_HEAP_C, take(tid));
+        return NULL;
+    }
+    void *p = fits_in_place(b, size) ? old : move_block(b, size);
+    if (!p)
+        return NULL;
+    b->size = size;
+    if (!b->hidden)
+        lt_put_resize((Addr)old, (Addr)p, size, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
+    return p;
+}
+
+static void *on_malloc(ThreadId tid, SizeT n)
+{
+    return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_MALLOC);
+}
+static void *on_new(ThreadId tid, SizeT n)
+{
+    return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_CXX_NEW);
+}
+static void *on_new_aligned(ThreadId tid, SizeT n, SizeT align)
+{
+    return new_block(tid, n, align, False, MT_HOW_CXX_NEW);
+}
+static void *on_vec_new(ThreadId tid, SizeT n)
+{
+    return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_CXX_NEW_ARRAY);
+}
+static void *on_vec_new_aligned(ThreadId tid, SizeT n, SizeT align)
+{
+    return new_block(tid, n, align, False, MT_HOW_CXX_NEW_ARRAY);
+}
+static void *on_memalign(ThreadId tid, SizeT align, SizeT n)
+{
+    return new_block(tid, n, align, False, MT_HOW_MEMALIGN);
+}
+static void *on_calloc(ThreadId tid, SizeT count, SizeT size)
+{
+    SizeT total;
+    if (__builtin_mul_overflow(count, size, &total))
+        return NULL;
+    return new_block(tid, total, VG_(clo_alignment), True, MT_HOW_CALLOC);
+}
+static void on_delete_aligned(ThreadId tid, void *p, SizeT align)
+{
+    free_block(tid, p);
+}
+static void *on_realloc(ThreadId tid, void *p, SizeT n)
+{
+    if (!p)
+        return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_REALLOC);
+    if (n == 0) {
+        free_block(tid, p);
+        return NULL;
+    }
+    return resize_block(tid, p, n);
+}
+static SizeT on_usable_size(ThreadId tid, void *p)
+{
+    struct block *b = VG_(HT_lookup)(s_blocks, (UWord)p);
+    return b ? b->size : 0;
+}
+
+void lt_heap_init(void)
+{
+    s_blocks = VG_(HT_construct)("ljtrace.blocks");
+    s_pool = VG_(newPA)(sizeof(struct block), 4096, VG_(malloc), "ljtrace.block", VG_(free));
+    VG_(needs_malloc_replacement)
+    (on_malloc, on_new, on_new_aligned, on_vec_new, on_vec_new_aligned, on_memalign, on_calloc, free_block,
+     free_block, on_delete_aligned, free_block, on_delete_aligned, on_realloc, on_usable_size, 0);
+}

@@ -1,0 +1,21 @@
+/* lt_heap.h - the program's C heap. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LT_HEAP_H
+#define LT_HEAP_H
+
+#include "lt_frames.h"
+
+/* Replace malloc and its relatives in the program. */
+void lt_heap_init(void);
+
+/* What this thread allocates while hidden is the recorder's own (in the preload), and never in the trace. */
+void lt_heap_hide(ThreadId tid, Bool hide);
+
+/* Write heap events; `heap` is RAW_HEAP_C or an allocator's state pointer. */
+void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
+void lt_put_free(Addr addr, Addr heap, const struct lt_stack *stack);
+void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
+
+#endif

@@ -1,0 +1,212 @@
+/* lt_instrument.c - a walk over a superblock's statements. (host side, no libc; see lt_instrument.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Every memory access of the program becomes part of a segment (lt_segment.c). Accesses through the stack pointer
+ * are left out at translation time: what is computed from it by adding and masking constants is followed through
+ * the superblock's temporaries. Returns and entries of watched allocator functions get their calls here too.
+ *
+ * VEX drops loads whose value is not used before a tool sees them; lt_main.c sets the option that keeps them.
+ */
+#include "lt_instrument.h"
+#include "lt_lua.h"
+#include "lt_options.h"
+#include "lt_ring.h"
+#include "lt_segment.h"
+#include "libvex_guest_amd64.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+
+struct walk {
+    struct lt_segment segment;
+    IRSB *out;
+    Addr ip;        /* of the current instruction */
+    UChar *from_sp; /* for each temporary of the program: is it computed from the stack pointer? */
+    Int sp_offset;  /* of the stack pointer in the guest state */
+};
+
+static Bool is_from_sp(const struct walk *w, const IRExpr *e)
+{
+    return e->tag == Iex_RdTmp && w->from_sp[e->Iex.RdTmp.tmp];
+}
+
+static Bool computes_sp(const struct walk *w, const IRExpr *e)
+{
+    if (e->tag == Iex_Get)
+        return e->Iex.Get.offset == w->sp_offset;
+    if (e->tag == Iex_RdTmp)
+        return is_from_sp(w, e);
+    if (e->tag != Iex_Binop)
+        return False;
+    IROp op = e->Iex.Binop.op;
+    if (op != Iop_Add64 && op != Iop_Sub64 && op != Iop_And64)
+        return False;
+    return is_from_sp(w, e->Iex.Binop.arg1) && e->Iex.Binop.arg2->tag == Iex_Const;
+}
+
+static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
+{
+    if (lt_options.trace_mem && (lt_options.trace_sp || !is_from_sp(w, addr)))
+        lt_segment_access(&w->segment, w->ip, kind, size, addr, guard);
+}
+
+static UInt size_of(const struct walk *w, const IRExpr *e)
+{
+    return sizeofIRType(typeOfIRExpr(w->out->tyenv, e));
+}
+
+static void visit_assignment(struct walk *w, const IRStmt *st)
+{
+    const IRExpr *data = st->Ist.WrTmp.data;
+    w->from_sp[st->Ist.WrTmp.tmp] = computes_sp(w, data);
+    if (data->tag == Iex_Load)
+        access(w, RAW_LOAD, sizeofIRType(data->Iex.Load.ty), data->Iex.Load.addr, NULL);
+}
+
+static void visit_guarded_load(struct walk *w, const IRLoadG *lg)
+{
+    IRType loaded, widened;
+    typeOfIRLoadGOp(lg->cvt, &widened, &loaded);
+    access(w, RAW_LOAD, sizeofIRType(loaded), lg->addr, lg->guard);
+}
+
+static void visit_cas(struct walk *w, const IRCAS *cas)
+{
+    UInt size = size_of(w, cas->dataLo) * (cas->dataHi ? 2 : 1);
+    access(w, RAW_MODIFY, size, cas->addr, NULL);
+}
+
+static void visit_llsc(struct walk *w, const IRStmt *st)
+{
+    if (st->Ist.LLSC.storedata)
+        access(w, RAW_STORE, size_of(w, st->Ist.LLSC.storedata), st->Ist.LLSC.addr, NULL);
+    else
+        access(w, RAW_LOAD, sizeofIRType(typeOfIRTemp(w->out->tyenv, st->Ist.LLSC.result)), st->Ist.LLSC.addr,
+               NULL);
+}
+
+static void visit_dirty(struct walk *w, const IRDirty *d)
+{
+    static const enum raw_access kinds[] = {
+        [Ifx_Read] = RAW_LOAD, [Ifx_Write] = RAW_STORE, [Ifx_Modify] = RAW_MODIFY};
+    Bool always = d->guard->tag == Iex_Const && d->guard->Iex.Const.con->Ico.U1;
+    if (d->mFx != Ifx_None)
+        access(w, kinds[d->mFx], d->mSize, d->mAddr, always ? NULL : d->guard);
+}
+
+/* A watched function's entry: hand its arguments over, with the program counter in place for the unwinder. */
+static void call_enter(struct walk *w)
+{
+    static const Int reg[5] = {offsetof(VexGuestAMD64State, guest_RSP), offsetof(VexGuestAMD64State, guest_RDI),
+                               offsetof(VexGuestAMD64State, guest_RSI), offsetof(VexGuestAMD64State, guest_RDX),
+                               offsetof(VexGuestAMD64State, guest_RCX)};
+    IRExpr *arg[5];
+    lt_segment_end(&w->segment);
+    addStmtToIRSB(w->out,
+                  IRStmt_Put(offsetof(VexGuestAMD64State, guest_RIP), IRExpr_Const(IRConst_U64(w->ip))));
+    for (UInt i = 0; i < 5; i++) {
+        IRTemp t = newIRTemp(w->out->tyenv, Ity_I64);
+        addStmtToIRSB(w->out, IRStmt_WrTmp(t, IRExpr_Get(reg[i], Ity_I64)));
+        arg[i] = IRExpr_RdTmp(t);
+    }
+    addStmtToIRSB(w->out, IRStmt_Dirty(unsafeIRDirty_0_N(0, "lt_lua_enter", VG_(fnptr_to_fnentry)(lt_lua_enter),
+                                                         mkIRExprVec_5(arg[0], arg[1], arg[2], arg[3], arg[4]))));
+}
+
+/* A return that may end a watched call: compare the stack pointer, and if it does, hand the result over. */
+static void call_return(struct walk *w)
+{
+    IRTypeEnv *env = w->out->tyenv;
+    IRTemp sp = newIRTemp(env, Ity_I64), awaited = newIRTemp(env, Ity_I64), result = newIRTemp(env, Ity_I64);
+    IRTemp ends = newIRTemp(env, Ity_I1);
+    IRExpr *at = IRExpr_Const(IRConst_U64((Addr)&lt_ring->return_sp));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->sp_offset, Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(awaited, IRExpr_Load(Iend_LE, Ity_I64, at)));
+    IRExpr *equal = IRExpr_Binop(Iop_CmpEQ64, IRExpr_RdTmp(sp), IRExpr_RdTmp(awaited));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(ends, equal));
+    addStmtToIRSB(w->out,
+                  IRStmt_WrTmp(result, IRExpr_Get(offsetof(VexGuestAMD64State, guest_RAX), Ity_I64)));
+    IRDirty *call = unsafeIRDirty_0_N(0, "lt_lua_return", VG_(fnptr_to_fnentry)(lt_lua_return),
+                                      mkIRExprVec_1(IRExpr_RdTmp(result)));
+    call->guard = IRExpr_RdTmp(ends);
+    addStmtToIRSB(w->out, IRStmt_Dirty(call));
+}
+
+static void visit_instruction(struct walk *w, const IRStmt *st)
+{
+    w->ip = st->Ist.IMark.addr + st->Ist.IMark.delta;
+    if (lt_lua_is_entry(w->ip))
+        call_enter(w);
+    w->segment.instructions++;
+}
+
+/* Record what a statement does to memory, ahead of the statement itself. */
+static void visit(struct walk *w, const IRStmt *st)
+{
+    switch (st->tag) {
+    case Ist_IMark:
+        visit_instruction(w, st);
+        break;
+    case Ist_WrTmp:
+        visit_assignment(w, st);
+        break;
+    case Ist_Store:
+        access(w, RAW_STORE, size_of(w, st->Ist.Store.data), st->Ist.Store.addr, NULL);
+        break;
+    case Ist_StoreG:
+        access(w, RAW_STORE, size_of(w, st->Ist.StoreG.details->data), st->Ist.StoreG.details->addr,
+               st->Ist.StoreG.details->guard);
+        break;
+    case Ist_LoadG:
+        visit_guarded_load(w, st->Ist.LoadG.details);
+        break;
+    case Ist_CAS:
+        visit_cas(w, st->Ist.CAS.details);
+        break;
+    case Ist_LLSC:
+        visit_llsc(w, st);
+        break;
+    case Ist_Dirty:
+        visit_dirty(w, st->Ist.Dirty.details);
+        break;
+    case Ist_Exit:
+        lt_segment_end(&w->segment);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Statements ahead of the first instruction are the translator's own: leave them alone. */
+static Int copy_preamble(const IRSB *in, IRSB *out)
+{
+    Int i = 0;
+    while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
+        addStmtToIRSB(out, in->stmts[i++]);
+    return i;
+}
+
+IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                    const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word)
+{
+    static struct walk w; /* large, and translation is not reentrant */
+    IRSB *out = deepCopyIRSBExceptStmts(in);
+    w.out = out;
+    w.sp_offset = layout->offset_SP;
+    w.from_sp = VG_(calloc)("ljtrace.instrument", in->tyenv->types_used, 1);
+    Int i = copy_preamble(in, out);
+    lt_segment_begin(&w.segment, out);
+    if (lt_options.trace_mem)
+        lt_segment_check_room(out);
+    for (; i < in->stmts_used; i++) {
+        visit(&w, in->stmts[i]);
+        addStmtToIRSB(out, in->stmts[i]);
+    }
+    lt_segment_end(&w.segment);
+    if (in->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
+        call_return(&w);
+    VG_(free)(w.from_sp);
+    return out;
+}

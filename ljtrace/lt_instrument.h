@@ -1,0 +1,14 @@
+/* lt_instrument.h - rewriting the program's code so that it records itself. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LT_INSTRUMENT_H
+#define LT_INSTRUMENT_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_tooliface.h"
+
+IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                    const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word);
+
+#endif

@@ -1,0 +1,167 @@
+/* lt_lua.c - entry and return of watched allocator functions. (host side, no libc; see lt_lua.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Each thread has a short stack of pending calls. A call ends when a return leaves the stack pointer just above
+ * the return address of the innermost pending call; generated code compares it with the shared header's
+ * return_sp at each return that may be the one. Calls that never return (a long jump out of a custom
+ * allocator) are dropped when a later call is found to stand at or above their place on the stack.
+ */
+#include "lt_lua.h"
+#include "lt_heap.h"
+#include "lt_options.h"
+#include "lt_ring.h"
+#include "../memtrace/memtrace.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_transtab.h"
+
+enum { MAX_WATCHED = 16, MAX_NESTED = 4, MAX_THREADS = 10000 };
+
+struct watched {
+    Addr f;
+    Addr from, to; /* code that may hold its return; 0, 0 = anywhere */
+};
+
+struct call {
+    Addr sp; /* at entry, where the return address lies */
+    Addr ud, ptr;
+    UWord osize, nsize;
+    struct lt_stack stack;
+};
+
+struct calls {
+    UInt depth;
+    struct call call[MAX_NESTED];
+};
+
+static struct watched s_watched[MAX_WATCHED];
+static UInt s_count;
+static struct calls *s_calls[MAX_THREADS];
+
+static struct calls *calls_of(ThreadId tid)
+{
+    tl_assert(tid < MAX_THREADS);
+    if (!s_calls[tid])
+        s_calls[tid] = VG_(calloc)("ljtrace.calls", 1, sizeof(struct calls));
+    return s_calls[tid];
+}
+
+Bool lt_lua_is_entry(Addr ip)
+{
+    for (UInt i = 0; i < s_count; i++)
+        if (s_watched[i].f == ip)
+            return True;
+    return False;
+}
+
+Bool lt_lua_may_return(Addr ip)
+{
+    for (UInt i = 0; i < s_count; i++)
+        if (s_watched[i].to == 0 || (ip >= s_watched[i].from && ip < s_watched[i].to))
+            return True;
+    return False;
+}
+
+/* The code translated so far knows nothing of the watch: have it translated again. */
+static void retranslate(const struct watched *w)
+{
+    if (w->to)
+        VG_(discard_translations_safely)(w->from, w->to - w->from, "ljtrace");
+    else
+        VG_(discard_translations_safely)((Addr)0x1000, ~(SizeT)0xfff, "ljtrace");
+}
+
+void lt_lua_watch(Addr f, Bool internal)
+{
+    if (lt_lua_is_entry(f) || !lt_options.heap_luajit)
+        return;
+    if (s_count == MAX_WATCHED) {
+        VG_(umsg)("ljtrace: more than %d Lua allocator functions: the one at %#lx is not watched\n", MAX_WATCHED, f);
+        return;
+    }
+    struct watched *w = &s_watched[s_count++];
+    DebugInfo *di = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), f);
+    *w = (struct watched){.f = f};
+    if (internal && di) {
+        w->from = VG_(DebugInfo_get_text_avma)(di);
+        w->to = w->from + VG_(DebugInfo_get_text_size)(di);
+    }
+    retranslate(w);
+}
+
+void lt_lua_heap_closed(Addr ud)
+{
+    uint64_t words[2] = {ud, lt_ring->instructions};
+    if (lt_options.heap_luajit)
+        lt_ring_put(RAW_CLOSE, 0, words, 2, NULL, 0);
+}
+
+static void expect_return(const struct calls *c)
+{
+    lt_ring->return_sp = c->depth ? c->call[c->depth - 1].sp + sizeof(Addr) : 0;
+}
+
+Bool lt_lua_inside(ThreadId tid)
+{
+    return s_calls[tid] && s_calls[tid]->depth > 0;
+}
+
+void lt_lua_thread(ThreadId tid)
+{
+    expect_return(calls_of(tid));
+}
+
+/* Calls at or below this place on the stack can not return any more. */
+static void drop_stale(struct calls *c, Addr sp)
+{
+    while (c->depth && c->call[c->depth - 1].sp <= sp) {
+        c->depth--;
+        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    }
+}
+
+void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
+{
+    ThreadId tid = VG_(get_running_tid)();
+    struct calls *c = calls_of(tid);
+    drop_stale(c, sp);
+    if (c->depth == MAX_NESTED)
+        return;
+    struct call *call = &c->call[c->depth++];
+    call->sp = sp;
+    call->ud = ud;
+    call->ptr = ptr;
+    call->osize = osize;
+    call->nsize = nsize;
+    lt_take_stack(tid, &call->stack);
+    lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+    if (c->depth == 1 && ptr && nsize == 0)
+        lt_put_free(ptr, ud, &call->stack);
+    expect_return(c);
+}
+
+static void record(const struct call *call, Addr result)
+{
+    if (call->nsize == 0 || !result)
+        return;
+    if (!call->ptr)
+        lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+    else
+        lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+}
+
+void lt_lua_return(Addr result)
+{
+    struct calls *c = calls_of(VG_(get_running_tid)());
+    tl_assert(c->depth);
+    struct call *call = &c->call[--c->depth];
+    if (c->depth == 0) /* an inner call is a detail of the outer one */
+        record(call, result);
+    lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    expect_return(c);
+}

@@ -1,0 +1,33 @@
+/* lt_lua.h - LuaJIT's heaps: watching an allocator function by its address. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A Lua state takes all its memory through one function, f(ud, ptr, osize, nsize). The preload finds the
+ * function's address; here its calls are observed from outside, on entry and on return, without the program
+ * being changed: lua_getallocf tells the truth, lua_close frees the arena as ever, and the blocks made before
+ * any hook could be set (GG_State, the first strings) are seen like all others.
+ */
+#ifndef LT_LUA_H
+#define LT_LUA_H
+
+#include "pub_tool_basics.h"
+
+/* Watch the function at `f`. `internal`: it is LuaJIT's own, which returns within its own object; any other may
+ * leave through a tail call to anywhere. */
+void lt_lua_watch(Addr f, Bool internal);
+/* The heap with this state pointer is gone with all its blocks. */
+void lt_lua_heap_closed(Addr ud);
+
+/* For the instrumenter: does a watched function begin here; may a return here end one? */
+Bool lt_lua_is_entry(Addr ip);
+Bool lt_lua_may_return(Addr ip);
+/* Called from generated code. */
+void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize);
+void lt_lua_return(Addr result);
+
+/* Is this thread inside a watched function? */
+Bool lt_lua_inside(ThreadId tid);
+/* A thread begins to run. */
+void lt_lua_thread(ThreadId tid);
+
+#endif

@@ -1,0 +1,111 @@
+/* lt_sys.c - system calls made directly. (host side, no libc; see lt_sys.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_sys.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+enum { MFD_CLOEXEC_FLAG = 1, MSG_NOSIGNAL_FLAG = 0x4000, LOCAL_SOCKETS = 1, STREAM_SOCKET = 1 };
+enum { SOCKET_CLOEXEC = 02000000, F_DUPFD_CLOEXEC_COMMAND = 1030, FD_HIDDEN = 12 };
+
+Long lt_sys(ULong number, ULong a, ULong b, ULong c, ULong d, ULong e, ULong f)
+{
+    register ULong r10 __asm__("r10") = d;
+    register ULong r8 __asm__("r8") = e;
+    register ULong r9 __asm__("r9") = f;
+    Long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+Int lt_memfd_create(const HChar *name)
+{
+    return (Int)lt_sys(__NR_memfd_create, (ULong)name, MFD_CLOEXEC_FLAG, 0, 0, 0, 0);
+}
+
+Int lt_ftruncate(Int fd, ULong size)
+{
+    return (Int)lt_sys(__NR_ftruncate, fd, size, 0, 0, 0, 0);
+}
+
+Long lt_map_over(Addr addr, SizeT size, Int fd)
+{
+    ULong flags = VKI_MAP_FIXED | (fd >= 0 ? VKI_MAP_SHARED : VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS);
+    return lt_sys(__NR_mmap, addr, size, VKI_PROT_READ | VKI_PROT_WRITE, flags, (ULong)(Long)fd, 0);
+}
+
+Int lt_socketpair(Int fds[2])
+{
+    return (Int)lt_sys(__NR_socketpair, LOCAL_SOCKETS, STREAM_SOCKET | SOCKET_CLOEXEC, 0, (ULong)fds, 0, 0);
+}
+
+Int lt_send(Int fd, const void *buf, SizeT size)
+{
+    const UChar *at = buf;
+    while (size > 0) {
+        Long n = lt_sys(__NR_sendto, fd, (ULong)at, size, MSG_NOSIGNAL_FLAG, 0, 0);
+        if (n == -VKI_EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? (Int)n : -VKI_EPIPE;
+        at += n;
+        size -= n;
+    }
+    return 0;
+}
+
+Int lt_receive(Int fd, void *buf, SizeT size)
+{
+    Long n;
+    do
+        n = lt_sys(__NR_recvfrom, fd, (ULong)buf, size, 0, 0, 0);
+    while (n == -VKI_EINTR);
+    return (Int)n;
+}
+
+/* Valgrind keeps the last FD_HIDDEN descriptors below the limit to itself; the program cannot use them. */
+Int lt_hide_fd(Int fd)
+{
+    struct vki_rlimit limit;
+    if (VG_(getrlimit)(VKI_RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= FD_HIDDEN)
+        return -1;
+    Long hidden = lt_sys(__NR_fcntl, fd, F_DUPFD_CLOEXEC_COMMAND, limit.rlim_cur - FD_HIDDEN, 0, 0, 0);
+    VG_(close)(fd);
+    return hidden < 0 ? -1 : (Int)hidden;
+}
+
+void lt_setsid(void)
+{
+    lt_sys(__NR_setsid, 0, 0, 0, 0, 0, 0);
+}
+
+void lt_exit(Int status)
+{
+    for (;;)
+        lt_sys(__NR_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+/* An exec'd program inherits ignored and blocked signals: give the collector a clean start, with the
+ * terminal's signals and SIGPIPE ignored, so that ^C ends the traced program and not the recording. */
+void lt_default_signals(void)
+{
+    static const Int ignored[] = {VKI_SIGINT, VKI_SIGQUIT, VKI_SIGHUP, VKI_SIGTERM, VKI_SIGPIPE, VKI_SIGTSTP};
+    struct {
+        void *handler;
+        ULong flags;
+        void *restorer;
+        ULong mask;
+    } act = {NULL, 0, NULL, 0};
+    for (Int sig = 1; sig <= 64; sig++)
+        lt_sys(__NR_rt_sigaction, sig, (ULong)&act, 0, sizeof act.mask, 0, 0);
+    act.handler = (void *)1;
+    for (SizeT i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
+        lt_sys(__NR_rt_sigaction, ignored[i], (ULong)&act, 0, sizeof act.mask, 0, 0);
+    lt_sys(__NR_rt_sigprocmask, VKI_SIG_SETMASK, (ULong)&act.mask, 0, sizeof act.mask, 0, 0);
+}

@@ -1,0 +1,30 @@
+/* lt_sys.h - the few system calls the tool needs and Valgrind's tool interface does not offer.
+ * (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Results are the kernel's: a negative errno on failure. Nothing here touches the program's state.
+ */
+#ifndef LT_SYS_H
+#define LT_SYS_H
+
+#include "pub_tool_basics.h"
+
+Long lt_sys(ULong number, ULong a, ULong b, ULong c, ULong d, ULong e, ULong f);
+
+Int lt_memfd_create(const HChar *name);
+Int lt_ftruncate(Int fd, ULong size);
+/* Map fd (or, fd < 0, private zeroed memory) over what is at addr. */
+Long lt_map_over(Addr addr, SizeT size, Int fd);
+Int lt_socketpair(Int fds[2]);
+/* Send all of it without raising SIGPIPE; negative errno on failure. */
+Int lt_send(Int fd, const void *buf, SizeT size);
+/* Receive at least a byte; 0 = the other side is gone. */
+Int lt_receive(Int fd, void *buf, SizeT size);
+/* Move fd out of the range of descriptors the program can see, with close-on-exec; -1 = no room. */
+Int lt_hide_fd(Int fd);
+void lt_setsid(void);
+void lt_exit(Int status);
+void lt_default_signals(void);
+
+#endif

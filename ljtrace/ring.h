@@ -1,0 +1,102 @@
+/* ring.h - what the tool and the collector say to each other.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The tool (inside Valgrind, no libc) writes a raw stream of 64-bit words into a ring of slabs in shared
+ * memory; the collector (an ordinary program on another core) reads it. The cursor itself lives in the shared
+ * header, and is advanced only after the words before it are written: whatever kills the tool, everything up
+ * to the cursor is there to be read. A socket carries one token for each full slab to the collector
+ * and one byte for each emptied slab back; its end of file tells either side that the other is gone.
+ *
+ * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION only
+ * catches a broken installation. It knows nothing of the memtrace format.
+ *
+ * A record is a header word and `count` payload words:
+ *     bits 56-63 type   bits 32-55 argument   bits 0-31 count of payload words
+ * except RAW_SEGMENT (type 0), whose low 32 bits are the segment's number and whose payload is one address
+ * for each access of the segment. All of it is native-endian.
+ */
+#ifndef LJTRACE_RING_H
+#define LJTRACE_RING_H
+
+#include <stdint.h>
+
+#define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
+#define RING_VERSION 1
+
+/* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
+#define RING_SLABS 16
+#define RING_SLAB_BYTES (512u << 10)
+/* Room kept free at a slab's end: the most one superblock or one record may write between two checks. */
+#define RING_MARGIN_BYTES (64u << 10)
+#define RING_HEADER_BYTES 4096
+#define RING_BYTES (RING_HEADER_BYTES + (uint64_t)RING_SLABS * RING_SLAB_BYTES)
+
+struct ring_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t current;      /* slab being written */
+    uint64_t cursor;       /* next byte to write, as an address in the tool's process */
+    uint64_t limit;        /* the slab is full when the cursor is past this */
+    uint64_t slabs;        /* address of slab 0 in the tool's process */
+    uint64_t instructions; /* guest instructions executed in code without recorded accesses */
+    uint64_t return_sp;    /* stack pointer that ends a pending call of a watched allocator; 0 = none */
+    uint64_t ended;        /* the tool wrote its last word: nothing was lost */
+};
+
+/* A full slab, tool to collector. */
+struct ring_token {
+    uint32_t slab;
+    uint32_t bytes;
+};
+
+/* Bytes from the collector to the tool; anything else is the text of its last words. */
+#define RING_READY '\1' /* its output is open */
+#define RING_SLAB_FREE '\2'
+
+enum raw_type {
+    RAW_SEGMENT, /* a segment ran: its addresses */
+    RAW_DEFINE,  /* a segment: instructions, then for each access {code address, size | kind << 32} */
+    RAW_THREAD,  /* argument: the thread that runs from here on */
+    RAW_FRAME,   /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
+    RAW_NEW,     /* {addr, size, heap, instructions, how} code addresses innermost first */
+    RAW_FREE,    /* {addr, heap, instructions} code addresses */
+    RAW_RESIZE,  /* {old addr, addr, size, heap, instructions, how} code addresses */
+    RAW_ENTER,   /* the running thread enters a watched allocator: its accesses are not the program's */
+    RAW_LEAVE,   /* it has left */
+    RAW_CLOSE,   /* {heap, instructions}: every block of that heap is gone */
+    RAW_MARK,    /* {instructions, bytes} name, padded */
+    RAW_INFO,    /* {key bytes | value bytes << 32} key value, padded */
+    RAW_EXEC,    /* {instructions}: the program is about to be replaced, if that does not fail */
+    RAW_END,     /* {instructions} argument: enum mt_ending; nothing follows */
+    RAW_TYPES
+};
+
+/* The C heap's number in heap events; a LuaJIT heap's is its allocator's state pointer. */
+#define RAW_HEAP_C 0
+
+/* Access kinds in RAW_DEFINE. */
+enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };
+
+static inline uint64_t raw_header(enum raw_type type, uint32_t argument, uint32_t count)
+{
+    return (uint64_t)type << 56 | (uint64_t)(argument & 0xffffff) << 32 | count;
+}
+static inline enum raw_type raw_type_of(uint64_t header)
+{
+    return (enum raw_type)(header >> 56);
+}
+static inline uint32_t raw_argument_of(uint64_t header)
+{
+    return header >> 32 & 0xffffff;
+}
+static inline uint32_t raw_count_of(uint64_t header)
+{
+    return (uint32_t)header;
+}
+static inline uint64_t raw_pair(uint32_t low, uint32_t high)
+{
+    return low | (uint64_t)high << 32;
+}
+
+#endif

@@ -1,0 +1,267 @@
+/* test_feed.c - raw words of the ring in, events of a memtrace out.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Drives the collector's feed with hand-made slabs and reads the trace back with the real reader; no Valgrind.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "ljtrace/collector/feed.h"
+#include "ljtrace/collector/map.h"
+#include "ljtrace/ring.h"
+
+enum { MAX_WORDS = 4096, MAX_EVENTS = 256 };
+
+struct session {
+    int fd;
+    struct mt_writer *writer;
+    struct feed *feed;
+    uint64_t word[MAX_WORDS];
+    size_t words;
+    struct mt_reader *reader;
+    struct mt_event event[MAX_EVENTS];
+    size_t events;
+};
+
+static int setup(void **state)
+{
+    struct mt_error err;
+    struct session *s = test_calloc(1, sizeof *s);
+    s->fd = memfd_create("trace", 0);
+    s->writer = mt_writer_new(s->fd, NULL, &err);
+    assert_non_null(s->writer);
+    s->feed = feed_new(s->writer);
+    *state = s;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct session *s = *state;
+    mt_close(s->reader);
+    close(s->fd);
+    test_free(s);
+    return 0;
+}
+
+static void put(struct session *s, enum raw_type type, uint32_t argument, const uint64_t *words, uint32_t count)
+{
+    s->word[s->words++] = raw_header(type, argument, count);
+    memcpy(s->word + s->words, words, count * sizeof *words);
+    s->words += count;
+}
+
+#define PUT(s, type, argument, ...)                                                                                  \
+    put(s, type, argument, (const uint64_t[]){__VA_ARGS__},                                                          \
+        sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+/* A run of segment 0, which has two accesses. */
+static void put_run(struct session *s, uint64_t a, uint64_t b)
+{
+    s->word[s->words++] = raw_header(RAW_SEGMENT, 0, 0);
+    s->word[s->words++] = a;
+    s->word[s->words++] = b;
+}
+
+static void define_load_store(struct session *s)
+{
+    PUT(s, RAW_DEFINE, 0, 5, 0x1000, raw_pair(8, RAW_LOAD), 0x1004, raw_pair(4, RAW_STORE));
+}
+
+/* End the trace and read it all back. */
+static void read_back(struct session *s)
+{
+    struct mt_error err = {0};
+    char path[64];
+    const struct mt_event *batch;
+    size_t n;
+    assert_null(feed_slab(s->feed, s->word, s->words));
+    assert_int_equal(mt_writer_finish(s->writer, feed_ending(s->feed), &err), MT_OK);
+    feed_free(s->feed);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
+    s->reader = mt_open(path, 0, &err);
+    assert_non_null(s->reader);
+    while (mt_next(s->reader, &batch, &n) == MT_MORE)
+        for (size_t i = 0; i < n && s->events < MAX_EVENTS; i++)
+            s->event[s->events++] = batch[i];
+    assert_int_equal(mt_reader_error(s->reader)->code, MT_E_NONE);
+}
+
+static void assert_event(const struct session *s, size_t i, enum mt_kind kind, uint64_t handle, uint64_t addr)
+{
+    assert_true(i < s->events);
+    assert_int_equal(s->event[i].kind, kind);
+    assert_int_equal(s->event[i].handle, handle);
+    assert_int_equal(s->event[i].addr, addr);
+}
+
+static void accesses_belong_to_blocks(void **state)
+{
+    struct session *s = *state;
+    define_load_store(s);
+    PUT(s, RAW_THREAD, 1, 0);
+    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 7, MT_HOW_MALLOC, 0x2000, 0x3000);
+    put_run(s, 0x10008, 0x7fff0000); /* the second is not heap */
+    put_run(s, 0x7fff0000, 0x1001c);
+    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 9, 0x2000);
+    PUT(s, RAW_END, MT_ENDING_EXIT, 11);
+    read_back(s);
+    assert_int_equal(s->events, 4);
+    assert_event(s, 0, MT_NEW, 0, 0x10000);
+    assert_event(s, 1, MT_LOAD, 0, 0x10008);
+    assert_event(s, 2, MT_STORE, 0, 0x1001c);
+    assert_event(s, 3, MT_FREE, 0, 0x10000);
+    assert_int_equal(s->event[1].size, 8);
+    assert_int_equal(s->event[2].offset, 0x1c);
+    assert_int_equal(s->event[0].time, 7);
+    assert_int_equal(s->event[3].time, 9 + 2 * 5);
+}
+
+static void stacks_run_from_the_root(void **state)
+{
+    struct session *s = *state;
+    static const char name[8] = "leaf";
+    PUT(s, RAW_FRAME, 0, 0x2000, 42, raw_pair(4, 0), 0, *(const uint64_t *)name);
+    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
+    PUT(s, RAW_NEW, 0, 0x20000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
+    read_back(s);
+    assert_int_equal(s->event[0].ref, s->event[1].ref);
+    const struct mt_stack *inner = mt_stack(s->reader, s->event[0].ref);
+    const struct mt_frame *leaf = mt_frame(s->reader, inner->frame);
+    assert_string_equal(mt_string(s->reader, leaf->function), "leaf");
+    assert_int_equal(leaf->line, 42);
+    const struct mt_stack *outer = mt_stack(s->reader, inner->parent);
+    assert_int_equal(mt_frame(s->reader, outer->frame)->ip, 0x3000);
+    assert_int_equal(outer->parent, 0);
+}
+
+static void frames_may_change_their_meaning(void **state)
+{
+    struct session *s = *state;
+    static const char first[8] = "first", second[8] = "second";
+    PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(5, 0), 0, *(const uint64_t *)first);
+    PUT(s, RAW_NEW, 0, 0x10000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000);
+    PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, *(const uint64_t *)second);
+    PUT(s, RAW_NEW, 0, 0x20000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000);
+    read_back(s);
+    const struct mt_stack *a = mt_stack(s->reader, s->event[0].ref), *b = mt_stack(s->reader, s->event[1].ref);
+    assert_string_equal(mt_string(s->reader, mt_frame(s->reader, a->frame)->function), "first");
+    assert_string_equal(mt_string(s->reader, mt_frame(s->reader, b->frame)->function), "second");
+}
+
+static void allocators_own_accesses_are_left_out(void **state)
+{
+    struct session *s = *state;
+    define_load_store(s);
+    PUT(s, RAW_THREAD, 1, 0);
+    PUT(s, RAW_NEW, 0, 0x10000, 32, 0x5000, 0, MT_HOW_LUA);
+    PUT(s, RAW_ENTER, 0, 0);
+    put_run(s, 0x10000, 0x10000);
+    PUT(s, RAW_THREAD, 2, 0);
+    put_run(s, 0x10000, 0x10004); /* another thread goes on meanwhile */
+    PUT(s, RAW_THREAD, 1, 0);
+    put_run(s, 0x10000, 0x10000);
+    PUT(s, RAW_LEAVE, 0, 0);
+    put_run(s, 0x10010, 0x10014);
+    read_back(s);
+    assert_int_equal(s->events, 5);
+    assert_event(s, 1, MT_LOAD, 0, 0x10000);
+    assert_int_equal(s->event[1].thread, 2);
+    assert_event(s, 2, MT_STORE, 0, 0x10004);
+    assert_event(s, 3, MT_LOAD, 0, 0x10010);
+    assert_int_equal(s->event[3].thread, 1);
+}
+
+static void closed_heaps_free_their_blocks(void **state)
+{
+    struct session *s = *state;
+    PUT(s, RAW_NEW, 0, 0x10000, 32, 0x5000, 0, MT_HOW_LUA);
+    PUT(s, RAW_NEW, 0, 0x20000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT(s, RAW_NEW, 0, 0x30000, 32, 0x5000, 0, MT_HOW_LUA);
+    PUT(s, RAW_CLOSE, 0, 0x5000, 3);
+    PUT(s, RAW_NEW, 0, 0x40000, 32, 0x5000, 0, MT_HOW_LUA); /* the same pointer, another state */
+    read_back(s);
+    assert_int_equal(s->events, 6);
+    assert_int_equal(s->event[3].kind, MT_FREE);
+    assert_int_equal(s->event[4].kind, MT_FREE);
+    assert_int_not_equal(s->event[3].handle, 1);
+    assert_int_not_equal(s->event[4].handle, 1);
+    assert_int_not_equal(s->event[5].heap, s->event[0].heap);
+    assert_int_equal(mt_heap(s->reader, s->event[5].heap)->id, 0x5000);
+}
+
+static void exec_is_an_ending_only_if_nothing_follows(void **state)
+{
+    struct session *s = *state;
+    PUT(s, RAW_EXEC, 0, 1);
+    assert_null(feed_slab(s->feed, s->word, s->words));
+    assert_int_equal(feed_ending(s->feed), MT_ENDING_EXEC);
+    s->words = 0;
+    PUT(s, RAW_MARK, 0, 2, 4, 0x6b72616d);
+    assert_null(feed_slab(s->feed, s->word, s->words));
+    assert_int_equal(feed_ending(s->feed), MT_ENDING_KILLED);
+    s->words = 0;
+    read_back(s);
+    assert_event(s, 0, MT_MARK, s->event[0].handle, s->event[0].addr);
+    assert_string_equal(mt_string(s->reader, s->event[0].ref), "mark");
+}
+
+static void nonsense_is_refused(void **state)
+{
+    struct session *s = *state;
+    const uint64_t unknown = raw_header(RAW_TYPES, 0, 0), no_segment = raw_header(RAW_SEGMENT, 0, 0);
+    const uint64_t beyond[2] = {raw_header(RAW_NEW, 0, 100), 1};
+    const uint64_t short_new[2] = {raw_header(RAW_NEW, 0, 1), 1};
+    const uint64_t bad_kind[4] = {raw_header(RAW_DEFINE, 0, 3), 1, 0x1000, raw_pair(4, 77)};
+    const uint64_t bad_text[5] = {raw_header(RAW_FRAME, 0, 4), 1, 1, raw_pair(~0U, ~0U), ~0U};
+    assert_non_null(feed_slab(s->feed, &unknown, 1));
+    assert_non_null(feed_slab(s->feed, &no_segment, 1));
+    assert_non_null(feed_slab(s->feed, beyond, 2));
+    assert_non_null(feed_slab(s->feed, short_new, 2));
+    assert_non_null(feed_slab(s->feed, bad_kind, 4));
+    assert_non_null(feed_slab(s->feed, bad_text, 5));
+    read_back(s);
+    assert_int_equal(s->events, 0);
+}
+
+static void maps_keep_what_they_are_given(void **state)
+{
+    struct map m = {0};
+    uint32_t v = 0;
+    (void)state;
+    assert_false(map_get(&m, 0, &v));
+    for (uint64_t k = 0; k < 10000; k++)
+        map_set(&m, k * 0x9e3779b97f4a7c15ULL, (uint32_t)k);
+    map_set(&m, 0, 77);
+    for (uint64_t k = 1; k < 10000; k++) {
+        assert_true(map_get(&m, k * 0x9e3779b97f4a7c15ULL, &v));
+        assert_int_equal(v, k);
+    }
+    assert_true(map_get(&m, 0, &v) && v == 77);
+    assert_false(map_get(&m, 12345, &v));
+    map_clear(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(accesses_belong_to_blocks, setup, teardown),
+        cmocka_unit_test_setup_teardown(stacks_run_from_the_root, setup, teardown),
+        cmocka_unit_test_setup_teardown(frames_may_change_their_meaning, setup, teardown),
+        cmocka_unit_test_setup_teardown(allocators_own_accesses_are_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(closed_heaps_free_their_blocks, setup, teardown),
+        cmocka_unit_test_setup_teardown(exec_is_an_ending_only_if_nothing_follows, setup, teardown),
+        cmocka_unit_test_setup_teardown(nonsense_is_refused, setup, teardown),
+        cmocka_unit_test(maps_keep_what_they_are_given),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
