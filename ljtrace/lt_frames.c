@@ -12,8 +12,11 @@
 
 enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000 };
 
-/* Direct-mapped: the code address last named in each slot. */
-static Addr s_named[NAMED_SLOTS];
+/* Direct-mapped: the code address last named in each slot, and whether it lies in a known object. */
+static struct named {
+    Addr ip;
+    Bool known;
+} s_named[NAMED_SLOTS];
 
 static UInt slot_of(Addr ip)
 {
@@ -47,7 +50,8 @@ static void copy_name(HChar *to, const HChar *directory, const HChar *name)
         VG_(snprintf)(to, NAME_LIMIT, "%s", name);
 }
 
-static void describe_frame(Addr ip)
+/* Returns whether the address lies in an object that Valgrind knows. */
+static Bool describe_frame(Addr ip)
 {
     static HChar function[NAME_LIMIT], file[NAME_LIMIT], object[NAME_LIMIT];
     DiEpoch epoch = VG_(current_DiEpoch)();
@@ -62,23 +66,29 @@ static void describe_frame(Addr ip)
         copy_name(object, NULL, name);
     const HChar *text[3] = {function, file, object};
     put_frame(ip, line, text);
+    return object[0] != 0;
 }
 
-void lt_name_frame(Addr ip)
+Bool lt_name_frame(Addr ip)
 {
-    Addr *named = &s_named[slot_of(ip)];
-    if (*named == ip)
-        return;
-    *named = ip;
-    describe_frame(ip);
+    struct named *named = &s_named[slot_of(ip)];
+    if (named->ip != ip) {
+        named->ip = ip;
+        named->known = describe_frame(ip);
+    }
+    return named->known;
 }
 
+/* Code outside all objects was made at run time: it has no unwind information, and what the unwinder guesses
+ * beyond it are numbers that happen to lie on the stack. */
 void lt_take_stack(ThreadId tid, struct lt_stack *stack)
 {
+    UInt depth = 0;
     stack->depth = 0;
     if (lt_options.stack_depth == 0)
         return;
-    stack->depth = VG_(get_StackTrace)(tid, stack->ips, lt_options.stack_depth, NULL, NULL, 0);
-    for (UInt i = 0; i < stack->depth; i++)
-        lt_name_frame(stack->ips[i]);
+    UInt found = VG_(get_StackTrace)(tid, stack->ips, lt_options.stack_depth, NULL, NULL, 0);
+    while (depth < found && lt_name_frame(stack->ips[depth++]))
+        ;
+    stack->depth = depth;
 }

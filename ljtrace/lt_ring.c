@@ -96,11 +96,11 @@ static void exec_collector(Int memfd, Int socket, const HChar *out, const HChar 
 /* Fork twice, so that the collector is not a child of the program. */
 static Bool spawn_collector(Int memfd, Int socket, const HChar *out, const HChar *level)
 {
-    Int status, child = VG_(fork)();
+    Int status, child = lt_fork();
     if (child < 0)
         return False;
     if (child == 0) {
-        Int grandchild = VG_(fork)();
+        Int grandchild = lt_fork();
         if (grandchild == 0)
             exec_collector(memfd, socket, out, level);
         lt_exit(grandchild < 0);

@@ -80,6 +80,11 @@ Int lt_hide_fd(Int fd)
     return hidden < 0 ? -1 : (Int)hidden;
 }
 
+Int lt_fork(void)
+{
+    return (Int)lt_sys(__NR_fork, 0, 0, 0, 0, 0, 0);
+}
+
 void lt_setsid(void)
 {
     lt_sys(__NR_setsid, 0, 0, 0, 0, 0, 0);

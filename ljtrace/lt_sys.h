@@ -23,6 +23,9 @@ Int lt_send(Int fd, const void *buf, SizeT size);
 Int lt_receive(Int fd, void *buf, SizeT size);
 /* Move fd out of the range of descriptors the program can see, with close-on-exec; -1 = no room. */
 Int lt_hide_fd(Int fd);
+/* fork without anything around it: VG_(fork) of Valgrind 3.19 leaves a pipe open in the parent, which the program
+ * would see. */
+Int lt_fork(void);
 void lt_setsid(void);
 void lt_exit(Int status);
 void lt_default_signals(void);

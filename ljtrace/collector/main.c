@@ -7,6 +7,7 @@
  * ends without a last word the tool was killed: what it wrote up to its cursor is in the shared memory, and
  * goes into the file. When the file can not be written any more, the tool is told why and the collector ends.
  */
+#define _GNU_SOURCE
 #include "feed.h"
 #include "ljtrace/ring.h"
 #include <errno.h>
