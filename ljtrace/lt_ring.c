@@ -42,7 +42,7 @@ static void init_header(void)
     lt_ring->magic = RING_MAGIC;
     lt_ring->version = RING_VERSION;
     lt_ring->slabs = (Addr)lt_ring + RING_HEADER_BYTES;
-    lt_ring->instructions = lt_ring->return_sp = lt_ring->ended = 0;
+    lt_ring->instructions = lt_ring->return_sp = 0;
     s_free_slabs = RING_SLABS - 1;
     use_slab(0);
 }
@@ -238,7 +238,6 @@ void lt_ring_finish(UInt ending)
     if (s_socket < 0)
         return;
     lt_ring_put(RAW_END, ending, &lt_ring->instructions, 1, NULL, 0);
-    lt_ring->ended = 1;
     if (s_socket >= 0)
         send_slab();
     if (s_socket < 0)

@@ -41,7 +41,6 @@ struct ring_header {
     uint64_t slabs;        /* address of slab 0 in the tool's process */
     uint64_t instructions; /* guest instructions executed in code without recorded accesses */
     uint64_t return_sp;    /* stack pointer that ends a pending call of a watched allocator; 0 = none */
-    uint64_t ended;        /* the tool wrote its last word: nothing was lost */
 };
 
 /* A full slab, tool to collector. */

@@ -28,6 +28,7 @@ struct feed {
     uint64_t counted;   /* instructions of segments so far */
     uint32_t thread;
     enum mt_ending ending;
+    bool ended;
     uint8_t inside[1 << 16]; /* by thread: depth of watched allocators it is in */
 };
 
@@ -64,6 +65,11 @@ void feed_free(struct feed *f)
 enum mt_ending feed_ending(const struct feed *f)
 {
     return f->ending;
+}
+
+bool feed_ended(const struct feed *f)
+{
+    return f->ended;
 }
 
 void feed_time(struct feed *f, uint64_t uncounted)
@@ -247,6 +253,7 @@ static const char *take_exec(struct feed *f, const struct raw *r)
 static const char *take_end(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[0]);
+    f->ended = true;
     f->ending = r->argument < MT_ENDINGS ? (enum mt_ending)r->argument : MT_ENDING_UNKNOWN;
     return NULL;
 }

@@ -9,6 +9,7 @@
 #ifndef COLLECTOR_FEED_H
 #define COLLECTOR_FEED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "memtrace/memtrace.h"
@@ -22,6 +23,8 @@ const char *feed_slab(struct feed *f, const uint64_t *words, size_t count);
 void feed_time(struct feed *f, uint64_t uncounted);
 /* Why the trace ends, if it ended after what was fed. */
 enum mt_ending feed_ending(const struct feed *f);
+/* Was the tool's last word among what was fed? */
+bool feed_ended(const struct feed *f);
 void feed_free(struct feed *f);
 
 #endif

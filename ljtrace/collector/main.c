@@ -105,7 +105,7 @@ static int consume_tail(struct collector *c)
     uint32_t slab = c->ring->current;
     uint64_t start = c->ring->slabs + (uint64_t)slab * RING_SLAB_BYTES;
     uint64_t cursor = c->ring->cursor;
-    if (c->ring->ended || slab == c->last_slab || cursor < start || cursor > start + RING_SLAB_BYTES)
+    if (slab == c->last_slab || cursor < start || cursor > start + RING_SLAB_BYTES)
         return 1;
     return consume(c, slab, cursor - start);
 }
@@ -120,8 +120,8 @@ static int collect(struct collector *c)
         c->last_slab = token.slab;
         /* the tool may be gone: then the next token tells */
         (void)!send(c->socket, &give_back, 1, MSG_NOSIGNAL);
-        if (c->ring->ended)
-            break;
+        if (feed_ended(c->feed))
+            return 1;
     }
     return consume_tail(c);
 }
@@ -145,7 +145,7 @@ static int open_output(struct collector *c, int level)
 static int finish(struct collector *c, int complete)
 {
     struct mt_error err = {0};
-    if (!c->ring->ended)
+    if (!feed_ended(c->feed))
         feed_time(c->feed, c->ring->instructions);
     int result = mt_writer_finish(c->writer, feed_ending(c->feed), &err);
     if (complete && result == MT_ERROR)

@@ -85,6 +85,8 @@ static void read_back(struct session *s)
     const struct mt_event *batch;
     size_t n;
     assert_null(feed_slab(s->feed, s->word, s->words));
+    bool has_end = s->words >= 2 && raw_type_of(s->word[s->words - 2]) == RAW_END;
+    assert_int_equal(feed_ended(s->feed), has_end);
     assert_int_equal(mt_writer_finish(s->writer, feed_ending(s->feed), &err), MT_OK);
     feed_free(s->feed);
     snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
@@ -113,6 +115,7 @@ static void accesses_belong_to_blocks(void **state)
     put_run(s, 0x10008, 0x7fff0000); /* the second is not heap */
     put_run(s, 0x7fff0000, 0x1001c);
     PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 9, 0x2000);
+    assert_false(feed_ended(s->feed));
     PUT(s, RAW_END, MT_ENDING_EXIT, 11);
     read_back(s);
     assert_int_equal(s->events, 4);
