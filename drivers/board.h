@@ -1,0 +1,104 @@
+/* board.h - the memory that steve-replay and the process of a driver share.
+ *
+ * The driver's process reads its job there and writes what it finds; when it crashes or hangs, all that it
+ * found so far, and the operation it was at, is there still. Everything is plain data, no pointers. The
+ * descriptors below are open in the driver's process under these numbers.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_BOARD_H
+#define DRIVERS_BOARD_H
+
+#include "drivers/plan.h"
+#include "drivers/times.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BOARD_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
+
+/* What a process is started for. Each is a fresh one. */
+enum job_kind {
+    JOB_INFO,  /* open the driver and say what it is */
+    JOB_BATCH, /* replay without timing single operations */
+    JOB_TIMED, /* replay timing every operation */
+    JOB_SPACE, /* replay measuring space at the data points */
+    JOB_FILM   /* replay drawing frames into FRAMES_FD */
+};
+
+enum touch { TOUCH_NONE, TOUCH_PAGES, TOUCH_ALL };
+
+struct film_size {
+    uint32_t width, height; /* pixels */
+    uint64_t ops_per_frame; /* N and F operations */
+    uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
+    bool still;             /* only the last frame */
+};
+
+struct job {
+    enum job_kind kind;
+    uint32_t confinement; /* of the driver, as JOB_INFO found it */
+    char driver[PATH_MAX];
+    uint64_t heap; /* bytes */
+    struct plan_facts facts;
+    uint64_t interval;  /* a data point every so many N and F operations, and at the last */
+    uint64_t total_ops; /* N and F operations of the whole run, 0 = not known */
+    uint64_t seed;
+    uint32_t kill_percent; /* 0 = one pass */
+    uint32_t rounds;       /* passes over the file at most */
+    enum touch touch;
+    bool check; /* fill blocks with a pattern and compare it when they are freed */
+    struct film_size film;
+};
+
+enum board_status {
+    STATUS_RUNNING,
+    STATUS_DONE,
+    STATUS_NO_ROOM, /* the heap was too small at op_index */
+    STATUS_FAILED   /* text says why */
+};
+
+/* What holds after an operation (N or F). Times in nanoseconds, sizes in bytes. */
+struct point {
+    uint64_t op_index, size;
+    uint64_t used, free, overhead, maxmem;
+    uint64_t committed, resident, highest, locked, blocks;
+    uint64_t chunks; /* free pieces, UINT64_MAX = not known */
+    uint64_t op_time, oom_time, maxmem_time;
+    uint64_t interval_ops, interval_time, interval_most; /* since the last point */
+    char op;
+};
+
+struct board_info {
+    char name[64], description[160], package[64], reason[240];
+    uint32_t confinement, flags;
+    uint64_t least_heap;
+    bool walks, tells_usable, compacts;
+};
+
+struct board {
+    struct job job;
+    struct board_info info;
+    /* the driver's process writes the rest */
+    volatile uint64_t heartbeat; /* changes as long as something goes on */
+    volatile uint64_t op_index;  /* N or F operation under way, from 0, across rounds */
+    volatile enum board_status status;
+    char text[240];
+    uint64_t rounds, odd_locks, killed;
+    uint64_t wall, cpu;                   /* nanoseconds of the whole replay */
+    uint64_t highest;                     /* greatest extent of the heap seen, bytes */
+    uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
+    struct times times[2];                /* of mallocs, of frees; JOB_TIMED */
+    uint64_t clock_cost, clock_counter;   /* picoseconds; 1 = time stamp counter */
+    uint64_t frames;
+    uint64_t room, count; /* of points */
+    struct point points[];
+};
+
+size_t board_bytes(uint64_t room);
+/* A board in shared memory with its descriptor; NULL: out of memory. */
+struct board *board_new(uint64_t room, int *fd);
+void board_delete(struct board *b, int fd);
+
+#endif

@@ -1,0 +1,65 @@
+/* clock.c - choosing and measuring the clock; see clock.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/clock.h"
+
+#include <cpuid.h>
+#include <stddef.h>
+
+struct clock_facts clock_facts = {false, 0, 1.0};
+
+static bool counter_is_constant(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & (1u << 8));
+}
+
+/* Ticks against the monotonic clock over 20 ms. */
+static double measure_rate(void)
+{
+    uint64_t wall = clock_wall(), ticks = clock_ticks(), now;
+    do
+        now = clock_wall();
+    while (now - wall < 20000000u);
+    return (double)(now - wall) / (double)(clock_ticks() - ticks);
+}
+
+static __attribute__((noinline)) void *no_work(size_t size, uint32_t id)
+{
+    __asm__ volatile("" : : "r"(size), "r"(id));
+    return NULL;
+}
+
+/* Ticks that timing a call of an empty function takes, as operations are timed: the median. */
+static uint64_t measure_cost(void)
+{
+    enum { TRIALS = 20001, MOST = 4096 };
+    void *(*volatile call)(size_t, uint32_t) = no_work;
+    uint32_t counts[MOST] = {0}, seen = 0;
+    for (uint32_t i = 0; i < TRIALS; i++) {
+        uint64_t from = clock_ticks();
+        call(16, i);
+        uint64_t took = clock_ticks() - from;
+        counts[took < MOST ? took : MOST - 1]++;
+    }
+    uint32_t ticks = 0;
+    while ((seen += counts[ticks]) <= TRIALS / 2)
+        ticks++;
+    return ticks;
+}
+
+void clock_calibrate(void)
+{
+    clock_facts = (struct clock_facts){counter_is_constant(), 0, 1.0};
+    if (clock_facts.counter)
+        clock_facts.nanoseconds = measure_rate();
+    clock_facts.cost = measure_cost();
+}
+
+uint64_t clock_thread(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}

@@ -1,0 +1,116 @@
+/* encoder.c - ffmpeg, fed with raw frames through a pipe; see encoder.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/aside.h"
+#include "drivers/encoder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What to tell ffmpeg for each kind of file; NULL ends the list. */
+static const struct kind {
+    const char *ending, *format;
+    const char *codec[12];
+} s_kinds[] = {
+    {".mp4", "mp4", {"-c:v", "libx264", "-preset", "veryfast", "-crf", "20", "-pix_fmt", "yuv420p"}},
+    {".mkv", "matroska", {"-c:v", "libx264", "-preset", "veryfast", "-crf", "20", "-pix_fmt", "yuv420p"}},
+    {".avi", "avi", {"-c:v", "mpeg4", "-q:v", "3", "-pix_fmt", "yuv420p"}},
+    {".webm",
+     "webm",
+     {"-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-pix_fmt", "yuv420p"}},
+    {".png", "image2", {"-frames:v", "1", "-c:v", "png", "-update", "1"}},
+};
+enum { KINDS = sizeof s_kinds / sizeof s_kinds[0], PICTURE = KINDS - 1, MOST_ARGUMENTS = 40 };
+
+static const struct kind *kind_of(const char *path, bool still)
+{
+    size_t n = strlen(path);
+    for (int i = still ? PICTURE : 0; i < (still ? KINDS : PICTURE); i++) {
+        size_t m = strlen(s_kinds[i].ending);
+        if (n > m && strcasecmp(path + n - m, s_kinds[i].ending) == 0)
+            return &s_kinds[i];
+    }
+    return NULL;
+}
+
+const char *encoder_fault(const char *path, bool still)
+{
+    if (!kind_of(path, still))
+        return still ? "a picture's name must end in .png"
+                     : "a film's name must end in .mp4, .avi, .mkv or .webm";
+    if (strlen(path) > 4000)
+        return "the name is too long";
+    return NULL;
+}
+
+static const char *program(void)
+{
+    const char *set = getenv("FFMPEG");
+    return set && *set ? set : FFMPEG_PATH;
+}
+
+static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char *size, const char *rate)
+{
+    const char *argv[MOST_ARGUMENTS] = {program(),  "-hide_banner", "-loglevel", "error", "-y", "-f",
+                                        "rawvideo", "-pix_fmt",     "bgr0",      "-s",    size, "-r",
+                                        rate,       "-i",           "-",         "-an"};
+    int n = 16;
+    for (int i = 0; k->codec[i]; i++)
+        argv[n++] = k->codec[i];
+    argv[n++] = "-f";
+    argv[n++] = k->format;
+    argv[n++] = e->aside;
+    execvp(argv[0], (char *const *)argv);
+    fprintf(stderr, "steve-replay: cannot run %s: %s: install Debian's ffmpeg, or set FFMPEG to its path\n",
+            argv[0], strerror(errno));
+    _exit(127);
+}
+
+bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
+                   uint32_t fps)
+{
+    char size[32], rate[16];
+    int ends[2];
+    e->path = path;
+    snprintf(e->aside, sizeof e->aside, "%s.%ld.part", path, (long)getpid());
+    snprintf(size, sizeof size, "%ux%u", width, height);
+    snprintf(rate, sizeof rate, "%u", fps);
+    if (pipe2(ends, O_CLOEXEC) != 0 || (e->process = fork()) < 0) {
+        fprintf(stderr, "steve-replay: cannot start ffmpeg: %s\n", strerror(errno));
+        return false;
+    }
+    if (e->process == 0) {
+        signal(SIGPIPE, SIG_DFL);
+        dup2(ends[0], 0);
+        run_ffmpeg(e, kind_of(path, still), size, rate);
+    }
+    close(ends[0]);
+    aside_guard(e->aside);
+    e->frames = ends[1];
+    return true;
+}
+
+bool encoder_finish(struct encoder *e, bool keep)
+{
+    int status = 0;
+    close(e->frames);
+    while (waitpid(e->process, &status, 0) < 0 && errno == EINTR)
+        continue;
+    aside_guard(NULL);
+    if (keep && status == 0 && rename(e->aside, e->path) == 0)
+        return true;
+    unlink(e->aside);
+    if (keep && WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return false; /* told by the child */
+    if (keep)
+        fprintf(stderr, "steve-replay: %s: not written: ffmpeg failed\n", e->path);
+    return !keep;
+}

@@ -1,0 +1,31 @@
+/* encoder.h - ffmpeg, fed with raw frames through a pipe.
+ *
+ * No shell and no frame files. The film is written aside and renamed when it is whole.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_ENCODER_H
+#define DRIVERS_ENCODER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct encoder {
+    const char *path;
+    char aside[4096 + 64];
+    pid_t process;
+    int frames; /* write raw bgr0 frames here */
+};
+
+/* Can a film (or PNG) of this name be made? NULL, or what is wrong. */
+const char *encoder_fault(const char *path, bool still);
+
+/* Start ffmpeg. False: told on standard error. */
+bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
+                   uint32_t fps);
+
+/* Close the pipe if it is still open, wait, and put the file in place (or, unless `keep`, drop it). False:
+ * told. */
+bool encoder_finish(struct encoder *e, bool keep);
+
+#endif

@@ -1,0 +1,18 @@
+/* guard.h - checks on the blocks an allocator gives out.
+ *
+ * Every block must lie inside the heap. With checking on, each block is filled with a pattern of its own
+ * and must still hold it when it is freed: overlapping blocks, lost contents and bookkeeping written into
+ * live blocks come to light. The first fault goes to the board as text.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_GUARD_H
+#define DRIVERS_GUARD_H
+
+#include "drivers/engine.h"
+
+/* A new block: is it inside; fill or touch it as the job wants. False: fault, board text set. */
+bool guard_made(struct board *b, const struct steve_driver *d, const struct block *block, void *address);
+/* Before its end: is the pattern whole? */
+bool guard_freeing(struct board *b, const struct block *block, void *address);
+
+#endif

@@ -1,0 +1,138 @@
+/* measure.c - what the heap looks like at each data point; see measure.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/guard.h"
+#include "drivers/measure.h"
+#include "drivers/probe.h"
+#include "drivers/region.h"
+
+#include <stdio.h>
+
+struct measure {
+    struct engine *e;
+    struct probe probe;
+    uint64_t used, usable, locked, blocks;
+    uint64_t hint; /* largest block, as the allocator believes */
+};
+
+static uint64_t usable_of(const struct measure *m, const struct block *b)
+{
+    return m->e->driver->usable ? m->e->driver->usable(b->ref) : b->size;
+}
+
+/* Which part of the heap do blocks ever lie in? */
+static void note_reach(struct board *board, const struct block *b, const char *address)
+{
+    if (!address || !region_holds(address, b->size))
+        return;
+    uint64_t at = (uint64_t)(address - region_base());
+    if (at < board->lowest_block || board->highest_block == 0)
+        board->lowest_block = at;
+    if (at + b->size > board->highest_block)
+        board->highest_block = at + b->size;
+}
+
+static bool made(void *ctx, const struct block *b, void *address)
+{
+    struct measure *m = ctx;
+    m->used += b->size;
+    m->usable += usable_of(m, b);
+    m->blocks++;
+    note_reach(m->e->board, b, address);
+    return guard_made(m->e->board, m->e->driver, b, address);
+}
+
+static bool freeing(void *ctx, const struct block *b, void *address)
+{
+    struct measure *m = ctx;
+    m->used -= b->size;
+    m->usable -= usable_of(m, b);
+    m->blocks--;
+    if (b->fixed)
+        m->locked -= b->size;
+    return guard_freeing(m->e->board, b, address);
+}
+
+static void locked(void *ctx, const struct block *b, bool on)
+{
+    struct measure *m = ctx;
+    m->locked += on ? b->size : -b->size;
+}
+
+uint64_t measure_extent(const struct steve_driver *d)
+{
+    char *top = d->highest ? d->highest() : NULL;
+    return (uint64_t)((top ? top : region_top()) - region_base());
+}
+
+static void fill_free(struct measure *m, struct point *p)
+{
+    struct steve_walk walk = {0};
+    uint64_t heap = m->e->board->job.heap, room = heap > m->used ? heap - m->used : 0;
+    p->chunks = UINT64_MAX;
+    if (m->e->driver->walk && m->e->driver->walk(&walk)) {
+        p->free = walk.free;
+        p->chunks = walk.chunks;
+        m->hint = walk.largest;
+        p->overhead = room > p->free ? room - p->free : 0;
+        return;
+    }
+    p->overhead = m->usable - m->used < room ? m->usable - m->used : room;
+    p->free = room - p->overhead;
+}
+
+static void fill_pages(const struct measure *m, struct point *p)
+{
+    bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
+    p->highest = measure_extent(m->e->driver);
+    p->committed = maps ? region_committed() : p->highest;
+    p->resident = region_resident();
+}
+
+static bool fill_largest(struct measure *m, struct point *p)
+{
+    struct probe_result r = probe_largest(&m->probe, m->hint);
+    p->maxmem = r.largest;
+    p->maxmem_time = r.nanoseconds;
+    if (r.crashed)
+        snprintf(m->e->board->text, sizeof m->e->board->text,
+                 "the allocator crashed when asked for the largest block that fits");
+    return !r.crashed;
+}
+
+static bool done(void *ctx, char op, uint64_t size)
+{
+    struct measure *m = ctx;
+    struct board *b = m->e->board;
+    uint64_t extent = measure_extent(m->e->driver);
+    if (extent > b->highest)
+        b->highest = extent;
+    if (!engine_at_point(m->e) || b->count == b->room)
+        return true;
+    struct point *p = &b->points[b->count];
+    *p = (struct point){.op_index = m->e->ops - 1,
+                        .op = op,
+                        .size = size,
+                        .used = m->used,
+                        .locked = m->locked,
+                        .blocks = m->blocks};
+    fill_free(m, p);
+    fill_pages(m, p);
+    if (!fill_largest(m, p))
+        return false;
+    b->count++;
+    return true;
+}
+
+void measure_run(struct engine *e)
+{
+    struct measure m = {.e = e};
+    struct watcher w = {&m, made, freeing, locked, done};
+    if (!probe_open(&m.probe, e->driver, e->board->job.heap, &e->board->heartbeat)) {
+        snprintf(e->board->text, sizeof e->board->text, "out of memory for probing");
+        e->board->status = STATUS_FAILED;
+        return;
+    }
+    engine_watched(e, &w);
+}

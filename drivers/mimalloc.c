@@ -1,0 +1,67 @@
+/* mimalloc.c - driver for Debian's mimalloc (libmimalloc.so, found at run time).
+ *
+ * Its calls of mmap and friends land in the heap. It takes address space in aligned segments of 32 MiB, and
+ * more than one where huge blocks are asked for, so it cannot start in a small heap.
+ * It runs with its default settings, except that it stays silent when memory is short.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "drivers/driver.h"
+
+#include <mimalloc.h>
+#include <stdio.h>
+
+static char s_version[16];
+
+static void silent(const char *text, void *arg)
+{
+}
+
+static bool drv_init(void *base, size_t size)
+{
+    mi_register_output(silent, NULL);
+    void *p = mi_malloc(1);
+    mi_free(p);
+    return p != NULL;
+}
+
+static void *drv_malloc(size_t size, uint32_t id)
+{
+    return mi_malloc(size);
+}
+
+static void drv_free(void *ref, uint32_t id)
+{
+    mi_free(ref);
+}
+
+static void *drv_realloc(void *ref, size_t size, uint32_t id)
+{
+    return mi_realloc(ref, size);
+}
+
+static size_t drv_usable(void *ref)
+{
+    return mi_usable_size(ref);
+}
+
+static const char *drv_package(void)
+{
+    int v = mi_version();
+    snprintf(s_version, sizeof s_version, "%d.%d.%d", v / 100, v / 10 % 10, v % 10);
+    return s_version;
+}
+
+const struct steve_driver steve_driver = {
+    .version = STEVE_DRIVER_VERSION,
+    .size = sizeof steve_driver,
+    .name = "mimalloc",
+    .description = "mimalloc with its default settings (Debian: libmimalloc2.0)",
+    .confinement = STEVE_BY_SYMBOLS,
+    .least_heap = (size_t)64 << 20,
+    .package = drv_package,
+    .init = drv_init,
+    .malloc = drv_malloc,
+    .free = drv_free,
+    .realloc = drv_realloc,
+    .usable = drv_usable,
+};

@@ -1,0 +1,15 @@
+/* modes.h - the things steve-replay does, one file each. They return the exit status.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_MODES_H
+#define DRIVERS_MODES_H
+
+#include "drivers/options.h"
+
+int mode_list(const struct options *o);       /* list.c */
+int mode_peakmem(const struct options *o);    /* peakmem.c */
+int mode_allocstats(const struct options *o); /* allocstats.c */
+int mode_documented(const struct options *o); /* documented.c: --allocstats with six arguments */
+int mode_memplot(const struct options *o);    /* memplot.c */
+
+#endif

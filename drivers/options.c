@@ -1,0 +1,322 @@
+/* options.c - the command line of steve-replay; see options.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/numbers.h"
+#include "drivers/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char s_help[] =
+    "Usage: steve-replay --list [--json]\n"
+    "       steve-replay --peakmem OPS [--json]\n"
+    "       steve-replay --allocator NAME|PATH --allocstats OPS -o RESULT [options]\n"
+    "       steve-replay --allocator NAME|PATH --allocstats OPS RESULT KILLPERCENT OPLIMIT PEAKMEM\n"
+    "                    THEORETICAL_HEAP_SIZE\n"
+    "       steve-replay --allocator NAME|PATH --memplot OPS [HEAP] [-o FILM] [--still PNG] [options]\n"
+    "\n"
+    "Replay an ops or lockops file on a real allocator in a heap of a given size.\n"
+    "\n"
+    "  -a, --allocator=NAME|PATH  the driver; --list names them\n"
+    "  -o, --output=FILE          result file, or film (.mp4, .avi, .mkv, .webm)\n"
+    "      --heap=BYTES|4x        size of the heap, in bytes (K, M, G) or times the live peak\n"
+    "                             (default 4x)\n"
+    "      --killpercent=K        at the end of the file free K%% of the live blocks at random and go on\n"
+    "                             with a new round, until out of memory (default 0: one round)\n"
+    "      --rounds=N             stop after so many rounds (default 100)\n"
+    "      --seed=S               of that random choice (default 1)\n"
+    "      --points=N             data points at most (default 3000)\n"
+    "      --passes=N             timed runs, each in a fresh process; medians are shown (default 3)\n"
+    "      --touch=none|pages|all write to each new block: not, once per page, all of it (default pages)\n"
+    "      --check                fill blocks with patterns and compare when they are freed\n"
+    "      --timeout=SECONDS      end an allocator that does nothing for so long (default 60, 0: never)\n"
+    "      --still=FILE.png       picture of the heap after the last operation\n"
+    "      --size=WxH             of film and picture (default 1280x720)\n"
+    "      --fps=N                frames per second (default 25)\n"
+    "      --frames=N             frames at most (default 300)\n"
+    "      --json                 machine-readable output\n"
+    "  -q, --quiet                no progress, no summary\n"
+    "  -h, --help   -V, --version\n"
+    "\n"
+    "Exit status: 0 done, 1 bad input or failure, 2 wrong usage or the heap is too small.\n";
+
+enum {
+    PEAKMEM = 256,
+    ALLOCSTATS,
+    MEMPLOT,
+    LIST,
+    HEAP,
+    KILL,
+    ROUNDS,
+    SEED,
+    POINTS,
+    PASSES,
+    TOUCH,
+    CHECK,
+    TIMEOUT,
+    STILL,
+    SIZE,
+    FPS,
+    FRAMES,
+    JSON
+};
+
+static const struct option s_options[] = {
+    {"peakmem", no_argument, NULL, PEAKMEM},
+    {"allocstats", no_argument, NULL, ALLOCSTATS},
+    {"memplot", no_argument, NULL, MEMPLOT},
+    {"list", no_argument, NULL, LIST},
+    {"allocator", required_argument, NULL, 'a'},
+    {"output", required_argument, NULL, 'o'},
+    {"heap", required_argument, NULL, HEAP},
+    {"killpercent", required_argument, NULL, KILL},
+    {"rounds", required_argument, NULL, ROUNDS},
+    {"seed", required_argument, NULL, SEED},
+    {"points", required_argument, NULL, POINTS},
+    {"passes", required_argument, NULL, PASSES},
+    {"touch", required_argument, NULL, TOUCH},
+    {"check", no_argument, NULL, CHECK},
+    {"timeout", required_argument, NULL, TIMEOUT},
+    {"still", required_argument, NULL, STILL},
+    {"size", required_argument, NULL, SIZE},
+    {"fps", required_argument, NULL, FPS},
+    {"frames", required_argument, NULL, FRAMES},
+    {"json", no_argument, NULL, JSON},
+    {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
+    {NULL, 0, NULL, 0},
+};
+
+__attribute__((format(printf, 1, 2))) static int wrong(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("steve-replay: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs("\nTry 'steve-replay --help'.\n", stderr);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+static int set_mode(struct options *o, enum mode mode)
+{
+    if (o->mode != MODE_NONE && o->mode != mode)
+        return wrong("only one of --peakmem, --allocstats, --memplot and --list");
+    o->mode = mode;
+    return -1;
+}
+
+static int set_number(uint32_t *out, const char *what, const char *text, uint64_t least, uint64_t most)
+{
+    uint64_t value;
+    if (!number_read(text, &value) || value < least || value > most)
+        return wrong("%s: '%s' is not a number from %llu to %llu", what, text, (unsigned long long)least,
+                     (unsigned long long)most);
+    *out = (uint32_t)value;
+    return -1;
+}
+
+static int set_large(uint64_t *out, const char *what, const char *text, uint64_t least)
+{
+    if (!number_read(text, out) || *out < least)
+        return wrong("%s: '%s' is not a number of at least %llu", what, text, (unsigned long long)least);
+    return -1;
+}
+
+static int set_heap(struct options *o, const char *text)
+{
+    if (factor_read(text, &o->heap_factor) || (bytes_read(text, &o->heap) && o->heap))
+        return -1;
+    return wrong("heap '%s' is neither a number of bytes (like 262144 or 64M) nor a factor (like 4x)", text);
+}
+
+static int set_touch(struct options *o, const char *text)
+{
+    static const char *const names[] = {"none", "pages", "all"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            o->touch = (enum touch)i;
+            return -1;
+        }
+    }
+    return wrong("--touch: '%s' is not none, pages or all", text);
+}
+
+static int set_size(struct options *o, const char *text)
+{
+    int used = 0;
+    if (sscanf(text, "%5ux%5u%n", &o->width, &o->height, &used) != 2 || text[used])
+        return wrong("--size: '%s' is not like 1280x720", text);
+    if (o->width < 320 || o->height < 200 || o->width > 7680 || o->height > 4320 || o->width % 2 ||
+        o->height % 2)
+        return wrong("--size: %s: from 320x200 to 7680x4320, even numbers", text);
+    return -1;
+}
+
+static int set_kill(struct options *o, const char *text)
+{
+    uint64_t k;
+    if (!number_read(text, &k) || (k > 100 && k < 100000))
+        return wrong("killpercent '%s' is not 0 to 100 (or 100000: one round)", text);
+    o->kill_percent = k >= 100000 ? 0 : (uint32_t)k;
+    return -1;
+}
+
+static int show_version(void)
+{
+    puts("steve-replay (" PACKAGE_NAME ") " PACKAGE_VERSION);
+    return EXIT_DONE;
+}
+
+static int show_help(void)
+{
+    printf(s_help);
+    return EXIT_DONE;
+}
+
+static int set_flag(struct options *o, int c)
+{
+    switch (c) {
+    case 'q':
+        o->quiet = true;
+        return -1;
+    case JSON:
+        o->json = true;
+        return -1;
+    case CHECK:
+        o->check = true;
+        return -1;
+    case 'h':
+        return show_help();
+    case 'V':
+        return show_version();
+    default:
+        return wrong("wrong usage");
+    }
+}
+
+static int set_value(struct options *o, int c, const char *text)
+{
+    switch (c) {
+    case 'a':
+        o->allocator = text;
+        return -1;
+    case 'o':
+        o->output = text;
+        return -1;
+    case STILL:
+        o->still = text;
+        return -1;
+    case HEAP:
+        return set_heap(o, text);
+    case KILL:
+        return set_kill(o, text);
+    case ROUNDS:
+        return set_number(&o->rounds, "--rounds", text, 1, UINT32_MAX);
+    case SEED:
+        return set_large(&o->seed, "--seed", text, 0);
+    case POINTS:
+        return set_large(&o->points, "--points", text, 1);
+    case PASSES:
+        return set_number(&o->passes, "--passes", text, 1, 99);
+    case TOUCH:
+        return set_touch(o, text);
+    case TIMEOUT:
+        return set_number(&o->timeout, "--timeout", text, 0, 1000000);
+    case SIZE:
+        return set_size(o, text);
+    case FPS:
+        return set_number(&o->fps, "--fps", text, 1, 240);
+    case FRAMES:
+        return set_large(&o->frames, "--frames", text, 1);
+    default:
+        return set_flag(o, c);
+    }
+}
+
+static int set(struct options *o, int c, const char *text)
+{
+    switch (c) {
+    case PEAKMEM:
+        return set_mode(o, MODE_PEAKMEM);
+    case ALLOCSTATS:
+        return set_mode(o, MODE_ALLOCSTATS);
+    case MEMPLOT:
+        return set_mode(o, MODE_MEMPLOT);
+    case LIST:
+        return set_mode(o, MODE_LIST);
+    default:
+        return set_value(o, c, text);
+    }
+}
+
+/* OPS RESULT KILLPERCENT OPLIMIT PEAKMEM THEORETICAL_HEAP_SIZE */
+static int documented_form(struct options *o, char **argument)
+{
+    int r;
+    o->documented = true;
+    o->passes = 1; /* each call adds one record: thousands of calls make one file */
+    o->output = argument[1];
+    if ((r = set_kill(o, argument[2])) != -1 ||
+        (r = set_large(&o->op_limit, "OPLIMIT", argument[3], 0)) != -1 ||
+        (r = set_large(&o->heap, "PEAKMEM", argument[4], 1)) != -1)
+        return r;
+    return set_large(&o->theoretical, "THEORETICAL_HEAP_SIZE", argument[5], 0);
+}
+
+static int set_arguments(struct options *o, int n, char **argument)
+{
+    if (o->mode == MODE_LIST)
+        return n == 0 ? -1 : wrong("--list takes no file");
+    if (n == 0)
+        return wrong("which ops file?");
+    o->ops = argument[0];
+    if (o->mode == MODE_ALLOCSTATS && n == 6)
+        return documented_form(o, argument);
+    if (o->mode == MODE_MEMPLOT && n == 2)
+        return set_heap(o, argument[1]);
+    if (n > 1)
+        return wrong("too many or too few arguments from '%s' on", argument[1]);
+    return -1;
+}
+
+static int check_whole(const struct options *o)
+{
+    if (o->mode == MODE_NONE)
+        return wrong("what to do? --peakmem, --allocstats, --memplot or --list");
+    if ((o->mode == MODE_ALLOCSTATS || o->mode == MODE_MEMPLOT) && !o->allocator)
+        return wrong("which allocator? --allocator=NAME; steve-replay --list names them");
+    if (o->mode == MODE_ALLOCSTATS && !o->output)
+        return wrong("where to? -o RESULT");
+    return -1;
+}
+
+int options_read(struct options *o, int argc, char **argv)
+{
+    int c, r;
+    *o = (struct options){.points = 3000,
+                          .frames = 300,
+                          .seed = 1,
+                          .rounds = 100,
+                          .passes = 3,
+                          .timeout = 60,
+                          .width = 1280,
+                          .height = 720,
+                          .fps = 25,
+                          .touch = TOUCH_PAGES};
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "a:o:qhV", s_options, NULL)) != -1) {
+        r = c == '?' ? wrong("unknown or incomplete option '%s'", argv[optind - 1]) : set(o, c, optarg);
+        if (r != -1)
+            return r;
+    }
+    if (o->mode != MODE_NONE && (r = set_arguments(o, argc - optind, argv + optind)) != -1)
+        return r;
+    return check_whole(o);
+}

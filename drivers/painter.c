@@ -1,0 +1,153 @@
+/* painter.c - the film of a replay; see painter.h.
+ *
+ * The heap lies in rows, lowest address at the top left. A cell's colour is mixed from what its bytes are
+ * used for; a fresh allocation glows white and a fresh hole blue, and both fade. Cells are painted only
+ * when their colour changes. Blocks of an allocator that moves them are laid out anew for each frame.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/canvas.h"
+#include "drivers/frame.h"
+#include "drivers/guard.h"
+#include "drivers/heapmap.h"
+#include "drivers/measure.h"
+#include "drivers/painter.h"
+#include "drivers/region.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct painter {
+    struct engine *e;
+    struct heapmap map;
+    struct frame frame;
+    struct frame_facts facts;
+    bool moves;
+};
+
+static uint64_t overhead_of(const struct painter *p, const struct block *b)
+{
+    return p->e->driver->usable ? p->e->driver->usable(b->ref) - b->size : 0;
+}
+
+/* Bytes from the start of the drawn part; a block below it (there is none) would wrap around and be left out.
+ */
+static uint64_t place_of(const struct painter *p, const char *address)
+{
+    return (uint64_t)(address - region_base()) - p->e->board->job.film.start;
+}
+
+/* Put a block into the layers that last, or take it out. */
+static void lay(struct painter *p, const struct block *b, const char *address, int sign)
+{
+    uint64_t at = place_of(p, address);
+    heapmap_add(&p->map, LAYER_USED, at, b->size, sign);
+    heapmap_add(&p->map, LAYER_OVERHEAD, at + b->size, overhead_of(p, b), sign);
+    if (b->fixed)
+        heapmap_add(&p->map, LAYER_LOCKED, at, b->size, sign);
+}
+
+static bool made(void *ctx, const struct block *b, void *address)
+{
+    struct painter *p = ctx;
+    p->facts.used += b->size;
+    if (!guard_made(p->e->board, p->e->driver, b, address))
+        return false;
+    if (!address || !region_holds(address, b->size))
+        return true;
+    heapmap_add(&p->map, LAYER_FRESH, place_of(p, address), b->size, 1);
+    if (!p->moves)
+        lay(p, b, address, 1);
+    return true;
+}
+
+static bool freeing(void *ctx, const struct block *b, void *address)
+{
+    struct painter *p = ctx;
+    p->facts.used -= b->size;
+    if (b->fixed)
+        p->facts.locked -= b->size;
+    if (!address || !region_holds(address, b->size))
+        return true;
+    heapmap_add(&p->map, LAYER_GONE, place_of(p, address), b->size, 1);
+    if (!p->moves)
+        lay(p, b, address, -1);
+    return true;
+}
+
+static void locked(void *ctx, const struct block *b, bool on)
+{
+    struct painter *p = ctx;
+    const char *address = engine_address(p->e, b);
+    p->facts.locked += on ? b->size : -b->size;
+    if (address && !p->moves && region_holds(address, b->size))
+        heapmap_add(&p->map, LAYER_LOCKED, place_of(p, address), b->size, on ? 1 : -1);
+}
+
+static void lay_list(struct painter *p, const struct block *list, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (list[i].ref)
+            lay(p, &list[i], engine_address(p->e, &list[i]), 1);
+}
+
+static void lay_all(struct painter *p)
+{
+    heapmap_clear(&p->map, LAYER_USED);
+    heapmap_clear(&p->map, LAYER_OVERHEAD);
+    heapmap_clear(&p->map, LAYER_LOCKED);
+    lay_list(p, p->e->blocks, p->e->board->job.facts.slots);
+    lay_list(p, p->e->kept, p->e->kept_count);
+}
+
+static bool write_frame(struct painter *p)
+{
+    const char *at = (const char *)p->frame.canvas.pixels;
+    size_t left = (size_t)p->frame.canvas.width * (size_t)p->frame.canvas.height * sizeof(uint32_t);
+    while (left) {
+        ssize_t n = write(FRAMES_FD, at, left);
+        if (n < 0 && errno != EINTR) {
+            snprintf(p->e->board->text, sizeof p->e->board->text, "ffmpeg ended before the film did");
+            return false;
+        }
+        at += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+        p->e->board->heartbeat++;
+    }
+    p->e->board->frames++;
+    return true;
+}
+
+static bool done(void *ctx, char op, uint64_t size)
+{
+    struct painter *p = ctx;
+    const struct job *j = &p->e->board->job;
+    bool last = p->e->ops == j->total_ops;
+    if (!last && (j->film.still || p->e->ops % j->film.ops_per_frame != 0))
+        return true;
+    if (p->moves)
+        lay_all(p);
+    heapmap_frame(&p->map);
+    if (j->film.still)
+        heapmap_cool(&p->map);
+    p->facts.op = p->e->ops;
+    p->facts.extent = measure_extent(p->e->driver);
+    frame_paint(&p->frame, &p->map, &p->facts);
+    return write_frame(p);
+}
+
+void painter_run(struct engine *e)
+{
+    const struct job *j = &e->board->job;
+    struct painter p = {.e = e, .moves = e->driver->flags & STEVE_MOVES};
+    struct watcher w = {&p, made, freeing, locked, done};
+    p.facts = (struct frame_facts){.name = e->driver->name, .total = j->total_ops, .heap = j->heap};
+    if (!frame_open(&p.frame, (int)j->film.width, (int)j->film.height, j->film.extent) ||
+        !heapmap_open(&p.map, j->film.extent, frame_cells(&p.frame))) {
+        snprintf(e->board->text, sizeof e->board->text, "out of memory for the picture");
+        e->board->status = STATUS_FAILED;
+        return;
+    }
+    engine_watched(e, &w);
+}

@@ -1,0 +1,171 @@
+/* passes.c - the runs that make up one measurement; see passes.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/find.h"
+#include "drivers/passes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Times of the data points: passes x room. */
+struct timings {
+    struct point *points;
+    uint64_t room, count; /* count: points that every pass has */
+    uint32_t passes;
+};
+
+/* Keep the first trouble. */
+static int trouble(struct session *s, struct findings *r)
+{
+    r->complete = false;
+    session_describe(s, r->error, sizeof r->error);
+    return session_complain(s);
+}
+
+static void keep_batch(const struct board *b, struct findings *r, bool first)
+{
+    if (first || b->cpu < r->batch_cpu)
+        r->batch_cpu = b->cpu;
+    if (first || b->wall < r->batch_wall)
+        r->batch_wall = b->wall;
+    r->total_ops = b->op_index;
+    r->rounds = b->rounds;
+    r->odd_locks = b->odd_locks;
+    r->killed = b->killed;
+    r->highest = b->highest;
+    r->clock_cost = b->clock_cost;
+    r->clock_counter = b->clock_counter;
+}
+
+static enum board_status run_batches(struct session *s, struct findings *r)
+{
+    enum board_status status = STATUS_DONE;
+    for (uint32_t i = 0; i < s->options->passes; i++) {
+        status = session_run(s, JOB_BATCH, 0, -1);
+        if (status == STATUS_FAILED)
+            return status;
+        keep_batch(s->board, r, i == 0);
+    }
+    return status;
+}
+
+/* What the same operations cost when nothing is allocated. Not for runs of several rounds: without an
+ * allocator they would never run out of memory. */
+static void run_null(const struct session *s, struct findings *r)
+{
+    struct session null = *s;
+    null.board = NULL;
+    null.board_fd = -1;
+    null.job.confinement = 0;
+    null.info = (struct board_info){.name = "null"};
+    if (s->options->documented && s->options->op_limit) /* only the header shows it */
+        return;
+    if (s->job.kill_percent || strcmp(s->info.name, "null") == 0 || !find_driver("null", null.job.driver))
+        return;
+    for (uint32_t i = 0; i < s->options->passes; i++) {
+        if (session_run(&null, JOB_BATCH, 0, -1) == STATUS_DONE && null.board->op_index == r->total_ops &&
+            (r->null_cpu == 0 || null.board->cpu < r->null_cpu))
+            r->null_cpu = null.board->cpu;
+    }
+    board_delete(null.board, null.board_fd);
+}
+
+static bool run_timed(struct session *s, struct findings *r, struct timings *t)
+{
+    t->points = calloc(t->room * t->passes, sizeof *t->points);
+    t->count = t->room;
+    if (!t->points)
+        return false;
+    for (uint32_t i = 0; i < t->passes; i++) {
+        if (session_run(s, JOB_TIMED, t->room, -1) == STATUS_FAILED)
+            return false;
+        memcpy(t->points + i * t->room, s->board->points, s->board->count * sizeof *t->points);
+        if (s->board->count < t->count)
+            t->count = s->board->count;
+        if (i == 0 || s->board->times[0].sum + s->board->times[1].sum < r->times[0].sum + r->times[1].sum)
+            memcpy(r->times, s->board->times, sizeof r->times);
+    }
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The median over the passes of the time at `offset` of data point i. */
+static uint64_t median(const struct timings *t, uint64_t i, size_t offset)
+{
+    uint64_t values[99];
+    for (uint32_t p = 0; p < t->passes; p++)
+        memcpy(&values[p], (const char *)&t->points[p * t->room + i] + offset, sizeof values[p]);
+    qsort(values, t->passes, sizeof values[0], compare);
+    return values[t->passes / 2];
+}
+
+/* Join the times to the points of the space run. */
+static void join_times(struct findings *r, const struct timings *t)
+{
+    for (uint64_t i = 0; i < r->count && i < t->count; i++) {
+        struct point *p = &r->points[i];
+        p->op_time = median(t, i, offsetof(struct point, op_time));
+        p->oom_time = median(t, i, offsetof(struct point, oom_time));
+        p->interval_time = median(t, i, offsetof(struct point, interval_time));
+        p->interval_most = median(t, i, offsetof(struct point, interval_most));
+        p->interval_ops = t->points[i].interval_ops;
+    }
+}
+
+static bool run_space(struct session *s, struct findings *r, uint64_t room)
+{
+    enum board_status status = session_run(s, JOB_SPACE, room, -1);
+    r->count = s->board ? s->board->count : 0;
+    r->points = calloc(r->count + 1, sizeof *r->points);
+    if (!r->points)
+        return false;
+    memcpy(r->points, s->board->points, r->count * sizeof *r->points);
+    if (s->board->highest > r->highest)
+        r->highest = s->board->highest;
+    return status != STATUS_FAILED;
+}
+
+static void set_points(struct session *s, uint64_t total)
+{
+    uint64_t points = s->options->points;
+    s->job.total_ops = total;
+    if (!s->options->documented)
+        s->job.interval = total > points ? (total + points - 1) / points : 1;
+}
+
+/* A run of several rounds should end for want of memory. */
+static void note_rounds(const struct session *s, const struct findings *r)
+{
+    if (s->job.kill_percent && r->rounds == s->job.rounds && !s->options->quiet)
+        fprintf(stderr, "steve-replay: %s: stopped after %" PRIu64 " rounds with memory left (--rounds)\n",
+                s->info.name, r->rounds);
+}
+
+int passes_run(struct session *s, struct findings *r)
+{
+    int status = EXIT_DONE;
+    struct timings t = {.passes = s->options->passes};
+    *r = (struct findings){.theoretical = s->plan.facts.live_peak, .complete = true};
+    enum board_status batch = run_batches(s, r);
+    if (batch != STATUS_DONE)
+        status = trouble(s, r);
+    if (batch == STATUS_FAILED || r->total_ops == 0)
+        return status;
+    note_rounds(s, r);
+    run_null(s, r);
+    set_points(s, r->total_ops);
+    t.room = s->options->documented ? 4 : r->total_ops / s->job.interval + 3;
+    bool good = run_timed(s, r, &t) && run_space(s, r, t.room);
+    if (!good)
+        status = trouble(s, r);
+    join_times(r, &t);
+    free(t.points);
+    return status;
+}

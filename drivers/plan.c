@@ -1,0 +1,246 @@
+/* plan.c - read, check and decode an ops file; see plan.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/handles.h"
+#include "drivers/plan.h"
+#include "memtrace/ops.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BUFFERED = 65536 };
+
+struct reading {
+    struct plan *plan;
+    const char *path;
+    struct handles *handles;
+    uint64_t *sizes; /* by slot: bytes of the live block */
+    size_t size_room;
+    uint64_t live, blocks, op; /* op: of all operations in the file, for messages */
+    struct step buffer[BUFFERED];
+    unsigned buffered;
+    char *text;
+    unsigned text_size;
+};
+
+static bool fail(struct reading *r, const char *what)
+{
+    snprintf(r->text, r->text_size, "%s: %s", r->path, what);
+    return false;
+}
+
+static bool bad_handle(struct reading *r, const struct op *op, enum handle_result why)
+{
+    snprintf(r->text, r->text_size, "%s: operation %" PRIu64 " (%c): handle %" PRIu64 " %s", r->path, r->op,
+             ops_letter((enum ops_code)op->code), op->handle, handles_text(why));
+    return false;
+}
+
+static bool flush(struct reading *r)
+{
+    const char *p = (const char *)r->buffer;
+    size_t left = r->buffered * sizeof r->buffer[0];
+    while (left) {
+        ssize_t n = write(r->plan->fd, p, left);
+        if (n < 0 && errno != EINTR)
+            return fail(r, "too large to keep in memory");
+        if (n > 0) {
+            p += n;
+            left -= (size_t)n;
+        }
+    }
+    r->buffered = 0;
+    return true;
+}
+
+static bool put(struct reading *r, struct step s)
+{
+    r->buffer[r->buffered++] = s;
+    r->plan->facts.steps++;
+    return r->buffered < BUFFERED || flush(r);
+}
+
+static bool keep_size(struct reading *r, uint32_t slot, uint64_t size)
+{
+    if (slot >= r->size_room) {
+        size_t room = r->size_room ? 2 * r->size_room : 4096;
+        uint64_t *more = realloc(r->sizes, room * sizeof *more);
+        if (!more)
+            return fail(r, "out of memory for the table of live blocks");
+        r->sizes = more;
+        r->size_room = room;
+    }
+    r->sizes[slot] = size;
+    return true;
+}
+
+static bool too_large(struct reading *r, const struct op *op)
+{
+    snprintf(r->text, r->text_size,
+             "%s: operation %" PRIu64 " (N): size %" PRIu64 " is not a size: at most 2^46 bytes in all",
+             r->path, r->op, op->size);
+    return false;
+}
+
+static void count_new(struct reading *r, uint64_t size)
+{
+    struct plan_facts *f = &r->plan->facts;
+    r->live += size;
+    r->blocks++;
+    f->total_requested += size;
+    if (size > f->largest)
+        f->largest = size;
+    if (r->live > f->live_peak) {
+        f->live_peak = r->live;
+        f->peak_op = f->news + f->frees;
+    }
+    f->news++;
+}
+
+static bool add_new(struct reading *r, const struct op *op)
+{
+    uint32_t slot;
+    enum handle_result h = handles_make(r->handles, op->handle, &slot);
+    if (h != HANDLE_OK)
+        return bad_handle(r, op, h);
+    if (op->size > (uint64_t)1 << 46 || r->live + op->size > (uint64_t)1 << 46)
+        return too_large(r, op);
+    if (!keep_size(r, slot, op->size))
+        return false;
+    count_new(r, op->size);
+    if (op->size < STEP_BIG)
+        return put(r, (struct step){slot, STEP_NEW | (uint32_t)op->size << STEP_SHIFT});
+    return put(r, (struct step){slot, STEP_NEW | STEP_BIG << STEP_SHIFT}) &&
+           put(r, (struct step){(uint32_t)op->size, (uint32_t)(op->size >> 32)});
+}
+
+static bool add_free(struct reading *r, const struct op *op)
+{
+    uint32_t slot;
+    enum handle_result h = handles_drop(r->handles, op->handle, &slot);
+    if (h != HANDLE_OK)
+        return bad_handle(r, op, h);
+    r->live -= r->sizes[slot];
+    r->blocks--;
+    r->plan->facts.frees++;
+    return put(r, (struct step){slot, STEP_FREE});
+}
+
+/* An operation on a live block: lock, unlock, and accesses, which are only counted. */
+static bool add_use(struct reading *r, const struct op *op)
+{
+    uint32_t slot;
+    enum handle_result h = handles_find(r->handles, op->handle, &slot);
+    if (h != HANDLE_OK)
+        return bad_handle(r, op, h);
+    if (op->code == OP_LOCK) {
+        r->plan->facts.locks++;
+        return put(r, (struct step){slot, STEP_LOCK});
+    }
+    if (op->code == OP_UNLOCK) {
+        r->plan->facts.unlocks++;
+        return put(r, (struct step){slot, STEP_UNLOCK});
+    }
+    r->plan->facts.accesses++;
+    return true;
+}
+
+static bool add(struct reading *r, const struct op *op)
+{
+    switch (op->code) {
+    case OP_NEW:
+        return add_new(r, op);
+    case OP_FREE:
+        return add_free(r, op);
+    case OP_COMPACT:
+        r->plan->facts.compacts++;
+        return put(r, (struct step){0, STEP_COMPACT});
+    default:
+        return add_use(r, op);
+    }
+}
+
+static bool read_all(struct reading *r, struct ops_reader *ops)
+{
+    const struct op *batch;
+    size_t n;
+    int more;
+    while ((more = ops_next(ops, &batch, &n)) == MT_MORE) {
+        for (size_t i = 0; i < n; i++, r->op++)
+            if (!add(r, &batch[i]))
+                return false;
+    }
+    if (more == MT_ERROR)
+        return fail(r, ops_reader_error(ops)->text);
+    if (r->plan->facts.news == 0)
+        return fail(r, "no allocations (N) in it: not an ops file, or an empty one");
+    return flush(r);
+}
+
+static bool read_opened(struct reading *r, struct ops_reader *ops)
+{
+    r->handles = handles_new();
+    r->plan->fd = memfd_create("steve-replay-plan", MFD_CLOEXEC);
+    bool good = r->handles && r->plan->fd >= 0 ? read_all(r, ops) : fail(r, "out of memory");
+    if (good) {
+        r->plan->facts.slots = handles_slots(r->handles);
+        r->plan->facts.live_at_end = r->live;
+        r->plan->facts.blocks_at_end = r->blocks;
+    }
+    handles_delete(r->handles);
+    free(r->sizes);
+    return good;
+}
+
+bool plan_read(struct plan *plan, const char *path, char *text, unsigned text_size)
+{
+    struct mt_error error = {0};
+    struct reading *r = calloc(1, sizeof *r);
+    struct ops_reader *ops = ops_open(path, OPS_UNKNOWN, &error);
+    bool good = false;
+    *plan = (struct plan){.fd = -1};
+    if (r)
+        *r = (struct reading){.plan = plan, .path = path, .text = text, .text_size = text_size};
+    if (!r || !ops)
+        snprintf(text, text_size, "%s: %s", path, ops ? "out of memory" : error.text);
+    else
+        good = read_opened(r, ops);
+    if (ops)
+        ops_close(ops);
+    free(r);
+    if (!good)
+        plan_close(plan);
+    return good;
+}
+
+static bool is_big(struct step s)
+{
+    return (s.what & STEP_MASK) == STEP_NEW && s.what >> STEP_SHIFT == STEP_BIG;
+}
+
+bool plan_cut(struct plan *plan, uint64_t ops)
+{
+    size_t bytes = plan->facts.steps * sizeof(struct step);
+    const struct step *steps = mmap(NULL, bytes, PROT_READ, MAP_SHARED, plan->fd, 0);
+    uint64_t i = 0;
+    if (steps == MAP_FAILED)
+        return false;
+    for (uint64_t done = 0; i < plan->facts.steps && done < ops; i += is_big(steps[i]) ? 2 : 1)
+        done += (steps[i].what & STEP_MASK) <= STEP_FREE;
+    munmap((void *)steps, bytes);
+    plan->facts.steps = i;
+    return true;
+}
+
+void plan_close(struct plan *plan)
+{
+    if (plan->fd >= 0)
+        close(plan->fd);
+    plan->fd = -1;
+}

@@ -1,0 +1,181 @@
+/* probe.c - the largest block that can still be allocated; see probe.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/clock.h"
+#include "drivers/probe.h"
+#include "drivers/sysmem.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ID = 0xfffffff0u }; /* no block of the replay has this id */
+enum { FIRST_STEP = 16, MOST_DISTRUST = 2 };
+enum answer { NO, YES, CRASHED };
+
+/* What is known: a block of `fits` bytes can be had, one of `fails` cannot. */
+struct range {
+    uint64_t fits, fails;
+};
+
+/* Between this process and its children. */
+struct probe_shared {
+    uint64_t size, yes, nanoseconds; /* of a trial */
+    uint64_t fits, fails, step;      /* of a search */
+};
+
+bool probe_open(struct probe *p, const struct steve_driver *driver, uint64_t limit,
+                volatile uint64_t *heartbeat)
+{
+    long m = sysmem_call(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    *p = (struct probe){
+        .driver = driver, .limit = limit, .shared = (struct probe_shared *)m, .heartbeat = heartbeat};
+    return !sysmem_failed(m);
+}
+
+static void *try_size(const struct probe *p, uint64_t size)
+{
+    void *ref = p->driver->malloc(size, ID);
+    if (!ref && p->driver->compact && p->driver->compact(size))
+        ref = p->driver->malloc(size, ID);
+    return ref;
+}
+
+/* In a child: does a block of this size fit? How long does it take? */
+static void trial(const struct probe *p)
+{
+    uint64_t from = clock_ticks();
+    void *ref = try_size(p, p->shared->size);
+    p->shared->nanoseconds = clock_between(from, clock_ticks());
+    p->shared->yes = ref != NULL;
+}
+
+/* In a child: search by halving, giving back what was got. */
+static void search(const struct probe *p)
+{
+    struct probe_shared *s = p->shared;
+    while (s->fails - s->fits > 1) {
+        uint64_t size = s->fits + (s->fails - s->fits) / 2;
+        void *ref = try_size(p, size);
+        if (ref) {
+            p->driver->free(ref, ID);
+            s->fits = size;
+        } else {
+            s->fails = size;
+        }
+    }
+}
+
+/* In a child: search up to the first success, in growing steps from above as long as nothing fits. */
+static void advance(const struct probe *p)
+{
+    struct probe_shared *s = p->shared;
+    while (s->fails - s->fits > 1) {
+        bool gallop = s->fits == 0 && s->step < s->fails;
+        uint64_t size = gallop ? s->fails - s->step : s->fits + (s->fails - s->fits) / 2;
+        s->step *= 2;
+        if (try_size(p, size)) {
+            s->fits = size;
+            return;
+        }
+        s->fails = size;
+    }
+}
+
+/* Run one of these in a child. False: the child crashed. */
+static bool in_child(struct probe *p, void (*work)(const struct probe *))
+{
+    int status = -1;
+    ++*p->heartbeat;
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        work(p);
+        _exit(0);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return child > 0 && status == 0;
+}
+
+/* Does it fit, in a fresh child? */
+static enum answer fits(struct probe *p, uint64_t size, uint64_t *nanoseconds)
+{
+    if (size == 0 || size > p->limit)
+        return size == 0 ? YES : NO;
+    p->shared->size = size;
+    if (!in_child(p, trial))
+        return CRASHED;
+    if (nanoseconds && p->shared->yes)
+        *nanoseconds = p->shared->nanoseconds;
+    return p->shared->yes ? YES : NO;
+}
+
+/* Is `size` the largest? Narrows the range to search when it is not. */
+static enum answer verify(struct probe *p, uint64_t size, struct range *range, uint64_t *nanoseconds)
+{
+    enum answer a = fits(p, size, nanoseconds);
+    if (a == NO)
+        range->fails = size;
+    if (a != YES)
+        return a;
+    range->fits = size;
+    a = fits(p, size + 1, NULL);
+    if (a == CRASHED)
+        return a;
+    if (a == NO)
+        range->fails = size + 1;
+    else
+        range->fits = size + 1;
+    return a == NO ? YES : NO;
+}
+
+static void load_range(struct probe *p, const struct range *range)
+{
+    p->shared->fits = range->fits;
+    p->shared->fails = range->fails;
+    p->shared->step = FIRST_STEP;
+}
+
+/* The search with freeing, verified. */
+static enum answer search_freeing(struct probe *p, struct range *range, uint64_t *nanoseconds)
+{
+    if (p->distrust == MOST_DISTRUST)
+        return NO;
+    load_range(p, range);
+    if (!in_child(p, search))
+        return CRASHED;
+    enum answer right = verify(p, p->shared->fits, range, nanoseconds);
+    p->distrust += right == NO;
+    return right;
+}
+
+/* The search with a fresh child after each success. */
+static enum answer search_fresh(struct probe *p, struct range *range, uint64_t *nanoseconds)
+{
+    load_range(p, range);
+    while (p->shared->fails - p->shared->fits > 1)
+        if (!in_child(p, advance))
+            return CRASHED;
+    range->fits = p->shared->fits;
+    return fits(p, range->fits, nanoseconds) == CRASHED ? CRASHED : YES;
+}
+
+struct probe_result probe_largest(struct probe *p, uint64_t hint)
+{
+    struct range range = {0, p->limit + 1};
+    uint64_t nanoseconds = 0;
+    uint64_t guess = hint && hint <= p->limit ? hint : p->last;
+    enum answer right = guess ? verify(p, guess, &range, &nanoseconds) : NO;
+    if (right == NO)
+        right = search_freeing(p, &range, &nanoseconds);
+    if (right == NO)
+        right = search_fresh(p, &range, &nanoseconds);
+    p->last = right == YES ? range.fits : 0;
+    return (struct probe_result){p->last, nanoseconds, right == CRASHED};
+}

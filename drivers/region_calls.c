@@ -1,0 +1,61 @@
+/* region_calls.c - decide for each memory call of an allocator: the region answers, or the kernel does.
+ *
+ * Private anonymous memory that is not to be executed comes from the region; so does everything that
+ * names addresses in it. Files, shared memory, code and other addresses are the kernel's. Protection asked
+ * for is not kept: the region is readable and writable throughout (mprotect itself is not caught).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/region.h"
+#include "drivers/sysmem.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+static bool inside(const void *p)
+{
+    return region_captures() && region_holds(p, 1);
+}
+
+static bool heap_memory(void *p, int prot, int flags, int fd)
+{
+    bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+    if (!(flags & MAP_ANONYMOUS) || fd >= 0 || !(flags & MAP_PRIVATE) || (prot & PROT_EXEC))
+        return false;
+    return region_captures() && (!fixed || inside(p));
+}
+
+long region_mmap_call(void *p, size_t length, int prot, int flags, int fd, long offset)
+{
+    if (heap_memory(p, prot, flags, fd))
+        return region_map(p, length, flags & MAP_FIXED);
+    return sysmem_call(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
+}
+
+long region_munmap_call(void *p, size_t length)
+{
+    if (inside(p))
+        return region_unmap(p, length);
+    return sysmem_call(SYS_munmap, (long)p, (long)length, 0, 0, 0, 0);
+}
+
+long region_mremap_call(void *p, size_t old_length, size_t length, int flags, void *target)
+{
+    if (!inside(p))
+        return sysmem_call(SYS_mremap, (long)p, (long)old_length, (long)length, flags, (long)target, 0);
+    return flags & MREMAP_FIXED ? -EINVAL : region_remap(p, old_length, length, flags & MREMAP_MAYMOVE);
+}
+
+long region_madvise_call(void *p, size_t length, int advice)
+{
+    return sysmem_call(SYS_madvise, (long)p, (long)length, advice, 0, 0, 0);
+}
+
+long region_brk_call(void *end)
+{
+    if (region_captures())
+        return region_break(end);
+    return sysmem_call(SYS_brk, (long)end, 0, 0, 0, 0, 0);
+}

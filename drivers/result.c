@@ -1,0 +1,163 @@
+/* result.c - writing allocstats result files; see result.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/aside.h"
+#include "drivers/confinement.h"
+#include "drivers/json.h"
+#include "drivers/result.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool cannot_write(const char *path)
+{
+    fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", path, strerror(errno));
+    return false;
+}
+
+bool result_begin(struct result_file *f, const char *path)
+{
+    f->path = path;
+    snprintf(f->aside, sizeof f->aside, "%s.%ld.part", path, (long)getpid());
+    aside_guard(f->aside);
+    f->out = fopen(f->aside, "w");
+    return f->out ? true : cannot_write(path);
+}
+
+void result_abandon(struct result_file *f)
+{
+    if (f->out)
+        fclose(f->out);
+    unlink(f->aside);
+    aside_guard(NULL);
+    f->out = NULL;
+}
+
+bool result_finish(struct result_file *f)
+{
+    bool good = fflush(f->out) == 0 && !ferror(f->out);
+    good = fclose(f->out) == 0 && good;
+    f->out = NULL;
+    aside_guard(NULL);
+    if (good && rename(f->aside, f->path) == 0)
+        return true;
+    cannot_write(f->path);
+    unlink(f->aside);
+    return false;
+}
+
+static void put_text(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, "%s = ", name);
+    json_string(out, text);
+    putc('\n', out);
+}
+
+static void put_number(FILE *out, const char *name, uint64_t value)
+{
+    fprintf(out, "%s = %" PRIu64 "\n", name, value);
+}
+
+static void put_truth(FILE *out, const char *name, bool value)
+{
+    fprintf(out, "%s = %s\n", name, value ? "True" : "False");
+}
+
+static void put_per_op(FILE *out, const char *name, uint64_t nanoseconds, uint64_t ops)
+{
+    if (ops)
+        fprintf(out, "%s = %.3f\n", name, (double)nanoseconds / (double)ops);
+}
+
+static void put_run(FILE *out, const struct session *s, const struct findings *r)
+{
+    const struct plan_facts *f = &s->plan.facts;
+    put_number(out, "live_peak", f->live_peak);
+    put_number(out, "total_requested", f->total_requested);
+    put_number(out, "op_count", f->news + f->frees);
+    put_number(out, "new_count", f->news);
+    put_number(out, "free_count", f->frees);
+    put_number(out, "lock_count", f->locks);
+    put_number(out, "total_ops", r->total_ops);
+    put_number(out, "killpercent", s->job.kill_percent);
+    put_number(out, "seed", s->job.seed);
+    put_number(out, "rounds", r->rounds);
+    put_number(out, "killed", r->killed);
+    put_number(out, "odd_locks", r->odd_locks);
+    put_number(out, "point_interval", s->job.interval);
+    put_number(out, "highest_extent", r->highest);
+    put_truth(out, "heap_raised", s->heap_raised);
+}
+
+static void put_driver(FILE *out, const struct session *s)
+{
+    static const char *const touches[] = {"none", "pages", "all"};
+    put_text(out, "driver_version", s->info.package);
+    put_truth(out, "confined", confinement_holds(s->info.confinement));
+    put_text(out, "confinement", confinement_name(s->info.confinement));
+    put_text(out, "overhead_from", s->info.walks ? "walk" : s->info.tells_usable ? "usable" : "none");
+    put_text(out, "touch", touches[s->job.touch]);
+}
+
+static void put_times(FILE *out, const struct findings *r, const char *name, const struct times *t)
+{
+    static const unsigned permille[] = {500, 900, 990, 999};
+    static const char *const labels[] = {"p50", "p90", "p99", "p999"};
+    char key[64];
+    for (int i = 0; i < 4; i++) {
+        snprintf(key, sizeof key, "%s_time_%s", name, labels[i]);
+        put_number(out, key, times_at(t, permille[i]));
+    }
+    snprintf(key, sizeof key, "%s_time_mean", name);
+    put_per_op(out, key, t->sum, t->count);
+    snprintf(key, sizeof key, "%s_time_max", name);
+    put_number(out, key, t->most);
+}
+
+static void put_clock(FILE *out, const struct session *s, const struct findings *r)
+{
+    put_text(out, "clock", r->clock_counter ? "rdtscp" : "clock_gettime");
+    put_per_op(out, "clock_cost", r->clock_cost, 1000);
+    put_number(out, "passes", s->options->passes);
+    put_per_op(out, "replay_time_per_op", r->batch_cpu, r->total_ops);
+    put_per_op(out, "null_time_per_op", r->null_cpu, r->null_cpu ? r->total_ops : 0);
+    put_times(out, r, "malloc", &r->times[0]);
+    put_times(out, r, "free", &r->times[1]);
+}
+
+void result_header(FILE *out, const struct session *s, const struct findings *r)
+{
+    put_text(out, "driver", s->info.name);
+    put_text(out, "opsfile", s->options->ops);
+    put_number(out, "heap_size", s->job.heap);
+    put_number(out, "theoretical_heap_size", r->theoretical);
+    fprintf(out, "opmode = 'allocstats'\ntime_unit = 'ns'\n");
+    put_run(out, s, r);
+    put_driver(out, s);
+    put_clock(out, s, r);
+    put_truth(out, "complete", r->complete);
+    put_text(out, "error", r->error);
+    fprintf(out, "alloc_stats = [\n");
+}
+
+void result_point(FILE *out, const struct point *p, bool first)
+{
+    fprintf(out,
+            "%s    {'op_index': %6" PRIu64 ", 'free': %6" PRIu64 ", 'used': %6" PRIu64
+            ", 'overhead': %6" PRIu64 ", 'maxmem': %6" PRIu64 ", 'current_op_time': %6" PRIu64
+            ", 'oom_time': %6" PRIu64 ", 'optime_maxmem': %6" PRIu64 ", 'op': '%c', 'size': %6" PRIu64,
+            first ? "" : ",", p->op_index, p->free, p->used, p->overhead, p->maxmem, p->op_time, p->oom_time,
+            p->maxmem_time, p->op, p->size);
+    fprintf(out,
+            ", 'committed': %" PRIu64 ", 'resident': %" PRIu64 ", 'highest': %" PRIu64 ", 'locked': %" PRIu64
+            ", 'blocks': %" PRIu64 ", 'interval_ops': %" PRIu64 ", 'interval_time': %" PRIu64
+            ", 'interval_max_time': %" PRIu64,
+            p->committed, p->resident, p->highest, p->locked, p->blocks, p->interval_ops, p->interval_time,
+            p->interval_most);
+    if (p->chunks != UINT64_MAX)
+        fprintf(out, ", 'free_chunks': %" PRIu64, p->chunks);
+    fprintf(out, "}\n");
+}

@@ -1,0 +1,48 @@
+/* result.h - allocstats result files.
+ *
+ * The text is what the original wrote, one Python literal per name, with more names and keys:
+ *     driver = "dlmalloc"
+ *     ...
+ *     alloc_stats = [
+ *         {'op_index': 0, 'free': 270400, ...}
+ *     ,    {...}
+ *     ]
+ * A file is written aside and renamed, so that there is never half of one.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_RESULT_H
+#define DRIVERS_RESULT_H
+
+#include "drivers/session.h"
+
+#include <stdio.h>
+
+/* What the runs found, besides the points. Times in nanoseconds, those per operation in picoseconds. */
+struct findings {
+    uint64_t theoretical; /* theoretical_heap_size */
+    uint64_t total_ops;   /* N and F operations done, over all rounds */
+    uint64_t rounds, odd_locks, killed, highest;
+    uint64_t batch_cpu, batch_wall, null_cpu; /* least of the passes, whole replay; null_cpu 0: not known */
+    uint64_t clock_cost, clock_counter;
+    struct times times[2];
+    bool complete;
+    char error[512];
+    struct point *points;
+    uint64_t count;
+};
+
+struct result_file {
+    FILE *out;
+    const char *path;
+    char aside[4096 + 32];
+};
+
+/* Begin to write aside; finish and put in place. False: told on standard error, nothing is left. */
+bool result_begin(struct result_file *f, const char *path);
+bool result_finish(struct result_file *f);
+void result_abandon(struct result_file *f);
+
+void result_header(FILE *out, const struct session *s, const struct findings *r);
+void result_point(FILE *out, const struct point *p, bool first);
+
+#endif

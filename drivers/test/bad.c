@@ -1,0 +1,148 @@
+/* bad.c - a driver that misbehaves as $BAD_DRIVER says, to test what steve-replay makes of it.
+ *
+ * crash: writes through a null pointer in the 100th malloc; loop: never comes back from it; exit: ends the
+ * process; escape: gives memory outside of the heap; overlap: gives one block again and again; sleep: each
+ * malloc takes 20000 ns by the clock; noinit: cannot start; moves: hands out handles and slides unlocked
+ * blocks down when full.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "drivers/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 4096, WHEN = 100, SLEEP = 20000 };
+
+struct entry {
+    char *at;
+    size_t size;
+    bool locked;
+};
+
+static const char *s_way;
+static char *s_base, *s_top, *s_end;
+static unsigned s_calls;
+static struct entry s_entries[MOST]; /* in order of address; at = NULL: dead */
+static unsigned s_count;
+static char s_outside[64];
+
+static bool is(const char *way)
+{
+    return strcmp(s_way, way) == 0;
+}
+
+static bool bad_init(void *base, size_t size)
+{
+    s_way = getenv("BAD_DRIVER");
+    s_way = s_way ? s_way : "";
+    s_base = s_top = base;
+    s_end = s_base + size;
+    return !is("noinit");
+}
+
+static void wait_exactly(void)
+{
+    struct timespec from, now;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < SLEEP);
+}
+
+static void *misbehave(void)
+{
+    if (is("crash"))
+        *(volatile int *)NULL = 1;
+    while (is("loop"))
+        continue;
+    if (is("exit"))
+        _exit(7);
+    return is("escape") ? s_outside : s_entries[s_count - 1].at;
+}
+
+static void *add_entry(size_t size)
+{
+    struct entry *e = &s_entries[s_count];
+    if (s_count == MOST || size > (size_t)(s_end - s_top))
+        return NULL;
+    *e = (struct entry){s_top, size, false};
+    s_top += size;
+    s_count++;
+    return is("moves") ? (void *)e : (void *)e->at;
+}
+
+static void *bad_malloc(size_t size, uint32_t id)
+{
+    if (++s_calls >= WHEN && !is("moves") && !is("sleep") && *s_way)
+        return misbehave();
+    if (is("sleep"))
+        wait_exactly();
+    return add_entry((size + 15) & ~(size_t)15);
+}
+
+static void bad_free(void *ref, uint32_t id)
+{
+    if (is("moves"))
+        ((struct entry *)ref)->at = NULL;
+}
+
+static void *bad_lock(void *ref)
+{
+    if (!is("moves"))
+        return ref;
+    ((struct entry *)ref)->locked = true;
+    return ((struct entry *)ref)->at;
+}
+
+static void bad_unlock(void *ref)
+{
+    if (is("moves"))
+        ((struct entry *)ref)->locked = false;
+}
+
+static void *bad_where(void *ref)
+{
+    return is("moves") ? ((struct entry *)ref)->at : ref;
+}
+
+/* Slide live blocks down to the first locked one; entries stay where they are, being the handles. */
+static bool bad_compact(size_t wanted)
+{
+    char *to = s_base;
+    for (unsigned i = 0; i < s_count && is("moves"); i++) {
+        struct entry *e = &s_entries[i];
+        if (!e->at)
+            continue;
+        if (!e->locked) {
+            memmove(to, e->at, e->size);
+            e->at = to;
+        }
+        to = e->at + e->size;
+    }
+    s_top = is("moves") ? to : s_top;
+    return is("moves");
+}
+
+static void *bad_highest(void)
+{
+    return s_top;
+}
+
+const struct steve_driver steve_driver = {
+    .version = STEVE_DRIVER_VERSION,
+    .size = sizeof steve_driver,
+    .name = "bad",
+    .description = "misbehaves for tests",
+    .confinement = STEVE_IN_HEAP,
+    .flags = STEVE_MOVES,
+    .init = bad_init,
+    .malloc = bad_malloc,
+    .free = bad_free,
+    .lock = bad_lock,
+    .unlock = bad_unlock,
+    .where = bad_where,
+    .compact = bad_compact,
+    .highest = bad_highest,
+};

@@ -1,0 +1,123 @@
+"""Helpers of the replay tests: random ops files, what they mean, and running steve-replay.
+
+The model here is a second, slow reading of ops files, written apart from the C one, so that sums and peaks
+have something to be compared with. It does not model allocators.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BUILD = Path(os.environ.get("LJTRACE_BUILDDIR", "."))
+SOURCE = Path(os.environ.get("LJTRACE_SRCDIR", "."))
+REPLAY = shutil.which("steve-replay") or "steve-replay"
+BAD = str(BUILD / "drivers/test/bad.so")
+SKELETON = str(BUILD / "drivers/test/skeleton.so")
+REAL = ["glibc", "jemalloc", "mimalloc", "luajit"]
+OWN = ["bump", "firstfit", "example_user"]
+ALL = ["null", *OWN, *REAL]
+
+
+def replay(*args: object, env: dict[str, str] | None = None,
+           timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run steve-replay; its output as text."""
+    return subprocess.run([REPLAY, *map(str, args)], capture_output=True, text=True, timeout=timeout,
+                          env={**os.environ, **(env or {})}, check=False)
+
+
+@dataclass
+class Model:
+    """Sizes of the live blocks after each N and F operation of an ops text."""
+
+    used: list[int] = field(default_factory=list)
+    locked: list[int] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
+    ops: list[tuple[str, int]] = field(default_factory=list)
+    total: int = 0
+    peak: int = 0
+
+
+def read_model(text: str) -> Model:
+    """Work out a Model the simple way. `locked` is the state just before the next N or F."""
+    m = Model()
+    live: dict[int, int] = {}
+    locked: set[int] = set()
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        handle, op, _, size = line.split()
+        if op == "N":
+            live[int(handle)] = int(size)
+            m.total += int(size)
+            m.ops.append(("N", int(size)))
+        elif op == "F":
+            locked.discard(int(handle))
+            m.ops.append(("F", live.pop(int(handle))))
+        else:
+            (locked.add if op == "L" else locked.discard)(int(handle))
+            continue
+        m.used.append(sum(live.values()))
+        m.locked.append(sum(live[h] for h in locked))
+        m.blocks.append(len(live))
+        m.peak = max(m.peak, m.used[-1])
+    return m
+
+
+def random_ops(count: int, seed: int, most_live: int = 200, locks: bool = False, largest: int = 16) -> str:
+    """A valid ops text (with `locks`: lockops) of `count` N and F operations; sizes up to 2^largest."""
+    r = random.Random(seed)
+    live: list[int] = []
+    locked: set[int] = set()
+    lines: list[str] = []
+    handle = 0
+    for _ in range(count):
+        if live and (len(live) >= most_live or r.random() < 0.45):
+            h = live.pop(r.randrange(len(live)))
+            locked.discard(h)
+            lines.append(f"{h} F {4096 + h * 16} 0")
+        else:
+            size = int(2 ** r.uniform(0, 11 if r.random() < 0.97 else largest))
+            lines.append(f"{handle} N {4096 + handle * 16} {size}")
+            live.append(handle)
+            handle += 1
+        if locks and live and r.random() < 0.5:
+            h = r.choice(live)
+            lines.append(f"{h} {'U' if h in locked else 'L'} 0 0")
+            locked ^= {h}
+    return "\n".join(lines) + "\n"
+
+
+def moving_ops(count: int, seed: int) -> str:
+    """Lockops for an allocator that moves blocks: the lowest block always locked, others for a moment."""
+    r = random.Random(seed)
+    lines = ["0 N 0 100", "0 L 0 0"]
+    live: list[int] = []
+    for line in random_ops(count, seed, most_live=60, largest=11).splitlines():
+        handle, op, _, size = line.split()
+        h = int(handle) + 1
+        lines.append(f"{h} {op} 0 {size}")
+        (live.append if op == "N" else live.remove)(h)
+        if live and r.random() < 0.5:
+            h = r.choice(live)
+            lines += [f"{h} L 0 0", f"{h} U 0 0"]
+    return "\n".join(lines) + "\n"
+
+
+def parse_result(path: Path) -> dict[str, object]:
+    """Read an allocstats file as data: one Python literal per name."""
+    values: dict[str, object] = {}
+    text = path.read_text()
+    head, _, rest = text.partition("alloc_stats = ")
+    for line in head.splitlines():
+        name, _, value = line.partition(" = ")
+        values[name] = ast.literal_eval(value)
+    values["alloc_stats"] = ast.literal_eval(rest.strip())
+    return values

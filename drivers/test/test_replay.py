@@ -1,0 +1,511 @@
+"""End-to-end tests of steve-replay and its drivers; run through ./in-place.
+
+Every driver is replayed with filled blocks (--check), starved, measured against a Python model, filmed. The
+misbehaving driver bad.so shows that a crash, a hang or an escape fails the allocator and not the harness.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from ops_tools import (  # noqa: E402
+    ALL, BAD, BUILD, OWN, REAL, SKELETON, SOURCE, Model, moving_ops, parse_result, random_ops, read_model,
+    replay,
+)
+
+LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
+
+
+def need(name: str) -> None:
+    """Skip, with the reason, where a driver cannot work."""
+    if not LIST[name]["available"]:
+        pytest.skip(f"{name}: {LIST[name]['reason']}")
+
+
+@pytest.fixture(scope="module", name="ops")
+def _ops(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
+    text = random_ops(3000, seed=5)
+    path = tmp_path_factory.mktemp("ops") / "random-ops"
+    path.write_text(text)
+    return path, read_model(text)
+
+
+def stats(driver: str, ops: Path, out: Path, *args: object, status: int = 0,
+          **kw: object) -> dict[str, object]:
+    """Run the modern --allocstats and give the parsed result."""
+    p = replay("-a", driver, "--allocstats", ops, "-o", out, "--passes", 1, *args, **kw)
+    assert p.returncode == status, p.stderr
+    return parse_result(out)
+
+
+# -- command line ------------------------------------------------------------------------------------
+
+
+def test_help_version_list() -> None:
+    assert "--allocstats" in replay("--help").stdout
+    assert re.match(r"steve-replay .*\d+\.\d+", replay("--version").stdout)
+    text = replay("--list").stdout
+    for name in ALL:
+        assert re.search(rf"^{name} ", text, re.M)
+        assert name in LIST
+    for name in OWN:
+        assert LIST[name]["available"] and LIST[name]["confined"]
+
+
+@pytest.mark.parametrize("args", [
+    [], ["--bogus"], ["--peakmem"], ["--allocstats", "x", "-o", "y"], ["-a", "null", "--allocstats", "x"],
+    ["--list", "x"], ["--peakmem", "a", "b"], ["-a", "null", "--allocstats", "x", "-o", "y", "--heap", "0"],
+    ["-a", "null", "--allocstats", "x", "-o", "y", "--heap", "lots"], ["--peakmem", "--list"],
+    ["-a", "null", "--allocstats", "x", "-o", "y", "--killpercent", "101"],
+    ["-a", "null", "--allocstats", "x", "r", "0", "0", "0", "0"], ["-a", "null", "--allocstats", "x", "r",
+                                                                   "0"],
+    ["-a", "null", "--memplot", "x", "-o", "film.txt"], ["-a", "null", "--memplot", "x", "-o", "f.mp4",
+                                                         "--size", "3x4"],
+])
+def test_wrong_usage_is_2(args: list[str]) -> None:
+    p = replay(*args)
+    assert p.returncode == 2
+    assert p.stderr.startswith("steve-replay: ")
+
+
+def test_unknown_allocator_is_1(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "nosuch", "--allocstats", ops[0], "-o", tmp_path / "r")
+    assert p.returncode == 1 and "unknown allocator 'nosuch'" in p.stderr and "--list" in p.stderr
+    (tmp_path / "junk.so").write_text("no shared object")
+    p = replay("-a", tmp_path / "junk.so", "--allocstats", ops[0], "-o", tmp_path / "r")
+    assert p.returncode == 1 and "cannot be opened" in p.stderr
+    assert not (tmp_path / "r").exists()
+
+
+# -- ops files ----------------------------------------------------------------------------------------
+
+
+def test_peakmem_names_both_numbers(ops: tuple[Path, Model]) -> None:
+    path, model = ops
+    text = replay("--peakmem", path).stdout
+    assert re.search(rf"^live peak: +{model.peak} bytes", text, re.M)
+    assert re.search(rf"^sum of all requests: +{model.total} bytes", text, re.M)
+    data = json.loads(replay("--peakmem", "--json", path).stdout)
+    assert (data["live_peak"], data["sum_of_requests"]) == (model.peak, model.total)
+    assert data["peak_op"] == model.used.index(model.peak)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("0 N 16 8\n0 N 16 8\n", "operation 1 (N): handle 0 is live already"),
+    ("0 N 16 8\n0 F 16 0\n0 F 16 0\n", "operation 2 (F): handle 0 is not live"),
+    ("0 N 16 8\n7 F 16 0\n", "operation 1 (F): handle 7 is not known"),
+    ("0 N 16 8\n3 L 16 4\n0 S 16 4\n", "operation 1 (L): handle 3 is not known"),
+    ("18446744073709551615 N 16 8\n", "too large"),
+    ("0 N 16 18446744073709551615\n", "not a size"),
+    ("", ""), ("garbage\n", ""), ("0 N 16\n", ""), ("0 N 16 8 9\n", ""), ("0 Q 16 8\n", ""),
+    ("-1 N 16 8\n", ""),
+    ("0 N 16 99999999999999999999999\n", ""), ("\x00\x01\x02\xff" * 50, ""), ("0 F 1 0\n", ""),
+])
+def test_bad_ops_are_1(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "bad-ops"
+    path.write_bytes(text.encode("latin-1"))
+    p = replay("--peakmem", path)
+    assert p.returncode == 1
+    assert p.stderr.startswith(f"steve-replay: {path}") and p.stderr.count("\n") == 1
+    assert words in p.stderr
+
+
+def test_missing_and_unreadable_files(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path):
+        p = replay("--peakmem", path)
+        assert p.returncode == 1 and str(path) in p.stderr
+
+
+def test_every_cut_is_an_error_or_shorter(tmp_path: Path) -> None:
+    whole = random_ops(12, seed=1, locks=True).encode()
+    path = tmp_path / "cut-lockops"
+    for n in range(len(whole)):
+        path.write_bytes(whole[:n])
+        p = replay("--peakmem", path)
+        assert p.returncode in (0, 1), (n, p.stderr)
+        assert p.returncode == 0 or p.stderr.startswith("steve-replay: ")
+
+
+def test_sparse_handles_are_refused_quickly(tmp_path: Path) -> None:
+    path = tmp_path / "sparse-ops"
+    path.write_text("".join(f"{i * 100000} N 0 1\n" for i in range(40000)))
+    p = replay("--peakmem", path)
+    assert p.returncode == 1 and "out of all order" in p.stderr
+
+
+def test_standard_input(ops: tuple[Path, Model]) -> None:
+    p = subprocess.run([shutil.which("steve-replay") or "", "--peakmem", "-", "--json"],
+                       input=ops[0].read_bytes(),
+                       capture_output=True, check=False)
+    assert p.returncode == 0 and json.loads(p.stdout)["live_peak"] == ops[1].peak
+
+
+# -- every driver ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("driver", ALL)
+def test_space_equals_the_model(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
+    need(driver)
+    path, model = ops
+    heap = 256 << 20
+    r = stats(driver, path, tmp_path / "r", "--heap", heap, "--points", 100, "--check")
+    assert (r["driver"], r["opsfile"], r["heap_size"], r["opmode"]) == (driver, str(path), heap, "allocstats")
+    assert (r["live_peak"], r["total_requested"], r["op_count"]) == (model.peak, model.total, len(model.ops))
+    assert r["time_unit"] == "ns" and r["complete"] is True and r["error"] == "" and r["confined"] is True
+    points = r["alloc_stats"]
+    assert [p["op_index"] for p in points] == [*range(0, 3000, 30), 2999]
+    for p in points:
+        i = p["op_index"]
+        assert (p["op"], p["size"]) == model.ops[i]
+        assert (p["used"], p["blocks"]) == (model.used[i], model.blocks[i])
+        assert p["free"] + p["used"] + p["overhead"] == heap
+        assert p["maxmem"] <= heap
+        assert p["resident"] <= heap
+        if driver != "null":
+            assert p["committed"] >= model.used[i]
+            assert p["highest"] <= heap
+            assert p["maxmem"] <= heap - model.used[i]
+
+
+@pytest.mark.parametrize("driver", [*OWN, *REAL])
+def test_starved_it_says_no_and_stays_inside(driver: str, tmp_path: Path) -> None:
+    need(driver)
+    heap = max(LIST[driver]["least_heap"], 4 << 20) * 2
+    path = tmp_path / "grow-ops"
+    path.write_text("".join(f"{i} N {i * 8192} {5000 + i % 1000}\n" for i in range(heap // 4000)))
+    r = stats(driver, path, tmp_path / "r", "--heap", heap, "--points", 20, "--check", status=2)
+    assert r["complete"] is False and "out of memory at operation" in r["error"] and "--heap" in r["error"]
+    assert 0 < r["total_ops"] < heap // 4000
+    assert r["alloc_stats"][-1]["op_index"] == r["total_ops"] - 1
+    assert r["alloc_stats"][-1]["used"] > heap * 0.4
+
+
+@pytest.mark.parametrize("driver", ["firstfit", *REAL])
+def test_same_run_gives_same_space(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
+    need(driver)
+    keys = ("op_index", "free", "used", "overhead", "maxmem", "committed", "highest")
+    seen = [[tuple(p[k] for k in keys) for p in
+             stats(driver, ops[0], tmp_path / f"r{i}", "--heap", 128 << 20, "--points", 30)["alloc_stats"]]
+            for i in range(2)]
+    assert seen[0] == seen[1]
+
+
+def test_largest_block_is_exact(tmp_path: Path) -> None:
+    """firstfit: the largest block is known from its layout: what is left of the heap in one piece."""
+    path = tmp_path / "few-ops"
+    path.write_text("0 N 0 100\n1 N 0 100\n2 N 0 1000\n1 F 0 0\n")
+    points = stats("firstfit", path, tmp_path / "r", "--heap", 65536)["alloc_stats"]
+    chunks = [0, 128, 256, 256 + 1024, 256 + 1024]  # 100 -> 112 + 16, 1000 -> 1008 + 16
+    assert [p["maxmem"] for p in points] == [65536 - 16 - c - 16 for c in chunks[1:]]
+    assert points[3]["free_chunks"] == 2
+
+
+def test_bump_takes_nothing_back(tmp_path: Path) -> None:
+    """The search for the largest block may not disturb itself either: bump keeps whatever was tried."""
+    path = tmp_path / "few-ops"
+    path.write_text("0 N 0 100\n1 N 0 100\n0 F 0 0\n1 F 0 0\n")
+    points = stats("bump", path, tmp_path / "r", "--heap", 65536)["alloc_stats"]
+    assert [p["maxmem"] for p in points] == [65536 - 128 - 16, 65536 - 256 - 16, 65536 - 256 - 16, 65536 - 16]
+
+
+def test_locks_are_held(tmp_path: Path) -> None:
+    text = random_ops(2000, seed=9, locks=True)
+    path = tmp_path / "random-lockops"
+    path.write_text(text)
+    model = read_model(text)
+    r = stats("firstfit", path, tmp_path / "r", "--heap", 16 << 20)
+    assert [p["locked"] for p in r["alloc_stats"]] == [model.locked[p["op_index"]] for p in r["alloc_stats"]]
+    assert r["odd_locks"] == 0 and r["lock_count"] > 0
+
+
+def test_odd_locks_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "odd-lockops"
+    path.write_text("0 N 0 8\n0 L 0 0\n0 L 0 0\n0 U 0 0\n0 U 0 0\n0 F 0 0\n")
+    assert stats("firstfit", path, tmp_path / "r", "--heap", 65536)["odd_locks"] == 2
+
+
+def test_heap_factor_and_least_heap(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    r = stats("firstfit", ops[0], tmp_path / "r", "--heap", "3x", "--points", 2)
+    assert r["heap_size"] == 3 * ops[1].peak and r["heap_raised"] is False
+    need("mimalloc")
+    r = stats("mimalloc", ops[0], tmp_path / "r", "--heap", "4x", "--points", 2)
+    assert r["heap_size"] == LIST["mimalloc"]["least_heap"] and r["heap_raised"] is True
+    p = replay("-a", "mimalloc", "--allocstats", ops[0], "-o", tmp_path / "n", "--heap", "1M")
+    assert p.returncode == 2 and "cannot start in a heap of 1048576 bytes" in p.stderr
+    assert not (tmp_path / "n").exists()
+
+
+def test_huge_and_empty_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "odd-ops"
+    path.write_text("0 N 0 0\n1 N 0 700000000\n2 N 0 5000000000\n0 F 0 0\n2 F 0 0\n1 F 0 0\n")
+    r = stats("firstfit", path, tmp_path / "r", "--heap", "8G", "--touch", "none")
+    assert [p["used"] for p in r["alloc_stats"]] == [0, 700000000, 5700000000, 5700000000, 700000000, 0]
+    p = replay("-a", "firstfit", "--allocstats", path, "-o", tmp_path / "r", "--heap", 1 << 60)
+    assert p.returncode == 1 and "smaller --heap" in p.stderr
+
+
+def test_killpercent_runs_until_memory_is_out(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    a = stats("firstfit", ops[0], tmp_path / "a", "--heap", "4x", "--killpercent", 50, "--points", 50,
+              "--check")
+    assert a["rounds"] > 1 and a["complete"] is True and a["total_ops"] > 3000 and a["killed"] > 0
+    assert a["alloc_stats"][-1]["op_index"] == a["total_ops"] - 1
+    b = stats("firstfit", ops[0], tmp_path / "b", "--heap", "4x", "--killpercent", 50, "--points", 50,
+              "--seed", 2)
+    assert [p["used"] for p in a["alloc_stats"]] != [p["used"] for p in b["alloc_stats"]]
+    c = stats("firstfit", ops[0], tmp_path / "c", "--heap", "4x", "--killpercent", 100, "--rounds", 3,
+              "--points", 9)
+    assert c["rounds"] == 3 and c["alloc_stats"][-1]["used"] == ops[1].used[-1]
+    for k in (0, 100000):
+        assert stats("firstfit", ops[0], tmp_path / "d", "--killpercent", k, "--points", 5)["rounds"] == 1
+
+
+# -- time ----------------------------------------------------------------------------------------------
+
+
+def test_null_reads_nearly_nothing(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    """Within the clock's resolution; on a busy machine a single measurement may be off, so the best of 5."""
+    seen = [stats("null", ops[0], tmp_path / "r", "--points", 3) for _ in range(5)]
+    assert min(r["malloc_time_p50"] for r in seen) <= 3
+    assert min(r["free_time_p50"] for r in seen) <= 3
+
+
+def test_known_delay_is_measured(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    r = stats(BAD, ops[0], tmp_path / "r", "--points", 30, "--heap", "256M", env={"BAD_DRIVER": "sleep"})
+    assert 20000 <= r["malloc_time_p50"] <= 24000
+    assert r["free_time_p50"] < 2000
+    times = sorted(p["current_op_time"] for p in r["alloc_stats"] if p["op"] == "N")
+    assert 20000 <= times[len(times) // 2] <= 24000
+
+
+# -- misbehaviour ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("way", "words"), [
+    ("crash", "crashed: Segmentation fault"), ("exit", "ended by itself with status 7"),
+    ("loop", "did nothing for 2 s"), ("escape", "is not inside the heap"), ("overlap", "was overwritten"),
+])
+def test_bad_allocator_fails_alone(way: str, words: str, tmp_path: Path) -> None:
+    text = random_ops(3000, seed=6)
+    path = tmp_path / "ops"
+    path.write_text(text)
+    start = time.monotonic()
+    r = stats(BAD, path, tmp_path / "r", "--timeout", 2, "--check", "--heap", "256M", "--points", 10,
+              status=1,
+              env={"BAD_DRIVER": way})
+    assert time.monotonic() - start < 20
+    assert words in r["error"] and r["complete"] is False
+    news = [i for i, (op, _) in enumerate(read_model(text).ops) if op == "N"]
+    index = int(re.search(r"at operation (\d+)", r["error"]).group(1))
+    assert index >= news[99]
+    if way in ("crash", "exit", "loop"):
+        assert index == news[99]
+
+
+def test_cannot_start_is_no_room(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    r = stats(BAD, ops[0], tmp_path / "r", status=2, env={"BAD_DRIVER": "noinit"})
+    assert "cannot start in this heap" in r["error"] and r["alloc_stats"] == []
+
+
+def test_moving_allocator_compacts_and_keeps_contents(tmp_path: Path) -> None:
+    """Blocks are filled, slid down when memory is short, and compared; locked ones stay."""
+    text = moving_ops(3000, seed=8)
+    path = tmp_path / "moves-lockops"
+    path.write_text(text)
+    model = read_model(text)
+    r = stats(BAD, path, tmp_path / "r", "--heap", model.peak * 3, "--check", "--points", 60,
+              env={"BAD_DRIVER": "moves"})
+    assert r["complete"] is True
+    assert model.total > 3 * model.peak
+    assert [p["used"] for p in r["alloc_stats"]] == [model.used[p["op_index"]] for p in r["alloc_stats"]]
+
+
+def test_interrupted_leaves_nothing(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    args = ["-a", BAD, "--allocstats", ops[0], "-o", tmp_path / "r"]
+    p = subprocess.Popen([shutil.which("steve-replay") or "", *args],
+                         env={**os.environ, "BAD_DRIVER": "loop"})
+    while not os.listdir(tmp_path):
+        time.sleep(0.01)
+    p.terminate()
+    assert p.wait(10) == -signal.SIGTERM
+    assert os.listdir(tmp_path) == []
+
+
+def test_random_damage_never_crashes(tmp_path: Path) -> None:
+    """Flipped and deleted bytes: an answer or one clear line, never a signal."""
+    r = random.Random(4)
+    whole = random_ops(200, seed=2, locks=True).encode()
+    path = tmp_path / "damaged-lockops"
+    for _ in range(150):
+        text = bytearray(whole)
+        for _ in range(r.randrange(1, 6)):
+            text[r.randrange(len(text))] = r.choice(b"0123456789 NFLU\n\x00\xff-")
+        path.write_bytes(text)
+        p = replay("--peakmem", path)
+        assert p.returncode in (0, 1), p.stderr
+        assert p.returncode == 0 or p.stderr.startswith(f"steve-replay: {path}")
+
+
+def test_result_is_never_half(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "null", "--allocstats", ops[0], "-o", tmp_path / "no" / "r")
+    assert p.returncode == 1 and "cannot be written" in p.stderr
+    stats("null", ops[0], tmp_path / "r", "--points", 5)
+    assert os.listdir(tmp_path) == ["r"]
+
+
+# -- the documented forms ------------------------------------------------------------------------------
+
+
+def test_documented_allocstats(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    path, model = ops
+    out = tmp_path / "r"
+    plot = shutil.which("plot_firstfit")
+    for limit in (0, 10, 1000, 500):
+        p = subprocess.run([plot, "--allocstats", path, out, "100000", str(limit), str(4 * model.peak),
+                            str(model.total)],
+                           capture_output=True, text=True, check=False)
+        assert p.returncode == 0, p.stderr
+        r = parse_result(out)
+    assert (r["heap_size"], r["theoretical_heap_size"]) == (4 * model.peak, model.total)
+    assert [(p["op_index"], p["used"]) for p in r["alloc_stats"]] == [(i, model.used[i]) for i in (0, 10,
+                                                                                                   1000, 500)]
+    assert subprocess.run([plot, "--peakmem", path], capture_output=True, check=False).returncode == 0
+
+
+def test_documented_form_needs_its_header(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "null", "--allocstats", ops[0], tmp_path / "r", 0, 7, 1000000, 1)
+    assert p.returncode == 1 and "OPLIMIT 0 must come first" in p.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("driver", ALL)
+def test_plot_commands(driver: str, ops: tuple[Path, Model]) -> None:
+    p = subprocess.run([shutil.which(f"plot_{driver}"), "--peakmem", ops[0], "--json"], capture_output=True,
+                       check=False)
+    assert p.returncode == 0 and json.loads(p.stdout)["live_peak"] == ops[1].peak
+
+
+def test_allocator_may_be_a_plot_path(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    assert stats("./drivers/plot_firstfit", ops[0], tmp_path / "r", "--points", 2)["driver"] == "firstfit"
+
+
+# -- drivers from outside ---------------------------------------------------------------------------------
+
+
+def compiler() -> str:
+    cc = shutil.which("cc") or shutil.which("gcc")
+    if not cc:
+        pytest.skip("no C compiler here")
+    return cc
+
+
+def test_user_source_builds_outside(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    src = SOURCE / "drivers"
+    so = tmp_path / "mine.so"
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", '-DUSER_NAME="mine"', "-o", so,
+                    src / "example_user.c", src / "user_shim.c"], check=True)
+    r = stats(str(so), ops[0], tmp_path / "r", "--heap", "64M", "--check", "--points", 20)
+    assert r["driver"] == "mine" and r["complete"] is True
+
+
+def test_skeleton_works(tmp_path: Path) -> None:
+    text = random_ops(2000, seed=3, largest=11)
+    path = tmp_path / "ops"
+    path.write_text(text)
+    assert stats(SKELETON, path, tmp_path / "r", "--heap", "4M", "--check")["overhead_from"] == "walk"
+    src = SOURCE / "drivers"
+    so = tmp_path / "skeleton.so"
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", "-o", so, src / "skeleton.c"],
+                   check=True)
+    assert stats(str(so), path, tmp_path / "r", "--heap", "4M")["complete"] is True
+
+
+def test_list_shows_foreign_and_broken_drivers(tmp_path: Path) -> None:
+    shutil.copy(BUILD / "drivers/bump.so", tmp_path / "other.so")
+    (tmp_path / "broken.so").write_text("x")
+    drivers = {d["name"]: d for d in json.loads(replay("--list", "--json",
+                                                       env={"STEVE_DRIVERS": str(tmp_path)}).stdout)}
+    assert drivers["other"]["available"] is True
+    assert drivers["broken"]["available"] is False and "cannot be opened" in drivers["broken"]["reason"]
+
+
+# -- films ------------------------------------------------------------------------------------------------
+
+
+def ffprobe(path: Path) -> dict[str, str]:
+    out = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-count_frames",
+                          "-show_entries",
+                          "stream=width,height,nb_read_frames,codec_name", "-of", "json", path],
+                         capture_output=True, check=True).stdout
+    return json.loads(out)["streams"][0]
+
+
+def frame_sums(path: Path) -> list[str]:
+    out = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "framemd5", "-"], capture_output=True,
+                         text=True,
+                         check=True).stdout
+    return [line.split(",")[-1].strip() for line in out.splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("driver", [*OWN, *REAL])
+def test_film(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
+    need(driver)
+    film, still = tmp_path / "f.mp4", tmp_path / "f.png"
+    p = replay("-a", driver, "--memplot", ops[0], "-o", film, "--still", still, "--size", "640x360",
+               "--frames", 40,
+               "--heap", "128M", "--json")
+    assert p.returncode == 0, p.stderr
+    told = json.loads(p.stdout.splitlines()[0])
+    probe = ffprobe(film)
+    assert (probe["width"], probe["height"]) == (640, 360)
+    assert int(probe["nb_read_frames"]) == told["frames"] == 40
+    sums = frame_sums(film)
+    assert len(set(sums)) == len(sums)
+    assert ffprobe(still)["codec_name"] == "png"
+    assert sorted(os.listdir(tmp_path)) == ["f.mp4", "f.png"]
+
+
+def test_documented_film_name(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    path = tmp_path / "small-ops"
+    path.write_text("".join(ops[0].read_text().splitlines(True)[:20]))
+    p = subprocess.run([shutil.which("plot_firstfit"), "--memplot", path, "1000000", "-q"],
+                       capture_output=True, text=True,
+                       check=False)
+    assert p.returncode == 0, p.stderr
+    assert int(ffprobe(tmp_path / "small-ops-animation.avi")["nb_read_frames"]) == 20
+
+
+def test_film_of_a_moving_allocator(tmp_path: Path) -> None:
+    path = tmp_path / "moves-lockops"
+    path.write_text(moving_ops(1500, seed=8))
+    p = replay("-a", BAD, "--memplot", path, "-o", tmp_path / "f.mp4", "--frames", 20, "--size", "640x360",
+               "--heap", "3x",
+               env={"BAD_DRIVER": "moves"})
+    assert p.returncode == 0, p.stderr
+    assert len(set(frame_sums(tmp_path / "f.mp4"))) >= 15
+
+
+def test_film_up_to_out_of_memory(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "bump", "--memplot", ops[0], ops[1].peak, "-o", tmp_path / "f.mp4", "--frames", 10)
+    assert p.returncode == 2 and "out of memory at operation" in p.stderr
+    assert int(ffprobe(tmp_path / "f.mp4")["nb_read_frames"]) >= 9
+
+
+def test_missing_ffmpeg(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "bump", "--memplot", ops[0], "-o", tmp_path / "f.mp4", "--heap", "64M",
+               env={"FFMPEG": "/no/ffmpeg"})
+    assert p.returncode == 1 and "cannot run /no/ffmpeg" in p.stderr and "Debian's ffmpeg" in p.stderr
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,176 @@
+/* test_tables.c - handles, times, numbers, the random choice, the driver table's check, the clock, firstfit.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/clock.h"
+#include "drivers/handles.h"
+#include "drivers/kill.h"
+#include "drivers/load.h"
+#include "drivers/numbers.h"
+#include "drivers/test/test_units.h"
+#include "drivers/times.h"
+
+#include <string.h>
+
+static void test_handles_reuse_slots(void **state)
+{
+    struct handles *h = handles_new();
+    uint32_t slot;
+    assert_int_equal(handles_make(h, 0, &slot), HANDLE_OK);
+    assert_int_equal(slot, 0);
+    assert_int_equal(handles_make(h, 5000, &slot), HANDLE_OK);
+    assert_int_equal(slot, 1);
+    assert_int_equal(handles_drop(h, 0, &slot), HANDLE_OK);
+    assert_int_equal(slot, 0);
+    assert_int_equal(handles_make(h, 7, &slot), HANDLE_OK);
+    assert_int_equal(slot, 0);
+    assert_int_equal(handles_find(h, 5000, &slot), HANDLE_OK);
+    assert_int_equal(slot, 1);
+    assert_int_equal(handles_slots(h), 2);
+    handles_delete(h);
+}
+
+static void test_handles_faults(void **state)
+{
+    struct handles *h = handles_new();
+    uint32_t slot;
+    assert_int_equal(handles_find(h, 3, &slot), HANDLE_UNKNOWN);
+    assert_int_equal(handles_drop(h, UINT64_MAX, &slot), HANDLE_TOO_LARGE);
+    assert_int_equal(handles_make(h, HANDLES_LIMIT, &slot), HANDLE_TOO_LARGE);
+    assert_int_equal(handles_make(h, HANDLES_LIMIT - 1, &slot), HANDLE_OK);
+    assert_int_equal(handles_make(h, HANDLES_LIMIT - 1, &slot), HANDLE_LIVE);
+    assert_int_equal(handles_drop(h, HANDLES_LIMIT - 1, &slot), HANDLE_OK);
+    assert_int_equal(handles_drop(h, HANDLES_LIMIT - 1, &slot), HANDLE_DEAD);
+    assert_int_equal(handles_find(h, HANDLES_LIMIT - 1, &slot), HANDLE_DEAD);
+    handles_delete(h);
+}
+
+/* One handle on each page: refused before much memory is taken. */
+static void test_handles_too_sparse(void **state)
+{
+    struct handles *h = handles_new();
+    enum handle_result r = HANDLE_OK;
+    uint64_t i;
+    uint32_t slot;
+    for (i = 0; i < 1000000 && r == HANDLE_OK; i++)
+        r = handles_make(h, i * 4096, &slot);
+    assert_int_equal(r, HANDLE_TOO_SPARSE);
+    assert_in_range(i, 4096, 8192);
+    handles_delete(h);
+}
+
+static void test_times_percentiles(void **state)
+{
+    static struct times t;
+    memset(&t, 0, sizeof t);
+    assert_int_equal(times_at(&t, 500), 0);
+    for (uint64_t i = 1; i <= 1000; i++)
+        times_add(&t, i);
+    assert_int_equal(times_at(&t, 10), 10);
+    assert_in_range(times_at(&t, 500), 500, 531);
+    assert_in_range(times_at(&t, 990), 990, 1000);
+    assert_int_equal(times_at(&t, 1000), 1000);
+    times_add(&t, UINT64_MAX);
+    assert_int_equal(t.most, UINT64_MAX);
+}
+
+static void test_numbers(void **state)
+{
+    uint64_t n;
+    double f;
+    assert_true(number_read("18446744073709551615", &n) && n == UINT64_MAX);
+    assert_false(number_read("18446744073709551616", &n));
+    assert_false(number_read("-1", &n));
+    assert_false(number_read("12 ", &n));
+    assert_false(number_read("", &n));
+    assert_true(bytes_read("64K", &n) && n == 65536);
+    assert_true(bytes_read("3g", &n) && n == (uint64_t)3 << 30);
+    assert_false(bytes_read("3T", &n));
+    assert_false(bytes_read("99999999999999G", &n));
+    assert_true(factor_read("1.5x", &f) && f > 1.49 && f < 1.51);
+    assert_false(factor_read("0x", &f));
+    assert_false(factor_read("4", &f));
+    assert_false(factor_read("nanx", &f));
+}
+
+static void test_random_is_even(void **state)
+{
+    uint64_t seed = 1, again = 1, other = 2, ones = 0;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t r = kill_random(&seed);
+        assert_int_equal(r, kill_random(&again));
+        ones += (uint64_t)__builtin_popcountll(r);
+    }
+    assert_int_not_equal(kill_random(&other), kill_random(&again));
+    assert_in_range(ones, 31000, 33000);
+}
+
+static void test_load_faults(void **state)
+{
+    struct steve_driver d = steve_driver; /* firstfit's */
+    assert_null(load_fault(&d));
+    d.version++;
+    assert_non_null(strstr(load_fault(&d), "version"));
+    d = steve_driver;
+    d.name = "a b";
+    assert_non_null(strstr(load_fault(&d), "name"));
+    d = steve_driver;
+    d.free = NULL;
+    assert_non_null(strstr(load_fault(&d), "free"));
+    d = steve_driver;
+    d.flags = STEVE_MOVES;
+    d.where = NULL;
+    assert_non_null(strstr(load_fault(&d), "moves"));
+}
+
+static void test_clock(void **state)
+{
+    clock_calibrate();
+    uint64_t from = clock_ticks(), wall = clock_wall();
+    while (clock_wall() - wall < 5000000)
+        continue;
+    uint64_t took = clock_between(from, clock_ticks());
+    assert_in_range(took, 4900000, 50000000);
+    assert_int_equal(clock_between(10, 10), 0);
+}
+
+static void test_firstfit_fills_and_joins(void **state)
+{
+    static char heap[4096] __attribute__((aligned(64)));
+    struct steve_walk walk;
+    void *ref[64];
+    int n = 0;
+    memset(heap, 0, sizeof heap);
+    assert_true(steve_driver.init(heap, sizeof heap));
+    while ((ref[n] = steve_driver.malloc(100, 0)))
+        assert_in_range((uintptr_t)ref[n++], (uintptr_t)heap, (uintptr_t)heap + sizeof heap - 100);
+    assert_int_equal(n, 31);
+    for (int i = 0; i < n; i += 2)
+        steve_driver.free(ref[i], 0);
+    steve_driver.walk(&walk);
+    assert_int_equal(walk.chunks, 16);
+    assert_null(steve_driver.malloc(300, 0));
+    for (int i = 1; i < n; i += 2)
+        steve_driver.free(ref[i], 0);
+    steve_driver.walk(&walk);
+    assert_int_equal(walk.chunks, 1);
+    assert_int_equal(walk.largest, sizeof heap - 32);
+    assert_non_null(steve_driver.malloc(walk.largest, 0));
+    assert_null(steve_driver.malloc(1, 0));
+}
+
+int run_table_tests(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_handles_reuse_slots),
+        cmocka_unit_test(test_handles_faults),
+        cmocka_unit_test(test_handles_too_sparse),
+        cmocka_unit_test(test_times_percentiles),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_random_is_even),
+        cmocka_unit_test(test_load_faults),
+        cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_firstfit_fills_and_joins),
+    };
+    return cmocka_run_group_tests_name("tables", tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* worker.c - the process in which one driver does one job.
+ *
+ * steve-replay starts itself anew for each, so that every run begins with the same fresh allocator and a
+ * crash costs nothing but that run. Until the driver is open nothing here may call malloc: the C
+ * library's may be the allocator under test. Hence no stdio but snprintf of whole numbers and strings.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/board.h"
+#include "drivers/clock.h"
+#include "drivers/engine.h"
+#include "drivers/load.h"
+#include "drivers/measure.h"
+#include "drivers/painter.h"
+#include "drivers/region.h"
+#include "drivers/sysmem.h"
+#include "drivers/worker.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static struct board *open_board(void)
+{
+    struct stat s;
+    if (fstat(BOARD_FD, &s) != 0 || s.st_size < (off_t)sizeof(struct board))
+        return NULL;
+    long p = sysmem_call(SYS_mmap, 0, s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, BOARD_FD, 0);
+    return sysmem_failed(p) ? NULL : (struct board *)p;
+}
+
+static void fail(struct board *b, const char *text)
+{
+    if (text != b->text)
+        snprintf(b->text, sizeof b->text, "%s", text);
+    b->status = STATUS_FAILED;
+}
+
+static void copy_info(struct board_info *i, const struct steve_driver *d)
+{
+    snprintf(i->name, sizeof i->name, "%s", d->name);
+    snprintf(i->description, sizeof i->description, "%s", d->description);
+    snprintf(i->package, sizeof i->package, "%s", d->package ? d->package() : "");
+    i->confinement = d->confinement;
+    i->flags = d->flags;
+    i->least_heap = d->least_heap;
+    i->walks = d->walk != NULL;
+    i->tells_usable = d->usable != NULL;
+    i->compacts = d->compact != NULL;
+}
+
+/* JOB_INFO: what the driver is, and whether it would work here. */
+static void tell_info(struct board *b)
+{
+    const struct steve_driver *d = load_driver(b->job.driver, b->text, sizeof b->text);
+    if (!d) {
+        fail(b, b->text);
+        return;
+    }
+    copy_info(&b->info, d);
+    const char *reason = d->unavailable ? d->unavailable() : NULL;
+    if (!reason && d->confinement == STEVE_BY_SYSCALLS && !region_trap_syscalls())
+        reason = "this system does not allow seccomp filters, by which it would be confined";
+    if (reason)
+        snprintf(b->info.reason, sizeof b->info.reason, "%s", reason);
+    b->status = STATUS_DONE;
+}
+
+/* Set up the heap and, where the driver needs it, the capture of its calls: before it is opened. */
+static bool prepare_heap(struct board *b)
+{
+    if (!region_reserve(b->job.heap)) {
+        fail(b, "a heap of this size cannot be had from the system: give a smaller --heap");
+        return false;
+    }
+    if (b->job.confinement == STEVE_BY_SYMBOLS || b->job.confinement == STEVE_BY_SYSCALLS)
+        region_capture(true);
+    if (b->job.confinement == STEVE_BY_SYSCALLS && !region_trap_syscalls()) {
+        fail(b, "this system does not allow seccomp filters");
+        return false;
+    }
+    return true;
+}
+
+static void replay(struct board *b, struct engine *e)
+{
+    switch (b->job.kind) {
+    case JOB_BATCH:
+        engine_batch(e);
+        b->highest = measure_extent(e->driver);
+        break;
+    case JOB_TIMED:
+        engine_timed(e);
+        break;
+    case JOB_SPACE:
+        measure_run(e);
+        break;
+    default:
+        painter_run(e);
+    }
+}
+
+static void tell_clock(struct board *b)
+{
+    b->clock_counter = clock_facts.counter;
+    b->clock_cost = (uint64_t)((double)clock_facts.cost * clock_facts.nanoseconds * 1000);
+}
+
+static void do_replay(struct board *b)
+{
+    struct engine engine;
+    clock_calibrate();
+    tell_clock(b);
+    if (!prepare_heap(b))
+        return;
+    const struct steve_driver *d = load_driver(b->job.driver, b->text, sizeof b->text);
+    if (!d || !engine_open(&engine, b, d)) {
+        fail(b, b->text);
+    } else if (!d->init(region_base(), region_size())) {
+        snprintf(b->text, sizeof b->text, "the allocator cannot start in this heap");
+        b->status = STATUS_NO_ROOM;
+    } else {
+        replay(b, &engine);
+    }
+}
+
+int worker_main(void)
+{
+    struct board *b = open_board();
+    if (!b)
+        return 1;
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (b->job.kind == JOB_INFO)
+        tell_info(b);
+    else
+        do_replay(b);
+    return b->status == STATUS_FAILED;
+}
