@@ -1,0 +1,441 @@
+# cython: language_level=3, boundscheck=False
+"""The kernels for Python: whole walks over a trace or an ops file, at the speed of C.
+
+Every function walks its source once, outside Python, and hands back counts. Sources are Trace and OpsFile of
+steve._memtrace; a source that ends early keeps the reason in its `problem`, and what came before it is
+complete. tick(done, total), where there is one, is called now and then with bytes of input. Files are given
+as descriptors; steve.output makes and names them.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+
+from cpython.buffer cimport PyBUF_READ
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdlib cimport free, malloc
+from libc.string cimport strlen
+
+from steve._memtrace cimport OpsFile, Trace, trace_error
+from steve.cmemtrace cimport *
+from steve.ckernels cimport *
+from steve.cops cimport *
+
+from steve._memtrace import KIND_NAMES
+from steve.errors import SteveError, WriteError
+
+RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
+assert len(RULES) == CHECK_RULES
+
+cdef enum:
+    TICK = 256  # batches between two calls of tick
+
+
+cdef class Operations:
+    """The operations of a Trace or an OpsFile, to be walked over once."""
+    cdef op_source *s
+    cdef object origin
+    cdef Trace trace
+    cdef OpsFile file
+    cdef object tick
+    cdef unsigned batches
+
+    def __cinit__(self, origin, tick=None):
+        self.origin, self.tick = origin, tick
+        if isinstance(origin, Trace):
+            self.trace = origin
+            self.s = op_source_new(self.trace.r, NULL)
+        else:
+            self.file = origin
+            self.s = op_source_new(NULL, self.file.r)
+        if self.s == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        op_source_free(self.s)
+
+    cdef int next(self, const op **ops, size_t *n) except -1:
+        """The next operations: 1, or 0 at the end."""
+        cdef int result
+        if self.origin.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = op_source_next(self.s, ops, n)
+        if result == MT_ERROR:
+            return self.failed()
+        if self.file is not None and result:
+            self.expect_accesses()
+        self.count()
+        return result
+
+    cdef int failed(self) except -1:
+        if op_source_out_of_memory(self.s):
+            raise MemoryError
+        return self.trace.failed() if self.trace is not None else self.file.failed()
+
+    cdef int expect_accesses(self) except -1:
+        self.file.delivered = True
+        if ops_reader_kind(self.file.r) == OPS_LOCK:
+            raise SteveError(f"{self.file.name}: is a lockops file; the ops file it was made from is needed")
+        return 0
+
+    cdef int count(self) except -1:
+        self.batches += 1
+        if self.tick is not None and self.batches % TICK == 0:
+            self.tick(*self.origin.progress())
+        return 0
+
+
+cdef int enough(bint ok) except -1:
+    """Turn a kernel's `false` into MemoryError."""
+    if not ok:
+        raise MemoryError
+    return 0
+
+
+cdef int system_ok(int error) except -1:
+    """Turn the errno of a writer into an error."""
+    if error:
+        raise WriteError(f"cannot write: {os.strerror(error)}")
+    return 0
+
+
+cdef object records(const void *data, size_t n, object dtype):
+    """A numpy array with a copy of n C records."""
+    import numpy as np
+    if n == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype).copy()
+
+
+cdef class OpsWriter:
+    """An ops writer of the trace library on a descriptor."""
+    cdef ops_writer *w
+
+    def __cinit__(self, int fd):
+        cdef mt_error err
+        self.w = ops_writer_new(fd, &err)
+        if self.w == NULL:
+            raise SteveError(err.text.decode("utf-8", "backslashreplace"))
+
+    cdef finish(self):
+        """Write what is buffered; raises if anything could not be written."""
+        cdef mt_error err
+        cdef ops_writer *w = self.w
+        self.w = NULL
+        if ops_writer_finish(w, &err) == MT_ERROR:
+            raise WriteError(err.text.decode("utf-8", "backslashreplace"))
+
+    def __dealloc__(self):
+        if self.w != NULL:
+            ops_writer_finish(self.w, NULL)
+
+
+def write_ops(origin, int fd, tick=None):
+    """Write the operations as an ops file. Returns {"ops", "stray"}: how many, and accesses to no block."""
+    cdef Operations source = Operations(origin, tick)
+    cdef OpsWriter writer = OpsWriter(fd)
+    cdef const op *ops
+    cdef size_t n
+    cdef uint64_t total = 0
+    while source.next(&ops, &n):
+        total += n
+        with nogil:
+            ops_write(writer.w, ops, n)
+    writer.finish()
+    return {"ops": total, "stray": op_source_stray(source.s)}
+
+
+cdef class Unfreed:
+    """The blocks of a trace that are never freed: the first walk of the full locks."""
+    cdef unfreed u
+
+    def __cinit__(self, origin, tick=None):
+        cdef Operations source = Operations(origin, tick)
+        cdef const op *ops
+        cdef size_t n
+        cdef bint ok
+        enough(unfreed_init(&self.u))
+        while source.next(&ops, &n):
+            with nogil:
+                ok = unfreed_feed(&self.u, ops, n)
+            enough(ok)
+        enough(unfreed_finish(&self.u))
+
+    def __dealloc__(self):
+        unfreed_free(&self.u)
+
+    def __len__(self):
+        return self.u.n
+
+
+def write_lockops_full(origin, Unfreed unfreed, int fd, *, bint compat=False, tick=None):
+    """Write N, F, L and U by the life counter. `unfreed` is of an earlier walk over the same operations.
+
+    compat: at most one lock event at each index, as the first Steve. Returns counts: ops walked over,
+    blocks, locks, unlocks, unmatched (accesses to handles that are not live)."""
+    cdef Operations source = Operations(origin, tick)
+    cdef OpsWriter writer = OpsWriter(fd)
+    cdef lockfull l
+    cdef const op *ops
+    cdef size_t n
+    cdef bint ok
+    enough(lockfull_init(&l, unfreed.u.list, unfreed.u.n, compat))
+    try:
+        while source.next(&ops, &n):
+            with nogil:
+                ok = lockfull_feed(&l, ops, n)
+                ops_write(writer.w, l.out, l.n_out)
+            enough(ok)
+        writer.finish()
+        return {"ops": l.index, "blocks": l.news, "locks": l.locks, "unlocks": l.unlocks,
+                "unmatched": l.unmatched}
+    finally:
+        lockfull_free(&l)
+
+
+cdef class SimplePlan:
+    """Which blocks live long enough to stay unlocked: the first walk of the simple locks."""
+    cdef locksimple s
+
+    def __cinit__(self, origin, *, bint compat=False, tick=None):
+        cdef Operations source = Operations(origin, tick)
+        cdef const op *ops
+        cdef size_t n
+        cdef bint ok
+        enough(locksimple_init(&self.s, compat))
+        while source.next(&ops, &n):
+            with nogil:
+                ok = locksimple_feed(&self.s, ops, n)
+            enough(ok)
+        enough(locksimple_finish(&self.s))
+
+    def __dealloc__(self):
+        locksimple_free(&self.s)
+
+
+def write_lockops_simple(origin, SimplePlan plan, int fd, tick=None):
+    """Write N, F, and L after the N of each block that `plan` (of the same operations) locks. Returns
+    counts."""
+    cdef Operations source = Operations(origin, tick)
+    cdef OpsWriter writer = OpsWriter(fd)
+    cdef locksimple_writer w
+    cdef const op *ops
+    cdef op *out = NULL
+    cdef size_t n, made, room = 0
+    w.plan, w.next_long, w.news, w.locks = &plan.s, 0, 0, 0
+    try:
+        while source.next(&ops, &n):
+            if n > room:
+                free(out)
+                out, room = <op *>malloc(2 * n * sizeof(op)), n
+                enough(out != NULL)
+            with nogil:
+                made = locksimple_write(&w, ops, n, out)
+                ops_write(writer.w, out, made)
+        writer.finish()
+    finally:
+        free(out)
+    return {"blocks": w.news, "locks": w.locks, "accesses": plan.s.accesses, "unmatched": plan.s.unmatched}
+
+
+cdef void put_handles(textout *out, const op *ops, size_t n, bint first) nogil:
+    """Handles as the inside of a JSON list."""
+    cdef size_t i
+    for i in range(n):
+        textout_reserve(out)
+        if i > 0 or not first:
+            textout_put_string(out, b", ", 2)
+        textout_put_number(out, ops[i].handle)
+
+
+def write_handles(origin, int fd, tick=None):
+    """Write the handle of each operation as one JSON list (the first Steve's -json-ops). How many there
+    were."""
+    cdef Operations source = Operations(origin, tick)
+    cdef textout *out = <textout *>malloc(sizeof(textout))
+    cdef const op *ops
+    cdef size_t n
+    cdef uint64_t total = 0
+    enough(out != NULL)
+    try:
+        textout_init(out, fd)
+        textout_bytes(out, b"[", 1)
+        while source.next(&ops, &n):
+            with nogil:
+                put_handles(out, ops, n, total == 0)
+            total += n
+            system_ok(out.error)
+        textout_bytes(out, b"]", 1)
+        system_ok(textout_finish(out))
+    finally:
+        free(out)
+    return total
+
+
+def lifetimes_of(origin, tick=None):
+    """Own and other accesses of each block.
+
+    Returns (accesses, unmatched, array); the array has the fields handle, own, other (u8), one element for
+    each block in the order of their N."""
+    import numpy as np
+    cdef Operations source = Operations(origin, tick)
+    cdef lifetimes l
+    cdef const op *ops
+    cdef size_t n
+    cdef bint ok
+    dtype = np.dtype([("handle", "u8"), ("own", "u8"), ("other", "u8")])
+    enough(lifetimes_init(&l))
+    try:
+        while source.next(&ops, &n):
+            with nogil:
+                ok = lifetimes_feed(&l, ops, n)
+            enough(ok)
+        lifetimes_finish(&l)
+        return l.accesses, l.unmatched, records(l.blocks, l.n, dtype)
+    finally:
+        lifetimes_free(&l)
+
+
+cdef int ticked(Trace trace, object tick, unsigned *batches) except -1:
+    batches[0] += 1
+    if tick is not None and batches[0] % TICK == 0:
+        tick(*trace.progress())
+    return 0
+
+
+def write_classic(Trace trace, int fd, tick=None):
+    """Write the events as classic text. Returns counts: lines, bad_frees and others (events left out)."""
+    cdef textout *out = <textout *>malloc(sizeof(textout))
+    cdef classic_counts counts
+    cdef const mt_event *events
+    cdef size_t n
+    cdef unsigned batches = 0
+    counts.lines = counts.bad_frees = counts.others = 0
+    enough(out != NULL)
+    try:
+        textout_init(out, fd)
+        while trace.next(&events, &n):
+            with nogil:
+                classic_write(out, events, n, &counts)
+            system_ok(out.error)
+            ticked(trace, tick, &batches)
+        system_ok(textout_finish(out))
+    finally:
+        free(out)
+    return counts
+
+
+cdef void dump_line(void *ctx, const char *text) noexcept nogil:
+    textout_bytes(<textout *>ctx, text, strlen(text))
+    textout_bytes(<textout *>ctx, b"\n", 1)
+
+
+def dump(str path, int fd, *, bint salvage=False):
+    """Write every record of a trace as text. TraceError at damage, after all before it was written."""
+    cdef textout *out = <textout *>malloc(sizeof(textout))
+    cdef bytes name = os.fsencode(path)
+    cdef const char *c_name = name
+    cdef unsigned flags = MT_OPEN_SALVAGE if salvage else 0
+    cdef mt_error err
+    cdef int result
+    enough(out != NULL)
+    try:
+        textout_init(out, fd)
+        with nogil:
+            result = mt_dump(c_name, flags, dump_line, out, &err)
+        system_ok(textout_finish(out))
+        if result == MT_ERROR:
+            raise trace_error(path, "standard input" if path == "-" else path, &err, False)
+    finally:
+        free(out)
+
+
+cdef class Summary:
+    """Totals of a trace, from one walk over it; see steve/kernels/summary.h for what is counted how."""
+    cdef summary s
+
+    def __cinit__(self, Trace trace, tick=None):
+        cdef const mt_event *events
+        cdef size_t n
+        cdef uint32_t stacks
+        cdef unsigned batches = 0
+        cdef bint ok
+        summary_init(&self.s)
+        while trace.next(&events, &n):
+            stacks = mt_count_stacks(trace.r)
+            with nogil:
+                ok = summary_feed(&self.s, events, n, stacks)
+            enough(ok)
+            ticked(trace, tick, &batches)
+
+    def __dealloc__(self):
+        summary_free(&self.s)
+
+    @property
+    def threads(self):
+        """How many threads made events."""
+        return summary_threads(&self.s)
+
+    @property
+    def events(self):
+        """Events by kind name."""
+        return {name: self.s.events[i] for i, name in enumerate(KIND_NAMES)}
+
+    @property
+    def totals(self):
+        """allocated, freed, read, written, live_bytes, live_blocks, peak_bytes, peak_blocks, lost,
+        last_event."""
+        cdef summary *s = &self.s
+        return {"allocated": s.allocated, "freed": s.freed,
+                "read": s.accessed[<int>MT_LOAD] + s.accessed[<int>MT_MODIFY],
+                "written": s.accessed[<int>MT_STORE] + s.accessed[<int>MT_MODIFY],
+                "live_bytes": s.live_bytes, "live_blocks": s.live_blocks, "peak_bytes": s.peak_bytes,
+                "peak_blocks": s.peak_blocks, "lost": s.lost, "last_event": s.last_event}
+
+    def stacks(self):
+        """An array with a row for each stack id: news, resizes, bytes, live_blocks, live_bytes (u8)."""
+        import numpy as np
+        names = ["news", "resizes", "bytes", "live_blocks", "live_bytes"]
+        dtype = np.dtype([(name, "u8") for name in names])
+        return records(self.s.stacks, self.s.n_stacks, dtype)
+
+
+cdef object finding_dict(const check_finding *finding):
+    """count, and of the first event: its ordinal and what it is."""
+    if finding.count == 0:
+        return {"count": 0}
+    event = finding.first
+    kind = KIND_NAMES[event.kind] if event.kind < MT_KINDS else str(event.kind)
+    return {"count": finding.count, "event": finding.event, "kind": kind, "handle": event.handle,
+            "addr": event.addr, "size": event.size, "offset": event.offset, "time": event.time, "ref":
+            event.ref}
+
+
+def check_trace(Trace trace, tick=None):
+    """Verify the invariants of a trace.
+
+    Returns {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
+    finding}; a finding is {"count": 0} or the count with the first event concerned."""
+    cdef check c
+    cdef check_ids ids
+    cdef const mt_event *events
+    cdef size_t n
+    cdef unsigned batches = 0
+    cdef bint ok
+    check_init(&c)
+    try:
+        while trace.next(&events, &n):
+            ids.stacks, ids.sites = mt_count_stacks(trace.r), mt_count_sites(trace.r)
+            ids.heaps = mt_count_heaps(trace.r)
+            with nogil:
+                ok = check_feed(&c, ids, events, n)
+            enough(ok)
+            ticked(trace, tick, &batches)
+        return {"events": c.n_events, "live": c.live,
+                "kinds": {name: c.events[i] for i, name in enumerate(KIND_NAMES)},
+                "rules": {name: finding_dict(&c.findings[i]) for i, name in enumerate(RULES)},
+                "crossing": finding_dict(&c.crossing)}
+    finally:
+        check_free(&c)

@@ -1,0 +1,314 @@
+# cython: language_level=3, boundscheck=False
+"""Binding of the trace library: read memtraces and ops files from Python.
+
+    trace = Trace("ljtrace.out.1.ljt")
+    for batch in trace.batches():        # numpy arrays with the fields of struct mt_event
+        news = batch[batch["kind"] == NEW]
+    if trace.problem: ...                # the file is cut off or damaged; all before that was delivered
+
+Fast paths (ops, locks, summary...) are in steve._kernels, which walks the same batches without Python. Ids of
+strings, frames, stacks, sites and heaps count from 0; see memtrace/memtrace.h.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+from collections import namedtuple
+
+from cpython.buffer cimport PyBUF_READ
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.memoryview cimport PyMemoryView_FromMemory
+
+from steve.cmemtrace cimport *
+from steve.cops cimport *
+
+from steve.errors import TraceError
+
+cdef extern from "config.h":
+    const char *PACKAGE_VERSION
+
+VERSION = PACKAGE_VERSION.decode()
+NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST = range(MT_KINDS)
+KIND_NAMES = tuple(mt_kind_name(<mt_kind>kind).decode() for kind in range(MT_KINDS))
+HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
+OPS_HINTS = {None: OPS_UNKNOWN, "ops": OPS_ACCESS, "lockops": OPS_LOCK}
+
+Frame = namedtuple("Frame", "ip function file object line")
+Site = namedtuple("Site", "ip frame size kind")
+Heap = namedtuple("Heap", "id kind")
+
+_CODES = {MT_E_NONE: "none", MT_E_IO: "io", MT_E_FORMAT: "format", MT_E_VERSION: "version",
+          MT_E_CORRUPT: "corrupt", MT_E_TRUNCATED: "truncated", MT_E_MEMORY: "memory"}
+_dtypes = {}
+
+
+cdef str path_name(str path):
+    """What messages call a file."""
+    return "standard input" if path == "-" else path
+
+
+cdef object trace_error(str path, str name, const mt_error *err, bint is_text):
+    """The TraceError for an error of the library. The library may or may not name the file itself."""
+    text = (<char *>err.text).decode("utf-8", "backslashreplace")
+    for prefix in (path + ": ", name + ": "):
+        text = text[len(prefix):] if text.startswith(prefix) else text
+    return TraceError(name, _CODES[err.code], err.offset, is_text, text)
+
+
+cdef str text_of(const char *s):
+    """A string of a trace; bytes that are not UTF-8 become \\xNN, so that it can be printed and written."""
+    return s.decode("utf-8", "backslashreplace")
+
+
+def event_dtype():
+    """numpy dtype of struct mt_event, 64 bytes. `offset` shares its bytes with `old_addr`."""
+    import numpy as np
+    if "event" not in _dtypes:
+        fields = [("addr", "u8", 0), ("size", "u8", 8), ("handle", "u8", 16), ("time", "u8", 24),
+                  ("old_addr", "u8", 32), ("offset", "u8", 32), ("old_size", "u8", 40), ("ref", "u4", 48),
+                  ("thread", "u2", 52), ("kind", "u1", 54), ("how", "u1", 55), ("heap", "u4", 56),
+                  ("slot", "u4", 60)]
+        names, formats, offsets = zip(*fields)
+        _dtypes["event"] = np.dtype({"names": names, "formats": formats, "offsets": offsets,
+                                     "itemsize": sizeof(mt_event)})
+    return _dtypes["event"]
+
+
+def op_dtype():
+    """numpy dtype of struct op: handle, addr, size, code (enum ops_code), 32 bytes."""
+    import numpy as np
+    if "op" not in _dtypes:
+        _dtypes["op"] = np.dtype({"names": ["handle", "addr", "size", "code"],
+                                  "formats": ["u8", "u8", "u8", "u4"], "offsets": [0, 8, 16, 24],
+                                  "itemsize": sizeof(op)})
+    return _dtypes["op"]
+
+
+cdef object array_over(const void *data, size_t n, object dtype, bint copy):
+    """n records at `data` as a read-only array, or a copy of them."""
+    import numpy as np
+    array = np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype)
+    return array.copy() if copy else array
+
+
+cdef class Trace:
+    """An open memtrace: binary, classic text, plain or zstd; "-" is standard input.
+
+    name: what messages call it (default: the path). salvage: skip damaged chunks and go on
+    (stats()["damaged_chunks"] counts them). text: take the file for classic text even if no line looks like
+    it. Raises TraceError if the file cannot be opened or is no memtrace.
+
+    problem: None, or the TraceError that ended reading early (file cut off or damaged); everything before
+    it was delivered. Errors that leave nothing to deliver are raised instead."""
+
+    def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False):
+        cdef mt_error err
+        cdef bytes path_bytes = os.fsencode(path)
+        cdef const char *c_path = path_bytes
+        cdef unsigned flags = (MT_OPEN_SALVAGE if salvage else 0) | (MT_OPEN_TEXT if text else 0)
+        self.path, self.name = path, name or path_name(path)
+        self.problem = None
+        with nogil:
+            self.r = mt_open(c_path, flags, &err)
+        if self.r == NULL:
+            raise trace_error(path, self.name, &err, False)
+
+    def __dealloc__(self):
+        if self.r != NULL:
+            mt_close(self.r)
+
+    cdef int next(self, const mt_event **events, size_t *n) except -1:
+        """The next batch: 1, or 0 at the end (then see `problem`)."""
+        cdef int result
+        if self.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = mt_next(self.r, events, n)
+        return self.failed() if result == MT_ERROR else result
+
+    cdef int failed(self) except -1:
+        """Keep the reader's error as `problem`, or raise it when nothing was read or nothing can be
+        trusted."""
+        cdef const mt_error *err = mt_reader_error(self.r)
+        cdef mt_reader_stats_t s
+        mt_get_stats(self.r, &s)
+        error = trace_error(self.path, self.name, err, s.is_text)
+        if err.code != MT_E_TRUNCATED and (err.code != MT_E_CORRUPT or s.events == 0):
+            raise error
+        self.problem = error
+        return 0
+
+    def probe(self):
+        """Read the first events, which are then lost: raises TraceError if this is no memtrace."""
+        cdef const mt_event *events
+        cdef size_t n
+        self.next(&events, &n)
+
+    def batches(self, *, bint copy=False):
+        """Iterate over the events, as arrays of event_dtype() in program order.
+
+        Without `copy` an array is a read-only view of the reader's memory: it is good until the next one is
+        asked for, and no longer than the Trace. Of `how` only the lower four bits count."""
+        cdef const mt_event *events
+        cdef size_t n
+        dtype = event_dtype()
+        while self.next(&events, &n):
+            yield array_over(events, n, dtype, copy)
+
+    def skim(self, tick=None):
+        """Read to the end for the sake of stats(); tick(done, total) is called now and then."""
+        cdef const mt_event *events
+        cdef size_t n
+        cdef unsigned batches = 0
+        while self.next(&events, &n):
+            batches += 1
+            if tick is not None and batches % 64 == 0:
+                tick(*self.progress())
+
+    def stats(self):
+        """What the reader counted so far: the fields of struct mt_reader_stats, `ending` by name, `totals`
+        as a dict whose `events` maps kind names to counts (zeros before the END chunk was read)."""
+        cdef mt_reader_stats_t s
+        mt_get_stats(self.r, &s)
+        result = dict(s)
+        result["ending"] = mt_ending_name(s.ending).decode()
+        result["totals"] = dict(s.totals)
+        result["totals"]["events"] = {name: s.totals.events[i] for i, name in enumerate(KIND_NAMES)}
+        return result
+
+    def info(self):
+        """Facts about the recording (command, pid, tool...), in file order."""
+        cdef const char *key
+        cdef const char *value
+        cdef uint32_t i = 0
+        facts = {}
+        while mt_info_at(self.r, i, &key, &value):
+            facts[text_of(key)] = text_of(value)
+            i += 1
+        return facts
+
+    def damages(self):
+        """With salvage: what was wrong with the damaged chunks and where, a line for each of the first 100."""
+        cdef const char *text = mt_damage(self.r, 0)
+        lines = []
+        while text != NULL:
+            lines.append(text_of(text))
+            text = mt_damage(self.r, len(lines))
+        return lines
+
+    def counts(self):
+        """How many definitions of each sort were read so far."""
+        return {"strings": mt_count_strings(self.r), "frames": mt_count_frames(self.r),
+                "stacks": mt_count_stacks(self.r), "sites": mt_count_sites(self.r),
+                "heaps": mt_count_heaps(self.r)}
+
+    def string(self, uint32_t id):
+        """String by id, "" if there is none; bytes that are not UTF-8 become \\xNN."""
+        return text_of(mt_string(self.r, id))
+
+    def frame(self, uint32_t id):
+        """Frame(ip, function, file, object, line) with strings for ids, or None if there is no such frame."""
+        cdef const mt_frame *f = mt_get_frame(self.r, id)
+        if f == NULL:
+            return None
+        return Frame(f.ip, self.string(f.function), self.string(f.file), self.string(f.object), f.line)
+
+    def stack(self, uint32_t id):
+        """(parent stack id, frame id), or None."""
+        cdef const mt_stack *s = mt_get_stack(self.r, id)
+        return None if s == NULL else (s.parent, s.frame)
+
+    def stack_frames(self, uint32_t id):
+        """The frames of a stack, innermost first; [] for stack 0."""
+        cdef const mt_stack *s = mt_get_stack(self.r, id)
+        frames = []
+        while id != 0 and s != NULL:
+            frames.append(self.frame(s.frame))
+            if s.parent >= id:
+                break
+            id = s.parent
+            s = mt_get_stack(self.r, id)
+        return frames
+
+    def site(self, uint32_t id):
+        """Site(ip, frame id, size, kind name), or None."""
+        cdef const mt_site *s = mt_get_site(self.r, id)
+        return None if s == NULL else Site(s.ip, s.frame, s.size, KIND_NAMES[s.kind])
+
+    def heap(self, uint32_t id):
+        """Heap(id of the allocator's state, kind name), or None."""
+        cdef const mt_heap *h = mt_get_heap(self.r, id)
+        return None if h == NULL else Heap(h.id, mt_heap_kind_name(<mt_heap_kind>h.kind).decode())
+
+    def progress(self):
+        """(bytes read, bytes in all or 0) of the file as stored."""
+        cdef mt_reader_stats_t s
+        mt_get_stats(self.r, &s)
+        return s.bytes_read, s.bytes_total
+
+
+cdef class OpsFile:
+    """An open ops or lockops file, plain or zstd; "-" is standard input.
+
+    kind: "ops" or "lockops" says what L means; None finds out. problem: as of Trace, with a line number."""
+
+    def __cinit__(self, str path, str name=None, *, kind=None):
+        cdef mt_error err
+        cdef bytes path_bytes = os.fsencode(path)
+        cdef const char *c_path = path_bytes
+        cdef ops_kind hint = OPS_HINTS[kind]
+        self.path, self.name = path, name or path_name(path)
+        self.problem = None
+        with nogil:
+            self.r = ops_open(c_path, hint, &err)
+        if self.r == NULL:
+            raise trace_error(path, self.name, &err, err.code != MT_E_IO)
+
+    def __dealloc__(self):
+        if self.r != NULL:
+            ops_close(self.r)
+
+    @property
+    def kind(self):
+        """ "ops" or "lockops", or None while not known."""
+        return {OPS_ACCESS: "ops", OPS_LOCK: "lockops"}.get(ops_reader_kind(self.r))
+
+    def probe(self):
+        """Read the first operations, which are then lost: raises TraceError if this is no ops file."""
+        cdef const op *ops
+        cdef size_t n
+        self.next(&ops, &n)
+
+    cdef int next(self, const op **ops, size_t *n) except -1:
+        """The next operations: 1, or 0 at the end (then see `problem`)."""
+        cdef int result
+        if self.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = ops_next(self.r, ops, n)
+        self.delivered = self.delivered or result == MT_MORE
+        return self.failed() if result == MT_ERROR else result
+
+    cdef int failed(self) except -1:
+        """As Trace.failed."""
+        cdef const mt_error *err = ops_reader_error(self.r)
+        error = trace_error(self.path, self.name, err, True)
+        if not self.delivered or err.code not in (MT_E_TRUNCATED, MT_E_CORRUPT):
+            raise error
+        self.problem = error
+        return 0
+
+    def batches(self, *, bint copy=False):
+        """Iterate over the operations, as arrays of op_dtype(); the rules of Trace.batches hold."""
+        cdef const op *ops
+        cdef size_t n
+        dtype = op_dtype()
+        while self.next(&ops, &n):
+            yield array_over(ops, n, dtype, copy)
+
+    def progress(self):
+        """(bytes read, bytes in all or 0) of the file as stored."""
+        cdef uint64_t total = 0
+        cdef uint64_t done = ops_reader_bytes(self.r, &total)
+        return done, total

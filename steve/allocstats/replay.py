@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Talk to the program steve-replay: find it, ask which allocators it has, run it, end it when we are
+interrupted.
+
+The program is $STEVE_REPLAY or `steve-replay` on PATH. Each call is a process of its own, so that an
+allocator that crashes takes nothing along. Nothing here reads ops files.
+"""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from steve.errors import SteveError, UsageError
+
+OUT_OF_MEMORY = 2
+
+
+@dataclass(frozen=True)
+class Driver:
+    """An allocator steve-replay knows, or (by its path as name) one of the user's own.
+
+    `reason` says why it cannot be used, if not `available`; least_heap: bytes below which it cannot start."""
+
+    name: str
+    available: bool = True
+    reason: str = ""
+    least_heap: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of steve-replay ended: exit status (negative: signal), standard output, the line of stderr
+    that tells why, and whether that was wrong usage."""
+
+    status: int
+    output: str
+    message: str
+    usage: bool = False
+
+    @property
+    def out_of_memory(self) -> bool:
+        """The heap was too small (wrong usage has the same status)."""
+        return self.status == OUT_OF_MEMORY and not self.usage
+
+
+class Replay:
+    """Runs steve-replay. Usable from several threads."""
+
+    def __init__(self) -> None:
+        wanted = os.environ.get("STEVE_REPLAY") or "steve-replay"
+        program = shutil.which(wanted)
+        if program is None:
+            raise SteveError(
+                f"{wanted}: no such program; build it (make), use ./in-place, or set STEVE_REPLAY"
+            )
+        self.program = os.path.abspath(program)
+        self._running: set[subprocess.Popen[str]] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def kill(self) -> None:
+        """Kill whatever still runs, and let nothing new start."""
+        with self._lock:
+            self._ended = True
+            for process in self._running:
+                process.kill()
+
+    def run(self, *arguments: str, folder: str | None = None) -> Outcome:
+        """Run to the end (in `folder`) and report; never raises for a failing replay."""
+        with subprocess.Popen(
+            [self.program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            cwd=folder,
+        ) as process:
+            with self._lock:
+                self._running.add(process)
+                if self._ended:
+                    process.kill()
+            try:
+                output, errors = process.communicate()
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+        return _outcome(process.returncode, output, errors)
+
+    def ask(self, *arguments: str) -> Any:
+        """Run a query that answers in JSON. SteveError if it fails."""
+        outcome = self.run(*arguments)
+        if outcome.status != 0:
+            raise SteveError(outcome.message)
+        try:
+            return json.loads(outcome.output)
+        except ValueError:
+            raise SteveError(
+                f"{self.program} {' '.join(arguments)}: the answer is not JSON; "
+                "is it the steve-replay of this version?"
+            ) from None
+
+    def drivers(self) -> list[Driver]:
+        """All allocators it knows, usable or not, in its order."""
+        return [
+            Driver(
+                str(e["name"]),
+                bool(e["available"]),
+                str(e.get("reason") or ""),
+                int(e.get("least_heap") or 0),
+            )
+            for e in self.ask("--list", "--json")
+        ]
+
+    def live_peak(self, ops: str) -> int:
+        """Most bytes live at once in an ops file."""
+        return int(self.ask("--peakmem", ops, "--json")["live_peak"])
+
+
+def _outcome(status: int, output: str, errors: str) -> Outcome:
+    lines = [line for line in errors.splitlines() if line.strip()]
+    usage = bool(lines) and lines[-1].startswith("Try 'steve-replay")
+    line = lines[-1 - usage] if len(lines) > usage else ""
+    return Outcome(status, output, _meaning(status, line), usage)
+
+
+def _meaning(status: int, line: str) -> str:
+    """One line on how a run ended, for people."""
+    if status < 0:
+        return f"killed by {signal.Signals(-status).name}" + (f": {line}" if line else "")
+    return line.removeprefix("steve-replay: ") or f"exit status {status} without a message"
+
+
+def plain_name(allocator: str) -> str:
+    """The driver's name in `./drivers/plot_dlmalloc`, `dlmalloc.so` or `dlmalloc`."""
+    return os.path.basename(allocator).removeprefix("plot_").removesuffix(".so")
+
+
+def _is_own_driver(allocator: str) -> bool:
+    return allocator.endswith(".so") and os.path.exists(allocator)
+
+
+def _chosen(item: str, known: dict[str, Driver]) -> Driver:
+    if _is_own_driver(item):
+        return Driver(os.path.abspath(item))
+    name = plain_name(item)
+    if name not in known:
+        raise UsageError(f"unknown allocator '{item}'; there are: {', '.join(known)}")
+    if not known[name].available:
+        raise SteveError(f"allocator {name} cannot be used: {known[name].reason}")
+    return known[name]
+
+
+def choose(wanted: str, drivers: list[Driver]) -> tuple[list[Driver], list[Driver]]:
+    """Allocators to run for `all` or `a,b`, and those left out.
+
+    A name may be a path to a driver's shared object or, as in old scripts, to plot_NAME. UsageError for a
+    name that is unknown, SteveError for one asked for by name that cannot be used here."""
+    if wanted == "all":
+        return [d for d in drivers if d.available], [d for d in drivers if not d.available]
+    known = {driver.name: driver for driver in drivers}
+    items = [part.strip() for part in wanted.split(",") if part.strip()]
+    if not items:
+        raise UsageError("no allocator named; use --allocator all, or names with commas")
+    return list(dict.fromkeys(_chosen(item, known) for item in items)), []

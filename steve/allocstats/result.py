@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What one allocstats file says in one line: memory, time, completeness.
+
+Works on files of any age; a number the file does not hold is None, never guessed.
+"""
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from steve.allocstats.parse import AllocStats
+from steve.plots.style import human_bytes
+
+
+@dataclass
+class Summary:
+    """Totals of one result file. Sizes in bytes, times in nanoseconds, None where not recorded."""
+
+    allocator: str
+    opsfile: str
+    path: str
+    points: int
+    complete: bool
+    heap: int
+    live_peak: int
+    peak_used: int
+    highest: int | None
+    committed: int | None
+    resident: int | None
+    overhead: int | None
+    mean_ns: float
+    median_ns: float
+    p99_ns: float
+    smallest_maxmem: int
+    confined: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as a dictionary, for JSON."""
+        return asdict(self)
+
+
+def op_times(stats: AllocStats) -> np.ndarray:
+    """Time of each data point's operation with the handling of out-of-memory, ns, as float64."""
+    return stats.column("current_op_time") + stats.column("oom_time")
+
+
+def timed_points(stats: AllocStats) -> np.ndarray:
+    """Mask of the data points whose operation was timed: every one in our files, `N` alone in old ones."""
+    if "time_unit" in stats.header:
+        return np.ones(len(stats), bool)
+    return stats.ops == "N"
+
+
+def highest_used(stats: AllocStats) -> np.ndarray | None:
+    """Bytes from the start of the heap to the highest address in use at each point, or None."""
+    return stats.column("highest") if stats.has("highest") else None
+
+
+def is_complete(stats: AllocStats) -> bool:
+    """True if the replay reached the end: said by the header, or no point without any allocatable memory."""
+    said = stats.header.get("complete")
+    return bool(said) if said is not None else bool((stats.column("maxmem") > 0).all())
+
+
+def _most(stats: AllocStats, key: str) -> int | None:
+    return int(stats.column(key).max()) if stats.has(key) else None
+
+
+def _times(stats: AllocStats) -> tuple[float, float, float]:
+    times = op_times(stats)[timed_points(stats)]
+    if times.size == 0:
+        return float("nan"), float("nan"), float("nan")
+    return float(times.mean()), float(np.median(times)), float(np.percentile(times, 99))
+
+
+def summarise(stats: AllocStats) -> Summary:
+    """Reduce a result file to its Summary."""
+    mean, median, p99 = _times(stats)
+    peak = int(stats.column("used").max())
+    confined = stats.header.get("confined")
+    return Summary(
+        allocator=stats.driver,
+        opsfile=stats.opsfile,
+        path=stats.path,
+        points=len(stats),
+        complete=is_complete(stats),
+        heap=stats.heap_size,
+        live_peak=int(stats.header.get("live_peak", peak)),
+        peak_used=peak,
+        highest=_most(stats, "highest"),
+        committed=_most(stats, "committed"),
+        resident=_most(stats, "resident"),
+        overhead=_most(stats, "overhead"),
+        mean_ns=mean,
+        median_ns=median,
+        p99_ns=p99,
+        smallest_maxmem=int(stats.column("maxmem").min()),
+        confined=None if confined is None else str(confined),
+    )
+
+
+def memory_scale(files: list[AllocStats], key: str) -> tuple[float, list[str]]:
+    """Top of an axis on which the files' memory can be read, and the names of those that go beyond it.
+
+    An allocator that needs more than 4 times the median of all would flatten the others; it runs off
+    the picture and has to be named."""
+    tops = {stats.driver: float(stats.column(key).max()) for stats in files}
+    limit = 4 * float(np.median(list(tops.values())))
+    beyond = [name for name, top in tops.items() if top > limit > 0]
+    return max((top for name, top in tops.items() if name not in beyond), default=0.0), beyond
+
+
+def off_the_picture(files: list[AllocStats], key: str, beyond: list[str]) -> str:
+    """The names with their most bytes: `bump (26 MiB)`."""
+    hidden = [stats for stats in files if stats.driver in beyond]
+    return ", ".join(f"{stats.driver} ({human_bytes(stats.column(key).max())})" for stats in hidden)

@@ -1,0 +1,109 @@
+# ckernels.pxd - Cython's view of steve/kernels/*.h; the headers say what everything means.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from steve.cmemtrace cimport mt_event, mt_reader
+from steve.cops cimport op, ops_reader
+
+
+cdef extern from "steve/kernels/textout.h" nogil:
+    struct textout:
+        int error
+    void textout_init(textout *t, int fd)
+    void textout_bytes(textout *t, const char *s, size_t n)
+    void textout_reserve(textout *t)
+    void textout_put_char(textout *t, char c)
+    void textout_put_string(textout *t, const char *s, size_t n)
+    void textout_put_number(textout *t, uint64_t value)
+    int textout_finish(textout *t)
+
+cdef extern from "steve/kernels/classic.h" nogil:
+    struct classic_counts:
+        uint64_t lines, bad_frees, others
+    void classic_write(textout *out, const mt_event *events, size_t n, classic_counts *counts)
+
+cdef extern from "steve/kernels/opsource.h" nogil:
+    struct op_source:
+        pass
+    op_source *op_source_new(mt_reader *trace, ops_reader *ops)
+    void op_source_free(op_source *s)
+    int op_source_next(op_source *s, const op **ops, size_t *n)
+    bint op_source_out_of_memory(const op_source *s)
+    uint64_t op_source_stray(const op_source *s)
+
+cdef extern from "steve/kernels/unfreed.h" nogil:
+    struct unfreed:
+        uint64_t *list
+        size_t n
+        uint64_t news
+    bint unfreed_init(unfreed *u)
+    bint unfreed_feed(unfreed *u, const op *ops, size_t n)
+    bint unfreed_finish(unfreed *u)
+    void unfreed_free(unfreed *u)
+
+cdef extern from "steve/kernels/lockfull.h" nogil:
+    struct lockfull:
+        op *out
+        size_t n_out
+        uint64_t locks, unlocks, unmatched, news
+        int64_t index
+    bint lockfull_init(lockfull *l, const uint64_t *unfreed, size_t n_unfreed, bint compat)
+    bint lockfull_feed(lockfull *l, const op *ops, size_t n)
+    void lockfull_free(lockfull *l)
+
+cdef extern from "steve/kernels/locksimple.h" nogil:
+    struct locksimple:
+        size_t n_long
+        uint64_t news, accesses, unmatched
+    bint locksimple_init(locksimple *s, bint compat)
+    bint locksimple_feed(locksimple *s, const op *ops, size_t n)
+    bint locksimple_finish(locksimple *s)
+    void locksimple_free(locksimple *s)
+    struct locksimple_writer:
+        const locksimple *plan
+        size_t next_long
+        uint64_t news, locks
+    size_t locksimple_write(locksimple_writer *w, const op *ops, size_t n, op *out)
+
+cdef extern from "steve/kernels/lifetimes.h" nogil:
+    struct lifetime:
+        uint64_t handle, own, other
+    struct lifetimes:
+        lifetime *blocks
+        size_t n
+        uint64_t accesses, unmatched
+    bint lifetimes_init(lifetimes *l)
+    bint lifetimes_feed(lifetimes *l, const op *ops, size_t n)
+    void lifetimes_finish(lifetimes *l)
+    void lifetimes_free(lifetimes *l)
+
+cdef extern from "steve/kernels/summary.h" nogil:
+    struct summary_stack:
+        uint64_t news, resizes, bytes, live_blocks, live_bytes
+    struct summary:
+        uint64_t events[9]
+        uint64_t accessed[9]
+        uint64_t allocated, freed, live_bytes, live_blocks, peak_bytes, peak_blocks, lost, last_event
+        summary_stack *stacks
+        size_t n_stacks
+    void summary_init(summary *s)
+    bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
+    unsigned summary_threads(const summary *s)
+    void summary_free(summary *s)
+
+cdef extern from "steve/kernels/check.h" nogil:
+    enum: CHECK_RULES
+    struct check_finding:
+        uint64_t count, event
+        mt_event first
+    struct check:
+        check_finding findings[9]
+        check_finding crossing
+        uint64_t events[9]
+        uint64_t n_events, live
+    void check_init(check *c)
+    struct check_ids:
+        uint32_t stacks, sites, heaps
+    bint check_feed(check *c, check_ids ids, const mt_event *events, size_t n)
+    void check_free(check *c)

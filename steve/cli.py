@@ -1,0 +1,137 @@
+"""The command line: `steve COMMAND ...`, and what errors look like.
+
+One static list names the subcommands; each is a module of steve.commands, imported only when it is asked
+for (all of them for --help). Nothing here knows what a subcommand does.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import importlib
+import os
+import signal
+import sys
+from types import ModuleType
+from typing import NoReturn, Optional, Sequence
+
+from steve.errors import SteveError
+
+COMMANDS = ("info", "summary", "check", "dump", "memtrace", "ops", "lockops", "histogram", "allocstats",
+            "graphs", "animate", "report")
+
+
+def load(name: str) -> ModuleType:
+    """The module of subcommand `name`, one of COMMANDS."""
+    return importlib.import_module(f"steve.commands.{name}")
+
+
+def overview() -> str:
+    """The text of `steve --help`."""
+    lines = [f"  {name:<12}{load(name).HELP}" for name in COMMANDS]
+    return ("usage: steve COMMAND [ARGUMENT...]\n"
+            "\n"
+            "Translate, analyse and show memtraces: histories of a program's heap.\n"
+            "\n"
+            "commands:\n" + "\n".join(lines) + "\n\n"
+            "`steve COMMAND --help` describes a command. Exit status: 0 done, 1 bad input or failure,\n"
+            "2 wrong usage.\n")
+
+
+def make_parser(command: ModuleType) -> argparse.ArgumentParser:
+    """The parser of one subcommand."""
+    parser = argparse.ArgumentParser(prog=f"steve {command.NAME}", description=command.HELP,
+                                     epilog=getattr(command, "EXAMPLES", None), allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_arguments(parser)
+    return parser
+
+
+def complain(name: str, message: object) -> None:
+    """One line on stderr."""
+    prefix = f"steve {name}: " if name else "steve: "
+    print(prefix + " ".join(str(message).split("\n")), file=sys.stderr)
+
+
+def wrong_usage(message: str) -> int:
+    complain("", message + "; `steve --help` lists the commands")
+    return 2
+
+
+def describe(error: Exception) -> str:
+    """What to say of an error that is not a SteveError."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, ImportError):
+        return f"{error}: run `make`, and from a build tree use ./in-place steve"
+    return str(error)
+
+
+def die_by(signum: int) -> NoReturn:
+    """End as the signal would have ended us, now that temporary files are gone."""
+    signal.signal(signum, signal.SIG_DFL)
+    os.kill(os.getpid(), signum)
+    os._exit(1)
+
+
+def terminate(signum: int, frame: object) -> NoReturn:
+    """SIGTERM and SIGHUP: unwind like an interrupt, so that no half-written file stays."""
+    raise KeyboardInterrupt(signum)
+
+
+def guarded(name: str, argv: Sequence[str]) -> int:
+    """Run a subcommand; every expected failure becomes one line and a status."""
+    try:
+        command = load(name)
+        status = int(command.run(make_parser(command).parse_args(argv)))
+        sys.stdout.flush()
+        return status
+    except SteveError as error:
+        complain(name, error)
+        return error.status
+    except BrokenPipeError:
+        # the reader of our output has seen enough; keep the interpreter from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except (OSError, MemoryError, ImportError) as error:
+        complain(name, describe(error))
+        return 1
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Run `steve` with the given arguments (default: those of the process); the exit status."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, terminate)
+    try:
+        return dispatch(argv)
+    except KeyboardInterrupt as interrupt:
+        die_by(interrupt.args[0] if interrupt.args else signal.SIGINT)
+
+
+def print_version() -> int:
+    try:
+        from steve._memtrace import VERSION
+    except ImportError as error:
+        complain("", describe(error))
+        return 1
+    print(f"steve {VERSION}")
+    return 0
+
+
+def dispatch(argv: Sequence[str]) -> int:
+    """Choose by the first argument."""
+    if not argv:
+        sys.stderr.write(overview())
+        return 2
+    if argv[0] in ("-h", "--help", "help"):
+        sys.stdout.write(overview())
+        return 0
+    if argv[0] == "--version":
+        return print_version()
+    if argv[0] not in COMMANDS:
+        what = "option" if argv[0].startswith("-") else "command"
+        return wrong_usage(f"unknown {what} '{argv[0]}'")
+    return guarded(argv[0], argv[1:])

@@ -1,0 +1,88 @@
+# cmemtrace.pxd - Cython's view of memtrace/memtrace.h: the reader of traces.
+#
+# Only what steve uses; the meaning of every field and function is told in the header.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+
+cdef extern from "memtrace/memtrace.h" nogil:
+    enum: MT_ERROR, MT_END, MT_MORE
+    enum mt_error_code:
+        MT_E_NONE, MT_E_IO, MT_E_FORMAT, MT_E_VERSION, MT_E_CORRUPT, MT_E_TRUNCATED, MT_E_MEMORY
+    enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT
+    enum mt_kind:
+        MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST, MT_KINDS
+    enum mt_ending:
+        MT_ENDING_UNKNOWN, MT_ENDING_LIMIT, MT_ENDINGS
+    enum mt_heap_kind:
+        MT_HEAP_LUA
+    enum mt_how:
+        MT_HOWS
+
+    struct mt_error:
+        mt_error_code code
+        uint64_t offset
+        char text[240]
+
+    struct mt_event:
+        uint64_t addr, size, handle, time
+        uint64_t old_addr, offset, old_size
+        uint32_t ref
+        uint16_t thread
+        uint8_t kind, how
+        uint32_t heap, slot
+
+    struct mt_frame:
+        uint64_t ip
+        uint32_t function, file, object, line
+
+    struct mt_stack:
+        uint32_t parent, frame
+
+    struct mt_site:
+        uint64_t ip
+        uint32_t frame, size
+        uint8_t kind
+
+    struct mt_heap:
+        uint64_t id
+        uint8_t kind
+
+    struct mt_totals:
+        uint64_t events[9]
+        uint64_t instructions, nanoseconds, foreign, dropped
+
+    struct mt_reader_stats_t "mt_reader_stats":
+        bint is_text
+        mt_ending ending
+        mt_totals totals
+        uint64_t events, handles, live_slots, unmatched_free, unmatched_access
+        uint64_t bytes_read, bytes_total, damaged_chunks, instructions, nanoseconds
+
+    struct mt_reader:
+        pass
+
+    mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
+    void mt_close(mt_reader *r)
+    int mt_next(mt_reader *r, const mt_event **events, size_t *n)
+    const mt_error *mt_reader_error(const mt_reader *r)
+    const char *mt_string(const mt_reader *r, uint32_t id)
+    const mt_frame *mt_get_frame "mt_frame"(const mt_reader *r, uint32_t id)
+    const mt_stack *mt_get_stack "mt_stack"(const mt_reader *r, uint32_t id)
+    const mt_site *mt_get_site "mt_site"(const mt_reader *r, uint32_t id)
+    const mt_heap *mt_get_heap "mt_heap"(const mt_reader *r, uint32_t id)
+    uint32_t mt_count_strings(const mt_reader *r)
+    uint32_t mt_count_frames(const mt_reader *r)
+    uint32_t mt_count_stacks(const mt_reader *r)
+    uint32_t mt_count_sites(const mt_reader *r)
+    uint32_t mt_count_heaps(const mt_reader *r)
+    bint mt_info_at(const mt_reader *r, uint32_t i, const char **key, const char **value)
+    void mt_get_stats "mt_reader_stats"(const mt_reader *r, mt_reader_stats_t *out)
+    const char *mt_damage(const mt_reader *r, uint32_t i)
+    int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
+                mt_error *err)
+    const char *mt_kind_name(mt_kind k)
+    const char *mt_how_name(mt_how h)
+    const char *mt_heap_kind_name(mt_heap_kind k)
+    const char *mt_ending_name(mt_ending e)

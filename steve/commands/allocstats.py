@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""steve allocstats: replay an ops file on real allocators and tabulate what each needed."""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from steve.allocstats.replay import Driver, Replay, choose
+from steve.allocstats.result import Summary
+from steve.allocstats.runner import Failure, Plan, heap_bytes, run_all
+from steve.errors import SteveError, UsageError
+from steve.plots.style import human_bytes, human_ns
+from steve.plots.tables import aligned
+from steve.progress import Progress, note
+
+NAME = "allocstats"
+HELP = "replay an ops file on real allocators: memory and time of each"
+EXAMPLES = """\
+Each result is written to <ops>-<driver>-kill<K>-allocstats, beside OPS or in the folder of -o: a text of
+`key = value` lines and one record for each data point, times in nanoseconds. An allocator that runs out of
+memory gets 5% more heap, up to 10 times the start; then it is given up and the others go on. One that cannot
+start in so little begins with the least it needs (see the column heap). Exit status 1: an allocator failed
+otherwise than by running out of memory, or none gave a result.
+
+columns of the table:
+  peak used   most bytes live at once, as the program asked for them
+  highest     most bytes from the start of the heap to the highest address in use
+  committed, resident
+              most bytes taken from the system, and most in pages that were touched
+  mean, median  time of one timed operation
+  least maxmem  the largest block that could be allocated where that was least
+
+environment: ALLOCATOR, CORES and KILLPERCENT are the defaults of --allocator, --cores and --killpercent;
+STEVE_REPLAY names the replay program if it is not steve-replay on PATH.
+
+examples:
+  steve allocstats app.ljt-ops
+  steve allocstats app.ljt-ops --allocator jemalloc,mimalloc --heap 64M -o results
+"""
+
+
+def _environment(name: str, default: str) -> str:
+    return os.environ.get(name) or default
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("ops", metavar="OPS", help="ops or lockops file")
+    parser.add_argument(
+        "--allocator",
+        metavar="A,B|all",
+        default=_environment("ALLOCATOR", "all"),
+        help="names, paths of driver .so files or of plot_NAME, or all (default %(default)s)",
+    )
+    parser.add_argument(
+        "--heap",
+        metavar="SIZE",
+        default="4x",
+        help="bytes (K, M, G) or a multiple of the live peak (default %(default)s)",
+    )
+    parser.add_argument(
+        "--points", metavar="N", default="3000", help="most data points (default %(default)s)"
+    )
+    parser.add_argument(
+        "--killpercent",
+        metavar="K",
+        default=_environment("KILLPERCENT", "0"),
+        help="after the last operation free K%% of the live blocks and start over, until out of "
+        "memory; 0 and 100000: a single pass (default %(default)s)",
+    )
+    parser.add_argument("--seed", metavar="N", help="seed of that choice of blocks")
+    parser.add_argument(
+        "--cores",
+        metavar="N",
+        default=_environment("CORES", "1"),
+        help="allocators run at once; more than 1 makes times less exact (default %(default)s)",
+    )
+    parser.add_argument("-o", "--output", metavar="DIR", help="folder for the results (default: that of OPS)")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, no table")
+
+
+def _number(option: str, text: str | None, low: int, high: int) -> int:
+    try:
+        value = int(text or "")
+    except ValueError:
+        raise UsageError(f"{option}: '{text}' is not a whole number") from None
+    if not low <= value <= high:
+        raise UsageError(f"{option}: {value} is not in {low} to {high}")
+    return value
+
+
+def _killpercent(text: str) -> int:
+    value = _number("--killpercent", text, 0, 100000)
+    if 100 < value < 100000:
+        raise UsageError(f"--killpercent: {value} is not a percentage")
+    return 0 if value == 100000 else value
+
+
+def _folder(args: argparse.Namespace) -> str:
+    folder = os.path.abspath(args.output or os.path.dirname(os.path.abspath(args.ops)))
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise SteveError(
+            f"{folder}: cannot make this folder: {error.strerror}; name another with -o"
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise SteveError(f"{folder}: folder is not writable; name another with -o")
+    return folder
+
+
+def _plan(args: argparse.Namespace, replay: Replay) -> Plan:
+    if args.ops != "-" and not os.path.exists(args.ops):
+        raise SteveError(f"{args.ops}: no such file; `steve ops` makes one from a trace")
+    if args.ops == "-":
+        raise UsageError("OPS is read several times and cannot be standard input")
+    folder = _folder(args)
+    peak = replay.live_peak(args.ops)
+    if peak == 0:
+        raise SteveError(f"{args.ops}: allocates nothing; there is nothing to replay")
+    return Plan(
+        args.ops,
+        folder,
+        heap_bytes(args.heap, peak),
+        _number("--points", args.points, 1, 10**7),
+        _killpercent(args.killpercent),
+        None if args.seed is None else _number("--seed", args.seed, 0, 2**63),
+    )
+
+
+def _cell(value: int | None) -> str:
+    return "-" if value is None else human_bytes(value)
+
+
+def _table(results: list[Summary]) -> str:
+    head = [
+        "allocator",
+        "heap",
+        "peak used",
+        "highest",
+        "committed",
+        "resident",
+        "mean",
+        "median",
+        "least maxmem",
+    ]
+    rows = [
+        [
+            r.allocator,
+            _cell(r.heap),
+            _cell(r.peak_used),
+            _cell(r.highest),
+            _cell(r.committed),
+            _cell(r.resident),
+            human_ns(r.mean_ns),
+            human_ns(r.median_ns),
+            _cell(r.smallest_maxmem),
+        ]
+        for r in results
+    ]
+    return aligned([head, *rows])
+
+
+def _as_json(
+    plan: Plan, results: list[Summary], failures: list[Failure], skipped: list[Driver]
+) -> dict[str, Any]:
+    return {
+        "opsfile": plan.ops,
+        "heap_at_start": plan.heap,
+        "killpercent": plan.killpercent,
+        "results": [result.as_dict() for result in results],
+        "failed": [{"allocator": f.allocator, "reason": f.reason} for f in failures if not f.gave_up],
+        "given_up": [{"allocator": f.allocator, "reason": f.reason} for f in failures if f.gave_up],
+        "skipped": [{"allocator": d.name, "reason": d.reason} for d in skipped],
+    }
+
+
+def _tell(
+    args: argparse.Namespace, plan: Plan, outcomes: list[Summary | Failure], skipped: list[Driver]
+) -> int:
+    results = [o for o in outcomes if isinstance(o, Summary)]
+    failures = [o for o in outcomes if isinstance(o, Failure)]
+    if args.json:
+        print(json.dumps(_as_json(plan, results, failures, skipped), indent=2, allow_nan=False))
+    elif not args.quiet and results:
+        print(
+            _table(results) + f"\nresults: {os.path.join(plan.folder, os.path.basename(plan.ops))}"
+            f"-*-kill{plan.killpercent}-allocstats"
+        )
+    for driver in skipped:
+        note(NAME, f"skipped {driver.name}: {driver.reason}", args.quiet)
+    for failure in failures:
+        note(NAME, f"{'no result of' if failure.gave_up else 'failed'} {failure.allocator}: {failure.reason}")
+    return 1 if not results or any(not failure.gave_up for failure in failures) else 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, or 1 if an allocator failed otherwise than by running out of memory, or if none gave a result."""
+    cores = _number("--cores", args.cores, 1, 1024)
+    replay = Replay()
+    drivers, skipped = choose(args.allocator, replay.drivers())
+    if not drivers:
+        raise SteveError(
+            "no allocator can be used here: " + "; ".join(f"{d.name}: {d.reason}" for d in skipped)
+        )
+    plan = _plan(args, replay)
+    with Progress("replay", args.quiet, "allocators") as progress:
+        outcomes = run_all(replay, plan, drivers, cores, progress)
+    return _tell(args, plan, outcomes, skipped)

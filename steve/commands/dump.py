@@ -1,0 +1,56 @@
+"""steve dump: every record of a memtrace as text.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import threading
+
+from steve import source
+from steve.output import Output
+
+NAME = "dump"
+HELP = "write every record of a memtrace as text"
+EXAMPLES = """\
+One record to a line, in file order, definitions included; accesses are shown one to a line. The text of
+equal traces is equal, which is what golden files need.
+
+examples:
+  steve dump ljtrace.out.77.ljt | head
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser)
+    source.add_output(parser, "the default")
+
+
+def interruptible(work: threading.Thread) -> None:
+    """Wait for a thread; an interrupt is seen at once, whatever the thread is doing."""
+    work.start()
+    work.join()
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve import _kernels
+    failures: list = []
+
+    def work() -> None:
+        try:
+            _kernels.dump(args.file, out.fd, salvage=args.salvage)
+        except BaseException as error:
+            failures.append(error)
+
+    with Output(args.output or "-") as out:
+        # the library dumps a whole file in one call
+        interruptible(threading.Thread(target=work, daemon=True))
+        keep_partial(failures)
+    for error in failures:
+        source.complain(NAME, error)
+    return 1 if failures else 0
+
+
+def keep_partial(failures: list) -> None:
+    """Raise an error unless it is damage of the file, up to which the text is good."""
+    for error in failures:
+        if getattr(error, "code", "") not in ("corrupt", "truncated"):
+            raise error

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""steve graphs: figures and ranking tables from allocstats files."""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from steve.allocstats.parse import AllocStats, read_allocstats
+from steve.allocstats.ranking import Table, compat_tables, honest_tables, ranked
+from steve.allocstats.result import summarise
+from steve.errors import UsageError
+from steve.plots.allocators import draw_multiple, draw_single
+from steve.plots.style import human_bytes, parse_formats, stem_of
+from steve.plots.tables import KINDS, render_tables
+from steve.progress import note
+
+NAME = "graphs"
+HELP = "draw allocstats files and rank the allocators"
+EXAMPLES = """\
+One FILE gives plot-<driver>-<ops>.png; APP and several files of one program give APP.png and two tables,
+Speed (time of an operation) and Space (largest block still allocatable, in percent of the heap). At each
+data point the n allocators are ranked j = 0 .. n-1; over m points:
+  penalty(c)    100 * sum j / (m*n)
+  penalty(w)    100 * sum j*|x-best|/best / (m*n)
+  best, worst   percent of the points at which it came first and last
+  average, median  of x
+  points        percent of the points the allocator reached
+By default an allocator is ranked only where it took part, and equal values share their places. --compat
+uses the first Steve's rules: short files are padded with 0, and equal values keep file order.
+
+examples:
+  steve graphs app.ljt-ops-jemalloc-kill0-allocstats
+  steve graphs app app.ljt-ops-*-kill0-allocstats --format png,svg --tables markdown
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "names",
+        metavar="FILE | APP FILE",
+        nargs="+",
+        help="one allocstats file; or a name for the figure, and the files to compare",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="a folder, or the figure's name; an ending .png, .svg or .pdf chooses the format",
+    )
+    parser.add_argument(
+        "--format", metavar="LIST", help="png, svg, pdf, or several with commas (default png)"
+    )
+    parser.add_argument(
+        "--tables", choices=KINDS, default="text", help="form of the tables (default %(default)s)"
+    )
+    parser.add_argument("--compat", action="store_true", help="rank by the first Steve's rules")
+    parser.add_argument("--json", action="store_true", help="print figures, summaries and tables as JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+def _target(args: argparse.Namespace, default: str) -> tuple[str, list[str]]:
+    """Stem of the figure and its formats."""
+    output = args.output
+    if output is None or os.path.isdir(output) or output.endswith("/"):
+        stem, ending = os.path.join(output or "", default), None
+    else:
+        stem, ending = stem_of(output)
+    return stem, parse_formats(args.format) if args.format else [ending or "png"]
+
+
+def _read(paths: list[str], quiet: bool) -> list[AllocStats]:
+    files = [read_allocstats(path) for path in paths]
+    for warning in (text for stats in files for text in stats.warnings):
+        note(NAME, warning, quiet)
+    return files
+
+
+def _tell(args: argparse.Namespace, figures: list[str], files: list[AllocStats], tables: list[Table]) -> None:
+    if args.json:
+        value: dict[str, Any] = {
+            "figures": figures,
+            "files": [summarise(stats).as_dict() for stats in files],
+            "tables": [table.as_dict() for table in tables],
+        }
+        print(json.dumps(value, indent=2))
+        return
+    if tables and not args.quiet:
+        print(render_tables(tables, args.tables), end="")
+    for path in figures:
+        note(NAME, f"wrote {path}", args.quiet)
+
+
+def _single(args: argparse.Namespace) -> int:
+    files = _read(args.names, args.quiet)
+    stem, formats = _target(args, f"plot-{files[0].driver}-{files[0].opsfile}")
+    _tell(args, draw_single(files[0], stem, formats), files, [])
+    return 0
+
+
+def _check_app(app: str) -> None:
+    if app.endswith("-allocstats") and os.path.isfile(app):
+        raise UsageError(
+            f"the first of several arguments is the name of the figure, but {app} is a result file"
+        )
+
+
+def _remarks(files: list[AllocStats], args: argparse.Namespace) -> None:
+    heaps = {stats.heap_size for stats in files}
+    if len(heaps) > 1:
+        sizes = f"{human_bytes(min(heaps))} to {human_bytes(max(heaps))}"
+        note(NAME, f"the heaps differ ({sizes}); Space is in percent of each one's own", args.quiet)
+    if not args.compat and len(ranked(files)) < len(files):
+        note(NAME, "null allocates nothing and is drawn but not ranked", args.quiet)
+
+
+def _multiple(args: argparse.Namespace) -> int:
+    app = args.names[0]
+    _check_app(app)
+    files = _read(args.names[1:], args.quiet)
+    _remarks(files, args)
+    tables = compat_tables(files) if args.compat else honest_tables(files)
+    stem, formats = _target(args, app)
+    _tell(args, draw_multiple(os.path.basename(app), files, stem, formats), files, tables)
+    return 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when every figure is written."""
+    return _single(args) if len(args.names) == 1 else _multiple(args)

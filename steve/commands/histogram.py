@@ -1,0 +1,134 @@
+"""steve histogram: lifetimes of blocks, as files of numbers and as plots.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import json
+import os
+import sys
+
+from steve import source
+from steve.errors import UsageError
+from steve.output import Output
+from steve.progress import Progress, note
+
+NAME = "histogram"
+HELP = "show how long blocks live, in accesses"
+PARTS = ("json-ops", "lifetime", "statistics", "plots")
+EXAMPLES = """\
+FILE is an ops file or a memtrace. A block's own accesses are those to it, its other accesses those to any
+other block while it lives. Micro lifetime = other / own; macro lifetime = (own + other) / all accesses.
+Files, STEM being FILE without -ops:
+  STEM-json-ops     the handle of each operation, a JSON list
+  STEM-lifetime     {"mod-op-count": accesses, "lifetime-ops": {"HANDLE": [own, other], ...}}
+  STEM-statistics   the blocks by micro lifetime, then by macro lifetime
+  STEM-macro-histogram-LOW-HIGH.png   six ranges of macro lifetime in thousandths, 75 bins each
+
+examples:
+  steve histogram app-ops
+  steve histogram --parts plots -o pictures/app app.ljt
+  steve histogram --json --parts none app-ops
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser, "ops file or memtrace; - is standard input")
+    parser.add_argument("-o", "--output", metavar="STEM", help="beginning of the names of the files")
+    parser.add_argument("--parts", metavar="LIST", type=part_list, default=PARTS,
+                        help=f"which files to write, of {','.join(PARTS)}, or none (default: all)")
+    parser.add_argument("--compat", action="store_true",
+                        help="a block without own accesses counts as having one, as in the first Steve")
+    source.add_json(parser)
+
+
+def part_list(text: str) -> tuple:
+    """The argument of --parts."""
+    parts = tuple(part for part in text.split(",") if part != "none")
+    for part in parts:
+        if part not in PARTS:
+            raise argparse.ArgumentTypeError(f"'{part}' is none of {', '.join(PARTS)}, none")
+    return parts
+
+
+def stem_of(args: argparse.Namespace) -> str:
+    if args.output:
+        return args.output
+    if args.file == "-" and args.parts:
+        raise UsageError("name the files with -o STEM when reading standard input")
+    return args.file.removesuffix("-ops")
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve import _kernels
+    from steve.lifetimes import RANGES, Lifetimes
+    stem = stem_of(args)
+    operations = source.Operations(args.file, args.salvage)
+    last = operations.open()
+    with Progress(NAME, args.quiet) as progress:
+        accesses, unmatched, blocks = _kernels.lifetimes_of(last, progress)
+    lifetimes = Lifetimes(accesses, blocks, args.compat)
+    ranges = [lifetimes.histogram(low, high) for low, high in RANGES]
+    files = write_files(args, stem, operations, lifetimes, unmatched)
+    report = {"accesses": accesses, "unmatched": unmatched, "blocks": len(blocks), "ranges": ranges,
+              "files": files}
+    print(json.dumps(report, indent=2) if args.json else text(report), end="\n" if args.json else "")
+    remark = source.unmatched_note(last, {"unmatched": unmatched})
+    if remark:
+        note(NAME, remark, args.quiet)
+    return source.verdict(NAME, last)
+
+
+def write_files(args: argparse.Namespace, stem: str, operations: source.Operations, lifetimes: object,
+                unmatched: int) -> list:
+    """Write the chosen parts; their names."""
+    files = []
+    if "json-ops" in args.parts:
+        files.append(write_json_ops(args, stem + "-json-ops", operations))
+    if "lifetime" in args.parts:
+        files.append(write_with("write_lifetime", stem + "-lifetime", lifetimes))
+    if "statistics" in args.parts:
+        files.append(write_with("write_statistics", stem + "-statistics", lifetimes, unmatched))
+    if "plots" in args.parts:
+        files += write_plots(args, stem, lifetimes)
+    return files
+
+
+def write_json_ops(args: argparse.Namespace, path: str, operations: source.Operations) -> str:
+    from steve import _kernels
+    with Output(path) as out, Progress(f"{NAME}: handles", args.quiet) as progress:
+        _kernels.write_handles(operations.open(), out.fd, progress)
+    return path
+
+
+def write_with(function: str, path: str, *values: object) -> str:
+    """Write a file with a function of steve.lifetimes."""
+    from steve import lifetimes
+    with Output(path) as out:
+        getattr(lifetimes, function)(out, *values)
+    return path
+
+
+def write_plots(args: argparse.Namespace, stem: str, lifetimes: object) -> list:
+    """A picture for each range that holds any block."""
+    from steve.lifetimes import RANGES, plot, range_name
+    files = []
+    for low, high in RANGES:
+        if len(lifetimes.within(low, high)) == 0:
+            note(NAME, f"no block in the range {low:g} to {high:g}: no picture of it", args.quiet)
+            continue
+        path = f"{stem}-macro-histogram-{range_name(low, high)}.png"
+        title = f"{os.path.basename(stem)}: macro lifetimes from {low:g} to {high:g}"
+        plot(path, lifetimes, low, high, title)
+        files.append(path)
+    return files
+
+
+def text(report: dict) -> str:
+    from steve.tables import columns, facts, number, render
+    totals = [("blocks", number(report["blocks"])), ("accesses", number(report["accesses"]))]
+    parts = [facts("Lifetimes", totals),
+             columns("Macro lifetime", ("from", "to", "blocks"),
+                     [(f"{r['low']:g}", f"{r['high']:g}", number(r["blocks"])) for r in report["ranges"]])]
+    if report["files"]:
+        parts.append(facts("Files", [(name,) for name in report["files"]]))
+    return render(parts, sys.stdout.isatty())

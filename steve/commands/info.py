@@ -1,0 +1,83 @@
+"""steve info: what is in a memtrace file and how it was made.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from steve import source
+from steve.output import Output
+from steve.progress import Progress
+
+if TYPE_CHECKING:
+    from steve._memtrace import Trace
+
+NAME = "info"
+HELP = "show what is in a memtrace file and how it was made"
+EXAMPLES = """\
+Shows the facts the recorder noted (command, pid, versions...), how the trace ended, and its sizes. The
+whole file is read, so that the counts are those of the events that are really there.
+
+examples:
+  steve info ljtrace.out.77.ljt
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser)
+    source.add_output(parser, "the default")
+    source.add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    trace = source.open_trace(args)
+    with Progress(NAME, args.quiet) as progress:
+        trace.skim(progress)
+    facts = describe(trace)
+    with Output(args.output or "-") as out:
+        to_terminal = sys.stdout.isatty() and out.path == "-"
+        out.write(json.dumps(facts, indent=2) + "\n" if args.json else text(facts, to_terminal))
+    return source.verdict(NAME, trace)
+
+
+def describe(trace: "Trace") -> dict:
+    """file, format, recording (the recorder's facts), ending, sizes and counts."""
+    stats = trace.stats()
+    stored = stats["bytes_total"] or stats["bytes_read"]
+    return {
+        "file": trace.name,
+        "format": "classic text" if stats["is_text"] else "memtrace",
+        "recording": trace.info(),
+        "ending": stats["ending"],
+        "problem": str(trace.problem) if trace.problem else None,
+        "damaged_chunks": stats["damaged_chunks"],
+        "bytes": stored,
+        "events": stats["events"],
+        "bytes_per_event": stored / stats["events"] if stats["events"] else None,
+        "blocks": stats["handles"],
+        "definitions": trace.counts(),
+        "instructions": stats["totals"]["instructions"] or stats["instructions"],
+        "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9,
+        "dropped": stats["totals"]["dropped"],
+        "accesses_elsewhere": stats["totals"]["foreign"],
+    }
+
+
+def text(facts: dict, to_terminal: bool) -> str:
+    from steve.tables import facts as table
+    from steve.tables import number, render, size
+    density = facts["bytes_per_event"]
+    rows = [("format", facts["format"]), *facts["recording"].items(), ("ending", facts["ending"])]
+    rows += [("problem", facts["problem"])] if facts["problem"] else []
+    rows += [("damaged chunks", number(facts["damaged_chunks"])), ("size", size(facts["bytes"])),
+             ("events", number(facts["events"])),
+             ("bytes per event", "-" if density is None else f"{density:.3f}"),
+             ("blocks", number(facts["blocks"]))]
+    rows += [(name, number(value)) for name, value in facts["definitions"].items()]
+    rows += [("instructions", number(facts["instructions"])), ("seconds", f"{facts['seconds']:.3f}"),
+             ("dropped events", number(facts["dropped"])),
+             ("accesses outside blocks", number(facts["accesses_elsewhere"]))]
+    return render([table(os.path.basename(facts["file"]), rows)], to_terminal)

@@ -1,0 +1,37 @@
+"""steve memtrace: write a memtrace as classic text.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+
+from steve import source
+from steve.output import Output
+from steve.progress import Progress, note
+
+NAME = "memtrace"
+HELP = "write a memtrace as classic text (>>> OP ADDRESS SIZE)"
+EXAMPLES = """\
+OP is N, F, L, S or M; the size of an F is 0; a resize is an F and an N. `steve ops` of this text gives the
+same bytes as `steve ops` of the memtrace. Marks, lost events and frees of addresses where no block begins
+have no place in the classic form; those that are left out are counted.
+
+examples:
+  steve memtrace ljtrace.out.77.ljt | less
+  steve memtrace ljtrace.out.77.ljt -o app.memtrace
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser)
+    source.add_output(parser, "the default")
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve import _kernels
+    trace = source.open_trace(args)
+    with Output(args.output or "-") as out, Progress(NAME, args.quiet) as progress:
+        counts = _kernels.write_classic(trace, out.fd, progress)
+    if counts["bad_frees"] or counts["others"]:
+        note(NAME, f"{trace.name}: left out what has no classic form: frees of no block "
+             f"{counts['bad_frees']}, marks and other events {counts['others']}", args.quiet)
+    return source.verdict(NAME, trace)

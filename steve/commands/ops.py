@@ -1,0 +1,38 @@
+"""steve ops: translate a memtrace to an ops file.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+
+from steve import source
+from steve.output import Output
+from steve.progress import Progress, note
+
+NAME = "ops"
+HELP = "translate a memtrace to operations on numbered blocks"
+EXAMPLES = """\
+Each line of an ops file is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (load), S (store) or M
+(modify). Handles count 0, 1, 2... in the order of the N; a resize is an F and an N with the next handle.
+Accesses and frees that belong to no live block are left out and counted.
+
+examples:
+  steve ops ljtrace.out.77.ljt              writes ljtrace.out.77.ljt-ops
+  valgrind ... 2>&1 | steve ops - >app-ops  takes classic text out of other output
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser)
+    source.add_output(parser, "default: FILE-ops")
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve import _kernels
+    trace = source.open_trace(args)
+    output = args.output or source.result_name(args.file, "-ops")
+    with Output(output) as out, Progress(NAME, args.quiet) as progress:
+        counts = _kernels.write_ops(trace, out.fd, progress)
+    remark = source.unmatched_note(trace, counts)
+    if remark:
+        note(NAME, remark, args.quiet)
+    return source.verdict(NAME, trace)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""steve report: one HTML file that shows what a trace says."""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from steve.errors import UsageError
+from steve.output import Output
+from steve.progress import note
+
+NAME = "report"
+HELP = "write one self-contained HTML file about a trace"
+EXAMPLES = """\
+The page holds totals with their definitions, memory over time, lifetimes, size x lifetime, the allocation
+sites, findings with their thresholds, and with --allocstats a comparison of allocators. It loads nothing
+from anywhere and is never larger than 3 MiB. A trace that is cut off gives the report of what is there, a
+warning, and exit status 1.
+
+examples:
+  steve report app.ljt
+  steve report app.ljt -o app.html --allocstats app.ljt-ops-*-allocstats --film app.ljt-ops-animation.avi
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "trace", metavar="TRACE", help="memtrace, binary or classic text; - is standard input"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the page; - is standard output (default report.html)"
+    )
+    parser.add_argument(
+        "--allocstats",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="results of `steve allocstats` for this program",
+    )
+    parser.add_argument("--film", metavar="FILM", help="show stills of this film of `steve animate`")
+    parser.add_argument("--sites", metavar="N", type=int, default=60, help="most sites (default %(default)s)")
+    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
+    parser.add_argument(
+        "--json", action="store_true", help="print the numbers as JSON instead of writing the page"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+def _as_json(data: Any) -> dict[str, Any]:
+    sites = [{"stack": s.stack, "name": s.name, "frames": s.frames, **s.tally} for s in data.sites]
+    return {
+        "trace": data.path,
+        "info": data.info,
+        "complete": data.complete,
+        "dropped": data.dropped,
+        "totals": data.totals,
+        "heaps": [{"name": name, **tally} for name, tally in data.heaps],
+        "sites": sites,
+        "lifetimes": {
+            "blocks": data.map_blocks.sum(axis=0).tolist(),
+            "bytes": data.map_bytes.sum(axis=0).tolist(),
+        },
+    }
+
+
+def _write(args: argparse.Namespace, data: Any) -> None:
+    from steve.report.comparison import compare
+    from steve.report.filmstrip import filmstrip
+    from steve.report.page import render
+
+    comparison = compare(args.allocstats) if args.allocstats else None
+    for warning in comparison.warnings if comparison else []:
+        note(NAME, warning, args.quiet)
+    page = render(data, comparison, filmstrip(args.film) if args.film else None)
+    path = args.output or "report.html"
+    with Output(path) as out:
+        out.write_bytes(page)
+    if path != "-":
+        note(NAME, f"wrote {path}: {os.path.getsize(path):,} bytes", args.quiet)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, or 1 if the trace is cut off or damaged (the report is written all the same)."""
+    from steve.report.collect import collect
+
+    if not 0 <= args.sites <= 2000:
+        raise UsageError("--sites: give a number from 0 to 2000")
+    data = collect(args.trace, args.sites, args.quiet, args.salvage)
+    if args.json:
+        print(json.dumps(_as_json(data), indent=2))
+    else:
+        _write(args, data)
+    if data.problem is not None:
+        note(NAME, f"{data.problem}; the report covers what comes before it")
+    return 1 if data.problem is not None or data.stats["damaged_chunks"] else 0

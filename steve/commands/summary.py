@@ -1,0 +1,113 @@
+"""steve summary: totals of a memtrace and where its blocks were made.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from steve import source
+from steve.output import Output
+from steve.progress import Progress
+
+if TYPE_CHECKING:
+    from steve._kernels import Summary
+    from steve._memtrace import Trace
+
+NAME = "summary"
+HELP = "show totals, peaks and the sites that allocate most"
+EXAMPLES = """\
+Bytes are those the program asked for. A resize counts its new size as allocated and its old one as freed,
+and is no block of its own. A site is the first three frames of an allocation stack, from the caller of the
+allocator; a resized block belongs to the site that resized it. --json prints one object: events, bytes,
+blocks, unmatched, instructions, seconds, threads, states (Lua states), complete, dropped.
+
+examples:
+  steve summary ljtrace.out.77.ljt
+  steve summary --json ljtrace.out.77.ljt | jq .bytes.peak_live
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser)
+    source.add_output(parser, "the default")
+    source.add_json(parser)
+    parser.add_argument("--top", metavar="N", type=count, default=10,
+                        help="sites in each table (default: 10)")
+
+
+def count(text: str) -> int:
+    """An argument that is a whole number from 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve import _kernels, totals
+    trace = source.open_trace(args)
+    with Progress(NAME, args.quiet) as progress:
+        summary = _kernels.Summary(trace, progress)
+    figures = totals.summary_object(trace, summary)
+    with Output(args.output or "-") as out:
+        if args.json:
+            out.write(json.dumps(figures, indent=2) + "\n")
+        else:
+            out.write(text(trace, summary, figures, args))
+    return source.verdict(NAME, trace)
+
+
+def text(trace: "Trace", summary: "Summary", figures: dict, args: argparse.Namespace) -> str:
+    """Totals and the two tables of sites."""
+    from steve.tables import render
+    parts = [totals_table(trace, figures), *site_tables(trace, summary, args.top)]
+    return render(parts, sys.stdout.isatty() and args.output in (None, "-"))
+
+
+def totals_table(trace: "Trace", figures: dict) -> Any:
+    from steve.tables import facts, number, size
+    events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
+    rows = [(f"{name} events", number(events[name])) for name in events]
+    rows += [(f"bytes {words(name)}", number(value), size(value)) for name, value in amounts.items()]
+    rows += [(f"blocks {words(name)}", number(value)) for name, value in blocks.items()]
+    return facts(trace.name, rows + other_rows(figures), values="right")
+
+
+def words(name: str) -> str:
+    """A key of the object as words."""
+    return name.replace("_", " ")
+
+
+def other_rows(figures: dict) -> list:
+    """What is neither bytes nor blocks."""
+    from steve.tables import number
+    return [("unmatched frees", number(figures["unmatched"]["free"])),
+            ("unmatched accesses", number(figures["unmatched"]["access"])),
+            ("instructions", number(figures["instructions"])),
+            ("seconds", f"{figures['seconds']:.3f}"),
+            ("threads", number(figures["threads"])),
+            ("Lua states", number(figures["states"])),
+            ("complete", "yes" if figures["complete"] else "no"),
+            ("dropped events", number(figures["dropped"]))]
+
+
+def site_tables(trace: "Trace", summary: "Summary", top: int) -> list:
+    """The sites that allocated most bytes, and those whose blocks still live at the end."""
+    from steve.stacks import by_site
+    sites = by_site(trace, summary.stacks())
+    tables = (site_table(sites, "bytes", "Most bytes allocated", top),
+              site_table(sites, "live_bytes", "Most bytes live at the end", top))
+    return [table for table in tables if table is not None]
+
+
+def site_table(sites: list, key: str, title: str, top: int) -> Any:
+    """The `top` sites by a column, or None if it is 0 for all."""
+    from steve.tables import columns, number
+    ranked = [site for site in sorted(sites, key=lambda site: -site[key])[:top] if site[key]]
+    if not ranked:
+        return None
+    shown = ("bytes", "news", "resizes", "live_bytes", "live_blocks")
+    rows = [[number(site[name]) for name in shown] + [site["name"]()] for site in ranked]
+    heads = ("bytes", "blocks", "resizes", "live bytes", "live blocks", "site")
+    return columns(title, heads, rows, left=("site",))

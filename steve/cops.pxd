@@ -1,0 +1,34 @@
+# cops.pxd - Cython's view of memtrace/ops.h: readers and writers of ops and lockops files.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+from libc.stdint cimport uint32_t, uint64_t
+
+from steve.cmemtrace cimport mt_error
+
+
+cdef extern from "memtrace/ops.h" nogil:
+    enum ops_kind:
+        OPS_UNKNOWN, OPS_ACCESS, OPS_LOCK
+    enum ops_code:
+        OP_NEW, OP_FREE, OP_LOAD, OP_STORE, OP_MODIFY, OP_LOCK, OP_UNLOCK, OP_COMPACT, OP_CODES
+
+    struct op:
+        uint64_t handle, addr, size
+        uint32_t code
+
+    struct ops_reader:
+        pass
+
+    ops_reader *ops_open(const char *path, ops_kind hint, mt_error *err)
+    ops_kind ops_reader_kind(const ops_reader *r)
+    int ops_next(ops_reader *r, const op **ops, size_t *n)
+    const mt_error *ops_reader_error(const ops_reader *r)
+    uint64_t ops_reader_bytes(const ops_reader *r, uint64_t *total)
+    void ops_close(ops_reader *r)
+
+    struct ops_writer:
+        pass
+
+    ops_writer *ops_writer_new(int fd, mt_error *err)
+    void ops_write(ops_writer *w, const op *ops, size_t n)
+    int ops_writer_finish(ops_writer *w, mt_error *err)

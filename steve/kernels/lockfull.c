@@ -1,0 +1,219 @@
+/* lockfull.c - fine-grained locks from the pattern of accesses; see lockfull.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lockfull.h"
+
+#include "steve/kernels/grow.h"
+
+#define GAIN 3 /* an operation on the block: 1 of life = 2 halves, and its own index does not cost one */
+#define NONE LIVEMAP_NONE
+#define SLOT(index) ((size_t)(index) & (LOCKFULL_RING - 1))
+
+bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed, bool compat)
+{
+    memset(l, 0, sizeof *l);
+    for (size_t i = 0; i < LOCKFULL_RING; i++)
+        l->ring[i] = NONE;
+    l->unfreed = unfreed;
+    l->n_unfreed = n_unfreed;
+    l->compat = compat;
+    return livemap_init(&l->live);
+}
+
+void lockfull_free(struct lockfull *l)
+{
+    livemap_free(&l->live);
+    free(l->blocks);
+    free(l->due);
+    free(l->out);
+}
+
+/* Put a block into the list of its deadline, or as far ahead as the ring goes. */
+static void hang(struct lockfull *l, uint32_t b)
+{
+    struct lockfull_block *block = &l->blocks[b];
+    int64_t last = l->index + LOCKFULL_RING - 1;
+    uint16_t slot = (uint16_t)SLOT(block->deadline < last ? block->deadline : last);
+
+    block->slot = slot;
+    block->previous = NONE;
+    block->next = l->ring[slot];
+    if (block->next != NONE)
+        l->blocks[block->next].previous = b;
+    l->ring[slot] = b;
+}
+
+/* Take a dying block out of the ring. */
+static void unhang(struct lockfull *l, uint32_t b)
+{
+    struct lockfull_block *block = &l->blocks[b];
+
+    if (block->next != NONE)
+        l->blocks[block->next].previous = block->previous;
+    if (block->previous != NONE)
+        l->blocks[block->previous].next = block->next;
+    else
+        l->ring[block->slot] = block->next;
+}
+
+/* Sort the handles that are due, nearly always none to three of them. */
+static void sort_due(struct lockfull *l)
+{
+    for (size_t i = 1; i < l->n_due; i++) {
+        uint64_t handle = l->due[i];
+        size_t k = i;
+
+        for (; k > 0 && l->due[k - 1] > handle; k--)
+            l->due[k] = l->due[k - 1];
+        l->due[k] = handle;
+    }
+}
+
+static bool make_due(struct lockfull *l, struct lockfull_block *block)
+{
+    if (!grow(&l->due, &l->due_room, l->n_due + 1, sizeof *l->due))
+        return false;
+    block->locked = false;
+    l->due[l->n_due++] = block->handle;
+    return true;
+}
+
+/* Look at the blocks whose time may have come: unlock those whose life ends here, hang up the others again.
+ */
+static bool collect_due(struct lockfull *l)
+{
+    uint32_t b = l->ring[SLOT(l->index)];
+
+    l->n_due = 0;
+    l->ring[SLOT(l->index)] = NONE;
+    while (b != NONE) {
+        struct lockfull_block *block = &l->blocks[b];
+        uint32_t next = block->next;
+
+        if (block->deadline > l->index)
+            hang(l, b);
+        else if (!make_due(l, block))
+            return false;
+        b = next;
+    }
+    sort_due(l);
+    return true;
+}
+
+static void put(struct lockfull *l, uint64_t handle, enum ops_code code)
+{
+    l->out[l->n_out++] = (struct op){.handle = handle, .code = code};
+    l->locks += code == OP_LOCK;
+    l->unlocks += code == OP_UNLOCK;
+}
+
+/* The lock events of this index. lock: a handle to lock as well, or UINT64_MAX. */
+static bool put_events(struct lockfull *l, uint64_t lock)
+{
+    size_t first = l->compat && l->n_due ? l->n_due - 1 : 0;
+    bool locks = lock != UINT64_MAX;
+
+    if (!grow(&l->out, &l->out_room, l->n_out + l->n_due + 2, sizeof *l->out))
+        return false;
+    if (l->compat && locks && l->n_due) {
+        locks = lock > l->due[first];
+        first += locks;
+    }
+    for (size_t i = first; i < l->n_due; i++)
+        put(l, l->due[i], OP_UNLOCK);
+    if (locks)
+        put(l, lock, OP_LOCK);
+    return true;
+}
+
+/* What happens at this index to blocks other than the operation's own. */
+static bool others(struct lockfull *l)
+{
+    return collect_due(l) && put_events(l, UINT64_MAX);
+}
+
+static bool is_mortal(struct lockfull *l, uint64_t ordinal)
+{
+    if (l->n_unfreed == 0 || *l->unfreed != ordinal)
+        return true;
+    l->unfreed++;
+    l->n_unfreed--;
+    return false;
+}
+
+static void forget(struct lockfull *l, uint64_t handle)
+{
+    uint32_t b = livemap_remove(&l->live, handle);
+
+    if (b == NONE)
+        return;
+    if (l->blocks[b].locked)
+        unhang(l, b);
+    l->blocks[b].locked = false;
+}
+
+static bool block_new(struct lockfull *l, const struct op *op)
+{
+    uint32_t b;
+
+    forget(l, op->handle);
+    b = livemap_add(&l->live, op->handle);
+    if (b == NONE || !grow(&l->blocks, &l->room, (size_t)b + 1, sizeof *l->blocks) || !others(l))
+        return false;
+    l->blocks[b] =
+        (struct lockfull_block){.handle = op->handle, .deadline = -1, .mortal = is_mortal(l, l->news++)};
+    l->out[l->n_out++] = *op;
+    return true;
+}
+
+static bool block_free(struct lockfull *l, const struct op *op)
+{
+    forget(l, op->handle);
+    if (!others(l))
+        return false;
+    l->out[l->n_out++] = *op;
+    return true;
+}
+
+/* A block that is locked lives longer; one that is not gets locked. */
+static bool access_block(struct lockfull *l, struct lockfull_block *block, uint32_t b)
+{
+    if (block->locked) {
+        block->deadline += GAIN;
+        return l->ring[SLOT(l->index)] == NONE || others(l);
+    }
+    if (!collect_due(l) || !put_events(l, block->handle))
+        return false;
+    block->locked = true;
+    block->deadline = l->index + GAIN - 1;
+    hang(l, b);
+    return true;
+}
+
+static bool block_access(struct lockfull *l, const struct op *op)
+{
+    uint32_t b = livemap_find(&l->live, op->handle);
+
+    if (b != NONE && l->blocks[b].mortal)
+        return access_block(l, &l->blocks[b], b);
+    l->unmatched += b == NONE;
+    return l->ring[SLOT(l->index)] == NONE || others(l);
+}
+
+static bool step(struct lockfull *l, const struct op *op)
+{
+    if (op->code == OP_NEW)
+        return block_new(l, op);
+    if (op->code == OP_FREE)
+        return block_free(l, op);
+    return block_access(l, op);
+}
+
+bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n)
+{
+    l->n_out = 0;
+    for (size_t i = 0; i < n; i++, l->index++)
+        if (!step(l, &ops[i]))
+            return false;
+    return true;
+}

@@ -1,0 +1,52 @@
+/* locksimple.h - coarse locks: a block is locked for its whole life or never.
+ *
+ * The macro lifetime of a block is the share of all accesses of the program that fall within its life. Blocks
+ * of less than a half are locked right after their N. The share is known at the end only, so there are two
+ * walks: the first finds the blocks that stay unlocked (there can be few of them: each lives half the program
+ * long), the second writes. Of the blocks freed so far only those are kept that span at least half of what
+ * has been seen, so that memory is O(live blocks x log accesses).
+ *
+ * compat: as in the first Steve a block without accesses of its own counts as having one.
+ * A program without any access locks nothing.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_LOCKSIMPLE_H
+#define STEVE_LOCKSIMPLE_H
+
+#include "memtrace/ops.h"
+#include "steve/kernels/livemap.h"
+
+struct locksimple_life {
+    uint64_t ordinal; /* how many N came before its own */
+    uint64_t span;    /* accesses within its life, by whomever; while it lives: accesses before its life */
+    bool touched;     /* by an access of its own */
+};
+
+struct locksimple {
+    struct livemap live;
+    struct locksimple_life *lives; /* by index of the live block */
+    size_t room;
+    struct locksimple_life
+        *long_ones; /* after locksimple_finish: the blocks that stay unlocked, by ordinal */
+    size_t n_long, long_room;
+    uint64_t news, accesses, unmatched;
+    bool compat;
+};
+
+/* The first walk. All return false when out of memory. */
+bool locksimple_init(struct locksimple *s, bool compat);
+bool locksimple_feed(struct locksimple *s, const struct op *ops, size_t n);
+bool locksimple_finish(struct locksimple *s);
+void locksimple_free(struct locksimple *s);
+
+/* The second walk: turn operations into lock operations. */
+struct locksimple_writer {
+    const struct locksimple *plan;
+    size_t next_long;
+    uint64_t news, locks;
+};
+
+/* out has room for 2 * n; how many it became. */
+size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out);
+
+#endif

@@ -1,0 +1,27 @@
+/* opsource.h - operations from whatever holds them: an ops file, or a memtrace translated on the way.
+ *
+ * The translation: New, Free and accesses become N, F, L, S, M of the block's handle, with addresses and
+ * sizes as they are (size 0 for F); a Resize becomes F of the old and N of a new handle, so that handles are
+ * counted anew, 0, 1, 2... in the order of the N. Events without a block are left out and counted. Memory:
+ * O(live blocks).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_OPSOURCE_H
+#define STEVE_OPSOURCE_H
+
+#include "memtrace/ops.h"
+
+struct op_source;
+
+/* Exactly one of trace and ops is given, and stays the caller's. NULL: out of memory. */
+struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops);
+void op_source_free(struct op_source *s);
+
+/* As ops_next. After MT_ERROR: op_source_out_of_memory, else the reader's own error holds. */
+int op_source_next(struct op_source *s, const struct op **ops, size_t *n);
+bool op_source_out_of_memory(const struct op_source *s);
+
+/* Accesses to slots where nothing lives: 0 for any trace of a sound reader. */
+uint64_t op_source_stray(const struct op_source *s);
+
+#endif

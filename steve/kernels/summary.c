@@ -1,0 +1,117 @@
+/* summary.c - totals of a trace; see summary.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/summary.h"
+
+#include "steve/kernels/grow.h"
+
+void summary_init(struct summary *s)
+{
+    memset(s, 0, sizeof *s);
+}
+
+void summary_free(struct summary *s)
+{
+    free(s->blocks);
+    free(s->stacks);
+}
+
+static uint32_t known_stack(const struct summary *s, uint32_t stack)
+{
+    return stack < s->n_stacks ? stack : 0;
+}
+
+/* A block, or a new size of one, begins to live. */
+static bool begin(struct summary *s, const struct mt_event *e)
+{
+    uint32_t stack = known_stack(s, e->ref);
+    struct summary_stack *made = &s->stacks[stack];
+
+    if (!grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks))
+        return false;
+    s->blocks[e->slot] = (struct summary_block){.size = e->size, .stack = stack};
+    s->allocated += e->size;
+    s->live_bytes += e->size;
+    s->live_blocks++;
+    if (s->live_bytes > s->peak_bytes)
+        s->peak_bytes = s->live_bytes;
+    if (s->live_blocks > s->peak_blocks)
+        s->peak_blocks = s->live_blocks;
+    made->bytes += e->size;
+    made->live_blocks++;
+    made->live_bytes += e->size;
+    return true;
+}
+
+/* It ends. */
+static void end(struct summary *s, uint32_t slot)
+{
+    struct summary_block *block;
+    struct summary_stack *made;
+
+    if (slot >= s->room)
+        return;
+    block = &s->blocks[slot];
+    made = &s->stacks[block->stack];
+    s->freed += block->size;
+    s->live_bytes -= block->size;
+    s->live_blocks--;
+    made->live_blocks--;
+    made->live_bytes -= block->size;
+}
+
+static bool heap_event(struct summary *s, const struct mt_event *e)
+{
+    switch (e->kind) {
+    case MT_NEW:
+        s->stacks[known_stack(s, e->ref)].news++;
+        return begin(s, e);
+    case MT_FREE:
+        end(s, e->slot);
+        return true;
+    case MT_RESIZE:
+        s->stacks[known_stack(s, e->ref)].resizes++;
+        end(s, e->slot);
+        return begin(s, e);
+    case MT_LOST:
+        s->lost += e->size;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static inline bool is_access(const struct mt_event *e)
+{
+    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
+}
+
+bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks)
+{
+    size_t wanted = stacks ? stacks : 1;
+
+    if (wanted > s->n_stacks && !grow(&s->stacks, &s->n_stacks, wanted, sizeof *s->stacks))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_event *e = &events[i];
+
+        s->events[e->kind]++;
+        s->threads[e->thread / 64] |= UINT64_C(1) << e->thread % 64;
+        if (is_access(e))
+            s->accessed[e->kind] += e->size;
+        else if (!heap_event(s, e))
+            return false;
+    }
+    if (n)
+        s->last_event = events[n - 1].time;
+    return true;
+}
+
+unsigned summary_threads(const struct summary *s)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < 1024; i++)
+        n += (unsigned)__builtin_popcountll(s->threads[i]);
+    return n;
+}

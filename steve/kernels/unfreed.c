@@ -1,0 +1,70 @@
+/* unfreed.c - which blocks are never freed; see unfreed.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/unfreed.h"
+
+#include "steve/kernels/grow.h"
+
+bool unfreed_init(struct unfreed *u)
+{
+    memset(u, 0, sizeof *u);
+    return livemap_init(&u->live);
+}
+
+void unfreed_free(struct unfreed *u)
+{
+    livemap_free(&u->live);
+    free(u->ordinal);
+    free(u->list);
+}
+
+static bool note(struct unfreed *u, uint64_t ordinal)
+{
+    if (!grow(&u->list, &u->list_room, u->n + 1, sizeof *u->list))
+        return false;
+    u->list[u->n++] = ordinal;
+    return true;
+}
+
+/* An N for a handle that still lives ends the earlier block without a free. */
+static bool block_new(struct unfreed *u, uint64_t handle)
+{
+    uint32_t old = livemap_remove(&u->live, handle);
+    uint32_t i;
+
+    if (old != LIVEMAP_NONE && !note(u, u->ordinal[old]))
+        return false;
+    i = livemap_add(&u->live, handle);
+    if (i == LIVEMAP_NONE || !grow(&u->ordinal, &u->room, (size_t)i + 1, sizeof *u->ordinal))
+        return false;
+    u->ordinal[i] = u->news++;
+    return true;
+}
+
+bool unfreed_feed(struct unfreed *u, const struct op *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i].code == OP_NEW && !block_new(u, ops[i].handle))
+            return false;
+        if (ops[i].code == OP_FREE)
+            livemap_remove(&u->live, ops[i].handle);
+    }
+    return true;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+bool unfreed_finish(struct unfreed *u)
+{
+    for (size_t i = 0; i <= u->live.mask; i++)
+        if (u->live.entries[i].key != 0 && !note(u, u->ordinal[u->live.entries[i].index]))
+            return false;
+    if (u->n)
+        qsort(u->list, u->n, sizeof *u->list, ascending);
+    return true;
+}

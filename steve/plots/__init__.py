@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Figures and tables of replays. Reading and ranking are in steve.allocstats; nothing here computes
+results."""

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The figures made from allocstats files: one allocator alone, or several on the same program.
+
+Three panels share the axis of operations: time of an operation (logarithmic, axis on the left), the largest
+block still allocatable in percent of the heap (axis on the right), and memory. A dot is one timed operation,
+a line the running median of 1/30 of the points. Nothing here is interpolated: where a file has no number,
+nothing is drawn.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from steve.allocstats.parse import AllocStats
+from steve.allocstats.result import (
+    is_complete,
+    memory_scale,
+    off_the_picture,
+    op_times,
+    summarise,
+    timed_points,
+)
+from steve.plots.style import (
+    MEMORY_COLORS,
+    MUTED,
+    binary_step,
+    distinct_styles,
+    drawing,
+    human_bytes,
+    human_count,
+    human_ns,
+    save,
+)
+
+MEMORY_LABELS = {
+    "highest": "up to the highest address in use",
+    "committed": "committed",
+    "resident": "resident (touched pages)",
+    "used": "used (live bytes asked for)",
+}
+
+
+_USED_AREA = {"color": MEMORY_COLORS["used"], "alpha": 0.13, "linewidth": 0, "step": "post"}
+
+
+def running_median(values: np.ndarray, window: int) -> np.ndarray:
+    """Median of the `window` values around each one (fewer at the ends); same shape. O(n * window)."""
+    window = max(1, min(window | 1, len(values)))
+    half = window // 2
+    padded = np.concatenate([np.full(half, np.nan), values, np.full(half, np.nan)])
+    view = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
+    return np.nanmedian(view, axis=1)
+
+
+def _operations_axis(axes: Any) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    axes.xaxis.set_major_formatter(FuncFormatter(human_count))
+    axes.set_xlabel("operation (New and Free, counted from the start)")
+    low, high = axes.dataLim.intervalx
+    axes.set_xlim(low - 0.01 * (high - low + 1), high + 0.01 * (high - low + 1))
+
+
+def _time_axis(axes: Any) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(FuncFormatter(human_ns))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_ylabel("time, log scale")
+    axes.set_title("Time of one operation")
+
+
+def _space_axis(axes: Any) -> None:
+    axes.yaxis.tick_right()
+    axes.yaxis.set_label_position("right")
+    axes.spines["right"].set_visible(True)
+    axes.spines["left"].set_visible(False)
+    axes.set_ylim(0, 102)
+    axes.set_ylabel("% of the heap")
+    axes.set_title("Largest block still allocatable")
+
+
+def _memory_axis(axes: Any, title: str) -> None:
+    from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_locator(MultipleLocator(binary_step(axes.get_ylim()[1])))
+    axes.yaxis.set_major_formatter(FuncFormatter(human_bytes))
+    axes.set_ylabel("memory")
+    axes.set_title(title)
+
+
+def _draw_times(axes: Any, stats: AllocStats, style: dict[str, Any], label: str, alpha: float) -> None:
+    mask = timed_points(stats)
+    x, y = stats.column("op_index")[mask], np.maximum(op_times(stats)[mask], 1.0)
+    axes.plot(
+        x,
+        y,
+        ".",
+        color=style["color"],
+        alpha=alpha,
+        markersize=3,
+        markeredgewidth=0,
+        zorder=1,
+        rasterized=True,
+    )
+    if len(y):
+        axes.plot(x, running_median(y, len(y) // 30), label=label, zorder=3, **style)
+
+
+def _draw_space(axes: Any, stats: AllocStats, style: dict[str, Any]) -> None:
+    percent = 100.0 * stats.column("maxmem") / stats.heap_size
+    axes.plot(stats.column("op_index"), percent, **style)
+    if not is_complete(stats):
+        axes.plot(
+            stats.column("op_index")[-1],
+            percent[-1],
+            "x",
+            color=style["color"],
+            markersize=8,
+            markeredgewidth=2,
+        )
+
+
+def _figure(plt: Any, title: str, subtitle: str) -> tuple[Any, Any]:
+    figure, axes = plt.subplots(
+        3, 1, figsize=(10, 10.4), sharex=True, gridspec_kw={"height_ratios": [1.15, 0.9, 1.15]}
+    )
+    figure.subplots_adjust(left=0.10, right=0.93, top=0.875, bottom=0.06, hspace=0.27)
+    figure.text(0.03, 0.972, title, fontsize=15, fontweight="bold", va="center")
+    figure.text(0.03, 0.949, subtitle, color=MUTED, va="center")
+    return figure, axes
+
+
+def _legend(axes: Any, **options: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(
+            handles,
+            labels,
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            borderaxespad=0.2,
+            handlelength=2.2,
+            columnspacing=1.3,
+            **options,
+        )
+
+
+# -- one allocator -----------------------------------------------------------------------------
+
+
+def _draw_memory_kinds(axes: Any, stats: AllocStats) -> None:
+    x = stats.column("op_index")
+    axes.fill_between(
+        x, stats.column("used"), color=MEMORY_COLORS["used"], alpha=0.12, linewidth=0, step="post"
+    )
+    for key in ("highest", "committed", "resident", "used"):
+        if stats.has(key):
+            axes.step(
+                x,
+                stats.column(key),
+                where="post",
+                color=MEMORY_COLORS[key],
+                label=MEMORY_LABELS[key],
+                linewidth=1.8 if key == "used" else 1.4,
+            )
+
+
+def _draw_times_by_op(axes: Any, stats: AllocStats) -> None:
+    names = {"N": ("New", "#0072b2"), "F": ("Free", "#d55e00")}
+    for letter, (label, color) in names.items():
+        mask = timed_points(stats) & (stats.ops == letter)
+        x, y = stats.column("op_index")[mask], np.maximum(op_times(stats)[mask], 1.0)
+        if len(y):
+            axes.plot(x, y, ".", color=color, alpha=0.45, markersize=3, markeredgewidth=0, rasterized=True)
+            axes.plot(x, running_median(y, len(y) // 30), color=color, label=label)
+
+
+def draw_single(stats: AllocStats, stem: str, formats: list[str]) -> list[str]:
+    """Draw one result file to STEM.FORMAT; the paths written."""
+    facts = summarise(stats)
+    state = "" if facts.complete else " · ended early: out of memory"
+    subtitle = (
+        f"{facts.points:,} data points · heap {human_bytes(facts.heap)} · live peak "
+        f"{human_bytes(facts.live_peak)} · median {human_ns(facts.median_ns)} per operation{state}"
+    )
+    with drawing() as plt:
+        figure, (times, space, memory) = _figure(plt, f"{stats.driver} on {stats.opsfile}", subtitle)
+        _draw_times_by_op(times, stats)
+        _time_axis(times)
+        _legend(times, ncol=2)
+        _draw_space(space, stats, distinct_styles([stats.driver])[stats.driver])
+        _space_axis(space)
+        _draw_memory_kinds(memory, stats)
+        _memory_axis(memory, "Memory")
+        _legend(memory, ncol=4, fontsize=8)
+        _operations_axis(memory)
+        return save(figure, stem, formats)
+
+
+# -- several allocators ------------------------------------------------------------------------
+
+
+def _span_key(files: list[AllocStats]) -> str | None:
+    """The kind of memory that every file has, the most telling first."""
+    return next((key for key in ("resident", "committed", "highest") if all(s.has(key) for s in files)), None)
+
+
+def _draw_spans(axes: Any, files: list[AllocStats], styles: dict[str, dict[str, Any]]) -> str:
+    """Draw the memory of all files; the title."""
+    key = _span_key(files)
+    longest = max(files, key=len)
+    used = longest.column("used")
+    axes.fill_between(longest.column("op_index"), used, label="used (live bytes asked for)", **_USED_AREA)
+    if key is None:
+        return "Memory: the files have no span; only used is shown"
+    for stats in files:
+        axes.step(stats.column("op_index"), stats.column(key), where="post", **styles[stats.driver])
+    top, beyond = memory_scale(files, key)
+    axes.set_ylim(top=1.06 * max(top, float(used.max()), 1.0))
+    off = f"; off the picture: {off_the_picture(files, key, beyond)}" if beyond else ""
+    return f"Memory: {MEMORY_LABELS[key]}{off}"
+
+
+def _all_legend(figure: Any, axes: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="upper left",
+        bbox_to_anchor=(0.022, 0.944),
+        ncol=min(len(labels), 8),
+        handlelength=2.4,
+        columnspacing=1.6,
+        fontsize=9.5,
+    )
+
+
+def draw_multiple(app: str, files: list[AllocStats], stem: str, formats: list[str]) -> list[str]:
+    """Draw several result files of one program to STEM.FORMAT; the paths written."""
+    styles = distinct_styles([stats.driver for stats in files])
+    heaps = sorted({stats.heap_size for stats in files})
+    heap = human_bytes(heaps[0]) + (f" to {human_bytes(heaps[-1])}" if len(heaps) > 1 else "")
+    dead = [stats.driver for stats in files if not is_complete(stats)]
+    subtitle = f"{len(files)} allocators · {files[0].opsfile} · heap {heap}"
+    subtitle += f" · out of memory (x): {', '.join(dead)}" if dead else ""
+    with drawing() as plt:
+        figure, (times, space, memory) = _figure(plt, app, subtitle)
+        figure.subplots_adjust(top=0.865)
+        for stats in files:
+            _draw_times(times, stats, styles[stats.driver], stats.driver, 0.3)
+            _draw_space(space, stats, styles[stats.driver])
+        _time_axis(times)
+        _space_axis(space)
+        _memory_axis(memory, _draw_spans(memory, files, styles))
+        _legend(memory)
+        _operations_axis(memory)
+        _all_legend(figure, times)
+        return save(figure, stem, formats)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""How every figure of this project looks: colours, fonts, number formats, saving.
+
+Colours come from the Okabe-Ito and Tol palettes, which readers with any colour vision can tell apart; each
+allocator keeps its own in every figure, and its own dash pattern for grey prints. matplotlib is imported only
+when a figure is drawn, since that takes longer than most commands run.
+"""
+from __future__ import annotations
+
+import io
+import math
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from steve.errors import UsageError
+from steve.output import Output
+
+FORMATS = ("png", "svg", "pdf")
+INK, MUTED, FAINT = "#1b1f24", "#5f6b7a", "#d5dae1"
+SOLID, DASH, DOT, DASHDOT = "solid", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2))
+MEMORY_COLORS = {"used": "#1b1f24", "highest": "#0072b2", "committed": "#e69f00", "resident": "#009e73"}
+
+ALLOCATOR_STYLES: dict[str, tuple[str, Any]] = {
+    "glibc": ("#0072b2", SOLID),
+    "jemalloc": ("#d55e00", SOLID),
+    "mimalloc": ("#009e73", SOLID),
+    "luajit": ("#6a4fc0", DASH),
+    "tcmalloc": ("#e69f00", SOLID),
+    "dlmalloc": ("#cc79a7", SOLID),
+    "jeff": ("#882255", DASH),
+    "musl": ("#56b4e9", DASH),
+    "scudo": ("#999933", SOLID),
+    "tbbmalloc": ("#44aa99", DASH),
+    "boost": ("#aa4499", DASHDOT),
+    "firstfit": ("#8c564b", DASHDOT),
+    "bestfit": ("#117733", DASHDOT),
+    "buddy": ("#cc6677", DASHDOT),
+    "tlsf": ("#88a0d0", DASHDOT),
+    "bump": ("#56b4e9", DOT),
+    "null": ("#8b95a1", DOT),
+    "optimal": ("#1b1f24", DOT),
+}
+_OTHERS = ("#661100", "#6699cc", "#888888", "#aa4466", "#4477aa", "#228833", "#ccbb44", "#ee6677")
+
+
+def allocator_style(name: str) -> dict[str, Any]:
+    """Colour and dash pattern of an allocator; one we do not know gets one picked by its name."""
+    number = zlib.crc32(name.encode())
+    color, line = ALLOCATOR_STYLES.get(
+        name, (_OTHERS[number % len(_OTHERS)], (SOLID, DASH, DASHDOT)[number % 3])
+    )
+    return {"color": color, "linestyle": line}
+
+
+def distinct_styles(names: list[str]) -> dict[str, dict[str, Any]]:
+    """Styles for several allocators: as allocator_style, but no two names share colour and dash pattern."""
+    taken: set[tuple[str, str]] = set()
+    styles = {}
+    spare = [(c, d) for d in (SOLID, DASH, DOT, DASHDOT) for c in _OTHERS]
+    for name in names:
+        style = allocator_style(name)
+        key = (style["color"], str(style["linestyle"]))
+        while key in taken and spare:
+            color, line = spare.pop(0)
+            style, key = {"color": color, "linestyle": line}, (color, str(line))
+        taken.add(key)
+        styles[name] = style
+    return styles
+
+
+def human_bytes(n: float, _pos: object = None) -> str:
+    """Bytes with a binary unit: 1536 -> '1.5 KiB'."""
+    size = float(n)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "B" or abs(size) >= 100 else f"{size:.3g} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def binary_step(top: float, ticks: int = 6) -> float:
+    """Distance of ticks for an axis of bytes from 0 to top: a power of two, giving at most `ticks` of
+    them."""
+    return 2.0 ** max(0, math.ceil(math.log2(max(top, 1) / ticks)))
+
+
+def human_count(n: float, _pos: object = None) -> str:
+    """A count with a decimal unit: 1500000 -> '1.5 M'."""
+    size = float(n)
+    for unit in ("", " k", " M", " G", " T"):
+        if abs(size) < 1000 or unit == " T":
+            return f"{size:.3g}{unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+def human_ns(n: float, _pos: object = None) -> str:
+    """Nanoseconds with a unit: 1500 -> '1.5 µs'."""
+    size = float(n)
+    for unit in ("ns", "µs", "ms", "s"):
+        if abs(size) < 1000 or unit == "s":
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def drawing() -> Iterator[Any]:
+    """Give matplotlib.pyplot set to our look; figures left open are closed at the end."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    look = {
+        "font.family": "DejaVu Sans",
+        "font.size": 9.5,
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.titlepad": 8,
+        "axes.edgecolor": MUTED,
+        "axes.labelcolor": MUTED,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": FAINT,
+        "grid.linewidth": 0.6,
+        "xtick.color": MUTED,
+        "ytick.color": MUTED,
+        "text.color": INK,
+        "axes.linewidth": 0.8,
+        "lines.linewidth": 1.6,
+        "legend.frameon": False,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "steve",
+        "figure.dpi": 100,
+        "savefig.dpi": 150,
+    }
+    with matplotlib.rc_context(look):
+        try:
+            yield plt
+        finally:
+            plt.close("all")
+
+
+def save(figure: Any, stem: str, formats: list[str]) -> list[str]:
+    """Write the figure as STEM.FORMAT for each format, each whole or not at all; the paths written."""
+    metadata = {
+        "png": {"Software": "steve"},
+        "svg": {"Date": None, "Creator": "steve"},
+        "pdf": {"CreationDate": None, "Creator": "steve"},
+    }
+    paths = []
+    for kind in formats:
+        path = f"{stem}.{kind}"
+        image = io.BytesIO()
+        figure.savefig(image, format=kind, metadata=metadata[kind])
+        with Output(path) as out:
+            out.write_bytes(image.getvalue())
+        paths.append(path)
+    return paths
+
+
+def parse_formats(text: str) -> list[str]:
+    """'png,svg' -> ['png', 'svg']; UsageError for anything that is not in FORMATS."""
+    formats = list(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
+    unknown = [kind for kind in formats if kind not in FORMATS]
+    if unknown or not formats:
+        raise UsageError(f"--format: {text!r} is not a list of {', '.join(FORMATS)}")
+    return formats
+
+
+def stem_of(path: str) -> tuple[str, str | None]:
+    """Split an output name into stem and the format its ending asks for (None if it asks for none)."""
+    suffix = Path(path).suffix.lower().lstrip(".")
+    return (path[: -len(suffix) - 1], suffix) if suffix in FORMATS else (path, None)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Write ranking tables as plain text, Markdown, LaTeX or JSON. The numbers are steve.allocstats.ranking's."""
+from __future__ import annotations
+
+import json
+import math
+
+from steve.allocstats.ranking import Row, Table
+
+KINDS = ("text", "markdown", "latex", "json")
+HEADINGS = ("allocator", "penalty(c) %", "penalty(w) %", "best %", "worst %", "average", "median", "points %")
+
+
+def _number(value: float, digits: int = 1) -> str:
+    return "-" if not math.isfinite(value) else f"{value:,.{digits}f}"
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        row.allocator,
+        _number(row.penalty_count),
+        _number(row.penalty_weighted),
+        _number(row.best),
+        _number(row.worst),
+        _number(row.average),
+        _number(row.median),
+        _number(row.points),
+    ]
+
+
+def _heading(table: Table) -> list[str]:
+    return [f"{name} {table.unit}" if name in ("average", "median") else name for name in HEADINGS]
+
+
+def aligned(lines: list[list[str]]) -> str:
+    """Lines of cells as text, the first line as heading; first column to the left, the others to the
+    right."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    rows = [
+        "  ".join([line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])])
+        for line in lines
+    ]
+    return "\n".join([rows[0], "-" * len(rows[0]), *rows[1:]])
+
+
+def _text(table: Table) -> str:
+    body = aligned([_heading(table)] + [_cells(row) for row in table.rows])
+    return f"{table.title} ({table.rules} rules)\n{body}\n"
+
+
+def _markdown(table: Table) -> str:
+    lines = [_heading(table), ["---"] + ["---:"] * (len(HEADINGS) - 1)] + [_cells(row) for row in table.rows]
+    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"### {table.title} ({table.rules} rules)\n\n{body}\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "%": r"\%",
+    "_": r"\_",
+    "&": r"\&",
+    "#": r"\#",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def _escape(text: str) -> str:
+    return "".join(_LATEX.get(char, char) for char in text)
+
+
+def _latex(table: Table) -> str:
+    lines = [_heading(table)] + [_cells(row) for row in table.rows]
+    rows = ["  " + " & ".join(map(_escape, line)) + r" \\" for line in lines]
+    columns = "l" + "r" * (len(HEADINGS) - 1)
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"  \caption{{{_escape(table.title)} ({table.rules} rules)}}",
+            rf"  \begin{{tabular}}{{{columns}}}",
+            r"  \hline",
+            rows[0],
+            r"  \hline",
+            *rows[1:],
+            r"  \hline",
+            r"  \end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def render_tables(tables: list[Table], kind: str) -> str:
+    """All tables in one of KINDS, ending with a newline."""
+    if kind == "json":
+        return json.dumps([table.as_dict() for table in tables], indent=2) + "\n"
+    writer = {"text": _text, "markdown": _markdown, "latex": _latex}[kind]
+    return "\n".join(writer(table) for table in tables)

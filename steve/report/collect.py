@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Read a trace once and keep what its report needs: steve._profile's aggregates with names put to them.
+
+Memory is bounded by live blocks, stacks and bins. A trace that is cut off or damaged gives the report of what
+was readable, with the trouble in `problem`.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steve._memtrace import Trace
+from steve._profile import Profile
+from steve.errors import TraceError
+from steve.progress import Progress
+from steve.stacks import frame_text, is_allocator
+from steve.totals import is_complete
+
+BINS = 400
+FRAMES_SHOWN = 32
+NAME_LIMIT = 160
+
+
+@dataclass
+class Site:
+    """An allocation stack and the tally of its blocks (columns of steve._profile.TALLY)."""
+
+    stack: int
+    name: str
+    frames: list[str]
+    tally: dict[str, int]
+
+    def mean_lifetime(self) -> float | None:
+        """Operations from New to Free, over the freed blocks; None if none was freed."""
+        return self.tally["lifetimes"] / self.tally["frees"] if self.tally["frees"] else None
+
+
+@dataclass
+class TraceData:
+    """All that the report says of a trace. `stacks` is TALLY by stack id, `sites` the named ones of
+    interest."""
+
+    path: str
+    info: dict[str, str]
+    stats: dict[str, Any]
+    totals: dict[str, int]
+    timeline: np.ndarray
+    stacks: np.ndarray
+    sites: list[Site]
+    heaps: list[tuple[str, dict[str, int]]]
+    marks: list[tuple[int, int, str]]
+    map_blocks: np.ndarray
+    map_bytes: np.ndarray
+    complete: bool
+    dropped: int
+    instructions: int
+    problem: TraceError | None
+
+    @property
+    def accesses(self) -> int:
+        """Loads, stores and modifies in the trace; 0 if it holds heap events only."""
+        return self.totals["load"] + self.totals["store"] + self.totals["modify"]
+
+    @property
+    def command(self) -> str:
+        """What was traced; the file's name if the trace does not say."""
+        return self.info.get("command") or Path(self.path).name
+
+
+def clean(text: str, limit: int = NAME_LIMIT) -> str:
+    """Text of a trace fit for showing: printable, valid and not longer than `limit`."""
+    text = text.encode("utf-8", "replace").decode()
+    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def site_name(frames: list[Any]) -> str:
+    """The innermost three callers of the allocator, innermost first."""
+    start = next((i for i, f in enumerate(frames) if f is None or not is_allocator(f)), len(frames) - 1)
+    names = [
+        shown_frame(f) if f is None or not f.function else f.function for f in frames[max(start, 0) :][:3]
+    ]
+    return clean(" ← ".join(names)) if names else "no stack recorded"
+
+
+def shown_frame(frame: Any) -> str:
+    """What is known of a frame, fit for showing."""
+    return "unknown" if frame is None else clean(frame_text(frame))
+
+
+def named_site(trace: Trace, stacks: np.ndarray, stack: int) -> Site:
+    """The Site of a stack id."""
+    frames = trace.stack_frames(stack)
+    shown = [shown_frame(frame) for frame in frames[:FRAMES_SHOWN]]
+    if len(frames) > FRAMES_SHOWN:
+        shown.append(f"… {len(frames) - FRAMES_SHOWN} more")
+    return Site(stack, site_name(frames), shown, _row(stacks[stack]))
+
+
+def _row(record: np.void) -> dict[str, int]:
+    return {name: int(record[name]) for name in record.dtype.names if name != "epoch"}
+
+
+def interesting(stacks: np.ndarray, most: int) -> list[int]:
+    """Stack ids with the most bytes, and those that lead in another respect; by bytes, at most about 2 *
+    most."""
+    used = np.flatnonzero(stacks["bytes"] + stacks["blocks"])
+    chosen: dict[int, None] = {}
+    for key, count in (
+        ("bytes", most),
+        ("peak_bytes", most // 4),
+        ("live_bytes", most // 4),
+        ("blocks", most // 4),
+        ("unread_bytes", most // 4),
+        ("unwritten_bytes", most // 4),
+    ):
+        order = used[np.argsort(stacks[key][used], kind="stable")[::-1][:count]]
+        chosen.update((int(i), None) for i in order if stacks[key][i])
+    chosen.update((int(i), None) for i in used[:most] if len(chosen) < most)
+    return sorted(chosen, key=lambda i: (-int(stacks["bytes"][i]), i))
+
+
+def _heap_name(trace: Trace, number: int) -> str:
+    heap = trace.heap(number)
+    names = {"malloc": "C heap (malloc)", "lua": "Lua state", "mmap": "mmap", "custom": "custom pool"}
+    kind = "malloc" if heap is None else heap.kind
+    return names.get(kind, kind) + (f" {heap.id:#x}" if heap is not None and heap.id else "")
+
+
+def _feed(trace: Trace, profile: Profile, quiet: bool) -> None:
+    with Progress("report", quiet) as progress:
+        for batch in trace.batches():
+            known = trace.counts()
+            profile.feed(batch, known["stacks"], known["heaps"])
+            progress(*trace.progress())
+    profile.finish()
+
+
+def collect(path: str, sites: int = 60, quiet: bool = False, salvage: bool = False) -> TraceData:
+    """Read the trace at `path` ("-": standard input). TraceError if nothing of it can be read."""
+    trace, profile = Trace(path, salvage=salvage), Profile(BINS)
+    _feed(trace, profile, quiet)
+    stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
+    map_blocks, map_bytes = profile.lifetime_map()
+    return TraceData(
+        path=path,
+        info={clean(k): clean(v, 1000) for k, v in trace.info().items()},
+        stats=stats,
+        totals=totals,
+        timeline=profile.timeline(),
+        stacks=stacks,
+        sites=[named_site(trace, stacks, i) for i in interesting(stacks, sites)],
+        heaps=[(_heap_name(trace, i), _row(heaps[i])) for i in range(len(heaps)) if heaps["blocks"][i]],
+        marks=_marks(trace, profile),
+        map_blocks=map_blocks,
+        map_bytes=map_bytes,
+        complete=is_complete(trace, totals["lost"]),
+        dropped=max(stats["totals"]["dropped"], totals["lost"]),
+        instructions=stats["totals"]["instructions"] or stats["instructions"] or totals["time"],
+        problem=trace.problem,
+    )
+
+
+def _marks(trace: Trace, profile: Profile) -> list[tuple[int, int, str]]:
+    """(operation, instructions, name) of the first named points."""
+    return [
+        (int(m["operation"]), int(m["time"]), clean(trace.string(int(m["string"])))) for m in profile.marks()
+    ]

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The report's section on allocators, from allocstats files: drawings and tables of the same program's
+replays."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from steve.allocstats.parse import AllocStats, read_allocstats
+from steve.allocstats.ranking import Table, honest_tables, ranked
+from steve.allocstats.result import Summary, memory_scale, off_the_picture, op_times, summarise, timed_points
+from steve.plots.allocators import MEMORY_LABELS, running_median
+from steve.plots.style import distinct_styles, human_bytes, human_count, human_ns
+from steve.report.svg import Plot, binary_ticks, decimal_ticks, log_ticks
+
+MOST_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the section shows. `styles` maps each allocator to (colour, dashes); memory is None without
+    spans."""
+
+    opsfile: str
+    summaries: list[Summary]
+    tables: list[Table]
+    styles: dict[str, tuple[str, str]]
+    memory: Markup | None
+    memory_name: str
+    beyond: str
+    times: Markup
+    remarks: list[str]
+    warnings: list[str]
+
+
+def _dashes(line: object) -> str:
+    return "none" if isinstance(line, str) else ",".join(str(v * 1.6) for v in line[1])  # type: ignore[index]
+
+
+def _thin(x: np.ndarray, y: np.ndarray) -> list[tuple[float, float]]:
+    """At most MOST_POINTS points: the largest y of each run of neighbours."""
+    run = -(-len(x) // MOST_POINTS)
+    tops = [i + int(np.argmax(y[i : i + run])) for i in range(0, len(x), run)]
+    return [(float(x[i]), float(y[i])) for i in tops]
+
+
+def _span_key(files: list[AllocStats]) -> str | None:
+    return next((key for key in ("resident", "committed", "highest") if all(s.has(key) for s in files)), None)
+
+
+def _last_index(files: list[AllocStats]) -> float:
+    return max(float(stats.column("op_index")[-1]) for stats in files) or 1.0
+
+
+def _memory_plot(files: list[AllocStats], key: str, styles: dict[str, tuple[str, str]]) -> Markup:
+    top = max(memory_scale(files, key)[0], *(float(stats.column("used").max()) for stats in files))
+    plot = Plot(f"Memory of each allocator: {MEMORY_LABELS[key]}", _last_index(files), top * 1.06 or 1.0)
+    plot.y_axis(binary_ticks(plot.y_top), human_bytes)
+    longest = max(files, key=len)
+    plot.area(_thin(longest.column("op_index"), longest.column("used")), "used")
+    for stats in files:
+        color, dash = styles[stats.driver]
+        values = np.minimum(stats.column(key), plot.y_top)
+        plot.line(_thin(stats.column("op_index"), values), "series", color, dash, stats.driver)
+    plot.x_axis(decimal_ticks(plot.x_top), human_count, "operation (New and Free)")
+    return plot.svg()
+
+
+def _times_plot(files: list[AllocStats], styles: dict[str, tuple[str, str]]) -> Markup:
+    series = []
+    for stats in files:
+        mask = timed_points(stats)
+        y = np.maximum(op_times(stats)[mask], 1.0)
+        if len(y):
+            series.append((stats, stats.column("op_index")[mask], running_median(y, len(y) // 30)))
+    low = min((float(y.min()) for _, _, y in series), default=1.0)
+    high = max((float(y.max()) for _, _, y in series), default=10.0)
+    plot = Plot(
+        "Time of one operation, running median",
+        _last_index(files),
+        10 ** np.ceil(np.log10(high * 1.01)),
+        10 ** np.floor(np.log10(low)),
+        y_log=True,
+        height=240,
+    )
+    plot.y_axis(log_ticks(plot.y_low, plot.y_top), human_ns)
+    for stats, x, y in series:
+        color, dash = styles[stats.driver]
+        step = -(-len(x) // MOST_POINTS)
+        plot.line(
+            [(float(a), float(b)) for a, b in zip(x[::step], y[::step])], "series", color, dash, stats.driver
+        )
+    plot.x_axis(decimal_ticks(plot.x_top), human_count, "operation (New and Free)")
+    return plot.svg()
+
+
+def _remarks(files: list[AllocStats]) -> list[str]:
+    """What a reader of the tables must know."""
+    remarks = []
+    if len({stats.heap_size for stats in files}) > 1:
+        remarks.append("The heaps differ in size; Space is in percent of each one's own.")
+    if len(ranked(files)) < len(files):
+        remarks.append("null allocates nothing: it shows what the replay itself costs and is not ranked.")
+    loose = [stats.driver for stats in files if stats.header.get("confined", True) is False]
+    if loose:
+        remarks.append(f"Not confined to the heap they were given: {', '.join(loose)}.")
+    return remarks
+
+
+def compare(paths: list[str]) -> Comparison:
+    """Read the files and draw the section. SteveError for a file that cannot be read or another program's."""
+    files = [read_allocstats(path) for path in paths]
+    tables = honest_tables(files)
+    styles = {
+        name: (style["color"], _dashes(style["linestyle"]))
+        for name, style in distinct_styles([stats.driver for stats in files]).items()
+    }
+    key = _span_key(files)
+    return Comparison(
+        opsfile=files[0].opsfile,
+        summaries=[summarise(stats) for stats in files],
+        tables=tables,
+        styles=styles,
+        memory=_memory_plot(files, key, styles) if key else None,
+        memory_name=MEMORY_LABELS[key] if key else "",
+        beyond=off_the_picture(files, key, memory_scale(files, key)[1]) if key else "",
+        times=_times_plot(files, styles),
+        remarks=_remarks(files),
+        warnings=[text for stats in files for text in stats.warnings],
+    )

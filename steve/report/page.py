@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Put the report together: from data and drawings to one HTML file that needs nothing else.
+
+The page links to nothing and loads nothing; fonts are the reader's, drawings are inline. Its size is capped:
+all tables and drawings are bounded, and if names are so long that it would still be too large, fewer sites
+are shown.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steve.errors import SteveError
+from steve.plots.style import human_bytes, human_count, human_ns
+from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
+from steve.report.collect import TraceData
+from steve.report.comparison import Comparison
+from steve.report.filmstrip import Filmstrip
+from steve.report.findings import findings, threshold_text
+
+SIZE_CAP = 3 << 20
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of the header with its definition."""
+
+    name: str
+    value: str
+    exact: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with its choices; the first is shown."""
+
+    key: str
+    title: str
+    text: str
+    drawings: list[Drawing]
+
+
+_ENDINGS = {
+    "exit": "The program ended by itself.",
+    "killed": "The program was killed; every event up to then is here.",
+    "exec": "The program was replaced by another (exec); every event up to then is here.",
+    "limit": "Tracing ended at --max-size; later events are not here.",
+    "stopped": "Tracing was ended on request; later events are not here.",
+    "unknown": "The trace has no end: the program is still running, or the recorder was killed.",
+}
+
+
+def completeness(data: TraceData) -> str:
+    """A sentence on how the trace ends and what is missing in it."""
+    if data.problem is not None:
+        return f"This report covers what comes before the trouble: {data.problem}"
+    if data.stats["damaged_chunks"]:
+        return f"{data.stats['damaged_chunks']} damaged parts of the file were skipped."
+    missing = f" {data.dropped:,} events are missing: the recorder left them out." if data.dropped else ""
+    if data.stats["is_text"]:
+        return "A classic text trace: it does not say how the program ended." + missing
+    ending = str(data.stats["ending"])
+    return _ENDINGS.get(ending, f"The trace ended: {ending}.") + missing
+
+
+def _bytes_metric(name: str, value: int, meaning: str) -> Metric:
+    return Metric(name, human_bytes(value), f"{value:,} bytes", meaning)
+
+
+def _count_metric(name: str, value: int, meaning: str) -> Metric:
+    return Metric(name, human_count(value), f"{value:,}", meaning)
+
+
+def _heap_metrics(data: TraceData) -> list[Metric]:
+    t = data.totals
+    peak = f"the most bytes live at once, as asked for, first at operation {t['peak_operation']:,}"
+    strays = f"blocks freed; {data.stats['unmatched_free']:,} more frees were of no block"
+    return [
+        _bytes_metric("peak of live memory", t["peak_bytes"], peak),
+        _bytes_metric("live at the end", t["live_bytes"], f"in {t['live_blocks']:,} blocks never freed"),
+        _bytes_metric(
+            "allocated", t["allocated"], "all bytes ever asked for; a resize asks for its new size"
+        ),
+        _count_metric("blocks made", t["new"], f"New events; at most {t['most_blocks']:,} lived at once"),
+        _count_metric("frees", t["free"], strays),
+        _count_metric("resizes", t["resize"], "reallocations; the block keeps its identity"),
+    ]
+
+
+def _access_metrics(data: TraceData) -> list[Metric]:
+    t = data.totals
+    return [
+        _bytes_metric("read", t["bytes_read"], f"by {t['load']:,} loads and the {t['modify']:,} modifies"),
+        _bytes_metric("written", t["bytes_written"], f"by {t['store']:,} stores and the modifies"),
+    ]
+
+
+def _run_metrics(data: TraceData) -> list[Metric]:
+    took = data.stats["totals"]["nanoseconds"] or data.stats["nanoseconds"]
+    rows = []
+    if data.instructions:
+        rows.append(_count_metric("instructions", data.instructions, "guest instructions executed"))
+    if took:
+        rows.append(
+            Metric("time under the tracer", human_ns(took), f"{took:,} ns", "wall clock, slowed by tracing")
+        )
+    if data.totals["badfree"]:
+        bad = data.totals["badfree"]
+        rows.append(_count_metric("bad frees", bad, "frees of addresses where no block begins"))
+    return rows
+
+
+def metrics(data: TraceData) -> list[Metric]:
+    """The totals with a definition each; those the trace knows nothing of are left out."""
+    return _heap_metrics(data) + (_access_metrics(data) if data.accesses else []) + _run_metrics(data)
+
+
+def _charts(data: TraceData) -> list[Chart]:
+    return [
+        Chart(
+            "memory",
+            "Memory over time",
+            "The most live bytes in each interval, as the program asked for them. "
+            "Point at the curve for numbers.",
+            memory_over_time(data),
+        ),
+        Chart(
+            "liveblocks",
+            "Live blocks over time",
+            "The most live blocks in each interval.",
+            [Drawing("n", "blocks", blocks_over_time(data))],
+        ),
+        Chart(
+            "lifetime",
+            "Lifetimes",
+            "How many operations blocks lived, from New to Free. Blocks never freed have "
+            "no lifetime and stand apart.",
+            lifetimes(data),
+        ),
+        Chart(
+            "map",
+            "Size and lifetime",
+            "Which sizes live how long; stronger colour means more (log scale).",
+            size_lifetime_map(data),
+        ),
+    ]
+
+
+def _environment() -> Any:
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(str(Path(__file__).parent))
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(bytes=human_bytes, count=human_count, ns=human_ns, group=lambda n: f"{n:,}")
+    return environment
+
+
+def _render(data: TraceData, sites: int, comparison: Comparison | None, film: Filmstrip | None) -> str:
+    text: str = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            data=data,
+            totals=data.totals,
+            whole=data.complete,
+            sentence=completeness(data),
+            metrics=metrics(data),
+            charts=_charts(data) if len(data.timeline) else [],
+            sites=data.sites[:sites],
+            all_sites=int((data.stacks["bytes"] + data.stacks["blocks"] > 0).sum()),
+            findings=findings(data),
+            threshold=threshold_text(data),
+            comparison=comparison,
+            film=film,
+            cap=SIZE_CAP,
+        )
+    )
+    return text
+
+
+def render(data: TraceData, comparison: Comparison | None = None, film: Filmstrip | None = None) -> bytes:
+    """The page as UTF-8, never larger than SIZE_CAP."""
+    sites = len(data.sites)
+    while True:
+        page = _render(data, sites, comparison, film).encode("utf-8")
+        if len(page) <= SIZE_CAP:
+            return page
+        if sites == 0:
+            raise SteveError(
+                f"{data.path}: the report would be larger than {human_bytes(SIZE_CAP)}; "
+                "give fewer --allocstats files or no --film"
+            )
+        sites //= 2

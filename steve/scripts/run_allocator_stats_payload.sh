@@ -1,0 +1,15 @@
+#!/bin/sh
+# run_allocator_stats_payload.sh OPS: the statistics of one allocator, named by ALLOCATOR.
+#
+# In the first Steve this was the part of run_allocator_stats.sh that ran once for each core. One process
+# now gathers all data points, so this is the same as run_allocator_stats.sh with one allocator on one core;
+# it is kept for scripts that call it.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+if [ $# -lt 1 ] || [ -z "$ALLOCATOR" ]; then
+    echo "usage: ALLOCATOR=./drivers/plot_NAME run_allocator_stats_payload.sh OPS" >&2
+    exit 2
+fi
+CORES=1
+export CORES
+exec "$(dirname "$0")/run_allocator_stats.sh" "$@"

@@ -1,0 +1,34 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""run_graphs_from_allocstats.py FILE, or APP FILE...: figures and tables from allocstats files.
+
+The first Steve's name for `steve graphs`. As in its documents, FILE may lack its ending: NAME stands for
+NAME.allocstats or NAME-kill0-allocstats where there is no allocstats file NAME. The steve beside this file is
+used, else that on PATH.
+"""
+import os
+import sys
+
+
+def full_name(name: str) -> str:
+    """The allocstats file that a name of the old documents means; the name itself if there is none."""
+    endings = (".allocstats", "-kill0-allocstats")
+    return next((name + ending for ending in endings if os.path.exists(name + ending)), name)
+
+
+here = os.path.dirname(os.path.realpath(__file__))
+os.environ["PATH"] = here + os.pathsep + os.environ.get("PATH", os.defpath)
+arguments = sys.argv[1:]
+if not arguments or arguments[0] in ("-h", "--help"):
+    print(
+        "usage: run_graphs_from_allocstats.py FILE | APP FILE...",
+        file=sys.stdout if arguments else sys.stderr,
+    )
+    sys.exit(0 if arguments else 2)
+names = arguments[:1] + [full_name(name) for name in arguments[1:]]
+if len([name for name in names if not name.startswith("-")]) == 1:
+    names[0] = full_name(names[0])
+try:
+    os.execvp("steve", ["steve", "graphs", *names])
+except FileNotFoundError:
+    sys.exit("run_graphs_from_allocstats.py: steve: no such program; install it, or use ./in-place")

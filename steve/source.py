@@ -1,0 +1,155 @@
+"""What a subcommand reads: a memtrace, or operations in whichever file holds them.
+
+Adds the arguments that all readers share, opens files, and says at the end what was wrong with them:
+results up to a cut are kept, but the exit status tells. Parsing is in the trace library.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from typing import IO, TYPE_CHECKING, Optional, Union
+
+from steve.cli import complain
+from steve.errors import SteveError, TraceError
+
+if TYPE_CHECKING:
+    from steve._memtrace import OpsFile, Trace
+
+TRACE_HELP = "memtrace: .ljt or classic text; - is standard input"
+OPS_ENDINGS = ("-ops", "-lockops", "-lockopsfull")
+
+
+def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP) -> None:
+    """FILE, --salvage and -q."""
+    parser.add_argument("file", metavar="FILE", help=what)
+    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
+    add_quiet(parser)
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar and no remarks")
+
+
+def add_output(parser: argparse.ArgumentParser, default: str) -> None:
+    """-o FILE."""
+    parser.add_argument("-o", "--output", metavar="FILE",
+                        help=f"write to FILE; - is standard output ({default})")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")
+
+
+def open_trace(args: argparse.Namespace) -> "Trace":
+    """The memtrace that the arguments of add_trace() name."""
+    from steve._memtrace import Trace
+    return Trace(args.file, salvage=args.salvage)
+
+
+def result_name(path: str, ending: str) -> str:
+    """Where a result goes by default: FILE or FILE-ops makes FILE + ending; standard input, standard
+    output."""
+    if path == "-":
+        return "-"
+    return path.removesuffix("-ops") + ending
+
+
+def verdict(command: str, source: "Union[Trace, OpsFile]") -> int:
+    """Say what was wrong with a source that was read to its end; the exit status."""
+    problem = source.problem
+    if problem is not None:
+        complain(command, f"{problem}; the result covers what comes before it")
+        return 1
+    damaged = source.stats()["damaged_chunks"] if hasattr(source, "stats") else 0
+    if not damaged:
+        return 0
+    for text in source.damages():
+        complain(command, f"{source.name}: left out: {text}")
+    complain(command, f"{source.name}: {damaged} damaged chunks were left out")
+    return 1
+
+
+def unmatched_note(source: "Union[Trace, OpsFile]", counts: Optional[dict] = None) -> str:
+    """A remark on events that belong to no block, "" if there are none."""
+    accesses = (counts or {}).get("unmatched", 0) + (counts or {}).get("stray", 0)
+    frees = 0
+    if hasattr(source, "stats"):
+        stats = source.stats()
+        accesses += stats["unmatched_access"]
+        frees = stats["unmatched_free"]
+    if not accesses and not frees:
+        return ""
+    return f"{source.name}: left out what matched no live block: accesses {accesses}, frees {frees}"
+
+
+class Operations:
+    """Operations that can be walked over more than once.
+
+    path: an ops file or a memtrace. Standard input and pipes are first copied to a temporary file that has
+    no name and vanishes with the process."""
+
+    def __init__(self, path: str, salvage: bool = False) -> None:
+        self.name = "standard input" if path == "-" else path
+        self.salvage = salvage
+        self._spool: Optional[IO[bytes]] = None
+        self._path = path
+        self._is_ops: Optional[bool] = path.endswith(OPS_ENDINGS) or None
+        if path == "-" or is_pipe(path):
+            self._copy()
+
+    def _copy(self) -> None:
+        self._spool = tempfile.TemporaryFile()
+        if self._path == "-":
+            shutil.copyfileobj(sys.stdin.buffer, self._spool, 1 << 20)
+        else:
+            with open(self._path, "rb") as pipe:
+                shutil.copyfileobj(pipe, self._spool, 1 << 20)
+        self._spool.flush()
+        self._path = f"/proc/self/fd/{self._spool.fileno()}"
+
+    def open(self) -> "Union[Trace, OpsFile]":
+        """A fresh source at the first operation."""
+        from steve._memtrace import OpsFile, Trace
+        if self._is_ops is None:
+            self._is_ops = self._looks_like_ops()
+            if not self._is_ops:
+                self._expect_memtrace()
+        if self._is_ops:
+            return OpsFile(self._path, self.name)
+        return Trace(self._path, self.name, salvage=self.salvage)
+
+    def _expect_memtrace(self) -> None:
+        """What is no ops file must be a memtrace."""
+        from steve._memtrace import Trace
+        try:
+            Trace(self._path, self.name, salvage=self.salvage).probe()
+        except TraceError as error:
+            if error.code != "format":
+                raise
+            raise SteveError(f"{self.name}: is neither a memtrace nor an ops file") from None
+
+    def _looks_like_ops(self) -> bool:
+        """Is the first line an operation? An empty file counts as one only if its name says so."""
+        from steve._memtrace import OpsFile
+        if os.path.exists(self._path) and os.path.getsize(self._path) == 0:
+            raise SteveError(f"{self.name}: is empty; an empty ops file has a name that ends with -ops")
+        try:
+            OpsFile(self._path, self.name).probe()
+        except TraceError as error:
+            if error.code not in ("format", "corrupt"):
+                raise
+            return False
+        return True
+
+
+def is_pipe(path: str) -> bool:
+    """True for what can be read once only."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)

@@ -1,0 +1,84 @@
+"""What the tests of steve share: running the command, making traces, random histories of a heap.
+
+The tests run against the build tree, inside `./in-place`; the recorder is not needed, since test/mktrace
+makes traces from scripts.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, List
+
+import hypothesis
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.dont_write_bytecode = True
+
+BUILD = os.environ.get("LJTRACE_BUILDDIR", "")
+MKTRACE = Path(BUILD) / "steve" / "test" / "mktrace"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # no folder of found examples beside the sources
+    hypothesis.settings.register_profile("steve", database=None)
+    hypothesis.settings.load_profile("steve")
+    if not BUILD:
+        pytest.exit("run these tests inside the build tree: ./in-place python3 -m pytest ...", 2)
+
+
+class Steve:
+    """Runs `steve` in a folder of its own; the result of subprocess.run with text output."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.prefix: List[str] = []
+
+    def __call__(self, *arguments: object, stdin: bytes = b"", **more: Any) -> subprocess.CompletedProcess:
+        result = subprocess.run([*self.prefix, "steve", *map(str, arguments)], cwd=self.folder, input=stdin,
+                                capture_output=True, timeout=60, **more)
+        result.out = result.stdout.decode("utf-8", "surrogateescape")
+        result.err = result.stderr.decode("utf-8", "surrogateescape")
+        return result
+
+
+@pytest.fixture
+def steve(tmp_path: Path) -> Steve:
+    return Steve(tmp_path)
+
+
+def make_trace(path: Path, script: str, chunk_events: int = 0) -> Path:
+    """A memtrace from a script of mktrace."""
+    arguments = [str(MKTRACE), str(path)] + ([str(chunk_events)] if chunk_events else [])
+    subprocess.run(arguments, input=script.encode("utf-8", "surrogateescape"), check=True)
+    return path
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Callable[..., Path]:
+    """trace(script, name="t.ljt", chunk_events=0): make a memtrace in the folder of the test."""
+    def make(script: str, name: str = "t.ljt", chunk_events: int = 0) -> Path:
+        return make_trace(tmp_path / name, script, chunk_events)
+    return make
+
+
+# permissions do not bind the superuser unless these are given up
+UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+
+
+@pytest.fixture
+def bound_by_permissions(steve: Steve) -> Steve:
+    """`steve` run so that permissions of files hold, also for the superuser."""
+    if os.geteuid() == 0:
+        steve.prefix = UNPRIVILEGED
+        if subprocess.run([*UNPRIVILEGED, "true"], capture_output=True).returncode != 0:
+            pytest.skip("run by the superuser, who cannot give up the right to override permissions here")
+    return steve
+
+
+@pytest.fixture
+def no_leftovers(tmp_path: Path) -> Callable[[], List[str]]:
+    """The temporary files that a failed command left in the folder of the test."""
+    return lambda: [entry.name for entry in tmp_path.iterdir() if entry.name.endswith(".part")]

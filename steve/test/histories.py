@@ -1,0 +1,68 @@
+"""Random histories of a heap, for hypothesis: blocks that do not overlap, accesses in and beside them.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import Dict, List
+
+from hypothesis import strategies as st
+
+from reference import Event, Op
+
+GRID = 64  # every block begins on this grid and is not longer, so that no two overlap
+BASE = 0x10000
+
+
+@st.composite
+def histories(draw: st.DrawFn, longest: int = 120) -> List[Event]:
+    """New, Free, Resize and accesses; some frees and accesses meet no block."""
+    live: Dict[int, int] = {}
+    history: List[Event] = []
+    for _ in range(draw(st.integers(0, longest))):
+        add_event(draw, live, history)
+    return history
+
+
+def place(draw: st.DrawFn) -> int:
+    return BASE + GRID * draw(st.integers(0, 12))
+
+
+def add_event(draw: st.DrawFn, live: Dict[int, int], history: List[Event]) -> None:
+    """Draw one event and keep account of the live blocks."""
+    letter, addr = draw(st.sampled_from("NNFRLLLLSSSM")), place(draw)
+    size = draw(st.integers(1, GRID))
+    if letter == "N" and addr not in live:
+        live[addr] = size
+        history.append(Event("N", addr, size))
+    elif letter == "F":
+        live.pop(addr, None)
+        history.append(Event("F", addr, 0))
+    elif letter == "R":
+        target = place(draw)
+        if target not in live or target == addr:
+            live.pop(addr, None)
+            live[target] = size
+            history.append(Event("R", target, size, addr))
+    elif letter in "LSM":
+        width = draw(st.sampled_from((1, 2, 4, 8, 16)))
+        history.append(Event(letter, addr + draw(st.integers(0, GRID - 1)), width))
+
+
+@st.composite
+def operations(draw: st.DrawFn, longest: int = 200) -> List[Op]:
+    """Operations as in an ops file, in runs, so that life counters grow and fall."""
+    live: List[int] = []
+    ops: List[Op] = []
+    handles = 0
+    for _ in range(draw(st.integers(0, longest // 4))):
+        letter = draw(st.sampled_from("NNFAAAAAA"))
+        if letter == "N":
+            ops.append(Op(handles, "N", BASE + GRID * handles, draw(st.integers(0, GRID))))
+            live.append(handles)
+            handles += 1
+        elif live:
+            i = draw(st.integers(0, len(live) - 1))
+            handle = live.pop(i) if letter == "F" else live[i]
+            run = 1 if letter == "F" else draw(st.integers(1, 8))
+            ops += [Op(handle, "F" if letter == "F" else draw(st.sampled_from("LSM")), BASE + GRID * handle,
+                       0 if letter == "F" else 4)] * run
+    return ops

@@ -1,0 +1,213 @@
+/* mktrace.c - make a memtrace from a script, for the tests.
+ *
+ *     mktrace OUT [EVENTS-PER-CHUNK] <script
+ *
+ * A script has one command on a line; numbers are decimal or 0x..., stacks and heaps are named by the order
+ * of their definition, from 1 (0 = none, C heap):
+ *
+ *     info KEY VALUE            stack FUNCTION...  (callers first)     heap ID malloc|lua|mmap|custom
+ *     thread N                  time INSTRUCTIONS                      mark NAME
+ *     N ADDR SIZE [STACK [HEAP]]      F ADDR [STACK [HEAP]]            R OLD ADDR SIZE [STACK [HEAP]]
+ *     L|S|M ADDR SIZE           lost EVENTS REASON                     flush
+ *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
+ *
+ * No protection against silly scripts beyond naming the line. Not installed.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "memtrace/memtrace.h"
+
+#define MANY 4096
+
+static struct mt_writer *s_writer;
+static uint32_t s_stacks[MANY], s_heaps[MANY];
+static unsigned s_n_stacks = 1, s_n_heaps = 1;
+static struct {
+    uint8_t kind;
+    uint32_t size, id;
+} s_sites[MANY];
+static unsigned s_n_sites, s_line;
+
+static void fail(const char *why)
+{
+    fprintf(stderr, "mktrace: line %u: %s\n", s_line, why);
+    exit(1);
+}
+
+static uint64_t number(char **rest)
+{
+    char *word = strsep(rest, " ");
+
+    return word && *word ? strtoull(word, NULL, 0) : 0;
+}
+
+static uint32_t string(const char *s)
+{
+    return mt_writer_string(s_writer, s ? s : "", s ? strlen(s) : 0);
+}
+
+static void define_stack(char *rest)
+{
+    uint32_t stack = 0;
+    char *word;
+
+    if (s_n_stacks == MANY)
+        fail("too many stacks");
+    while ((word = strsep(&rest, " ")) != NULL) {
+        struct mt_frame frame = {.ip = 0x1000 + s_line, .function = string(word)};
+
+        stack = mt_writer_stack(s_writer, stack, mt_writer_frame(s_writer, &frame));
+    }
+    s_stacks[s_n_stacks++] = stack;
+}
+
+static void define_heap(char *rest)
+{
+    struct mt_heap heap = {.id = number(&rest)};
+
+    while (heap.kind < MT_HEAP_KINDS && strcmp(rest, mt_heap_kind_name(heap.kind)) != 0)
+        heap.kind++;
+    if (s_n_heaps == MANY || heap.kind == MT_HEAP_KINDS)
+        fail("heap ID malloc|lua|mmap|custom");
+    s_heaps[s_n_heaps++] = mt_writer_heap(s_writer, &heap);
+}
+
+static uint32_t site_of(uint8_t kind, uint32_t size)
+{
+    unsigned i = 0;
+
+    while (i < s_n_sites && (s_sites[i].kind != kind || s_sites[i].size != size))
+        i++;
+    if (i == MANY)
+        fail("too many kinds of access");
+    if (i == s_n_sites) {
+        struct mt_site site = {.ip = 0x400000 + 16 * i, .size = size, .kind = kind};
+
+        s_sites[s_n_sites].kind = kind;
+        s_sites[s_n_sites].size = size;
+        s_sites[s_n_sites++].id = mt_writer_site(s_writer, &site);
+    }
+    return s_sites[i].id;
+}
+
+static void access_memory(char letter, char *rest)
+{
+    uint64_t addr = number(&rest);
+    uint8_t kind = letter == 'L' ? MT_LOAD : letter == 'S' ? MT_STORE : MT_MODIFY;
+    uint32_t site = site_of(kind, (uint32_t)number(&rest));
+
+    mt_writer_accesses(s_writer, &site, &addr, 1);
+}
+
+static void change_heap(char letter, char *rest)
+{
+    uint64_t old = letter == 'R' ? number(&rest) : 0;
+    uint64_t addr = number(&rest);
+    uint64_t size = letter == 'F' ? 0 : number(&rest);
+    uint64_t stack_number = number(&rest), heap_number = number(&rest);
+    uint32_t stack, heap;
+
+    if (stack_number >= s_n_stacks || heap_number >= s_n_heaps)
+        fail("stack or heap is not defined");
+    stack = s_stacks[stack_number];
+    heap = s_heaps[heap_number];
+    if (letter == 'N')
+        mt_writer_block_new(s_writer, addr, size, heap, MT_HOW_MALLOC, stack);
+    else if (letter == 'F')
+        mt_writer_block_free(s_writer, addr, heap, stack);
+    else
+        mt_writer_block_resize(s_writer, old, addr, size, heap, MT_HOW_REALLOC, stack);
+}
+
+static enum mt_ending ending_named(const char *name)
+{
+    int e = 0;
+
+    while (e < MT_ENDINGS && strcmp(name, mt_ending_name((enum mt_ending)e)) != 0)
+        e++;
+    if (e == MT_ENDINGS)
+        fail("no such ending");
+    return (enum mt_ending)e;
+}
+
+static void define(const char *word, char *rest)
+{
+    if (strcmp(word, "info") == 0) {
+        char *key = strsep(&rest, " ");
+
+        mt_writer_info(s_writer, key, rest ? rest : "");
+    } else if (strcmp(word, "stack") == 0) {
+        define_stack(rest);
+    } else if (strcmp(word, "heap") == 0) {
+        define_heap(rest);
+    } else if (strcmp(word, "thread") == 0) {
+        mt_writer_thread(s_writer, (uint16_t)number(&rest));
+    } else if (strcmp(word, "time") == 0) {
+        mt_writer_time(s_writer, number(&rest));
+    } else if (strcmp(word, "mark") == 0) {
+        mt_writer_mark(s_writer, string(rest));
+    } else if (strcmp(word, "lost") == 0) {
+        uint64_t events = number(&rest);
+
+        mt_writer_lost(s_writer, events, string(rest));
+    } else if (strcmp(word, "flush") == 0) {
+        mt_writer_flush(s_writer);
+    } else {
+        fail("unknown command");
+    }
+}
+
+static void obey(char *line)
+{
+    char *word = strsep(&line, " ");
+
+    if (word[0] != '\0' && word[1] != '\0')
+        define(word, line);
+    else if (strchr("LSM", *word) != NULL && *word)
+        access_memory(*word, line);
+    else if (strchr("NFR", *word) != NULL && *word)
+        change_heap(*word, line);
+}
+
+/* All lines of the script; true when it says how the trace ended. */
+static bool obey_all(enum mt_ending *ending)
+{
+    char line[4096];
+
+    while (fgets(line, sizeof line, stdin)) {
+        s_line++;
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "end ", 4) == 0) {
+            *ending = ending_named(line + 4);
+            return true;
+        }
+        obey(line);
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct mt_writer_options options = {0};
+    struct mt_error error;
+    enum mt_ending ending;
+    int fd;
+
+    if (argc < 2) {
+        fprintf(stderr, "usage: mktrace OUT [EVENTS-PER-CHUNK] <script\n");
+        return 2;
+    }
+    options.chunk_events = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 0) : 0;
+    fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    s_writer = fd < 0 ? NULL : mt_writer_new(fd, &options, &error);
+    if (!s_writer)
+        fail("cannot write the file");
+    if (!obey_all(&ending))
+        return mt_writer_flush(s_writer) == MT_ERROR;
+    return mt_writer_finish(s_writer, ending, &error) == MT_ERROR;
+}

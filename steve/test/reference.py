@@ -1,0 +1,196 @@
+"""Slow and plain: what the translators are to do, said a second time for the tests.
+
+Everything works on whole lists in the most direct way and follows the definitions word for word: an access
+looks through all live blocks; a lock is found by stepping through every operation for every block. Nothing
+here is fast, and nothing is shared with the kernels.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+
+class Event(NamedTuple):
+    """Something the program did. letter: N F R L S M; old: the former address of an R."""
+    letter: str
+    addr: int
+    size: int
+    old: int = 0
+
+
+class Op(NamedTuple):
+    """A line of an ops or lockops file."""
+    handle: int
+    letter: str
+    addr: int
+    size: int
+
+
+def ops_text(ops: List[Op]) -> str:
+    return "".join(f"{op.handle} {op.letter} {op.addr} {op.size}\n" for op in ops)
+
+
+def classic_text(history: List[Event]) -> str:
+    """The classic form of a history."""
+    lines = []
+    for event in history:
+        if event.letter == "R":
+            lines += [f">>> F {event.old} 0\n", f">>> N {event.addr} {event.size}\n"]
+        else:
+            lines.append(f">>> {event.letter} {event.addr} {0 if event.letter == 'F' else event.size}\n")
+    return "".join(lines)
+
+
+def script(history: List[Event], ending: Optional[str] = "exit") -> str:
+    """The history as a script of mktrace."""
+    lines = []
+    for event in history:
+        if event.letter == "R":
+            lines.append(f"R {event.old} {event.addr} {event.size}\n")
+        else:
+            lines.append(f"{event.letter} {event.addr} {event.size}\n".replace(" 0\n", "\n")
+                         if event.letter == "F" else f"{event.letter} {event.addr} {event.size}\n")
+    return "".join(lines) + (f"end {ending}\n" if ending else "")
+
+
+class Heap:
+    """Live blocks by address: handle, size."""
+
+    def __init__(self) -> None:
+        self.live: Dict[int, Tuple[int, int]] = {}
+        self.handles = 0
+
+    def new(self, addr: int, size: int) -> int:
+        self.live[addr] = (self.handles, size)
+        self.handles += 1
+        return self.handles - 1
+
+    def block_at(self, addr: int) -> Optional[int]:
+        """The handle of the block that holds a byte."""
+        for start, (handle, size) in self.live.items():
+            if start <= addr < start + size:
+                return handle
+        return None
+
+
+def translate(history: List[Event]) -> Tuple[List[Op], int, int]:
+    """(operations, unmatched accesses, unmatched frees)."""
+    heap, ops, accesses, frees = Heap(), [], 0, 0
+    for event in history:
+        if event.letter in "FR":
+            addr = event.old if event.letter == "R" else event.addr
+            if addr in heap.live:
+                ops.append(Op(heap.live.pop(addr)[0], "F", addr, 0))
+            else:
+                frees += 1
+        if event.letter in "NR":
+            ops.append(Op(heap.new(event.addr, event.size), "N", event.addr, event.size))
+        if event.letter in "LSM":
+            handle = heap.block_at(event.addr)
+            accesses += handle is None
+            if handle is not None:
+                ops.append(Op(handle, event.letter, event.addr, event.size))
+    return ops, accesses, frees
+
+
+def life_of(ops: List[Op], handle: int) -> Optional[Tuple[int, int]]:
+    """Indices of a block's N and F, or None if it is never freed."""
+    start = stop = None
+    for i, op in enumerate(ops):
+        if op.handle == handle and op.letter == "N":
+            start = i
+        if op.handle == handle and op.letter == "F":
+            stop = i
+    return (start, stop) if start is not None and stop is not None else None
+
+
+def lock_events(ops: List[Op], handle: int) -> List[Tuple[int, str]]:
+    """(index, L or U) of one block, by stepping through its life."""
+    life = life_of(ops, handle)
+    if life is None:
+        return []
+    events, counter, locked = [], 0.0, False
+    for i in range(life[0] + 1, life[1]):
+        counter = counter + 1 if ops[i].handle == handle else max(0.0, counter - 0.5)
+        if (counter > 0) != locked:
+            locked = counter > 0
+            events.append((i, "L" if locked else "U"))
+    return events
+
+
+def handles_of(ops: List[Op]) -> List[int]:
+    return sorted({op.handle for op in ops if op.letter == "N"})
+
+
+def lockops_full(ops: List[Op], compat: bool) -> List[Op]:
+    """Every lock event before its operation; compat: one for each index, the last by handle."""
+    at: Dict[int, List[Tuple[int, str]]] = {}
+    for handle in handles_of(ops):
+        for index, letter in lock_events(ops, handle):
+            at.setdefault(index, []).append((handle, letter))
+    result = []
+    for i, op in enumerate(ops):
+        events = sorted(at.get(i, []), key=lambda e: (e[1] == "L", e[0]))
+        if compat and events:
+            events = [max(events)]
+        result += [Op(handle, letter, 0, 0) for handle, letter in events]
+        if op.letter in "NF":
+            result.append(op)
+    return result
+
+
+def lifetimes(ops: List[Op]) -> Tuple[int, Dict[int, Tuple[int, int]]]:
+    """(accesses in all, {handle: (own, other)})."""
+    total = sum(op.letter in "LSM" for op in ops)
+    result = {}
+    for handle in handles_of(ops):
+        alive, own, other = False, 0, 0
+        for op in ops:
+            if op.handle == handle and op.letter in "NF":
+                alive = op.letter == "N"
+            elif alive and op.letter in "LSM":
+                own += op.handle == handle
+                other += op.handle != handle
+        result[handle] = (own, other)
+    return total, result
+
+
+def lockops_simple(ops: List[Op], compat: bool) -> List[Op]:
+    """L right after the N of blocks whose macro lifetime is less than a half."""
+    total, lives = lifetimes(ops)
+    result = []
+    for op in ops:
+        if op.letter not in "NF":
+            continue
+        result.append(Op(op.handle, op.letter, 0, op.size))
+        own, other = lives[op.handle]
+        if compat:
+            own, total = max(own, 1), max(total, 1)
+        if op.letter == "N" and total and (own + other) / total < 0.5:
+            result.append(Op(op.handle, "L", 0, 0))
+    return result
+
+
+def totals(history: List[Event]) -> dict:
+    """The figures of `steve summary` that follow from the history."""
+    heap = Heap()
+    t = {"new": 0, "free": 0, "resize": 0, "load": 0, "store": 0, "modify": 0, "allocated": 0, "freed": 0,
+         "read": 0, "written": 0, "peak_bytes": 0, "peak_blocks": 0}
+    for event in history:
+        if event.letter in "LSM" and heap.block_at(event.addr) is not None:
+            t[{"L": "load", "S": "store", "M": "modify"}[event.letter]] += 1
+            t["read"] += event.size * (event.letter in "LM")
+            t["written"] += event.size * (event.letter in "SM")
+        former = event.old if event.letter == "R" else event.addr
+        known = heap.live.pop(former, None) if event.letter in "FR" else None
+        if known is not None:
+            t["freed"] += known[1]
+            t["resize" if event.letter == "R" else "free"] += 1
+        if event.letter in "NR":
+            t["new"] += known is None
+            t["allocated"] += event.size
+            heap.new(event.addr, event.size)
+        t["peak_bytes"] = max(t["peak_bytes"], sum(size for _, size in heap.live.values()))
+        t["peak_blocks"] = max(t["peak_blocks"], len(heap.live))
+    t["live_bytes"] = sum(size for _, size in heap.live.values())
+    t["live_blocks"] = len(heap.live)
+    return t

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""steve animate: the film is there, readable, and shows a heap that changes."""
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Steve
+from test_allocstats import make_ops
+
+
+@pytest.fixture
+def ops(steve: Steve) -> Path:
+    if shutil.which("steve-replay") is None:
+        pytest.skip("steve-replay is not on PATH: build it first")
+    make_ops(steve.folder / "app-ops", 3, 1500)
+    return steve.folder / "app-ops"
+
+
+def frame_sums(film: Path) -> list[str]:
+    """A checksum of each decoded frame."""
+    result = subprocess.run(
+        ["ffmpeg", "-v", "error", "-i", str(film), "-f", "framemd5", "-"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line.split(",")[-1].strip() for line in result.stdout.splitlines() if not line.startswith("#")]
+
+
+def test_film_with_its_default_name(steve: Steve, ops: Path) -> None:
+    result = steve("animate", "app-ops", "--frames", "40", "--size", "640x360")
+    assert result.returncode == 0, result.err
+    film = steve.folder / "app-ops-animation.avi"
+    assert "wrote app-ops-animation.avi" in result.err and "640x360" in result.err
+    sums = frame_sums(film)
+    assert 10 <= len(sums) <= 41 and len(set(sums)) > len(sums) // 2
+    assert f"{len(sums)} frames" in result.err
+
+
+def test_film_facts_and_allocator(steve: Steve, ops: Path) -> None:
+    result = steve(
+        "animate",
+        "app-ops",
+        "-o",
+        "heap.mp4",
+        "--allocator",
+        "./drivers/plot_mimalloc",
+        "--frames",
+        "25",
+        "--heap",
+        "64M",
+        "--json",
+    )
+    assert result.returncode == 0, result.err
+    facts = json.loads(result.out)
+    assert facts["film"] == "heap.mp4" and facts["allocator"] == "mimalloc"
+    assert facts["frames"] == len(frame_sums(steve.folder / "heap.mp4")) and facts["seconds"] > 0
+
+
+def test_stills_in_the_report(steve: Steve, ops: Path) -> None:
+    (steve.folder / "memtrace").write_text(">>> N 4096 100\n>>> S 4100 4\n")
+    assert steve("animate", "app-ops", "-o", "heap.avi", "--frames", "30", "-q").returncode == 0
+    result = steve("report", "memtrace", "-o", "r.html", "--film", "heap.avi")
+    assert result.returncode == 0, result.err
+    page = (steve.folder / "r.html").read_text()
+    stills = [part.split('"')[0] for part in page.split('src="')[1:]]
+    assert len(stills) == 6 and len(set(stills)) > 1
+    assert all(still.startswith("data:image/jpeg;base64,/9j/") for still in stills)
+
+
+def test_wrong_usage_and_bad_input(steve: Steve, ops: Path) -> None:
+    (steve.folder / "foreign").write_text("hello\n")
+    cases = [
+        (("missing-ops",), 1, "missing-ops"),
+        (("foreign",), 1, "foreign"),
+        ((), 2, "usage"),
+        (("app-ops", "--allocator", "unheard-of"), 2, "unknown allocator 'unheard-of'"),
+        (("app-ops", "--allocator", "glibc,mimalloc"), 2, "name one"),
+        (("app-ops", "--size", "big"), 1, "--size"),
+        (("app-ops", "-o", "no/folder/x.avi"), 1, "no/folder"),
+        (("app-ops", "--heap", "4096", "--allocator", "firstfit"), 1, "--heap"),
+    ]
+    for arguments, status, message in cases:
+        result = steve("animate", *arguments)
+        assert (result.returncode, message in result.err) == (status, True), (arguments, result.err)
+        assert "Traceback" not in result.err
+    assert not list(steve.folder.glob("*.avi"))

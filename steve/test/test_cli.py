@@ -1,0 +1,479 @@
+"""The command line of steve: what each subcommand prints, and every kind of bad input.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable, List
+
+import pytest
+
+from conftest import Steve
+
+Maker = Callable[..., Path]
+
+SCRIPT = """\
+info command luajit app.lua
+info pid 77
+stack main lua_pcall malloc
+stack main free
+heap 0x1234 lua
+thread 1
+time 100
+N 4096 64 1
+N 8192 100 1 1
+S 4096 8
+thread 2
+L 4104 4
+M 8208 8
+L 40960 4
+time 250
+R 4096 12288 256 1
+L 12288 4
+F 8192 2 1
+F 21845
+mark here
+time 900
+end exit
+"""
+
+OPS = """\
+0 N 4096 64
+1 N 8192 100
+0 S 4096 8
+0 L 4104 4
+1 M 8208 8
+0 F 4096 0
+2 N 12288 256
+2 L 12288 4
+1 F 8192 0
+"""
+
+CLASSIC = """\
+>>> N 4096 64
+>>> N 8192 100
+>>> S 4096 8
+>>> L 4104 4
+>>> M 8208 8
+>>> F 4096 0
+>>> N 12288 256
+>>> L 12288 4
+>>> F 8192 0
+"""
+
+READERS = (("info",), ("summary",), ("check",), ("dump",), ("memtrace",), ("ops",), ("lockops", "--simple"),
+           ("lockops", "--full"), ("histogram", "--parts", "none"))
+OF_OPS = ("lockops", "histogram")
+
+
+def test_ops_and_classic_text(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    trace(SCRIPT)
+    result = steve("ops", "t.ljt")
+    assert result.returncode == 0 and result.out == ""
+    assert (tmp_path / "t.ljt-ops").read_text() == OPS
+    assert result.err == "steve ops: t.ljt: left out what matched no live block: accesses 0, frees 1\n"
+    assert steve("ops", "-q", "t.ljt", "-o", "-").out == OPS
+    result = steve("memtrace", "t.ljt")
+    assert (result.out, result.returncode) == (CLASSIC, 0)
+    assert "frees of no block 1, marks and other events 1" in result.err
+
+
+def test_classic_text_mixed_into_other_output(steve: Steve) -> None:
+    noise = "==1== Memcheck\nhello\n" + CLASSIC.replace("\n", "\nprinted by the program\n")
+    noise += ">>> L 40960 4\n"
+    result = steve("ops", "-", stdin=noise.encode())
+    assert (result.out, result.returncode) == (OPS, 0)
+    assert "accesses 1, frees 0" in result.err
+    figures = json.loads(steve("summary", "--json", "-", stdin=noise.encode()).out)
+    assert figures["unmatched"] == {"free": 0, "access": 1} and figures["complete"] is True
+
+
+def test_compressed_text(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "c").write_text(CLASSIC)
+    subprocess.run(["zstd", "-q", "c", "-o", "c.zst"], cwd=tmp_path, check=True)
+    assert steve("ops", "c.zst", "-o", "-").out == OPS
+
+
+def test_summary_object(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    figures = json.loads(steve("summary", "--json", "t.ljt").out)
+    assert figures.pop("seconds") >= 0
+    assert figures == {
+        "events": {"new": 2, "free": 1, "resize": 1, "load": 2, "store": 1, "modify": 1},
+        "bytes": {"allocated": 420, "freed": 164, "peak_live": 356, "live_at_end": 256, "read": 16,
+                  "written": 16},
+        "blocks": {"total": 2, "peak_live": 2, "live_at_end": 1},
+        "unmatched": {"free": 1, "access": 0},
+        "instructions": 900, "threads": 2, "states": 1, "complete": True, "dropped": 0}
+
+
+def test_summary_text_names_sites(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    text = steve("summary", "t.ljt").out
+    assert "lua_pcall < main" in text and "Most bytes live at the end" in text
+    assert [line.split() for line in text.splitlines() if "256" in line and "lua_pcall" in line]
+    assert "lua_pcall" not in steve("summary", "--top", "0", "t.ljt").out
+
+
+SUMMARY = """\
+t.ljt
+new events              2
+free events             1
+resize events           1
+load events             2
+store events            1
+modify events           1
+bytes allocated     3,428  3.3 KiB
+bytes freed         3,172  3.1 KiB
+bytes peak live     3,364  3.3 KiB
+bytes live at end     256    256 B
+bytes read             16     16 B
+bytes written          16     16 B
+blocks total            2
+blocks peak live        2
+blocks live at end      1
+unmatched frees         1
+unmatched accesses      0
+instructions          900
+seconds             S.SSS
+threads                 2
+Lua states              1
+complete              yes
+dropped events          0
+
+Most bytes allocated
+
+  bytes   blocks   resizes   live bytes   live blocks   site
+ ────────────────────────────────────────────────────────────────────────
+  3,428        2         1          256             1   lua_pcall < main
+
+Most bytes live at the end
+
+  bytes   blocks   resizes   live bytes   live blocks   site
+ ────────────────────────────────────────────────────────────────────────
+  3,428        2         1          256             1   lua_pcall < main
+"""
+
+
+def test_summary_text(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT.replace("N 8192 100", "N 8192 3108"))
+    text = re.sub(r"(seconds +)\d\.\d{3}\n", r"\1S.SSS\n", steve("summary", "t.ljt").out)
+    assert text.splitlines() == SUMMARY.splitlines()
+
+
+def test_strings_of_a_trace_cannot_harm_the_terminal(steve: Steve, trace: Maker) -> None:
+    trace("info command \x1b[31mred\udcff [bold]x\nstack \x1b[2Jevil[/bold] malloc\nN 4096 16 1\nend exit\n")
+    for command in ("info", "summary"):
+        text = steve(command, "t.ljt").out
+        assert "\x1b" not in text
+    assert "\\x1b[2Jevil[/bold]" in text
+    assert "\\x1b[31mred\\xff [bold]x" in steve("info", "t.ljt").out
+    assert json.loads(steve("info", "--json", "t.ljt").out)["recording"]["command"].endswith("[bold]x")
+
+
+def test_info(steve: Steve, trace: Maker) -> None:
+    path = trace(SCRIPT)
+    facts = json.loads(steve("info", "--json", "t.ljt").out)
+    assert facts["recording"] == {"command": "luajit app.lua", "pid": "77"}
+    assert (facts["format"], facts["ending"], facts["events"], facts["blocks"]) == ("memtrace", "exit", 10, 2)
+    assert facts["bytes"] == path.stat().st_size
+    assert facts["bytes_per_event"] == facts["bytes"] / 10
+    assert "luajit app.lua" in steve("info", "t.ljt").out
+
+
+@pytest.mark.parametrize("ending,complete", [("exit", True), ("killed", True), ("limit", False),
+                                             ("stopped", True)])
+def test_complete(steve: Steve, trace: Maker, ending: str, complete: bool) -> None:
+    trace(f"N 4096 16\nend {ending}\n")
+    assert json.loads(steve("summary", "--json", "t.ljt").out)["complete"] is complete
+
+
+def test_lost_events_are_said(steve: Steve, trace: Maker) -> None:
+    trace("N 4096 16\nlost 12 the disk was full\nend exit\n")
+    figures = json.loads(steve("summary", "--json", "t.ljt").out)
+    assert (figures["complete"], figures["dropped"]) == (False, 12)
+
+
+def test_dump_shows_every_record(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    lines = steve("dump", "t.ljt").out.splitlines()
+    names = [line.split()[0] for line in lines]
+    assert [name for name in names if name not in ("string", "frame", "stack", "site")] == [
+        "info", "info", "heap", "new", "new", "store", "load", "modify", "resize", "load", "free", "badfree",
+        "mark", "end"]
+
+
+def test_check(steve: Steve, trace: Maker) -> None:
+    trace("N 4096 16\nL 4108 8\nend exit\n")
+    result = steve("check", "t.ljt")
+    assert result.returncode == 0
+    lines = result.out.splitlines()
+    assert [line.split()[0] for line in lines[:-2]] == ["ok"] * 11
+    assert lines[-2].startswith("note     1 accesses end beyond the block") and lines[-1].endswith("sound")
+    assert json.loads(steve("check", "--json", "t.ljt").out)["crossing"]["count"] == 1
+
+
+def test_check_of_classic_text_says_what_it_skips(steve: Steve) -> None:
+    result = steve("check", "-", stdin=CLASSIC.encode())
+    assert result.returncode == 0 and "skipped  the totals" in result.out
+
+
+def test_lockops_names_and_bytes(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "app-ops").write_text(OPS)
+    assert steve("lockops", "--full", "app-ops").returncode == 0
+    assert (tmp_path / "app-lockopsfull").read_text() == (
+        "0 N 4096 64\n1 N 8192 100\n0 L 0 0\n1 L 0 0\n0 F 4096 0\n1 U 0 0\n2 N 12288 256\n1 F 8192 0\n")
+    assert steve("lockops", "--simple", "app-ops").returncode == 0
+    assert (tmp_path / "app-lockops").read_text() == (
+        "0 N 0 64\n1 N 0 100\n0 F 0 0\n2 N 0 256\n2 L 0 0\n1 F 0 0\n")
+
+
+def test_lockops_from_standard_input_and_a_pipe(steve: Steve, tmp_path: Path) -> None:
+    expected = steve("lockops", "--full", "-", stdin=OPS.encode()).out
+    assert expected.count(" L ") == 2
+    os.mkfifo(tmp_path / "pipe")
+    writer = subprocess.Popen(["sh", "-c", "cat >pipe"], cwd=tmp_path, stdin=subprocess.PIPE)
+    writer.stdin.write(OPS.encode())
+    writer.stdin.close()
+    assert steve("lockops", "--full", "pipe", "-o", "-").out == expected
+    assert writer.wait(10) == 0
+
+
+def test_lockops_of_a_memtrace_equal_those_of_its_ops(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    for form in ("--full", "--simple"):
+        of_trace = steve("lockops", form, "t.ljt", "-o", "-").out
+        assert of_trace and of_trace == steve("lockops", form, "-", stdin=OPS.encode()).out
+
+
+HISTOGRAM_STATISTICS = """
+Ops per handle (sorted by micro lifetime):
+# 2: 0.00 (own = 1, other = 0)
+# 0: 0.50 (own = 2, other = 1)
+# 1: 3.00 (own = 1, other = 3)
+
+Ops per handle (sorted by macro lifetime):
+# 2: 25% (own = 1, other = 0)
+# 0: 75% (own = 2, other = 1)
+# 1: 100% (own = 1, other = 3)
+
+Total number of ops: 4
+
+Out of bounds ops (0 ops):
+[]
+"""
+
+
+def test_histogram_files(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "app-ops").write_text(OPS)
+    result = steve("histogram", "--json", "app-ops")
+    assert result.returncode == 0
+    report = json.loads(result.out)
+    assert (report["accesses"], report["blocks"]) == (4, 3)
+    assert (tmp_path / "app-json-ops").read_text() == "[0, 1, 0, 0, 1, 0, 2, 2, 1]"
+    assert (tmp_path / "app-lifetime").read_text() == (
+        '{"mod-op-count": 4, "lifetime-ops": {"0": [2, 1], "1": [1, 3], "2": [1, 0]}}')
+    assert (tmp_path / "app-statistics").read_text() == HISTOGRAM_STATISTICS
+    last = report["ranges"][-1]
+    assert (last["low"], last["high"], last["blocks"], len(last["bins"])) == (0, 1, 3, 75)
+    assert [i for i, n in enumerate(last["bins"]) if n] == [18, 56, 74]
+    pictures = [name for name in report["files"] if name.endswith(".png")]
+    assert pictures == [f"app-macro-histogram-{name}.png" for name in ("750-1000", "10-1000", "0-1000")]
+    assert all((tmp_path / name).read_bytes().startswith(b"\x89PNG") for name in pictures)
+    assert result.err.count("no block in the range") == 3
+
+
+def test_histogram_compat_counts_untouched_blocks_as_touched(steve: Steve) -> None:
+    ops = b"0 N 64 8\n" + b"0 L 64 4\n" * 4 + b"1 N 128 8\n1 F 128 0\n0 F 64 0\n"
+    for arguments, blocks in (((), 1), (("--compat",), 2)):
+        report = json.loads(steve("histogram", "--json", "--parts", "none", *arguments, "-", stdin=ops).out)
+        assert (report["ranges"][4]["low"], report["ranges"][4]["blocks"]) == (0.01, blocks)
+
+
+# -- bad input ---------------------------------------------------------------------------------------------
+
+
+def one_line(result: subprocess.CompletedProcess, status: int, *words: str) -> None:
+    """The command failed with one line on stderr that holds the words."""
+    assert result.returncode == status, result.err
+    assert result.err.startswith("steve") and result.err.count("\n") == 1, result.err
+    for word in words:
+        assert word in result.err
+
+
+@pytest.mark.parametrize("arguments", [["--frobnicate"], ["frobnicate"]])
+def test_unknown_command(steve: Steve, arguments: List[str]) -> None:
+    one_line(steve(*arguments), 2, arguments[0], "steve --help")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_unknown_option(steve: Steve, trace: Maker, command: tuple) -> None:
+    trace(SCRIPT)
+    result = steve(*command, "--frobnicate", "t.ljt")
+    assert result.returncode == 2 and "unrecognized arguments: --frobnicate" in result.err
+
+
+@pytest.mark.parametrize("arguments", [
+    ["ops"], ["lockops", "t.ljt"], ["lockops", "--full", "--simple", "t.ljt"], ["summary", "--top", "-1", "t.ljt"],
+    ["histogram", "--parts", "x", "t.ljt"], ["histogram", "-"], []])
+def test_wrong_usage(steve: Steve, trace: Maker, arguments: List[str]) -> None:
+    trace(SCRIPT)
+    assert steve(*arguments).returncode == 2
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_missing_file(steve: Steve, command: tuple) -> None:
+    one_line(steve(*command, "nowhere"), 1, f"steve {command[0]}: nowhere: ", "No such file")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_folder(steve: Steve, tmp_path: Path, command: tuple) -> None:
+    (tmp_path / "folder").mkdir()
+    one_line(steve(*command, "folder"), 1, "folder: is a folder")
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("content", [b"\x7fELF\x02\x01\x01" + bytes(200), b"some\nlines\nof text\n", b""])
+def test_foreign_file(steve: Steve, tmp_path: Path, command: tuple, content: bytes) -> None:
+    (tmp_path / "foreign").write_bytes(content)
+    before = sorted(os.listdir(tmp_path))
+    one_line(steve(*command, "foreign"), 1, "foreign: is ")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_unreadable_file(bound_by_permissions: Steve, trace: Maker, command: tuple) -> None:
+    trace(SCRIPT).chmod(0)
+    one_line(bound_by_permissions(*command, "t.ljt"), 1, "t.ljt: ", "Permission denied")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_truncated_trace(steve: Steve, trace: Maker, tmp_path: Path, command: tuple) -> None:
+    """What comes before the cut is there, the status is 1 and the message names the offset."""
+    script = "".join(f"N {4096 + 64 * i} 32\nS {4096 + 64 * i} 4\n" for i in range(500)) + "end exit\n"
+    whole = trace(script, chunk_events=100).read_bytes()
+    (tmp_path / "cut.ljt").write_bytes(whole[:len(whole) // 2])
+    result = steve(*command, "cut.ljt")
+    one_line(result, 1, f"steve {command[0]}: cut.ljt: ", "offset")
+    endings = {("ops",): "-ops", ("lockops", "--simple"): "-lockops", ("lockops", "--full"): "-lockopsfull"}
+    text = (tmp_path / f"cut.ljt{endings[command]}").read_text() if command in endings else result.out
+    assert text.count("\n") > 5
+
+
+def test_truncated_trace_is_not_complete(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    whole = trace("N 4096 16\nflush\nN 8192 16\nend exit\n").read_bytes()
+    (tmp_path / "cut.ljt").write_bytes(whole[:-30])
+    figures = json.loads(steve("summary", "--json", "cut.ljt").out)
+    assert figures["complete"] is False and figures["events"]["new"] >= 1
+
+
+def test_salvage(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    script = "".join(f"N {4096 + 64 * i} 32\n" for i in range(900)) + "end exit\n"
+    damaged = bytearray(trace(script, chunk_events=100).read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    (tmp_path / "bad.ljt").write_bytes(damaged)
+    stopped, salvaged = steve("ops", "bad.ljt", "-o", "-"), steve("ops", "--salvage", "bad.ljt", "-o", "-")
+    assert (stopped.returncode, salvaged.returncode) == (1, 1)
+    assert "--salvage" in stopped.err and "damaged chunks were left out" in salvaged.err
+    assert 0 < len(stopped.out.splitlines()) < len(salvaged.out.splitlines()) < 900
+
+
+def test_wrong_line_in_an_ops_file(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "bad-ops").write_text("0 N 64 8\n0 L 64 4\n0 L sixty 4\n")
+    for command in (("lockops", "--full"), ("lockops", "--simple"), ("histogram", "--parts", "none")):
+        one_line(steve(*command, "bad-ops"), 1, "bad-ops: line 3")
+
+
+def test_lockops_of_lockops(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "app-lockops").write_text("0 N 0 8\n0 L 0 0\n0 F 0 0\n")
+    one_line(steve("lockops", "--full", "app-lockops"), 1, "is a lockops file")
+
+
+@pytest.mark.parametrize("command", [c for c in READERS if c[0] != "histogram"])
+def test_output_cannot_be_written(steve: Steve, trace: Maker, tmp_path: Path, command: tuple,
+                                  no_leftovers: Callable[[], List[str]]) -> None:
+    trace(SCRIPT)
+    one_line(steve(*command, "-q", "t.ljt", "-o", "nowhere/result"), 1, "nowhere/result: cannot write in")
+    (tmp_path / "folder").mkdir()
+    one_line(steve(*command, "-q", "t.ljt", "-o", "folder"), 1, "folder: is a folder")
+    one_line(steve(*command, "-q", "t.ljt", "-o", "/dev/full"), 1, "/dev/full: ", "No space left")
+    assert no_leftovers() == []
+
+
+def test_histogram_cannot_be_written(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "app-ops").write_text(OPS)
+    one_line(steve("histogram", "-o", "nowhere/app", "app-ops"), 1, "nowhere/app-json-ops: cannot write")
+
+
+def test_folder_without_write_permission(bound_by_permissions: Steve, trace: Maker, tmp_path: Path) -> None:
+    trace(SCRIPT)
+    (tmp_path / "closed").mkdir(mode=0o555)
+    result = bound_by_permissions("ops", "t.ljt", "-o", "closed/x")
+    one_line(result, 1, "closed/x: cannot write in", "Permission denied")
+
+
+def test_an_old_result_stays_when_the_new_one_fails(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "result").write_text("precious")
+    (tmp_path / "foreign").write_bytes(bytes(100))
+    assert steve("ops", "foreign", "-o", "result").returncode == 1
+    assert (tmp_path / "result").read_text() == "precious"
+
+
+def test_permissions_and_links_of_results(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    trace(SCRIPT)
+    steve("ops", "-q", "t.ljt", umask=0o027)
+    assert (tmp_path / "t.ljt-ops").stat().st_mode & 0o777 == 0o640
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    assert steve("ops", "-q", "t.ljt", "-o", "link").returncode == 0
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == OPS
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_leaves_no_half_file(tmp_path: Path, signum: int,
+                                       no_leftovers: Callable[[], List[str]]) -> None:
+    process = subprocess.Popen(["steve", "ops", "-", "-o", "result"], cwd=tmp_path, stdin=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    process.stdin.write(CLASSIC.encode() * 50000)
+    process.stdin.flush()
+    wait_for(no_leftovers)
+    process.send_signal(signum)
+    process.stdin.close()
+    assert process.wait(20) == -signum
+    assert process.stderr.read() == b""
+    assert os.listdir(tmp_path) == []
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Until something holds, ten seconds at most."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_reader_that_stops_early(trace: Maker, tmp_path: Path) -> None:
+    trace("N 4096 64\n" + "L 4096 4\n" * 200000 + "end exit\n")
+    for command in ("memtrace", "dump"):
+        result = subprocess.run(["sh", "-c", f"steve {command} t.ljt | head -n 1"], cwd=tmp_path,
+                                capture_output=True, timeout=60)
+        assert result.stdout.count(b"\n") == 1 and result.stderr == b""
+
+
+def test_help_names_every_command(steve: Steve) -> None:
+    from steve.cli import COMMANDS
+    text = steve("--help").out
+    for command in COMMANDS:
+        assert f"\n  {command} " in text
+        result = steve(command, "--help")
+        assert result.returncode == 0 and result.out.startswith(f"usage: steve {command}")
+        assert max(map(len, result.out.splitlines())) <= 120
+
+
+def test_version(steve: Steve) -> None:
+    assert steve("--version").out.startswith("steve ")

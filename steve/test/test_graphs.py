@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""steve graphs: reading allocstats files, ranking against a plain reference, figures really drawn."""
+from __future__ import annotations
+
+import json
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from allocstats_files import OLD, record, series, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steve.allocstats.parse import AllocStats, read_allocstats
+from steve.allocstats.ranking import compat_tables, honest_tables
+from steve.allocstats.result import summarise
+from steve.errors import SteveError
+
+
+def steve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["steve", *arguments], capture_output=True, text=True, cwd=cwd, check=False)
+
+
+# -- parsing -----------------------------------------------------------------------------------
+
+
+def test_old_file_is_sorted_and_complete(tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    path.write_text(OLD)
+    stats = read_allocstats(str(path))
+    assert (stats.driver, stats.opsfile, stats.heap_size) == ("dlmalloc", "result.soffice-ops", 270416)
+    assert stats.column("op_index").tolist() == [0, 100, 1000]
+    assert stats.column("maxmem").tolist() == [262040, 261500, 261000]
+    assert "".join(stats.ops) == "NFN"
+    assert not stats.warnings
+    facts = summarise(stats)
+    assert facts.median_ns == (12088 + 520) / 2, "old files time N only, with the handling of out-of-memory"
+    assert facts.committed is None and facts.complete and facts.peak_used == 1416
+
+
+def test_nothing_is_executed(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    for line in (f"x = open({str(trap)!r}, 'w')", f"x = [c for c in [open({str(trap)!r}, 'w')]]"):
+        path = tmp_path / "hostile"
+        path.write_text(line + "\n" + OLD)
+        with pytest.raises(SteveError, match="line 1: expected a plain value"):
+            read_allocstats(str(path))
+    assert not trap.exists()
+
+
+BAD = {
+    "empty": ("", "empty"),
+    "foreign": ("hello\nworld\n", "line 1: expected `key = value`"),
+    "no points": (OLD[: OLD.index("    {")] + "]\n", "no data points"),
+    "no driver": (OLD.replace('driver = "dlmalloc"\n', ""), "lacks 'driver'"),
+    "cut in a record": (OLD[: OLD.index("261000") + 4], "line 8: expected a plain value"),
+    "no record": (OLD.replace("]\n", ", 5\n]\n"), "line 10: expected a record"),
+    "missing key": (OLD.replace("'maxmem': 261500.00,", ""), "line 9: the record lacks 'maxmem'"),
+    "text for number": (OLD.replace("261500.00", "'many'"), "line 9: 'maxmem' should be a number"),
+    "huge number": (OLD.replace("261500.00", "1e300"), "line 9: 'maxmem' should be a number"),
+    "bad heap": (OLD.replace("270416", "0"), "heap_size should be a number above 0"),
+    "other mode": (OLD.replace("'allocstats'", "'memplot'"), "only 'allocstats' files"),
+    "deep": ("x = " + "(" * 30000 + "\n", "line 1: expected a plain value"),
+    "long line": ("x = " + "1" * (1 << 17) + "\n", "line 1: longer than"),
+    "text after": (OLD + "{'op_index': 3}\n", "line 11: text after the end"),
+    "binary": ("\x7fELF\x02\x01\x00\n", "line 1: expected"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_named_with_their_line(tmp_path: Path, name: str) -> None:
+    text, message = BAD[name]
+    path = tmp_path / "bad"
+    path.write_text(text)
+    with pytest.raises(SteveError) as caught:
+        read_allocstats(str(path))
+    assert message in str(caught.value) and str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_unclosed_list_and_repeats_are_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "cut"
+    path.write_text(
+        OLD.removesuffix("]\n")
+        + ", {'op_index': 0, 'used': 1, 'maxmem': 2, 'current_op_time': 3, 'op': 'N'}\n"
+    )
+    stats = read_allocstats(str(path))
+    assert stats.column("maxmem").tolist()[0] == 2
+    assert len(stats.warnings) == 2 and "repeat" in stats.warnings[1] and "not closed" in stats.warnings[0]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=300), at=st.integers(0, len(OLD)))
+def test_damaged_files_give_an_error_or_data(tmp_path: Path, data: bytes, at: int) -> None:
+    path = tmp_path / "damaged"
+    path.write_bytes(OLD[:at].encode() + data + OLD[at:].encode())
+    try:
+        assert len(read_allocstats(str(path))) > 0
+    except SteveError as error:
+        assert str(path) in str(error)
+
+
+# -- ranking -----------------------------------------------------------------------------------
+
+
+def compat_reference(files: list[AllocStats], space: bool) -> dict[str, tuple]:
+    """The rules of the first Steve, one point at a time."""
+    lists = []
+    for stats in files:
+        values, last = [], None
+        for i in range(len(stats)):
+            time = stats.column("current_op_time")[i] + stats.column("oom_time")[i]
+            last = time if stats.ops[i] == "N" or last is None else last
+            maxmem = stats.column("maxmem")[i]
+            values.append(100 * maxmem / stats.heap_size if space else last)
+            if maxmem == 0:
+                break
+        lists.append(values)
+    m, n = max(map(len, lists)), len(lists)
+    lists = [values + [0.0] * (m - len(values)) for values in lists]
+    count, weight, first, last_ = [0.0] * n, [0.0] * n, [0] * n, [0] * n
+    for i in range(m):
+        order = sorted((values[i], index) for index, values in enumerate(lists))
+        order = order[::-1] if space else order
+        best = order[0][0]
+        for j, (x, index) in enumerate(order):
+            count[index] += j
+            weight[index] += j * abs(x - best) / (best or 1)
+            first[index] += j == 0
+            last_[index] += j == n - 1
+    return {
+        stats.driver: (
+            100 * count[k] / (m * n),
+            100 * weight[k] / (m * n),
+            100 * first[k] / m,
+            100 * last_[k] / m,
+            sum(lists[k]) / m,
+            sorted(lists[k])[m // 2],
+        )
+        for k, stats in enumerate(files)
+    }
+
+
+def honest_reference(files: list[AllocStats], space: bool) -> dict[str, tuple]:
+    """The honest rules, one point at a time."""
+    values = []
+    for stats in files:
+        time = stats.column("current_op_time") + stats.column("oom_time")
+        x = 100 * stats.column("maxmem") / stats.heap_size if space else time
+        values.append({int(i): float(v) for i, v in zip(stats.column("op_index"), x)})
+    union = sorted(set().union(*values))
+    result = {}
+    for k, stats in enumerate(files):
+        count = weight = first = last = 0.0
+        for i, x in values[k].items():
+            there = [v[i] for v in values if i in v]
+            better = sum(v > x if space else v < x for v in there)
+            place = better + (there.count(x) - 1) / 2
+            best, worst = (max(there), min(there)) if space else (min(there), max(there))
+            count += place / len(there)
+            weight += place * abs(x - best) / (best or 1) / len(there)
+            first += x == best
+            last += x == worst
+        m, own = len(values[k]), sorted(values[k].values())
+        median = (own[m // 2] + own[(m - 1) // 2]) / 2
+        result[stats.driver] = (
+            100 * count / m,
+            100 * weight / m,
+            100 * first / m,
+            100 * last / m,
+            sum(own) / m,
+            median,
+            100 * m / len(union),
+        )
+    return result
+
+
+def assert_equal_tables(tables: list, files: list[AllocStats], reference) -> None:
+    for table, space in zip(tables, (False, True)):
+        expected = reference(files, space)
+        assert [row.penalty_count for row in table.rows] == sorted(row.penalty_count for row in table.rows)
+        assert {row.allocator for row in table.rows} == set(expected)
+        for row in table.rows:
+            found = (
+                row.penalty_count,
+                row.penalty_weighted,
+                row.best,
+                row.worst,
+                row.average,
+                row.median,
+                row.points,
+            )
+            wanted = expected[row.allocator]
+            assert found[: len(wanted)] == pytest.approx(wanted)
+
+
+point = st.tuples(st.sampled_from("NF"), st.integers(0, 5), st.sampled_from([0, 100, 200, 300]))
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs=st.lists(st.lists(point, min_size=1, max_size=12), min_size=1, max_size=4))
+def test_tables_equal_the_plain_reference(tmp_path: Path, runs: list) -> None:
+    files = []
+    for k, run in enumerate(runs):
+        points = [record(i, op, time, maxmem) for i, (op, time, maxmem) in enumerate(run)]
+        files.append(read_allocstats(write(tmp_path, f"a{k}", points)))
+    assert_equal_tables(compat_tables(files), files, compat_reference)
+    assert_equal_tables(honest_tables(files), files, honest_reference)
+
+
+def test_the_dead_do_not_win(tmp_path: Path) -> None:
+    alive = write(tmp_path, "alive", [record(i, "N", 50) for i in range(10)])
+    dead = write(tmp_path, "dead", [record(0, "N", 90), record(1, "N", 90, 0)], complete=False)
+    files = [read_allocstats(alive), read_allocstats(dead)]
+    speed = {row.allocator: row for row in honest_tables(files)[0].rows}
+    assert speed["alive"].best == 100 and speed["dead"].best == 0 and speed["dead"].points == 20
+    padded = {row.allocator: row for row in compat_tables(files)[0].rows}
+    assert padded["dead"].best == 80, "the original's padding ranks the dead first; --compat keeps that"
+
+
+def test_null_is_not_ranked(tmp_path: Path) -> None:
+    paths = [write(tmp_path, name, series(20, k + 1)) for k, name in enumerate(("null", "glibc", "bump"))]
+    files = [read_allocstats(path) for path in paths]
+    assert {row.allocator for row in honest_tables(files)[0].rows} == {"glibc", "bump"}
+    assert {row.allocator for row in compat_tables(files)[0].rows} == {"null", "glibc", "bump"}
+    assert [row.allocator for row in honest_tables(files[:1])[0].rows] == ["null"]
+
+
+def test_ties_are_shared(tmp_path: Path) -> None:
+    files = [read_allocstats(write(tmp_path, name, [record(0), record(1)])) for name in ("a", "b", "c")]
+    for table in honest_tables(files):
+        assert [row.penalty_count for row in table.rows] == pytest.approx([100 / 3] * 3)
+        assert {row.best for row in table.rows} == {100}
+
+
+# -- figures and the command -------------------------------------------------------------------
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n") and data.rstrip().endswith(b"IEND\xaeB`\x82")
+    return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+
+
+def test_single_figure_in_all_formats(tmp_path: Path) -> None:
+    path = write(tmp_path, "jemalloc", series(300, 3))
+    result = steve("graphs", path, "--format", "png,svg,pdf", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    stem = tmp_path / "plot-jemalloc-app-ops"
+    width, height = png_size(stem.with_suffix(".png"))
+    assert width >= 1200 and height >= 1200
+    svg = stem.with_suffix(".svg")
+    text = "".join(ElementTree.parse(svg).getroot().itertext())
+    assert "jemalloc on app-ops" in text and "Largest block still allocatable" in text
+    assert stem.with_suffix(".pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_old_file_can_be_drawn(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text(OLD)
+    assert steve("graphs", "old", "-q", cwd=tmp_path).returncode == 0
+    png_size(tmp_path / "plot-dlmalloc-result.soffice-ops.png")
+
+
+def test_several_figures_and_tables(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path, name, series(200, k + 1)) for k, name in enumerate(("glibc", "mimalloc", "own_one"))
+    ]
+    result = steve("graphs", "app", *files, "--json", "--format", "png,svg", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert answer["figures"] == ["app.png", "app.svg"]
+    assert [table["title"] for table in answer["tables"]] == ["Speed", "Space"]
+    assert {row["allocator"] for row in answer["tables"][0]["rows"]} == {"glibc", "mimalloc", "own_one"}
+    drawn = "".join(ElementTree.parse(tmp_path / "app.svg").getroot().itertext())
+    assert all(name in drawn for name in ("glibc", "mimalloc", "own_one", "% of the heap", "log scale"))
+    png_size(tmp_path / "app.png")
+
+
+@pytest.mark.parametrize(
+    "kind,expected",
+    [("text", "penalty(c) %"), ("markdown", "| allocator | penalty(c) % |"), ("latex", r"own\_one & ")],
+)
+def test_forms_of_tables(tmp_path: Path, kind: str, expected: str) -> None:
+    files = [write(tmp_path, name, series(50, k + 1)) for k, name in enumerate(("glibc", "own_one"))]
+    result = steve("graphs", "app", *files, "--tables", kind, cwd=tmp_path)
+    assert result.returncode == 0 and expected in result.stdout
+    assert "Speed (honest rules)" in result.stdout
+    assert "Speed (compat rules)" in steve("graphs", "app", *files, "--compat", cwd=tmp_path).stdout
+
+
+def test_same_input_gives_same_figures(tmp_path: Path) -> None:
+    path = write(tmp_path, "glibc", series(60, 2))
+    pictures = []
+    for name in ("one", "two"):
+        assert steve("graphs", path, "-o", f"{name}.svg", cwd=tmp_path).returncode == 0
+        pictures.append((tmp_path / f"{name}.svg").read_bytes())
+    assert pictures[0] == pictures[1]
+
+
+def test_wrong_usage_and_bad_input(tmp_path: Path) -> None:
+    one, other = write(tmp_path, "a", series(9, 1)), write(tmp_path, "b", series(9, 1), ops="other-ops")
+    cases = [
+        (("graphs",), 2, "usage"),
+        (("graphs", "missing"), 1, "No such file"),
+        (("graphs", one, "--format", "gif"), 2, "gif"),
+        (("graphs", "app", one, other), 1, "different programs"),
+        (("graphs", one, other), 2, "name of the figure"),
+        (("graphs", one, "-o", "no/such/folder/x.png"), 1, "no/such/folder"),
+    ]
+    for arguments, status, message in cases:
+        result = steve(*arguments, cwd=tmp_path)
+        assert (result.returncode, message in result.stderr) == (status, True), (arguments, result.stderr)
+        assert "Traceback" not in result.stderr
+    assert not list(tmp_path.glob("*.png")), "no half figures"

@@ -1,0 +1,236 @@
+/* test_kernels.c - the parts of the kernels that Python tests do not reach directly.
+ *
+ * The map of live handles and the set of ranges against brute force, numbers at the edges, and the checker on
+ * streams of events that no sound reader delivers, one for each rule.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "steve/kernels/check.h"
+#include "steve/kernels/grow.h"
+#include "steve/kernels/intervals.h"
+#include "steve/kernels/livemap.h"
+#include "steve/kernels/textout.h"
+
+#define HANDLES 3000
+#define RANGES 400
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* Handles live and die at random; indices stay below the most that ever lived at once. */
+static void test_livemap(void **unused)
+{
+    static uint32_t index_of[HANDLES];
+    static bool live[HANDLES];
+    struct livemap map;
+    uint32_t random = 1, most = 0, now = 0;
+
+    assert_true(livemap_init(&map));
+    for (int i = 0; i < 200000; i++) {
+        uint32_t h = next_random(&random) % HANDLES;
+        uint64_t handle = (uint64_t)h * 0x100000001u;
+
+        assert_int_equal(livemap_find(&map, handle), live[h] ? index_of[h] : LIVEMAP_NONE);
+        if (live[h]) {
+            assert_int_equal(livemap_remove(&map, handle), index_of[h]);
+            now--;
+        } else {
+            index_of[h] = livemap_add(&map, handle);
+            now++;
+        }
+        live[h] = !live[h];
+        most = now > most ? now : most;
+        assert_true(!live[h] || index_of[h] < most);
+    }
+    assert_int_equal(map.live, now);
+    livemap_free(&map);
+}
+
+static bool any_overlap(const struct interval *ranges, uint64_t start, uint64_t last)
+{
+    for (int i = 0; i < RANGES; i++)
+        if (ranges[i].present && start <= ranges[i].last && last >= ranges[i].start)
+            return true;
+    return false;
+}
+
+static void test_intervals(void **unused)
+{
+    static struct interval model[RANGES];
+    struct intervals set;
+    uint32_t random = 7;
+
+    intervals_init(&set);
+    for (int i = 0; i < 100000; i++) {
+        uint32_t k = next_random(&random) % RANGES;
+        uint64_t start = next_random(&random) % 20000, last = start + next_random(&random) % 60;
+        bool overlap = any_overlap(model, start, last);
+
+        assert_int_equal(intervals_overlap(&set, start, last) != INTERVALS_NONE, overlap);
+        if (model[k].present) {
+            intervals_remove(&set, k);
+            model[k].present = false;
+        } else if (!overlap) {
+            assert_true(intervals_add(&set, k, start, last));
+            model[k] = (struct interval){.start = start, .last = last, .present = true};
+        }
+    }
+    intervals_free(&set);
+}
+
+static void test_numbers(void **unused)
+{
+    static struct textout out;
+    uint64_t values[] = {0, 9, 10, 99, 100, 101, 999, 1000, 4294967295u, UINT64_MAX};
+    char expected[400] = "", found[400] = {0};
+    FILE *file = tmpfile();
+
+    textout_init(&out, fileno(file));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        textout_put_number(&out, values[i]);
+        textout_put_char(&out, '\n');
+        sprintf(expected + strlen(expected), "%" PRIu64 "\n", values[i]);
+    }
+    assert_int_equal(textout_finish(&out), 0);
+    assert_true(pread(fileno(file), found, sizeof found - 1, 0) > 0);
+    assert_string_equal(found, expected);
+    fclose(file);
+}
+
+static void test_write_error_is_kept(void **unused)
+{
+    static struct textout out;
+
+    textout_init(&out, -1);
+    textout_bytes(&out, "x", 1);
+    assert_int_not_equal(textout_finish(&out), 0);
+}
+
+static void test_grow_refuses_the_impossible(void **unused)
+{
+    uint64_t *array = NULL;
+    size_t room = 0;
+
+    assert_false(grow(&array, &room, SIZE_MAX / 4, sizeof *array));
+    assert_int_equal(room, 0);
+    assert_true(grow(&array, &room, 3, sizeof *array));
+    assert_true(room >= 3 && array[2] == 0);
+    free(array);
+}
+
+/* A sound beginning: two blocks, [0x1000, 0x1040) and [0x2000, 0x2010). */
+#define TWO_BLOCKS                                                                                           \
+    {.kind = MT_NEW, .addr = 0x1000, .size = 64, .handle = 0, .slot = 0},                                    \
+    {                                                                                                        \
+        .kind = MT_NEW, .addr = 0x2000, .size = 16, .handle = 1, .slot = 1                                   \
+    }
+
+static void expect_broken(enum check_rule rule, struct mt_event last)
+{
+    struct mt_event events[] = {TWO_BLOCKS, {.kind = MT_LOAD, .addr = 0x1008, .size = 8, .offset = 8}, last};
+    struct check_ids ids = {.stacks = 1, .sites = 1, .heaps = 1};
+    struct check c;
+
+    check_init(&c);
+    assert_true(check_feed(&c, ids, events, 4));
+    for (int i = 0; i < CHECK_RULES; i++)
+        assert_int_equal(c.findings[i].count, i == (int)rule);
+    if (rule < CHECK_RULES)
+        assert_int_equal(c.findings[rule].event, 3);
+    check_free(&c);
+}
+
+#define BROKEN(rule, ...) expect_broken(rule, (struct mt_event){__VA_ARGS__})
+
+static void test_each_rule(void **unused)
+{
+    BROKEN(CHECK_RULES, .kind = MT_STORE, .addr = 0x103f, .size = 1, .offset = 63);
+    BROKEN(CHECK_OVERLAP, .kind = MT_NEW, .addr = 0x103f, .size = 4, .handle = 2, .slot = 2);
+    BROKEN(CHECK_OVERLAP, .kind = MT_NEW, .addr = 0x1020, .size = 0, .handle = 2, .slot = 2);
+    BROKEN(CHECK_OVERLAP, .kind = MT_NEW, .addr = 0xff0, .size = 0x2000, .handle = 2, .slot = 2);
+    BROKEN(CHECK_OVERLAP, .kind = MT_RESIZE, .old_addr = 0x1000, .old_size = 64, .addr = 0x200f, .size = 9);
+    BROKEN(CHECK_HANDLE, .kind = MT_NEW, .addr = 0x3000, .size = 4, .handle = 3, .slot = 2);
+    BROKEN(CHECK_SLOT, .kind = MT_NEW, .addr = 0x3000, .size = 4, .handle = 2, .slot = 1);
+    BROKEN(CHECK_BLOCK, .kind = MT_LOAD, .addr = 0x1000, .size = 4, .handle = 1, .slot = 0);
+    BROKEN(CHECK_BLOCK, .kind = MT_FREE, .addr = 0x3000, .size = 4, .handle = 2, .slot = 2);
+    BROKEN(CHECK_BLOCK, .kind = MT_FREE, .addr = 0x3000, .size = 4, .handle = 2, .slot = 4000000000u);
+    BROKEN(CHECK_PLACE, .kind = MT_FREE, .addr = 0x1000, .size = 63);
+    BROKEN(CHECK_PLACE, .kind = MT_RESIZE, .old_addr = 0x1001, .old_size = 64, .addr = 0x5000, .size = 9);
+    BROKEN(CHECK_INSIDE, .kind = MT_LOAD, .addr = 0x1040, .size = 4, .offset = 64);
+    BROKEN(CHECK_INSIDE, .kind = MT_LOAD, .addr = 0x1008, .size = 4, .offset = 4);
+    BROKEN(CHECK_ID, .kind = MT_LOAD, .addr = 0x1000, .size = 4, .ref = 1);
+    BROKEN(CHECK_ID, .kind = MT_FREE, .addr = 0x1000, .size = 64, .ref = 1);
+    BROKEN(CHECK_ID, .kind = MT_FREE, .addr = 0x1000, .size = 64, .heap = 1);
+    BROKEN(CHECK_KIND, .kind = MT_KINDS);
+}
+
+static void test_time(void **unused)
+{
+    struct mt_event events[] = {{.kind = MT_MARK, .time = 5}, {.kind = MT_MARK, .time = 4}};
+    struct check_ids ids = {1, 1, 1};
+    struct check c;
+
+    check_init(&c);
+    assert_true(check_feed(&c, ids, events, 2));
+    assert_int_equal(c.findings[CHECK_TIME].count, 1);
+    assert_int_equal(c.findings[CHECK_TIME].event, 1);
+    check_free(&c);
+}
+
+static void test_crossing_is_no_breach(void **unused)
+{
+    struct mt_event events[] = {TWO_BLOCKS, {.kind = MT_LOAD, .addr = 0x103c, .size = 8, .offset = 0x3c}};
+    struct check_ids ids = {1, 1, 1};
+    struct check c;
+
+    check_init(&c);
+    assert_true(check_feed(&c, ids, events, 3));
+    assert_int_equal(c.crossing.count, 1);
+    for (int i = 0; i < CHECK_RULES; i++)
+        assert_int_equal(c.findings[i].count, 0);
+    check_free(&c);
+}
+
+/* A block that ends at the last address there is. */
+static void test_top_of_memory(void **unused)
+{
+    struct mt_event events[] = {{.kind = MT_NEW, .addr = UINT64_MAX - 15, .size = 16},
+                                {.kind = MT_NEW, .addr = UINT64_MAX, .size = 100, .handle = 1, .slot = 1}};
+    struct check_ids ids = {1, 1, 1};
+    struct check c;
+
+    check_init(&c);
+    assert_true(check_feed(&c, ids, events, 2));
+    assert_int_equal(c.findings[CHECK_OVERLAP].count, 1);
+    check_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_livemap),
+        cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_write_error_is_kept),
+        cmocka_unit_test(test_grow_refuses_the_impossible),
+        cmocka_unit_test(test_each_rule),
+        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_crossing_is_no_breach),
+        cmocka_unit_test(test_top_of_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

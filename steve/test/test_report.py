@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""steve report: its numbers against a plain reference and against `steve summary`, and the page itself."""
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+from allocstats_files import record, series, write
+from conftest import Steve, make_trace
+from histories import histories
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+VOID = {"meta", "input", "img", "br", "link", "hr"}
+STACKS = "stack main f malloc\nstack main g malloc\nstack main h lj_alloc\n"
+
+
+class Page(HTMLParser):
+    """Checks that tags are balanced, and collects what a page refers to and says."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.references: list[str] = []
+        self.ids: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        values = dict(attrs)
+        self.references += [
+            values[key] or "" for key in ("src", "href", "xlink:href", "data") if key in values
+        ]
+        self.ids += [values["id"] or ""] if "id" in values else []
+        assert not [key for key in values if key.startswith("on")], "no handlers in attributes"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def checked_page(path: Path) -> Page:
+    """The page, after checking that it is whole and needs nothing else."""
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert text.startswith("<!DOCTYPE html>") and len(text.encode()) <= 3 << 20
+    outside = [r for r in page.references if not r.startswith(("#", "data:image/jpeg;base64,"))]
+    assert not outside and "@import" not in text and "url(" not in text
+    assert len(page.ids) == len(set(page.ids))
+    assert set(r[1:] for r in page.references if r.startswith("#")) <= set(page.ids)
+    return page
+
+
+# -- numbers -----------------------------------------------------------------------------------
+
+
+class Block:
+    """What the reference keeps of a live block."""
+
+    def __init__(self, size: int, born: int, stack: int) -> None:
+        self.size, self.born, self.stack = size, born, stack
+        self.reads = self.writes = self.bytes_read = self.bytes_written = 0
+
+
+class Reference:
+    """The report's numbers, counted one event at a time. Stacks are numbered as in the scripts below."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, Block] = {}
+        self.count: Counter[str] = Counter()
+        self.sites: dict[int, Counter[str]] = {}
+        self.lifetimes = [Counter(), Counter()]
+        self.operation = self.peak = self.most_blocks = 0
+        self.at_peak: dict[int, int] = {}
+
+    def site(self, stack: int) -> Counter[str]:
+        return self.sites.setdefault(stack, Counter())
+
+    def end(self, block: Block, life: int) -> None:
+        site = self.site(block.stack)
+        for key in ("reads", "writes", "bytes_read", "bytes_written"):
+            site[key] += getattr(block, key)
+        for key, accesses in (("unread", block.reads), ("unwritten", block.writes)):
+            site[f"{key}_blocks"] += accesses == 0
+            site[f"{key}_bytes"] += 0 if accesses else block.size
+        self.lifetimes[0][life] += 1
+        self.lifetimes[1][life] += block.size
+
+    def peaked(self) -> None:
+        self.most_blocks = max(self.most_blocks, len(self.live))
+        total = sum(block.size for block in self.live.values())
+        if total > self.peak:
+            self.peak = total
+            self.at_peak = dict(Counter())
+            for block in self.live.values():
+                self.at_peak[block.stack] = self.at_peak.get(block.stack, 0) + block.size
+
+    def new(self, addr: int, size: int, stack: int) -> None:
+        self.live[addr] = Block(size, self.operation, stack)
+        self.site(stack)["blocks"] += 1
+        self.asked(size, stack)
+
+    def asked(self, size: int, stack: int) -> None:
+        self.count["allocated"] += size
+        self.site(stack)["bytes"] += size
+        self.peaked()
+
+    def free(self, addr: int) -> None:
+        block = self.live.pop(addr)
+        site = self.site(block.stack)
+        site["frees"] += 1
+        site["lifetimes"] += self.operation - block.born
+        self.count["freed"] += block.size
+        self.end(block, (self.operation - block.born).bit_length() - 1)
+
+    def resize(self, old: int, addr: int, size: int, stack: int) -> None:
+        block = self.live.pop(old)
+        self.count["freed"] += block.size
+        block.size, block.stack = size, stack
+        self.live[addr] = block
+        self.site(stack)["resizes"] += 1
+        self.asked(size, stack)
+
+    def access(self, letter: str, addr: int, size: int) -> bool:
+        owner = next((b for a, b in self.live.items() if a <= addr < a + b.size), None)
+        if owner is None:
+            return False
+        owner.reads += letter != "S"
+        owner.writes += letter != "L"
+        owner.bytes_read += size if letter != "S" else 0
+        owner.bytes_written += size if letter != "L" else 0
+        return True
+
+
+def script_and_reference(history: list[Any], stacks: list[int]) -> tuple[str, Reference]:
+    """A mktrace script of a random history, and what the report should say of it."""
+    lines, reference = [STACKS.rstrip(), "thread 1"], Reference()
+    for event, stack in zip(history, stacks):
+        happened = True
+        if event.letter == "N":
+            lines.append(f"N {event.addr} {event.size} {stack}")
+            reference.new(event.addr, event.size, stack)
+        elif event.letter == "F":
+            happened = event.addr in reference.live
+            lines.append(f"F {event.addr} {stack}")
+            if happened:
+                reference.free(event.addr)
+        elif event.letter == "R":
+            lines.append(f"R {event.old} {event.addr} {event.size} {stack}")
+            if event.old in reference.live:
+                reference.resize(event.old, event.addr, event.size, stack)
+            else:
+                reference.new(event.addr, event.size, stack)
+        else:
+            lines.append(f"{event.letter} {event.addr} {event.size}")
+            happened = reference.access(event.letter, event.addr, event.size)
+        reference.operation += happened
+    for block in reference.live.values():
+        reference.end(block, 64)
+    return "\n".join(lines + ["end exit"]) + "\n", reference
+
+
+def compare_sites(answer: dict[str, Any], reference: Reference) -> None:
+    found = {}
+    for site in answer["sites"]:
+        key = (
+            0
+            if not site["frames"]
+            else 1 + ("f", "g", "h").index(site["frames"][1])
+            if site["frames"][0] == "malloc"
+            else 3
+        )
+        found[key] = site
+    used = {stack for stack, tally in reference.sites.items() if tally["bytes"] or tally["blocks"]}
+    assert set(found) == used
+    for stack in used:
+        expected = reference.sites[stack]
+        for key in (
+            "blocks",
+            "resizes",
+            "bytes",
+            "frees",
+            "reads",
+            "writes",
+            "bytes_read",
+            "bytes_written",
+            "unread_blocks",
+            "unread_bytes",
+            "unwritten_blocks",
+            "unwritten_bytes",
+            "lifetimes",
+        ):
+            assert found[stack][key] == expected[key], (stack, key)
+        assert found[stack]["live_bytes"] == sum(b.size for b in reference.live.values() if b.stack == stack)
+        assert found[stack]["peak_bytes"] == reference.at_peak.get(stack, 0)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=histories(), data=st.data())
+def test_numbers_equal_the_plain_reference(
+    tmp_path: Path, steve: Steve, history: list[Any], data: Any
+) -> None:
+    stacks = data.draw(st.lists(st.integers(1, 3), min_size=len(history), max_size=len(history)))
+    script, reference = script_and_reference(history, stacks)
+    make_trace(tmp_path / "t.ljt", script, data.draw(st.sampled_from((0, 7))))
+    result = steve("report", "t.ljt", "--json", "-q")
+    assert result.returncode == 0, result.err
+    answer = json.loads(result.out)
+    totals = answer["totals"]
+    assert totals["operations"] == reference.operation
+    assert (totals["peak_bytes"], totals["most_blocks"]) == (reference.peak, reference.most_blocks)
+    assert (totals["allocated"], totals["freed"]) == (reference.count["allocated"], reference.count["freed"])
+    for kind, bins in zip(("blocks", "bytes"), reference.lifetimes):
+        assert answer["lifetimes"][kind] == [bins[k] for k in range(65)]
+    compare_sites(answer, reference)
+
+
+def busy_script(n: int) -> str:
+    """A trace with growth, a peak, temporaries and blocks of every fate."""
+    lines = [
+        "info command luajit app.lua --fast",
+        "info pid 4711",
+        "heap 0x7f001000 lua",
+        STACKS.rstrip(),
+        "thread 1",
+    ]
+    for i in range(n):
+        addr = 0x100000 + i * 0x1000
+        lines += [f"time {i * 50}", f"N {addr} {16 + i * 7 % 3000} {1 + i % 3} {i % 2}"]
+        lines += [f"S {addr} 8", f"L {addr} 8"] * (i % 4) + [f"M {addr} 4"] * (i % 3 == 0)
+        lines += [f"F {addr - 0x4000} {1 + i % 3} {i % 2}"] if i % 3 and i > 4 else []
+        lines += ["mark half"] if i == n // 2 else []
+    return "\n".join(lines + ["end exit"]) + "\n"
+
+
+def test_numbers_equal_the_summary(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(busy_script(3000))
+    report = json.loads(steve("report", "t.ljt", "--json").out)
+    summary = json.loads(steve("summary", "t.ljt", "--json").out)
+    totals = report["totals"]
+    assert {name: totals[name] for name in summary["events"]} == summary["events"]
+    assert summary["bytes"] == {
+        "allocated": totals["allocated"],
+        "freed": totals["freed"],
+        "peak_live": totals["peak_bytes"],
+        "live_at_end": totals["live_bytes"],
+        "read": totals["bytes_read"],
+        "written": totals["bytes_written"],
+    }
+    assert summary["blocks"] == {
+        "total": totals["new"],
+        "peak_live": totals["most_blocks"],
+        "live_at_end": totals["live_blocks"],
+    }
+    assert summary["complete"] == report["complete"] is True
+    assert sum(heap["bytes"] for heap in report["heaps"]) == totals["allocated"]
+
+
+def test_timeline_is_bounded_and_keeps_the_peak(steve: Steve, trace: Callable[..., Path]) -> None:
+    lines = [f"N {0x1000 + i * 16} 16\nF {0x1000 + i * 16}" for i in range(2000)]
+    lines[777] = "N 0x90000000 1000000\nF 0x90000000"
+    trace("thread 1\n" + "\n".join(lines) + "\nend exit\n")
+    assert steve("report", "t.ljt", "-o", "r.html").returncode == 0
+    page = checked_page(steve.folder / "r.html")
+    text = " ".join(page.text)
+    assert "peak 977 KiB" in text and "operation 1,554" in text
+    assert len(re.findall(r"at most 977 KiB in 1 blocks", text)) == 3, "one interval in each of the drawings"
+
+
+# -- the page ----------------------------------------------------------------------------------
+
+
+def test_page_with_everything(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(busy_script(3000))
+    files = [
+        write(steve.folder, name, series(120, k + 1)) for k, name in enumerate(("glibc", "mimalloc", "own"))
+    ]
+    result = steve("report", "t.ljt", "-o", "r.html", "--allocstats", *files)
+    assert result.returncode == 0, result.err
+    page = checked_page(steve.folder / "r.html")
+    text = " ".join(page.text)
+    for words in (
+        "luajit app.lua --fast",
+        "process 4711",
+        "Complete.",
+        "Memory over time",
+        "Lifetimes",
+        "Size and lifetime",
+        "f ← main",
+        "Lua state 0x7f001000",
+        "Never read:",
+        "Never freed:",
+        "by guest instructions",
+        "mimalloc",
+        "Speed",
+        "Space",
+        "never freed",
+    ):
+        assert words in text, words
+    assert page.tags["svg"] >= 10
+    summary = json.loads(steve("summary", "t.ljt", "--json").out)
+    raw = (steve.folder / "r.html").read_text()
+    assert f'title="{summary["bytes"]["peak_live"]:,} bytes"' in raw
+    assert f'title="{summary["blocks"]["total"]:,}"' in raw
+
+
+def test_hostile_names_stay_text(steve: Steve, trace: Callable[..., Path]) -> None:
+    evil = '</title><script>alert(1)</script>"onload="x'
+    trace(
+        f"info command {evil}\ninfo {evil[:8]} {evil}\nstack main {evil} malloc\nthread 1\n"
+        f"N 4096 2000 1\nmark {evil}\nL 4096 8\nend exit\n",
+        "<evil>.ljt",
+    )
+    assert steve("report", "<evil>.ljt", "-o", "r.html").returncode == 0
+    page = checked_page(steve.folder / "r.html")
+    assert page.tags["script"] == 1, "only the page's own"
+    assert any("alert(1)" in text for text in page.text)
+
+
+def test_page_is_capped(steve: Steve, trace: Callable[..., Path]) -> None:
+    deep = [" ".join(f"function_{i}_{k}_" + "x" * 140 for k in range(20)) for i in range(1200)]
+    lines = ["thread 1"] + [f"stack {names}" for names in deep]
+    lines += [f"N {0x1000 * (i + 1)} 2048 {i + 1}" for i in range(1200)]
+    trace("\n".join(lines + ["end exit"]) + "\n")
+    assert steve("report", "t.ljt", "-o", "r.html", "--sites", "1200").returncode == 0
+    page = checked_page(steve.folder / "r.html")
+    assert "of 1,200" in " ".join(page.text)
+
+
+def test_small_and_empty_traces(steve: Steve, trace: Callable[..., Path]) -> None:
+    for script in (
+        "end exit\n",
+        "thread 1\nN 4096 1\nend exit\n",
+        "thread 1\nN 4096 0\nF 4096\nend killed\n",
+    ):
+        trace(script)
+        result = steve("report", "t.ljt", "-o", "r.html")
+        assert result.returncode == 0, result.err
+        checked_page(steve.folder / "r.html")
+
+
+def test_classic_text(steve: Steve) -> None:
+    (steve.folder / "memtrace").write_text(
+        "noise\n>>> N 4096 100\n>>> S 4100 4\n>>> L 4100 4\n>>> N 9000 7\n>>> F 4096 0\n"
+    )
+    assert steve("report", "memtrace", "-o", "r.html").returncode == 0
+    text = " ".join(checked_page(steve.folder / "r.html").text)
+    assert "classic text" in text and "by guest instructions" not in text and "no stack recorded" in text
+
+
+def test_heap_events_only(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace("thread 1\nN 4096 5000\nF 4096\nN 4096 70\nend exit\n")
+    assert steve("report", "t.ljt", "-o", "r.html").returncode == 0
+    text = " ".join(checked_page(steve.folder / "r.html").text)
+    assert "Never freed:" in text and "Never read:" not in text and "holds no accesses" in text
+
+
+def test_cut_trace_is_reported_up_to_the_cut(steve: Steve, trace: Callable[..., Path]) -> None:
+    whole = trace(busy_script(3000), chunk_events=1000)
+    data = whole.read_bytes()
+    (steve.folder / "cut.ljt").write_bytes(data[: len(data) * 2 // 3])
+    result = steve("report", "cut.ljt", "-o", "r.html")
+    assert result.returncode == 1 and "cut.ljt" in result.err and "Traceback" not in result.err
+    text = " ".join(checked_page(steve.folder / "r.html").text)
+    assert "Not complete." in text
+    report = json.loads(steve("report", "cut.ljt", "--json").out)
+    summary = json.loads(steve("summary", "cut.ljt", "--json").out)
+    assert report["totals"]["new"] == summary["events"]["new"] > 100 and report["complete"] is False
+
+
+def test_standard_output(steve: Steve, trace: Callable[..., Path]) -> None:
+    trace(busy_script(100))
+    result = steve("report", "t.ljt", "-o", "-")
+    assert result.returncode == 0 and result.out.startswith("<!DOCTYPE html>")
+
+
+def test_bad_input(steve: Steve, trace: Callable[..., Path], no_leftovers: Callable[[], list[str]]) -> None:
+    trace(busy_script(50))
+    (steve.folder / "foreign").write_bytes(b"\x7fELF\x02\x01\x01" + bytes(500))
+    other = write(steve.folder, "a", [record(0)], ops="x-ops"), write(
+        steve.folder, "b", [record(0)], ops="y-ops"
+    )
+    cases = [
+        (("missing.ljt",), 1, "missing.ljt"),
+        (("foreign",), 1, "foreign"),
+        ((), 2, "usage"),
+        (("t.ljt", "-o", "no/folder/r.html"), 1, "no/folder"),
+        (("t.ljt", "--sites", "-3"), 2, "--sites"),
+        (("t.ljt", "--allocstats", "foreign"), 1, "foreign: line 1"),
+        (("t.ljt", "--film", "none.avi"), 1, "none.avi"),
+        (("t.ljt", "--allocstats", *other), 1, "different programs"),
+        (("t.ljt", "--film", "foreign"), 1, "foreign"),
+    ]
+    for arguments, status, message in cases:
+        result = steve("report", *arguments)
+        assert (result.returncode, message in result.err) == (status, True), (arguments, result.err)
+        assert "Traceback" not in result.err
+    assert not no_leftovers() and not (steve.folder / "report.html").exists()
+
+
+@pytest.mark.parametrize("events", [1_000_000])
+def test_speed(events: int) -> None:
+    """The kernel alone takes far more than the 20 million events a second that a report needs."""
+    import time
+
+    import numpy as np
+    from steve._memtrace import event_dtype
+    from steve._profile import Profile
+
+    batch = np.zeros(events, event_dtype())
+    batch["kind"][:1000], batch["slot"][:1000], batch["size"] = 0, np.arange(1000), 8
+    batch["kind"][1000:], batch["slot"][1000:] = 3, np.arange(events - 1000) % 1000
+    profile = Profile(400)
+    start = time.perf_counter()
+    for _ in range(5):
+        profile.feed(batch, 1, 1)
+    rate = 5 * events / (time.perf_counter() - start)
+    profile.finish()
+    assert profile.totals()["operations"] == 5 * events
+    assert rate > 20e6, f"{rate / 1e6:.0f} million events/s"

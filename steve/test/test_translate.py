@@ -1,0 +1,189 @@
+"""The translators against the slow reference, on random histories in binary and in classic text.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import tempfile
+from pathlib import Path
+from typing import Callable, List, Tuple
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import reference
+from conftest import make_trace
+from histories import histories, operations
+from reference import Event, Op
+from steve import _kernels
+from steve._memtrace import OpsFile, Trace
+
+RUNS = settings(max_examples=150, deadline=None)
+
+
+def written(write: Callable[[int], object]) -> Tuple[str, object]:
+    """What a function writes to a descriptor, and its result."""
+    with tempfile.TemporaryFile() as file:
+        result = write(file.fileno())
+        file.seek(0)
+        return file.read().decode(), result
+
+
+def ops_of(path: Path, **how: bool) -> Tuple[str, dict, dict]:
+    trace = Trace(str(path), **how)
+    text, counts = written(lambda fd: _kernels.write_ops(trace, fd))
+    assert trace.problem is None
+    return text, counts, trace.stats()
+
+
+def as_text(folder: str, history: List[Event]) -> Path:
+    path = Path(folder) / "t.memtrace"
+    path.write_text(reference.classic_text(history))
+    return path
+
+
+def as_binary(folder: str, history: List[Event], chunk: int) -> Path:
+    return make_trace(Path(folder) / "t.ljt", reference.script(history), chunk)
+
+
+@RUNS
+@given(histories())
+def test_ops_of_text(history: List[Event]) -> None:
+    expected, accesses, frees = reference.translate(history)
+    with tempfile.TemporaryDirectory() as folder:
+        text, counts, stats = ops_of(as_text(folder, history), text=True)
+    assert text == reference.ops_text(expected)
+    assert (counts["ops"], counts["stray"]) == (len(expected), 0)
+    assert (stats["unmatched_access"], stats["unmatched_free"]) == (accesses, frees)
+
+
+@RUNS
+@given(histories(), st.sampled_from((0, 1, 7)))
+def test_ops_of_binary(history: List[Event], chunk: int) -> None:
+    expected, _, frees = reference.translate(history)
+    with tempfile.TemporaryDirectory() as folder:
+        text, counts, stats = ops_of(as_binary(folder, history, chunk))
+    assert text == reference.ops_text(expected)
+    assert (counts["ops"], stats["unmatched_free"]) == (len(expected), frees)
+
+
+@RUNS
+@given(histories())
+def test_classic_text_gives_the_same_ops(history: List[Event]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        binary = as_binary(folder, history, 0)
+        classic, counts = written(lambda fd: _kernels.write_classic(Trace(str(binary)), fd))
+        path = Path(folder) / "again.memtrace"
+        path.write_text(classic)
+        assert ops_of(path, text=True)[0] == ops_of(binary)[0]
+    assert counts["lines"] == classic.count("\n")
+
+
+def with_ops(ops: List[Op], use: Callable[[Callable[[], OpsFile]], str]) -> str:
+    with tempfile.NamedTemporaryFile(suffix="-ops") as file:
+        file.write(reference.ops_text(ops).encode())
+        file.flush()
+        return use(lambda: OpsFile(file.name))
+
+
+def full_locks(ops: List[Op], compat: bool) -> str:
+    def use(source: Callable[[], OpsFile]) -> str:
+        unfreed = _kernels.Unfreed(source())
+        return written(lambda fd: _kernels.write_lockops_full(source(), unfreed, fd, compat=compat))[0]
+    return with_ops(ops, use)
+
+
+def simple_locks(ops: List[Op], compat: bool) -> str:
+    def use(source: Callable[[], OpsFile]) -> str:
+        plan = _kernels.SimplePlan(source(), compat=compat)
+        return written(lambda fd: _kernels.write_lockops_simple(source(), plan, fd))[0]
+    return with_ops(ops, use)
+
+
+def two_blocks(accesses: int, others: int) -> List[Op]:
+    """One block accessed many times, then left alone for a long while: deadlines far beyond the ring."""
+    ops = [Op(0, "N", 64, 8), Op(1, "N", 128, 8)]
+    ops += [Op(0, "L", 64, 4)] * accesses + [Op(1, "S", 128, 4)] * others
+    return ops + [Op(0, "L", 64, 4), Op(0, "F", 64, 0), Op(1, "F", 128, 0)]
+
+
+def many_due_at_once(blocks: int) -> List[Op]:
+    """Blocks whose lives all run out at the same operation."""
+    ops = [Op(i, "N", 64 * i, 8) for i in range(blocks)]
+    for k, i in enumerate(reversed(range(blocks))):
+        ops += [Op(i, "L", 64 * i, 4)] * (1 + (blocks - k) % 3)
+    return ops + [Op(0, "S", 0, 4)] * (4 * blocks) + [Op(i, "F", 64 * i, 0) for i in range(blocks)]
+
+
+@RUNS
+@given(operations(), st.booleans())
+@example(two_blocks(1, 1), False)
+@example(two_blocks(700, 1500), False)
+@example(two_blocks(2000, 3000), True)
+@example(many_due_at_once(24), False)
+@example(many_due_at_once(24), True)
+def test_full_locks(ops: List[Op], compat: bool) -> None:
+    assert full_locks(ops, compat) == reference.ops_text(reference.lockops_full(ops, compat))
+
+
+@RUNS
+@given(operations(), st.booleans())
+@example([Op(0, "N", 64, 8), Op(0, "F", 64, 0)], False)
+@example([Op(0, "N", 64, 8), Op(0, "F", 64, 0)], True)
+def test_simple_locks(ops: List[Op], compat: bool) -> None:
+    assert simple_locks(ops, compat) == reference.ops_text(reference.lockops_simple(ops, compat))
+
+
+@RUNS
+@given(operations())
+def test_no_lock_event_is_lost(ops: List[Op]) -> None:
+    text = full_locks(ops, False).splitlines()
+    for handle in reference.handles_of(ops):
+        own = [line.split()[1] for line in text if line.startswith(f"{handle} ")]
+        letters = [letter for letter in own if letter in "LU"]
+        assert letters == [letter for _, letter in reference.lock_events(ops, handle)]
+
+
+@RUNS
+@given(operations())
+def test_lifetimes(ops: List[Op]) -> None:
+    total, expected = reference.lifetimes(ops)
+    with tempfile.NamedTemporaryFile(suffix="-ops") as file:
+        file.write(reference.ops_text(ops).encode())
+        file.flush()
+        accesses, unmatched, blocks = _kernels.lifetimes_of(OpsFile(file.name))
+        handles = written(lambda fd: _kernels.write_handles(OpsFile(file.name), fd))[0]
+    assert (accesses, unmatched) == (total, 0)
+    assert {int(b["handle"]): (int(b["own"]), int(b["other"])) for b in blocks} == expected
+    assert handles == str([op.handle for op in ops])
+
+
+def test_locks_of_a_memtrace_equal_those_of_its_ops(tmp_path: Path) -> None:
+    history = [Event("N", 4096 + 64 * i, 32) for i in range(20)]
+    history += [Event("LSM"[i % 3], 4096 + 64 * (i * i % 20), 4) for i in range(500)]
+    history += [Event("F", 4096 + 64 * i, 0) for i in range(20)]
+    path = make_trace(tmp_path / "t.ljt", reference.script(history))
+    unfreed = _kernels.Unfreed(Trace(str(path)))
+    text = written(lambda fd: _kernels.write_lockops_full(Trace(str(path)), unfreed, fd))[0]
+    assert text == full_locks(reference.translate(history)[0], False)
+    assert "U" in text
+
+
+@RUNS
+@given(histories())
+def test_summary(history: List[Event]) -> None:
+    expected = reference.totals(history)
+    with tempfile.TemporaryDirectory() as folder:
+        summary = _kernels.Summary(Trace(str(as_binary(folder, history, 0))))
+    found = {**summary.events, **summary.totals}
+    assert {name: found[name] for name in expected} == expected
+    stacks = summary.stacks()
+    assert sum(stacks["bytes"]) == expected["allocated"]
+    assert sum(stacks["live_bytes"]) == expected["live_bytes"]
+
+
+@RUNS
+@given(histories(), st.sampled_from((0, 3)))
+def test_every_trace_of_the_writer_is_sound(history: List[Event], chunk: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        found = _kernels.check_trace(Trace(str(as_binary(folder, history, chunk))))
+    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_kernels.RULES, 0)
+    assert found["live"] == reference.totals(history)["live_blocks"]

@@ -1,0 +1,45 @@
+"""The totals of a trace: the object that `steve summary --json` prints and other tools count on.
+
+Definitions: `bytes` are those the program asked for; a resize adds its new size to `allocated` and its old
+size to `freed`, and is no block of its own. read and written count a modify in both. instructions and
+seconds are those of the whole run if the trace says so, else of the part that is there. threads: threads
+with events; states: Lua states. complete: the trace was read to a proper end and nothing is missing in it.
+dropped: events missing.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steve._kernels import Summary
+    from steve._memtrace import Trace
+
+PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")
+
+
+def is_complete(trace: "Trace", lost: int) -> bool:
+    """True if a trace read to its end holds all that happened. Classic text cannot tell that it was cut."""
+    stats = trace.stats()
+    ended = stats["is_text"] or stats["ending"] not in ("unknown", "limit")
+    return trace.problem is None and ended and not stats["damaged_chunks"] and not lost
+
+
+def summary_object(trace: "Trace", summary: "Summary") -> dict:
+    """The totals of a trace that `summary` has walked over."""
+    stats, events, totals = trace.stats(), summary.events, summary.totals
+    heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]
+    return {
+        "events": {name: events[name] for name in PROGRAM_EVENTS},
+        "bytes": {"allocated": totals["allocated"], "freed": totals["freed"],
+                  "peak_live": totals["peak_bytes"], "live_at_end": totals["live_bytes"],
+                  "read": totals["read"], "written": totals["written"]},
+        "blocks": {"total": events["new"], "peak_live": totals["peak_blocks"],
+                   "live_at_end": totals["live_blocks"]},
+        "unmatched": {"free": stats["unmatched_free"], "access": stats["unmatched_access"]},
+        "instructions": stats["totals"]["instructions"] or stats["instructions"] or totals["last_event"],
+        "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9,
+        "threads": summary.threads,
+        "states": sum(heap.kind == "lua" for heap in heaps),
+        "complete": is_complete(trace, totals["lost"]),
+        "dropped": max(stats["totals"]["dropped"], totals["lost"]),
+    }
