@@ -2,8 +2,8 @@
  *
  * The textbook allocator: chunks lie side by side, each with a tag of 16 bytes (its own size and that of
  * the chunk below), the free ones linked in a list. malloc takes the first free chunk of the list that is
- * large enough and splits it; free joins a chunk with free neighbours at once, and a chunk that becomes
- * free by itself goes to the head of the list; the topmost goes to the end, to be the last resort. It tells
+ * large enough and splits it; free joins a chunk with free neighbours at once, and what that makes goes to
+ * the head of the list; but the topmost goes to the end, to be the last resort. It tells
  * exactly what is free. It does not order the list by address, so as to free in constant time.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -128,10 +128,12 @@ static void ff_free(void *ref, uint32_t id)
     join_above(c, 0);
     set_size(c, size_of(c), 0);
     struct chunk *b = (struct chunk *)((char *)c - c->below);
-    if (c->below && !(b->size & USED))
+    if (c->below && !(b->size & USED)) {
+        unlink_free(b);
         set_size(b, size_of(b) + size_of(c), 0);
-    else
-        link_free(c);
+        c = b;
+    }
+    link_free(c); /* anew, since what was joined may have become the topmost */
 }
 
 static size_t ff_usable(void *ref)

@@ -95,7 +95,7 @@ enum mt_heap_kind { MT_HEAP_MALLOC, MT_HEAP_LUA, MT_HEAP_MMAP, MT_HEAP_CUSTOM, M
  *   all:     kind, thread, time (guest instructions since the start; exact for heap events, for
  *            accesses that of the last heap event or chunk start before them)
  *   NEW:     handle, addr, size, how, heap, ref = stack id
- *   FREE:    handle, addr, size (of the block), heap, ref = stack id
+ *   FREE:    handle, addr, size (of the block), heap, implied, ref = stack id
  *   RESIZE:  handle, addr, size (both new), old_addr, old_size, heap, ref = stack id
  *   access:  handle, addr, size (bytes accessed), offset (in the block), ref = site id
  *   others:  see enum mt_kind */
@@ -110,10 +110,11 @@ struct mt_event {
     };
     uint64_t old_size; /* RESIZE */
     uint32_t ref;
-    uint16_t thread; /* the tracer's thread number, from 1 */
-    uint8_t kind;    /* enum mt_kind */
-    uint8_t how : 4; /* NEW: enum mt_how */
-    uint8_t : 4;
+    uint16_t thread;     /* the tracer's thread number, from 1 */
+    uint8_t kind;        /* enum mt_kind */
+    uint8_t how : 4;     /* NEW: enum mt_how */
+    uint8_t implied : 1; /* FREE: not seen; a New or Resize came to lie on the block. Else 0 */
+    uint8_t : 3;
     uint32_t heap; /* heap id */
     uint32_t slot; /* dense number of the live block, < the most blocks ever live; reused */
 };
@@ -137,7 +138,7 @@ struct mt_site {
     uint8_t kind;   /* MT_LOAD, MT_STORE or MT_MODIFY */
 };
 struct mt_heap {
-    uint64_t id; /* what the program calls it: the allocator's state pointer */
+    uint64_t id;  /* what the program calls it: the allocator's state pointer */
     uint8_t kind; /* enum mt_heap_kind */
 };
 
@@ -155,10 +156,10 @@ enum mt_ending {
 /* Totals, as counted by the writer and kept in the END chunk. */
 struct mt_totals {
     uint64_t events[MT_KINDS];
-    uint64_t instructions;   /* guest instructions executed */
-    uint64_t nanoseconds;    /* wall clock from start to end */
-    uint64_t foreign;        /* accesses seen that were to no block of the heap; not in the file */
-    uint64_t dropped;        /* events lost on purpose or by need */
+    uint64_t instructions; /* guest instructions executed */
+    uint64_t nanoseconds;  /* wall clock from start to end */
+    uint64_t foreign;      /* accesses seen that were to no block of the heap; not in the file */
+    uint64_t dropped;      /* events lost on purpose or by need */
 };
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -199,30 +200,34 @@ const char *mt_info(const struct mt_reader *r, const char *key);
 bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
 
 struct mt_reader_stats {
-    bool is_text;            /* classic text, not binary */
-    enum mt_ending ending;   /* valid after MT_END; MT_ENDING_UNKNOWN before */
-    struct mt_totals totals; /* from the END chunk; zeros before it */
-    uint64_t events;         /* delivered so far */
-    uint64_t handles;        /* blocks made so far */
-    uint64_t live_slots;     /* blocks live now */
+    bool is_text;              /* classic text, not binary */
+    enum mt_ending ending;     /* valid after MT_END; MT_ENDING_UNKNOWN before */
+    struct mt_totals totals;   /* from the END chunk; zeros before it */
+    uint64_t events;           /* delivered so far */
+    uint64_t handles;          /* blocks made so far */
+    uint64_t live_slots;       /* blocks live now */
     uint64_t unmatched_free;   /* frees of addresses where no block begins */
     uint64_t unmatched_access; /* text: accesses to no live block, dropped */
-    uint64_t bytes_read;     /* of the file as stored; for progress */
-    uint64_t bytes_total;    /* file size, 0 if not known (pipes) */
-    uint64_t damaged_chunks; /* skipped with MT_OPEN_SALVAGE */
-    uint64_t instructions;   /* guest instructions up to here */
-    uint64_t nanoseconds;    /* wall clock up to the last chunk read */
+    uint64_t bytes_read;       /* of the file as stored; for progress */
+    uint64_t bytes_total;      /* file size, 0 if not known (pipes) */
+    uint64_t damaged_chunks;   /* skipped with MT_OPEN_SALVAGE */
+    uint64_t instructions;     /* guest instructions up to here */
+    uint64_t nanoseconds;      /* wall clock up to the last chunk read */
 };
 void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out);
+
+/* With MT_OPEN_SALVAGE: what was wrong with the i-th damaged chunk (text: line), and where, in one line;
+ * NULL past the last. At most the first 100 are kept; damaged_chunks counts all. */
+const char *mt_damage(const struct mt_reader *r, uint32_t i);
 
 /* Call `line(ctx, text)` for each record of the whole file, in file order, as text without a newline:
  * the dump that goldens are made of. Accesses are shown one to a line. Same results as mt_next. */
 int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
             struct mt_error *err);
 
-const char *mt_kind_name(enum mt_kind k);     /* "new", "free", ... */
-char mt_kind_letter(enum mt_kind k);          /* 'N', 'F', ... '?' for those without one */
-const char *mt_how_name(enum mt_how h);       /* "malloc", "calloc", ... */
+const char *mt_kind_name(enum mt_kind k); /* "new", "free", ... */
+char mt_kind_letter(enum mt_kind k);      /* 'N', 'F', ... '?' for those without one */
+const char *mt_how_name(enum mt_how h);   /* "malloc", "calloc", ... */
 const char *mt_heap_kind_name(enum mt_heap_kind k);
 const char *mt_ending_name(enum mt_ending e); /* "unknown", "exit", "killed", ... */
 
@@ -234,8 +239,8 @@ const char *mt_ending_name(enum mt_ending e); /* "unknown", "exit", "killed", ..
 struct mt_writer;
 
 struct mt_writer_options {
-    int level;              /* zstd level, 0 = default (1) */
-    uint32_t chunk_events;  /* events per chunk, 0 = default (1 << 20) */
+    int level;             /* zstd level, 0 = default (1) */
+    uint32_t chunk_events; /* events per chunk, 0 = default (1 << 20) */
 };
 
 /* Write to an open descriptor (seekable or not; the caller closes it). opts may be NULL. */
@@ -259,8 +264,8 @@ void mt_writer_time(struct mt_writer *w, uint64_t instructions);
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
                          uint32_t stack);
 void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
-void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size, uint32_t heap,
-                            enum mt_how how, uint32_t stack);
+void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
+                            uint32_t heap, enum mt_how how, uint32_t stack);
 /* Free every live block of a heap: the arena is gone. */
 void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
 

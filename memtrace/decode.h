@@ -1,0 +1,57 @@
+/* decode.h - the EVENTS chunk being read: the mirror of encode.h.
+ *
+ * Holds the live blocks by slot from chunk to chunk. Every access is checked to lie in a live block and
+ * every rare record to fit the state, so that a hostile chunk gives an error and never a wrong address.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_DECODE_H
+#define MEMTRACE_DECODE_H
+
+#include "defs.h"
+#include "format.h"
+#include "predict.h"
+
+/* A block by slot; size 0 and heap NO_HEAP while dead. */
+struct live_block {
+    uint64_t base, size, handle;
+    uint32_t heap;
+};
+#define NO_HEAP UINT32_MAX
+
+struct decoder {
+    struct cursor streams[EVENT_STREAMS];
+    const struct defs *defs;
+    struct site_state *sites;
+    uint32_t site_count, site_capacity;
+    struct live_block *blocks;
+    uint32_t block_count, block_capacity;
+    uint64_t live;
+    uint64_t handles;
+    uint64_t bad_frees;
+    bool salvage;  /* a FREE or access of a lost block is counted, not an error */
+    uint64_t lost; /* events left out for that since the reader last looked */
+    uint32_t epoch;
+    uint32_t prev_site, prev_slot;
+    uint64_t run;  /* accesses guessed right that come next */
+    int misses;    /* what comes after the run; -1 = read a token */
+    uint32_t left; /* events of the chunk not yet seen */
+    uint16_t thread;
+    bool finished;     /* the chunk's last record has been read */
+    const char *wrong; /* why decoding stopped; NULL = fine */
+};
+
+bool decoder_init(struct decoder *d, const struct defs *defs);
+void decoder_destroy(struct decoder *d);
+
+/* Begin a chunk whose streams stand one after another in raw, with these sizes; false = out of memory. */
+bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_t *raw,
+                   const uint32_t *sizes);
+
+/* Decode up to n events; how many. 0 = the chunk is finished, or d->wrong says what is wrong. */
+size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
+
+/* After lost chunks: forget every block, because slots may have changed hands. */
+void decoder_forget(struct decoder *d);
+
+#endif

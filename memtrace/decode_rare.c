@@ -1,0 +1,178 @@
+/* decode_rare.c - the rare records of an EVENTS chunk: what they do to the live blocks; see decode.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "decode_rare.h"
+#include "blockmap.h"
+
+#include <stdlib.h>
+
+static enum rare_result fail(struct decoder *d, const char *wrong)
+{
+    d->wrong = wrong;
+    return RARE_STOP;
+}
+
+static bool reserve_slot(struct decoder *d, uint64_t slot)
+{
+    if (slot < d->block_count)
+        return true;
+    if (slot >= d->block_capacity) {
+        uint32_t capacity = d->block_capacity ? d->block_capacity * 2 : 1024;
+        capacity = capacity > slot ? capacity : (uint32_t)slot + 1;
+        struct live_block *blocks = realloc(d->blocks, capacity * sizeof *blocks);
+        if (!blocks)
+            return false;
+        d->blocks = blocks;
+        d->block_capacity = capacity;
+    }
+    while (d->block_count <= slot)
+        d->blocks[d->block_count++] = (struct live_block){.heap = NO_HEAP};
+    return true;
+}
+
+static struct live_block *live_block(struct decoder *d, uint64_t slot)
+{
+    return slot < d->block_count && d->blocks[slot].heap != NO_HEAP ? &d->blocks[slot] : NULL;
+}
+
+/* A record of a block that is not live: an error, unless its New went with a damaged chunk. */
+static enum rare_result unknown_block(struct decoder *d)
+{
+    if (!d->salvage || d->left == 0)
+        return fail(d, "a block is named that is not live");
+    d->lost++;
+    d->left--;
+    return RARE_NONE;
+}
+
+static void set_event(const struct decoder *d, struct mt_event *ev, enum mt_kind kind, uint32_t ref)
+{
+    *ev = (struct mt_event){
+        .kind = kind, .ref = ref, .thread = d->thread, .time = d->streams[STREAM_RARE].time};
+}
+
+static void set_block(struct mt_event *ev, const struct live_block *b, uint64_t slot)
+{
+    ev->handle = b->handle;
+    ev->addr = b->base;
+    ev->size = b->size;
+    ev->heap = b->heap;
+    ev->slot = (uint32_t)slot;
+}
+
+static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, struct mt_event *ev)
+{
+    /* slots are dense; only a salvaged trace may have lost the ones below */
+    uint64_t limit = d->salvage ? d->block_count + (uint64_t)MAX_CHUNK_EVENTS : d->block_count;
+    if (r->slot > limit || r->slot >= MAX_LIVE_BLOCKS || live_block(d, r->slot))
+        return fail(d, "a new block has a slot that is not free");
+    if (!span_fits(r->addr, r->size))
+        return fail(d, "a new block ends beyond the address space");
+    if (r->heap >= d->defs->heaps.count || r->how >= MT_HOWS || r->stack >= d->defs->stacks.count)
+        return fail(d, "a new block names a heap, way or stack that is not defined");
+    if (!reserve_slot(d, r->slot))
+        return fail(d, "out of memory for live blocks");
+    struct live_block *b = &d->blocks[r->slot];
+    *b = (struct live_block){r->addr, r->size, d->handles++, (uint32_t)r->heap};
+    set_event(d, ev, MT_NEW, (uint32_t)r->stack);
+    set_block(ev, b, r->slot);
+    ev->how = (uint8_t)r->how;
+    d->prev_slot = (uint32_t)r->slot;
+    d->live++;
+    return RARE_EVENT;
+}
+
+static enum rare_result apply_free(struct decoder *d, const struct rec_free *r, struct mt_event *ev)
+{
+    struct live_block *b = live_block(d, r->slot);
+    if (!b)
+        return unknown_block(d);
+    if (r->stack >= d->defs->stacks.count || r->implied > 1)
+        return fail(d, "a free names a stack that is not defined");
+    set_event(d, ev, MT_FREE, (uint32_t)r->stack);
+    set_block(ev, b, r->slot);
+    ev->implied = (uint8_t)r->implied;
+    *b = (struct live_block){.heap = NO_HEAP};
+    d->live--;
+    return RARE_EVENT;
+}
+
+static enum rare_result apply_resize(struct decoder *d, const struct rec_resize *r, struct mt_event *ev)
+{
+    struct live_block *b = live_block(d, r->slot);
+    if (!b)
+        return unknown_block(d);
+    if (r->stack >= d->defs->stacks.count)
+        return fail(d, "a resize names a stack that is not defined");
+    if (!span_fits(b->base + (uint64_t)r->moved, r->size))
+        return fail(d, "a resized block ends beyond the address space");
+    set_event(d, ev, MT_RESIZE, (uint32_t)r->stack);
+    ev->old_addr = b->base;
+    ev->old_size = b->size;
+    b->base += (uint64_t)r->moved;
+    b->size = r->size;
+    set_block(ev, b, r->slot);
+    d->prev_slot = (uint32_t)r->slot;
+    return RARE_EVENT;
+}
+
+static enum rare_result apply_thread(struct decoder *d, const struct rec_thread *r, struct mt_event *ev)
+{
+    if (r->thread > UINT16_MAX)
+        return fail(d, "a thread number is too large");
+    d->thread = (uint16_t)r->thread;
+    return RARE_NONE;
+}
+
+static enum rare_result apply_mark(struct decoder *d, const struct rec_mark *r, struct mt_event *ev)
+{
+    if (r->string >= d->defs->strings.count)
+        return fail(d, "a mark names a string that is not defined");
+    set_event(d, ev, MT_MARK, (uint32_t)r->string);
+    return RARE_EVENT;
+}
+
+static enum rare_result apply_badfree(struct decoder *d, const struct rec_badfree *r, struct mt_event *ev)
+{
+    if (r->stack >= d->defs->stacks.count || r->heap >= d->defs->heaps.count)
+        return fail(d, "a bad free names a stack or heap that is not defined");
+    set_event(d, ev, MT_BADFREE, (uint32_t)r->stack);
+    ev->addr = r->addr;
+    ev->heap = (uint32_t)r->heap;
+    d->bad_frees++;
+    return RARE_EVENT;
+}
+
+static enum rare_result apply_lost(struct decoder *d, const struct rec_lost *r, struct mt_event *ev)
+{
+    if (r->reason >= d->defs->strings.count)
+        return fail(d, "a loss names a string that is not defined");
+    set_event(d, ev, MT_LOST, (uint32_t)r->reason);
+    ev->size = r->events;
+    return RARE_EVENT;
+}
+
+#define RARE(NAME, name)                                                                                     \
+    case REC_##NAME: {                                                                                       \
+        struct rec_##name r;                                                                                 \
+        return get_##name(c, &r) ? apply_##name(d, &r, ev) : fail(d, "record is cut off");                   \
+    }
+
+enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
+{
+    struct cursor *c = &d->streams[STREAM_RARE];
+    switch (cursor_byte(c)) {
+        RARE(NEW, new)
+        RARE(FREE, free)
+        RARE(RESIZE, resize)
+        RARE(THREAD, thread)
+        RARE(MARK, mark)
+        RARE(BADFREE, badfree)
+        RARE(LOST, lost)
+    case REC_STOP:
+        return RARE_STOP;
+    default:
+        return fail(d, "unknown record among events");
+    }
+}

@@ -1,0 +1,250 @@
+/* defs.c - definitions read from a trace; see defs.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "defs.h"
+#include "format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Most definitions of one kind that may be missing before a chunk when salvaging. */
+#define MAX_HOLE (1u << 22)
+#define ARENA_PIECE (256u << 10)
+
+static const char no_memory[] = "out of memory for definitions";
+
+/* -- tables -- */
+
+void *table_at(const struct table *t, uint32_t i)
+{
+    if (i >= t->count)
+        return NULL;
+    return (char *)t->pages[i >> TABLE_PAGE_BITS] + (size_t)(i & (TABLE_PAGE - 1)) * t->item_size;
+}
+
+static bool table_grow(struct table *t)
+{
+    if (t->page_count == t->page_capacity) {
+        uint32_t capacity = t->page_capacity * 2 + 16;
+        void **pages = realloc(t->pages, capacity * sizeof *pages);
+        if (!pages)
+            return false;
+        t->pages = pages;
+        t->page_capacity = capacity;
+    }
+    void *page = calloc(TABLE_PAGE, t->item_size);
+    if (!page)
+        return false;
+    t->pages[t->page_count++] = page;
+    return true;
+}
+
+/* Add a zeroed item; NULL when out of memory or ids. */
+static void *table_add(struct table *t)
+{
+    if (t->count >= MAX_DEFINITIONS)
+        return NULL;
+    if (t->count == t->page_count << TABLE_PAGE_BITS && !table_grow(t))
+        return NULL;
+    t->count++;
+    return table_at(t, t->count - 1);
+}
+
+static void table_free(struct table *t)
+{
+    for (uint32_t i = 0; i < t->page_count; i++)
+        free(t->pages[i]);
+    free(t->pages);
+}
+
+/* -- strings -- */
+
+struct arena_piece {
+    struct arena_piece *before;
+    char bytes[];
+};
+
+/* A copy that ends in NUL; NULL when out of memory. */
+static char *arena_copy(struct arena *a, struct text t)
+{
+    if (a->size - a->used < t.len + 1) {
+        size_t size = t.len + 1 > ARENA_PIECE ? t.len + 1 : ARENA_PIECE;
+        struct arena_piece *piece = malloc(sizeof *piece + size);
+        if (!piece)
+            return NULL;
+        piece->before = a->last;
+        *a = (struct arena){piece, 0, size};
+    }
+    char *copy = a->last->bytes + a->used;
+    memcpy(copy, t.bytes, t.len);
+    copy[t.len] = 0;
+    a->used += t.len + 1;
+    return copy;
+}
+
+static void arena_free(struct arena *a)
+{
+    while (a->last) {
+        struct arena_piece *before = a->last->before;
+        free(a->last);
+        a->last = before;
+    }
+}
+
+/* -- applying records -- */
+
+static const char *apply_base(struct defs *d, const struct rec_base *r, bool salvage)
+{
+    struct {
+        struct table *table;
+        uint64_t count;
+    } kinds[] = {{&d->strings, r->strings}, {&d->frames, r->frames}, {&d->stacks, r->stacks},
+                 {&d->sites, r->sites},     {&d->heaps, r->heaps},   {&d->infos, r->infos}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        uint64_t have = kinds[i].table->count;
+        if (kinds[i].count != have && !salvage)
+            return "definitions are missing or doubled before this chunk";
+        if (kinds[i].count < have || kinds[i].count - have > MAX_HOLE)
+            return "definitions before this chunk do not fit";
+        for (; have < kinds[i].count; have++)
+            if (!table_add(kinds[i].table))
+                return no_memory;
+    }
+    return NULL;
+}
+
+static const char *apply_string(struct defs *d, const struct rec_string *r)
+{
+    if (r->text.len > MAX_STRING)
+        return "string is too long";
+    if (memchr(r->text.bytes, 0, r->text.len))
+        return "string holds a NUL byte";
+    char *copy = arena_copy(&d->text, r->text);
+    char **s = copy ? table_add(&d->strings) : NULL;
+    if (!s)
+        return no_memory;
+    *s = copy;
+    return NULL;
+}
+
+static const char *apply_frame(struct defs *d, const struct rec_frame *r)
+{
+    uint64_t n = d->strings.count;
+    if (r->function >= n || r->file >= n || r->object >= n || r->line > UINT32_MAX)
+        return "frame names a string that is not defined";
+    struct mt_frame *f = table_add(&d->frames);
+    if (!f)
+        return no_memory;
+    *f = (struct mt_frame){r->ip, (uint32_t)r->function, (uint32_t)r->file, (uint32_t)r->object,
+                           (uint32_t)r->line};
+    return NULL;
+}
+
+static const char *apply_stack(struct defs *d, const struct rec_stack *r)
+{
+    if (r->parent >= d->stacks.count || r->frame >= d->frames.count)
+        return "stack names a stack or frame that is not defined";
+    struct mt_stack *s = table_add(&d->stacks);
+    if (!s)
+        return no_memory;
+    *s = (struct mt_stack){(uint32_t)r->parent, (uint32_t)r->frame};
+    return NULL;
+}
+
+static const char *apply_site(struct defs *d, const struct rec_site *r)
+{
+    if (r->frame >= d->frames.count || r->size > UINT32_MAX)
+        return "site names a frame that is not defined, or is too wide";
+    if (r->kind < MT_LOAD || r->kind > MT_MODIFY)
+        return "site of an unknown kind";
+    struct mt_site *s = table_add(&d->sites);
+    if (!s)
+        return no_memory;
+    *s = (struct mt_site){r->ip, (uint32_t)r->frame, (uint32_t)r->size, (uint8_t)r->kind};
+    return NULL;
+}
+
+static const char *apply_heap(struct defs *d, const struct rec_heap *r)
+{
+    if (r->kind >= MT_HEAP_KINDS)
+        return "heap of an unknown kind";
+    struct mt_heap *h = table_add(&d->heaps);
+    if (!h)
+        return no_memory;
+    *h = (struct mt_heap){r->id, (uint8_t)r->kind};
+    return NULL;
+}
+
+static const char *apply_info(struct defs *d, const struct rec_info *r)
+{
+    if (r->key >= d->strings.count || r->value >= d->strings.count)
+        return "fact names a string that is not defined";
+    struct info *i = table_add(&d->infos);
+    if (!i)
+        return no_memory;
+    *i = (struct info){(uint32_t)r->key, (uint32_t)r->value};
+    return NULL;
+}
+
+/* Read, dump and apply a record of one kind. */
+#define DEFINITION(NAME, name, table)                                                                        \
+    case REC_##NAME: {                                                                                       \
+        struct rec_##name r;                                                                                 \
+        if (!get_##name(c, &r))                                                                              \
+            return "definition is cut off";                                                                  \
+        const char *wrong = apply_##name(d, &r);                                                             \
+        if (!wrong && hook && hook->line) {                                                                  \
+            dump_##name(&hook->buffer, d->table.count - 1, &r);                                              \
+            hook->line(hook->ctx, hook->buffer.text);                                                        \
+        }                                                                                                    \
+        return wrong;                                                                                        \
+    }
+
+static const char *apply_record(struct defs *d, struct cursor *c, struct record_hook *hook)
+{
+    switch (cursor_byte(c)) {
+        DEFINITION(STRING, string, strings)
+        DEFINITION(FRAME, frame, frames)
+        DEFINITION(STACK, stack, stacks)
+        DEFINITION(SITE, site, sites)
+        DEFINITION(HEAP, heap, heaps)
+        DEFINITION(INFO, info, infos)
+    default:
+        return "unknown record among definitions";
+    }
+}
+
+const char *defs_apply(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook)
+{
+    struct rec_base base;
+    if (cursor_byte(c) != REC_BASE || !get_base(c, &base))
+        return "definitions do not begin with their base";
+    const char *wrong = apply_base(d, &base, salvage);
+    while (!wrong && c->p < c->end)
+        wrong = apply_record(d, c, hook);
+    return wrong;
+}
+
+bool defs_init(struct defs *d)
+{
+    *d = (struct defs){.strings.item_size = sizeof(char *),
+                       .frames.item_size = sizeof(struct mt_frame),
+                       .stacks.item_size = sizeof(struct mt_stack),
+                       .sites.item_size = sizeof(struct mt_site),
+                       .heaps.item_size = sizeof(struct mt_heap),
+                       .infos.item_size = sizeof(struct info)};
+    return table_add(&d->strings) && table_add(&d->frames) && table_add(&d->stacks) && table_add(&d->sites) &&
+           table_add(&d->heaps);
+}
+
+void defs_free(struct defs *d)
+{
+    table_free(&d->strings);
+    table_free(&d->frames);
+    table_free(&d->stacks);
+    table_free(&d->sites);
+    table_free(&d->heaps);
+    table_free(&d->infos);
+    arena_free(&d->text);
+}

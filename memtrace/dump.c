@@ -1,0 +1,99 @@
+/* dump.c - a whole trace as lines of text, for people and goldens.
+ *
+ * Definitions and totals print as records.def has them; events print as readers see them, with handles and
+ * addresses instead of slots and differences. The INDEX is left out: it repeats the rest and changes with
+ * the version of zstd.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "reader.h"
+#include "error.h"
+
+#include <stdlib.h>
+
+static void line_block(struct line *l, const struct mt_event *ev)
+{
+    line_number(l, "handle", ev->handle);
+    line_hex(l, "addr", ev->addr);
+    line_number(l, "size", ev->size);
+}
+
+static void line_heap_event(struct line *l, const struct mt_event *ev)
+{
+    line_block(l, ev);
+    if (ev->kind == MT_RESIZE) {
+        line_hex(l, "old_addr", ev->old_addr);
+        line_number(l, "old_size", ev->old_size);
+    }
+    if (ev->kind == MT_NEW)
+        line_word(l, "how", mt_how_name(ev->how));
+    if (ev->implied)
+        line_number(l, "implied", 1);
+    line_number(l, "heap", ev->heap);
+    line_number(l, "stack", ev->ref);
+}
+
+static void line_access(struct line *l, const struct mt_event *ev)
+{
+    line_block(l, ev);
+    line_number(l, "offset", ev->offset);
+    line_number(l, "site", ev->ref);
+}
+
+static void line_other(struct line *l, const struct mt_event *ev)
+{
+    if (ev->kind == MT_BADFREE) {
+        line_hex(l, "addr", ev->addr);
+        line_number(l, "heap", ev->heap);
+        line_number(l, "stack", ev->ref);
+        return;
+    }
+    if (ev->kind == MT_LOST)
+        line_number(l, "events", ev->size);
+    line_number(l, "string", ev->ref);
+}
+
+static void line_event(struct line *l, const struct mt_event *ev)
+{
+    line_start(l, mt_kind_name(ev->kind), NO_ID);
+    if (ev->kind <= MT_RESIZE)
+        line_heap_event(l, ev);
+    else if (ev->kind <= MT_MODIFY)
+        line_access(l, ev);
+    else
+        line_other(l, ev);
+    line_number(l, "thread", ev->thread);
+    line_number(l, "time", ev->time);
+}
+
+static int dump_events(struct mt_reader *r)
+{
+    const struct mt_event *ev;
+    size_t n;
+    int result;
+    while ((result = mt_next(r, &ev, &n)) == MT_MORE)
+        for (size_t i = 0; i < n; i++) {
+            line_event(&r->hook.buffer, &ev[i]);
+            r->hook.line(r->hook.ctx, r->hook.buffer.text);
+        }
+    return result;
+}
+
+int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
+            struct mt_error *err)
+{
+    struct mt_reader *r = mt_open(path, flags, err);
+    char *text = malloc(LINE_MAX_BYTES);
+    int result = MT_ERROR;
+    if (r && text) {
+        r->hook = (struct record_hook){line, ctx, {text, 0}};
+        result = dump_events(r);
+        if (result == MT_ERROR && err)
+            *err = r->err;
+    } else if (r) {
+        mt_fail_memory(err);
+    }
+    mt_close(r);
+    free(text);
+    return result;
+}

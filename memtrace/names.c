@@ -1,0 +1,39 @@
+/* names.c - the names of the public enums, as shown by the dump and by steve.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace.h"
+
+#define NAME_OF(names, i) ((size_t)(i) < sizeof(names) / sizeof *(names) ? (names)[i] : "?")
+
+const char *mt_kind_name(enum mt_kind k)
+{
+    static const char *const names[MT_KINDS] = {"new",    "free", "resize",  "load", "store",
+                                                "modify", "mark", "badfree", "lost"};
+    return NAME_OF(names, k);
+}
+
+char mt_kind_letter(enum mt_kind k)
+{
+    static const char letters[] = "NFRLSM";
+    return (size_t)k < sizeof letters - 1 ? letters[k] : '?';
+}
+
+const char *mt_how_name(enum mt_how h)
+{
+    static const char *const names[MT_HOWS] = {"malloc", "calloc", "realloc", "memalign",
+                                               "new",    "new[]",  "lua",     "custom"};
+    return NAME_OF(names, h);
+}
+
+const char *mt_heap_kind_name(enum mt_heap_kind k)
+{
+    static const char *const names[MT_HEAP_KINDS] = {"malloc", "lua", "mmap", "custom"};
+    return NAME_OF(names, k);
+}
+
+const char *mt_ending_name(enum mt_ending e)
+{
+    static const char *const names[MT_ENDINGS] = {"unknown", "exit", "killed", "exec", "limit", "stopped"};
+    return NAME_OF(names, e);
+}

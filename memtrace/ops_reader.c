@@ -1,0 +1,282 @@
+/* ops_reader.c - reading ops and lockops text: `HANDLE OP ADDR SIZE` per line; see ops.h.
+ *
+ * Unlike classic memtraces these files hold nothing else, so every line that is not empty and not a comment
+ * must be right. Fields may be separated by several spaces or tabs; lines may end in CR LF.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ops.h"
+#include "error.h"
+#include "input.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OPS_BATCH 1024
+/* No line is longer, comments excepted. */
+#define MAX_LINE 4096
+/* How much of the file is looked at to find out the kind. */
+#define SNIFF_SIZE (1u << 20)
+
+struct ops_reader {
+    struct input in;
+    enum ops_kind kind;
+    uint64_t line;   /* number of the next line, from 1 */
+    bool in_comment; /* the window begins inside a long comment */
+    struct mt_error err;
+    struct op ops[OPS_BATCH];
+};
+
+enum line_result { LINE_EMPTY, LINE_OP, LINE_WRONG };
+
+/* -- one line -- */
+
+static const uint8_t *skip_spaces(const uint8_t *p)
+{
+    while (*p == ' ' || *p == '\t' || *p == '\r')
+        p++;
+    return p;
+}
+
+static bool at_space(const uint8_t *p)
+{
+    return *p == ' ' || *p == '\t' || *p == '\r' || *p == '\n';
+}
+
+static bool read_number(const uint8_t **at, uint64_t *v)
+{
+    const uint8_t *p = skip_spaces(*at), *start = p;
+    uint64_t n = 0;
+    bool fits = true;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        unsigned digit = *p - '0';
+        fits &= n < UINT64_MAX / 10 || (n == UINT64_MAX / 10 && digit <= UINT64_MAX % 10);
+        n = n * 10 + digit;
+    }
+    *v = n;
+    *at = p;
+    return fits && p > start && at_space(p);
+}
+
+/* The fields of a line that ends in '\n'; the letter is not yet looked at. */
+static enum line_result split_line(const uint8_t *p, struct op *op, char *letter)
+{
+    p = skip_spaces(p);
+    if (*p == '\n' || *p == '#')
+        return LINE_EMPTY;
+    if (!read_number(&p, &op->handle))
+        return LINE_WRONG;
+    p = skip_spaces(p);
+    *letter = (char)*p;
+    if (*p == '\n' || !at_space(p + 1))
+        return LINE_WRONG;
+    p++;
+    if (!read_number(&p, &op->addr) || !read_number(&p, &op->size))
+        return LINE_WRONG;
+    return *skip_spaces(p) == '\n' ? LINE_OP : LINE_WRONG;
+}
+
+/* What a letter means in a kind of file; OP_CODES = nothing. */
+static enum ops_code code_of(char letter, enum ops_kind kind)
+{
+    bool lock = kind == OPS_LOCK;
+    switch (letter) {
+    case 'N':
+        return OP_NEW;
+    case 'F':
+        return OP_FREE;
+    case 'L':
+        return lock ? OP_LOCK : OP_LOAD;
+    case 'S':
+        return lock ? OP_CODES : OP_STORE;
+    case 'M':
+        return lock ? OP_CODES : OP_MODIFY;
+    case 'U':
+        return lock ? OP_UNLOCK : OP_CODES;
+    case 'O':
+        return lock ? OP_COMPACT : OP_CODES;
+    default:
+        return OP_CODES;
+    }
+}
+
+static int wrong_line(struct ops_reader *r, const char *what)
+{
+    return mt_fail(&r->err, MT_E_CORRUPT, r->line, "line %llu: %s", (unsigned long long)r->line, what);
+}
+
+/* Parse a line into *op; how many operations that made, or MT_ERROR. */
+static int take_line(struct ops_reader *r, const uint8_t *p, struct op *op)
+{
+    char letter;
+    enum line_result result = r->in_comment ? LINE_EMPTY : split_line(p, op, &letter);
+    if (result == LINE_WRONG)
+        return wrong_line(r,
+                          "expected `HANDLE OP ADDRESS SIZE`, decimal 64-bit numbers; is this an ops file?");
+    r->in_comment = false;
+    if (result == LINE_OP) {
+        op->code = code_of(letter, r->kind);
+        if (op->code == OP_CODES)
+            return wrong_line(r, r->kind == OPS_LOCK ? "expected one of N F L U O in a lockops file"
+                                                     : "expected one of N F L S M in an ops file");
+    }
+    r->line++;
+    return result == LINE_OP;
+}
+
+/* -- finding out the kind -- */
+
+static bool ends_with(const char *s, size_t len, const char *end)
+{
+    size_t n = strlen(end);
+    return len >= n && memcmp(s + len - n, end, n) == 0;
+}
+
+static enum ops_kind kind_by_name(const char *path)
+{
+    size_t len = strlen(path);
+    if (ends_with(path, len, ".zst"))
+        len -= 4;
+    return ends_with(path, len, "-lockops") || ends_with(path, len, "-lockopsfull") ? OPS_LOCK : OPS_UNKNOWN;
+}
+
+static enum ops_kind kind_by_line(const uint8_t *p)
+{
+    struct op op;
+    char letter;
+    if (split_line(p, &op, &letter) != LINE_OP || !letter)
+        return OPS_UNKNOWN;
+    if (strchr("SMR", letter))
+        return OPS_ACCESS;
+    if (strchr("UO", letter))
+        return OPS_LOCK;
+    if (letter == 'L')
+        return op.addr == 0 && op.size == 0 ? OPS_LOCK : OPS_ACCESS;
+    return OPS_UNKNOWN;
+}
+
+static enum ops_kind kind_by_content(struct ops_reader *r)
+{
+    size_t n = input_need(&r->in, SNIFF_SIZE);
+    const uint8_t *p = input_bytes(&r->in), *end = n ? memrchr(p, '\n', n) : NULL;
+    enum ops_kind kind = OPS_UNKNOWN;
+    while (end && p <= end && kind == OPS_UNKNOWN) {
+        kind = kind_by_line(p);
+        p = (const uint8_t *)rawmemchr(p, '\n') + 1;
+    }
+    return kind == OPS_UNKNOWN ? OPS_ACCESS : kind;
+}
+
+/* -- reading -- */
+
+struct ops_reader *ops_open(const char *path, enum ops_kind hint, struct mt_error *err)
+{
+    struct ops_reader *r = calloc(1, sizeof *r);
+    if (!r) {
+        mt_fail_memory(err);
+        return NULL;
+    }
+    if (!input_open(&r->in, path)) {
+        if (err)
+            *err = r->in.err;
+        ops_close(r);
+        return NULL;
+    }
+    r->line = 1;
+    r->kind = hint != OPS_UNKNOWN ? hint : kind_by_name(path);
+    if (r->kind == OPS_UNKNOWN)
+        r->kind = kind_by_content(r);
+    return r;
+}
+
+void ops_close(struct ops_reader *r)
+{
+    if (!r)
+        return;
+    input_close(&r->in);
+    free(r);
+}
+
+enum ops_kind ops_reader_kind(const struct ops_reader *r)
+{
+    return r->kind;
+}
+
+const struct mt_error *ops_reader_error(const struct ops_reader *r)
+{
+    return &r->err;
+}
+
+uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total)
+{
+    if (total)
+        *total = r->in.file_size;
+    return r->in.file_bytes;
+}
+
+/* Parse the whole lines in the window, as many as there is room for. */
+static void take_lines(struct ops_reader *r, size_t *n)
+{
+    const uint8_t *start = input_bytes(&r->in), *p = start, *end = p + input_available(&r->in);
+    const uint8_t *last = end > p ? memrchr(p, '\n', (size_t)(end - p)) : NULL;
+    while (last && p <= last && *n < OPS_BATCH) {
+        int made = take_line(r, p, &r->ops[*n]);
+        if (made < 0)
+            break;
+        *n += (size_t)made;
+        p = (const uint8_t *)rawmemchr(p, '\n') + 1;
+    }
+    input_skip(&r->in, (size_t)(p - start));
+}
+
+/* The window begins a line that is too long: only a comment may be. */
+static void drop_long_line(struct ops_reader *r)
+{
+    if (!r->in_comment && *input_bytes(&r->in) != '#') {
+        wrong_line(r, "is far too long for an operation");
+        return;
+    }
+    r->in_comment = true;
+    input_skip(&r->in, input_available(&r->in));
+}
+
+/* The last line has no newline. */
+static void take_last_line(struct ops_reader *r, size_t *n)
+{
+    uint8_t line[MAX_LINE + 1];
+    size_t len = input_available(&r->in);
+    memcpy(line, input_bytes(&r->in), len);
+    line[len] = '\n';
+    int made = take_line(r, line, &r->ops[*n]);
+    *n += made > 0;
+    input_skip(&r->in, len);
+}
+
+/* Nothing whole is in the window: get more, or finish. */
+static void read_on(struct ops_reader *r, size_t *n)
+{
+    if (input_available(&r->in) >= MAX_LINE)
+        drop_long_line(r);
+    if (r->err.code != MT_E_NONE || input_more(&r->in))
+        return;
+    if (r->in.err.code != MT_E_NONE)
+        r->err = r->in.err;
+    else if (input_available(&r->in))
+        take_last_line(r, n);
+}
+
+int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)
+{
+    *n = 0;
+    *ops = r->ops;
+    while (r->err.code == MT_E_NONE) {
+        take_lines(r, n);
+        if (*n == 0 && r->err.code == MT_E_NONE)
+            read_on(r, n);
+        if (*n)
+            return MT_MORE;
+        if (r->err.code == MT_E_NONE && input_available(&r->in) == 0)
+            return MT_END;
+    }
+    return MT_ERROR;
+}

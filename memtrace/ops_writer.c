@@ -1,0 +1,130 @@
+/* ops_writer.c - writing ops and lockops text; see ops.h.
+ *
+ * Numbers are made two digits at a time into a buffer that is written when it is nearly full. The first
+ * write error is kept and ends the writing.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ops.h"
+#include "error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUFFER_SIZE (256u << 10)
+/* Three numbers of 20 digits, a letter, spaces and the newline. */
+#define LINE_ROOM 72
+
+struct ops_writer {
+    int fd;
+    uint64_t written;
+    struct mt_error err;
+    size_t used;
+    char buffer[BUFFER_SIZE];
+};
+
+char ops_letter(enum ops_code c)
+{
+    static const char letters[OP_CODES] = {'N', 'F', 'L', 'S', 'M', 'L', 'U', 'O'};
+    return (unsigned)c < OP_CODES ? letters[c] : '?';
+}
+
+struct ops_writer *ops_writer_new(int fd, struct mt_error *err)
+{
+    struct ops_writer *w = malloc(sizeof *w);
+    if (!w) {
+        mt_fail_memory(err);
+        return NULL;
+    }
+    w->fd = fd;
+    w->written = 0;
+    w->used = 0;
+    memset(&w->err, 0, sizeof w->err);
+    return w;
+}
+
+static void write_out(struct ops_writer *w)
+{
+    size_t at = 0;
+    while (at < w->used && w->err.code == MT_E_NONE) {
+        ssize_t n = write(w->fd, w->buffer + at, w->used - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            mt_fail(&w->err, MT_E_IO, w->written, "cannot write: %s", strerror(n < 0 ? errno : ENOSPC));
+        else
+            at += (size_t)n, w->written += (uint64_t)n;
+    }
+    w->used = 0;
+}
+
+static char *put_number(char *to, uint64_t v)
+{
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+        "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+        "8081828384858687888990919293949596979899";
+    char digits[20], *p = digits + sizeof digits;
+    for (; v >= 100; v /= 100)
+        memcpy(p -= 2, pairs + v % 100 * 2, 2);
+    if (v >= 10)
+        memcpy(p -= 2, pairs + v * 2, 2);
+    else
+        *--p = (char)('0' + v);
+    size_t n = (size_t)(digits + sizeof digits - p);
+    memcpy(to, p, n);
+    return to + n;
+}
+
+void ops_write(struct ops_writer *w, const struct op *ops, size_t n)
+{
+    for (size_t i = 0; i < n && w->err.code == MT_E_NONE; i++) {
+        if (w->used + LINE_ROOM > BUFFER_SIZE)
+            write_out(w);
+        char *p = put_number(w->buffer + w->used, ops[i].handle);
+        *p++ = ' ';
+        *p++ = ops_letter((enum ops_code)ops[i].code);
+        *p++ = ' ';
+        p = put_number(p, ops[i].addr);
+        *p++ = ' ';
+        p = put_number(p, ops[i].size);
+        *p++ = '\n';
+        w->used = (size_t)(p - w->buffer);
+    }
+}
+
+static void put_bytes(struct ops_writer *w, const char *s, size_t n)
+{
+    while (n) {
+        if (w->used == BUFFER_SIZE)
+            write_out(w);
+        size_t part = n < BUFFER_SIZE - w->used ? n : BUFFER_SIZE - w->used;
+        memcpy(w->buffer + w->used, s, part);
+        w->used += part;
+        s += part;
+        n -= part;
+    }
+}
+
+void ops_write_comment(struct ops_writer *w, const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        put_bytes(w, "# ", 2);
+        put_bytes(w, text, n);
+        put_bytes(w, "\n", 1);
+        text += n + (text[n] == '\n');
+    }
+}
+
+int ops_writer_finish(struct ops_writer *w, struct mt_error *err)
+{
+    write_out(w);
+    int result = w->err.code == MT_E_NONE ? MT_OK : MT_ERROR;
+    if (err)
+        *err = w->err;
+    free(w);
+    return result;
+}

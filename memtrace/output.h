@@ -1,0 +1,40 @@
+/* output.h - compresses streams into chunks and writes them to a descriptor; keeps the index.
+ *
+ * The only place of the writer that does I/O. The first error is kept; from then on chunks are dropped
+ * and their events counted, so that a full disk never disturbs the traced program.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_OUTPUT_H
+#define MEMTRACE_OUTPUT_H
+
+#include "buffer.h"
+#include "format.h"
+
+#include <zstd.h>
+
+struct output {
+    int fd;
+    int level;
+    uint64_t written;
+    uint64_t dropped; /* events in chunks that could not be written */
+    uint64_t start;   /* monotonic clock, nanoseconds */
+    ZSTD_CCtx *zstd;
+    struct buffer payload;
+    struct buffer index; /* CHUNK records */
+    struct mt_error err;
+};
+
+/* Write the file header; errors are in o->err. */
+void output_init(struct output *o, int fd, int level);
+void output_free(struct output *o);
+
+/* Write a chunk of h->type, h->events...; the sizes, time and hash of h are filled in here. */
+void output_chunk(struct output *o, struct chunk_header *h, const struct buffer *streams);
+
+/* INDEX chunk and trailer. */
+void output_index(struct output *o, uint64_t events, uint64_t handles, uint64_t instructions);
+
+uint64_t output_nanoseconds(const struct output *o);
+
+#endif

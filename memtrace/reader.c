@@ -1,0 +1,210 @@
+/* reader.c - `struct mt_reader`: opening, finding out the form, and looking things up.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "reader.h"
+#include "error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool has_magic(const struct mt_reader *r, size_t at, const char *magic)
+{
+    return input_available(&r->in) >= at + MAGIC_SIZE &&
+           memcmp(input_bytes(&r->in) + at, magic, MAGIC_SIZE) == 0;
+}
+
+/* A binary trace: by its magic, a part of it when the file is very short, or when salvaging by its first
+ * chunk. */
+static bool is_binary(const struct mt_reader *r)
+{
+    size_t n = input_available(&r->in);
+    if (n > 0 && memcmp(input_bytes(&r->in), FILE_MAGIC, n < MAGIC_SIZE ? n : MAGIC_SIZE) == 0)
+        return true;
+    return r->flags & MT_OPEN_SALVAGE && has_magic(r, FILE_HEADER_SIZE, CHUNK_MAGIC);
+}
+
+/* Refuse at once what cannot be text. What might be is found out while reading. */
+static int check_text(struct mt_reader *r)
+{
+    size_t n = input_available(&r->in);
+    if (r->flags & MT_OPEN_TEXT)
+        return MT_OK;
+    if (n == 0)
+        return mt_fail(&r->err, MT_E_FORMAT, 0, "is empty, not a memtrace; was the recorder killed at once?");
+    const uint8_t *bytes = input_bytes(&r->in);
+    if (memchr(bytes, 0, n) && !memmem(bytes, n, ">>> ", 4))
+        return mt_fail(&r->err, MT_E_FORMAT, 0, "is not a memtrace: neither .ljt nor text with `>>> ` lines");
+    return MT_OK;
+}
+
+static int begin(struct mt_reader *r, const char *path)
+{
+    bool opened = input_open(&r->in, path);
+    if (opened)
+        input_need(&r->in, FILE_HEADER_SIZE + MAGIC_SIZE);
+    if (r->in.err.code != MT_E_NONE) {
+        r->err = r->in.err;
+        return MT_ERROR;
+    }
+    if (!defs_init(&r->defs) || !blockmap_init(&r->text.map) || !decoder_init(&r->binary.dec, &r->defs))
+        return mt_fail_memory(&r->err);
+    r->stats.is_text = !is_binary(r);
+    r->text.line = 1;
+    r->stats.bytes_total = r->in.file_size;
+    return r->stats.is_text ? check_text(r) : binary_begin(r);
+}
+
+struct mt_reader *mt_open(const char *path, unsigned flags, struct mt_error *err)
+{
+    struct mt_reader *r = calloc(1, sizeof *r);
+    if (!r) {
+        mt_fail_memory(err);
+        return NULL;
+    }
+    r->in.fd = -1;
+    r->flags = flags;
+    if (begin(r, path) == MT_OK)
+        return r;
+    if (err)
+        *err = r->err;
+    mt_close(r);
+    return NULL;
+}
+
+void mt_close(struct mt_reader *r)
+{
+    if (!r)
+        return;
+    input_close(&r->in);
+    defs_free(&r->defs);
+    blockmap_destroy(&r->text.map);
+    decoder_destroy(&r->binary.dec);
+    ZSTD_freeDCtx(r->binary.zstd);
+    free(r->binary.raw);
+    for (uint32_t i = 0; i < r->note_count; i++)
+        free(r->notes[i]);
+    free(r->notes);
+    free(r);
+}
+
+int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n)
+{
+    if (r->err.code != MT_E_NONE)
+        return MT_ERROR;
+    int result = r->stats.is_text ? text_next(r, n) : binary_next(r, n);
+    *events = r->events;
+    if (result == MT_MORE) {
+        r->stats.events += *n;
+        r->stats.instructions = r->events[*n - 1].time;
+    }
+    return result;
+}
+
+const struct mt_error *mt_reader_error(const struct mt_reader *r)
+{
+    return &r->err;
+}
+
+void reader_note(struct mt_reader *r, uint64_t offset, const char *what)
+{
+    r->stats.damaged_chunks++;
+    if (r->note_count >= MAX_NOTES)
+        return;
+    if (!r->notes)
+        r->notes = calloc(MAX_NOTES, sizeof *r->notes);
+    char *text = NULL;
+    if (!r->notes ||
+        asprintf(&text, "%s %" PRIu64 ": %s", r->stats.is_text ? "line" : "offset", offset, what) < 0)
+        return;
+    r->notes[r->note_count++] = text;
+}
+
+const char *mt_damage(const struct mt_reader *r, uint32_t i)
+{
+    return i < r->note_count ? r->notes[i] : NULL;
+}
+
+/* -- definitions -- */
+
+const char *mt_string(const struct mt_reader *r, uint32_t id)
+{
+    return defs_string(&r->defs, id);
+}
+
+const struct mt_frame *mt_frame(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.frames, id);
+}
+
+const struct mt_stack *mt_stack(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.stacks, id);
+}
+
+const struct mt_site *mt_site(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.sites, id);
+}
+
+const struct mt_heap *mt_heap(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.heaps, id);
+}
+
+uint32_t mt_count_strings(const struct mt_reader *r)
+{
+    return r->defs.strings.count;
+}
+
+uint32_t mt_count_frames(const struct mt_reader *r)
+{
+    return r->defs.frames.count;
+}
+
+uint32_t mt_count_stacks(const struct mt_reader *r)
+{
+    return r->defs.stacks.count;
+}
+
+uint32_t mt_count_sites(const struct mt_reader *r)
+{
+    return r->defs.sites.count;
+}
+
+uint32_t mt_count_heaps(const struct mt_reader *r)
+{
+    return r->defs.heaps.count;
+}
+
+bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value)
+{
+    const struct info *info = table_at(&r->defs.infos, i);
+    if (!info)
+        return false;
+    *key = defs_string(&r->defs, info->key);
+    *value = defs_string(&r->defs, info->value);
+    return true;
+}
+
+const char *mt_info(const struct mt_reader *r, const char *key)
+{
+    const char *k, *v;
+    for (uint32_t i = 0; mt_info_at(r, i, &k, &v); i++)
+        if (strcmp(k, key) == 0)
+            return v;
+    return "";
+}
+
+void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out)
+{
+    *out = r->stats;
+    out->bytes_read = r->in.file_bytes;
+    if (!r->stats.is_text) {
+        out->handles = r->binary.dec.handles;
+        out->live_slots = r->binary.dec.live;
+        out->unmatched_free = r->binary.dec.bad_frees;
+    }
+}

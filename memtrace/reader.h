@@ -1,0 +1,65 @@
+/* reader.h - the state of `struct mt_reader`, shared by reader*.c and dump.c only.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_READER_H
+#define MEMTRACE_READER_H
+
+#include "blockmap.h"
+#include "decode.h"
+#include "input.h"
+
+/* Events delivered at a time: few enough to stay in the first-level cache. */
+#define READER_BATCH 256
+
+/* Descriptions of damage that are kept; the rest is only counted. */
+#define MAX_NOTES 100
+
+/* What reading a binary trace needs. */
+struct binary_reader {
+    struct decoder dec;
+    struct chunk_header chunk; /* the EVENTS chunk being decoded */
+    bool in_chunk;
+    uint64_t chunk_offset;
+    uint64_t next_event; /* events in the file before the next chunk */
+    uint64_t lost;       /* events known to be missing and not yet told */
+    bool seen_end, seen_index;
+    uint64_t index_offset;
+    uint8_t *raw; /* streams of the current chunk */
+    size_t raw_capacity;
+    ZSTD_DCtx *zstd;
+};
+
+/* What reading classic text needs. */
+struct text_reader {
+    struct blockmap map;
+    uint64_t line;  /* number of the next line, from 1 */
+    uint64_t found; /* lines that are events */
+    bool in_long_line;
+};
+
+struct mt_reader {
+    struct input in;
+    unsigned flags;
+    struct mt_error err;
+    struct mt_reader_stats stats;
+    struct defs defs;
+    struct record_hook hook;
+    struct binary_reader binary;
+    struct text_reader text;
+    char **notes;
+    uint32_t note_count;
+    struct mt_event events[READER_BATCH];
+};
+
+/* Read the next events into r->events; *n of them. As mt_next. */
+int binary_next(struct mt_reader *r, size_t *n);
+int text_next(struct mt_reader *r, size_t *n);
+
+/* Look at the file header, which is in the window. */
+int binary_begin(struct mt_reader *r);
+
+/* Keep a description of damage that salvaging skips. */
+void reader_note(struct mt_reader *r, uint64_t offset, const char *what);
+
+#endif

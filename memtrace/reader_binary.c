@@ -1,0 +1,353 @@
+/* reader_binary.c - reading .ljt chunk by chunk.
+ *
+ * Each chunk is checked (header hash, payload hash, ordinals that join the chunk before) before a byte of
+ * it is used. When salvaging, a chunk that fails is noted and skipped, and the next one is found by its
+ * magic; what was lost is told to the caller as an event of kind MT_LOST.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "reader.h"
+#include "error.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Results of handling a chunk. */
+enum chunk_result { CHUNK_DONE, CHUNK_DAMAGED, CHUNK_FAILED, FILE_ENDED };
+
+static bool salvaging(const struct mt_reader *r)
+{
+    return r->flags & MT_OPEN_SALVAGE;
+}
+
+/* Damage: an error, or a note when salvaging. */
+static enum chunk_result damaged(struct mt_reader *r, uint64_t offset, const char *what)
+{
+    if (salvaging(r)) {
+        reader_note(r, offset, what);
+        return CHUNK_DAMAGED;
+    }
+    mt_fail(&r->err, MT_E_CORRUPT, offset, "damaged at offset %llu: %s; --salvage reads the rest",
+            (unsigned long long)offset, what);
+    return CHUNK_FAILED;
+}
+
+static enum chunk_result failed(struct mt_reader *r, const struct mt_error *err)
+{
+    mt_fail(&r->err, err->code, err->offset, "%s", err->text);
+    return CHUNK_FAILED;
+}
+
+/* The file ends where it should not. */
+static enum chunk_result truncated(struct mt_reader *r, const char *where)
+{
+    uint64_t offset = r->in.offset;
+    if (r->in.err.code != MT_E_NONE)
+        return failed(r, &r->in.err);
+    if (salvaging(r)) {
+        reader_note(r, offset, where);
+        input_skip(&r->in, input_available(&r->in));
+        return FILE_ENDED;
+    }
+    mt_fail(&r->err, MT_E_TRUNCATED, offset,
+            "cut off at offset %llu: %s; all before it was read, the recorder was killed or the copy is "
+            "incomplete",
+            (unsigned long long)(offset + input_available(&r->in)), where);
+    return CHUNK_FAILED;
+}
+
+int binary_begin(struct mt_reader *r)
+{
+    const uint8_t *p = input_bytes(&r->in);
+    bool magic = memcmp(p, FILE_MAGIC, MAGIC_SIZE) == 0;
+    r->binary.dec.salvage = salvaging(r);
+    r->binary.zstd = ZSTD_createDCtx();
+    if (!r->binary.zstd)
+        return mt_fail_memory(&r->err);
+    if (input_available(&r->in) < FILE_HEADER_SIZE)
+        return mt_fail(&r->err, MT_E_TRUNCATED, 0, "cut off inside the file header; nothing can be read");
+    if (magic && load_u32(p + 8) != MT_FORMAT_VERSION && !salvaging(r))
+        return mt_fail(&r->err, MT_E_VERSION, 8,
+                       "is of format version %u, this program reads %u; use a newer one", load_u32(p + 8),
+                       MT_FORMAT_VERSION);
+    if (!magic || load_u32(p + 8) != MT_FORMAT_VERSION || load_u32(p + 12) != 0)
+        if (damaged(r, 0, "file header is wrong") == CHUNK_FAILED)
+            return MT_ERROR;
+    input_skip(&r->in, FILE_HEADER_SIZE);
+    return MT_OK;
+}
+
+/* -- payload -- */
+
+static bool reserve_raw(struct binary_reader *b, size_t n)
+{
+    if (b->raw_capacity >= n && b->raw)
+        return true;
+    free(b->raw);
+    b->raw = malloc(n + 1);
+    b->raw_capacity = b->raw ? n : 0;
+    return b->raw != NULL;
+}
+
+/* Read the stream table of a payload; false if it does not fit the header. */
+static bool read_table(const struct chunk_header *h, const uint8_t *payload, uint32_t *raw, uint32_t *stored)
+{
+    unsigned n = chunk_streams(h->type);
+    uint64_t raw_sum = 0, stored_sum = 8 * n;
+    for (unsigned i = 0; i < n; i++) {
+        raw[i] = load_u32(payload + 8 * i);
+        stored[i] = load_u32(payload + 8 * i + 4);
+        raw_sum += raw[i];
+        stored_sum += stored[i];
+    }
+    return raw_sum == h->raw_size && stored_sum == h->stored_size;
+}
+
+static bool unpack_stream(struct binary_reader *b, uint8_t *to, uint32_t raw, const uint8_t *from,
+                          uint32_t stored)
+{
+    if (raw == 0)
+        return stored == 0;
+    return ZSTD_decompressDCtx(b->zstd, to, raw, from, stored) == raw;
+}
+
+/* Decompress a payload into b->raw; what is wrong, or NULL. */
+static const char *unpack(struct binary_reader *b, const struct chunk_header *h, const uint8_t *payload,
+                          uint32_t raw[EVENT_STREAMS])
+{
+    uint32_t stored[EVENT_STREAMS];
+    if (XXH3_64bits(payload, h->stored_size) != h->payload_hash)
+        return "checksum of a chunk is wrong";
+    if (!read_table(h, payload, raw, stored))
+        return "stream table of a chunk is wrong";
+    if (!reserve_raw(b, h->raw_size))
+        return "out of memory for a chunk";
+    const uint8_t *from = payload + 8 * chunk_streams(h->type);
+    uint8_t *to = b->raw;
+    for (unsigned i = 0; i < chunk_streams(h->type); i++) {
+        if (!unpack_stream(b, to, raw[i], from, stored[i]))
+            return "compressed data of a chunk are wrong";
+        to += raw[i];
+        from += stored[i];
+    }
+    return NULL;
+}
+
+/* -- chunks by type -- */
+
+/* Does the chunk join what was read? After lost chunks, remember how much is missing. */
+static enum chunk_result check_order(struct mt_reader *r, const struct chunk_header *h)
+{
+    struct binary_reader *b = &r->binary;
+    if (h->first_event == b->next_event && h->first_handle == b->dec.handles)
+        return CHUNK_DONE;
+    if (!salvaging(r) || h->first_event < b->next_event || h->first_handle < b->dec.handles)
+        return damaged(r, b->chunk_offset, "a chunk is missing or doubled before here");
+    b->lost += h->first_event - b->next_event;
+    b->next_event = h->first_event;
+    b->dec.handles = h->first_handle;
+    decoder_forget(&b->dec);
+    return CHUNK_DONE;
+}
+
+static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_header *h,
+                                      const uint32_t *sizes)
+{
+    struct binary_reader *b = &r->binary;
+    if (!decoder_start(&b->dec, h, b->raw, sizes)) {
+        mt_fail_memory(&r->err);
+        return CHUNK_FAILED;
+    }
+    b->chunk = *h;
+    b->in_chunk = true;
+    r->stats.nanoseconds = h->nanoseconds;
+    return CHUNK_DONE;
+}
+
+static void take_totals(struct mt_totals *t, const struct rec_end *end)
+{
+    *t = (struct mt_totals){.events = {end->new, end->free, end->resize, end->load, end->store, end->modify,
+                                       end->mark, end->badfree, end->lost},
+                            .instructions = end->instructions,
+                            .nanoseconds = end->nanoseconds,
+                            .foreign = end->foreign,
+                            .dropped = end->dropped};
+}
+
+static enum chunk_result read_end(struct mt_reader *r, uint32_t size)
+{
+    struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
+    struct rec_end end;
+    uint64_t sum = 0;
+    if (cursor_byte(&c) != REC_END || !get_end(&c, &end) || c.p != c.end || end.ending >= MT_ENDINGS)
+        return damaged(r, r->binary.chunk_offset, "END chunk is wrong");
+    take_totals(&r->stats.totals, &end);
+    for (unsigned i = 0; i < MT_KINDS; i++)
+        sum += r->stats.totals.events[i];
+    if (sum != r->binary.next_event)
+        return damaged(r, r->binary.chunk_offset, "totals in the END chunk do not add up");
+    r->stats.ending = (enum mt_ending)end.ending;
+    r->stats.nanoseconds = end.nanoseconds;
+    r->binary.seen_end = true;
+    if (r->hook.line) {
+        dump_end(&r->hook.buffer, NO_ID, &end);
+        r->hook.line(r->hook.ctx, r->hook.buffer.text);
+    }
+    return CHUNK_DONE;
+}
+
+static enum chunk_result read_defs(struct mt_reader *r, uint32_t size)
+{
+    struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
+    const char *wrong = defs_apply(&r->defs, &c, salvaging(r), &r->hook);
+    return wrong ? damaged(r, r->binary.chunk_offset, wrong) : CHUNK_DONE;
+}
+
+static enum chunk_result check_index(struct mt_reader *r, uint32_t size)
+{
+    struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
+    struct rec_chunk chunk;
+    while (c.p < c.end)
+        if (cursor_byte(&c) != REC_CHUNK || !get_chunk(&c, &chunk) || chunk.offset >= r->binary.chunk_offset)
+            return damaged(r, r->binary.chunk_offset, "INDEX chunk is wrong");
+    r->binary.seen_index = true;
+    r->binary.index_offset = r->binary.chunk_offset;
+    return CHUNK_DONE;
+}
+
+static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_header *h,
+                                      const uint8_t *payload)
+{
+    uint32_t raw[EVENT_STREAMS];
+    const char *wrong = unpack(&r->binary, h, payload, raw);
+    if (wrong)
+        return damaged(r, r->binary.chunk_offset, wrong);
+    if (r->binary.seen_end != (h->type == CHUNK_INDEX))
+        return damaged(r, r->binary.chunk_offset, "chunks are out of order at the end");
+    enum chunk_result result = check_order(r, h);
+    if (result != CHUNK_DONE)
+        return result;
+    switch (h->type) {
+    case CHUNK_DEFS:
+        return read_defs(r, raw[0]);
+    case CHUNK_EVENTS:
+        return begin_events(r, h, raw);
+    case CHUNK_END:
+        return read_end(r, raw[0]);
+    default:
+        return check_index(r, raw[0]);
+    }
+}
+
+/* -- the sequence of chunks -- */
+
+/* After a damaged header: go on at the next chunk magic. */
+static void resync(struct mt_reader *r)
+{
+    input_skip(&r->in, 1);
+    for (;;) {
+        size_t n = input_need(&r->in, 1 << 16);
+        const uint8_t *p = input_bytes(&r->in), *at = n ? memmem(p, n, CHUNK_MAGIC, MAGIC_SIZE) : NULL;
+        if (at) {
+            input_skip(&r->in, (size_t)(at - p));
+            return;
+        }
+        bool last = n < 1 << 16;
+        input_skip(&r->in, last ? n : n - (MAGIC_SIZE - 1));
+        if (last)
+            return;
+    }
+}
+
+/* After the INDEX chunk: the trailer, then nothing. */
+static enum chunk_result read_trailer(struct mt_reader *r)
+{
+    uint64_t offset, at = r->in.offset;
+    if (input_need(&r->in, TRAILER_SIZE) < TRAILER_SIZE)
+        return truncated(r, "inside the trailer");
+    bool good = trailer_unpack(&offset, input_bytes(&r->in)) && offset == r->binary.index_offset;
+    input_skip(&r->in, TRAILER_SIZE);
+    if (good && input_need(&r->in, 1) == 0 && r->in.err.code == MT_E_NONE)
+        return FILE_ENDED;
+    enum chunk_result result = damaged(r, at, good ? "bytes after the end of the trace" : "trailer is wrong");
+    return result == CHUNK_DAMAGED ? FILE_ENDED : result;
+}
+
+/* No more bytes: is this a good place to end? */
+static enum chunk_result at_end(struct mt_reader *r)
+{
+    if (r->binary.seen_end && r->in.err.code == MT_E_NONE)
+        return FILE_ENDED;
+    return truncated(r, "before its END chunk");
+}
+
+static enum chunk_result next_chunk(struct mt_reader *r)
+{
+    struct chunk_header h;
+    if (r->binary.seen_index)
+        return read_trailer(r);
+    size_t n = input_need(&r->in, CHUNK_HEADER_SIZE);
+    r->binary.chunk_offset = r->in.offset;
+    if (n < CHUNK_HEADER_SIZE)
+        return n ? truncated(r, "inside a chunk header") : at_end(r);
+    const char *wrong = chunk_header_unpack(&h, input_bytes(&r->in));
+    if (wrong) {
+        enum chunk_result result = damaged(r, r->binary.chunk_offset, wrong);
+        if (result == CHUNK_DAMAGED)
+            resync(r);
+        return result;
+    }
+    if (input_need(&r->in, CHUNK_HEADER_SIZE + h.stored_size) < CHUNK_HEADER_SIZE + h.stored_size)
+        return truncated(r, "inside a chunk");
+    enum chunk_result result = read_payload(r, &h, input_bytes(&r->in) + CHUNK_HEADER_SIZE);
+    input_skip(&r->in, CHUNK_HEADER_SIZE + h.stored_size);
+    return result;
+}
+
+/* -- events -- */
+
+/* The chunk is decoded, or cannot be decoded further. */
+static enum chunk_result end_events(struct mt_reader *r)
+{
+    struct binary_reader *b = &r->binary;
+    b->in_chunk = false;
+    b->next_event = b->chunk.first_event + b->chunk.events - b->dec.left;
+    b->lost += b->dec.lost;
+    b->dec.lost = 0;
+    return b->dec.wrong ? damaged(r, b->chunk_offset, b->dec.wrong) : CHUNK_DONE;
+}
+
+/* One event that stands for those lost. */
+static size_t tell_lost(struct mt_reader *r)
+{
+    r->events[0] = (struct mt_event){
+        .kind = MT_LOST, .size = r->binary.lost, .time = r->stats.instructions, .thread = 1};
+    r->binary.lost = 0;
+    return 1;
+}
+
+static enum chunk_result step(struct mt_reader *r, size_t *n)
+{
+    *n = 0;
+    if (r->binary.lost)
+        *n = tell_lost(r);
+    else if (!r->binary.in_chunk)
+        return next_chunk(r);
+    else if (!(*n = decoder_events(&r->binary.dec, r->events, READER_BATCH)))
+        return end_events(r);
+    return CHUNK_DONE;
+}
+
+int binary_next(struct mt_reader *r, size_t *n)
+{
+    for (;;) {
+        enum chunk_result result = step(r, n);
+        if (*n)
+            return MT_MORE;
+        if (result == CHUNK_FAILED)
+            return MT_ERROR;
+        if (result == FILE_ENDED && !r->binary.lost)
+            return MT_END;
+    }
+}

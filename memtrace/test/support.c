@@ -1,0 +1,158 @@
+/* support.c - what the tests share; see support.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+int memory_file(const void *data, size_t size)
+{
+    int fd = memfd_create("memtrace-test", 0);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, size ? data : "", size), size);
+    return fd;
+}
+
+const char *memory_path(int fd)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return path;
+}
+
+struct bytes memory_bytes(int fd)
+{
+    struct bytes b = {.size = (size_t)lseek(fd, 0, SEEK_END)};
+    b.data = malloc(b.size + 1);
+    assert_int_equal(pread(fd, b.data, b.size, 0), b.size);
+    return b;
+}
+
+static void append_events(struct reading *out, const struct mt_event *events, size_t n)
+{
+    out->events = realloc(out->events, (out->count + n) * sizeof *events);
+    assert_non_null(out->events);
+    memcpy(out->events + out->count, events, n * sizeof *events);
+    out->count += n;
+}
+
+struct reading read_bytes(const void *data, size_t size, unsigned flags)
+{
+    struct reading out = {.result = MT_ERROR};
+    const struct mt_event *events;
+    size_t n;
+    int fd = memory_file(data, size);
+    struct mt_reader *r = mt_open(memory_path(fd), flags, &out.err);
+    while (r && (out.result = mt_next(r, &events, &n)) == MT_MORE) {
+        assert_true(n > 0);
+        append_events(&out, events, n);
+    }
+    if (r) {
+        out.err = *mt_reader_error(r);
+        mt_reader_stats(r, &out.stats);
+        snprintf(out.damage, sizeof out.damage, "%s", mt_damage(r, 0) ? mt_damage(r, 0) : "");
+    }
+    mt_close(r);
+    close(fd);
+    return out;
+}
+
+struct reading read_string(const char *text, unsigned flags)
+{
+    return read_bytes(text, strlen(text), flags);
+}
+
+void reading_free(struct reading *r)
+{
+    free(r->events);
+    r->events = NULL;
+}
+
+static bool same_block(const struct mt_event *a, const struct mt_event *b)
+{
+    return a->handle == b->handle && a->addr == b->addr && a->size == b->size && a->heap == b->heap &&
+           a->slot == b->slot;
+}
+
+bool same_event(const struct mt_event *a, const struct mt_event *b)
+{
+    if (a->kind != b->kind || a->thread != b->thread || a->time != b->time || a->ref != b->ref)
+        return false;
+    switch (a->kind) {
+    case MT_NEW:
+        return same_block(a, b) && a->how == b->how;
+    case MT_FREE:
+        return same_block(a, b) && a->implied == b->implied;
+    case MT_RESIZE:
+        return same_block(a, b) && a->old_addr == b->old_addr && a->old_size == b->old_size;
+    case MT_LOAD:
+    case MT_STORE:
+    case MT_MODIFY:
+        return same_block(a, b) && a->offset == b->offset;
+    case MT_BADFREE:
+        return a->addr == b->addr && a->heap == b->heap;
+    case MT_LOST:
+        return a->size == b->size;
+    default:
+        return true;
+    }
+}
+
+uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+uint64_t random_below(uint64_t *state, uint64_t n)
+{
+    return random_next(state) % n;
+}
+
+void append_bytes(struct bytes *b, const void *data, size_t size)
+{
+    b->data = realloc(b->data, b->size + size + 1);
+    assert_non_null(b->data);
+    memcpy(b->data + b->size, data, size);
+    b->size += size;
+}
+
+void append_file_header(struct bytes *file)
+{
+    uint8_t header[FILE_HEADER_SIZE];
+    file_header_pack(header);
+    append_bytes(file, header, sizeof header);
+}
+
+void append_chunk(struct bytes *file, struct chunk_header *h, const struct bytes *streams)
+{
+    struct bytes payload = {0};
+    uint8_t table[8 * EVENT_STREAMS] = {0}, packed[4096], header[CHUNK_HEADER_SIZE];
+    unsigned n = chunk_streams(h->type);
+    append_bytes(&payload, table, 8 * n);
+    h->raw_size = 0;
+    for (unsigned i = 0; i < n; i++) {
+        size_t stored =
+            streams[i].size ? ZSTD_compress(packed, sizeof packed, streams[i].data, streams[i].size, 1) : 0;
+        assert_false(ZSTD_isError(stored));
+        append_bytes(&payload, packed, stored);
+        store_u32(payload.data + 8 * i, (uint32_t)streams[i].size);
+        store_u32(payload.data + 8 * i + 4, (uint32_t)stored);
+        h->raw_size += (uint32_t)streams[i].size;
+    }
+    h->stored_size = (uint32_t)payload.size;
+    h->payload_hash = XXH3_64bits(payload.data, payload.size);
+    chunk_header_pack(h, header);
+    append_bytes(file, header, sizeof header);
+    append_bytes(file, payload.data, payload.size);
+    free(payload.data);
+}

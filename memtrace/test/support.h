@@ -1,0 +1,53 @@
+/* support.h - what the tests share: files in memory, whole traces as arrays, a random generator.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_TEST_SUPPORT_H
+#define MEMTRACE_TEST_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "memtrace/format.h"
+#include "memtrace/memtrace.h"
+
+struct bytes {
+    uint8_t *data;
+    size_t size;
+};
+
+/* A file that lives in memory; memory_path names it for mt_open until it is closed. */
+int memory_file(const void *data, size_t size);
+const char *memory_path(int fd);
+/* The whole contents; free with free(). */
+struct bytes memory_bytes(int fd);
+
+/* What reading a file to its end gave. */
+struct reading {
+    struct mt_event *events;
+    size_t count;
+    int result; /* of the last mt_next, MT_ERROR if opening failed */
+    struct mt_error err;
+    struct mt_reader_stats stats;
+    char damage[240]; /* the first note */
+};
+struct reading read_bytes(const void *data, size_t size, unsigned flags);
+struct reading read_string(const char *text, unsigned flags);
+void reading_free(struct reading *r);
+
+/* Equal in all fields that are specified for the kind. */
+bool same_event(const struct mt_event *a, const struct mt_event *b);
+
+/* Seeded generator; the same numbers every time. */
+uint64_t random_next(uint64_t *state);
+uint64_t random_below(uint64_t *state, uint64_t n);
+
+/* Append a chunk with right hashes around these streams; for crafted files. */
+void append_chunk(struct bytes *file, struct chunk_header *h, const struct bytes *streams);
+void append_file_header(struct bytes *file);
+void append_bytes(struct bytes *b, const void *data, size_t size);
+
+#endif

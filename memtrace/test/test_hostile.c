@@ -1,0 +1,313 @@
+/* test_hostile.c - files made to hurt: right checksums around contents that break the grammar.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include "memtrace/predict.h"
+#include "memtrace/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define MISS_ALL (MISS_SITE | MISS_SLOT | MISS_OFFSET)
+
+/* A file under construction. */
+struct craft {
+    struct bytes file;
+    struct buffer streams[EVENT_STREAMS];
+};
+
+static void add_chunk(struct craft *c, struct chunk_header h)
+{
+    struct bytes streams[EVENT_STREAMS];
+    if (c->file.size == 0)
+        append_file_header(&c->file);
+    for (unsigned i = 0; i < EVENT_STREAMS; i++)
+        streams[i] = (struct bytes){c->streams[i].data, buffer_size(&c->streams[i])};
+    append_chunk(&c->file, &h, streams);
+    for (unsigned i = 0; i < EVENT_STREAMS; i++)
+        buffer_free(&c->streams[i]);
+}
+
+/* Read the file in both ways; the plain way must fail with this code and a text that holds `what`. */
+static void expect_error(struct craft *c, enum mt_error_code code, const char *what)
+{
+    struct reading got = read_bytes(c->file.data, c->file.size, 0);
+    assert_int_equal(got.result, MT_ERROR);
+    assert_int_equal(got.err.code, code);
+    if (!strstr(got.err.text, what))
+        fail_msg("expected \"%s\" in \"%s\"", what, got.err.text);
+    reading_free(&got);
+    got = read_bytes(c->file.data, c->file.size, MT_OPEN_SALVAGE);
+    reading_free(&got);
+    free(c->file.data);
+    c->file = (struct bytes){0};
+}
+
+static void put_site_def(struct craft *c)
+{
+    struct buffer *b = &c->streams[0];
+    put_base(b, &(struct rec_base){1, 1, 1, 1, 1, 0});
+    put_site(b, &(struct rec_site){16, 0, 8, MT_LOAD});
+    add_chunk(c, (struct chunk_header){.type = CHUNK_DEFS});
+}
+
+/* Begin an EVENTS chunk with a block of 16 bytes at 4096, slot 0. */
+static struct buffer *begin_events(struct craft *c)
+{
+    put_site_def(c);
+    buffer_byte(&c->streams[STREAM_TOKENS], 0);
+    put_new(&c->streams[STREAM_RARE], &(struct rec_new){0, 0, 4096, 16, 0, 0, 0});
+    return &c->streams[STREAM_RARE];
+}
+
+static void end_events(struct craft *c, uint32_t events)
+{
+    buffer_byte(&c->streams[STREAM_TOKENS], 0);
+    put_stop(&c->streams[STREAM_RARE], &(struct rec_stop){});
+    add_chunk(c, (struct chunk_header){.type = CHUNK_EVENTS, .events = events});
+}
+
+/* The crafted file is right but for its missing END: the crafting itself is tested. */
+static void test_good(void **state)
+{
+    struct craft c = {0};
+    begin_events(&c);
+    buffer_byte(&c.streams[STREAM_TOKENS], MISS_ALL);
+    buffer_uvarint(&c.streams[STREAM_SITES], 1);
+    buffer_uvarint(&c.streams[STREAM_SLOTS], 1);
+    buffer_uvarint(&c.streams[STREAM_OFFSETS], 15);
+    end_events(&c, 2);
+    struct reading got = read_bytes(c.file.data, c.file.size, 0);
+    assert_int_equal(got.count, 2);
+    assert_int_equal(got.events[1].addr, 4096 + 15);
+    assert_int_equal(got.events[1].ref, 1);
+    reading_free(&got);
+    expect_error(&c, MT_E_TRUNCATED, "before its END");
+}
+
+static void one_access(uint8_t token, uint64_t site, uint64_t slot, uint64_t offset, const char *what)
+{
+    struct craft c = {0};
+    begin_events(&c);
+    buffer_byte(&c.streams[STREAM_TOKENS], token);
+    buffer_uvarint(&c.streams[STREAM_SITES], site);
+    buffer_uvarint(&c.streams[STREAM_SLOTS], slot);
+    buffer_uvarint(&c.streams[STREAM_OFFSETS], offset);
+    end_events(&c, 2);
+    expect_error(&c, MT_E_CORRUPT, what);
+}
+
+static void test_wrong_accesses(void **state)
+{
+    one_access(MISS_ALL, 0, 1, 0, "site that is not defined");
+    one_access(MISS_ALL, 2, 1, 0, "site that is not defined");
+    one_access(MISS_ALL, UINT64_MAX, 1, 0, "site that is not defined");
+    one_access(MISS_ALL, 1, 2, 0, "no live block");
+    one_access(MISS_ALL, 1, UINT64_MAX, 0, "no live block");
+    one_access(MISS_ALL, 1, 1, 16, "no live block");
+    one_access(MISS_ALL, 1, 1, UINT64_MAX, "no live block");
+    one_access(MISS_SLOT, 0, 1, 0, "site that is not defined");
+    one_access(1 << 3, 0, 0, 0, "site is guessed that has not been seen");
+    one_access(2 << 3 | MISS_SITE, 1, 1, 0, "more accesses than the chunk has events");
+    one_access(31 << 3 | MISS_SITE, 1, 1, 0, "more accesses than the chunk has events");
+}
+
+static void test_streams_cut_off(void **state)
+{
+    for (unsigned missing = STREAM_SITES; missing <= STREAM_OFFSETS; missing++) {
+        struct craft c = {0};
+        begin_events(&c);
+        buffer_byte(&c.streams[STREAM_TOKENS], MISS_ALL);
+        for (unsigned i = STREAM_SITES; i <= STREAM_OFFSETS; i++)
+            if (i != missing)
+                buffer_uvarint(&c.streams[i], 1);
+        end_events(&c, 2);
+        expect_error(&c, MT_E_CORRUPT, "");
+    }
+}
+
+static void test_streams_not_used_up(void **state)
+{
+    for (unsigned extra = 0; extra < EVENT_STREAMS; extra++) {
+        struct craft c = {0};
+        begin_events(&c);
+        buffer_byte(&c.streams[STREAM_TOKENS], 0);
+        put_stop(&c.streams[STREAM_RARE], &(struct rec_stop){});
+        buffer_byte(&c.streams[extra], 7);
+        add_chunk(&c, (struct chunk_header){.type = CHUNK_EVENTS, .events = 1});
+        expect_error(&c, MT_E_CORRUPT, "chunk ends before its events do");
+    }
+}
+
+static void test_wrong_event_count(void **state)
+{
+    struct craft c = {0};
+    begin_events(&c);
+    end_events(&c, 2);
+    expect_error(&c, MT_E_CORRUPT, "chunk ends before its events do");
+    begin_events(&c);
+    buffer_byte(&c.streams[STREAM_TOKENS], 0);
+    put_mark(&c.streams[STREAM_RARE], &(struct rec_mark){0, 0});
+    end_events(&c, 1);
+    expect_error(&c, MT_E_CORRUPT, "more events than the chunk says");
+}
+
+/* One rare record after the New of slot 0. */
+#define RARE_ERROR(name, what, ...)                                                                          \
+    do {                                                                                                     \
+        struct craft c = {0};                                                                                \
+        struct buffer *b = begin_events(&c);                                                                 \
+        buffer_byte(&c.streams[STREAM_TOKENS], 0);                                                           \
+        put_##name(b, &(struct rec_##name){__VA_ARGS__});                                                    \
+        end_events(&c, 2);                                                                                   \
+        expect_error(&c, MT_E_CORRUPT, what);                                                                \
+    } while (0)
+
+static void test_wrong_records(void **state)
+{
+    RARE_ERROR(new, "slot that is not free", 0, 0, 64, 1, 0, 0, 0);
+    RARE_ERROR(new, "slot that is not free", 0, 2, 64, 1, 0, 0, 0);
+    RARE_ERROR(new, "slot that is not free", 0, UINT64_MAX, 64, 1, 0, 0, 0);
+    RARE_ERROR(new, "not defined", 0, 1, 64, 1, 1, 0, 0);
+    RARE_ERROR(new, "not defined", 0, 1, 64, 1, 0, MT_HOWS, 0);
+    RARE_ERROR(new, "not defined", 0, 1, 64, 1, 0, 0, 1);
+    RARE_ERROR(new, "address space", 0, 1, UINT64_MAX, 2, 0, 0, 0);
+    RARE_ERROR(free, "not live", 0, 1, 0, 0);
+    RARE_ERROR(free, "not live", 0, UINT64_MAX, 0, 0);
+    RARE_ERROR(free, "not defined", 0, 0, 0, 9);
+    RARE_ERROR(free, "not defined", 0, 0, 2, 0);
+    RARE_ERROR(resize, "not live", 0, 3, 0, 16, 0);
+    RARE_ERROR(resize, "not defined", 0, 0, 0, 16, 3);
+    RARE_ERROR(resize, "address space", 0, 0, -1, UINT64_MAX, 0);
+    RARE_ERROR(thread, "too large", 65536);
+    RARE_ERROR(mark, "not defined", 0, 1);
+    RARE_ERROR(badfree, "not defined", 0, 0, 5, 0);
+    RARE_ERROR(badfree, "not defined", 0, 0, 0, 5);
+    RARE_ERROR(lost, "not defined", 0, 0, 5);
+    RARE_ERROR(site, "unknown record", 0, 0, 8, MT_LOAD);
+}
+
+#define DEF_ERROR(name, what, ...)                                                                           \
+    do {                                                                                                     \
+        struct craft c = {0};                                                                                \
+        put_base(&c.streams[0], &(struct rec_base){1, 1, 1, 1, 1, 0});                                       \
+        put_##name(&c.streams[0], &(struct rec_##name){__VA_ARGS__});                                        \
+        add_chunk(&c, (struct chunk_header){.type = CHUNK_DEFS});                                            \
+        expect_error(&c, MT_E_CORRUPT, what);                                                                \
+    } while (0)
+
+static void test_wrong_definitions(void **state)
+{
+    DEF_ERROR(frame, "not defined", 0, 1, 0, 0, 0);
+    DEF_ERROR(frame, "not defined", 0, 0, 0, 1, 0);
+    DEF_ERROR(stack, "not defined", 1, 0);
+    DEF_ERROR(stack, "not defined", 0, 1);
+    DEF_ERROR(site, "not defined", 0, 1, 8, MT_LOAD);
+    DEF_ERROR(site, "unknown kind", 0, 0, 8, MT_FREE);
+    DEF_ERROR(site, "too wide", 0, 0, UINT64_MAX, MT_LOAD);
+    DEF_ERROR(heap, "unknown kind", 0, MT_HEAP_KINDS);
+    DEF_ERROR(info, "not defined", 0, 1);
+    DEF_ERROR(string, "NUL", {"a\0b", 3});
+    DEF_ERROR(new, "unknown record", 0, 0, 0, 0, 0, 0, 0);
+}
+
+static void test_wrong_base(void **state)
+{
+    struct craft c = {0};
+    put_string(&c.streams[0], &(struct rec_string){{"x", 1}});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_DEFS});
+    expect_error(&c, MT_E_CORRUPT, "begin with their base");
+    put_base(&c.streams[0], &(struct rec_base){UINT64_MAX, 1, 1, 1, 1, 0});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_DEFS});
+    expect_error(&c, MT_E_CORRUPT, "missing or doubled");
+}
+
+/* Headers with right checksums and impossible sizes: refused before anything is allocated. */
+static void header_error(struct chunk_header h, const char *what)
+{
+    struct bytes file = {0};
+    uint8_t header[CHUNK_HEADER_SIZE];
+    append_file_header(&file);
+    chunk_header_pack(&h, header);
+    append_bytes(&file, header, sizeof header);
+    struct craft c = {.file = file};
+    expect_error(&c, MT_E_CORRUPT, what);
+}
+
+static void test_wrong_headers(void **state)
+{
+    header_error((struct chunk_header){.type = CHUNK_EVENTS, .events = 1, .raw_size = UINT32_MAX}, "larger");
+    header_error((struct chunk_header){.type = CHUNK_DEFS, .stored_size = UINT32_MAX}, "larger");
+    header_error((struct chunk_header){.type = CHUNK_EVENTS, .events = UINT32_MAX, .stored_size = 40},
+                 "larger");
+    header_error((struct chunk_header){.type = CHUNK_DEFS, .stored_size = 7}, "too small");
+    header_error((struct chunk_header){.type = CHUNK_DEFS, .stored_size = 8, .events = 1}, "event count");
+    header_error((struct chunk_header){.type = CHUNK_EVENTS, .stored_size = 40}, "event count");
+    header_error((struct chunk_header){.type = 77, .stored_size = 8}, "unknown type");
+}
+
+/* A stream that says it is larger, or smaller, than what its zstd frame holds. */
+static void test_wrong_stream_sizes(void **state)
+{
+    struct bytes stream = {(uint8_t *)"some definitions", 16};
+    for (int change = -1; change <= 1; change += 2) {
+        struct craft c = {0};
+        struct chunk_header h = {.type = CHUNK_DEFS};
+        append_file_header(&c.file);
+        append_chunk(&c.file, &h, &stream);
+        uint8_t *payload = c.file.data + FILE_HEADER_SIZE + CHUNK_HEADER_SIZE;
+        store_u32(payload, (uint32_t)(16 + change));
+        h.raw_size = (uint32_t)(16 + change);
+        h.payload_hash = XXH3_64bits(payload, h.stored_size);
+        chunk_header_pack(&h, c.file.data + FILE_HEADER_SIZE);
+        expect_error(&c, MT_E_CORRUPT, "compressed data");
+    }
+}
+
+static void test_wrong_end(void **state)
+{
+    struct craft c = {0};
+    put_end(&c.streams[0], &(struct rec_end){.ending = MT_ENDINGS});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_END});
+    expect_error(&c, MT_E_CORRUPT, "END chunk is wrong");
+    put_end(&c.streams[0], &(struct rec_end){.ending = MT_ENDING_EXIT, .load = 1});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_END});
+    expect_error(&c, MT_E_CORRUPT, "do not add up");
+    put_end(&c.streams[0], &(struct rec_end){.ending = MT_ENDING_EXIT});
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_END});
+    put_site_def(&c);
+    expect_error(&c, MT_E_CORRUPT, "out of order");
+}
+
+static void test_versions(void **state)
+{
+    struct craft c = {0};
+    append_file_header(&c.file);
+    c.file.data[8] = 2;
+    expect_error(&c, MT_E_VERSION, "version 2");
+    append_file_header(&c.file);
+    c.file.data[12] = 1;
+    expect_error(&c, MT_E_CORRUPT, "file header is wrong");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_wrong_accesses),
+        cmocka_unit_test(test_streams_cut_off),
+        cmocka_unit_test(test_streams_not_used_up),
+        cmocka_unit_test(test_wrong_event_count),
+        cmocka_unit_test(test_wrong_records),
+        cmocka_unit_test(test_wrong_definitions),
+        cmocka_unit_test(test_wrong_base),
+        cmocka_unit_test(test_wrong_headers),
+        cmocka_unit_test(test_wrong_stream_sizes),
+        cmocka_unit_test(test_wrong_end),
+        cmocka_unit_test(test_versions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,340 @@
+/* writer.c - the event side of `struct mt_writer`: heap events, accesses, chunks, the end.
+ *
+ * Each function costs a few nanoseconds until a chunk is full; then streams are compressed and written in
+ * one go. After an error events are counted as dropped and nothing else happens.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "writer.h"
+#include "error.h"
+
+#include <stdlib.h>
+
+#define DEFAULT_CHUNK_EVENTS (1u << 20)
+/* A chunk is ended at this many bytes even if it has few events. */
+#define CHUNK_FULL (32u << 20)
+
+static void start_chunk(struct mt_writer *w)
+{
+    encoder_start(&w->enc, w->totals.instructions);
+    w->chunk_instructions = w->totals.instructions;
+    w->chunk_first_handle = w->handles;
+    w->chunk_thread = 1;
+}
+
+struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err)
+{
+    static const struct mt_writer_options none;
+    struct mt_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        mt_fail_memory(err);
+        return NULL;
+    }
+    opts = opts ? opts : &none;
+    output_init(&w->out, fd, opts->level);
+    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & writer_defs_init(w);
+    if (!ok)
+        mt_fail_memory(&w->out.err);
+    w->thread = 1;
+    w->chunk_events = opts->chunk_events ? opts->chunk_events : DEFAULT_CHUNK_EVENTS;
+    if (w->chunk_events > MAX_CHUNK_EVENTS)
+        w->chunk_events = MAX_CHUNK_EVENTS;
+    if (!writer_failed(w)) {
+        start_chunk(w);
+        return w;
+    }
+    if (err)
+        *err = w->out.err;
+    mt_writer_finish(w, MT_ENDING_UNKNOWN, NULL);
+    return NULL;
+}
+
+void mt_writer_thread(struct mt_writer *w, uint16_t thread)
+{
+    w->thread = thread;
+}
+
+void mt_writer_time(struct mt_writer *w, uint64_t instructions)
+{
+    if (instructions > w->totals.instructions)
+        w->totals.instructions = instructions;
+}
+
+/* -- chunks -- */
+
+static void end_chunk(struct mt_writer *w)
+{
+    struct chunk_header h = {.type = CHUNK_EVENTS,
+                             .events = w->enc.count,
+                             .first_event = w->chunk_first_event,
+                             .first_handle = w->chunk_first_handle,
+                             .instructions = w->chunk_instructions};
+    writer_defs_flush(w);
+    if (w->enc.count == 0)
+        return;
+    put_stop(encoder_rare(&w->enc), &(struct rec_stop){});
+    if (encoder_bytes(&w->enc) == UINT64_MAX)
+        mt_fail_memory(&w->out.err);
+    output_chunk(&w->out, &h, w->enc.streams);
+    w->chunk_first_event += w->enc.count;
+    start_chunk(w);
+}
+
+/* Called after each event or batch. */
+static void end_full_chunk(struct mt_writer *w)
+{
+    if (w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL)
+        end_chunk(w);
+}
+
+int mt_writer_flush(struct mt_writer *w)
+{
+    if (!writer_failed(w))
+        end_chunk(w);
+    return writer_failed(w) ? MT_ERROR : MT_OK;
+}
+
+/* Tell the reader of a thread switch before the next event. */
+static void sync_thread(struct mt_writer *w)
+{
+    if (w->thread == w->chunk_thread)
+        return;
+    put_thread(encoder_rare(&w->enc), &(struct rec_thread){w->thread});
+    w->chunk_thread = w->thread;
+}
+
+/* The stream for the record of an event of this kind; NULL (and a dropped event) after an error. */
+static struct buffer *begin_event(struct mt_writer *w, enum mt_kind kind)
+{
+    if (writer_failed(w)) {
+        w->totals.dropped++;
+        return NULL;
+    }
+    sync_thread(w);
+    w->totals.events[kind]++;
+    w->enc.count++;
+    return encoder_rare(&w->enc);
+}
+
+/* -- heap events -- */
+
+static void free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, bool implied)
+{
+    struct buffer *b = begin_event(w, MT_FREE);
+    if (!b)
+        return;
+    put_free(b, &(struct rec_free){w->totals.instructions, slot, implied, stack});
+    blockmap_remove(&w->map, slot);
+    w->totals.dropped += implied;
+    end_full_chunk(w);
+}
+
+/* Free what a new or moved block lies on. */
+static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t except,
+                            uint32_t stack)
+{
+    uint32_t slot;
+    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, addr, size, except)) != NO_SLOT)
+        free_slot(w, slot, stack, true);
+}
+
+/* A block cannot end beyond the address space. */
+static uint64_t fitting_size(uint64_t addr, uint64_t size)
+{
+    return span_fits(addr, size) ? size : 0 - addr;
+}
+
+static uint32_t known_stack(const struct mt_writer *w, uint32_t stack)
+{
+    return stack < w->counts.stacks ? stack : 0;
+}
+
+static uint32_t known_heap(const struct mt_writer *w, uint32_t heap)
+{
+    return heap < w->counts.heaps ? heap : 0;
+}
+
+void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
+                         uint32_t stack)
+{
+    heap = known_heap(w, heap);
+    stack = known_stack(w, stack);
+    size = fitting_size(addr, size);
+    free_overlapped(w, addr, size, NO_SLOT, stack);
+    struct buffer *b = begin_event(w, MT_NEW);
+    if (!b)
+        return;
+    uint32_t slot = blockmap_add(&w->map, addr, size, heap, w->handles++);
+    if (slot == NO_SLOT || slot >= MAX_LIVE_BLOCKS) {
+        mt_fail_memory(&w->out.err);
+        return;
+    }
+    put_new(b, &(struct rec_new){w->totals.instructions, slot, addr, size, heap,
+                                 how < MT_HOWS ? how : MT_HOW_CUSTOM, stack});
+    encoder_touch(&w->enc, slot);
+    end_full_chunk(w);
+}
+
+/* The block of `heap` that begins at addr, or NO_SLOT. */
+static uint32_t slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
+{
+    uint32_t slot = writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, addr);
+    return slot != NO_SLOT && w->map.blocks[slot].heap == heap ? slot : NO_SLOT;
+}
+
+static void bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
+{
+    struct buffer *b = begin_event(w, MT_BADFREE);
+    if (!b)
+        return;
+    put_badfree(b, &(struct rec_badfree){w->totals.instructions, addr, heap, stack});
+    end_full_chunk(w);
+}
+
+void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
+{
+    heap = known_heap(w, heap);
+    uint32_t slot = slot_at(w, addr, heap);
+    if (slot == NO_SLOT)
+        bad_free(w, addr, heap, known_stack(w, stack));
+    else
+        free_slot(w, slot, known_stack(w, stack), false);
+}
+
+void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
+                            uint32_t heap, enum mt_how how, uint32_t stack)
+{
+    heap = known_heap(w, heap);
+    stack = known_stack(w, stack);
+    uint32_t slot = slot_at(w, old_addr, heap);
+    if (slot == NO_SLOT) {
+        bad_free(w, old_addr, heap, stack);
+        mt_writer_block_new(w, addr, size, heap, how, stack);
+        return;
+    }
+    size = fitting_size(addr, size);
+    free_overlapped(w, addr, size, slot, stack);
+    struct buffer *b = begin_event(w, MT_RESIZE);
+    if (!b)
+        return;
+    put_resize(b,
+               &(struct rec_resize){w->totals.instructions, slot, (int64_t)(addr - old_addr), size, stack});
+    if (!blockmap_move(&w->map, slot, addr, size))
+        mt_fail_memory(&w->out.err);
+    encoder_touch(&w->enc, slot);
+    end_full_chunk(w);
+}
+
+void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
+{
+    heap = known_heap(w, heap);
+    for (uint32_t slot = 0; slot < w->map.used; slot++)
+        if (w->map.blocks[slot].heap == heap)
+            free_slot(w, slot, known_stack(w, stack), false);
+}
+
+/* -- accesses and other events -- */
+
+static void count_accesses(struct mt_writer *w, const struct access_counts *c)
+{
+    for (unsigned k = MT_LOAD; k <= MT_MODIFY; k++)
+        w->totals.events[k] += c->kinds[k];
+    w->totals.foreign += c->foreign;
+    w->totals.dropped += c->invalid;
+}
+
+void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n)
+{
+    if (n == 0)
+        return;
+    struct access_counts counts = {0};
+    while (n && !writer_failed(w)) {
+        size_t room = w->chunk_events - w->enc.count;
+        size_t batch = n < room ? n : room;
+        batch = batch < ENCODE_BATCH ? batch : ENCODE_BATCH;
+        sync_thread(w);
+        if (!encoder_accesses(&w->enc, &w->map, sites, addrs, batch, &counts))
+            mt_fail_memory(&w->out.err);
+        end_full_chunk(w);
+        sites += batch;
+        addrs += batch;
+        n -= batch;
+    }
+    count_accesses(w, &counts);
+    w->totals.dropped += n;
+}
+
+void mt_writer_mark(struct mt_writer *w, uint32_t string)
+{
+    struct buffer *b = begin_event(w, MT_MARK);
+    if (!b)
+        return;
+    put_mark(b, &(struct rec_mark){w->totals.instructions, string < w->counts.strings ? string : 0});
+    end_full_chunk(w);
+}
+
+void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string)
+{
+    struct buffer *b = begin_event(w, MT_LOST);
+    w->totals.dropped += events;
+    if (!b)
+        return;
+    put_lost(b, &(struct rec_lost){w->totals.instructions, events,
+                                   reason_string < w->counts.strings ? reason_string : 0});
+    end_full_chunk(w);
+}
+
+/* -- the end -- */
+
+static void put_totals(struct mt_writer *w, enum mt_ending ending)
+{
+    struct buffer b = {0};
+    struct mt_totals t;
+    mt_writer_totals(w, &t);
+    const uint64_t *n = t.events;
+    put_end(&b, &(struct rec_end){ending, n[MT_NEW], n[MT_FREE], n[MT_RESIZE], n[MT_LOAD], n[MT_STORE],
+                                  n[MT_MODIFY], n[MT_MARK], n[MT_BADFREE], n[MT_LOST], t.instructions,
+                                  t.nanoseconds, t.foreign, t.dropped});
+    struct chunk_header h = {.type = CHUNK_END,
+                             .first_event = w->chunk_first_event,
+                             .first_handle = w->handles,
+                             .instructions = t.instructions};
+    if (b.failed)
+        mt_fail_memory(&w->out.err);
+    output_chunk(&w->out, &h, &b);
+    buffer_free(&b);
+}
+
+int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
+{
+    if (mt_writer_flush(w) == MT_OK) {
+        put_totals(w, ending);
+        output_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
+    }
+    int result = writer_failed(w) ? MT_ERROR : MT_OK;
+    if (err)
+        *err = w->out.err;
+    output_free(&w->out);
+    encoder_destroy(&w->enc);
+    blockmap_destroy(&w->map);
+    writer_defs_free(w);
+    free(w);
+    return result;
+}
+
+const struct mt_error *mt_writer_error(const struct mt_writer *w)
+{
+    return &w->out.err;
+}
+
+uint64_t mt_writer_bytes(const struct mt_writer *w)
+{
+    return w->out.written;
+}
+
+void mt_writer_totals(const struct mt_writer *w, struct mt_totals *out)
+{
+    *out = w->totals;
+    out->dropped += w->out.dropped;
+    out->nanoseconds = output_nanoseconds(&w->out);
+}

@@ -1,0 +1,157 @@
+/* writer_defs.c - definitions of the writer: strings, frames, stacks, sites, heaps, facts.
+ *
+ * They collect in a chunk of their own, which is written before the EVENTS chunk that may use them. An id
+ * that cannot be right (a caller's error) is written as 0, "not known", so that no file is made that a
+ * reader rejects.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "writer.h"
+#include "error.h"
+
+#include <string.h>
+
+/* A DEFS chunk is ended at this size, long before the format's limit. */
+#define DEFS_FULL (4u << 20)
+
+bool writer_defs_init(struct mt_writer *w)
+{
+    bool is_new;
+    w->counts = (struct def_counts){.strings = 1, .frames = 1, .stacks = 1, .sites = 1, .heaps = 1};
+    w->written = w->counts;
+    if (!intern_init(&w->strings) || !intern_init(&w->stacks))
+        return false;
+    uint32_t no_stack[2] = {UINT32_MAX, UINT32_MAX};
+    return intern(&w->strings, "", 0, &is_new) == 0 &&
+           intern(&w->stacks, no_stack, sizeof no_stack, &is_new) == 0;
+}
+
+void writer_defs_free(struct mt_writer *w)
+{
+    intern_free(&w->strings);
+    intern_free(&w->stacks);
+    buffer_free(&w->defs);
+}
+
+void writer_defs_flush(struct mt_writer *w)
+{
+    if (buffer_size(&w->defs) == 0)
+        return;
+    if (w->defs.failed)
+        mt_fail_memory(&w->out.err);
+    struct chunk_header h = {.type = CHUNK_DEFS,
+                             .first_event = w->chunk_first_event,
+                             .first_handle = w->chunk_first_handle,
+                             .instructions = w->chunk_instructions};
+    output_chunk(&w->out, &h, &w->defs);
+    buffer_reset(&w->defs);
+    w->written = w->counts;
+}
+
+/* The buffer for one more definition, begun with BASE if it is empty; NULL after an error. */
+static struct buffer *def_buffer(struct mt_writer *w, uint64_t count)
+{
+    if (writer_failed(w))
+        return NULL;
+    if (count >= MAX_DEFINITIONS) {
+        mt_fail(&w->out.err, MT_E_MEMORY, w->out.written,
+                "more than %u definitions of one kind: trace fewer call stacks", MAX_DEFINITIONS);
+        return NULL;
+    }
+    if (buffer_size(&w->defs) > DEFS_FULL)
+        writer_defs_flush(w);
+    if (buffer_size(&w->defs) == 0) {
+        struct def_counts *c = &w->written;
+        struct rec_base base = {c->strings, c->frames, c->stacks, c->sites, c->heaps, c->infos};
+        put_base(&w->defs, &base);
+    }
+    return &w->defs;
+}
+
+static uint32_t known(uint32_t id, uint64_t count)
+{
+    return id < count ? id : 0;
+}
+
+uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len)
+{
+    bool is_new = false;
+    size_t n = strnlen(s, len < MAX_STRING ? len : MAX_STRING);
+    if (writer_failed(w))
+        return 0;
+    uint32_t id = intern(&w->strings, s, n, &is_new);
+    if (id == INTERN_FAILED) {
+        mt_fail_memory(&w->out.err);
+        return 0;
+    }
+    struct buffer *b = is_new ? def_buffer(w, w->counts.strings) : NULL;
+    if (b) {
+        put_string(b, &(struct rec_string){{s, n}});
+        w->counts.strings++;
+    }
+    return id;
+}
+
+uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f)
+{
+    struct buffer *b = def_buffer(w, w->counts.frames);
+    uint64_t strings = w->counts.strings;
+    if (!b)
+        return 0;
+    put_frame(b, &(struct rec_frame){f->ip, known(f->function, strings), known(f->file, strings),
+                                     known(f->object, strings), f->line});
+    return (uint32_t)w->counts.frames++;
+}
+
+uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame)
+{
+    bool is_new = false;
+    uint32_t key[2] = {known(parent, w->counts.stacks), known(frame, w->counts.frames)};
+    if (writer_failed(w))
+        return 0;
+    uint32_t id = intern(&w->stacks, key, sizeof key, &is_new);
+    if (id == INTERN_FAILED) {
+        mt_fail_memory(&w->out.err);
+        return 0;
+    }
+    struct buffer *b = is_new ? def_buffer(w, w->counts.stacks) : NULL;
+    if (b) {
+        put_stack(b, &(struct rec_stack){key[0], key[1]});
+        w->counts.stacks++;
+    }
+    return id;
+}
+
+uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s)
+{
+    uint8_t kind = s->kind >= MT_LOAD && s->kind <= MT_MODIFY ? s->kind : MT_LOAD;
+    struct buffer *b = def_buffer(w, w->counts.sites);
+    if (!b)
+        return 0;
+    if (!encoder_site(&w->enc, s->size, kind)) {
+        mt_fail_memory(&w->out.err);
+        return 0;
+    }
+    put_site(b, &(struct rec_site){s->ip, known(s->frame, w->counts.frames), s->size, kind});
+    return (uint32_t)w->counts.sites++;
+}
+
+uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h)
+{
+    struct buffer *b = def_buffer(w, w->counts.heaps);
+    if (!b)
+        return 0;
+    put_heap(b, &(struct rec_heap){h->id, h->kind < MT_HEAP_KINDS ? h->kind : MT_HEAP_CUSTOM});
+    return (uint32_t)w->counts.heaps++;
+}
+
+void mt_writer_info(struct mt_writer *w, const char *key, const char *value)
+{
+    uint32_t k = mt_writer_string(w, key, strlen(key));
+    uint32_t v = mt_writer_string(w, value, strlen(value));
+    struct buffer *b = def_buffer(w, w->counts.infos);
+    if (!b)
+        return;
+    put_info(b, &(struct rec_info){k, v});
+    w->counts.infos++;
+}
