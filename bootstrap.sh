@@ -1,0 +1,85 @@
+#!/bin/sh
+# bootstrap.sh - from a bare Debian to a finished build in ./build: packages, autoreconf, configure, make.
+#
+#     sh bootstrap.sh [CONFIGURE-OPTION...]
+#
+# Installs only the packages that are missing (with sudo when not root), so that a second run is quick and
+# works without a network. It does not install ljtrace itself: that is `make -C build install`.
+# SPDX-License-Identifier: GPL-2.0-or-later
+set -eu
+cd "$(dirname "$0")"
+
+packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev
+    libxxhash-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
+    python3-jinja2 python3-pytest python3-hypothesis ffmpeg libjemalloc-dev libmimalloc-dev"
+
+say() { printf 'bootstrap: %s\n' "$*"; }
+fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }
+
+# loud_on_failure WHAT COMMAND...: run it quietly; if it fails, show all it said
+loud_on_failure() {
+    what=$1
+    shift
+    log=$(mktemp)
+    if "$@" >"$log" 2>&1 </dev/null; then
+        rm -f "$log"
+    else
+        cat "$log" >&2
+        rm -f "$log"
+        fail "$what failed; the lines above say why"
+    fi
+}
+
+missing_packages() {
+    for package in $packages; do
+        case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || :) in
+        *" installed") ;;
+        *) printf '%s ' "$package" ;;
+        esac
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        env DEBIAN_FRONTEND=noninteractive "$@"
+    elif command -v sudo >/dev/null; then
+        sudo env DEBIAN_FRONTEND=noninteractive "$@"
+    else
+        fail "not root and no sudo; as root: apt-get install $missing"
+    fi
+}
+
+install_packages() {
+    command -v dpkg-query >/dev/null || fail "this is not Debian; install what configure asks for by hand"
+    missing=$(missing_packages)
+    [ -n "$missing" ] || return 0
+    say "installing: $missing"
+    loud_on_failure "apt-get update" as_root apt-get -q update
+    # shellcheck disable=SC2086 # a list of words
+    loud_on_failure "apt-get install" as_root apt-get -q -y --no-install-recommends install $missing
+}
+
+# Is there no ./configure, or is it older than something it was made from?
+stale_configure() {
+    [ -x configure ] && [ -f Makefile.in ] || return 0
+    [ -n "$(find configure.ac Makefile.am ./*/part.am ./*/part2.am -newer Makefile.in 2>/dev/null)" ]
+}
+
+build() {
+    if stale_configure; then
+        say "making ./configure"
+        loud_on_failure autoreconf autoreconf -fi
+    fi
+    mkdir -p build
+    cd build
+    if [ ! -f Makefile ] || [ $# -gt 0 ]; then # a newer ../configure is make's own business
+        say "configuring in ./build"
+        loud_on_failure configure ../configure "$@"
+    fi
+    say "building"
+    loud_on_failure make make -j2
+}
+
+install_packages
+build "$@"
+say "ready: ./build/in-place COMMAND runs it from here; make -C build install installs it"

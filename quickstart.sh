@@ -1,0 +1,96 @@
+#!/bin/sh
+# quickstart.sh - the whole way on one example: record, translate, lock, replay, draw, film, report.
+#
+#     sh quickstart.sh [--scale N] [--in-place BUILD] [FOLDER]
+#
+# Begins with bootstrap.sh; as root it also installs, so that plain `valgrind --tool=ljtrace` works from then
+# on; else it runs from the build folder. Results go to FOLDER (default quickstart.out), made anew. --scale is
+# the share of the example's requests that is served (default 0.2: whole, its text files would take 3 GB);
+# --in-place uses a finished build and neither bootstraps nor installs.
+# SPDX-License-Identifier: GPL-2.0-or-later
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+scale=0.2
+build=
+folder=
+
+fail() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
+usage() { printf 'usage: sh quickstart.sh [--scale N] [--in-place BUILD] [FOLDER]\n' >&2; exit 2; }
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --scale) [ $# -gt 1 ] || usage; scale=$2; shift ;;
+    --in-place) [ $# -gt 1 ] || usage; build=$2; shift ;;
+    -*) usage ;;
+    *) [ -z "$folder" ] || usage; folder=$1 ;;
+    esac
+    shift
+done
+folder=${folder:-$here/quickstart.out}
+
+if [ -n "$build" ]; then
+    in_place="$build/in-place"
+else
+    sh "$here/bootstrap.sh"
+    in_place="$here/build/in-place"
+    if [ "$(id -u)" -eq 0 ]; then
+        echo "quickstart: installing"
+        make -C "$here/build" --no-print-directory install >/dev/null || fail "make install failed"
+        in_place=
+    fi
+fi
+
+if ! mkdir -p "$folder" 2>/dev/null || [ ! -w "$folder" ]; then
+    fail "$folder: not a folder that can be written to"
+fi
+folder=$(cd "$folder" && pwd)
+rm -f "$folder"/app*
+cd "$folder"
+
+# step WHAT COMMAND...: say what is done, do it, stop at the first failure
+step() {
+    printf '\n== %s\n' "$1"
+    shift
+    printf '   %s\n' "$*"
+    # shellcheck disable=SC2086 # empty, or one path without spaces
+    if [ -n "$in_place" ]; then
+        "$in_place" "$@" || fail "this step failed: $*"
+    else
+        "$@" || fail "this step failed: $*"
+    fi
+}
+
+step "record examples/app.lua" \
+    valgrind --tool=ljtrace --out=app.ljt luajit "$here/examples/app.lua" "$scale"
+step "what is in the trace" steve summary app.ljt
+step "the trace's rules hold" steve check app.ljt
+step "memtrace to ops" steve ops app.ljt -o app-ops
+step "coarse locks" steve lockops --simple app-ops -o app-lockops
+step "fine-grained locks" steve lockops --full app-ops -o app-lockopsfull
+step "lifetimes of blocks" steve histogram --parts lifetime,statistics,plots -q app-ops
+step "replay on every allocator" steve allocstats app-ops --points 300
+step "draw what the allocators did" steve graphs app app-ops-*-allocstats --format png,svg
+step "film of the heap" steve animate app-ops -o app-animation.avi
+step "report" steve report app.ljt -o app.html --allocstats app-ops-*-allocstats --film app-animation.avi
+
+# tell TEXT NAME...: these files must be there; say what they show
+tell() {
+    text=$1
+    shift
+    for name in "$@"; do
+        [ -s "$name" ] || fail "$folder/$name was not made"
+        printf '  %s\n' "$folder/$name"
+    done
+    printf '      %s\n' "$text"
+}
+
+printf '\nAll done. The results:\n'
+tell "the memtrace: every allocation, load, store and modify of the run" app.ljt
+tell "the ops: the same by handle, one operation per line" app-ops
+tell "the ops with locks: coarse (by lifetime) and fine-grained (by access)" app-lockops app-lockopsfull
+tell "how long blocks live, in operations: most die young" \
+    app-macro-histogram-*.png app-statistics app-lifetime
+tell "memory and time of each allocator along the run" app-ops-*-allocstats
+tell "the allocators compared: time of an operation, and the largest block still to be had" app.png
+tell "film of the heap: where blocks come, stay and go" app-animation.avi
+tell "the report: open it in a browser" app.html

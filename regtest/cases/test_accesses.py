@@ -1,0 +1,71 @@
+"""test_accesses - loads, stores and modifies in the trace are exactly those the program made.
+
+native/pattern.c makes known accesses to blocks of conspicuous sizes and prints what it made; the trace must
+hold these and no other for these blocks, in this order, with these addresses.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, Trace, record, words
+
+SIZES = ("70001", "70003", "70005")
+Access = tuple[str, int, int, int, int]  # letter, block, address, offset, size
+
+
+def expected(printed: str) -> list[Access]:
+    bases = {int(w[1]): int(w[2]) for w in words(printed) if w[0] == "B"}
+    rest = [(w[0], int(w[1]), int(w[2]), int(w[3])) for w in words(printed) if w[0] != "B"]
+    return [(k, b, bases[b] + offset, offset, size) for k, b, offset, size in rest]
+
+
+def seen(trace: Trace) -> list[Access]:
+    return [(w[0], *map(int, w[1:])) for w in words(trace.view("blocks", *SIZES))]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("mode,least", [("plain", 300), ("atomic", 7)])
+def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", mode])
+    assert trace.run.status == 0
+    truth = expected(trace.run.text)
+    assert len(truth) >= least
+    assert seen(trace) == truth
+
+
+def test_unused_volatile_loads_are_there(tmp_path: Path) -> None:
+    """VEX would drop loads whose value nobody uses; the tool keeps it from that without the user's help."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "plain"])
+    assert [a for a in seen(trace) if a[:2] == ("L", 1) and a[3:] == (64, 4)] == \
+        [a for a in expected(trace.run.text) if a[:2] == ("L", 1) and a[3:] == (64, 4)]
+    assert sum(a[:2] == ("L", 1) and a[3:] == (64, 4) for a in seen(trace)) >= 8
+
+
+def covered(accesses: list[Access], kind: str, block: int) -> set[int]:
+    return {byte for k, b, _, offset, size in accesses if (k, b) == (kind, block)
+            for byte in range(offset, offset + size)}
+
+
+def test_memcpy_and_memset_touch_every_byte(tmp_path: Path) -> None:
+    """How wide each access is, is libc's choice; which bytes, is not."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "copy"])
+    accesses = seen(trace)
+    for kind, block, _, _, size in expected(trace.run.text):
+        assert covered(accesses, kind, block) == set(range(size)), f"{kind} of block {block}"
+    assert {(k, b) for k, b, *_ in accesses} == {("S", 0), ("L", 0), ("S", 1)}
+
+
+def test_no_accesses_when_not_asked_for(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "plain"], "--trace-mem=no")
+    counts = trace.counts()
+    assert counts["load"] == counts["store"] == counts["modify"] == 0
+    assert counts["new"] >= 3
+
+
+def test_sites_are_instructions_of_one_size(tmp_path: Path) -> None:
+    """A site is one instruction and one kind and size of access; none is defined twice."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "plain"])
+    sites = [tuple(w) for w in words(trace.view("sites"))]
+    assert len(sites) > 20
+    assert {s[2] for s in sites} >= {"1", "2", "4", "8", "16"}

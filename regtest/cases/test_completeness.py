@@ -1,0 +1,99 @@
+"""test_completeness - every allocation is in the trace, and nothing else.
+
+Lua: the truth is an allocator hook of our own (native/counthook.c) in a native run of the same script. C and
+C++: the truth is DHAT. What the sizes of accesses are is test_accesses' business.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support import APP_C, APP_LUA, COUNTED_LUA, NATIVE, SENTINELS, dhat_totals, good, numbers, record
+
+COUNTS = {"news": "new", "frees": "free", "resizes": "resize", "new_bytes": "new_bytes",
+          "free_bytes": "free_bytes", "resize_bytes": "resize_bytes", "live_bytes": "live_bytes"}
+LUA_RUNS = {
+    "jit, whole, heap events only": ([], "1", ["--trace-mem=no"]),
+    "jit, a tenth, with accesses": ([], "0.1", []),
+    "no jit, with accesses": (["-joff"], "0.05", []),
+}
+HOOK_ENV = {"LUA_CPATH": f"{NATIVE}/?.so"}
+
+
+def counted(counting: str, report: Path, flags: list[str], scale: str) -> list[object]:
+    arithmetic = "0.01" if "-joff" in flags else "1"
+    return ["luajit", *flags, COUNTED_LUA, counting, report, APP_LUA, scale, arithmetic]
+
+
+@pytest.mark.parametrize("name", LUA_RUNS)
+def test_lua_allocations_equal_the_hooks(name: str, tmp_path: Path) -> None:
+    flags, scale, options = LUA_RUNS[name]
+    report = tmp_path / "counts"
+    # "yes" and "off" are of one length, and so are the command lines: the heaps are laid out alike
+    native = good(counted("yes", report, flags, scale), env=HOOK_ENV)
+    truth = numbers(report.read_text())
+    trace = record(tmp_path / "t.ljt", counted("off", report, flags, scale), *options, env=HOOK_ENV)
+    assert trace.run.out == native.out
+    seen = numbers(trace.view("between", *SENTINELS))
+    assert {k: seen[v] for k, v in COUNTS.items()} == truth
+    assert truth["news"] > 1000 and truth["frees"] > 1000 and truth["resizes"] > 10
+
+
+def test_lua_live_bytes_at_end_of_script_equal_gc_total(tmp_path: Path) -> None:
+    """Blocks from before a hook could be set, as the state itself, count too: the hook begins at gc.total."""
+    report = tmp_path / "counts"
+    trace = record(tmp_path / "t.ljt", counted("off", report, [], "0.01"), "--trace-mem=no", env=HOOK_ENV)
+    seen = numbers(trace.view("between", *SENTINELS))
+    assert seen["live_bytes"] == numbers(report.read_text())["live_bytes"]
+
+
+def equal_to_dhat(trace_counts: dict[str, int], empty: int, dhat: dict[str, int]) -> None:
+    """DHAT counts a realloc of a live block as one block more, of the new size (here that is a Resize), and a
+    block of 0 bytes as one of 1 byte."""
+    assert trace_counts["new"] + trace_counts["resize"] == dhat["blocks"]
+    assert trace_counts["new_bytes"] + trace_counts["resize_bytes"] + empty == dhat["bytes"]
+    assert trace_counts["live_blocks"] == dhat["end_blocks"]
+    assert trace_counts["live_bytes"] == dhat["end_bytes"]
+
+
+@pytest.mark.parametrize("program", [[APP_C], [NATIVE / "allforms"], [NATIVE / "conduct", "threads"],
+                                     ["/bin/ls", "-l", "/usr/bin"]], ids=["app.c", "C++", "threads", "ls"])
+def test_c_totals_equal_dhats(program: list[object], tmp_path: Path) -> None:
+    dhat = dhat_totals(tmp_path / "dhat.json", program)
+    trace = record(tmp_path / "t.ljt", program)
+    assert trace.run.status == 0
+    empty = sum(e[0] in ("new", "resize") and e[3] == "0" for e in trace.events())
+    equal_to_dhat(trace.counts(), empty, dhat)
+
+
+def test_the_last_events_are_there_every_time(tmp_path: Path) -> None:
+    """The collector runs beside the program; nothing may depend on which of the two is ahead at the end."""
+    seen = set()
+    for turn in range(8):
+        trace = record(tmp_path / f"{turn}.ljt", ["/bin/ls", "-l", "/usr/bin"])
+        seen.add((trace.ending(), trace.counts()["new"], trace.counts()["free"]))
+    assert len(seen) == 1 and seen.pop()[0] == "exit"
+
+
+def test_every_form_of_allocation_is_told_apart(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [NATIVE / "allforms"])
+    how_by_size = {(e[3], e[5]) for e in trace.events() if e[0] == "new"}
+    for size, how in (("101", "malloc"), ("0", "malloc"), ("105", "calloc"), ("203", "memalign"),
+                      ("384", "memalign"), ("305", "memalign"), ("407", "memalign"), ("501", "new"),
+                      ("66", "new[]"), ("77", "new[]")):
+        assert (size, how) in how_by_size, f"{how}({size})"
+    resized = [(e[4], e[3]) for e in trace.events() if e[0] == "resize"]
+    assert resized[-3:] == [("40", "4000"), ("4000", "400"), ("400", "400")] or \
+        {("40", "4000"), ("4000", "400"), ("400", "400")} <= set(resized)
+
+
+def test_heap_choice(tmp_path: Path) -> None:
+    """--heap= takes one heap away and leaves the other as it was; the order of strings is LuaJIT's dice."""
+    program = ["luajit", APP_LUA, "0.01"]
+    both = record(tmp_path / "both.ljt", program, "--trace-mem=no").events()
+    for heap, name in (("malloc", "malloc"), ("luajit", "lua")):
+        only = record(tmp_path / f"{heap}.ljt", program, "--trace-mem=no", f"--heap={heap}").events()
+        assert only
+        assert Counter((e[0], e[3]) for e in only) == Counter((e[0], e[3]) for e in both if e[6] == name)

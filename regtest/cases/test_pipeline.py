@@ -1,0 +1,128 @@
+"""test_pipeline - from a recording to the last picture, as quickstart.sh does it, on a smaller input.
+
+Each step's result is opened and looked at: numbers agree with the trace's own, pictures are pictures that
+show something. The translations' exact rules are tested in steve/test, the replay's in drivers/test.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support import BUILD, SOURCE, Trace, good, run, steve
+
+QUICKSTART = ["sh", SOURCE / "quickstart.sh", "--in-place", BUILD]
+RESULTS = ("app.ljt", "app-ops", "app-lockops", "app-lockopsfull", "app.html", "app.png",
+           "app-animation.avi")
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def letters(ops: Path) -> Counter[str]:
+    with open(ops, encoding="ascii") as lines:
+        return Counter(line.split()[1] for line in lines if not line.startswith("#"))
+
+
+@pytest.mark.parametrize("which", ["lua_trace", "c_trace"])
+def test_text_gives_the_same_ops_as_binary(which: str, tmp_path: Path,
+                                               request: pytest.FixtureRequest) -> None:
+    """A Resize is F and N in classic text, so it is in ops of both."""
+    trace: Trace = request.getfixturevalue(which)
+    text = tmp_path / "trace.txt"
+    text.write_bytes(steve("memtrace", trace.path).out)
+    steve("ops", text, "-o", tmp_path / "text-ops")
+    steve("ops", trace.path, "-o", tmp_path / "binary-ops")
+    assert (tmp_path / "text-ops").read_bytes() == (tmp_path / "binary-ops").read_bytes()
+
+
+def test_ops_hold_every_event(lua_trace: Trace, tmp_path: Path) -> None:
+    steve("ops", lua_trace.path, "-o", tmp_path / "x-ops")
+    counts, seen = lua_trace.counts(), letters(tmp_path / "x-ops")
+    assert seen["N"] == counts["new"] + counts["resize"]
+    assert seen["F"] == counts["free"] + counts["resize"]
+    assert (seen["L"], seen["S"], seen["M"]) == (counts["load"], counts["store"], counts["modify"])
+
+
+def test_summary_agrees_with_the_trace(lua_trace: Trace) -> None:
+    summary, counts = json.loads(steve("summary", "--json", lua_trace.path).text), lua_trace.counts()
+    for kind in ("new", "free", "resize", "load", "store", "modify"):
+        assert summary["events"][kind] == counts[kind], kind
+    assert summary["bytes"]["live_at_end"] == counts["live_bytes"]
+    assert summary["bytes"]["peak_live"] == counts["peak_bytes"]
+    assert summary["complete"] is True
+
+
+def test_full_locks_are_balanced(c_trace: Trace, tmp_path: Path) -> None:
+    """No unlock of what is not locked, no second lock, none outside a block's life."""
+    steve("ops", c_trace.path, "-o", tmp_path / "x-ops")
+    steve("lockops", "--full", tmp_path / "x-ops", "-o", tmp_path / "x-lockopsfull")
+    state: dict[str, str] = {}
+    with open(tmp_path / "x-lockopsfull", encoding="ascii") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.startswith("#"):
+                handle, op, *_ = line.split()
+                assert state.get(handle, "none") in {"N": "none", "L": "U", "U": "L", "F": "UL"}[op], number
+                state[handle] = "U" if op == "N" else op
+    assert letters(tmp_path / "x-lockopsfull")["L"] > 0
+
+
+def frame_hashes(film: Path) -> list[str]:
+    out = good(["ffmpeg", "-v", "error", "-i", film, "-f", "framemd5", "-"]).text
+    return [line.split(",")[-1].strip() for line in out.splitlines() if not line.startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """quickstart.sh's steps on a twentieth of app.lua, in this build, without installing."""
+    folder = tmp_path_factory.mktemp("quickstart") / "out"
+    done = run([*QUICKSTART, "--scale", "0.05", folder], seconds=900)
+    if done.status != 0:
+        pytest.fail("\n".join((done.text + done.complaint).splitlines()[-12:]), pytrace=False)
+    (folder / "log").write_bytes(done.out)
+    return folder
+
+
+def test_quickstart_makes_everything(quickstart: Path) -> None:
+    for name in RESULTS:
+        assert (quickstart / name).stat().st_size > 0, name
+        assert name in (quickstart / "log").read_text(), f"{name} is not named in the output"
+    replayed = {path.name.split("-")[2] for path in quickstart.glob("app-ops-*-allocstats")}
+    assert {"glibc", "jemalloc", "luajit", "mimalloc"} <= replayed
+    assert list(quickstart.glob("app-macro-histogram-*.png"))
+
+
+def test_quickstart_pictures_show_something(quickstart: Path) -> None:
+    from matplotlib import image
+    pictures = list(quickstart.glob("*.png"))
+    for picture in pictures:
+        assert picture.read_bytes().startswith(PNG)
+        assert image.imread(picture).std() > 0.01, f"{picture} is of one colour"
+    assert pictures
+
+
+def test_quickstart_film_moves(quickstart: Path) -> None:
+    hashes = frame_hashes(quickstart / "app-animation.avi")
+    assert len(hashes) >= 10 and len(set(hashes)) > len(hashes) // 2
+
+
+def test_quickstart_report_is_one_file(quickstart: Path) -> None:
+    html = (quickstart / "app.html").read_text()
+    assert "app.lua" in html and "</html>" in html
+    for outside in ('src="http', "src='http", 'href="http', "@import"):
+        assert outside not in html, "the report needs the network"
+
+
+def test_quickstart_refuses_wrong_usage(tmp_path: Path) -> None:
+    assert run(["sh", SOURCE / "quickstart.sh", "--nonsense"], cwd=tmp_path).status == 2
+    (tmp_path / "file").write_text("in the way")
+    done = run([*QUICKSTART, tmp_path / "file"])
+    assert done.status == 1 and str(tmp_path / "file") in done.complaint
+
+
+def test_shell_scripts_are_posix() -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed (Debian package shellcheck)")
+    scripts = ("bootstrap.sh", "quickstart.sh", "runtests.sh", ".ci/run")
+    good(["shellcheck", *(SOURCE / name for name in scripts)])

@@ -1,0 +1,83 @@
+"""test_runner - the runner itself: it counts truly, and cannot pass by running nothing.
+
+Runs regtest/run on small programs and test files made here, whose results are known.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import sys
+from pathlib import Path
+
+from support import SOURCE, Done, run
+
+TAP_PROGRAM = "#!/bin/sh\nprintf '%s\\n' {lines}\n{end}\n"
+PYTEST_FILE = """
+import pytest
+def test_good(): pass
+def test_bad(): assert 1 == 2
+@pytest.mark.skip(reason="the moon is full")
+def test_skipped(): pass
+@pytest.fixture
+def broken(): raise RuntimeError
+def test_error(broken): pass
+"""
+
+
+def program(folder: Path, name: str, lines: list[str], end: str = "") -> str:
+    path = folder / name
+    path.write_text(TAP_PROGRAM.format(lines=" ".join(f"'{x}'" for x in lines), end=end))
+    path.chmod(0o755)
+    return name
+
+
+def runner(folder: Path, units: list[str], *names: str) -> Done:
+    env = {"LJTRACE_BUILDDIR": str(folder), "LJTRACE_SRCDIR": str(folder), "UNIT_TESTS": " ".join(units)}
+    return run([sys.executable, SOURCE / "regtest/run", *names], env=env)
+
+
+def last_line(done: Done) -> str:
+    return done.text.splitlines()[-1]
+
+
+def test_counts_tap(tmp_path: Path) -> None:
+    one = program(tmp_path, "one", ["1..2", "ok 1 - a", "ok 2 - b"])
+    two = program(tmp_path, "two", ["1..3", "ok 1 - c", "not ok 2 - d", "ok 3 - e # SKIP no disk"], "exit 1")
+    done = runner(tmp_path, [one, two])
+    assert (last_line(done), done.status) == ("3 passed, 1 failed, 1 skipped", 1)
+    assert "no disk" in done.text and "FAILED two: d" in done.text
+
+
+def test_all_good(tmp_path: Path) -> None:
+    done = runner(tmp_path, [program(tmp_path, "one", ["1..1", "ok 1 - a"])])
+    assert (last_line(done), done.status) == ("1 passed, 0 failed, 0 skipped", 0)
+
+
+def test_program_that_dies_or_says_too_little_fails(tmp_path: Path) -> None:
+    units = [program(tmp_path, "dies", ["1..2", "ok 1 - a"], "kill -SEGV $$"),
+             program(tmp_path, "short", ["1..2", "ok 1 - a"]), program(tmp_path, "silent", [""])]
+    done = runner(tmp_path, [*units, "absent"])
+    assert (last_line(done), done.status) == ("2 passed, 4 failed, 0 skipped", 1)
+
+
+def test_nothing_to_run_is_a_failure(tmp_path: Path) -> None:
+    assert runner(tmp_path, []).status == 1
+    one = program(tmp_path, "one", ["1..1", "ok 1 - a"])
+    done = runner(tmp_path, [one], "nomatch")
+    assert (last_line(done), done.status) == ("0 passed, 1 failed, 0 skipped", 1)
+
+
+def test_counts_pytest(tmp_path: Path) -> None:
+    suite = tmp_path / "steve/test"
+    os.makedirs(suite)
+    (suite / "test_x.py").write_text(PYTEST_FILE)
+    done = runner(tmp_path, [])
+    assert (last_line(done), done.status) == ("1 passed, 2 failed, 1 skipped", 1)
+    assert "the moon is full" in done.text
+
+
+def test_file_that_cannot_be_imported_fails(tmp_path: Path) -> None:
+    suite = tmp_path / "steve/test"
+    os.makedirs(suite)
+    (suite / "test_x.py").write_text("import no_such_module\n")
+    done = runner(tmp_path, [])
+    assert done.status == 1 and " 0 failed" not in last_line(done)

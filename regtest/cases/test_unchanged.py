@@ -1,0 +1,101 @@
+"""test_unchanged - the traced program does what it does untraced; whatever ends it, its trace is sound.
+
+Outputs and exit status (or signal) with the recorder equal those without it; Valgrind's own lines on stderr
+do not count. What the trace holds is tested elsewhere; here only that it is whole and says how it ended.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support import APP_C, APP_LUA, NATIVE, Done, Trace, record, recorder, run, settled
+
+CONDUCT = NATIVE / "conduct"
+SAME = {
+    "app.lua": ["luajit", APP_LUA, "0.05"],
+    "app.lua without jit": ["luajit", "-joff", APP_LUA, "0.01", "0.01"],
+    "app.c": [APP_C, "500"],
+    "lua error": ["luajit", "-e", "io.stderr:write(select(2, pcall(error, 'no luck\\n', 0))) os.exit(1)"],
+    "lua os.exit": ["luajit", "-e", "io.write('bye') os.exit(9)"],
+    "lua out of memory": ["luajit", "-e", "print(pcall(string.rep, 'x', 2^40))"],
+    "no such program": [Path("/nonexistent/program")],
+    **{mode: [CONDUCT, mode] for mode in ("exit3", "segv", "kill", "abort", "term", "fork", "threads",
+                                          "exit-in-thread", "handler")},
+}
+
+
+def same(traced: Done, plain: Done) -> None:
+    assert (traced.status, traced.out) == (plain.status, plain.out)
+    assert traced.err_of_program == plain.err
+
+
+@pytest.mark.parametrize("name", [n for n in SAME if n not in ("no such program",)])
+def test_outputs_and_status(name: str, tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", SAME[name])
+    same(trace.run, run(SAME[name]))
+
+
+def test_program_that_does_not_exist(tmp_path: Path) -> None:
+    done = run([*recorder(tmp_path / "t.ljt"), *SAME["no such program"]])
+    assert done.status == 127 and "/nonexistent/program" in done.complaint
+
+
+def test_standard_input_reaches_the_program(tmp_path: Path) -> None:
+    program = ["luajit", "-e", "io.write(#io.read('*a'))"]
+    done = run([*recorder(tmp_path / "t.ljt"), *program], stdin=b"x" * 100000)
+    assert (done.status, done.out) == (0, b"100000")
+
+
+@pytest.mark.parametrize("mode,ending", [("exit3", "exit"), ("exit-in-thread", "exit"), ("threads", "exit"),
+                                         ("kill", "exit"), ("abort", "exit"), ("segv", "exit")])
+def test_trace_says_how_it_ended(mode: str, ending: str, tmp_path: Path) -> None:
+    """A signal that the program sends itself passes through Valgrind, which has time to end the trace."""
+    trace = record(tmp_path / "t.ljt", [CONDUCT, mode])
+    assert trace.ending() == ending
+    assert any(e[0] == "new" and e[3] == "1234" for e in trace.events()), "the last block before the end"
+
+
+def test_exec_keeps_the_trace_up_to_it(tmp_path: Path) -> None:
+    """Without --trace-children the new image is not traced; what came before is kept."""
+    trace = record(tmp_path / "t.ljt", [CONDUCT, "exec"])
+    same(trace.run, run([CONDUCT, "exec"]))
+    assert trace.ending() in ("exec", "exit", "killed")
+    assert any(e[0] == "new" and e[3] == "1234" for e in trace.events())
+
+
+def test_fork_leaves_no_stray_in_the_parents_trace(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [CONDUCT, "fork"])
+    parents = [e for e in trace.events() if e[0] == "new" and e[3] == "1234"]
+    assert len(parents) == 1, "the child's blocks are not the parent's"
+
+
+def test_threads_are_told_apart(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [CONDUCT, "threads"])
+    assert len({e[7] for e in trace.events() if e[0] == "new"}) == 5
+
+
+def start_spinning(path: Path) -> subprocess.Popen[bytes]:
+    argv = [*map(str, recorder(path)), str(CONDUCT), "spin"]
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    while process.stdout.readline() not in (b"ready\n", b""):
+        pass
+    time.sleep(0.5)
+    return process
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_from_outside(signum: signal.Signals, tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    process = start_spinning(path)
+    process.send_signal(signum)
+    assert process.wait(timeout=30) == -signum
+    settled(path)
+    trace = Trace(path, Done(0, b"", b"")).check()
+    assert trace.ending() == ("killed" if signum == signal.SIGKILL else trace.ending()) != "unknown"
+    assert trace.counts()["new"] > 1000

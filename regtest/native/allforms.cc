@@ -1,0 +1,94 @@
+// allforms.cc - every form in which a C or C++ program asks for heap memory, so that none is missed.
+//
+// The case compares the trace with DHAT's totals and asks that each `how` of the format is there. Sizes are
+// all different. It leaks one block on purpose. It does not check what the functions return: libc's own tests
+// do.
+//
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <malloc.h>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+struct alignas(64) Wide {
+    char bytes[192];
+};
+
+struct Named {
+    std::string name = "a name that is too long for the small string buffer";
+    virtual ~Named() = default;
+};
+
+// Keeps the compiler from removing pairs of new and delete.
+template <class T> static T *seen(T *p)
+{
+    asm volatile("" : "+r"(p) : : "memory");
+    return p;
+}
+
+static void with_new()
+{
+    delete seen(new int(1));
+    delete[] seen(new short[33]);
+    delete seen(new (std::nothrow) long(2));
+    delete[] seen(new (std::nothrow) char[77]);
+    delete seen(new Wide);
+    delete[] seen(new Wide[3]);
+    delete seen(new Named);
+    delete[] seen(new Named[4]);
+    alignas(Named) unsigned char room[sizeof(Named)];
+    seen(new (room) Named)->~Named();
+    ::operator delete (seen(::operator new(501)), std::size_t{501});
+}
+
+static void with_c()
+{
+    free(seen(malloc(101)));
+    free(seen(malloc(0)));
+    free(seen(calloc(7, 15)));
+    free(seen(memalign(64, 203)));
+    free(seen(aligned_alloc(128, 384)));
+    free(seen(valloc(305)));
+    void *p = nullptr;
+    if (posix_memalign(&p, 256, 407) == 0)
+        free(seen(p));
+    free(seen(strdup("a copy of this string")));
+    free(nullptr);
+}
+
+static void with_realloc()
+{
+    void *p = seen(realloc(nullptr, 40));
+    p = seen(realloc(p, 4000));
+    p = seen(realloc(p, 400));
+    p = seen(realloc(p, 400));
+    free(p);
+    p = seen(realloc(malloc(51), 0)); // frees, and gives null
+    free(p);
+}
+
+static void with_containers()
+{
+    std::vector<std::unique_ptr<Named>> v;
+    for (int i = 0; i < 100; i++)
+        v.push_back(std::make_unique<Named>());
+    try {
+        throw std::string("an exception is a heap block as well, with its text");
+    } catch (const std::string &s) {
+        std::printf("caught %zu characters\n", s.size());
+    }
+}
+
+int main()
+{
+    with_new();
+    with_c();
+    with_realloc();
+    with_containers();
+    static void *leak = seen(malloc(999));
+    return leak == nullptr;
+}
