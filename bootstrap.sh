@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 
 packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev
     libxxhash-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
-    python3-jinja2 python3-pytest python3-hypothesis ffmpeg libjemalloc-dev libmimalloc-dev"
+    python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev"
 
 say() { printf 'bootstrap: %s\n' "$*"; }
 fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }
