@@ -76,6 +76,7 @@ static void uncount_above(struct blockmap *m, unsigned level, uint64_t page)
 static bool own_page(struct blockmap *m, unsigned level, uint64_t page, uint32_t slot)
 {
     m->owners[level]++;
+    m->pages_made++;
     if (level > m->top)
         m->top = level;
     return pagetab_set(&m->levels[level], page, (uint64_t)slot << 1 | 1) && count_above(m, level, page);
@@ -195,7 +196,7 @@ static uint32_t take_slot(struct blockmap *m)
 {
     uint32_t slot = m->free_slot;
     if (slot != NO_SLOT) {
-        m->free_slot = m->blocks[slot].spare;
+        m->free_slot = m->blocks[slot].note;
         return slot;
     }
     if (m->used == m->capacity && !grow_slots(m))
@@ -216,7 +217,7 @@ uint32_t blockmap_add(struct blockmap *m, uint64_t base, uint64_t size, uint32_t
 void blockmap_remove(struct blockmap *m, uint32_t slot)
 {
     leave(m, slot);
-    m->blocks[slot] = (struct block){.heap = DEAD_HEAP, .spare = m->free_slot};
+    m->blocks[slot] = (struct block){.heap = DEAD_HEAP, .note = m->free_slot};
     m->free_slot = slot;
     m->live--;
 }

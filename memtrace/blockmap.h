@@ -33,7 +33,7 @@ struct block {
     uint64_t size;
     uint64_t handle;
     uint32_t heap;
-    uint32_t spare; /* the next free slot, while dead */
+    uint32_t note; /* the owner's; the next free slot while dead */
 };
 #define DEAD_HEAP UINT32_MAX
 
@@ -57,6 +57,7 @@ struct blockmap {
     uint32_t capacity;
     uint32_t free_slot; /* head of the list of free slots, NO_SLOT = none */
     uint64_t live;
+    uint64_t pages_made; /* entries ever made: while it stays, empty pages stay empty */
     struct pagetab levels[BLOCKMAP_LEVELS];
     uint64_t owners[BLOCKMAP_LEVELS]; /* entries of a level that are whole pages of a block */
     unsigned top;                     /* highest level with owners */
@@ -124,6 +125,12 @@ static inline uint32_t blockmap_candidate(const struct blockmap *m, uint64_t add
     const struct leaf *leaf = (const struct leaf *)(uintptr_t)v;
     uint32_t g = leaf->granules[addr >> GRANULE_BITS & (PAGE_GRANULES - 1)];
     return g & CROWD ? blockmap_find_crowd(m, g & ~CROWD, addr) : g - 1;
+}
+
+/* Does no block touch the 4 KB page of addr? */
+static inline bool blockmap_empty_page(const struct blockmap *m, uint64_t addr)
+{
+    return !pagetab_get(&m->levels[0], addr >> PAGE_BITS) && blockmap_find_high(m, addr) == NO_SLOT;
 }
 
 /* The block that holds the byte at addr, or NO_SLOT. */

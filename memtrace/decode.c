@@ -13,7 +13,7 @@
 
 bool decoder_init(struct decoder *d, const struct defs *defs)
 {
-    *d = (struct decoder){.defs = defs};
+    *d = (struct decoder){.defs = defs, .state_whole = true};
     return true;
 }
 
@@ -114,6 +114,7 @@ static inline void set_access(const struct run_state *run, struct mt_event *ev, 
                             .ref = site,
                             .thread = run->thread,
                             .kind = s->kind,
+                            .beyond = s->size > b->size - offset,
                             .heap = b->heap,
                             .slot = slot};
 }
@@ -245,7 +246,7 @@ static size_t decode_rare_event(struct decoder *d, struct mt_event *ev)
         return 0;
     }
     d->left--;
-    return 1;
+    return !ev->freed || d->want_freed;
 }
 
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)

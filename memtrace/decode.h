@@ -29,8 +29,11 @@ struct decoder {
     uint64_t live;
     uint64_t handles;
     uint64_t bad_frees;
-    bool salvage;  /* a FREE or access of a lost block is counted, not an error */
-    uint64_t lost; /* events left out for that since the reader last looked */
+    bool state_whole;      /* all LIVE chunks of a state have been taken */
+    uint64_t state_blocks; /* of the LIVE chunks being read, taken so far */
+    bool want_freed;       /* deliver accesses to freed memory */
+    bool salvage;          /* a FREE or access of a lost block is counted, not an error */
+    uint64_t lost;         /* events left out for that since the reader last looked */
     uint32_t epoch;
     uint32_t prev_site, prev_slot;
     uint64_t run;  /* accesses guessed right that come next */
@@ -50,6 +53,14 @@ bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_
 
 /* Decode up to n events; how many. 0 = the chunk is finished, or d->wrong says what is wrong. */
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
+
+/* Take a LIVE chunk: check it against the blocks, or, if `replace`, make it the blocks. A state of several
+ * chunks is replaced at its first and whole at its last. What is wrong is returned in words, NULL = nothing.
+ */
+const char *decoder_live(struct decoder *d, struct cursor *c, bool replace);
+
+/* Make room for a slot; false when out of memory. */
+bool decoder_reserve_slot(struct decoder *d, uint64_t slot);
 
 /* After lost chunks: forget every block, because slots may have changed hands. */
 void decoder_forget(struct decoder *d);

@@ -13,7 +13,7 @@ static enum rare_result fail(struct decoder *d, const char *wrong)
     return RARE_STOP;
 }
 
-static bool reserve_slot(struct decoder *d, uint64_t slot)
+bool decoder_reserve_slot(struct decoder *d, uint64_t slot)
 {
     if (slot < d->block_count)
         return true;
@@ -71,7 +71,7 @@ static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, st
         return fail(d, "a new block ends beyond the address space");
     if (r->heap >= d->defs->heaps.count || r->how >= MT_HOWS || r->stack >= d->defs->stacks.count)
         return fail(d, "a new block names a heap, way or stack that is not defined");
-    if (!reserve_slot(d, r->slot))
+    if (!decoder_reserve_slot(d, r->slot))
         return fail(d, "out of memory for live blocks");
     struct live_block *b = &d->blocks[r->slot];
     *b = (struct live_block){r->addr, r->size, d->handles++, (uint32_t)r->heap};
@@ -81,6 +81,14 @@ static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, st
     d->prev_slot = (uint32_t)r->slot;
     d->live++;
     return RARE_EVENT;
+}
+
+static enum rare_result apply_inherit(struct decoder *d, const struct rec_inherit *r, struct mt_event *ev)
+{
+    struct rec_new made = {r->time, r->slot, r->addr, r->size, r->heap, r->how, r->stack};
+    enum rare_result result = apply_new(d, &made, ev);
+    ev->implied = result == RARE_EVENT;
+    return result;
 }
 
 static enum rare_result apply_free(struct decoder *d, const struct rec_free *r, struct mt_event *ev)
@@ -137,9 +145,15 @@ static enum rare_result apply_badfree(struct decoder *d, const struct rec_badfre
 {
     if (r->stack >= d->defs->stacks.count || r->heap >= d->defs->heaps.count)
         return fail(d, "a bad free names a stack or heap that is not defined");
+    if (r->reason >= MT_BADFREES || r->block > d->handles || (r->block == 0 && r->offset) ||
+        r->offset > r->addr)
+        return fail(d, "a bad free is of an unknown kind or block");
     set_event(d, ev, MT_BADFREE, (uint32_t)r->stack);
     ev->addr = r->addr;
     ev->heap = (uint32_t)r->heap;
+    ev->how = (uint8_t)r->reason;
+    ev->handle = r->block ? r->block - 1 : MT_NO_HANDLE;
+    ev->offset = r->offset;
     d->bad_frees++;
     return RARE_EVENT;
 }
@@ -150,6 +164,53 @@ static enum rare_result apply_lost(struct decoder *d, const struct rec_lost *r, 
         return fail(d, "a loss names a string that is not defined");
     set_event(d, ev, MT_LOST, (uint32_t)r->reason);
     ev->size = r->events;
+    return RARE_EVENT;
+}
+
+static enum rare_result apply_touch(struct decoder *d, const struct rec_touch *r, struct mt_event *ev)
+{
+    struct live_block *b = live_block(d, r->slot);
+    if (!b)
+        return unknown_block(d);
+    if (r->kind < MT_LOAD || r->kind > MT_MODIFY)
+        return fail(d, "a system call's access is of an unknown kind");
+    if (r->size == 0 || r->offset >= b->size || r->size > b->size - r->offset)
+        return fail(d, "a system call's access lies outside its block");
+    set_event(d, ev, (enum mt_kind)r->kind, 0);
+    set_block(ev, b, r->slot);
+    ev->addr = b->base + r->offset;
+    ev->size = r->size;
+    ev->offset = r->offset;
+    ev->kernel = 1;
+    d->prev_slot = (uint32_t)r->slot;
+    return RARE_EVENT;
+}
+
+/* The site of an access to freed memory, which is 0 for a system call's, agrees with the rest. */
+static bool is_site(const struct decoder *d, const struct rec_freed *r)
+{
+    const struct mt_site *s =
+        r->site < d->defs->sites.count ? table_at(&d->defs->sites, (uint32_t)r->site) : NULL;
+    if (r->site == 0)
+        return r->kind >= MT_LOAD && r->kind <= MT_MODIFY;
+    /* a site that went with a damaged chunk has kind 0 */
+    return s && ((s->kind == r->kind && s->size == r->size) || (d->salvage && !s->kind));
+}
+
+static enum rare_result apply_freed(struct decoder *d, const struct rec_freed *r, struct mt_event *ev)
+{
+    if (!is_site(d, r) || r->heap >= d->defs->heaps.count)
+        return fail(d, "an access to freed memory names a site or heap that is not defined");
+    if (r->handle >= d->handles || r->offset > r->addr)
+        return fail(d, "an access to freed memory names a block that never was");
+    set_event(d, ev, (enum mt_kind)r->kind, (uint32_t)r->site);
+    ev->addr = r->addr;
+    ev->size = r->size;
+    ev->handle = r->handle;
+    ev->offset = r->offset;
+    ev->heap = (uint32_t)r->heap;
+    ev->kernel = r->site == 0;
+    ev->freed = 1;
     return RARE_EVENT;
 }
 
@@ -170,6 +231,9 @@ enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
         RARE(MARK, mark)
         RARE(BADFREE, badfree)
         RARE(LOST, lost)
+        RARE(TOUCH, touch)
+        RARE(FREED, freed)
+        RARE(INHERIT, inherit)
     case REC_STOP:
         return RARE_STOP;
     default:

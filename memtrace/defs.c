@@ -40,8 +40,7 @@ static bool table_grow(struct table *t)
     return true;
 }
 
-/* Add a zeroed item; NULL when out of memory or ids. */
-static void *table_add(struct table *t)
+void *table_add(struct table *t)
 {
     if (t->count >= MAX_DEFINITIONS)
         return NULL;
@@ -51,7 +50,7 @@ static void *table_add(struct table *t)
     return table_at(t, t->count - 1);
 }
 
-static void table_free(struct table *t)
+void table_free(struct table *t)
 {
     for (uint32_t i = 0; i < t->page_count; i++)
         free(t->pages[i]);

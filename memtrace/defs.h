@@ -52,6 +52,10 @@ struct record_hook {
  * wrong is returned in words, NULL = all is well. */
 const char *defs_apply(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook);
 
+/* Add a zeroed item; NULL when out of memory or ids. The first use needs only item_size set. */
+void *table_add(struct table *t);
+void table_free(struct table *t);
+
 /* The item, or NULL if there is none. */
 void *table_at(const struct table *t, uint32_t i);
 

@@ -38,14 +38,30 @@ static void line_access(struct line *l, const struct mt_event *ev)
     line_block(l, ev);
     line_number(l, "offset", ev->offset);
     line_number(l, "site", ev->ref);
+    if (ev->kernel)
+        line_number(l, "kernel", 1);
+    if (ev->beyond)
+        line_number(l, "beyond", 1);
+    if (ev->freed)
+        line_number(l, "freed", 1);
+}
+
+static void line_bad_free(struct line *l, const struct mt_event *ev)
+{
+    line_hex(l, "addr", ev->addr);
+    line_word(l, "reason", mt_badfree_name(ev->how));
+    if (ev->handle != MT_NO_HANDLE) {
+        line_number(l, "handle", ev->handle);
+        line_number(l, "offset", ev->offset);
+    }
+    line_number(l, "heap", ev->heap);
+    line_number(l, "stack", ev->ref);
 }
 
 static void line_other(struct line *l, const struct mt_event *ev)
 {
     if (ev->kind == MT_BADFREE) {
-        line_hex(l, "addr", ev->addr);
-        line_number(l, "heap", ev->heap);
-        line_number(l, "stack", ev->ref);
+        line_bad_free(l, ev);
         return;
     }
     if (ev->kind == MT_LOST)
@@ -82,7 +98,7 @@ static int dump_events(struct mt_reader *r)
 int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
             struct mt_error *err)
 {
-    struct mt_reader *r = mt_open(path, flags, err);
+    struct mt_reader *r = mt_open(path, flags | MT_OPEN_FREED, err);
     char *text = malloc(LINE_MAX_BYTES);
     int result = MT_ERROR;
     if (r && text) {

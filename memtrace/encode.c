@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Accesses of a kind in a batch are counted in this many bits of one register. */
+enum { KIND_BITS = 21 };
+
 bool encoder_init(struct encoder *e)
 {
     *e = (struct encoder){0};
@@ -55,7 +58,8 @@ bool encoder_site(struct encoder *e, uint32_t size, uint8_t kind)
 {
     if (e->site_count == e->site_capacity && !grow_sites(e))
         return false;
-    e->sites[e->site_count++] = (struct site_state){.size = size, .kind = kind};
+    e->sites[e->site_count++] =
+        (struct site_state){.size = size, .kind = kind, .shift = kind ? KIND_BITS * (kind - MT_LOAD) : 0};
     return true;
 }
 
@@ -91,21 +95,23 @@ static void code_offset(struct encoder *e, uint64_t offset)
     b->p = uvarint_write(b->p, offset);
 }
 
-static bool reserve_batch(struct encoder *e, size_t n)
+/* Make room for accesses, and tokens of rare records, many at a time because batches are small. */
+static bool reserve(struct encoder *e)
 {
     bool ok = true;
     for (unsigned i = STREAM_TOKENS; i <= STREAM_OFFSETS; i++)
-        ok &= buffer_reserve(&e->streams[i], (n + 1) * (UVARINT_MAX_BYTES + 1));
+        ok &= buffer_reserve(&e->streams[i], (2 * ENCODE_BATCH + 1) * (UVARINT_MAX_BYTES + 1));
+    e->room = ok ? 2 * ENCODE_BATCH : 0;
     return ok;
 }
 
 /* Unpack what the loop counted; returns the sum. */
-static uint32_t count_kinds(struct access_counts *counts, uint64_t packed)
+static uint32_t count_kinds(struct mt_totals *totals, uint64_t packed)
 {
     uint32_t sum = 0;
     for (unsigned i = 0; i < 3; i++) {
-        uint32_t n = packed >> 21 * i & ((1 << 21) - 1);
-        counts->kinds[MT_LOAD + i] += n;
+        uint32_t n = packed >> KIND_BITS * i & ((1 << KIND_BITS) - 1);
+        totals->events[MT_LOAD + i] += n;
         sum += n;
     }
     return sum;
@@ -136,89 +142,141 @@ static void code_miss(struct encoder *e, uint32_t site, uint32_t slot, uint64_t 
     e->prev_slot = slot;
 }
 
-/* The general case of an access: is it to a live block, and if so code it. */
-static __attribute__((noinline)) bool code_any(struct encoder *e, const struct blockmap *m, uint32_t site,
-                                               uint64_t addr)
+/* -- accesses outside live blocks -- */
+
+/* Forget the foreign pages if blocks may have come to lie there. */
+static void check_foreign(struct encoder *e, const struct surroundings *in)
+{
+    uint64_t made = in->live->pages_made + in->dead->map.pages_made;
+    if (made == e->pages_made)
+        return;
+    memset(e->foreign, 0, sizeof e->foreign);
+    e->pages_made = made;
+}
+
+static uint64_t *foreign_entry(struct encoder *e, uint64_t addr)
+{
+    return &e->foreign[addr >> PAGE_BITS & (FOREIGN_PAGES - 1)];
+}
+
+static bool is_foreign(struct encoder *e, uint64_t addr)
+{
+    return *foreign_entry(e, addr) == (addr >> PAGE_BITS) + 1;
+}
+
+/* Remember a page without any block. Large blocks have no entry for each page and are never asked for. */
+static void note_foreign(struct encoder *e, const struct surroundings *in, uint64_t addr)
+{
+    if (!is_foreign(e, addr) && blockmap_empty_page(in->live, addr) &&
+        blockmap_empty_page(&in->dead->map, addr))
+        *foreign_entry(e, addr) = (addr >> PAGE_BITS) + 1;
+}
+
+/* An access outside live blocks: it is to freed memory, or foreign. */
+static void code_outside(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr)
+{
+    const struct block *b = is_foreign(e, addr) ? NULL : graves_find(in->dead, addr);
+    const struct site_state *s = &e->sites[site];
+    if (!b) {
+        in->totals->foreign++;
+        note_foreign(e, in, addr);
+        return;
+    }
+    put_freed(encoder_rare(e), &(struct rec_freed){in->totals->instructions, site, s->kind, addr, s->size,
+                                                   b->handle, addr - b->base, b->heap});
+    in->totals->freed++;
+    e->count++;
+}
+
+static void code_live(struct encoder *e, const struct surroundings *in, uint32_t site, uint32_t slot,
+                      uint64_t addr)
 {
     struct site_state *prev = &e->sites[e->prev_site];
     unsigned misses = site == prev->next[0] ? 0 : MISS_SITE;
-    uint32_t slot = blockmap_find(m, addr);
-    if (slot == NO_SLOT)
-        return false;
     if (misses)
         code_site(e, prev, site);
-    code_miss(e, site, slot, addr - m->blocks[slot].base, misses);
-    return true;
+    code_miss(e, site, slot, addr - in->live->blocks[slot].base, misses);
+    in->totals->events[e->sites[site].kind]++;
+    e->count++;
 }
 
-/* The common case, everything as expected: learn and count it in *run. False = not the common case. */
-static inline bool code_hit(struct site_state *s, const struct site_state *prev, const struct blockmap *m,
-                            uint32_t site, uint32_t prev_slot, uint64_t addr, uint32_t *slot)
+/* The general case of an access: find out what it is to, code it if it is to a block, and count it. */
+static __attribute__((noinline)) void code_any(struct encoder *e, const struct surroundings *in,
+                                               uint32_t site, uint64_t addr)
 {
-    uint32_t guess = guess_slot(s, prev_slot);
+    if (site - 1 >= e->site_count - 1) {
+        in->totals->dropped++;
+        return;
+    }
+    uint32_t slot = is_foreign(e, addr) ? NO_SLOT : blockmap_find(in->live, addr);
+    if (slot != NO_SLOT)
+        code_live(e, in, site, slot, addr);
+    else
+        code_outside(e, in, site, addr);
+}
+
+/* -- batches -- */
+
+/* The common case, everything as expected: learn it. False = not the common case. */
+static inline bool code_hit(struct site_state *s, const struct block *blocks, uint32_t used, uint64_t addr,
+                            uint32_t *slot)
+{
+    uint32_t guess = guess_slot(s, *slot);
     uint64_t offset = guess_offset(s);
-    if (site != prev->next[0] || guess >= m->used)
+    if (guess >= used)
         return false;
-    const struct block *b = &m->blocks[guess];
+    const struct block *b = &blocks[guess];
     if (addr - b->base != offset || offset >= b->size)
         return false;
-    learn_slot_hit(s, prev_slot, guess);
+    learn_slot_hit(s, *slot, guess);
     learn_offset_hit(s, offset);
     *slot = guess;
     return true;
 }
 
-static inline uint64_t kind_bit(const struct site_state *s)
+bool encoder_accesses(struct encoder *e, const struct surroundings *in, const uint32_t *sites,
+                      const uint64_t *addrs, size_t n)
 {
-    return (uint64_t)1 << 21 * (s->kind - MT_LOAD);
-}
-
-bool encoder_accesses(struct encoder *e, const struct blockmap *m, const uint32_t *sites,
-                      const uint64_t *addrs, size_t n, struct access_counts *counts)
-{
-    if (!reserve_batch(e, n))
+    if (e->room < n && !reserve(e))
         return false;
-    const struct blockmap map = *m; /* a copy, so that no store below can be to it */
-    struct site_state *states = e->sites;
-    uint32_t invalid = 0, prev_site = e->prev_site, prev_slot = e->prev_slot;
-    const uint32_t site_count = e->site_count;
-    uint64_t packed = 0, hits = 0;
+    e->room -= (uint32_t)n;
+    check_foreign(e, in);
+    const struct block *blocks = in->live->blocks;
+    const uint32_t used = in->live->used;
+    struct site_state *states = e->sites, *prev = &states[e->prev_site];
+    uint32_t slot = e->prev_slot;
+    uint64_t packed = 0;
+    size_t coded = 0; /* of the batch */
     for (size_t i = 0; i < n; i++) {
         uint32_t site = sites[i];
-        if (site - 1 >= site_count - 1) {
-            invalid++;
+        if (site == prev->next[0] && site != NO_SITE &&
+            code_hit(&states[site], blocks, used, addrs[i], &slot)) {
+            prev = &states[site];
+            packed += (uint64_t)1 << prev->shift;
             continue;
         }
-        if (code_hit(&states[site], &states[prev_site], &map, site, prev_slot, addrs[i], &prev_slot)) {
-            prev_site = site;
-            hits++;
-        } else {
-            e->prev_site = prev_site;
-            e->prev_slot = prev_slot;
-            e->run += hits;
-            hits = 0;
-            if (!code_any(e, m, site, addrs[i]))
-                continue;
-            prev_site = e->prev_site;
-            prev_slot = e->prev_slot;
-        }
-        packed += kind_bit(&states[site]);
+        e->prev_site = (uint32_t)(prev - states);
+        e->prev_slot = slot;
+        e->run += i - coded;
+        coded = i + 1;
+        code_any(e, in, site, addrs[i]);
+        prev = &states[e->prev_site];
+        slot = e->prev_slot;
     }
-    e->prev_site = prev_site;
-    e->prev_slot = prev_slot;
-    e->run += hits;
-    uint32_t coded = count_kinds(counts, packed);
-    counts->invalid += invalid;
-    counts->foreign += n - coded - invalid;
-    e->count += coded;
+    e->prev_site = (uint32_t)(prev - states);
+    e->prev_slot = slot;
+    e->run += n - coded;
+    e->count += count_kinds(in->totals, packed);
     return true;
 }
 
 struct buffer *encoder_rare(struct encoder *e)
 {
     struct buffer *tokens = &e->streams[STREAM_TOKENS];
-    if (buffer_reserve(tokens, UVARINT_MAX_BYTES + 1))
+    if (e->room || reserve(e)) {
         tokens->p = put_token(tokens->p, e->run, 0);
+        e->room--;
+    }
     e->run = 0;
     return &e->streams[STREAM_RARE];
 }

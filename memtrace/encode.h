@@ -1,17 +1,21 @@
 /* encode.h - the EVENTS chunk being made: accesses coded against the predictor, rare records between.
  *
  * Knows slots, sites and offsets; which block an address belongs to it asks the block map, trying the
- * predicted block first. Does no I/O: the writer compresses the streams and calls encoder_start again.
+ * predicted block first, and the graves last. Does no I/O: the writer compresses the streams and calls
+ * encoder_start again.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef MEMTRACE_ENCODE_H
 #define MEMTRACE_ENCODE_H
 
-#include "blockmap.h"
 #include "format.h"
+#include "graves.h"
 #include "predict.h"
 #include "records.h"
+
+/* Pages remembered to hold neither live nor dead blocks: the stack, globals... */
+enum { FOREIGN_PAGES = 64 };
 
 struct encoder {
     struct buffer streams[EVENT_STREAMS];
@@ -19,8 +23,11 @@ struct encoder {
     uint32_t site_count, site_capacity;
     uint32_t epoch;
     uint32_t prev_site, prev_slot;
-    uint64_t run;   /* accesses guessed right since the last token */
-    uint32_t count; /* events in this chunk */
+    uint64_t run;                    /* accesses guessed right since the last token */
+    uint32_t count;                  /* events in this chunk */
+    uint32_t room;                   /* accesses for which all streams have room */
+    uint64_t foreign[FOREIGN_PAGES]; /* page number + 1 by its low bits; 0 = none */
+    uint64_t pages_made;             /* of both maps when that was so */
 };
 
 bool encoder_init(struct encoder *e);
@@ -32,19 +39,20 @@ void encoder_start(struct encoder *e, uint64_t time);
 /* Make a site known; false when out of memory. Sites come in order of their ids. */
 bool encoder_site(struct encoder *e, uint32_t size, uint8_t kind);
 
-/* How a batch of accesses went. */
-struct access_counts {
-    uint64_t kinds[MT_KINDS];
-    uint64_t foreign; /* outside live blocks */
-    uint64_t invalid; /* of sites never defined */
+/* Where accesses are looked for, and where they are counted. */
+struct surroundings {
+    const struct blockmap *live;
+    const struct graves *dead;
+    struct mt_totals *totals; /* its `instructions` is the time now */
 };
 
 /* Most accesses encoder_accesses takes at once. */
 #define ENCODE_BATCH 4096u
 
-/* Code n <= ENCODE_BATCH accesses; false when out of memory. */
-bool encoder_accesses(struct encoder *e, const struct blockmap *m, const uint32_t *sites,
-                      const uint64_t *addrs, size_t n, struct access_counts *counts);
+/* Code n <= ENCODE_BATCH accesses; false when out of memory. They are counted by kind, as freed, foreign, or
+ * dropped if their site was never defined. */
+bool encoder_accesses(struct encoder *e, const struct surroundings *in, const uint32_t *sites,
+                      const uint64_t *addrs, size_t n);
 
 /* The stream for a rare record that comes now. The caller puts the record and counts the event. */
 struct buffer *encoder_rare(struct encoder *e);

@@ -37,6 +37,7 @@ unsigned chunk_streams(uint8_t type)
     case CHUNK_DEFS:
     case CHUNK_END:
     case CHUNK_INDEX:
+    case CHUNK_LIVE:
         return 1;
     default:
         return 0;

@@ -28,7 +28,7 @@
 #define MAX_DEFINITIONS (1u << 26) /* of each kind */
 #define MAX_LIVE_BLOCKS (1u << 30)
 
-enum chunk_type { CHUNK_DEFS = 1, CHUNK_EVENTS = 2, CHUNK_END = 3, CHUNK_INDEX = 4 };
+enum chunk_type { CHUNK_DEFS = 1, CHUNK_EVENTS = 2, CHUNK_END = 3, CHUNK_INDEX = 4, CHUNK_LIVE = 5 };
 
 /* Streams of an EVENTS chunk, in order of the file; the other types have one. */
 enum { STREAM_TOKENS, STREAM_SITES, STREAM_SLOTS, STREAM_OFFSETS, STREAM_RARE, EVENT_STREAMS };

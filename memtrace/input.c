@@ -151,3 +151,15 @@ void input_close(struct input *in)
     free(in->data);
     *in = (struct input){.fd = -1};
 }
+
+bool input_seek(struct input *in, uint64_t offset)
+{
+    if (lseek(in->fd, (off_t)offset, SEEK_SET) < 0) {
+        mt_fail(&in->err, MT_E_IO, offset, "cannot be sought in: %s", strerror(errno));
+        return false;
+    }
+    in->start = in->end = 0;
+    in->offset = offset;
+    in->ended = false;
+    return true;
+}

@@ -39,6 +39,9 @@ size_t input_need(struct input *in, size_t n);
 /* Read more into the window, whatever there is; false at the end or after an error. */
 bool input_more(struct input *in);
 
+/* Go on at an offset of a plain file. False on error. */
+bool input_seek(struct input *in, uint64_t offset);
+
 static inline const uint8_t *input_bytes(const struct input *in)
 {
     return in->data + in->start;

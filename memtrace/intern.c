@@ -70,3 +70,12 @@ uint32_t intern(struct intern *t, const void *key, size_t len, bool *is_new)
     buffer_append(&t->keys, key, len);
     return t->count - 1;
 }
+
+const struct intern_entry **intern_by_id(const struct intern *t)
+{
+    const struct intern_entry **by_id = calloc((size_t)t->count + 1, sizeof *by_id);
+    for (uint64_t i = 0; by_id && i <= t->mask; i++)
+        if (t->entries[i].id_plus_1)
+            by_id[t->entries[i].id_plus_1 - 1] = &t->entries[i];
+    return by_id;
+}

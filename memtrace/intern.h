@@ -31,4 +31,7 @@ void intern_free(struct intern *t);
 /* The id of a key; *is_new says that it was made now. INTERN_FAILED when out of memory. */
 uint32_t intern(struct intern *t, const void *key, size_t len, bool *is_new);
 
+/* The entries of all keys by id, an array to be freed; NULL when out of memory. */
+const struct intern_entry **intern_by_id(const struct intern *t);
+
 #endif

@@ -14,6 +14,7 @@
  *     DEFS    = record*                     strings, frames, stacks, sites, heaps, info
  *     EVENTS  = tokens sites slots offsets record*     accesses coded against predictors; records
  *                                           are the rare events (new, free, resize, thread, mark...)
+ *     LIVE    = record*                     all live blocks, now and then: a reader can begin here
  *     END     = record*                     totals, why the trace ended
  *     INDEX   = record*                     file offset, first event and first handle of each chunk
  *
@@ -68,7 +69,7 @@ enum mt_kind {
     MT_STORE,   /* S */
     MT_MODIFY,  /* M: load and store of the same bytes by one instruction */
     MT_MARK,    /* a named point of the program: ref = string id */
-    MT_BADFREE, /* free of an address where no block begins: addr, ref = stack */
+    MT_BADFREE, /* a free that is an error of the program; see enum mt_badfree */
     MT_LOST,    /* size events are missing here: ref = string id of the reason */
     MT_KINDS
 };
@@ -86,6 +87,16 @@ enum mt_how {
     MT_HOWS
 };
 
+/* What is wrong with a free (or a resize). */
+enum mt_badfree {
+    MT_BADFREE_INVALID,  /* no block begins or began there, as far as is known */
+    MT_BADFREE_INSIDE,   /* the address is inside a live block, behind its beginning */
+    MT_BADFREE_DOUBLE,   /* the block that began there is dead, or was moved away */
+    MT_BADFREE_HEAP,     /* the block that begins there belongs to another heap */
+    MT_BADFREE_MISMATCH, /* made and freed by functions that do not belong together: a Free follows */
+    MT_BADFREES
+};
+
 /* Which allocator a block belongs to; heap id 0 is always the C heap. */
 enum mt_heap_kind { MT_HEAP_MALLOC, MT_HEAP_LUA, MT_HEAP_MMAP, MT_HEAP_CUSTOM, MT_HEAP_KINDS };
 
@@ -94,11 +105,16 @@ enum mt_heap_kind { MT_HEAP_MALLOC, MT_HEAP_LUA, MT_HEAP_MMAP, MT_HEAP_CUSTOM, M
 /* One event. Fields not named for a kind are unspecified.
  *   all:     kind, thread, time (guest instructions since the start; exact for heap events, for
  *            accesses that of the last heap event or chunk start before them)
- *   NEW:     handle, addr, size, how, heap, ref = stack id
+ *   NEW:     handle, addr, size, how, heap, implied, ref = stack id
  *   FREE:    handle, addr, size (of the block), heap, implied, ref = stack id
  *   RESIZE:  handle, addr, size (both new), old_addr, old_size, heap, ref = stack id
- *   access:  handle, addr, size (bytes accessed), offset (in the block), ref = site id
- *   others:  see enum mt_kind */
+ *   access:  handle, addr, size (bytes accessed), offset (in the block), heap, kernel, beyond, freed,
+ *            ref = site id (0 if kernel)
+ *   BADFREE: addr, heap (it was freed to), how = enum mt_badfree, handle (of the block concerned, or
+ *            MT_NO_HANDLE), offset (in that block), ref = stack id
+ *   others:  see enum mt_kind
+ * An access with `freed` set is to memory that its block had and gave up (it is dead, or was moved away) and
+ * that no other block has taken since; its slot is unspecified. It is delivered with MT_OPEN_FREED only. */
 struct mt_event {
     uint64_t addr;
     uint64_t size;
@@ -112,11 +128,14 @@ struct mt_event {
     uint32_t ref;
     uint16_t thread;     /* the tracer's thread number, from 1 */
     uint8_t kind;        /* enum mt_kind */
-    uint8_t how : 4;     /* NEW: enum mt_how */
-    uint8_t implied : 1; /* FREE: not seen; a New or Resize came to lie on the block. Else 0 */
-    uint8_t : 3;
-    uint32_t heap; /* heap id */
-    uint32_t slot; /* dense number of the live block, < the most blocks ever live; reused */
+    uint8_t how : 4;     /* NEW: enum mt_how; BADFREE: enum mt_badfree */
+    uint8_t implied : 1; /* not seen. FREE: a New or Resize came to lie on the block; NEW: the block lived
+                            before this trace began, in the process that was forked. Else 0 */
+    uint8_t kernel : 1;  /* access: made by a system call, for all `size` bytes. Else 0 */
+    uint8_t beyond : 1;  /* access: begins in the block and ends behind it. Else 0 */
+    uint8_t freed : 1;   /* access: to a block's former memory. Else 0 */
+    uint32_t heap;       /* heap id */
+    uint32_t slot;       /* dense number of the live block, < the most blocks ever live; reused */
 };
 
 /* Definitions. Ids count from 0 in order of definition; string 0 is "", frame 0 is unknown,
@@ -160,6 +179,7 @@ struct mt_totals {
     uint64_t nanoseconds;  /* wall clock from start to end */
     uint64_t foreign;      /* accesses seen that were to no block of the heap; not in the file */
     uint64_t dropped;      /* events lost on purpose or by need */
+    uint64_t freed;        /* accesses to freed memory; not among the events above */
 };
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -169,7 +189,8 @@ struct mt_reader;
 enum mt_open_flags {
     MT_OPEN_DEFAULT = 0,
     MT_OPEN_SALVAGE = 1, /* skip damaged chunks and go on; each is counted and described */
-    MT_OPEN_TEXT = 2     /* classic text even if no line looks like it (an empty file is a trace) */
+    MT_OPEN_TEXT = 2,    /* classic text even if no line looks like it (an empty file is a trace) */
+    MT_OPEN_FREED = 4    /* deliver accesses to freed memory too, in their place among the others */
 };
 
 /* Open a trace of any kind; "-" is standard input. NULL on error, with *err filled. */
@@ -180,6 +201,22 @@ void mt_close(struct mt_reader *r);
  * MT_ERROR. The array is the reader's and valid until the next call. A trace cut off mid-file delivers
  * everything before the cut, then MT_ERROR with MT_E_TRUNCATED. */
 int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n);
+
+/* A place in a trace where reading can begin. */
+struct mt_point {
+    uint64_t event;  /* events before it in the file, those of MT_OPEN_FREED included */
+    uint64_t handle; /* News before it */
+    uint64_t offset; /* in the file */
+};
+
+/* All such places in order; the first is the start. *points is the reader's, valid until mt_close. Traces
+ * that cannot be read in parts (text, pipes, compressed once more) have just that one. Reading goes on where
+ * it was. MT_OK or MT_ERROR. */
+int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n);
+/* From now on deliver the events from point `first` up to point `end` (their number: up to the end of the
+ * trace), then MT_END. Handles, slots, times and definitions are those of the whole trace. Any number of
+ * readers can read parts of one file at the same time. */
+int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end);
 
 const struct mt_error *mt_reader_error(const struct mt_reader *r);
 
@@ -195,7 +232,8 @@ uint32_t mt_count_stacks(const struct mt_reader *r);
 uint32_t mt_count_sites(const struct mt_reader *r);
 uint32_t mt_count_heaps(const struct mt_reader *r);
 
-/* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent), and the i-th. */
+/* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given several
+ * times the last: a forked child's trace holds its parent's facts, then its own), and the i-th. */
 const char *mt_info(const struct mt_reader *r, const char *key);
 bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
 
@@ -206,7 +244,7 @@ struct mt_reader_stats {
     uint64_t events;           /* delivered so far */
     uint64_t handles;          /* blocks made so far */
     uint64_t live_slots;       /* blocks live now */
-    uint64_t unmatched_free;   /* frees of addresses where no block begins */
+    uint64_t unmatched_free;   /* bad frees */
     uint64_t unmatched_access; /* text: accesses to no live block, dropped */
     uint64_t bytes_read;       /* of the file as stored; for progress */
     uint64_t bytes_total;      /* file size, 0 if not known (pipes) */
@@ -225,9 +263,10 @@ const char *mt_damage(const struct mt_reader *r, uint32_t i);
 int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
             struct mt_error *err);
 
-const char *mt_kind_name(enum mt_kind k); /* "new", "free", ... */
-char mt_kind_letter(enum mt_kind k);      /* 'N', 'F', ... '?' for those without one */
-const char *mt_how_name(enum mt_how h);   /* "malloc", "calloc", ... */
+const char *mt_kind_name(enum mt_kind k);       /* "new", "free", ... */
+char mt_kind_letter(enum mt_kind k);            /* 'N', 'F', ... '?' for those without one */
+const char *mt_how_name(enum mt_how h);         /* "malloc", "calloc", ... */
+const char *mt_badfree_name(enum mt_badfree b); /* "invalid", "inside", "double", ... */
 const char *mt_heap_kind_name(enum mt_heap_kind k);
 const char *mt_ending_name(enum mt_ending e); /* "unknown", "exit", "killed", ... */
 
@@ -241,11 +280,20 @@ struct mt_writer;
 struct mt_writer_options {
     int level;             /* zstd level, 0 = default (1) */
     uint32_t chunk_events; /* events per chunk, 0 = default (1 << 20) */
+    uint32_t live_chunks;  /* write all live blocks after so many chunks of events; 0 = default (at least 4,
+                              and so seldom that it stays below two percent of the file) */
 };
 
 /* Write to an open descriptor (seekable or not; the caller closes it). opts may be NULL. */
 struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err);
 void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
+
+/* A writer of a trace of its own for a forked child of w's process: it knows every definition of w by the
+ * same id, and begins with a New (`implied`, with the stack of the block's New or last Resize) for each block
+ * that lives in w, with handles from 0, at w's time and thread. w goes on as if nothing had been. NULL on
+ * error, with *err filled; a w that has failed is one. */
+struct mt_writer *mt_writer_fork(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                                 struct mt_error *err);
 
 /* Definitions; equal strings and equal (parent, frame) stacks are given once and the same id again. */
 uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len);
@@ -260,17 +308,27 @@ void mt_writer_time(struct mt_writer *w, uint64_t instructions);
 
 /* Heap events. A New over live blocks first frees those it overlaps (counted as dropped in the totals:
  * the program's allocator does not do that). Free and Resize of an address where no block of `heap`
- * begins are written as MT_BADFREE; such a Resize then is a New. */
+ * begins are written as MT_BADFREE; such a Resize then is a New. The last 65536 blocks freed stay known until
+ * another block covers them, so that double frees and accesses to freed memory can be told. */
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
                          uint32_t stack);
 void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
+/* The same when it is known how it was freed: by the function that belongs to those that make blocks in the
+ * way `how` (free: malloc or its like; delete: new; delete[]: new[]). If the block was made in a way of
+ * another kind, an MT_BADFREE stands before the Free. */
+void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how,
+                             uint32_t stack);
+/* A resize of a block that was made in a way of another kind than `how` is told in the same manner. */
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
                             uint32_t heap, enum mt_how how, uint32_t stack);
 /* Free every live block of a heap: the arena is gone. */
 void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
 
-/* n accesses: sites[i] touched addrs[i]. Those outside live blocks are counted as foreign and left out. */
+/* n accesses: sites[i] touched addrs[i]. Those outside blocks are counted as foreign and left out. */
 void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n);
+/* A system call read (MT_LOAD), wrote (MT_STORE) or both (MT_MODIFY) `size` bytes at addr: an access of its
+ * own to each block in that range, of exactly the bytes in it. If there is none it is counted as foreign. */
+void mt_writer_touch(struct mt_writer *w, enum mt_kind kind, uint64_t addr, uint64_t size);
 
 void mt_writer_mark(struct mt_writer *w, uint32_t string);
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);

@@ -26,6 +26,12 @@ const char *mt_how_name(enum mt_how h)
     return NAME_OF(names, h);
 }
 
+const char *mt_badfree_name(enum mt_badfree b)
+{
+    static const char *const names[MT_BADFREES] = {"invalid", "inside", "double", "heap", "mismatch"};
+    return NAME_OF(names, b);
+}
+
 const char *mt_heap_kind_name(enum mt_heap_kind k)
 {
     static const char *const names[MT_HEAP_KINDS] = {"malloc", "lua", "mmap", "custom"};

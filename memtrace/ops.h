@@ -2,9 +2,11 @@
  *
  * An ops file is a memtrace reduced to handles: `HANDLE OP ADDR SIZE` per line. Two kinds share the
  * syntax and differ in what `L` means:
- *   ops      N new, F free, L load, S store, M modify
- *   lockops  N new, F free, L lock, U unlock, O compact, and in the full form also nothing else
- * Lines that begin with '#' are comments. The reader takes plain and zstd files and "-".
+ *   ops      N new, F free, R resize, L load, S store, M modify
+ *   lockops  N new, F free, R resize, L lock, U unlock, O compact
+ * A resize keeps the handle and gives the new address and size. Lines that begin with '#' are comments.
+ * There is a compact binary form of both (docs/ops-format.md), which says itself which kind it is.
+ * The reader takes text and binary, plain and zstd files and "-".
  * Text is read at full speed with bounds checks; an error names file, line and what was expected.
  */
 #ifndef MEMTRACE_OPS_H
@@ -19,13 +21,24 @@ extern "C" {
 enum ops_kind {
     OPS_UNKNOWN, /* find out: by the name's ending (-lockops, -lockopsfull), else by content: the first
                     op that only one kind has (S M R: ops; U O: lockops; L: lockops iff address and size
-                    are 0), else ops */
+                    are 0), else ops; binary files say it */
     OPS_ACCESS,  /* -ops */
     OPS_LOCK     /* -lockops, -lockopsfull */
 };
 
 /* What an operation does, free of the double meaning of 'L'. */
-enum ops_code { OP_NEW, OP_FREE, OP_LOAD, OP_STORE, OP_MODIFY, OP_LOCK, OP_UNLOCK, OP_COMPACT, OP_CODES };
+enum ops_code {
+    OP_NEW,
+    OP_FREE,
+    OP_LOAD,
+    OP_STORE,
+    OP_MODIFY,
+    OP_LOCK,
+    OP_UNLOCK,
+    OP_COMPACT,
+    OP_RESIZE,
+    OP_CODES
+};
 
 struct op {
     uint64_t handle;
@@ -36,19 +49,26 @@ struct op {
 
 struct ops_reader;
 
+/* A hint that a binary file contradicts is an error. */
 struct ops_reader *ops_open(const char *path, enum ops_kind hint, struct mt_error *err);
 enum ops_kind ops_reader_kind(const struct ops_reader *r);
+bool ops_reader_is_binary(const struct ops_reader *r);
 /* The next operations in file order; as mt_next. For text mt_error.offset is the line number, from 1. */
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n);
 const struct mt_error *ops_reader_error(const struct ops_reader *r);
 uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total);
 void ops_close(struct ops_reader *r);
 
+enum ops_form { OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY };
+
 struct ops_writer;
 /* Write the text form to a descriptor the caller owns. Buffered; errors are sticky. */
 struct ops_writer *ops_writer_new(int fd, struct mt_error *err);
+/* The same in any form; the kind (not OPS_UNKNOWN) matters for OPS_BINARY only, which takes no operations of
+ * the other kind. */
+struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kind, struct mt_error *err);
 void ops_write(struct ops_writer *w, const struct op *ops, size_t n);
-void ops_write_comment(struct ops_writer *w, const char *text); /* "# text" */
+void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);
 
 char ops_letter(enum ops_code c);

@@ -1,13 +1,15 @@
 /* ops_reader.c - reading ops and lockops text: `HANDLE OP ADDR SIZE` per line; see ops.h.
  *
- * Unlike classic memtraces these files hold nothing else, so every line that is not empty and not a comment
- * must be right. Fields may be separated by several spaces or tabs; lines may end in CR LF.
+ * A file that begins as a binary one is handed to ops_decode.c. Unlike classic memtraces these files hold
+ * nothing else, so every line that is not empty and not a comment must be right. Fields may be separated by
+ * several spaces or tabs; lines may end in CR LF.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ops.h"
 #include "error.h"
 #include "input.h"
+#include "ops_binary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,9 @@
 struct ops_reader {
     struct input in;
     enum ops_kind kind;
-    uint64_t line;   /* number of the next line, from 1 */
-    bool in_comment; /* the window begins inside a long comment */
+    uint64_t line;              /* number of the next line, from 1 */
+    bool in_comment;            /* the window begins inside a long comment */
+    struct ops_decoder *binary; /* NULL for text */
     struct mt_error err;
     struct op ops[OPS_BATCH];
 };
@@ -95,6 +98,8 @@ static enum ops_code code_of(char letter, enum ops_kind kind)
         return lock ? OP_UNLOCK : OP_CODES;
     case 'O':
         return lock ? OP_COMPACT : OP_CODES;
+    case 'R':
+        return OP_RESIZE;
     default:
         return OP_CODES;
     }
@@ -117,8 +122,8 @@ static int take_line(struct ops_reader *r, const uint8_t *p, struct op *op)
     if (result == LINE_OP) {
         op->code = code_of(letter, r->kind);
         if (op->code == OP_CODES)
-            return wrong_line(r, r->kind == OPS_LOCK ? "expected one of N F L U O in a lockops file"
-                                                     : "expected one of N F L S M in an ops file");
+            return wrong_line(r, r->kind == OPS_LOCK ? "expected one of N F R L U O in a lockops file"
+                                                     : "expected one of N F R L S M in an ops file");
     }
     r->line++;
     return result == LINE_OP;
@@ -146,7 +151,7 @@ static enum ops_kind kind_by_line(const uint8_t *p)
     char letter;
     if (split_line(p, &op, &letter) != LINE_OP || !letter)
         return OPS_UNKNOWN;
-    if (strchr("SMR", letter))
+    if (strchr("SM", letter))
         return OPS_ACCESS;
     if (strchr("UO", letter))
         return OPS_LOCK;
@@ -169,6 +174,35 @@ static enum ops_kind kind_by_content(struct ops_reader *r)
 
 /* -- reading -- */
 
+/* The file is binary: false if it cannot be read or is of another kind than expected. */
+static bool begin_binary(struct ops_reader *r, enum ops_kind hint)
+{
+    r->binary = ops_decoder_new(&r->in, &r->err);
+    if (!r->binary)
+        return false;
+    r->kind = r->binary->kind;
+    if (hint == OPS_UNKNOWN || hint == r->kind)
+        return true;
+    mt_fail(&r->err, MT_E_FORMAT, 0, "is a binary file of %s, not of %s",
+            r->kind == OPS_LOCK ? "lockops" : "ops", hint == OPS_LOCK ? "lockops" : "ops");
+    return false;
+}
+
+static bool begin(struct ops_reader *r, const char *path, enum ops_kind hint)
+{
+    if (!input_open(&r->in, path)) {
+        r->err = r->in.err;
+        return false;
+    }
+    if (ops_binary_here(&r->in))
+        return begin_binary(r, hint);
+    r->line = 1;
+    r->kind = hint != OPS_UNKNOWN ? hint : kind_by_name(path);
+    if (r->kind == OPS_UNKNOWN)
+        r->kind = kind_by_content(r);
+    return true;
+}
+
 struct ops_reader *ops_open(const char *path, enum ops_kind hint, struct mt_error *err)
 {
     struct ops_reader *r = calloc(1, sizeof *r);
@@ -176,17 +210,12 @@ struct ops_reader *ops_open(const char *path, enum ops_kind hint, struct mt_erro
         mt_fail_memory(err);
         return NULL;
     }
-    if (!input_open(&r->in, path)) {
-        if (err)
-            *err = r->in.err;
-        ops_close(r);
-        return NULL;
-    }
-    r->line = 1;
-    r->kind = hint != OPS_UNKNOWN ? hint : kind_by_name(path);
-    if (r->kind == OPS_UNKNOWN)
-        r->kind = kind_by_content(r);
-    return r;
+    if (begin(r, path, hint))
+        return r;
+    if (err)
+        *err = r->err;
+    ops_close(r);
+    return NULL;
 }
 
 void ops_close(struct ops_reader *r)
@@ -194,7 +223,13 @@ void ops_close(struct ops_reader *r)
     if (!r)
         return;
     input_close(&r->in);
+    ops_decoder_free(r->binary);
     free(r);
+}
+
+bool ops_reader_is_binary(const struct ops_reader *r)
+{
+    return r->binary;
 }
 
 enum ops_kind ops_reader_kind(const struct ops_reader *r)
@@ -265,10 +300,19 @@ static void read_on(struct ops_reader *r, size_t *n)
         take_last_line(r, n);
 }
 
+static int next_binary(struct ops_reader *r, size_t *n)
+{
+    int got = r->err.code == MT_E_NONE ? ops_decode(r->binary, &r->in, r->ops, OPS_BATCH, &r->err) : MT_ERROR;
+    *n = got > 0 ? (size_t)got : 0;
+    return got > 0 ? MT_MORE : got == 0 ? MT_END : MT_ERROR;
+}
+
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)
 {
     *n = 0;
     *ops = r->ops;
+    if (r->binary)
+        return next_binary(r, n);
     while (r->err.code == MT_E_NONE) {
         take_lines(r, n);
         if (*n == 0 && r->err.code == MT_E_NONE)

@@ -1,62 +1,63 @@
-/* ops_writer.c - writing ops and lockops text; see ops.h.
+/* ops_writer.c - writing ops and lockops files; see ops.h.
  *
- * Numbers are made two digits at a time into a buffer that is written when it is nearly full. The first
- * write error is kept and ends the writing.
+ * Text: numbers are made two digits at a time into a buffer that is written when it is nearly full. The
+ * binary form is made by ops_encode.c.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ops.h"
 #include "error.h"
+#include "ops_binary.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define BUFFER_SIZE (256u << 10)
 /* Three numbers of 20 digits, a letter, spaces and the newline. */
 #define LINE_ROOM 72
 
 struct ops_writer {
-    int fd;
-    uint64_t written;
-    struct mt_error err;
+    struct ops_sink sink;
+    struct ops_encoder *binary; /* NULL for text */
     size_t used;
     char buffer[BUFFER_SIZE];
 };
 
 char ops_letter(enum ops_code c)
 {
-    static const char letters[OP_CODES] = {'N', 'F', 'L', 'S', 'M', 'L', 'U', 'O'};
+    static const char letters[OP_CODES] = {'N', 'F', 'L', 'S', 'M', 'L', 'U', 'O', 'R'};
     return (unsigned)c < OP_CODES ? letters[c] : '?';
+}
+
+static bool begin(struct ops_writer *w, int fd, enum ops_form form, enum ops_kind kind)
+{
+    w->used = 0;
+    w->binary = NULL;
+    if (!ops_sink_init(&w->sink, fd, form == OPS_TEXT_ZSTD))
+        return false;
+    if (form == OPS_BINARY)
+        w->binary = ops_encoder_new(&w->sink, kind, &w->sink.err);
+    return form != OPS_BINARY || w->binary;
+}
+
+struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kind, struct mt_error *err)
+{
+    struct ops_writer *w = malloc(sizeof *w);
+    if (w && begin(w, fd, form, kind))
+        return w;
+    mt_fail_memory(err);
+    free(w);
+    return NULL;
 }
 
 struct ops_writer *ops_writer_new(int fd, struct mt_error *err)
 {
-    struct ops_writer *w = malloc(sizeof *w);
-    if (!w) {
-        mt_fail_memory(err);
-        return NULL;
-    }
-    w->fd = fd;
-    w->written = 0;
-    w->used = 0;
-    memset(&w->err, 0, sizeof w->err);
-    return w;
+    return ops_writer_open(fd, OPS_TEXT, OPS_ACCESS, err);
 }
 
 static void write_out(struct ops_writer *w)
 {
-    size_t at = 0;
-    while (at < w->used && w->err.code == MT_E_NONE) {
-        ssize_t n = write(w->fd, w->buffer + at, w->used - at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            mt_fail(&w->err, MT_E_IO, w->written, "cannot write: %s", strerror(n < 0 ? errno : ENOSPC));
-        else
-            at += (size_t)n, w->written += (uint64_t)n;
-    }
+    ops_sink_write(&w->sink, w->buffer, w->used);
     w->used = 0;
 }
 
@@ -78,9 +79,9 @@ static char *put_number(char *to, uint64_t v)
     return to + n;
 }
 
-void ops_write(struct ops_writer *w, const struct op *ops, size_t n)
+static void write_text(struct ops_writer *w, const struct op *ops, size_t n)
 {
-    for (size_t i = 0; i < n && w->err.code == MT_E_NONE; i++) {
+    for (size_t i = 0; i < n && w->sink.err.code == MT_E_NONE; i++) {
         if (w->used + LINE_ROOM > BUFFER_SIZE)
             write_out(w);
         char *p = put_number(w->buffer + w->used, ops[i].handle);
@@ -93,6 +94,14 @@ void ops_write(struct ops_writer *w, const struct op *ops, size_t n)
         *p++ = '\n';
         w->used = (size_t)(p - w->buffer);
     }
+}
+
+void ops_write(struct ops_writer *w, const struct op *ops, size_t n)
+{
+    if (w->binary)
+        ops_encode(w->binary, &w->sink, ops, n);
+    else
+        write_text(w, ops, n);
 }
 
 static void put_bytes(struct ops_writer *w, const char *s, size_t n)
@@ -110,7 +119,7 @@ static void put_bytes(struct ops_writer *w, const char *s, size_t n)
 
 void ops_write_comment(struct ops_writer *w, const char *text)
 {
-    while (*text) {
+    while (!w->binary && *text) {
         size_t n = strcspn(text, "\n");
         put_bytes(w, "# ", 2);
         put_bytes(w, text, n);
@@ -122,9 +131,12 @@ void ops_write_comment(struct ops_writer *w, const char *text)
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err)
 {
     write_out(w);
-    int result = w->err.code == MT_E_NONE ? MT_OK : MT_ERROR;
+    if (w->binary)
+        ops_encoder_finish(w->binary, &w->sink);
+    ops_sink_finish(&w->sink);
+    int result = w->sink.err.code == MT_E_NONE ? MT_OK : MT_ERROR;
     if (err)
-        *err = w->err;
+        *err = w->sink.err;
     free(w);
     return result;
 }

@@ -39,6 +39,7 @@ struct site_state {
     uint32_t size;    /* constant: bytes accessed */
     uint8_t kind;     /* constant: enum mt_kind; 0 = site not known */
     uint8_t follow;   /* 0..3: >= 2 guesses the block of the previous access */
+    uint8_t shift;    /* the encoder's own: where it counts this kind */
 } __attribute__((aligned(64)));
 
 /* Make a site cold. prev_slot: the block of the access before. */

@@ -84,6 +84,8 @@ void mt_close(struct mt_reader *r)
     decoder_destroy(&r->binary.dec);
     ZSTD_freeDCtx(r->binary.zstd);
     free(r->binary.raw);
+    free(r->binary.points.at);
+    free(r->binary.defs.at);
     for (uint32_t i = 0; i < r->note_count; i++)
         free(r->notes[i]);
     free(r->notes);
@@ -191,11 +193,11 @@ bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const c
 
 const char *mt_info(const struct mt_reader *r, const char *key)
 {
-    const char *k, *v;
+    const char *k, *v, *last = "";
     for (uint32_t i = 0; mt_info_at(r, i, &k, &v); i++)
         if (strcmp(k, key) == 0)
-            return v;
-    return "";
+            last = v;
+    return last;
 }
 
 void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out)

@@ -15,6 +15,11 @@
 /* Descriptions of damage that are kept; the rest is only counted. */
 #define MAX_NOTES 100
 
+struct places {
+    struct mt_point *at;
+    uint32_t count, capacity;
+};
+
 /* What reading a binary trace needs. */
 struct binary_reader {
     struct decoder dec;
@@ -24,8 +29,14 @@ struct binary_reader {
     uint64_t next_event; /* events in the file before the next chunk */
     uint64_t lost;       /* events known to be missing and not yet told */
     bool seen_end, seen_index;
+    bool moved;      /* not all chunks before were read: reading began in the middle */
+    uint64_t chunks; /* those before, in a number */
+    bool adrift;     /* the live blocks are not known: the next LIVE chunk says them */
     uint64_t index_offset;
-    uint8_t *raw; /* streams of the current chunk */
+    struct places points, defs; /* once asked for: where reading can begin; all DEFS chunks */
+    uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
+    uint64_t stop;              /* chunks from this offset on are not wanted */
+    uint8_t *raw;               /* streams of the current chunk */
     size_t raw_capacity;
     ZSTD_DCtx *zstd;
 };
@@ -58,6 +69,11 @@ int text_next(struct mt_reader *r, size_t *n);
 
 /* Look at the file header, which is in the window. */
 int binary_begin(struct mt_reader *r);
+
+/* Begin anew at a chunk, with no blocks. MT_OK or MT_ERROR. */
+int binary_go(struct mt_reader *r, const struct mt_point *to);
+/* Read one chunk that is not EVENTS. MT_OK or MT_ERROR. */
+int binary_chunk(struct mt_reader *r);
 
 /* Keep a description of damage that salvaging skips. */
 void reader_note(struct mt_reader *r, uint64_t offset, const char *what);

@@ -62,6 +62,8 @@ int binary_begin(struct mt_reader *r)
     const uint8_t *p = input_bytes(&r->in);
     bool magic = memcmp(p, FILE_MAGIC, MAGIC_SIZE) == 0;
     r->binary.dec.salvage = salvaging(r);
+    r->binary.stop = UINT64_MAX;
+    r->binary.dec.want_freed = r->flags & MT_OPEN_FREED;
     r->binary.zstd = ZSTD_createDCtx();
     if (!r->binary.zstd)
         return mt_fail_memory(&r->err);
@@ -148,6 +150,7 @@ static enum chunk_result check_order(struct mt_reader *r, const struct chunk_hea
     b->next_event = h->first_event;
     b->dec.handles = h->first_handle;
     decoder_forget(&b->dec);
+    b->adrift = true;
     return CHUNK_DONE;
 }
 
@@ -155,6 +158,8 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
                                       const uint32_t *sizes)
 {
     struct binary_reader *b = &r->binary;
+    if ((b->adrift || !b->dec.state_whole) && !salvaging(r))
+        return damaged(r, b->chunk_offset, "live blocks are missing before these events");
     if (!decoder_start(&b->dec, h, b->raw, sizes)) {
         mt_fail_memory(&r->err);
         return CHUNK_FAILED;
@@ -172,17 +177,19 @@ static void take_totals(struct mt_totals *t, const struct rec_end *end)
                             .instructions = end->instructions,
                             .nanoseconds = end->nanoseconds,
                             .foreign = end->foreign,
-                            .dropped = end->dropped};
+                            .dropped = end->dropped,
+                            .freed = end->freed};
 }
 
 static enum chunk_result read_end(struct mt_reader *r, uint32_t size)
 {
     struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
     struct rec_end end;
-    uint64_t sum = 0;
+    uint64_t sum;
     if (cursor_byte(&c) != REC_END || !get_end(&c, &end) || c.p != c.end || end.ending >= MT_ENDINGS)
         return damaged(r, r->binary.chunk_offset, "END chunk is wrong");
     take_totals(&r->stats.totals, &end);
+    sum = end.freed;
     for (unsigned i = 0; i < MT_KINDS; i++)
         sum += r->stats.totals.events[i];
     if (sum != r->binary.next_event)
@@ -200,17 +207,49 @@ static enum chunk_result read_end(struct mt_reader *r, uint32_t size)
 static enum chunk_result read_defs(struct mt_reader *r, uint32_t size)
 {
     struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
+    if (r->binary.chunk_offset < r->binary.defs_end)
+        return CHUNK_DONE;
     const char *wrong = defs_apply(&r->defs, &c, salvaging(r), &r->hook);
+    r->binary.defs_end = r->binary.chunk_offset + 1;
     return wrong ? damaged(r, r->binary.chunk_offset, wrong) : CHUNK_DONE;
+}
+
+static enum chunk_result read_live(struct mt_reader *r, uint32_t size)
+{
+    struct binary_reader *b = &r->binary;
+    struct cursor c = {.p = b->raw, .end = b->raw + size};
+    const char *wrong = decoder_live(&b->dec, &c, b->adrift);
+    if (wrong && salvaging(r)) {
+        decoder_forget(&b->dec);
+        b->adrift = true;
+    }
+    b->adrift &= !b->dec.state_whole;
+    return wrong ? damaged(r, b->chunk_offset, wrong) : CHUNK_DONE;
+}
+
+static struct rec_chunk index_entry(const struct mt_reader *r, const struct chunk_header *h)
+{
+    return (struct rec_chunk){h->type, r->binary.chunk_offset, h->events, h->first_event, h->first_handle};
+}
+
+/* All chunks up to one, in a number. */
+static uint64_t add_chunk(uint64_t sum, const struct rec_chunk *chunk)
+{
+    return XXH3_64bits_withSeed(chunk, sizeof *chunk, sum);
 }
 
 static enum chunk_result check_index(struct mt_reader *r, uint32_t size)
 {
     struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
     struct rec_chunk chunk;
-    while (c.p < c.end)
+    uint64_t sum = 0;
+    while (c.p < c.end) {
         if (cursor_byte(&c) != REC_CHUNK || !get_chunk(&c, &chunk) || chunk.offset >= r->binary.chunk_offset)
             return damaged(r, r->binary.chunk_offset, "INDEX chunk is wrong");
+        sum = add_chunk(sum, &chunk);
+    }
+    if (sum != r->binary.chunks && r->stats.damaged_chunks == 0 && !r->binary.moved)
+        return damaged(r, r->binary.chunk_offset, "INDEX chunk does not fit the chunks before it");
     r->binary.seen_index = true;
     r->binary.index_offset = r->binary.chunk_offset;
     return CHUNK_DONE;
@@ -228,11 +267,17 @@ static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_he
     enum chunk_result result = check_order(r, h);
     if (result != CHUNK_DONE)
         return result;
+    if (h->type != CHUNK_INDEX) {
+        const struct rec_chunk entry = index_entry(r, h);
+        r->binary.chunks = add_chunk(r->binary.chunks, &entry);
+    }
     switch (h->type) {
     case CHUNK_DEFS:
         return read_defs(r, raw[0]);
     case CHUNK_EVENTS:
         return begin_events(r, h, raw);
+    case CHUNK_LIVE:
+        return read_live(r, raw[0]);
     case CHUNK_END:
         return read_end(r, raw[0]);
     default:
@@ -285,6 +330,8 @@ static enum chunk_result at_end(struct mt_reader *r)
 static enum chunk_result next_chunk(struct mt_reader *r)
 {
     struct chunk_header h;
+    if (r->in.offset >= r->binary.stop)
+        return FILE_ENDED;
     if (r->binary.seen_index)
         return read_trailer(r);
     size_t n = input_need(&r->in, CHUNK_HEADER_SIZE);
@@ -303,6 +350,29 @@ static enum chunk_result next_chunk(struct mt_reader *r)
     enum chunk_result result = read_payload(r, &h, input_bytes(&r->in) + CHUNK_HEADER_SIZE);
     input_skip(&r->in, CHUNK_HEADER_SIZE + h.stored_size);
     return result;
+}
+
+int binary_go(struct mt_reader *r, const struct mt_point *to)
+{
+    struct binary_reader *b = &r->binary;
+    if (!input_seek(&r->in, to->offset)) {
+        failed(r, &r->in.err);
+        return MT_ERROR;
+    }
+    decoder_forget(&b->dec);
+    b->dec.handles = to->handle;
+    b->dec.state_whole = true;
+    b->next_event = to->event;
+    b->lost = 0;
+    b->in_chunk = b->seen_end = b->seen_index = b->adrift = false;
+    b->moved = true;
+    b->stop = UINT64_MAX;
+    return MT_OK;
+}
+
+int binary_chunk(struct mt_reader *r)
+{
+    return next_chunk(r) == CHUNK_FAILED ? MT_ERROR : MT_OK;
 }
 
 /* -- events -- */

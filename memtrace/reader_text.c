@@ -141,7 +141,9 @@ static void free_address(struct mt_reader *r, size_t *n, uint64_t addr)
         free_block(r, n, slot, false);
         return;
     }
-    begin_event(r, n, MT_BADFREE)->addr = addr;
+    struct mt_event *ev = begin_event(r, n, MT_BADFREE);
+    ev->addr = addr;
+    ev->handle = MT_NO_HANDLE;
     r->stats.unmatched_free++;
 }
 
@@ -156,6 +158,7 @@ static void access_block(struct mt_reader *r, size_t *n, const struct text_line 
     struct mt_event *ev = begin_event(r, n, kind);
     set_block(ev, &r->text.map, slot);
     ev->offset = l->addr - ev->addr;
+    ev->beyond = l->size > ev->size - ev->offset;
     ev->addr = l->addr;
     ev->size = l->size;
 }

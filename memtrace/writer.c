@@ -13,6 +13,8 @@
 #define DEFAULT_CHUNK_EVENTS (1u << 20)
 /* A chunk is ended at this many bytes even if it has few events. */
 #define CHUNK_FULL (32u << 20)
+/* Events from one look at the bytes to the next; they take no more than 8 MB. */
+#define CHECK_EVENTS (1u << 16)
 
 static void start_chunk(struct mt_writer *w)
 {
@@ -20,6 +22,7 @@ static void start_chunk(struct mt_writer *w)
     w->chunk_instructions = w->totals.instructions;
     w->chunk_first_handle = w->handles;
     w->chunk_thread = 1;
+    w->check_at = w->chunk_events < CHECK_EVENTS ? w->chunk_events : CHECK_EVENTS;
 }
 
 struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err)
@@ -32,10 +35,11 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     }
     opts = opts ? opts : &none;
     output_init(&w->out, fd, opts->level);
-    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & writer_defs_init(w);
+    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & graves_init(&w->graves) & writer_defs_init(w);
     if (!ok)
         mt_fail_memory(&w->out.err);
     w->thread = 1;
+    w->live_interval = opts->live_chunks;
     w->chunk_events = opts->chunk_events ? opts->chunk_events : DEFAULT_CHUNK_EVENTS;
     if (w->chunk_events > MAX_CHUNK_EVENTS)
         w->chunk_events = MAX_CHUNK_EVENTS;
@@ -77,14 +81,25 @@ static void end_chunk(struct mt_writer *w)
         mt_fail_memory(&w->out.err);
     output_chunk(&w->out, &h, w->enc.streams);
     w->chunk_first_event += w->enc.count;
+    writer_live(w);
     start_chunk(w);
 }
 
-/* Called after each event or batch. */
-static void end_full_chunk(struct mt_writer *w)
+/* See whether the chunk is full. */
+static void check_chunk(struct mt_writer *w)
 {
     if (w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL)
         end_chunk(w);
+    else
+        w->check_at =
+            w->chunk_events - w->enc.count < CHECK_EVENTS ? w->chunk_events : w->enc.count + CHECK_EVENTS;
+}
+
+/* Called after each event or batch. */
+void writer_end_event(struct mt_writer *w)
+{
+    if (w->enc.count >= w->check_at)
+        check_chunk(w);
 }
 
 int mt_writer_flush(struct mt_writer *w)
@@ -103,30 +118,49 @@ static void sync_thread(struct mt_writer *w)
     w->chunk_thread = w->thread;
 }
 
-/* The stream for the record of an event of this kind; NULL (and a dropped event) after an error. */
-static struct buffer *begin_event(struct mt_writer *w, enum mt_kind kind)
+/* Begin an event that `count` counts. */
+static struct buffer *begin_event(struct mt_writer *w, uint64_t *count)
 {
     if (writer_failed(w)) {
         w->totals.dropped++;
         return NULL;
     }
     sync_thread(w);
-    w->totals.events[kind]++;
+    ++*count;
     w->enc.count++;
     return encoder_rare(&w->enc);
 }
 
+struct buffer *writer_begin_event(struct mt_writer *w, enum mt_kind kind)
+{
+    return begin_event(w, &w->totals.events[kind]);
+}
+
+struct buffer *writer_begin_freed(struct mt_writer *w)
+{
+    return begin_event(w, &w->totals.freed);
+}
+
 /* -- heap events -- */
+
+/* Remember memory that its block gave up. */
+static void bury(struct mt_writer *w, const struct block *dead)
+{
+    if (!graves_add(&w->graves, dead))
+        mt_fail_memory(&w->out.err);
+}
 
 static void free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, bool implied)
 {
-    struct buffer *b = begin_event(w, MT_FREE);
+    struct buffer *b = writer_begin_event(w, MT_FREE);
     if (!b)
         return;
     put_free(b, &(struct rec_free){w->totals.instructions, slot, implied, stack});
+    struct block dead = w->map.blocks[slot];
     blockmap_remove(&w->map, slot);
+    bury(w, &dead);
     w->totals.dropped += implied;
-    end_full_chunk(w);
+    writer_end_event(w);
 }
 
 /* Free what a new or moved block lies on. */
@@ -154,6 +188,19 @@ static uint32_t known_heap(const struct mt_writer *w, uint32_t heap)
     return heap < w->counts.heaps ? heap : 0;
 }
 
+/* Give a new block its slot and handle; false when out of memory. */
+static bool enter(struct mt_writer *w, struct rec_new *r)
+{
+    graves_cover(&w->graves, r->addr, r->size);
+    uint32_t slot = blockmap_add(&w->map, r->addr, r->size, (uint32_t)r->heap, w->handles++);
+    if (slot == NO_SLOT || slot >= MAX_LIVE_BLOCKS)
+        return mt_fail_memory(&w->out.err) == MT_OK;
+    w->map.blocks[slot].note = (uint32_t)(r->stack << HOW_BITS | r->how);
+    r->slot = slot;
+    encoder_touch(&w->enc, slot);
+    return true;
+}
+
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
                          uint32_t stack)
 {
@@ -161,18 +208,27 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     stack = known_stack(w, stack);
     size = fitting_size(addr, size);
     free_overlapped(w, addr, size, NO_SLOT, stack);
-    struct buffer *b = begin_event(w, MT_NEW);
+    struct buffer *b = writer_begin_event(w, MT_NEW);
     if (!b)
         return;
-    uint32_t slot = blockmap_add(&w->map, addr, size, heap, w->handles++);
-    if (slot == NO_SLOT || slot >= MAX_LIVE_BLOCKS) {
-        mt_fail_memory(&w->out.err);
+    struct rec_new r = {
+        w->totals.instructions, 0, addr, size, heap, how < MT_HOWS ? how : MT_HOW_CUSTOM, stack};
+    if (!enter(w, &r))
         return;
-    }
-    put_new(b, &(struct rec_new){w->totals.instructions, slot, addr, size, heap,
-                                 how < MT_HOWS ? how : MT_HOW_CUSTOM, stack});
-    encoder_touch(&w->enc, slot);
-    end_full_chunk(w);
+    put_new(b, &r);
+    writer_end_event(w);
+}
+
+void writer_inherit(struct mt_writer *w, const struct block *block)
+{
+    struct rec_new r = {
+        w->totals.instructions, 0, block->base, block->size, block->heap, block->note & ((1 << HOW_BITS) - 1),
+        block->note >> HOW_BITS};
+    struct buffer *b = writer_begin_event(w, MT_NEW);
+    if (!b || !enter(w, &r))
+        return;
+    put_inherit(b, &(struct rec_inherit){r.time, r.slot, r.addr, r.size, r.heap, r.how, r.stack});
+    writer_end_event(w);
 }
 
 /* The block of `heap` that begins at addr, or NO_SLOT. */
@@ -182,23 +238,42 @@ static uint32_t slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
     return slot != NO_SLOT && w->map.blocks[slot].heap == heap ? slot : NO_SLOT;
 }
 
-static void bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
+/* Free a block in a known way, or MT_HOWS. */
+static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how, uint32_t stack)
 {
-    struct buffer *b = begin_event(w, MT_BADFREE);
-    if (!b)
+    heap = known_heap(w, heap);
+    stack = known_stack(w, stack);
+    uint32_t slot = slot_at(w, addr, heap);
+    if (slot == NO_SLOT) {
+        writer_bad_free(w, addr, heap, stack);
         return;
-    put_badfree(b, &(struct rec_badfree){w->totals.instructions, addr, heap, stack});
-    end_full_chunk(w);
+    }
+    writer_check_how(w, slot, how, stack);
+    free_slot(w, slot, stack, false);
 }
 
 void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
 {
-    heap = known_heap(w, heap);
-    uint32_t slot = slot_at(w, addr, heap);
-    if (slot == NO_SLOT)
-        bad_free(w, addr, heap, known_stack(w, stack));
-    else
-        free_slot(w, slot, known_stack(w, stack), false);
+    free_how(w, addr, heap, MT_HOWS, stack);
+}
+
+void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how,
+                             uint32_t stack)
+{
+    free_how(w, addr, heap, how, stack);
+}
+
+/* A live block takes its new place. */
+static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
+{
+    struct block *b = &w->map.blocks[slot], old = *b;
+    graves_cover(&w->graves, addr, size);
+    b->note = stack << HOW_BITS | (b->note & ((1 << HOW_BITS) - 1));
+    if (!blockmap_move(&w->map, slot, addr, size))
+        mt_fail_memory(&w->out.err);
+    else if (old.base > span_last(addr, size) || addr > span_last(old.base, old.size))
+        bury(w, &old);
+    encoder_touch(&w->enc, slot);
 }
 
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
@@ -208,21 +283,20 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
     stack = known_stack(w, stack);
     uint32_t slot = slot_at(w, old_addr, heap);
     if (slot == NO_SLOT) {
-        bad_free(w, old_addr, heap, stack);
+        writer_bad_free(w, old_addr, heap, stack);
         mt_writer_block_new(w, addr, size, heap, how, stack);
         return;
     }
     size = fitting_size(addr, size);
+    writer_check_how(w, slot, how, stack);
     free_overlapped(w, addr, size, slot, stack);
-    struct buffer *b = begin_event(w, MT_RESIZE);
+    struct buffer *b = writer_begin_event(w, MT_RESIZE);
     if (!b)
         return;
     put_resize(b,
                &(struct rec_resize){w->totals.instructions, slot, (int64_t)(addr - old_addr), size, stack});
-    if (!blockmap_move(&w->map, slot, addr, size))
-        mt_fail_memory(&w->out.err);
-    encoder_touch(&w->enc, slot);
-    end_full_chunk(w);
+    move(w, slot, addr, size, stack);
+    writer_end_event(w);
 }
 
 void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
@@ -235,53 +309,42 @@ void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
 
 /* -- accesses and other events -- */
 
-static void count_accesses(struct mt_writer *w, const struct access_counts *c)
-{
-    for (unsigned k = MT_LOAD; k <= MT_MODIFY; k++)
-        w->totals.events[k] += c->kinds[k];
-    w->totals.foreign += c->foreign;
-    w->totals.dropped += c->invalid;
-}
-
 void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n)
 {
-    if (n == 0)
-        return;
-    struct access_counts counts = {0};
+    const struct surroundings in = {&w->map, &w->graves, &w->totals};
     while (n && !writer_failed(w)) {
         size_t room = w->chunk_events - w->enc.count;
         size_t batch = n < room ? n : room;
         batch = batch < ENCODE_BATCH ? batch : ENCODE_BATCH;
         sync_thread(w);
-        if (!encoder_accesses(&w->enc, &w->map, sites, addrs, batch, &counts))
+        if (!encoder_accesses(&w->enc, &in, sites, addrs, batch))
             mt_fail_memory(&w->out.err);
-        end_full_chunk(w);
+        writer_end_event(w);
         sites += batch;
         addrs += batch;
         n -= batch;
     }
-    count_accesses(w, &counts);
     w->totals.dropped += n;
 }
 
 void mt_writer_mark(struct mt_writer *w, uint32_t string)
 {
-    struct buffer *b = begin_event(w, MT_MARK);
+    struct buffer *b = writer_begin_event(w, MT_MARK);
     if (!b)
         return;
     put_mark(b, &(struct rec_mark){w->totals.instructions, string < w->counts.strings ? string : 0});
-    end_full_chunk(w);
+    writer_end_event(w);
 }
 
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string)
 {
-    struct buffer *b = begin_event(w, MT_LOST);
+    struct buffer *b = writer_begin_event(w, MT_LOST);
     w->totals.dropped += events;
     if (!b)
         return;
     put_lost(b, &(struct rec_lost){w->totals.instructions, events,
                                    reason_string < w->counts.strings ? reason_string : 0});
-    end_full_chunk(w);
+    writer_end_event(w);
 }
 
 /* -- the end -- */
@@ -294,7 +357,7 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
     const uint64_t *n = t.events;
     put_end(&b, &(struct rec_end){ending, n[MT_NEW], n[MT_FREE], n[MT_RESIZE], n[MT_LOAD], n[MT_STORE],
                                   n[MT_MODIFY], n[MT_MARK], n[MT_BADFREE], n[MT_LOST], t.instructions,
-                                  t.nanoseconds, t.foreign, t.dropped});
+                                  t.nanoseconds, t.foreign, t.dropped, t.freed});
     struct chunk_header h = {.type = CHUNK_END,
                              .first_event = w->chunk_first_event,
                              .first_handle = w->handles,
@@ -317,6 +380,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     output_free(&w->out);
     encoder_destroy(&w->enc);
     blockmap_destroy(&w->map);
+    graves_destroy(&w->graves);
     writer_defs_free(w);
     free(w);
     return result;

@@ -5,6 +5,7 @@
 #ifndef MEMTRACE_WRITER_H
 #define MEMTRACE_WRITER_H
 
+#include "defs.h"
 #include "encode.h"
 #include "intern.h"
 #include "output.h"
@@ -17,21 +18,49 @@ struct def_counts {
 struct mt_writer {
     struct output out;
     struct encoder enc;
-    struct blockmap map;
+    struct blockmap map; /* a block's note is its stack << HOW_BITS | how */
+    struct graves graves;
     struct buffer defs; /* DEFS chunk being made */
     struct intern strings, stacks;
-    struct def_counts counts;  /* all */
-    struct def_counts written; /* those in chunks before the one being made */
+    struct table frames, sites, heaps, infos; /* those that are not interned, for forks */
+    struct def_counts counts;                 /* all */
+    struct def_counts written;                /* those in chunks before the one being made */
     struct mt_totals totals;
     uint32_t chunk_events;
+    uint32_t check_at;     /* events of the chunk at which it is to be seen whether it is full */
     uint16_t thread;       /* of the events that come */
     uint16_t chunk_thread; /* what a reader of this chunk thinks */
     uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;
     uint64_t handles;
+    uint32_t live_interval, live_chunks; /* EVENTS chunks: between LIVE ones, since the last */
+    uint64_t live_written;               /* bytes in the file up to the last */
 };
+
+enum { HOW_BITS = 4 };
+
+/* The stream for the record of an event of this kind; NULL (and a dropped event) after an error. It is
+ * followed by writer_end_event. */
+struct buffer *writer_begin_event(struct mt_writer *w, enum mt_kind kind);
+/* The same of an access to freed memory. */
+struct buffer *writer_begin_freed(struct mt_writer *w);
+void writer_end_event(struct mt_writer *w);
+
+/* A block of the process this one was forked from. */
+void writer_inherit(struct mt_writer *w, const struct block *block);
+
+/* Write what is wrong with a free of an address where no block of `heap` begins. */
+void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
+/* A live block is to be freed or resized by the functions that `how` belongs to; MT_HOWS = not known. Write
+ * it if it was made by others. */
+void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack);
+
+/* An EVENTS chunk was written: write the live blocks if it is time. */
+void writer_live(struct mt_writer *w);
 
 bool writer_defs_init(struct mt_writer *w);
 void writer_defs_free(struct mt_writer *w);
+/* Define in a new writer what is defined in another, by the same ids. */
+void writer_defs_copy(struct mt_writer *to, const struct mt_writer *from);
 /* Write the definitions made since the last time as a chunk, if there are any. */
 void writer_defs_flush(struct mt_writer *w);
 

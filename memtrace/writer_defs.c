@@ -9,6 +9,7 @@
 #include "writer.h"
 #include "error.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A DEFS chunk is ended at this size, long before the format's limit. */
@@ -19,6 +20,10 @@ bool writer_defs_init(struct mt_writer *w)
     bool is_new;
     w->counts = (struct def_counts){.strings = 1, .frames = 1, .stacks = 1, .sites = 1, .heaps = 1};
     w->written = w->counts;
+    w->frames.item_size = sizeof(struct mt_frame);
+    w->sites.item_size = sizeof(struct mt_site);
+    w->heaps.item_size = sizeof(struct mt_heap);
+    w->infos.item_size = sizeof(struct info);
     if (!intern_init(&w->strings) || !intern_init(&w->stacks))
         return false;
     uint32_t no_stack[2] = {UINT32_MAX, UINT32_MAX};
@@ -30,6 +35,10 @@ void writer_defs_free(struct mt_writer *w)
 {
     intern_free(&w->strings);
     intern_free(&w->stacks);
+    table_free(&w->frames);
+    table_free(&w->sites);
+    table_free(&w->heaps);
+    table_free(&w->infos);
     buffer_free(&w->defs);
 }
 
@@ -68,6 +77,17 @@ static struct buffer *def_buffer(struct mt_writer *w, uint64_t count)
     return &w->defs;
 }
 
+/* Keep a copy for forks; false when out of memory. */
+static bool keep(struct mt_writer *w, struct table *t, const void *item)
+{
+    void *copy = table_add(t);
+    if (copy)
+        memcpy(copy, item, t->item_size);
+    else
+        mt_fail_memory(&w->out.err);
+    return copy;
+}
+
 static uint32_t known(uint32_t id, uint64_t count)
 {
     return id < count ? id : 0;
@@ -97,6 +117,8 @@ uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f)
     struct buffer *b = def_buffer(w, w->counts.frames);
     uint64_t strings = w->counts.strings;
     if (!b)
+        return 0;
+    if (!keep(w, &w->frames, f))
         return 0;
     put_frame(b, &(struct rec_frame){f->ip, known(f->function, strings), known(f->file, strings),
                                      known(f->object, strings), f->line});
@@ -128,6 +150,8 @@ uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s)
     struct buffer *b = def_buffer(w, w->counts.sites);
     if (!b)
         return 0;
+    if (!keep(w, &w->sites, s))
+        return 0;
     if (!encoder_site(&w->enc, s->size, kind)) {
         mt_fail_memory(&w->out.err);
         return 0;
@@ -139,19 +163,57 @@ uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s)
 uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h)
 {
     struct buffer *b = def_buffer(w, w->counts.heaps);
-    if (!b)
+    if (!b || !keep(w, &w->heaps, h))
         return 0;
     put_heap(b, &(struct rec_heap){h->id, h->kind < MT_HEAP_KINDS ? h->kind : MT_HEAP_CUSTOM});
     return (uint32_t)w->counts.heaps++;
 }
 
-void mt_writer_info(struct mt_writer *w, const char *key, const char *value)
+static void define_info(struct mt_writer *w, uint32_t k, uint32_t v)
 {
-    uint32_t k = mt_writer_string(w, key, strlen(key));
-    uint32_t v = mt_writer_string(w, value, strlen(value));
     struct buffer *b = def_buffer(w, w->counts.infos);
-    if (!b)
+    if (!b || !keep(w, &w->infos, &(struct info){k, v}))
         return;
     put_info(b, &(struct rec_info){k, v});
     w->counts.infos++;
+}
+
+void mt_writer_info(struct mt_writer *w, const char *key, const char *value)
+{
+    uint32_t k = mt_writer_string(w, key, strlen(key));
+    define_info(w, k, mt_writer_string(w, value, strlen(value)));
+}
+
+/* -- copies for a fork -- */
+
+static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
+{
+    const struct intern_entry **strings = intern_by_id(&from->strings);
+    for (uint32_t i = 1; strings && i < from->strings.count; i++)
+        mt_writer_string(to, (const char *)from->strings.keys.data + strings[i]->offset, strings[i]->len);
+    for (uint32_t i = 0; i < from->frames.count; i++)
+        mt_writer_frame(to, table_at(&from->frames, i));
+    for (uint32_t i = 1; i < from->stacks.count; i++) {
+        uint32_t key[2];
+        memcpy(key, from->stacks.keys.data + i * sizeof key, sizeof key);
+        mt_writer_stack(to, key[0], key[1]);
+    }
+    free(strings);
+    return strings;
+}
+
+void writer_defs_copy(struct mt_writer *to, const struct mt_writer *from)
+{
+    if (!copy_interned(to, from)) {
+        mt_fail_memory(&to->out.err);
+        return;
+    }
+    for (uint32_t i = 0; i < from->sites.count; i++)
+        mt_writer_site(to, table_at(&from->sites, i));
+    for (uint32_t i = 0; i < from->heaps.count; i++)
+        mt_writer_heap(to, table_at(&from->heaps, i));
+    for (uint32_t i = 0; i < from->infos.count; i++) {
+        const struct info *info = table_at(&from->infos, i);
+        define_info(to, info->key, info->value);
+    }
 }

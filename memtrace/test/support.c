@@ -75,6 +75,13 @@ void reading_free(struct reading *r)
     r->events = NULL;
 }
 
+static bool same_access(const struct mt_event *a, const struct mt_event *b)
+{
+    return a->handle == b->handle && a->addr == b->addr && a->size == b->size && a->heap == b->heap &&
+           a->offset == b->offset && a->kernel == b->kernel && a->beyond == b->beyond &&
+           a->freed == b->freed && (a->freed || a->slot == b->slot);
+}
+
 static bool same_block(const struct mt_event *a, const struct mt_event *b)
 {
     return a->handle == b->handle && a->addr == b->addr && a->size == b->size && a->heap == b->heap &&
@@ -87,7 +94,7 @@ bool same_event(const struct mt_event *a, const struct mt_event *b)
         return false;
     switch (a->kind) {
     case MT_NEW:
-        return same_block(a, b) && a->how == b->how;
+        return same_block(a, b) && a->how == b->how && a->implied == b->implied;
     case MT_FREE:
         return same_block(a, b) && a->implied == b->implied;
     case MT_RESIZE:
@@ -95,9 +102,10 @@ bool same_event(const struct mt_event *a, const struct mt_event *b)
     case MT_LOAD:
     case MT_STORE:
     case MT_MODIFY:
-        return same_block(a, b) && a->offset == b->offset;
+        return same_access(a, b);
     case MT_BADFREE:
-        return a->addr == b->addr && a->heap == b->heap;
+        return a->addr == b->addr && a->heap == b->heap && a->how == b->how && a->handle == b->handle &&
+               a->offset == b->offset;
     case MT_LOST:
         return a->size == b->size;
     default:

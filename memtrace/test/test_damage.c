@@ -13,7 +13,8 @@ static struct bytes make_trace(void)
 {
     int fd = memory_file("", 0);
     struct mt_error err = {0};
-    struct mt_writer *w = mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = 20}, &err);
+    struct mt_writer *w =
+        mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = 20, .live_chunks = 2}, &err);
     assert_non_null(w);
     mt_writer_info(w, "command", "test");
     uint32_t site = mt_writer_site(w, &(struct mt_site){.ip = 16, .size = 8, .kind = MT_STORE});
@@ -29,8 +30,11 @@ static struct bytes make_trace(void)
             addrs[k] = 0x1000 * (i - k % 2 * (i > 0)) + 8 * k;
         }
         mt_writer_accesses(w, sites, addrs, 12);
+        mt_writer_touch(w, MT_STORE, 0x1000 * i + 10, 20);
+        if (i == 4)
+            mt_writer_touch(w, MT_LOAD, 0x2000, 200); /* freed */
         if (i % 2)
-            mt_writer_block_free(w, 0x1000 * (i - 1), 0, 0);
+            mt_writer_block_free_as(w, 0x1000 * (i - 1), 0, MT_HOW_CXX_NEW, 0);
     }
     assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, &err), MT_OK);
     struct bytes file = memory_bytes(fd);
@@ -68,12 +72,12 @@ static size_t whole_events(const struct bytes *file, size_t size, bool *ended)
 static void test_cut_everywhere(void **state)
 {
     struct bytes file = make_trace();
-    struct reading whole = read_bytes(file.data, file.size, 0);
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     assert_int_equal(whole.result, MT_END);
-    assert_int_equal(whole.count, 67);
+    assert_int_equal(whole.count, 75);
     for (size_t size = 1; size < file.size; size++) {
         bool ended;
-        struct reading got = read_bytes(file.data, size, 0);
+        struct reading got = read_bytes(file.data, size, MT_OPEN_FREED);
         size_t events = whole_events(&file, size, &ended);
         check_prefix(&whole, &got);
         assert_int_equal(got.count, events);
@@ -83,7 +87,7 @@ static void test_cut_everywhere(void **state)
             assert_int_equal(got.err.code, MT_E_TRUNCATED);
         reading_free(&got);
     }
-    struct reading none = read_bytes("", 0, 0);
+    struct reading none = read_bytes("", 0, MT_OPEN_FREED);
     assert_int_equal(none.err.code, MT_E_FORMAT);
     reading_free(&whole);
     free(file.data);
@@ -95,7 +99,7 @@ static void test_cut_after_end(void **state)
     struct bytes file = make_trace();
     unsigned good = 0;
     for (size_t size = 1; size < file.size; size++) {
-        struct reading got = read_bytes(file.data, size, 0);
+        struct reading got = read_bytes(file.data, size, MT_OPEN_FREED);
         good += got.result == MT_END;
         reading_free(&got);
     }
@@ -107,11 +111,11 @@ static void test_change_every_byte(void **state)
 {
     static const uint8_t changes[] = {0x01, 0x80, 0xff};
     struct bytes file = make_trace();
-    struct reading whole = read_bytes(file.data, file.size, 0);
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     for (size_t at = 0; at < file.size; at++)
         for (size_t k = 0; k < sizeof changes; k++) {
             file.data[at] ^= changes[k];
-            struct reading got = read_bytes(file.data, file.size, 0);
+            struct reading got = read_bytes(file.data, file.size, MT_OPEN_FREED);
             assert_int_equal(got.result, MT_ERROR);
             assert_true(got.err.code != MT_E_NONE && got.err.text[0]);
             check_prefix(&whole, &got);
@@ -146,11 +150,11 @@ static void check_salvaged(const struct reading *whole, const struct reading *go
 static void test_salvage_every_byte(void **state)
 {
     struct bytes file = make_trace();
-    struct reading whole = read_bytes(file.data, file.size, 0);
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     size_t most = 0, least = whole.count;
     for (size_t at = 0; at < file.size; at++) {
         file.data[at] ^= 0x10;
-        struct reading got = read_bytes(file.data, file.size, MT_OPEN_SALVAGE);
+        struct reading got = read_bytes(file.data, file.size, MT_OPEN_SALVAGE | MT_OPEN_FREED);
         assert_int_equal(got.result, MT_END);
         assert_true(got.stats.damaged_chunks > 0);
         assert_true(strncmp(got.damage, "offset ", 7) == 0);
@@ -170,7 +174,7 @@ static void test_salvage_every_byte(void **state)
 static void test_missing_chunks(void **state)
 {
     struct bytes file = make_trace();
-    struct reading whole = read_bytes(file.data, file.size, 0);
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     for (size_t at = FILE_HEADER_SIZE, end; at + TRAILER_SIZE < file.size; at = end) {
         struct bytes less = {0}, more = {0};
         end = chunk_end(&file, at);
@@ -180,15 +184,16 @@ static void test_missing_chunks(void **state)
         append_bytes(&less, file.data + end, file.size - end);
         append_bytes(&more, file.data, end);
         append_bytes(&more, file.data + at, file.size - at);
-        struct reading a = read_bytes(less.data, less.size, 0), b = read_bytes(more.data, more.size, 0);
+        struct reading a = read_bytes(less.data, less.size, MT_OPEN_FREED),
+                       b = read_bytes(more.data, more.size, MT_OPEN_FREED);
         assert_int_equal(a.err.code, MT_E_CORRUPT);
         assert_int_equal(b.err.code, MT_E_CORRUPT);
         check_prefix(&whole, &a);
         check_prefix(&whole, &b);
         reading_free(&a);
         reading_free(&b);
-        a = read_bytes(less.data, less.size, MT_OPEN_SALVAGE);
-        b = read_bytes(more.data, more.size, MT_OPEN_SALVAGE);
+        a = read_bytes(less.data, less.size, MT_OPEN_SALVAGE | MT_OPEN_FREED);
+        b = read_bytes(more.data, more.size, MT_OPEN_SALVAGE | MT_OPEN_FREED);
         check_salvaged(&whole, &a);
         check_salvaged(&whole, &b);
         reading_free(&a);
@@ -214,8 +219,8 @@ static void test_random_damage(void **state)
             append_bytes(&bad, file.data + at + skip, file.size - at - skip);
         for (int k = 0; k < 4 && bad.size; k++)
             bad.data[random_below(&seed, bad.size)] = (uint8_t)random_next(&seed);
-        struct reading plain = read_bytes(bad.data, bad.size, 0);
-        struct reading salvaged = read_bytes(bad.data, bad.size, MT_OPEN_SALVAGE);
+        struct reading plain = read_bytes(bad.data, bad.size, MT_OPEN_FREED);
+        struct reading salvaged = read_bytes(bad.data, bad.size, MT_OPEN_SALVAGE | MT_OPEN_FREED);
         reading_free(&plain);
         reading_free(&salvaged);
         free(bad.data);

@@ -184,9 +184,28 @@ static void test_wrong_records(void **state)
     RARE_ERROR(resize, "address space", 0, 0, -1, UINT64_MAX, 0);
     RARE_ERROR(thread, "too large", 65536);
     RARE_ERROR(mark, "not defined", 0, 1);
-    RARE_ERROR(badfree, "not defined", 0, 0, 5, 0);
-    RARE_ERROR(badfree, "not defined", 0, 0, 0, 5);
+    RARE_ERROR(badfree, "not defined", 0, 0, 5, 0, 0, 0, 0);
+    RARE_ERROR(badfree, "not defined", 0, 0, 0, 5, 0, 0, 0);
+    RARE_ERROR(badfree, "unknown kind or block", 0, 64, 0, 0, MT_BADFREES, 0, 0);
+    RARE_ERROR(badfree, "unknown kind or block", 0, 64, 0, 0, MT_BADFREE_DOUBLE, 2, 0);
+    RARE_ERROR(badfree, "unknown kind or block", 0, 64, 0, 0, MT_BADFREE_INSIDE, 1, 65);
+    RARE_ERROR(badfree, "unknown kind or block", 0, 64, 0, 0, MT_BADFREE_INVALID, 0, 1);
     RARE_ERROR(lost, "not defined", 0, 0, 5);
+    RARE_ERROR(touch, "not live", 0, MT_LOAD, 1, 0, 8);
+    RARE_ERROR(touch, "unknown kind", 0, MT_FREE, 0, 0, 8);
+    RARE_ERROR(touch, "outside its block", 0, MT_LOAD, 0, 16, 1);
+    RARE_ERROR(touch, "outside its block", 0, MT_LOAD, 0, 8, 9);
+    RARE_ERROR(touch, "outside its block", 0, MT_LOAD, 0, 0, 0);
+    RARE_ERROR(touch, "outside its block", 0, MT_LOAD, 0, UINT64_MAX, 2);
+    RARE_ERROR(freed, "not defined", 0, 2, MT_LOAD, 64, 8, 0, 0, 0);
+    RARE_ERROR(freed, "not defined", 0, 1, MT_STORE, 64, 8, 0, 0, 0);
+    RARE_ERROR(freed, "not defined", 0, 1, MT_LOAD, 64, 4, 0, 0, 0);
+    RARE_ERROR(freed, "not defined", 0, 0, MT_MARK, 64, 8, 0, 0, 0);
+    RARE_ERROR(freed, "not defined", 0, 1, MT_LOAD, 64, 8, 0, 0, 1);
+    RARE_ERROR(freed, "never was", 0, 1, MT_LOAD, 64, 8, 1, 0, 0);
+    RARE_ERROR(freed, "never was", 0, 1, MT_LOAD, 64, 8, 0, 65, 0);
+    RARE_ERROR(inherit, "slot that is not free", 0, 0, 64, 1, 0, 0, 0);
+    RARE_ERROR(inherit, "not defined", 0, 1, 64, 1, 1, 0, 0);
     RARE_ERROR(site, "unknown record", 0, 0, 8, MT_LOAD);
 }
 

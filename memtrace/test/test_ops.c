@@ -155,9 +155,9 @@ static void test_wrong(void **state)
         snprintf(text, sizeof text, "0 N 1 1\n# c\n%s\n0 F 1 0\n", lines[i]);
         expect_wrong(text, OPS_ACCESS, 3, "expected `HANDLE OP ADDRESS SIZE`");
     }
-    expect_wrong("0 N 1 1\n0 U 0 0\n", OPS_ACCESS, 2, "N F L S M");
-    expect_wrong("0 N 1 1\n0 S 0 0\n", OPS_LOCK, 2, "N F L U O");
-    expect_wrong("0 R 0 0", OPS_UNKNOWN, 1, "N F L S M");
+    expect_wrong("0 N 1 1\n0 U 0 0\n", OPS_ACCESS, 2, "N F R L S M");
+    expect_wrong("0 N 1 1\n0 S 0 0\n", OPS_LOCK, 2, "N F R L U O");
+    expect_wrong("0 X 0 0", OPS_UNKNOWN, 1, "N F R L S M");
 }
 
 static void test_long_lines(void **state)
@@ -202,10 +202,11 @@ static void test_write_bytes(void **state)
 {
     static const struct op ops[] = {
         {0, 0, 0, OP_NEW},    {9, 10, 99, OP_FREE}, {100, 101, 1000, OP_LOAD}, {7, UINT64_MAX, 5, OP_STORE},
-        {1, 2, 3, OP_MODIFY}, {1, 0, 0, OP_LOCK},   {1, 0, 0, OP_UNLOCK},      {1, 0, 0, OP_COMPACT}};
+        {1, 2, 3, OP_MODIFY}, {1, 0, 0, OP_LOCK},   {1, 0, 0, OP_UNLOCK},      {1, 0, 0, OP_COMPACT},
+        {1, 64, 9, OP_RESIZE}};
     static const char expected[] =
         "# two\n# lines\n0 N 0 0\n9 F 10 99\n100 L 101 1000\n7 S 18446744073709551615 5\n"
-        "1 M 2 3\n1 L 0 0\n1 U 0 0\n1 O 0 0\n";
+        "1 M 2 3\n1 L 0 0\n1 U 0 0\n1 O 0 0\n1 R 64 9\n";
     struct bytes b = write_ops(ops, sizeof ops / sizeof *ops);
     assert_int_equal(b.size, strlen(expected));
     assert_memory_equal(b.data, expected, b.size);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SITES = 20, STACKS = 5, HEAPS = 3, MAX_LIVE = 4096, BATCH = 64 };
+enum { SITES = 20, STACKS = 5, HEAPS = 3, MAX_LIVE = 4096, MAX_DEAD = 65536, BATCH = 64, PARTS = 4096 };
 
 /* The slow model: a list of live blocks, and the events that must come out. */
 struct model {
@@ -17,7 +17,9 @@ struct model {
     struct mt_event live[MAX_LIVE]; /* NEW events of live blocks by slot; kind MT_KINDS = free slot */
     uint32_t free_slots[MAX_LIVE];
     uint32_t used, free_count;
-    uint64_t handles, time, foreign;
+    struct mt_event dead[MAX_DEAD]; /* addr, size, handle, heap */
+    uint32_t dead_count;
+    uint64_t handles, time, foreign, freed;
     uint16_t thread;
     struct mt_event *expected;
     size_t count, capacity;
@@ -40,6 +42,27 @@ static uint64_t last_of(uint64_t addr, uint64_t size)
     return addr + (size ? size - 1 : 0);
 }
 
+static bool meets(const struct mt_event *b, uint64_t addr, uint64_t size)
+{
+    return b->addr <= last_of(addr, size) && last_of(b->addr, b->size) >= addr;
+}
+
+static void bury(struct model *m, const struct mt_event *b)
+{
+    assert_true(m->dead_count < MAX_DEAD);
+    m->dead[m->dead_count++] = *b;
+}
+
+/* A block comes to lie there: nothing dead is left below it. */
+static void cover(struct model *m, uint64_t addr, uint64_t size)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->dead_count; i++)
+        if (!meets(&m->dead[i], addr, size))
+            m->dead[n++] = m->dead[i];
+    m->dead_count = n;
+}
+
 static void model_free(struct model *m, uint32_t slot, uint32_t stack, bool implied)
 {
     struct mt_event *ev = expect(m, MT_FREE);
@@ -50,6 +73,7 @@ static void model_free(struct model *m, uint32_t slot, uint32_t stack, bool impl
     ev->slot = slot;
     ev->ref = stack;
     ev->implied = implied;
+    bury(m, &m->live[slot]);
     m->live[slot].kind = MT_KINDS;
     m->free_slots[m->free_count++] = slot;
 }
@@ -59,8 +83,7 @@ static bool overlapped(const struct model *m, uint64_t addr, uint64_t size, uint
 {
     unsigned n = 0;
     for (uint32_t i = 0; i < m->used; i++)
-        if (i != except && m->live[i].kind != MT_KINDS && m->live[i].addr <= last_of(addr, size) &&
-            last_of(m->live[i].addr, m->live[i].size) >= addr) {
+        if (i != except && m->live[i].kind != MT_KINDS && meets(&m->live[i], addr, size)) {
             *slot = i;
             n++;
         }
@@ -71,6 +94,7 @@ static void model_new(struct model *m, uint64_t addr, uint64_t size, uint32_t he
                       uint32_t stack)
 {
     uint32_t slot = m->free_count ? m->free_slots[--m->free_count] : m->used++;
+    cover(m, addr, size);
     struct mt_event *ev = expect(m, MT_NEW);
     ev->addr = addr;
     ev->size = size;
@@ -115,12 +139,57 @@ static uint32_t slot_at(const struct model *m, uint64_t addr, uint32_t heap)
     return UINT32_MAX;
 }
 
-static void expect_bad_free(struct model *m, uint64_t addr, uint32_t heap, uint32_t stack)
+/* What a bad free is of: 1 found, and *concerned is set. */
+static bool begins(const struct mt_event *blocks, uint32_t n, uint64_t addr,
+                   const struct mt_event **concerned)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (blocks[i].kind != MT_KINDS && blocks[i].addr == addr) {
+            *concerned = &blocks[i];
+            return true;
+        }
+    return false;
+}
+
+static bool contains(const struct mt_event *blocks, uint32_t n, uint64_t addr,
+                     const struct mt_event **concerned)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (blocks[i].kind != MT_KINDS && addr - blocks[i].addr < blocks[i].size) {
+            *concerned = &blocks[i];
+            return true;
+        }
+    return false;
+}
+
+static void expect_bad(struct model *m, enum mt_badfree reason, const struct mt_event *concerned,
+                       uint64_t addr, uint32_t heap, uint32_t stack)
 {
     struct mt_event *ev = expect(m, MT_BADFREE);
     ev->addr = addr;
     ev->heap = heap;
     ev->ref = stack;
+    ev->how = reason;
+    ev->handle = concerned ? concerned->handle : MT_NO_HANDLE;
+    ev->offset = concerned ? addr - concerned->addr : 0;
+}
+
+static void expect_bad_free(struct model *m, uint64_t addr, uint32_t heap, uint32_t stack)
+{
+    const struct mt_event *b = NULL;
+    enum mt_badfree reason = begins(m->live, m->used, addr, &b)         ? MT_BADFREE_HEAP
+                             : contains(m->live, m->used, addr, &b)     ? MT_BADFREE_INSIDE
+                             : begins(m->dead, m->dead_count, addr, &b) ? MT_BADFREE_DOUBLE
+                                                                        : MT_BADFREE_INVALID;
+    expect_bad(m, reason, b, addr, heap, stack);
+}
+
+/* Ways 0 to 3 belong together. */
+static void expect_mismatch(struct model *m, uint32_t slot, enum mt_how how, uint32_t stack)
+{
+    const struct mt_event *b = &m->live[slot];
+    if (how != MT_HOWS && how != b->how && (how > MT_HOW_MEMALIGN || b->how > MT_HOW_MEMALIGN))
+        expect_bad(m, MT_BADFREE_MISMATCH, b, b->addr, b->heap, stack);
 }
 
 static void do_free(struct model *m)
@@ -128,11 +197,36 @@ static void do_free(struct model *m)
     uint64_t addr = some_addr(m);
     uint32_t heap = (uint32_t)random_below(&m->seed, HEAPS), stack = (uint32_t)random_below(&m->seed, STACKS);
     uint32_t slot = slot_at(m, addr, heap);
-    if (slot != UINT32_MAX)
+    enum mt_how how = (enum mt_how)random_below(&m->seed, MT_HOWS + 1);
+    if (slot != UINT32_MAX) {
+        expect_mismatch(m, slot, how, stack);
         model_free(m, slot, stack, false);
-    else
+    } else {
         expect_bad_free(m, addr, heap, stack);
-    mt_writer_block_free(m->w, addr, heap, stack);
+    }
+    if (how == MT_HOWS)
+        mt_writer_block_free(m->w, addr, heap, stack);
+    else
+        mt_writer_block_free_as(m->w, addr, heap, how, stack);
+}
+
+static void model_resize(struct model *m, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
+{
+    struct mt_event old = m->live[slot], *ev = expect(m, MT_RESIZE);
+    ev->addr = addr;
+    ev->size = size;
+    ev->handle = old.handle;
+    ev->old_addr = old.addr;
+    ev->old_size = old.size;
+    ev->ref = stack;
+    ev->heap = old.heap;
+    ev->slot = slot;
+    cover(m, addr, size);
+    if (!meets(&old, addr, size))
+        bury(m, &old);
+    m->live[slot].addr = addr;
+    m->live[slot].size = size;
+    m->live[slot].ref = stack;
 }
 
 static void do_resize(struct model *m)
@@ -145,26 +239,14 @@ static void do_resize(struct model *m)
         return;
     if (slot == UINT32_MAX)
         expect_bad_free(m, old, heap, stack);
+    else
+        expect_mismatch(m, slot, MT_HOW_REALLOC, stack);
     if (other != UINT32_MAX)
         model_free(m, other, stack, true);
-    if (slot == UINT32_MAX) {
+    if (slot == UINT32_MAX)
         model_new(m, addr, size, heap, MT_HOW_REALLOC, stack);
-    } else {
-        struct mt_event *ev = expect(m, MT_RESIZE);
-        *ev = (struct mt_event){.kind = MT_RESIZE,
-                                .thread = m->thread,
-                                .time = m->time,
-                                .addr = addr,
-                                .size = size,
-                                .handle = m->live[slot].handle,
-                                .old_addr = old,
-                                .old_size = m->live[slot].size,
-                                .ref = stack,
-                                .heap = heap,
-                                .slot = slot};
-        m->live[slot].addr = addr;
-        m->live[slot].size = size;
-    }
+    else
+        model_resize(m, slot, addr, size, stack);
     mt_writer_block_resize(m->w, old, addr, size, heap, MT_HOW_REALLOC, stack);
 }
 
@@ -174,22 +256,64 @@ static uint8_t site_kind(uint32_t site)
 }
 
 /* Times of accesses are those of the last rare event or chunk start: not compared (see check). */
+static struct mt_event *expect_part(struct model *m, enum mt_kind kind, const struct mt_event *b,
+                                    uint64_t addr, uint64_t size)
+{
+    struct mt_event *ev = expect(m, kind);
+    ev->addr = addr;
+    ev->size = size;
+    ev->handle = b->handle;
+    ev->offset = addr - b->addr;
+    ev->heap = b->heap;
+    ev->slot = b->slot;
+    ev->freed = b >= m->dead && b < m->dead + MAX_DEAD;
+    m->freed += ev->freed;
+    return ev;
+}
+
 static void expect_access(struct model *m, uint32_t site, uint64_t addr)
 {
-    for (uint32_t i = 0; i < m->used; i++) {
-        if (m->live[i].kind == MT_KINDS || addr - m->live[i].addr >= m->live[i].size)
-            continue;
-        struct mt_event *ev = expect(m, site_kind(site));
-        ev->addr = addr;
-        ev->size = site;
-        ev->handle = m->live[i].handle;
-        ev->offset = addr - m->live[i].addr;
-        ev->ref = site;
-        ev->heap = m->live[i].heap;
-        ev->slot = i;
+    const struct mt_event *b = NULL;
+    if (!contains(m->live, m->used, addr, &b) && !contains(m->dead, m->dead_count, addr, &b)) {
+        m->foreign++;
         return;
     }
-    m->foreign++;
+    struct mt_event *ev = expect_part(m, site_kind(site), b, addr, site);
+    ev->ref = site;
+    ev->beyond = !ev->freed && ev->offset + site > b->size;
+}
+
+/* Collect the blocks that have bytes in a range, by address. */
+static size_t add_parts(const struct mt_event **parts, size_t count, const struct mt_event *blocks,
+                        uint32_t n, uint64_t addr, uint64_t size)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        size_t at = count;
+        if (blocks[i].kind == MT_KINDS || blocks[i].size == 0 || !meets(&blocks[i], addr, size))
+            continue;
+        for (; at > 0 && parts[at - 1]->addr > blocks[i].addr; at--)
+            parts[at] = parts[at - 1];
+        parts[at] = &blocks[i];
+        count++;
+        assert_true(count < PARTS);
+    }
+    return count;
+}
+
+static void do_touch(struct model *m)
+{
+    const struct mt_event *parts[PARTS];
+    enum mt_kind kind = MT_LOAD + (enum mt_kind)random_below(&m->seed, 3);
+    uint64_t addr = some_addr(m), size = random_below(&m->seed, 5) ? random_below(&m->seed, 3000) : 0;
+    size_t n = size ? add_parts(parts, 0, m->live, m->used, addr, size) : 0;
+    n = size ? add_parts(parts, n, m->dead, m->dead_count, addr, size) : 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t first = parts[i]->addr > addr ? parts[i]->addr : addr, last = last_of(addr, size);
+        uint64_t end = last_of(parts[i]->addr, parts[i]->size);
+        expect_part(m, kind, parts[i], first, (end < last ? end : last) - first + 1)->kernel = 1;
+    }
+    m->foreign += size && n == 0;
+    mt_writer_touch(m->w, kind, addr, size);
 }
 
 static void do_accesses(struct model *m)
@@ -244,7 +368,10 @@ static void step(struct model *m)
         do_resize(m);
         break;
     case 4:
-        do_other(m);
+        if (random_below(&m->seed, 2))
+            do_other(m);
+        else
+            do_touch(m);
         break;
     default:
         do_accesses(m);
@@ -282,9 +409,23 @@ static void check(const struct model *m, const struct reading *got)
         assert_true(same_event(&ev, &m->expected[i]));
     }
     assert_int_equal(got->stats.totals.foreign, m->foreign);
+    assert_int_equal(got->stats.totals.freed, m->freed);
     assert_int_equal(got->stats.handles, m->handles);
     assert_int_equal(got->stats.live_slots, m->used - m->free_count);
     assert_int_equal(got->stats.ending, MT_ENDING_KILLED);
+}
+
+/* Without MT_OPEN_FREED the same events come, less those to freed memory. */
+static void check_hidden(const struct reading *all, const struct bytes *file)
+{
+    struct reading got = read_bytes(file->data, file->size, 0);
+    size_t n = 0;
+    for (size_t i = 0; i < all->count; i++)
+        if (!(all->events[i].kind >= MT_LOAD && all->events[i].kind <= MT_MODIFY && all->events[i].freed))
+            assert_true(n < got.count && same_event(&got.events[n++], &all->events[i]));
+    assert_int_equal(n, got.count);
+    assert_int_equal(got.result, MT_END);
+    reading_free(&got);
 }
 
 static void run(uint64_t seed, uint32_t chunk_events, int steps)
@@ -294,15 +435,17 @@ static void run(uint64_t seed, uint32_t chunk_events, int steps)
     struct mt_error err = {0};
     m->seed = seed;
     m->thread = 1;
-    m->w = mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = chunk_events}, &err);
+    m->w = mt_writer_new(
+        fd, &(struct mt_writer_options){.chunk_events = chunk_events, .live_chunks = seed % 3}, &err);
     assert_non_null(m->w);
     define(m->w);
     for (int i = 0; i < steps; i++)
         step(m);
     assert_int_equal(mt_writer_finish(m->w, MT_ENDING_KILLED, &err), MT_OK);
     struct bytes file = memory_bytes(fd);
-    struct reading got = read_bytes(file.data, file.size, 0);
+    struct reading got = read_bytes(file.data, file.size, MT_OPEN_FREED);
     check(m, &got);
+    check_hidden(&got, &file);
     reading_free(&got);
     free(file.data);
     free(m->expected);

@@ -1,0 +1,47 @@
+/* graves.h - blocks that died and whose memory no other block has taken since.
+ *
+ * With them accesses to freed memory and double frees can be told from those that have nothing to do with
+ * the heap. Holds the last GRAVES_MOST at most, so that memory stays bounded; older ones are forgotten. The
+ * owner says when memory is taken again (graves_cover). Graves never overlap.
+ *
+ * When memory runs out, functions fail, and the graves may only be destroyed.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_GRAVES_H
+#define MEMTRACE_GRAVES_H
+
+#include "blockmap.h"
+
+enum { GRAVES_MOST = 1 << 16 };
+
+struct graves {
+    struct blockmap map; /* a block's note is its place in `order` */
+    uint32_t *order;     /* slots in order of death, a ring */
+    uint32_t next;       /* where the next one goes, and the oldest stands */
+};
+
+bool graves_init(struct graves *g);
+void graves_destroy(struct graves *g);
+
+/* Remember a block that has died; its memory is no other's. False when out of memory. */
+bool graves_add(struct graves *g, const struct block *dead);
+
+/* Forget every block that a live one, [base, base + size), comes to lie on. */
+void graves_cover(struct graves *g, uint64_t base, uint64_t size);
+
+/* The dead block that held the byte at addr, or NULL. */
+static inline const struct block *graves_find(const struct graves *g, uint64_t addr)
+{
+    uint32_t slot = blockmap_find(&g->map, addr);
+    return slot == NO_SLOT ? NULL : &g->map.blocks[slot];
+}
+
+/* The dead block that began at addr, or NULL. */
+static inline const struct block *graves_at(const struct graves *g, uint64_t addr)
+{
+    uint32_t slot = blockmap_at(&g->map, addr);
+    return slot == NO_SLOT ? NULL : &g->map.blocks[slot];
+}
+
+#endif

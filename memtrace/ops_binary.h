@@ -1,0 +1,82 @@
+/* ops_binary.h - the compact form of ops and lockops files; docs/ops-format.md is its specification.
+ *
+ *     file  = magic kind block* end
+ *     block = header, zstd payload       header: sizes, operations so far, hash of header and payload
+ *     end   = a block of no operations
+ *
+ * Each operation is a byte of flags and code, then what a predictor did not foresee as varints. Every
+ * block decodes from a cold predictor. Neither reading nor writing needs memory for live blocks.
+ *
+ * Used by ops_reader.c and ops_writer.c only; programs see ops.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_OPS_BINARY_H
+#define MEMTRACE_OPS_BINARY_H
+
+#include "input.h"
+#include "ops.h"
+#include "ops_sink.h"
+#include "varint.h"
+
+#include <zstd.h>
+
+#define OPS_MAGIC "\x7fOPS\r\n\x1a\x01" /* the last byte is the version */
+#define OPS_MAGIC_SIZE 8
+#define OPS_BLOCK 65536 /* operations in a block, at most */
+#define OPS_PREDICTED 4096
+
+/* What the next operation is expected to be; the same on both sides. */
+struct ops_predictor {
+    uint64_t handle;               /* of the last operation */
+    uint64_t next_handle;          /* of the next N */
+    uint64_t new_addr;             /* of the last N */
+    uint64_t sizes[16];            /* last size by code */
+    uint64_t addrs[OPS_PREDICTED]; /* last address by the low bits of the handle */
+};
+
+struct ops_decoder {
+    enum ops_kind kind;
+    ZSTD_DCtx *zstd;
+    uint8_t *raw; /* the payload of the block, decompressed */
+    size_t room;
+    struct cursor at;
+    uint32_t left;  /* operations of the block still to decode */
+    uint64_t total; /* decoded from the file so far */
+    bool ended;
+    struct ops_predictor predictor;
+};
+
+/* Does the input begin as a binary ops file? Nothing is consumed. */
+bool ops_binary_here(struct input *in);
+/* Read the file header. NULL with *err on error. */
+struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err);
+void ops_decoder_free(struct ops_decoder *d);
+/* Decode up to `room` operations: how many, 0 at the end of the file, or MT_ERROR with *err. */
+int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err);
+
+struct ops_encoder {
+    enum ops_kind kind;
+    ZSTD_CCtx *zstd;
+    uint8_t *raw, *packed;
+    size_t used, packed_room;
+    uint32_t count;
+    uint64_t total;
+    struct ops_predictor predictor;
+};
+
+struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct mt_error *err);
+void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n);
+/* Write what is left and the end, and free the encoder. */
+void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);
+
+/* May an operation stand in a file of a kind? */
+static inline bool ops_allowed(enum ops_kind kind, uint32_t code)
+{
+    const uint32_t access = 1u << OP_LOAD | 1u << OP_STORE | 1u << OP_MODIFY;
+    const uint32_t lock = 1u << OP_LOCK | 1u << OP_UNLOCK | 1u << OP_COMPACT;
+    const uint32_t both = 1u << OP_NEW | 1u << OP_FREE | 1u << OP_RESIZE;
+    return code < OP_CODES && ((both | (kind == OPS_LOCK ? lock : access)) >> code & 1);
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* ops_decode.c - operations from the binary form; see ops_binary.h.
+ *
+ * Everything a hostile file can say is checked: sizes before memory is taken, the hash before zstd sees a
+ * byte, codes against the kind of the file, and that a block is used up exactly.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ops_binary.h"
+#include "error.h"
+#include "format.h"
+#include "ops_code.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool ops_binary_here(struct input *in)
+{
+    return input_need(in, OPS_MAGIC_SIZE) >= OPS_MAGIC_SIZE &&
+           memcmp(input_bytes(in), OPS_MAGIC, OPS_MAGIC_SIZE - 1) == 0;
+}
+
+static bool corrupt(struct input *in, struct mt_error *err, const char *what)
+{
+    mt_fail(err, MT_E_CORRUPT, in->offset, "damaged ops file at offset %llu: %s; make it again",
+            (unsigned long long)in->offset, what);
+    return false;
+}
+
+/* The input has fewer bytes than a part of the file needs. */
+static bool cut_off(struct input *in, struct mt_error *err)
+{
+    if (in->err.code != MT_E_NONE)
+        *err = in->err;
+    else
+        mt_fail(err, MT_E_TRUNCATED, in->offset, "the ops file ends early at offset %llu; make it again",
+                (unsigned long long)(in->offset + input_available(in)));
+    return false;
+}
+
+static bool read_header(struct input *in, enum ops_kind *kind, struct mt_error *err)
+{
+    if (input_need(in, OPS_MAGIC_SIZE + 1) <= OPS_MAGIC_SIZE)
+        return cut_off(in, err);
+    const uint8_t *p = input_bytes(in);
+    if (p[OPS_MAGIC_SIZE - 1] != (uint8_t)OPS_MAGIC[OPS_MAGIC_SIZE - 1]) {
+        mt_fail(err, MT_E_VERSION, 0, "is a binary ops file of version %u, this program knows 1",
+                p[OPS_MAGIC_SIZE - 1]);
+        return false;
+    }
+    *kind = (enum ops_kind)p[OPS_MAGIC_SIZE];
+    if (*kind != OPS_ACCESS && *kind != OPS_LOCK)
+        return corrupt(in, err, "unknown kind of file");
+    input_skip(in, OPS_MAGIC_SIZE + 1);
+    return true;
+}
+
+struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err)
+{
+    enum ops_kind kind;
+    if (!read_header(in, &kind, err))
+        return NULL;
+    struct ops_decoder *d = calloc(1, sizeof *d);
+    if (d)
+        d->zstd = ZSTD_createDCtx();
+    if (!d || !d->zstd) {
+        mt_fail_memory(err);
+        ops_decoder_free(d);
+        return NULL;
+    }
+    d->kind = kind;
+    return d;
+}
+
+void ops_decoder_free(struct ops_decoder *d)
+{
+    if (!d)
+        return;
+    ZSTD_freeDCtx(d->zstd);
+    free(d->raw);
+    free(d);
+}
+
+struct block {
+    uint32_t count, size, stored;
+    uint64_t total, hash;
+};
+
+static bool read_block_header(struct input *in, struct block *b, struct mt_error *err)
+{
+    if (input_need(in, OPS_HEADER_SIZE) < OPS_HEADER_SIZE)
+        return cut_off(in, err);
+    const uint8_t *p = input_bytes(in);
+    *b = (struct block){load_u32(p), load_u32(p + 4), load_u32(p + 8), load_u64(p + 16), load_u64(p + 24)};
+    bool sane = b->count <= OPS_BLOCK && b->size >= b->count && b->size <= b->count * OPS_LONGEST &&
+                b->stored <= ZSTD_compressBound(b->size) && load_u32(p + 12) == 0 && (b->count || !b->stored);
+    if (!sane)
+        return corrupt(in, err, "impossible sizes of a block");
+    if (input_need(in, OPS_HEADER_SIZE + b->stored) < OPS_HEADER_SIZE + b->stored)
+        return cut_off(in, err);
+    p = input_bytes(in);
+    if (ops_block_hash(p, p + OPS_HEADER_SIZE, b->stored) != b->hash)
+        return corrupt(in, err, "checksum wrong");
+    return true;
+}
+
+static bool make_room(struct ops_decoder *d, size_t size)
+{
+    uint8_t *raw = d->room >= size ? d->raw : realloc(d->raw, size);
+    if (!raw)
+        return false;
+    d->raw = raw;
+    d->room = d->room >= size ? d->room : size;
+    return true;
+}
+
+/* The end of the file: nothing may follow. */
+static bool end_file(struct ops_decoder *d, struct input *in, struct mt_error *err)
+{
+    input_skip(in, OPS_HEADER_SIZE);
+    d->ended = true;
+    if (input_need(in, 1) > 0)
+        return corrupt(in, err, "bytes follow the end");
+    if (in->err.code != MT_E_NONE)
+        *err = in->err;
+    return in->err.code == MT_E_NONE;
+}
+
+/* Read the next block and make it ready for decoding. */
+static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error *err)
+{
+    struct block b;
+    if (!read_block_header(in, &b, err))
+        return false;
+    if (b.total != d->total + b.count)
+        return corrupt(in, err, "a block is missing");
+    if (b.count == 0)
+        return end_file(d, in, err);
+    if (!make_room(d, b.size)) {
+        mt_fail_memory(err);
+        return false;
+    }
+    size_t got = ZSTD_decompressDCtx(d->zstd, d->raw, b.size, input_bytes(in) + OPS_HEADER_SIZE, b.stored);
+    if (ZSTD_isError(got) || got != b.size)
+        return corrupt(in, err, "a block does not decompress");
+    input_skip(in, OPS_HEADER_SIZE + b.stored);
+    d->at = (struct cursor){.p = d->raw, .end = d->raw + b.size};
+    d->left = b.count;
+    memset(&d->predictor, 0, sizeof d->predictor);
+    return true;
+}
+
+static inline bool take(struct ops_decoder *d, struct op *op)
+{
+    struct ops_predictor *p = &d->predictor;
+    uint8_t flags = cursor_byte(&d->at);
+    op->code = flags & 15;
+    if (flags & OPS_RESERVED || !ops_allowed(d->kind, op->code))
+        return false;
+    struct ops_guess guess = ops_guess(p, op->code);
+    op->handle = guess.handle;
+    if (!(flags & OPS_HANDLE_KNOWN))
+        op->handle += (uint64_t)unzigzag(cursor_uvarint(&d->at));
+    op->addr = 0;
+    if (!(flags & OPS_ADDR_ZERO))
+        op->addr = *ops_addr_guess(p, op->handle, op->code) + (uint64_t)unzigzag(cursor_uvarint(&d->at));
+    op->size = flags & OPS_SIZE_KNOWN ? guess.size : cursor_uvarint(&d->at);
+    ops_learn(p, op);
+    return true;
+}
+
+/* Decode the next n operations of the block. */
+static bool take_some(struct ops_decoder *d, struct input *in, struct op *ops, unsigned n,
+                      struct mt_error *err)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (!take(d, &ops[i]))
+            return corrupt(in, err, "an operation that this kind of file cannot have in the block before it");
+    d->left -= n;
+    d->total += n;
+    if (d->at.bad || (d->left == 0 && d->at.p != d->at.end))
+        return corrupt(in, err, "the block before it has another length than its operations");
+    return true;
+}
+
+int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err)
+{
+    if (d->left == 0 && !d->ended && !begin_block(d, in, err))
+        return MT_ERROR;
+    unsigned n = d->left < room ? d->left : room;
+    return take_some(d, in, ops, n, err) ? (int)n : MT_ERROR;
+}

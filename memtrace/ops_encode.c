@@ -1,0 +1,119 @@
+/* ops_encode.c - operations to the binary form; see ops_binary.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ops_binary.h"
+#include "error.h"
+#include "format.h"
+#include "ops_code.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define LEVEL 1
+
+static void write_header(struct ops_sink *sink, enum ops_kind kind)
+{
+    uint8_t header[OPS_MAGIC_SIZE + 1];
+    memcpy(header, OPS_MAGIC, OPS_MAGIC_SIZE);
+    header[OPS_MAGIC_SIZE] = (uint8_t)kind;
+    ops_sink_write(sink, header, sizeof header);
+}
+
+struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct mt_error *err)
+{
+    struct ops_encoder *e = calloc(1, sizeof *e);
+    size_t room = ZSTD_compressBound(OPS_BLOCK * OPS_LONGEST);
+    if (e) {
+        e->zstd = ZSTD_createCCtx();
+        e->raw = malloc(OPS_BLOCK * OPS_LONGEST);
+        e->packed = malloc(room);
+        e->packed_room = room;
+        e->kind = kind;
+    }
+    if (!e || !e->zstd || !e->raw || !e->packed) {
+        mt_fail_memory(err);
+        if (e)
+            ops_encoder_finish(e, NULL);
+        return NULL;
+    }
+    write_header(sink, kind);
+    return e;
+}
+
+/* Write a block header and its payload. */
+static void write_block(struct ops_encoder *e, struct ops_sink *sink, size_t stored)
+{
+    uint8_t header[OPS_HEADER_SIZE] = {0};
+    store_u32(header, e->count);
+    store_u32(header + 4, (uint32_t)e->used);
+    store_u32(header + 8, (uint32_t)stored);
+    store_u64(header + 16, e->total);
+    store_u64(header + 24, ops_block_hash(header, e->packed, stored));
+    ops_sink_write(sink, header, sizeof header);
+    ops_sink_write(sink, e->packed, stored);
+}
+
+/* Compress and write the operations gathered so far. */
+static void end_block(struct ops_encoder *e, struct ops_sink *sink)
+{
+    size_t stored = ZSTD_compressCCtx(e->zstd, e->packed, e->packed_room, e->raw, e->used, LEVEL);
+    if (ZSTD_isError(stored)) {
+        mt_fail(&sink->err, MT_E_IO, sink->written, "cannot compress: %s", ZSTD_getErrorName(stored));
+        return;
+    }
+    e->total += e->count;
+    write_block(e, sink, stored);
+    e->count = 0;
+    e->used = 0;
+    memset(&e->predictor, 0, sizeof e->predictor);
+}
+
+static uint8_t *put(uint8_t *to, struct ops_predictor *p, const struct op *op)
+{
+    uint8_t *flags = to++;
+    struct ops_guess guess = ops_guess(p, op->code);
+    *flags = (uint8_t)op->code;
+    if (op->handle == guess.handle)
+        *flags |= OPS_HANDLE_KNOWN;
+    else
+        to = uvarint_write(to, zigzag((int64_t)(op->handle - guess.handle)));
+    uint64_t *addr = ops_addr_guess(p, op->handle, op->code);
+    if (op->addr == 0)
+        *flags |= OPS_ADDR_ZERO;
+    else
+        to = uvarint_write(to, zigzag((int64_t)(op->addr - *addr)));
+    if (op->size == guess.size)
+        *flags |= OPS_SIZE_KNOWN;
+    else
+        to = uvarint_write(to, op->size);
+    ops_learn(p, op);
+    return to;
+}
+
+void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n)
+{
+    for (size_t i = 0; i < n && sink->err.code == MT_E_NONE; i++) {
+        if (!ops_allowed(e->kind, ops[i].code)) {
+            mt_fail(&sink->err, MT_E_FORMAT, sink->written, "operation %u cannot stand in this kind of file",
+                    ops[i].code);
+            return;
+        }
+        e->used = (size_t)(put(e->raw + e->used, &e->predictor, &ops[i]) - e->raw);
+        if (++e->count == OPS_BLOCK)
+            end_block(e, sink);
+    }
+}
+
+void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink)
+{
+    if (sink && e->count)
+        end_block(e, sink);
+    if (sink && e->count == 0)
+        write_block(e, sink, 0);
+    ZSTD_freeCCtx(e->zstd);
+    free(e->raw);
+    free(e->packed);
+    free(e);
+}

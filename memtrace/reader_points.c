@@ -1,0 +1,99 @@
+/* reader_points.c - reading a part of a binary trace: where it can begin, and how to get there.
+ *
+ * The points are found by a walk over the chunk headers, which takes a few microseconds a chunk and needs no
+ * trust in the index. Definitions that stand before a point are read on the way there, each once. Only plain
+ * files can be read in parts; of all others the whole is the only part.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "reader.h"
+#include "error.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static bool add_place(struct places *p, const struct chunk_header *h, uint64_t offset)
+{
+    if (p->count == p->capacity) {
+        uint32_t capacity = p->capacity * 2 + 64;
+        struct mt_point *all = realloc(p->at, capacity * sizeof *all);
+        if (!all)
+            return false;
+        p->at = all;
+        p->capacity = capacity;
+    }
+    p->at[p->count++] = (struct mt_point){h->first_event, h->first_handle, offset};
+    return true;
+}
+
+/* The header at an offset; false if there is none. */
+static bool header_at(const struct mt_reader *r, uint64_t offset, struct chunk_header *h)
+{
+    uint8_t bytes[CHUNK_HEADER_SIZE];
+    return pread(r->in.fd, bytes, sizeof bytes, (off_t)offset) == (ssize_t)sizeof bytes &&
+           chunk_header_unpack(h, bytes) == NULL;
+}
+
+static bool is_plain(const struct mt_reader *r)
+{
+    return !r->stats.is_text && r->in.fd > STDIN_FILENO && r->in.file_size && !r->in.zstd;
+}
+
+/* Find all points and DEFS chunks; false when out of memory. */
+static bool find_places(struct mt_reader *r)
+{
+    struct binary_reader *b = &r->binary;
+    struct chunk_header h = {0};
+    bool after_live = false, ok = add_place(&b->points, &h, FILE_HEADER_SIZE);
+    for (uint64_t at = FILE_HEADER_SIZE; ok && is_plain(r) && header_at(r, at, &h);
+         at += CHUNK_HEADER_SIZE + h.stored_size) {
+        if (h.type == CHUNK_DEFS)
+            ok = add_place(&b->defs, &h, at);
+        if (h.type == CHUNK_LIVE && !after_live)
+            ok = add_place(&b->points, &h, at);
+        after_live = h.type == CHUNK_LIVE;
+    }
+    return ok;
+}
+
+int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n)
+{
+    struct places *p = &r->binary.points;
+    if (r->err.code != MT_E_NONE)
+        return MT_ERROR;
+    if (p->count == 0 && !find_places(r))
+        return mt_fail_memory(&r->err);
+    *points = p->at;
+    *n = p->count;
+    return MT_OK;
+}
+
+/* Read the definitions before a point that have not been read. */
+static int read_definitions(struct mt_reader *r, const struct mt_point *point)
+{
+    const struct places *defs = &r->binary.defs;
+    int result = MT_OK;
+    for (uint32_t i = 0; i < defs->count && defs->at[i].offset < point->offset && result == MT_OK; i++)
+        if (defs->at[i].offset >= r->binary.defs_end)
+            result = binary_go(r, &defs->at[i]) == MT_OK ? binary_chunk(r) : MT_ERROR;
+    return result;
+}
+
+int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end)
+{
+    const struct mt_point *points;
+    uint32_t n;
+    if (mt_points(r, &points, &n) != MT_OK)
+        return MT_ERROR;
+    if (first >= end || end > n)
+        return mt_fail(&r->err, MT_E_FORMAT, 0, "part %u to %u of a trace with %u parts", first, end, n);
+    if (!is_plain(r))
+        return r->stats.events == 0 ? MT_OK
+                                    : mt_fail(&r->err, MT_E_FORMAT, 0,
+                                              "cannot go back: only plain .ljt files are read in parts");
+    if (read_definitions(r, &points[first]) != MT_OK || binary_go(r, &points[first]) != MT_OK)
+        return MT_ERROR;
+    r->binary.adrift = first > 0;
+    r->binary.stop = end < n ? points[end].offset : UINT64_MAX;
+    return MT_OK;
+}

@@ -1,0 +1,224 @@
+/* test_fork.c - the trace of a forked child, and how long freed blocks stay known.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include "memtrace/graves.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A parent with two live blocks and a dead one; sites 1 (load) and 2 (store), stacks 1 and 2, heap 1. */
+static struct mt_writer *new_parent(int fd)
+{
+    struct mt_writer *w = mt_writer_new(fd, NULL, NULL);
+    assert_non_null(w);
+    mt_writer_info(w, "command", "parent");
+    uint32_t name = mt_writer_string(w, "main", 4);
+    mt_writer_frame(w, &(struct mt_frame){.ip = 1, .function = name, .line = 3});
+    mt_writer_frame(w, &(struct mt_frame){.ip = 2, .function = name});
+    mt_writer_stack(w, mt_writer_stack(w, 0, 1), 2);
+    mt_writer_site(w, &(struct mt_site){.ip = 16, .frame = 1, .size = 8, .kind = MT_LOAD});
+    mt_writer_site(w, &(struct mt_site){.ip = 20, .frame = 2, .size = 4, .kind = MT_STORE});
+    mt_writer_heap(w, &(struct mt_heap){.id = 0xabc, .kind = MT_HEAP_LUA});
+    mt_writer_thread(w, 3);
+    mt_writer_time(w, 100);
+    mt_writer_block_new(w, 0x1000, 64, 0, MT_HOW_CALLOC, 1);
+    mt_writer_block_new(w, 0x2000, 64, 0, MT_HOW_MALLOC, 1);
+    mt_writer_block_new(w, 0x3000, 50, 1, MT_HOW_LUA, 1);
+    mt_writer_block_free(w, 0x2000, 0, 1);
+    mt_writer_block_resize(w, 0x3000, 0x4000, 70, 1, MT_HOW_LUA, 2);
+    mt_writer_time(w, 200);
+    return w;
+}
+
+static struct reading finish(struct mt_writer *w, int fd, unsigned flags)
+{
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(fd);
+    struct reading got = read_bytes(file.data, file.size, flags);
+    assert_int_equal(got.result, MT_END);
+    free(file.data);
+    return got;
+}
+
+static void check_inherited(const struct reading *got)
+{
+    const struct mt_event first = {.kind = MT_NEW, .addr = 0x1000, .size = 64, .handle = 0, .slot = 0};
+    const struct mt_event second = {
+        .kind = MT_NEW, .addr = 0x4000, .size = 70, .handle = 1, .slot = 1, .heap = 1, .how = MT_HOW_LUA};
+    struct mt_event expected[] = {first, second};
+    expected[0].how = MT_HOW_CALLOC;
+    for (uint32_t i = 0; i < 2; i++) {
+        expected[i].implied = 1;
+        expected[i].thread = 3;
+        expected[i].time = 200;
+        expected[i].ref = i + 1;
+        assert_true(same_event(&got->events[i], &expected[i]));
+    }
+}
+
+static void check_definitions(int fd)
+{
+    const struct mt_event *events;
+    size_t n;
+    struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);
+    assert_non_null(r);
+    while (mt_next(r, &events, &n) == MT_MORE)
+        continue;
+    assert_string_equal(mt_info(r, "command"), "parent");
+    assert_string_equal(mt_string(r, mt_frame(r, 1)->function), "main");
+    assert_int_equal(mt_frame(r, 1)->line, 3);
+    assert_int_equal(mt_stack(r, 2)->parent, 1);
+    assert_int_equal(mt_stack(r, 2)->frame, 2);
+    assert_int_equal(mt_site(r, 2)->frame, 2);
+    assert_int_equal(mt_heap(r, 1)->id, 0xabc);
+    assert_int_equal(mt_count_stacks(r), 4);
+    mt_close(r);
+}
+
+/* Both go on, each with definitions and events of its own. */
+static void test_both_go_on(void **state)
+{
+    int parent_fd = memory_file("", 0), child_fd = memory_file("", 0);
+    struct mt_writer *parent = new_parent(parent_fd);
+    struct mt_writer *child = mt_writer_fork(parent, child_fd, NULL, NULL);
+    assert_non_null(child);
+    uint64_t addr = 0x4008;
+    assert_int_equal(mt_writer_stack(child, 2, 1), 3);
+    assert_int_equal(mt_writer_stack(parent, 1, 1), 3);
+    mt_writer_accesses(child, &(uint32_t){2}, &addr, 1);
+    mt_writer_block_free_as(child, 0x1000, 0, MT_HOW_MALLOC, 3);
+    mt_writer_block_free(parent, 0x4000, 1, 3);
+    struct reading a = finish(parent, parent_fd, 0), b = finish(child, child_fd, 0);
+    check_inherited(&b);
+    check_definitions(child_fd);
+    assert_int_equal(a.count, 6);
+    assert_int_equal(a.events[5].handle, 2);
+    assert_int_equal(b.count, 4);
+    assert_int_equal(b.events[2].kind, MT_STORE);
+    assert_int_equal(b.events[2].offset, 8);
+    assert_int_equal(b.events[2].handle, 1);
+    assert_int_equal(b.events[3].kind, MT_FREE);
+    assert_int_equal(b.events[3].handle, 0);
+    assert_int_equal(b.stats.live_slots, 1);
+    reading_free(&a);
+    reading_free(&b);
+    close(parent_fd);
+    close(child_fd);
+}
+
+/* A fork of a fork, with so many definitions that they take several chunks. */
+static void test_many_definitions(void **state)
+{
+    enum { MANY = 100000 };
+    int fds[3] = {memory_file("", 0), memory_file("", 0), memory_file("", 0)};
+    struct mt_writer *w[3] = {new_parent(fds[0])};
+    char text[100];
+    memset(text, 'x', sizeof text);
+    for (uint32_t i = 0; i < MANY; i++) {
+        memcpy(text, &(uint32_t){i | 0x80808080}, 4);
+        mt_writer_string(w[0], text, sizeof text);
+    }
+    for (int i = 1; i < 3; i++) {
+        w[i] = mt_writer_fork(w[i - 1], fds[i], NULL, NULL);
+        assert_non_null(w[i]);
+        assert_int_equal(mt_writer_string(w[i], text, sizeof text),
+                         mt_writer_string(w[0], text, sizeof text));
+    }
+    for (int i = 0; i < 3; i++) {
+        struct reading got = finish(w[i], fds[i], 0);
+        assert_int_equal(got.count, i ? 2 : 5);
+        if (i)
+            check_inherited(&got);
+        reading_free(&got);
+        close(fds[i]);
+    }
+}
+
+static void test_cannot_fork(void **state)
+{
+    struct mt_error err = {0};
+    int fd = memory_file("", 0), full = open("/dev/full", O_WRONLY);
+    struct mt_writer *w = new_parent(fd);
+    assert_true(full >= 0);
+    assert_null(mt_writer_fork(w, full, NULL, &err));
+    assert_int_equal(err.code, MT_E_IO);
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    w = mt_writer_new(fd, NULL, NULL);
+    close(fd);
+    mt_writer_mark(w, 0);
+    assert_int_equal(mt_writer_flush(w), MT_ERROR);
+    err = (struct mt_error){0};
+    assert_null(mt_writer_fork(w, full, NULL, &err));
+    assert_int_equal(err.code, MT_E_IO);
+    mt_writer_finish(w, MT_ENDING_EXIT, NULL);
+    close(full);
+}
+
+/* The oldest graves go when there are too many; covered ones at once. */
+static void test_graves_are_bounded(void **state)
+{
+    struct graves g;
+    assert_true(graves_init(&g));
+    for (uint64_t i = 0; i < 3 * GRAVES_MOST; i++) {
+        struct block b = {.base = 0x100000 + 32 * i, .size = 24, .handle = i};
+        assert_true(graves_add(&g, &b));
+        assert_int_equal(g.map.live, i < GRAVES_MOST ? i + 1 : GRAVES_MOST);
+    }
+    uint64_t oldest = 2 * GRAVES_MOST, at = 0x100000 + 32 * oldest;
+    assert_null(graves_find(&g, at - 32));
+    assert_int_equal(graves_at(&g, at)->handle, oldest);
+    assert_int_equal(graves_find(&g, at + 23)->handle, oldest);
+    assert_null(graves_find(&g, at + 24));
+    assert_null(graves_at(&g, at + 8));
+    graves_cover(&g, at + 8, 40);
+    assert_null(graves_find(&g, at));
+    assert_null(graves_find(&g, at + 32));
+    assert_int_equal(g.map.live, GRAVES_MOST - 2);
+    for (uint64_t i = 0; i < 10; i++)
+        assert_true(graves_add(&g, &(struct block){.base = 64 * i, .size = 8, .handle = i}));
+    assert_int_equal(g.map.live, GRAVES_MOST);
+    assert_null(graves_find(&g, at + 9 * 32));
+    assert_non_null(graves_find(&g, at + 10 * 32));
+    graves_destroy(&g);
+}
+
+/* A page known to be foreign is looked at again when a block comes there; large blocks too. */
+static void test_foreign_pages(void **state)
+{
+    int fd = memory_file("", 0);
+    struct mt_writer *w = new_parent(fd);
+    uint32_t sites[] = {1, 1, 1};
+    uint64_t addrs[] = {0x700000, 0x700008, 0x40200000};
+    struct mt_totals totals;
+    mt_writer_accesses(w, sites, addrs, 3);
+    mt_writer_block_new(w, 0x700000, 4096, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_new(w, 0x40000000, 1 << 22, 0, MT_HOW_MALLOC, 0);
+    mt_writer_accesses(w, sites, addrs, 3);
+    mt_writer_block_free(w, 0x700000, 0, 0);
+    mt_writer_block_free(w, 0x40000000, 0, 0);
+    mt_writer_accesses(w, sites, addrs, 3);
+    mt_writer_totals(w, &totals);
+    assert_int_equal(totals.foreign, 3);
+    assert_int_equal(totals.events[MT_LOAD], 3);
+    assert_int_equal(totals.freed, 3);
+    struct reading got = finish(w, fd, MT_OPEN_FREED);
+    assert_int_equal(got.events[got.count - 1].offset, 0x200000);
+    assert_int_equal(got.events[got.count - 1].freed, 1);
+    reading_free(&got);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_go_on),    cmocka_unit_test(test_many_definitions),
+        cmocka_unit_test(test_cannot_fork),   cmocka_unit_test(test_graves_are_bounded),
+        cmocka_unit_test(test_foreign_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,212 @@
+/* test_ops_binary.c - binary ops files: what goes in comes out, and no damage of any byte goes unseen.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include "memtrace/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MANY = 150000 }; /* more than two blocks */
+
+struct result {
+    size_t count, equal; /* operations read, and how many of them in a row are as expected */
+    int last;
+    struct mt_error err;
+};
+
+static size_t matching(const struct op *a, const struct op *b, size_t n)
+{
+    size_t i = 0;
+    while (i < n && a[i].handle == b[i].handle && a[i].addr == b[i].addr && a[i].size == b[i].size &&
+           a[i].code == b[i].code)
+        i++;
+    return i;
+}
+
+/* Read a file and compare with the operations it was made of. */
+static struct result read_back(const void *data, size_t size, const struct op *expected, enum ops_kind hint)
+{
+    struct result out = {.last = MT_ERROR};
+    const struct op *ops;
+    size_t n;
+    int fd = memory_file(data, size);
+    struct ops_reader *r = ops_open(memory_path(fd), hint, &out.err);
+    while (r && (out.last = ops_next(r, &ops, &n)) == MT_MORE) {
+        out.equal += out.equal == out.count ? matching(ops, expected + out.count, n) : 0;
+        out.count += n;
+    }
+    if (r)
+        out.err = *ops_reader_error(r);
+    ops_close(r);
+    close(fd);
+    return out;
+}
+
+static struct bytes packed(const struct op *ops, size_t n, enum ops_form form, enum ops_kind kind)
+{
+    struct mt_error err;
+    int fd = memory_file("", 0);
+    struct ops_writer *w = ops_writer_open(fd, form, kind, &err);
+    assert_non_null(w);
+    ops_write_comment(w, "a remark");
+    for (size_t i = 0, step = 1; i < n; i += step, step = step * 3 % 1009) {
+        step = step < n - i ? step : n - i;
+        ops_write(w, ops + i, step);
+    }
+    assert_int_equal(ops_writer_finish(w, &err), MT_OK);
+    struct bytes b = memory_bytes(fd);
+    close(fd);
+    return b;
+}
+
+/* Operations of a kind; wild: any numbers, else like those of a program. */
+static struct op *operations(size_t n, enum ops_kind kind, bool wild)
+{
+    static const uint32_t codes[2][6] = {{OP_NEW, OP_FREE, OP_RESIZE, OP_LOAD, OP_STORE, OP_MODIFY},
+                                         {OP_NEW, OP_FREE, OP_RESIZE, OP_LOCK, OP_UNLOCK, OP_COMPACT}};
+    struct op *ops = calloc(n, sizeof *ops);
+    uint64_t seed = n + wild, handles = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t code = codes[kind == OPS_LOCK][random_below(&seed, 6)];
+        ops[i] = (struct op){random_next(&seed) >> random_below(&seed, 64),
+                             random_next(&seed) >> random_below(&seed, 64),
+                             random_next(&seed) >> random_below(&seed, 64), code};
+        if (!wild)
+            ops[i] = (struct op){code == OP_NEW ? handles++ : random_below(&seed, handles + 1),
+                                 4096 + 16 * random_below(&seed, 4096), code == OP_FREE ? 0 : 8, code};
+    }
+    return ops;
+}
+
+static void check_roundtrip(enum ops_form form, enum ops_kind kind, bool wild, size_t n)
+{
+    struct op *ops = operations(n, kind, wild);
+    struct bytes file = packed(ops, n, form, kind);
+    struct result out = read_back(file.data, file.size, ops, form == OPS_BINARY ? OPS_UNKNOWN : kind);
+    assert_int_equal(out.last, MT_END);
+    assert_int_equal(out.count, n);
+    assert_int_equal(out.equal, n);
+    free(ops);
+    free(file.data);
+}
+
+static void test_roundtrip(void **state)
+{
+    static const size_t sizes[] = {0, 1, 65535, 65536, 65537, MANY};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (enum ops_kind kind = OPS_ACCESS; kind <= OPS_LOCK; kind++) {
+            check_roundtrip(OPS_BINARY, kind, false, sizes[i]);
+            check_roundtrip(OPS_BINARY, kind, true, sizes[i]);
+            check_roundtrip(OPS_TEXT_ZSTD, kind, true, sizes[i]);
+        }
+}
+
+static void test_is_compact(void **state)
+{
+    struct op *ops = operations(MANY, OPS_ACCESS, false);
+    struct bytes binary = packed(ops, MANY, OPS_BINARY, OPS_ACCESS);
+    struct bytes text = packed(ops, MANY, OPS_TEXT, OPS_ACCESS);
+    assert_true(binary.size * 3 < text.size);
+    free(ops);
+    free(binary.data);
+    free(text.data);
+}
+
+/* A file cut off anywhere gives only what was written, and an error. */
+static void test_cut(void **state)
+{
+    enum { N = 500 };
+    struct op *ops = operations(N, OPS_ACCESS, false);
+    struct bytes file = packed(ops, N, OPS_BINARY, OPS_ACCESS);
+    for (size_t size = 9; size < file.size; size++) {
+        struct result out = read_back(file.data, size, ops, OPS_UNKNOWN);
+        assert_int_equal(out.last, MT_ERROR);
+        assert_int_equal(out.err.code, MT_E_TRUNCATED);
+        assert_int_equal(out.equal, out.count);
+        assert_non_null(strstr(out.err.text, "offset"));
+    }
+    free(ops);
+    free(file.data);
+}
+
+/* A byte changed anywhere gives an error and no wrong operation. */
+static void test_flip(void **state)
+{
+    enum { N = 300 };
+    struct op *ops = operations(N, OPS_LOCK, false);
+    struct bytes file = packed(ops, N, OPS_BINARY, OPS_LOCK);
+    for (size_t i = 0; i < file.size; i++) {
+        file.data[i] ^= 0x11;
+        struct result out = read_back(file.data, file.size, ops, OPS_UNKNOWN);
+        assert_int_equal(out.last, MT_ERROR);
+        assert_int_equal(out.equal, out.count);
+        file.data[i] ^= 0x11;
+    }
+    free(ops);
+    free(file.data);
+}
+
+static void expect_error(struct bytes file, size_t size, enum ops_kind hint, enum mt_error_code code,
+                         const char *text)
+{
+    static const struct op none;
+    struct result out = read_back(file.data, size, &none, hint);
+    assert_int_equal(out.last, MT_ERROR);
+    assert_int_equal(out.err.code, code);
+    assert_non_null(strstr(out.err.text, text));
+}
+
+static void test_wrong(void **state)
+{
+    struct bytes file = packed(NULL, 0, OPS_BINARY, OPS_LOCK);
+    expect_error(file, file.size, OPS_ACCESS, MT_E_FORMAT, "binary file of lockops");
+    append_bytes(&file, "x", 1);
+    expect_error(file, file.size, OPS_LOCK, MT_E_CORRUPT, "bytes follow the end");
+    file.data[8] = 7;
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "kind of file");
+    file.data[7] = 2;
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 2");
+    free(file.data);
+}
+
+/* Operations of the other kind cannot get into a file: the reader would refuse it. */
+static void test_other_kind(void **state)
+{
+    struct mt_error err;
+    int fd = memory_file("", 0);
+    struct ops_writer *w = ops_writer_open(fd, OPS_BINARY, OPS_ACCESS, &err);
+    ops_write(w, &(struct op){.code = OP_UNLOCK}, 1);
+    assert_int_equal(ops_writer_finish(w, &err), MT_ERROR);
+    assert_int_equal(err.code, MT_E_FORMAT);
+    close(fd);
+}
+
+static void test_write_error(void **state)
+{
+    static const struct op op = {1, 2, 3, OP_NEW};
+    for (enum ops_form form = OPS_TEXT_ZSTD; form <= OPS_BINARY; form++) {
+        struct mt_error err;
+        FILE *full = fopen("/dev/full", "w");
+        struct ops_writer *w = ops_writer_open(fileno(full), form, OPS_ACCESS, &err);
+        ops_write(w, &op, 1);
+        assert_int_equal(ops_writer_finish(w, &err), MT_ERROR);
+        assert_int_equal(err.code, MT_E_IO);
+        fclose(full);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_roundtrip),   cmocka_unit_test(test_is_compact),
+        cmocka_unit_test(test_cut),         cmocka_unit_test(test_flip),
+        cmocka_unit_test(test_wrong),       cmocka_unit_test(test_other_kind),
+        cmocka_unit_test(test_write_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

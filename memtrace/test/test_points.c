@@ -1,0 +1,266 @@
+/* test_points.c - LIVE chunks: reading from the middle, in any parts, and going on after lost chunks.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include "memtrace/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+
+enum { ADDRESSES = 400 };
+
+static void step(struct mt_writer *w, uint64_t *seed, uint32_t sites)
+{
+    uint64_t addr = 64 * random_below(seed, ADDRESSES);
+    uint32_t site = 1 + (uint32_t)random_below(seed, sites);
+    switch (random_below(seed, 8)) {
+    case 0:
+        mt_writer_block_new(w, addr, random_below(seed, 200), 0, MT_HOW_MALLOC, 0);
+        break;
+    case 1:
+        mt_writer_block_free(w, addr, 0, 0);
+        break;
+    case 2:
+        mt_writer_touch(w, MT_STORE, addr, 100);
+        break;
+    default:
+        addr += random_below(seed, 200);
+        mt_writer_accesses(w, &site, &addr, 1);
+    }
+}
+
+/* A random trace; definitions come up to its end. */
+static struct bytes make_trace(uint64_t seed, struct mt_writer_options options)
+{
+    int fd = memory_file("", 0);
+    struct mt_writer *w = mt_writer_new(fd, &options, NULL);
+    assert_non_null(w);
+    for (uint32_t i = 0; i < 2000; i++) {
+        if (i % 100 == 0)
+            mt_writer_site(w, &(struct mt_site){.ip = i, .size = 8, .kind = MT_LOAD + i / 100 % 3});
+        mt_writer_time(w, 10 * i);
+        step(w, &seed, 1 + i / 100);
+    }
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(fd);
+    close(fd);
+    return file;
+}
+
+static struct mt_reader *open_file(int fd, unsigned flags, const struct mt_point **points, uint32_t *n)
+{
+    struct mt_reader *r = mt_open(memory_path(fd), flags | MT_OPEN_FREED, NULL);
+    assert_non_null(r);
+    assert_int_equal(mt_points(r, points, n), MT_OK);
+    return r;
+}
+
+/* The part of a reader's file from one point to another is that of the whole. */
+static void check_part(struct mt_reader *r, const struct reading *whole, const struct mt_point *points,
+                       uint32_t n, uint32_t first, uint32_t end)
+{
+    const struct mt_event *events;
+    size_t count, at = points[first].event, stop = end < n ? points[end].event : whole->count;
+    int result;
+    assert_int_equal(mt_read_range(r, first, end), MT_OK);
+    while ((result = mt_next(r, &events, &count)) == MT_MORE)
+        for (size_t i = 0; i < count; i++, at++)
+            assert_true(at < stop && same_event(&events[i], &whole->events[at]));
+    assert_int_equal(result, MT_END);
+    assert_int_equal(at, stop);
+}
+
+static void test_every_part(void **state)
+{
+    struct bytes file = make_trace(1, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
+    const struct mt_point *points;
+    uint32_t n;
+    int fd = memory_file(file.data, file.size);
+    struct mt_reader *all = open_file(fd, 0, &points, &n);
+    assert_int_equal(whole.result, MT_END);
+    assert_true(n > 10);
+    for (uint32_t first = 0; first < n; first++)
+        for (uint32_t end = n; end > first; end--) {
+            const struct mt_point *own;
+            struct mt_reader *r = open_file(fd, 0, &own, &n);
+            check_part(r, &whole, own, n, first, end);
+            mt_close(r);
+            check_part(all, &whole, points, n, n - end, n - first); /* to and fro in one reader */
+        }
+    mt_close(all);
+    reading_free(&whole);
+    free(file.data);
+    close(fd);
+}
+
+/* Where there is nothing but a beginning, and ranges that are none. */
+static void check_one_part(const void *data, size_t size)
+{
+    const struct mt_point *points;
+    const struct mt_event *events;
+    uint32_t n;
+    size_t count;
+    int fd = memory_file(data, size);
+    struct mt_reader *r = open_file(fd, 0, &points, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(mt_read_range(r, 0, 1), MT_OK);
+    assert_int_equal(mt_next(r, &events, &count), MT_MORE);
+    assert_int_equal(mt_read_range(r, 0, 1), MT_ERROR);
+    assert_non_null(strstr(mt_reader_error(r)->text, "cannot go back"));
+    mt_close(r);
+    r = open_file(fd, 0, &points, &n);
+    assert_int_equal(mt_read_range(r, 1, 1), MT_ERROR);
+    mt_close(r);
+    close(fd);
+}
+
+static void test_one_part(void **state)
+{
+    static uint8_t packed[1 << 20];
+    struct bytes file = make_trace(2, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 1});
+    size_t size = ZSTD_compress(packed, sizeof packed, file.data, file.size, 1);
+    assert_false(ZSTD_isError(size));
+    check_one_part(packed, size);
+    check_one_part(">>> N 16 8\n", 11);
+    free(file.data);
+}
+
+/* A chunk is destroyed: all after the next point is there, with the right blocks. */
+static void check_without(struct bytes *file, size_t chunk, const struct reading *whole, uint64_t next)
+{
+    file->data[chunk + CHUNK_HEADER_SIZE] ^= 0xff;
+    struct reading got = read_bytes(file->data, file->size, MT_OPEN_SALVAGE | MT_OPEN_FREED);
+    size_t rest = whole->count - next;
+    assert_int_equal(got.result, MT_END);
+    assert_int_equal(got.stats.damaged_chunks, 1);
+    assert_true(got.count >= rest);
+    for (size_t k = 1; k <= rest; k++)
+        assert_true(same_event(&got.events[got.count - k], &whole->events[whole->count - k]));
+    reading_free(&got);
+    file->data[chunk + CHUNK_HEADER_SIZE] ^= 0xff;
+}
+
+static void test_salvage_goes_on(void **state)
+{
+    struct bytes file = make_trace(3, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 3});
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
+    const struct mt_point *points;
+    struct chunk_header h;
+    uint32_t n;
+    int fd = memory_file(file.data, file.size);
+    struct mt_reader *r = open_file(fd, 0, &points, &n);
+    size_t at = FILE_HEADER_SIZE, checked = 0;
+    for (uint32_t next = 1; next < n; at += CHUNK_HEADER_SIZE + h.stored_size) {
+        assert_null(chunk_header_unpack(&h, file.data + at));
+        next += at >= points[next].offset;
+        if (next < n && h.type != CHUNK_DEFS && ++checked)
+            check_without(&file, at, &whole, points[next].event);
+    }
+    assert_true(checked > 20);
+    mt_close(r);
+    reading_free(&whole);
+    free(file.data);
+    close(fd);
+}
+
+/* A file cut off has the points up to there, and no index. */
+static void test_cut_off(void **state)
+{
+    struct bytes file = make_trace(4, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
+    const struct mt_point *points;
+    uint32_t n, all;
+    int fd = memory_file(file.data, file.size), cut_fd = memory_file(file.data, file.size / 2);
+    struct mt_reader *r = open_file(fd, 0, &points, &all);
+    mt_close(r);
+    r = open_file(cut_fd, 0, &points, &n);
+    assert_true(n > 2 && n < all);
+    check_part(r, &whole, points, n, n - 2, n - 1);
+    mt_close(r);
+    reading_free(&whole);
+    free(file.data);
+    close(fd);
+    close(cut_fd);
+}
+
+/* By default states are few and small. */
+static void test_share(void **state)
+{
+    int fd = memory_file("", 0);
+    struct mt_writer *w = mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = 1000}, NULL);
+    uint64_t seed = 5, live = 0, events = 0;
+    struct chunk_header h;
+    for (uint32_t i = 0; i < 200000; i++)
+        mt_writer_block_new(w, 64 * random_below(&seed, 1 << 10), 1 + random_below(&seed, 63), 0, 0, 0);
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(fd);
+    for (size_t at = FILE_HEADER_SIZE; at + CHUNK_HEADER_SIZE < file.size;
+         at += CHUNK_HEADER_SIZE + h.stored_size) {
+        assert_null(chunk_header_unpack(&h, file.data + at));
+        live += h.type == CHUNK_LIVE ? CHUNK_HEADER_SIZE + h.stored_size : 0;
+        events += h.events;
+    }
+    assert_true(live > 0 && live * 50 < file.size);
+    struct reading got = read_bytes(file.data, file.size, 0);
+    assert_int_equal(got.result, MT_END); /* each state was checked against the events */
+    assert_int_equal(got.count, events);
+    reading_free(&got);
+    free(file.data);
+    close(fd);
+}
+
+/* Write one block at 4096, then a LIVE chunk with these records; read it. */
+static void wrong_state(struct rec_state state, struct rec_block block, const char *what)
+{
+    struct bytes file = {0}, streams[EVENT_STREAMS] = {{0}};
+    struct buffer rare = {0}, live = {0};
+    append_file_header(&file);
+    put_new(&rare, &(struct rec_new){0, 0, 4096, 16, 0, 0, 0});
+    put_stop(&rare, &(struct rec_stop){});
+    streams[STREAM_TOKENS] = (struct bytes){(uint8_t[]){0, 0}, 2};
+    streams[STREAM_RARE] = (struct bytes){rare.data, buffer_size(&rare)};
+    append_chunk(&file, &(struct chunk_header){.type = CHUNK_EVENTS, .events = 1}, streams);
+    put_state(&live, &state);
+    put_block(&live, &block);
+    append_chunk(&file, &(struct chunk_header){.type = CHUNK_LIVE, .first_event = 1, .first_handle = 1},
+                 &(struct bytes){live.data, buffer_size(&live)});
+    struct reading got = read_bytes(file.data, file.size, 0);
+    assert_int_equal(got.result, MT_ERROR);
+    if (!strstr(got.err.text, what))
+        fail_msg("expected \"%s\" in \"%s\"", what, got.err.text);
+    reading_free(&got);
+    got = read_bytes(file.data, file.size, MT_OPEN_SALVAGE);
+    reading_free(&got);
+    buffer_free(&rare);
+    buffer_free(&live);
+    free(file.data);
+}
+
+static void test_wrong_states(void **state)
+{
+    const struct rec_block good = {0, 0, 4096, 16, 0};
+    wrong_state((struct rec_state){1, 0}, good, "before its END"); /* nothing wrong but that */
+    wrong_state((struct rec_state){0, 0}, good, "too many");
+    wrong_state((struct rec_state){2, 0}, good, "not as many");
+    wrong_state((struct rec_state){2, 1}, good, "part of the live blocks is missing");
+    wrong_state((struct rec_state){1, 0}, (struct rec_block){1, 0, 4096, 16, 0}, "not what the events");
+    wrong_state((struct rec_state){1, 0}, (struct rec_block){0, 1, 4096, 16, 0}, "not what the events");
+    wrong_state((struct rec_state){1, 0}, (struct rec_block){0, 0, 4095, 16, 0}, "not what the events");
+    wrong_state((struct rec_state){1, 0}, (struct rec_block){0, 0, 4096, 17, 0}, "not what the events");
+    wrong_state((struct rec_state){1, 0}, (struct rec_block){0, 0, 4096, 16, 1}, "not what the events");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_part),      cmocka_unit_test(test_one_part),
+        cmocka_unit_test(test_salvage_goes_on), cmocka_unit_test(test_cut_off),
+        cmocka_unit_test(test_share),           cmocka_unit_test(test_wrong_states),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
