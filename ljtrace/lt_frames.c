@@ -5,18 +5,36 @@
 #include "lt_frames.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_machine.h"
 #include "pub_tool_stacktrace.h"
+#include "pub_tool_threadstate.h"
 
-enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000 };
+enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SLOTS = 1 << 10, MEMO_DEPTH = 24 };
 
-/* Direct-mapped: the code address last named in each slot, and whether it lies in a known object. */
+/* Where an address on the stack leads. */
+enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
+
+/* Direct-mapped: the code address last named in each slot. */
 static struct named {
     Addr ip;
-    Bool known;
+    enum place place;
 } s_named[NAMED_SLOTS];
+
+/* Unwinding costs as much as all else about an allocation, and most allocations come along few ways. A memo
+ * keeps the last stack seen at a place (code address, stack pointer, return address); it still holds if every
+ * return address that was found then is in its place on the stack now. */
+struct memo {
+    Addr sp;
+    UInt depth;
+    Addr ips[MEMO_DEPTH];
+    Addr sps[MEMO_DEPTH];
+};
+
+static struct memo s_memo[MEMO_SLOTS];
 
 static UInt slot_of(Addr ip)
 {
@@ -26,6 +44,8 @@ static UInt slot_of(Addr ip)
 void lt_forget_frames(void)
 {
     VG_(memset)(s_named, 0, sizeof s_named);
+    for (UInt i = 0; i < MEMO_SLOTS; i++)
+        s_memo[i].depth = 0;
 }
 
 static UInt limited_length(const HChar *s)
@@ -50,8 +70,13 @@ static void copy_name(HChar *to, const HChar *directory, const HChar *name)
         VG_(snprintf)(to, NAME_LIMIT, "%s", name);
 }
 
-/* Returns whether the address lies in an object that Valgrind knows. */
-static Bool describe_frame(Addr ip)
+static Bool is_executable(Addr ip)
+{
+    const NSegment *segment = VG_(am_find_nsegment)(ip);
+    return segment && segment->hasX;
+}
+
+static enum place describe_frame(Addr ip)
 {
     static HChar function[NAME_LIMIT], file[NAME_LIMIT], object[NAME_LIMIT];
     DiEpoch epoch = VG_(current_DiEpoch)();
@@ -64,31 +89,90 @@ static Bool describe_frame(Addr ip)
         copy_name(file, directory, name);
     if (VG_(get_objname)(epoch, ip, &name))
         copy_name(object, NULL, name);
+    if (!object[0] && !is_executable(ip))
+        return NOT_CODE;
     const HChar *text[3] = {function, file, object};
     put_frame(ip, line, text);
-    return object[0] != 0;
+    return object[0] ? OBJECT : RUN_TIME_CODE;
 }
 
-Bool lt_name_frame(Addr ip)
+static enum place name(Addr ip)
 {
     struct named *named = &s_named[slot_of(ip)];
     if (named->ip != ip) {
         named->ip = ip;
-        named->known = describe_frame(ip);
+        named->place = describe_frame(ip);
     }
-    return named->known;
+    return named->place;
+}
+
+void lt_name_frame(Addr ip)
+{
+    name(ip);
 }
 
 /* Code outside all objects was made at run time: it has no unwind information, and what the unwinder guesses
  * beyond it are numbers that happen to lie on the stack. */
-void lt_take_stack(ThreadId tid, struct lt_stack *stack)
+static UInt known_depth(const Addr *ips, UInt found)
 {
     UInt depth = 0;
+    enum place place = OBJECT;
+    while (depth < found && place == OBJECT)
+        place = name(ips[depth++]);
+    return place == NOT_CODE ? depth - 1 : depth;
+}
+
+static Addr return_address(Addr sp_of_caller)
+{
+    return *(Addr *)(sp_of_caller - sizeof(Addr));
+}
+
+/* Only what lies on the thread's own stack is sure to be readable. */
+static Bool on_stack(ThreadId tid, Addr from, Addr to)
+{
+    Addr top = VG_(thread_get_stack_max)(tid);
+    return from <= to && to <= top && from >= top - VG_(thread_get_stack_size)(tid);
+}
+
+static Bool memo_holds(const struct memo *m, ThreadId tid, Addr ip, Addr sp)
+{
+    if (m->sp != sp || m->depth < 2 || m->ips[0] != ip || !on_stack(tid, sp, m->sps[m->depth - 1]))
+        return False;
+    for (UInt i = 1; i < m->depth; i++)
+        if (return_address(m->sps[i]) != m->ips[i] + 1)
+            return False;
+    return True;
+}
+
+static void remember(struct memo *m, const struct lt_stack *stack, Addr sp, const Addr *sps)
+{
+    m->depth = 0;
+    if (stack->depth > MEMO_DEPTH)
+        return;
+    for (UInt i = 0; i < stack->depth; i++) {
+        m->ips[i] = stack->ips[i];
+        m->sps[i] = sps[i];
+    }
+    m->sp = sp;
+    m->depth = stack->depth;
+    if (!memo_holds(m, VG_(get_running_tid)(), m->ips[0], sp))
+        m->depth = 0; /* its return addresses are not where they are looked for */
+}
+
+void lt_take_stack(ThreadId tid, struct lt_stack *stack)
+{
+    static Addr sps[LT_MAX_DEPTH];
+    Addr ip = VG_(get_IP)(tid), sp = VG_(get_SP)(tid);
+    struct memo *m = &s_memo[((sp ^ ip * 31 ^ *(Addr *)sp * 127) * 0x9e3779b97f4a7c15ULL) >> 54];
     stack->depth = 0;
     if (lt_options.stack_depth == 0)
         return;
-    UInt found = VG_(get_StackTrace)(tid, stack->ips, lt_options.stack_depth, NULL, NULL, 0);
-    while (depth < found && lt_name_frame(stack->ips[depth++]))
-        ;
-    stack->depth = depth;
+    if (memo_holds(m, tid, ip, sp)) {
+        VG_(memcpy)(stack->ips, m->ips, m->depth * sizeof(Addr));
+        stack->depth = m->depth;
+        return;
+    }
+    UInt found = VG_(get_StackTrace)(tid, stack->ips, lt_options.stack_depth, sps, NULL, 0);
+    stack->depth = known_depth(stack->ips, found);
+    remember(m, stack, sp, sps);
 }

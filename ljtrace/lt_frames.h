@@ -21,8 +21,8 @@ struct lt_stack {
 /* Unwind thread tid's stack, at most --stack-depth frames, and name its frames. Ends with the first
  * frame in code made at run time (a JIT's). */
 void lt_take_stack(ThreadId tid, struct lt_stack *stack);
-/* Name one code address; False if it lies in no object that Valgrind knows (code made at run time). */
-Bool lt_name_frame(Addr ip);
+/* Name one code address. */
+void lt_name_frame(Addr ip);
 /* Code was mapped or unmapped: what was named may mean something else now. */
 void lt_forget_frames(void);
 

@@ -50,10 +50,10 @@ void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stac
     lt_ring_put(RAW_NEW, 0, words, 5, (const uint64_t *)stack->ips, stack->depth);
 }
 
-void lt_put_free(Addr addr, Addr heap, const struct lt_stack *stack)
+void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    uint64_t words[3] = {addr, heap, lt_ring->instructions};
-    lt_ring_put(RAW_FREE, 0, words, 3, (const uint64_t *)stack->ips, stack->depth);
+    uint64_t words[4] = {addr, heap, lt_ring->instructions, how};
+    lt_ring_put(RAW_FREE, 0, words, 4, (const uint64_t *)stack->ips, stack->depth);
 }
 
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
@@ -67,7 +67,8 @@ void lt_heap_hide(ThreadId tid, Bool hide)
     s_hiding = hide ? tid : 0;
 }
 
-/* What a Lua state's allocator function takes from the C heap is its raw material, not the program's blocks. */
+/* What a Lua state's allocator function takes from the C heap is its raw material, not the program's blocks.
+ */
 static Bool hidden_now(ThreadId tid)
 {
     return !lt_options.heap_malloc || s_hiding == tid || lt_lua_inside(tid);
@@ -97,11 +98,11 @@ static void *new_block(ThreadId tid, SizeT size, SizeT align, Bool zero, enum mt
     return p;
 }
 
-static void free_block(ThreadId tid, void *p)
+static void free_block(ThreadId tid, void *p, enum mt_how how)
 {
     struct block *b = VG_(HT_remove)(s_blocks, (UWord)p);
     if (b ? !b->hidden : !hidden_now(tid))
-        lt_put_free((Addr)p, RAW_HEAP_C, take(tid));
+        lt_put_free((Addr)p, RAW_HEAP_C, how, take(tid));
     if (!b)
         return;
     VG_(freeEltPA)(s_pool, b);
@@ -128,7 +129,7 @@ static void *resize_block(ThreadId tid, void *old, SizeT size)
         return NULL;
     if (!b) {
         if (!hidden_now(tid))
-            lt_put_free((Addr)old, RAW_HEAP_C, take(tid));
+            lt_put_free((Addr)old, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
         return NULL;
     }
     void *p = fits_in_place(b, size) ? old : move_block(b, size);
@@ -171,16 +172,32 @@ static void *on_calloc(ThreadId tid, SizeT count, SizeT size)
         return NULL;
     return new_block(tid, total, VG_(clo_alignment), True, MT_HOW_CALLOC);
 }
+static void on_free(ThreadId tid, void *p)
+{
+    free_block(tid, p, MT_HOW_MALLOC);
+}
+static void on_delete(ThreadId tid, void *p)
+{
+    free_block(tid, p, MT_HOW_CXX_NEW);
+}
 static void on_delete_aligned(ThreadId tid, void *p, SizeT align)
 {
-    free_block(tid, p);
+    free_block(tid, p, MT_HOW_CXX_NEW);
+}
+static void on_vec_delete(ThreadId tid, void *p)
+{
+    free_block(tid, p, MT_HOW_CXX_NEW_ARRAY);
+}
+static void on_vec_delete_aligned(ThreadId tid, void *p, SizeT align)
+{
+    free_block(tid, p, MT_HOW_CXX_NEW_ARRAY);
 }
 static void *on_realloc(ThreadId tid, void *p, SizeT n)
 {
     if (!p)
         return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_REALLOC);
     if (n == 0) {
-        free_block(tid, p);
+        free_block(tid, p, MT_HOW_REALLOC);
         return NULL;
     }
     return resize_block(tid, p, n);
@@ -196,6 +213,6 @@ void lt_heap_init(void)
     s_blocks = VG_(HT_construct)("ljtrace.blocks");
     s_pool = VG_(newPA)(sizeof(struct block), 4096, VG_(malloc), "ljtrace.block", VG_(free));
     VG_(needs_malloc_replacement)
-    (on_malloc, on_new, on_new_aligned, on_vec_new, on_vec_new_aligned, on_memalign, on_calloc, free_block,
-     free_block, on_delete_aligned, free_block, on_delete_aligned, on_realloc, on_usable_size, 0);
+    (on_malloc, on_new, on_new_aligned, on_vec_new, on_vec_new_aligned, on_memalign, on_calloc, on_free,
+     on_delete, on_delete_aligned, on_vec_delete, on_vec_delete_aligned, on_realloc, on_usable_size, 0);
 }

@@ -15,7 +15,7 @@ void lt_heap_hide(ThreadId tid, Bool hide);
 
 /* Write heap events; `heap` is RAW_HEAP_C or an allocator's state pointer. */
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
-void lt_put_free(Addr addr, Addr heap, const struct lt_stack *stack);
+void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack);
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
 
 #endif

@@ -2,9 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Every memory access of the program becomes part of a segment (lt_segment.c). Accesses through the stack pointer
- * are left out at translation time: what is computed from it by adding and masking constants is followed through
- * the superblock's temporaries. Returns and entries of watched allocator functions get their calls here too.
+ * Every memory access of the program becomes part of a segment (lt_segment.c). Accesses through the stack
+ * pointer are left out at translation time: what is computed from it by adding and masking constants is
+ * followed through the superblock's temporaries. Returns and entries of watched allocator functions get their
+ * calls here too.
  *
  * VEX drops loads whose value is not used before a tool sees them; lt_main.c sets the option that keeps them.
  */
@@ -99,9 +100,10 @@ static void visit_dirty(struct walk *w, const IRDirty *d)
 /* A watched function's entry: hand its arguments over, with the program counter in place for the unwinder. */
 static void call_enter(struct walk *w)
 {
-    static const Int reg[5] = {offsetof(VexGuestAMD64State, guest_RSP), offsetof(VexGuestAMD64State, guest_RDI),
-                               offsetof(VexGuestAMD64State, guest_RSI), offsetof(VexGuestAMD64State, guest_RDX),
-                               offsetof(VexGuestAMD64State, guest_RCX)};
+    static const Int reg[5] = {
+        offsetof(VexGuestAMD64State, guest_RSP), offsetof(VexGuestAMD64State, guest_RDI),
+        offsetof(VexGuestAMD64State, guest_RSI), offsetof(VexGuestAMD64State, guest_RDX),
+        offsetof(VexGuestAMD64State, guest_RCX)};
     IRExpr *arg[5];
     lt_segment_end(&w->segment);
     addStmtToIRSB(w->out,
@@ -111,8 +113,9 @@ static void call_enter(struct walk *w)
         addStmtToIRSB(w->out, IRStmt_WrTmp(t, IRExpr_Get(reg[i], Ity_I64)));
         arg[i] = IRExpr_RdTmp(t);
     }
-    addStmtToIRSB(w->out, IRStmt_Dirty(unsafeIRDirty_0_N(0, "lt_lua_enter", VG_(fnptr_to_fnentry)(lt_lua_enter),
-                                                         mkIRExprVec_5(arg[0], arg[1], arg[2], arg[3], arg[4]))));
+    addStmtToIRSB(w->out,
+                  IRStmt_Dirty(unsafeIRDirty_0_N(0, "lt_lua_enter", VG_(fnptr_to_fnentry)(lt_lua_enter),
+                                                 mkIRExprVec_5(arg[0], arg[1], arg[2], arg[3], arg[4]))));
 }
 
 /* A return that may end a watched call: compare the stack pointer, and if it does, hand the result over. */
@@ -126,8 +129,7 @@ static void call_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_WrTmp(awaited, IRExpr_Load(Iend_LE, Ity_I64, at)));
     IRExpr *equal = IRExpr_Binop(Iop_CmpEQ64, IRExpr_RdTmp(sp), IRExpr_RdTmp(awaited));
     addStmtToIRSB(w->out, IRStmt_WrTmp(ends, equal));
-    addStmtToIRSB(w->out,
-                  IRStmt_WrTmp(result, IRExpr_Get(offsetof(VexGuestAMD64State, guest_RAX), Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(result, IRExpr_Get(offsetof(VexGuestAMD64State, guest_RAX), Ity_I64)));
     IRDirty *call = unsafeIRDirty_0_N(0, "lt_lua_return", VG_(fnptr_to_fnentry)(lt_lua_return),
                                       mkIRExprVec_1(IRExpr_RdTmp(result)));
     call->guard = IRExpr_RdTmp(ends);
@@ -189,7 +191,8 @@ static Int copy_preamble(const IRSB *in, IRSB *out)
 }
 
 IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
-                    const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word)
+                    const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
+                    IRType host_word)
 {
     static struct walk w; /* large, and translation is not reentrant */
     IRSB *out = deepCopyIRSBExceptStmts(in);

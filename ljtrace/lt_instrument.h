@@ -9,6 +9,7 @@
 #include "pub_tool_tooliface.h"
 
 IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
-                    const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word);
+                    const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
+                    IRType host_word);
 
 #endif

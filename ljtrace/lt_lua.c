@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Each thread has a short stack of pending calls. A call ends when a return leaves the stack pointer just above
- * the return address of the innermost pending call; generated code compares it with the shared header's
+ * Each thread has a short stack of pending calls. A call ends when a return leaves the stack pointer just
+ * above the return address of the innermost pending call; generated code compares it with the shared header's
  * return_sp at each return that may be the one. Calls that never return (a long jump out of a custom
  * allocator) are dropped when a later call is found to stand at or above their place on the stack.
  */
@@ -81,7 +81,8 @@ void lt_lua_watch(Addr f, Bool internal)
     if (lt_lua_is_entry(f) || !lt_options.heap_luajit)
         return;
     if (s_count == MAX_WATCHED) {
-        VG_(umsg)("ljtrace: more than %d Lua allocator functions: the one at %#lx is not watched\n", MAX_WATCHED, f);
+        VG_(umsg)
+        ("ljtrace: more than %d Lua allocator functions: the one at %#lx is not watched\n", MAX_WATCHED, f);
         return;
     }
     struct watched *w = &s_watched[s_count++];
@@ -141,7 +142,7 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     lt_take_stack(tid, &call->stack);
     lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
     if (c->depth == 1 && ptr && nsize == 0)
-        lt_put_free(ptr, ud, &call->stack);
+        lt_put_free(ptr, ud, MT_HOW_LUA, &call->stack);
     expect_return(c);
 }
 

@@ -15,6 +15,7 @@ struct lt_options lt_options = {
     .stack_depth = 12,
     .trace_mem = True,
     .trace_sp = False,
+    .trace_fork = True,
     .heap_malloc = True,
     .heap_luajit = True,
     .level = 1,
@@ -49,6 +50,8 @@ static Bool process_option(const HChar *arg)
     } else if VG_BINT_CLO (arg, "--compress", lt_options.level, 1, 19) {
     } else if VG_BOOL_CLO (arg, "--trace-mem", lt_options.trace_mem) {
     } else if VG_BOOL_CLO (arg, "--trace-sp", lt_options.trace_sp) {
+    } else if VG_BOOL_CLO (arg, "--start-off", lt_options.start_off) {
+    } else if VG_BOOL_CLO (arg, "--trace-fork", lt_options.trace_fork) {
     } else if VG_STR_CLO (arg, "--heap", text) {
         if (!parse_heaps(text))
             VG_(fmsg_bad_option)(arg, "--heap takes a list of: malloc, luajit\n");
@@ -59,15 +62,19 @@ static Bool process_option(const HChar *arg)
 
 static void print_usage(void)
 {
-    VG_(printf)(
-        "    --out=FILE                write the memtrace to FILE; %%p is the process id [ljtrace.out.%%p.ljt]\n"
-        "    --trace-mem=yes|no        record loads and stores, not only heap events [yes]\n"
-        "    --trace-sp=yes|no         record accesses through the stack pointer, too: for programs whose\n"
-        "                              stacks are heap blocks (fibers) [no]\n"
-        "    --heap=malloc,luajit      which heaps to record [malloc,luajit]\n"
-        "    --stack-depth=N           stack frames kept for each heap event, 0 to %d [12]\n"
-        "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",
-        LT_MAX_DEPTH);
+    VG_(printf)
+    ("    --out=FILE                write the memtrace to FILE; %%p is the process id [ljtrace.out.%%p.ljt]\n"
+     "    --trace-mem=yes|no        record loads and stores, not only heap events [yes]\n"
+     "    --trace-sp=yes|no         record accesses through the stack pointer, too: for programs whose\n"
+     "                              stacks are heap blocks (fibers) [no]\n"
+     "    --start-off=yes|no        record accesses only from LJTRACE_START or the monitor command `on` "
+     "[no]\n"
+     "    --trace-fork=yes|no       record forked children, each into a file of its own (%%p, else .PID) "
+     "[yes]\n"
+     "    --heap=malloc,luajit      which heaps to record [malloc,luajit]\n"
+     "    --stack-depth=N           stack frames kept for each heap event, 0 to %d [12]\n"
+     "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",
+     LT_MAX_DEPTH);
 }
 
 static void print_debug_usage(void)

@@ -22,8 +22,8 @@ struct ring_header *lt_ring;
 
 static Int s_socket = -1;
 static UInt s_free_slabs; /* slabs that may be written after the current one */
-static HChar s_text[512];  /* what the collector had to say */
-static UInt s_heard;       /* bytes of it */
+static HChar s_text[512]; /* what the collector had to say */
+static UInt s_heard;      /* bytes of it */
 
 static Addr slab_address(UInt slab)
 {
@@ -126,25 +126,32 @@ static Bool wait_until_ready(void)
     return False;
 }
 
-static Bool make_shared(Int *memfd)
+Int lt_make_ring_memory(void)
 {
-    *memfd = lt_memfd_create("ljtrace-ring");
-    if (*memfd < 0 || lt_ftruncate(*memfd, RING_BYTES) < 0)
-        return False;
-    return lt_map_over((Addr)lt_ring, RING_BYTES, *memfd) == (Long)(Addr)lt_ring;
+    Int fd = lt_memfd_create("ljtrace-ring");
+    if (fd >= 0 && lt_ftruncate(fd, RING_BYTES) < 0) {
+        VG_(close)(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static Bool map_ring(Int memfd)
+{
+    return lt_map_over((Addr)lt_ring, RING_BYTES, memfd) == (Long)(Addr)lt_ring;
 }
 
 Bool lt_ring_start(const HChar *out, const HChar *level)
 {
-    Int memfd = -1, pair[2];
+    Int pair[2], memfd = lt_make_ring_memory();
     lt_ring = VG_(am_shadow_alloc)(RING_BYTES);
-    tl_assert(lt_ring);
-    Bool shared = make_shared(&memfd);
-    init_header();
-    if (!shared || lt_socketpair(pair) < 0) {
-        VG_(fmsg)("cannot make shared memory of %llu bytes for the recording\n", (ULong)RING_BYTES);
+    if (!lt_ring || memfd < 0 || !map_ring(memfd) || lt_socketpair(pair) < 0) {
+        VG_(fmsg)
+        ("cannot make shared memory of %llu bytes for the recording: see ulimit -v, -f and -n\n",
+         (ULong)RING_BYTES);
         return False;
     }
+    init_header();
     Bool started = spawn_collector(memfd, pair[1], out, level);
     VG_(close)(pair[1]);
     VG_(close)(memfd);
@@ -205,8 +212,8 @@ void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, c
     commit(1 + n + m);
 }
 
-void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text, const UInt *size,
-                      UInt texts)
+void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
+                      const UInt *size, UInt texts)
 {
     UInt bytes = 0, used = 0;
     for (UInt i = 0; i < texts; i++)
@@ -220,32 +227,66 @@ void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar
     commit(1 + n + words);
 }
 
+void lt_ring_announce_fork(Int memfd, Int socket)
+{
+    struct ring_token token = {RING_FORK, 0};
+    Int fds[2] = {memfd, socket};
+    lt_ring_flush();
+    if (s_socket >= 0 && lt_send_fds(s_socket, &token, sizeof token, fds) != sizeof token)
+        go_deaf();
+}
+
+/* Put other memory (none: private memory) in the ring's place, with the state that goes on. */
+static void replace_ring(Int memfd)
+{
+    struct ring_header old = *lt_ring;
+    Bool mapped = map_ring(memfd);
+    tl_assert(mapped);
+    init_header();
+    lt_ring->return_sp = old.return_sp;
+    lt_ring->instructions = old.instructions;
+}
+
 void lt_ring_abandon(void)
 {
     if (s_socket < 0)
         return;
     VG_(close)(s_socket);
     s_socket = -1;
-    struct ring_header old = *lt_ring;
-    Long at = lt_map_over((Addr)lt_ring, RING_BYTES, -1);
-    tl_assert(at == (Long)(Addr)lt_ring);
-    init_header();
-    lt_ring->return_sp = old.return_sp;
+    replace_ring(-1);
 }
 
-void lt_ring_finish(UInt ending)
+void lt_ring_adopt(Int memfd, Int socket, const HChar *name)
 {
+    struct ring_token token = {RING_FORK, (UInt)VG_(strlen)(name)};
+    VG_(close)(s_socket);
+    s_socket = lt_hide_fd(socket);
+    s_heard = 0;
+    replace_ring(memfd);
+    VG_(close)(memfd);
     if (s_socket < 0)
         return;
+    if (lt_send(s_socket, &token, sizeof token) == 0 && lt_send(s_socket, name, token.bytes) == 0 &&
+        wait_until_ready())
+        return;
+    VG_(close)(s_socket);
+    s_socket = -1;
+}
+
+Bool lt_ring_finish(UInt ending)
+{
+    if (s_socket < 0)
+        return False;
     lt_ring_put(RAW_END, ending, &lt_ring->instructions, 1, NULL, 0);
     if (s_socket >= 0)
         send_slab();
     if (s_socket < 0)
-        return;
+        return False;
     while (hear())
         ;
     VG_(close)(s_socket);
     s_socket = -1;
     if (s_heard)
         VG_(umsg)("ljtrace: %s\n", s_text);
+    return s_heard == 0;
 }

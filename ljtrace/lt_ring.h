@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * One ring for each traced process. Instrumented code appends to it by itself through the cursor in the shared
- * header (lt_instrument.c) and calls lt_ring_flush when a slab is full; everything rarer goes through
+ * One ring for each traced process. Instrumented code appends to it by itself through the cursor in the
+ * shared header (lt_instrument.c) and calls lt_ring_flush when a slab is full; everything rarer goes through
  * lt_ring_put. When the collector is gone, the ring swallows: the program runs on, nothing is kept.
  */
 #ifndef LT_RING_H
@@ -22,17 +22,24 @@ extern struct ring_header *lt_ring;
 /* Append a record: header word, then n words of a and m words of b (either may be 0 words). */
 void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m);
 /* The same with strings after the words: text[i] of size[i] bytes, together padded to whole words. */
-void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text, const UInt *size,
-                      UInt texts);
+void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
+                      const UInt *size, UInt texts);
 
 /* Give the current slab away and go on with the next free one. Called from generated code. */
 void lt_ring_flush(void);
 
-/* After a fork, in the child: cut all ties to the parent's ring and swallow from here on. */
+/* Memory for another ring; negative on failure. */
+Int lt_make_ring_memory(void);
+/* Before a fork: everything so far goes to the collector, and then the child's memory and socket. */
+void lt_ring_announce_fork(Int memfd, Int socket);
+/* After a fork, in the child: go on with the child's ring, into a file of that name... */
+void lt_ring_adopt(Int memfd, Int socket, const HChar *name);
+/* ... or cut all ties to the parent's and swallow from here on. */
 void lt_ring_abandon(void);
 
-/* Send what is left and wait until the collector has finished the file. */
-void lt_ring_finish(UInt ending);
+/* Send what is left and wait until the collector has finished the file. False if it is not whole: that has
+ * been said then. */
+Bool lt_ring_finish(UInt ending);
 
 /* False once nothing is recorded any more (no collector). */
 Bool lt_ring_alive(void);

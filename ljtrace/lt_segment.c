@@ -46,7 +46,8 @@ static IRExpr *guarded(IRSB *out, IRExpr *addr, IRExpr *guard)
     return guard ? assign(out, Ity_I64, IRExpr_ITE(guard, addr, word(0))) : addr;
 }
 
-static Bool completes_modify(const struct lt_segment *s, Addr ip, enum raw_access kind, UInt size, IRExpr *addr)
+static Bool completes_modify(const struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
+                             IRExpr *addr)
 {
     if (s->count == 0 || kind == RAW_LOAD)
         return False;
@@ -63,7 +64,8 @@ static void store_address(struct lt_segment *s, IRExpr *addr)
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, addr));
 }
 
-void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
+void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size, IRExpr *addr,
+                       IRExpr *guard)
 {
     if (!guard && completes_modify(s, ip, kind, size, addr)) {
         s->access[s->count - 1].kind = RAW_MODIFY;
@@ -121,7 +123,8 @@ void lt_segment_check_room(IRSB *out)
     IRExpr *cursor = load_word(out, &lt_ring->cursor);
     IRExpr *limit = load_word(out, &lt_ring->limit);
     IRExpr *full = assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, limit, cursor));
-    IRDirty *call = unsafeIRDirty_0_N(0, "lt_ring_flush", VG_(fnptr_to_fnentry)(lt_ring_flush), mkIRExprVec_0());
+    IRDirty *call =
+        unsafeIRDirty_0_N(0, "lt_ring_flush", VG_(fnptr_to_fnentry)(lt_ring_flush), mkIRExprVec_0());
     call->guard = full;
     addStmtToIRSB(out, IRStmt_Dirty(call));
 }

@@ -4,8 +4,8 @@
  *
  * A segment is a run of recorded accesses between two points where control may leave the superblock. When it
  * has run, the ring holds its number and the address of each access; what each access is (code address, kind,
- * size) and how many instructions the segment has, is constant and was told once (RAW_DEFINE). Cost: a load and
- * two stores for each segment and one store for each access, no call.
+ * size) and how many instructions the segment has, is constant and was told once (RAW_DEFINE). Cost: a load
+ * and two stores for each segment and one store for each access, no call.
  */
 #ifndef LT_SEGMENT_H
 #define LT_SEGMENT_H
@@ -33,9 +33,10 @@ struct lt_segment {
 };
 
 void lt_segment_begin(struct lt_segment *s, IRSB *out);
-/* An access of the instruction at ip; `guard` may be NULL. A store that follows a load of the same place by the
- * same instruction makes it a modify. */
-void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard);
+/* An access of the instruction at ip; `guard` may be NULL. A store that follows a load of the same place by
+ * the same instruction makes it a modify. */
+void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size, IRExpr *addr,
+                       IRExpr *guard);
 /* Emit the code that closes the segment: control may leave here. */
 void lt_segment_end(struct lt_segment *s);
 /* Emit the check that a superblock that records begins with. */

@@ -10,6 +10,7 @@
 
 enum { MFD_CLOEXEC_FLAG = 1, MSG_NOSIGNAL_FLAG = 0x4000, LOCAL_SOCKETS = 1, STREAM_SOCKET = 1 };
 enum { SOCKET_CLOEXEC = 02000000, F_DUPFD_CLOEXEC_COMMAND = 1030, FD_HIDDEN = 12 };
+enum { SOCKET_LEVEL = 1, PASS_RIGHTS = 1, FILE_SIZE_LIMIT = 1 };
 
 Long lt_sys(ULong number, ULong a, ULong b, ULong c, ULong d, ULong e, ULong f)
 {
@@ -29,9 +30,22 @@ Int lt_memfd_create(const HChar *name)
     return (Int)lt_sys(__NR_memfd_create, (ULong)name, MFD_CLOEXEC_FLAG, 0, 0, 0, 0);
 }
 
+/* Shared memory counts as a file: growing it beyond the limit would end the program by SIGXFSZ. */
 Int lt_ftruncate(Int fd, ULong size)
 {
-    return (Int)lt_sys(__NR_ftruncate, fd, size, 0, 0, 0, 0);
+    struct vki_rlimit limit, raised;
+    if (VG_(getrlimit)(FILE_SIZE_LIMIT, &limit) != 0)
+        return -VKI_EINVAL;
+    if (limit.rlim_max < size)
+        return -VKI_EFBIG;
+    raised = limit;
+    raised.rlim_cur = limit.rlim_max;
+    if (limit.rlim_cur < size)
+        VG_(setrlimit)(FILE_SIZE_LIMIT, &raised);
+    Int result = (Int)lt_sys(__NR_ftruncate, fd, size, 0, 0, 0, 0);
+    if (limit.rlim_cur < size)
+        VG_(setrlimit)(FILE_SIZE_LIMIT, &limit);
+    return result;
 }
 
 Long lt_map_over(Addr addr, SizeT size, Int fd)
@@ -58,6 +72,30 @@ Int lt_send(Int fd, const void *buf, SizeT size)
         size -= n;
     }
     return 0;
+}
+
+/* The kernel's struct msghdr and cmsghdr, with room for two descriptors. */
+Int lt_send_fds(Int fd, const void *buf, SizeT size, const Int fds[2])
+{
+    struct {
+        ULong length;
+        Int level, type;
+        Int fds[2];
+    } control = {16 + 2 * sizeof(Int), SOCKET_LEVEL, PASS_RIGHTS, {fds[0], fds[1]}};
+    struct {
+        const void *base;
+        ULong length;
+    } part = {buf, size};
+    struct {
+        void *name;
+        ULong name_length;
+        const void *parts;
+        ULong part_count;
+        const void *control;
+        ULong control_length;
+        ULong flags;
+    } message = {NULL, 0, &part, 1, &control, sizeof control, 0};
+    return (Int)lt_sys(__NR_sendmsg, fd, (ULong)&message, MSG_NOSIGNAL_FLAG, 0, 0, 0);
 }
 
 Int lt_receive(Int fd, void *buf, SizeT size)
@@ -100,7 +138,8 @@ void lt_exit(Int status)
  * terminal's signals and SIGPIPE ignored, so that ^C ends the traced program and not the recording. */
 void lt_default_signals(void)
 {
-    static const Int ignored[] = {VKI_SIGINT, VKI_SIGQUIT, VKI_SIGHUP, VKI_SIGTERM, VKI_SIGPIPE, VKI_SIGTSTP};
+    static const Int ignored[] = {VKI_SIGINT,  VKI_SIGQUIT, VKI_SIGHUP,  VKI_SIGTERM,
+                                  VKI_SIGPIPE, VKI_SIGTSTP, VKI_SIGCHLD, VKI_SIGXFSZ};
     struct {
         void *handler;
         ULong flags;

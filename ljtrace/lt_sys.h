@@ -13,18 +13,21 @@
 Long lt_sys(ULong number, ULong a, ULong b, ULong c, ULong d, ULong e, ULong f);
 
 Int lt_memfd_create(const HChar *name);
+/* Also beyond the soft limit on file sizes; a hard limit below `size` is an error. */
 Int lt_ftruncate(Int fd, ULong size);
 /* Map fd (or, fd < 0, private zeroed memory) over what is at addr. */
 Long lt_map_over(Addr addr, SizeT size, Int fd);
 Int lt_socketpair(Int fds[2]);
 /* Send all of it without raising SIGPIPE; negative errno on failure. */
 Int lt_send(Int fd, const void *buf, SizeT size);
+/* Send `size` bytes along with two descriptors. */
+Int lt_send_fds(Int fd, const void *buf, SizeT size, const Int fds[2]);
 /* Receive at least a byte; 0 = the other side is gone. */
 Int lt_receive(Int fd, void *buf, SizeT size);
 /* Move fd out of the range of descriptors the program can see, with close-on-exec; -1 = no room. */
 Int lt_hide_fd(Int fd);
-/* fork without anything around it: VG_(fork) of Valgrind 3.19 leaves a pipe open in the parent, which the program
- * would see. */
+/* fork without anything around it: VG_(fork) of Valgrind 3.19 leaves a pipe open in the parent, which the
+ * program would see. */
 Int lt_fork(void);
 void lt_setsid(void);
 void lt_exit(Int status);

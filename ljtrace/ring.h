@@ -43,11 +43,14 @@ struct ring_header {
     uint64_t return_sp;    /* stack pointer that ends a pending call of a watched allocator; 0 = none */
 };
 
-/* A full slab, tool to collector. */
+/* A full slab, tool to collector. Or RING_FORK: the process forks here, the token carries the memory and the
+ * socket of the child's ring (SCM_RIGHTS); over that socket comes the child's file name, as a token whose
+ * bytes are the name's length, and the name. */
 struct ring_token {
     uint32_t slab;
     uint32_t bytes;
 };
+#define RING_FORK 0xffffffffU
 
 /* Bytes from the collector to the tool; anything else is the text of its last words. */
 #define RING_READY '\1' /* its output is open */
@@ -59,14 +62,16 @@ enum raw_type {
     RAW_THREAD,  /* argument: the thread that runs from here on */
     RAW_FRAME,   /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
     RAW_NEW,     /* {addr, size, heap, instructions, how} code addresses innermost first */
-    RAW_FREE,    /* {addr, heap, instructions} code addresses */
+    RAW_FREE,    /* {addr, heap, instructions, how} code addresses */
     RAW_RESIZE,  /* {old addr, addr, size, heap, instructions, how} code addresses */
+    RAW_TOUCH,   /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
     RAW_ENTER,   /* the running thread enters a watched allocator: its accesses are not the program's */
     RAW_LEAVE,   /* it has left */
     RAW_CLOSE,   /* {heap, instructions}: every block of that heap is gone */
+    RAW_SWITCH,  /* argument: 1 = accesses are recorded from here on, 0 = they are not */
     RAW_MARK,    /* {instructions, bytes} name, padded */
     RAW_INFO,    /* {key bytes | value bytes << 32} key value, padded */
-    RAW_EXEC,    /* {instructions}: the program is about to be replaced, if that does not fail */
+    RAW_EXEC,    /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
     RAW_END,     /* {instructions} argument: enum mt_ending; nothing follows */
     RAW_TYPES
 };

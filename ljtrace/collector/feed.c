@@ -16,8 +16,15 @@ struct segment {
     uint32_t instructions;
 };
 
+/* Accesses on their way to the writer, which likes them many at a time: a call for each segment cost as much
+ * as the work. */
+enum { BATCH = 512 };
+
 struct feed {
     struct mt_writer *writer;
+    uint32_t batched;
+    uint32_t batch_site[BATCH];
+    uint64_t batch_addr[BATCH];
     struct stacks stacks;
     struct segment *segment;
     uint32_t segments, segment_capacity;
@@ -29,6 +36,7 @@ struct feed {
     uint32_t thread;
     enum mt_ending ending;
     bool ended;
+    bool off;                /* accesses are not wanted now */
     uint8_t inside[1 << 16]; /* by thread: depth of watched allocators it is in */
 };
 
@@ -65,6 +73,11 @@ void feed_free(struct feed *f)
 enum mt_ending feed_ending(const struct feed *f)
 {
     return f->ending;
+}
+
+void feed_rebind(struct feed *f, struct mt_writer *w)
+{
+    f->writer = f->stacks.writer = w;
 }
 
 bool feed_ended(const struct feed *f)
@@ -104,19 +117,20 @@ static struct segment *add_segment(struct feed *f, uint32_t count)
     return &f->segment[f->segments++];
 }
 
+static const uint8_t s_kinds[] = {[RAW_LOAD] = MT_LOAD, [RAW_STORE] = MT_STORE, [RAW_MODIFY] = MT_MODIFY};
+
 static const char *take_define(struct feed *f, const struct raw *r)
 {
-    static const uint8_t kinds[] = {[RAW_LOAD] = MT_LOAD, [RAW_STORE] = MT_STORE, [RAW_MODIFY] = MT_MODIFY};
     uint32_t count = (r->count - 1) / 2;
-    if (r->count != 1 + 2 * count)
-        return "segment definition of odd length";
+    if (r->count != 1 + 2 * count || count > BATCH)
+        return "segment definition of a length that can not be";
     struct segment *s = add_segment(f, count);
     *s = (struct segment){f->sites, count, (uint32_t)r->word[0]};
     for (uint32_t i = 0; i < count; i++) {
         uint64_t ip = r->word[1 + 2 * i], what = r->word[2 + 2 * i];
         if (what >> 32 > RAW_MODIFY)
             return "segment definition with an unknown kind of access";
-        f->site[f->sites++] = site_id(f, ip, (uint32_t)what, kinds[what >> 32]);
+        f->site[f->sites++] = site_id(f, ip, (uint32_t)what, s_kinds[what >> 32]);
     }
     return NULL;
 }
@@ -173,7 +187,8 @@ static const char *take_new(struct feed *f, const struct raw *r)
 static const char *take_free(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[2]);
-    mt_writer_block_free(f->writer, r->word[0], heap_id(f, r->word[1]), stack_behind(f, r, 3));
+    mt_writer_block_free_as(f->writer, r->word[0], heap_id(f, r->word[1]), (enum mt_how)r->word[3],
+                            stack_behind(f, r, 4));
     return NULL;
 }
 
@@ -182,6 +197,15 @@ static const char *take_resize(struct feed *f, const struct raw *r)
     feed_time(f, r->word[4]);
     mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], heap_id(f, r->word[3]),
                            (enum mt_how)r->word[5], stack_behind(f, r, 6));
+    return NULL;
+}
+
+static const char *take_touch(struct feed *f, const struct raw *r)
+{
+    if (r->argument > RAW_MODIFY)
+        return "system call with an unknown kind of access";
+    if (!f->off)
+        mt_writer_touch(f->writer, (enum mt_kind)s_kinds[r->argument], r->word[0], r->word[1]);
     return NULL;
 }
 
@@ -218,6 +242,12 @@ static const char *take_leave(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+static const char *take_switch(struct feed *f, const struct raw *r)
+{
+    f->off = !r->argument;
+    return NULL;
+}
+
 static const char *take_mark(struct feed *f, const struct raw *r)
 {
     const char *text = text_at(r, 2, 0, r->word[1]);
@@ -246,7 +276,7 @@ static const char *take_info(struct feed *f, const struct raw *r)
 static const char *take_exec(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[0]);
-    f->ending = MT_ENDING_EXEC;
+    f->ending = r->argument ? MT_ENDING_EXEC : MT_ENDING_KILLED;
     return NULL;
 }
 
@@ -263,11 +293,31 @@ static const struct {
     uint32_t least; /* payload words */
 } s_rare[RAW_TYPES] = {
     [RAW_DEFINE] = {take_define, 1}, [RAW_THREAD] = {take_thread, 0}, [RAW_FRAME] = {take_frame, 4},
-    [RAW_NEW] = {take_new, 5},       [RAW_FREE] = {take_free, 3},     [RAW_RESIZE] = {take_resize, 6},
-    [RAW_ENTER] = {take_enter, 0},   [RAW_LEAVE] = {take_leave, 0},   [RAW_CLOSE] = {take_close, 2},
-    [RAW_MARK] = {take_mark, 2},     [RAW_INFO] = {take_info, 1},     [RAW_EXEC] = {take_exec, 1},
-    [RAW_END] = {take_end, 1},
+    [RAW_NEW] = {take_new, 5},       [RAW_FREE] = {take_free, 4},     [RAW_RESIZE] = {take_resize, 6},
+    [RAW_TOUCH] = {take_touch, 2},   [RAW_ENTER] = {take_enter, 0},   [RAW_LEAVE] = {take_leave, 0},
+    [RAW_CLOSE] = {take_close, 2},   [RAW_SWITCH] = {take_switch, 0}, [RAW_MARK] = {take_mark, 2},
+    [RAW_INFO] = {take_info, 1},     [RAW_EXEC] = {take_exec, 1},     [RAW_END] = {take_end, 1},
 };
+
+static void flush_batch(struct feed *f)
+{
+    mt_writer_accesses(f->writer, f->batch_site, f->batch_addr, f->batched);
+    f->batched = 0;
+}
+
+static void add_to_batch(struct feed *f, const struct segment *s, const uint64_t *addr)
+{
+    if (f->batched + s->count > BATCH)
+        flush_batch(f);
+    uint32_t *site = f->batch_site + f->batched;
+    uint64_t *to = f->batch_addr + f->batched;
+    const uint32_t *from = f->site + s->first;
+    for (uint32_t i = 0; i < s->count; i++) {
+        site[i] = from[i];
+        to[i] = addr[i];
+    }
+    f->batched += s->count;
+}
 
 static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)
 {
@@ -276,7 +326,7 @@ static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t 
         return "unknown record";
     if (r.count > (uint64_t)(end - at - 1) || r.count < s_rare[r.type].least)
         return "record beyond the slab's end";
-    f->ending = MT_ENDING_KILLED; /* a record after an exec: it failed, the program goes on */
+    flush_batch(f);
     return s_rare[r.type].take(f, &r);
 }
 
@@ -297,12 +347,13 @@ const char *feed_slab(struct feed *f, const uint64_t *at, size_t count)
         }
         uint32_t id = (uint32_t)*at;
         if (id >= f->segments || f->segment[id].count > (size_t)(end - at - 1))
-            return bad_segment(f, *at);
+            return flush_batch(f), bad_segment(f, *at);
         const struct segment *s = &f->segment[id];
-        if (!f->inside[f->thread])
-            mt_writer_accesses(f->writer, f->site + s->first, at + 1, s->count);
+        if (!f->inside[f->thread] && !f->off)
+            add_to_batch(f, s, at + 1);
         f->counted += s->instructions;
         at += 1 + s->count;
     }
+    flush_batch(f);
     return wrong;
 }

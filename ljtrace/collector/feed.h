@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Takes one slab after the other (ring.h has their grammar), keeps what the raw records refer to (segments, frames,
- * heaps, threads inside allocators) and calls the memtrace writer, which knows what is heap. It does no input
- * or output of its own and can be fed from a file or a test as well.
+ * Takes one slab after the other (ring.h has their grammar), keeps what the raw records refer to (segments,
+ * frames, heaps, threads inside allocators) and calls the memtrace writer, which knows what is heap. It does
+ * no input or output of its own and can be fed from a file or a test as well.
  */
 #ifndef COLLECTOR_FEED_H
 #define COLLECTOR_FEED_H
@@ -23,6 +23,8 @@ const char *feed_slab(struct feed *f, const uint64_t *words, size_t count);
 void feed_time(struct feed *f, uint64_t uncounted);
 /* Why the trace ends, if it ended after what was fed. */
 enum mt_ending feed_ending(const struct feed *f);
+/* Go on into another writer, which knows all definitions by the same ids (mt_writer_fork). */
+void feed_rebind(struct feed *f, struct mt_writer *w);
 /* Was the tool's last word among what was fed? */
 bool feed_ended(const struct feed *f);
 void feed_free(struct feed *f);

@@ -2,21 +2,24 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Started by the tool, never by hand. It holds no descriptor of the traced program's: all but the ring, the socket
- * and the output are closed at once, so that pipes of the program end when the program does. When the socket
- * ends without a last word the tool was killed: what it wrote up to its cursor is in the shared memory, and
- * goes into the file. When the file can not be written any more, the tool is told why and the collector ends.
+ * Started by the tool, never by hand. It holds no descriptor of the traced program's: all but the ring, the
+ * socket and the output are closed at once, so that pipes of the program end when the program does. When the
+ * socket ends without a last word the tool was killed: what it wrote up to its cursor is in the shared
+ * memory, and goes into the file. When the file can not be written any more, the tool is told why and the
+ * collector ends.
  */
 #define _GNU_SOURCE
 #include "feed.h"
 #include "ljtrace/ring.h"
 #include <errno.h>
+#include <stdbool.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct collector {
@@ -26,7 +29,9 @@ struct collector {
     const struct ring_header *ring;
     struct mt_writer *writer;
     struct feed *feed;
+    int level;
     uint32_t last_slab; /* given to us by a token; RING_SLABS = none yet */
+    bool forked;        /* this collector belongs to a forked child */
 };
 
 /* Last words: the tool shows them to the user. */
@@ -83,17 +88,28 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
     return !wrong;
 }
 
-/* 1 = a token, 0 = the tool is gone. */
-static int next_token(const struct collector *c, struct ring_token *token)
+/* Receive `size` bytes and, if some come along, two descriptors. 0 = the tool is gone. */
+static int receive(int socket, void *to, size_t size, int fds[2])
 {
-    size_t have = 0;
-    while (have < sizeof *token) {
-        ssize_t n = recv(c->socket, (char *)token + have, sizeof *token - have, 0);
+    union {
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    for (size_t have = 0; have < size;) {
+        struct iovec part = {(char *)to + have, size - have};
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control.bytes,
+                                 .msg_controllen = sizeof control};
+        ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return 0;
         have += (size_t)n;
+        const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        if (fds && c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
+            memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
     }
     return 1;
 }
@@ -110,58 +126,134 @@ static int consume_tail(struct collector *c)
     return consume(c, slab, cursor - start);
 }
 
+static int open_file(struct collector *c)
+{
+    c->out = open(c->name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (c->out < 0)
+        tell(c, "cannot write", strerror(errno));
+    return c->out >= 0;
+}
+
+static int say(const struct collector *c, char what)
+{
+    return send(c->socket, &what, 1, MSG_NOSIGNAL) == 1;
+}
+
+static int serve(struct collector *c);
+
+/* The name of a forked child's file, or NULL if there is no child (the fork failed). */
+static char *receive_name(int socket)
+{
+    struct ring_token token;
+    if (!receive(socket, &token, sizeof token, NULL) || token.slab != RING_FORK)
+        return NULL;
+    char *name = calloc(1, (size_t)token.bytes + 1);
+    if (!name || !receive(socket, name, token.bytes, NULL))
+        return NULL;
+    return name;
+}
+
+/* In a fork of the collector: leave the parent's ring and file alone and become the child's collector. */
+static int become_childs(struct collector *c, const int fds[2])
+{
+    const struct mt_writer_options options = {.level = c->level};
+    struct mt_error err = {0};
+    close(c->socket);
+    close(c->out);
+    munmap((void *)c->ring, RING_BYTES);
+    c->socket = fds[1];
+    c->name = receive_name(c->socket);
+    c->ring = c->name ? map_ring(fds[0]) : NULL;
+    if (!c->ring || !open_file(c))
+        return 1;
+    c->writer = mt_writer_fork(c->writer, c->out, &options, &err);
+    if (!c->writer) {
+        tell(c, "cannot write", err.text);
+        return 1;
+    }
+    feed_rebind(c->feed, c->writer);
+    c->last_slab = RING_SLABS;
+    c->forked = true;
+    return serve(c) ? 0 : 1;
+}
+
+static void follow_fork(struct collector *c, const int fds[2])
+{
+    if (fds[0] < 0 || fds[1] < 0)
+        return;
+    mt_writer_flush(c->writer);
+    if (fork() == 0)
+        _exit(become_childs(c, fds));
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static int collect(struct collector *c)
 {
-    static const char give_back = RING_SLAB_FREE;
     struct ring_token token;
-    while (next_token(c, &token)) {
+    int fds[2] = {-1, -1};
+    while (receive(c->socket, &token, sizeof token, fds)) {
+        if (token.slab == RING_FORK) {
+            follow_fork(c, fds);
+            fds[0] = fds[1] = -1;
+            continue;
+        }
         if (!consume(c, token.slab, token.bytes))
             return 0;
         c->last_slab = token.slab;
-        /* the tool may be gone: then the next token tells */
-        (void)!send(c->socket, &give_back, 1, MSG_NOSIGNAL);
+        say(c, RING_SLAB_FREE); /* the tool may be gone: then the next token tells */
         if (feed_ended(c->feed))
             return 1;
     }
     return consume_tail(c);
 }
 
-static int open_output(struct collector *c, int level)
+/* Nobody will find what was written into a file without a name. */
+static int is_removed(const struct collector *c)
 {
-    struct mt_error err = {0};
-    struct mt_writer_options options = {.level = level};
-    c->out = open(c->name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (c->out < 0) {
-        tell(c, "cannot write", strerror(errno));
-        return 0;
-    }
-    c->writer = mt_writer_new(c->out, &options, &err);
-    if (!c->writer)
-        tell(c, "cannot write", err.text);
-    return c->writer != NULL;
+    struct stat st;
+    return fstat(c->out, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
 }
 
-/* Put the end on the file, whatever happened before. */
+/* Put the end on the file, whatever happened before. A child that was forked only to run another program is
+ * not worth a file. */
 static int finish(struct collector *c, int complete)
 {
     struct mt_error err = {0};
     if (!feed_ended(c->feed))
         feed_time(c->feed, c->ring->instructions);
-    int result = mt_writer_finish(c->writer, feed_ending(c->feed), &err);
-    if (complete && result == MT_ERROR)
+    enum mt_ending ending = feed_ending(c->feed);
+    int result = mt_writer_finish(c->writer, ending, &err);
+    if (c->forked && ending == MT_ENDING_EXEC && c->last_slab == RING_SLABS)
+        unlink(c->name);
+    else if (complete && result == MT_ERROR)
         tell(c, "cannot write", err.text);
+    else if (complete && is_removed(c))
+        tell(c, "lost", "the file was removed while it was written");
     feed_free(c->feed);
     return complete && result != MT_ERROR;
 }
 
-static int run(struct collector *c, int level)
+static int serve(struct collector *c)
 {
-    static const char ready = RING_READY;
-    if (!open_output(c, level) || send(c->socket, &ready, 1, MSG_NOSIGNAL) != 1)
+    if (!say(c, RING_READY))
+        return 0;
+    return finish(c, collect(c));
+}
+
+static int run(struct collector *c)
+{
+    const struct mt_writer_options options = {.level = c->level};
+    struct mt_error err = {0};
+    if (!open_file(c))
         return 1;
+    c->writer = mt_writer_new(c->out, &options, &err);
+    if (!c->writer) {
+        tell(c, "cannot write", err.text);
+        return 1;
+    }
     c->feed = feed_new(c->writer);
-    int complete = collect(c);
-    return finish(c, complete) ? 0 : 1;
+    return serve(c) ? 0 : 1;
 }
 
 int main(int argc, char **argv)
@@ -180,5 +272,6 @@ int main(int argc, char **argv)
         tell(&c, "cannot record to", "the tool and the collector are of different versions");
         return 1;
     }
-    return run(&c, atoi(level));
+    c.level = atoi(level);
+    return run(&c);
 }

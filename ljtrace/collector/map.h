@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Open addressing, doubling; keys are never removed, only given another number. Key 0 is allowed. Running out of
- * memory ends the collector with a message: it could not go on anyway.
+ * Open addressing, doubling; keys are never removed, only given another number. Key 0 is allowed. Running out
+ * of memory ends the collector with a message: it could not go on anyway.
  */
 #ifndef COLLECTOR_MAP_H
 #define COLLECTOR_MAP_H

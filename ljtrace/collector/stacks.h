@@ -16,8 +16,8 @@ enum { STACK_CACHE = 1 << 14 };
 
 struct stacks {
     struct mt_writer *writer;
-    struct map frame_of;     /* code address -> frame id */
-    struct mt_frame *frame;  /* by frame id */
+    struct map frame_of;    /* code address -> frame id */
+    struct mt_frame *frame; /* by frame id */
     uint32_t frames, capacity;
     struct stack_memo {
         uint64_t hash;

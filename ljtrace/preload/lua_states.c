@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Wraps the functions that make and end Lua states, in whatever object they are. The tool observes the allocator
- * functions itself (lt_lua.c); all it needs from here is their addresses, before the first call. LuaJIT's own
- * allocator has no exported name: a scratch state, made and closed before the program's first one in each LuaJIT
- * image, shows its address. Nothing of the program's states is changed.
+ * Wraps the functions that make and end Lua states, in whatever object they are. The tool observes the
+ * allocator functions itself (lt_lua.c); all it needs from here is their addresses, before the first call.
+ * LuaJIT's own allocator has no exported name: a scratch state, made and closed before the program's first
+ * one in each LuaJIT image, shows its address. Nothing of the program's states is changed.
  *
  * It does not read LuaJIT's structures and knows no layout.
  */

@@ -2,7 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Drives the collector's feed with hand-made slabs and reads the trace back with the real reader; no Valgrind.
+ * Drives the collector's feed with hand-made slabs and reads the trace back with the real reader; no
+ * Valgrind.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -53,15 +54,16 @@ static int teardown(void **state)
     return 0;
 }
 
-static void put(struct session *s, enum raw_type type, uint32_t argument, const uint64_t *words, uint32_t count)
+static void put(struct session *s, enum raw_type type, uint32_t argument, const uint64_t *words,
+                uint32_t count)
 {
     s->word[s->words++] = raw_header(type, argument, count);
     memcpy(s->word + s->words, words, count * sizeof *words);
     s->words += count;
 }
 
-#define PUT(s, type, argument, ...)                                                                                  \
-    put(s, type, argument, (const uint64_t[]){__VA_ARGS__},                                                          \
+#define PUT(s, type, argument, ...)                                                                          \
+    put(s, type, argument, (const uint64_t[]){__VA_ARGS__},                                                  \
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 /* A run of segment 0, which has two accesses. */
@@ -114,7 +116,7 @@ static void accesses_belong_to_blocks(void **state)
     PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 7, MT_HOW_MALLOC, 0x2000, 0x3000);
     put_run(s, 0x10008, 0x7fff0000); /* the second is not heap */
     put_run(s, 0x7fff0000, 0x1001c);
-    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 9, 0x2000);
+    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 9, MT_HOW_MALLOC, 0x2000);
     assert_false(feed_ended(s->feed));
     PUT(s, RAW_END, MT_ENDING_EXIT, 11);
     read_back(s);
@@ -156,7 +158,8 @@ static void frames_may_change_their_meaning(void **state)
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, *(const uint64_t *)second);
     PUT(s, RAW_NEW, 0, 0x20000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000);
     read_back(s);
-    const struct mt_stack *a = mt_stack(s->reader, s->event[0].ref), *b = mt_stack(s->reader, s->event[1].ref);
+    const struct mt_stack *a = mt_stack(s->reader, s->event[0].ref),
+                          *b = mt_stack(s->reader, s->event[1].ref);
     assert_string_equal(mt_string(s->reader, mt_frame(s->reader, a->frame)->function), "first");
     assert_string_equal(mt_string(s->reader, mt_frame(s->reader, b->frame)->function), "second");
 }
@@ -184,6 +187,21 @@ static void allocators_own_accesses_are_left_out(void **state)
     assert_int_equal(s->event[3].thread, 1);
 }
 
+static void accesses_can_be_switched_off(void **state)
+{
+    struct session *s = *state;
+    define_load_store(s);
+    PUT(s, RAW_SWITCH, 0, 0);
+    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    put_run(s, 0x10000, 0x10004);
+    PUT(s, RAW_TOUCH, RAW_STORE, 0x10000, 8);
+    PUT(s, RAW_SWITCH, 1, 0);
+    put_run(s, 0x10008, 0x1000c);
+    read_back(s);
+    assert_int_equal(s->events, 3);
+    assert_event(s, 1, MT_LOAD, 0, 0x10008);
+}
+
 static void closed_heaps_free_their_blocks(void **state)
 {
     struct session *s = *state;
@@ -202,13 +220,43 @@ static void closed_heaps_free_their_blocks(void **state)
     assert_int_equal(mt_heap(s->reader, s->event[5].heap)->id, 0x5000);
 }
 
-static void exec_is_an_ending_only_if_nothing_follows(void **state)
+static void system_calls_touch_what_is_heap(void **state)
 {
     struct session *s = *state;
-    PUT(s, RAW_EXEC, 0, 1);
+    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT(s, RAW_TOUCH, RAW_STORE, 0x10008, 100); /* more than the block has */
+    PUT(s, RAW_TOUCH, RAW_LOAD, 0x7fff0000, 8);
+    read_back(s);
+    assert_int_equal(s->events, 2);
+    assert_event(s, 1, MT_STORE, 0, 0x10008);
+    assert_int_equal(s->event[1].size, 24);
+    assert_true(s->event[1].kernel);
+}
+
+static void frees_tell_their_way(void **state)
+{
+    struct session *s = *state;
+    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_CXX_NEW);
+    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    read_back(s);
+    assert_int_equal(s->events, 4);
+    assert_int_equal(s->event[1].kind, MT_BADFREE);
+    assert_int_equal(s->event[1].how, MT_BADFREE_MISMATCH);
+    assert_event(s, 2, MT_FREE, 0, 0x10000);
+    assert_int_equal(s->event[3].kind, MT_BADFREE);
+    assert_int_equal(s->event[3].how, MT_BADFREE_DOUBLE);
+}
+
+static void exec_is_an_ending_unless_it_fails(void **state)
+{
+    struct session *s = *state;
+    PUT(s, RAW_EXEC, 1, 1);
+    PUT(s, RAW_TOUCH, RAW_LOAD, 0x7fff0000, 8); /* the kernel reads the new program's arguments */
     assert_null(feed_slab(s->feed, s->word, s->words));
     assert_int_equal(feed_ending(s->feed), MT_ENDING_EXEC);
     s->words = 0;
+    PUT(s, RAW_EXEC, 0, 2);
     PUT(s, RAW_MARK, 0, 2, 4, 0x6b72616d);
     assert_null(feed_slab(s->feed, s->word, s->words));
     assert_int_equal(feed_ending(s->feed), MT_ENDING_KILLED);
@@ -261,8 +309,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(stacks_run_from_the_root, setup, teardown),
         cmocka_unit_test_setup_teardown(frames_may_change_their_meaning, setup, teardown),
         cmocka_unit_test_setup_teardown(allocators_own_accesses_are_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(accesses_can_be_switched_off, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_heaps_free_their_blocks, setup, teardown),
-        cmocka_unit_test_setup_teardown(exec_is_an_ending_only_if_nothing_follows, setup, teardown),
+        cmocka_unit_test_setup_teardown(system_calls_touch_what_is_heap, setup, teardown),
+        cmocka_unit_test_setup_teardown(frees_tell_their_way, setup, teardown),
+        cmocka_unit_test_setup_teardown(exec_is_an_ending_unless_it_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, setup, teardown),
         cmocka_unit_test(maps_keep_what_they_are_given),
     };

@@ -1,0 +1,125 @@
+/* lt_control.c - client requests and monitor commands. (host side, no libc; see lt_control.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The instrumented code is the same on and off; the collector leaves out what comes while off. A mark of the
+ * tool's own stands in the trace at each change.
+ */
+#include "lt_control.h"
+#include "ljtrace.h"
+#include "lt_fork.h"
+#include "lt_heap.h"
+#include "lt_lua.h"
+#include "lt_options.h"
+#include "lt_ring.h"
+#include "../memtrace/memtrace.h"
+#include "pub_tool_clreq.h"
+#include "pub_tool_gdbserver.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_tooliface.h"
+
+enum { NAME_MAX_BYTES = 1000, COMMAND_MAX_BYTES = 1100 };
+
+static Bool s_on = True;
+
+static void put_mark(const HChar *name)
+{
+    UInt size = VG_(strlen)(name);
+    if (size > NAME_MAX_BYTES)
+        size = NAME_MAX_BYTES;
+    uint64_t words[2] = {lt_ring->instructions, size};
+    lt_ring_put_text(RAW_MARK, words, 2, &name, &size, 1);
+}
+
+static void turn(Bool on)
+{
+    if (on == s_on)
+        return;
+    s_on = on;
+    lt_ring_put(RAW_SWITCH, on, NULL, 0, NULL, 0);
+    put_mark(on ? "ljtrace: on" : "ljtrace: off");
+}
+
+void lt_control_start(void)
+{
+    if (lt_options.start_off)
+        turn(False);
+}
+
+static void print_status(void)
+{
+    if (lt_ring_alive())
+        VG_(gdb_printf)("recording to %s, accesses %s\n", lt_fork_name(), s_on ? "on" : "off");
+    else
+        VG_(gdb_printf)("recording has ended\n");
+}
+
+static void print_commands(void)
+{
+    VG_(gdb_printf)
+    ("ljtrace monitor commands:\n"
+     "  status      where to, and whether accesses are recorded\n"
+     "  on, off     record accesses, or only heap events\n"
+     "  mark NAME   put a named mark into the trace\n"
+     "  stop        end the recording; the program runs on\n");
+}
+
+static Bool is(const HChar *word, const HChar *name)
+{
+    return word && VG_(strcmp)(word, name) == 0;
+}
+
+/* A command of vgdb or gdb; False if it is not ours. */
+static Bool obey(const HChar *text)
+{
+    HChar copy[COMMAND_MAX_BYTES], *rest;
+    VG_(strncpy)(copy, text, sizeof copy - 1);
+    copy[sizeof copy - 1] = 0;
+    const HChar *word = VG_(strtok_r)(copy, " ", &rest);
+    if (is(word, "help"))
+        print_commands();
+    else if (is(word, "status"))
+        print_status();
+    else if (is(word, "on") || is(word, "off"))
+        turn(is(word, "on"));
+    else if (is(word, "mark") && rest && *rest)
+        put_mark(rest);
+    else if (is(word, "stop"))
+        lt_ring_finish(MT_ENDING_STOPPED);
+    else
+        return False;
+    return True;
+}
+
+static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
+{
+    *ret = 0;
+    switch (args[0]) {
+    case LJTRACE_REQUEST_MARK:
+        put_mark((const HChar *)args[1]);
+        return True;
+    case LJTRACE_REQUEST_SWITCH:
+        turn(args[1] != 0);
+        return True;
+    case LJTRACE_REQUEST_WATCH_ALLOCATOR:
+        lt_lua_watch(args[1], args[2] != 0);
+        return True;
+    case LJTRACE_REQUEST_HEAP_CLOSED:
+        lt_lua_heap_closed(args[1]);
+        return True;
+    case LJTRACE_REQUEST_HIDE:
+        lt_heap_hide(tid, args[1] != 0);
+        return True;
+    case VG_USERREQ__GDB_MONITOR_COMMAND:
+        *ret = obey((const HChar *)args[1]);
+        return *ret != 0;
+    default:
+        return False;
+    }
+}
+
+void lt_control_init(void)
+{
+    VG_(needs_client_requests)(on_request);
+}

@@ -1,0 +1,91 @@
+/* lt_fork.c - a ring and a collector for each forked child. (host side, no libc; see lt_fork.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The child's blocks are those of its parent, and only the parent's collector knows them. So it is told of
+ * the fork at the very place in the stream where it happens, forks as well, and its child takes over the new
+ * ring with the map of live blocks as it is. Ring and socket are made before the fork by the parent; the
+ * child then says where its trace goes, since only it knows its process id.
+ */
+#include "lt_fork.h"
+#include "lt_info.h"
+#include "lt_options.h"
+#include "lt_ring.h"
+#include "lt_sys.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_options.h"
+
+static const HChar *s_name;
+static Int s_memfd = -1, s_socket = -1; /* of the child to be */
+
+const HChar *lt_fork_name(void)
+{
+    return s_name;
+}
+
+static void close_both(void)
+{
+    if (s_memfd >= 0)
+        VG_(close)(s_memfd);
+    if (s_socket >= 0)
+        VG_(close)(s_socket);
+    s_memfd = s_socket = -1;
+}
+
+/* Whatever fails here leaves the child unrecorded, and the parent as it is. */
+static void before_fork(ThreadId tid)
+{
+    Int pair[2];
+    if (!lt_options.trace_fork || !lt_ring_alive())
+        return;
+    s_memfd = lt_make_ring_memory();
+    if (s_memfd < 0 || lt_socketpair(pair) < 0) {
+        close_both();
+        return;
+    }
+    s_socket = pair[0];
+    lt_ring_announce_fork(s_memfd, pair[1]);
+    VG_(close)(pair[1]);
+}
+
+static void in_parent(ThreadId tid)
+{
+    close_both();
+}
+
+/* The parent's name with this process's id, if the user's pattern holds none. */
+static void choose_name(void)
+{
+    HChar *name = VG_(expand_file_name)("--out", lt_options.out);
+    if (VG_(strcmp)(name, s_name) == 0) {
+        SizeT room = VG_(strlen)(name) + 16;
+        name = VG_(realloc)("ljtrace.name", name, room);
+        VG_(sprintf)(name + VG_(strlen)(name), ".%d", VG_(getpid)());
+    }
+    s_name = name;
+}
+
+static void in_child(ThreadId tid)
+{
+    if (!lt_ring_alive())
+        return;
+    if (s_memfd < 0) {
+        lt_ring_abandon();
+        return;
+    }
+    choose_name();
+    lt_ring_adopt(s_memfd, s_socket, s_name);
+    s_memfd = s_socket = -1;
+    lt_put_number("forked_from_pid", VG_(getppid)());
+    lt_put_number("pid", VG_(getpid)());
+}
+
+void lt_fork_init(const HChar *name)
+{
+    s_name = name;
+    VG_(atfork)(before_fork, in_parent, in_child);
+}

@@ -1,0 +1,15 @@
+/* lt_fork.h - a forked child gets a recording of its own. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LT_FORK_H
+#define LT_FORK_H
+
+#include "pub_tool_basics.h"
+
+/* Call once the ring is up; `name` is where the parent's trace goes. */
+void lt_fork_init(const HChar *name);
+/* Where this process's trace goes. */
+const HChar *lt_fork_name(void);
+
+#endif

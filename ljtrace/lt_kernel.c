@@ -1,0 +1,61 @@
+/* lt_kernel.c - what system calls do to the program's memory. (host side, no libc; see lt_kernel.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_kernel.h"
+#include "lt_options.h"
+#include "lt_ring.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_tooliface.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+/* Memory that the kernel reads or writes for the program is accessed like any other. */
+static void touch(CorePart part, enum raw_access kind, Addr addr, SizeT size)
+{
+    uint64_t words[2] = {addr, size};
+    if (part == Vg_CoreSysCall && size > 0 && lt_options.trace_mem)
+        lt_ring_put(RAW_TOUCH, kind, words, 2, NULL, 0);
+}
+
+static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr addr, SizeT size)
+{
+    touch(part, RAW_LOAD, addr, size);
+}
+
+static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *what, Addr addr)
+{
+    if (part == Vg_CoreSysCall && VG_(am_is_valid_for_client)(addr, 1, VKI_PROT_READ))
+        touch(part, RAW_LOAD, addr, VG_(strlen)((const HChar *)addr) + 1);
+}
+
+static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
+{
+    touch(part, RAW_STORE, addr, size);
+}
+
+static void put_exec(UInt number, UInt begins)
+{
+    if (number == __NR_execve || number == __NR_execveat)
+        lt_ring_put(RAW_EXEC, begins, &lt_ring->instructions, 1, NULL, 0);
+}
+
+static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
+{
+    put_exec(number, 1);
+}
+
+/* An exec that returns has failed. */
+static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, SysRes result)
+{
+    put_exec(number, 0);
+}
+
+void lt_kernel_init(void)
+{
+    VG_(track_pre_mem_read)(on_kernel_reads);
+    VG_(track_pre_mem_read_asciiz)(on_kernel_reads_string);
+    VG_(track_post_mem_write)(on_kernel_wrote);
+    VG_(needs_syscall_wrapper)(before_syscall, after_syscall);
+}

@@ -1,0 +1,12 @@
+/* lt_kernel.h - system calls: the memory they read and write, and the program's replacement. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A `read` into a block is a store of exactly the bytes that came; Valgrind's core knows each call's memory.
+ */
+#ifndef LT_KERNEL_H
+#define LT_KERNEL_H
+
+void lt_kernel_init(void);
+
+#endif
