@@ -12,6 +12,8 @@ cd "$(dirname "$0")"
 packages="build-essential autoconf automake pkg-config valgrind luajit libluajit-5.1-dev libzstd-dev
     libxxhash-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
     python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev"
+# allocators that are left out where there is no such package
+optional="libgoogle-perftools-dev libtbb-dev libboost-dev"
 
 say() { printf 'bootstrap: %s\n' "$*"; }
 fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }
@@ -30,8 +32,9 @@ loud_on_failure() {
     fi
 }
 
+# missing_packages PACKAGE...: those that are not installed
 missing_packages() {
-    for package in $packages; do
+    for package in "$@"; do
         case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || :) in
         *" installed") ;;
         *) printf '%s ' "$package" ;;
@@ -49,12 +52,26 @@ as_root() {
     fi
 }
 
+can_install() {
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null
+}
+
 install_packages() {
     command -v dpkg-query >/dev/null || fail "this is not Debian; install what configure asks for by hand"
-    missing=$(missing_packages)
+    # shellcheck disable=SC2086 # lists of words
+    missing=$(missing_packages $packages) wanted=$(missing_packages $optional)
+    [ -n "$missing$wanted" ] || return 0
+    if [ -n "$missing" ]; then
+        loud_on_failure "apt-get update" as_root apt-get -q update
+    elif ! can_install || ! as_root apt-get -q update >/dev/null 2>&1; then
+        say "cannot be installed, left out: $wanted"
+        return 0
+    fi
+    for package in $wanted; do
+        if apt-cache show "$package" >/dev/null 2>&1; then missing="$missing$package "; fi
+    done
     [ -n "$missing" ] || return 0
     say "installing: $missing"
-    loud_on_failure "apt-get update" as_root apt-get -q update
     # shellcheck disable=SC2086 # a list of words
     loud_on_failure "apt-get install" as_root apt-get -q -y --no-install-recommends install $missing
 }

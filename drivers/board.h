@@ -8,8 +8,10 @@
 #ifndef DRIVERS_BOARD_H
 #define DRIVERS_BOARD_H
 
+#include "drivers/fragmentation.h"
 #include "drivers/plan.h"
 #include "drivers/times.h"
+#include "drivers/touch.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -21,17 +23,16 @@ enum { BOARD_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
 /* What a process is started for. Each is a fresh one. */
 enum job_kind {
     JOB_INFO,  /* open the driver and say what it is */
+    JOB_FIT,   /* only see whether the heap is large enough */
     JOB_BATCH, /* replay without timing single operations */
     JOB_TIMED, /* replay timing every operation */
     JOB_SPACE, /* replay measuring space at the data points */
     JOB_FILM   /* replay drawing frames into FRAMES_FD */
 };
 
-enum touch { TOUCH_NONE, TOUCH_PAGES, TOUCH_ALL };
-
 struct film_size {
     uint32_t width, height; /* pixels */
-    uint64_t ops_per_frame; /* N and F operations */
+    uint64_t ops_per_frame; /* N, F and R operations */
     uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
     bool still;             /* only the last frame */
 };
@@ -42,8 +43,8 @@ struct job {
     char driver[PATH_MAX];
     uint64_t heap; /* bytes */
     struct plan_facts facts;
-    uint64_t interval;  /* a data point every so many N and F operations, and at the last */
-    uint64_t total_ops; /* N and F operations of the whole run, 0 = not known */
+    uint64_t interval;  /* a data point every so many N, F and R operations, and at the last */
+    uint64_t total_ops; /* N, F and R operations of the whole run, 0 = not known */
     uint64_t seed;
     uint32_t kill_percent; /* 0 = one pass */
     uint32_t rounds;       /* passes over the file at most */
@@ -59,7 +60,10 @@ enum board_status {
     STATUS_FAILED   /* text says why */
 };
 
-/* What holds after an operation (N or F). Times in nanoseconds, sizes in bytes. */
+/* Operations that are timed apart. */
+enum timed_op { TIMED_MALLOC, TIMED_FREE, TIMED_REALLOC, TIMED_OPS };
+
+/* What holds after an operation (N, F or R). Times in nanoseconds, sizes in bytes. */
 struct point {
     uint64_t op_index, size;
     uint64_t used, free, overhead, maxmem;
@@ -82,14 +86,16 @@ struct board {
     struct board_info info;
     /* the driver's process writes the rest */
     volatile uint64_t heartbeat; /* changes as long as something goes on */
-    volatile uint64_t op_index;  /* N or F operation under way, from 0, across rounds */
+    volatile uint64_t op_index;  /* N, F or R operation under way, from 0, across rounds */
     volatile enum board_status status;
     char text[240];
     uint64_t rounds, odd_locks, killed;
-    uint64_t wall, cpu;                   /* nanoseconds of the whole replay */
+    uint64_t wall, cpu;                   /* nanoseconds of the whole replay, the first in the process */
+    uint64_t warm_cpu;                    /* the same of the best repetition, JOB_BATCH; 0 = none */
     uint64_t highest;                     /* greatest extent of the heap seen, bytes */
     uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
-    struct times times[2];                /* of mallocs, of frees; JOB_TIMED */
+    struct times times[TIMED_OPS];        /* JOB_TIMED */
+    struct fragmentation fragmentation;   /* JOB_SPACE */
     uint64_t clock_cost, clock_counter;   /* picoseconds; 1 = time stamp counter */
     uint64_t frames;
     uint64_t room, count; /* of points */

@@ -13,7 +13,8 @@
  *   - sizes are in bytes and >= 1; a ref is live from malloc or realloc until free; free, lock, unlock,
  *     where and usable are only called with live refs; a block may be freed while locked.
  *   - lock and unlock come in pairs for one ref and are not nested; between them the block must not move.
- *   - `id` is a number below 2^32 of the block's own as long as it lives; numbers are used again.
+ *   - `id` is a number below 2^32 of the block's own as long as it lives; numbers are used again. (While a
+ *     block is resized with a driver that has no realloc, its old and its new memory have the same id.)
  *   - functions report failure by their result; they do not print, exit or raise signals.
  *   - the process may fork between any two calls and the child calls on; the parent must not notice.
  *   - pointers marked "optional" may be NULL: the feature is then missing, not faked.
@@ -82,7 +83,8 @@ struct steve_driver {
     /* A new block of at least `size` bytes, or NULL when there is no room. NULL leaves all as it was. */
     void *(*malloc)(size_t size, uint32_t id);
     void (*free)(void *ref, uint32_t id);
-    /* optional: resize, content kept up to the smaller size; NULL: no room, old block still live. */
+    /* optional: resize, content kept up to the smaller size; NULL: no room, old block still live. The block
+     * is not locked. Without it a resize is malloc, copy and free. */
     void *(*realloc)(void *ref, size_t size, uint32_t id);
     /* optional: bytes the block really has, >= the size asked for */
     size_t (*usable)(void *ref);

@@ -74,13 +74,30 @@ static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char
     _exit(127);
 }
 
+static void name_aside(char *aside, size_t size, const char *path)
+{
+    snprintf(aside, size, "%s.%ld.part", path, (long)getpid());
+}
+
+bool encoder_can_write(const char *path)
+{
+    char aside[sizeof((struct encoder *)NULL)->aside];
+    name_aside(aside, sizeof aside, path);
+    int fd = open(aside, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+    close(fd);
+    unlink(aside);
+    return true;
+}
+
 bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
                    uint32_t fps)
 {
     char size[32], rate[16];
     int ends[2];
     e->path = path;
-    snprintf(e->aside, sizeof e->aside, "%s.%ld.part", path, (long)getpid());
+    name_aside(e->aside, sizeof e->aside, path);
     snprintf(size, sizeof size, "%ux%u", width, height);
     snprintf(rate, sizeof rate, "%u", fps);
     if (pipe2(ends, O_CLOEXEC) != 0 || (e->process = fork()) < 0) {

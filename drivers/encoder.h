@@ -20,6 +20,9 @@ struct encoder {
 /* Can a film (or PNG) of this name be made? NULL, or what is wrong. */
 const char *encoder_fault(const char *path, bool still);
 
+/* Can a file be made where this one is to be? False: errno says why not. Leaves nothing. */
+bool encoder_can_write(const char *path);
+
 /* Start ffmpeg. False: told on standard error. */
 bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
                    uint32_t fps);

@@ -8,20 +8,18 @@
 #include "drivers/sysmem.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum pass { BATCH, TIMED, WATCHED };
-enum outcome { GOES_ON, NO_ROOM, FAILED };
+enum pass { TIMED, WATCHED };
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-/* Page faults of the replay's own table are not to be taken for the allocator's time. */
-static void touch_table(void *table, size_t bytes)
+void *engine_table(size_t bytes)
 {
-    volatile char *p = table;
-    for (size_t i = 0; i < bytes; i += 4096)
+    volatile char *p = sysmem_get(bytes);
+    for (size_t i = 0; p && i < bytes; i += 4096)
         p[i] = 0;
+    return (void *)p;
 }
 
 bool engine_open(struct engine *e, struct board *board, const struct steve_driver *driver)
@@ -31,39 +29,61 @@ bool engine_open(struct engine *e, struct board *board, const struct steve_drive
                              MAP_SHARED | MAP_POPULATE, PLAN_FD, 0);
     *e = (struct engine){.driver = driver, .board = board, .random = board->job.seed};
     e->steps = (const struct step *)steps;
-    e->blocks = sysmem_get(f->slots * sizeof *e->blocks);
-    if (!sysmem_failed(steps) && e->blocks) {
-        touch_table(e->blocks, f->slots * sizeof *e->blocks);
+    e->blocks = engine_table(f->slots * sizeof *e->blocks);
+    if (!sysmem_failed(steps) && e->blocks)
         return true;
-    }
     snprintf(board->text, sizeof board->text, "out of memory for the replay's own tables");
     return false;
+}
+
+static void *address_of(const struct steve_driver *d, void *ref)
+{
+    return d->flags & STEVE_NO_MEMORY ? NULL : d->flags & STEVE_MOVES ? d->where(ref) : ref;
 }
 
 void *engine_address(const struct engine *e, const struct block *b)
 {
     if (e->driver->flags & STEVE_NO_MEMORY)
         return NULL;
-    if (b->fixed || !(e->driver->flags & STEVE_MOVES))
-        return b->fixed ? b->fixed : b->ref;
-    return e->driver->where(b->ref);
+    return b->fixed ? b->fixed : address_of(e->driver, b->ref);
 }
 
-/* malloc failed: let the allocator make room and try once more. */
-static __attribute__((noinline, cold)) void *after_compaction(struct engine *e, size_t size, uint32_t id)
+void *engine_malloc(struct engine *e, uint64_t size, uint32_t id)
 {
-    if (!e->driver->compact)
+    uint64_t wanted = size ? size : 1;
+    void *ref = e->driver->malloc(wanted, id);
+    e->oom_time = 0;
+    return ref || !engine_make_room(e, wanted) ? ref : e->driver->malloc(wanted, id);
+}
+
+static void *resize_by_copy(struct engine *e, void *ref, uint64_t old_size, uint64_t size, uint32_t id)
+{
+    void *moved = engine_malloc(e, size, id);
+    if (!moved)
         return NULL;
-    uint64_t from = clock_ticks();
-    bool worth = e->driver->compact(size);
-    e->oom_time = clock_between(from, clock_ticks());
-    return worth ? e->driver->malloc(size, id) : NULL;
+    void *to = address_of(e->driver, moved);
+    if (to)
+        memcpy(to, address_of(e->driver, ref), old_size < size ? old_size : size);
+    e->driver->free(ref, id);
+    return moved;
+}
+
+void *engine_resize(struct engine *e, void *ref, uint64_t old_size, uint64_t size, uint32_t id)
+{
+    uint64_t wanted = size ? size : 1;
+    if (!e->driver->realloc)
+        return resize_by_copy(e, ref, old_size, size, id);
+    void *moved = e->driver->realloc(ref, wanted, id);
+    e->oom_time = 0;
+    if (moved || !engine_make_room(e, wanted))
+        return moved;
+    return e->driver->realloc(ref, wanted, id);
 }
 
 static __attribute__((noinline)) void record_time(struct engine *e, char op, uint64_t size, uint64_t ns)
 {
     struct board *b = e->board;
-    times_add(&b->times[op == 'F'], ns);
+    times_add(&b->times[op == 'N' ? TIMED_MALLOC : op == 'F' ? TIMED_FREE : TIMED_REALLOC], ns);
     e->run_time += ns;
     e->run_ops++;
     if (ns > e->run_most)
@@ -83,12 +103,9 @@ static __attribute__((noinline)) void record_time(struct engine *e, char op, uin
 
 static __attribute__((noinline)) void touch(struct engine *e, const struct block *b)
 {
-    volatile char *p = engine_address(e, b);
-    size_t step = e->board->job.touch == TOUCH_ALL ? 64 : 4096;
-    if (!p || e->board->job.touch == TOUCH_NONE)
-        return;
-    for (size_t i = 0; i < b->size; i += step)
-        p[i] = 1;
+    void *address = engine_address(e, b);
+    if (address)
+        touch_block(address, b->size, e->board->job.touch);
 }
 
 ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot, uint64_t size)
@@ -102,7 +119,9 @@ ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot,
     if (pass == TIMED)
         to = clock_ticks();
     e->oom_time = 0;
-    if (__builtin_expect(!ref, 0) && !(ref = after_compaction(e, wanted, id)))
+    if (__builtin_expect(!ref, 0) && engine_make_room(e, wanted))
+        ref = e->driver->malloc(wanted, id);
+    if (__builtin_expect(!ref, 0))
         return NO_ROOM;
     *b = (struct block){.ref = ref, .size = size, .id = id};
     e->board->op_index = ++e->ops;
@@ -156,29 +175,53 @@ ALWAYS_INLINE void set_lock(struct engine *e, enum pass pass, struct block *b, b
         e->watcher->locked(e->watcher->ctx, b, lock);
 }
 
-static enum outcome compact(struct engine *e)
+/* Tell the watcher that b, which had `old` bytes and was told of as ended, is there anew. */
+static bool tell_resized(const struct engine *e, const struct block *b, uint64_t old)
 {
-    if (e->driver->compact)
-        e->driver->compact(0);
-    e->board->heartbeat++;
-    return GOES_ON;
+    const struct watcher *w = e->watcher;
+    void *address = engine_address(e, b);
+    return w->kept(w->ctx, b, address, old < b->size ? old : b->size) && w->made(w->ctx, b, address);
+}
+
+/* A locked block is unlocked for the moment: its owner asks for another place. */
+ALWAYS_INLINE enum outcome resize(struct engine *e, enum pass pass, struct block *b, uint64_t size)
+{
+    uint64_t old = b->size;
+    bool locked = b->fixed;
+    if (locked)
+        set_lock(e, pass, b, false);
+    if (pass == WATCHED && !e->watcher->freeing(e->watcher->ctx, b, engine_address(e, b)))
+        return FAILED;
+    uint64_t from = clock_ticks();
+    void *ref = engine_resize(e, b->ref, old, size, b->id);
+    uint64_t ns = clock_between(from, clock_ticks());
+    if (!ref)
+        return NO_ROOM;
+    b->ref = ref;
+    b->size = size;
+    e->board->op_index = ++e->ops;
+    if (pass == TIMED)
+        record_time(e, 'R', size, ns > e->oom_time ? ns - e->oom_time : 0);
+    if (pass == WATCHED && !tell_resized(e, b, old))
+        return FAILED;
+    if (locked)
+        set_lock(e, pass, b, true);
+    return pass == TIMED || e->watcher->done(e->watcher->ctx, 'R', size) ? GOES_ON : FAILED;
 }
 
 ALWAYS_INLINE enum outcome do_step(struct engine *e, enum pass pass, const struct step **at)
 {
     const struct step s = *(*at)++;
-    uint64_t size = s.what >> STEP_SHIFT;
     switch (s.what & STEP_MASK) {
     case STEP_NEW:
-        if (size == STEP_BIG) {
-            size = (*at)->slot | (uint64_t)(*at)->what << 32;
-            ++*at;
-        }
-        return make(e, pass, s.slot, size);
+        return make(e, pass, s.slot, step_size(s, at));
     case STEP_FREE:
         return drop(e, pass, &e->blocks[s.slot]);
+    case STEP_RESIZE:
+        return resize(e, pass, &e->blocks[s.slot], step_size(s, at));
     case STEP_COMPACT:
-        return compact(e);
+        engine_make_room(e, 0);
+        return e->spoiled ? FAILED : GOES_ON;
     default:
         set_lock(e, pass, &e->blocks[s.slot], (s.what & STEP_MASK) == STEP_LOCK);
         return GOES_ON;
@@ -195,13 +238,22 @@ ALWAYS_INLINE enum outcome go_through(struct engine *e, enum pass pass)
     return o;
 }
 
-/* Rewind for another round? Kills blocks on the way. */
-static bool rewind_plan(struct engine *e)
+bool engine_rewind(struct engine *e)
 {
     const struct job *j = &e->board->job;
     if (e->board->rounds >= j->rounds || e->first_id > UINT32_MAX - 2 * (uint64_t)j->facts.slots)
         return false;
     return kill_blocks(e, j->kill_percent);
+}
+
+void engine_end(struct engine *e, enum outcome o)
+{
+    struct board *b = e->board;
+    if (o == NO_ROOM && b->rounds > 1) /* with rewinds this is how a run is meant to end */
+        o = GOES_ON;
+    if (e->spoiled)
+        o = FAILED;
+    b->status = o == GOES_ON ? STATUS_DONE : o == NO_ROOM ? STATUS_NO_ROOM : STATUS_FAILED;
 }
 
 ALWAYS_INLINE void replay(struct engine *e, enum pass pass)
@@ -212,17 +264,10 @@ ALWAYS_INLINE void replay(struct engine *e, enum pass pass)
     do {
         b->rounds++;
         o = go_through(e, pass);
-    } while (o == GOES_ON && b->job.kill_percent && rewind_plan(e));
+    } while (o == GOES_ON && b->job.kill_percent && engine_rewind(e));
     b->wall = clock_wall() - wall;
     b->cpu = clock_thread() - cpu;
-    if (o == NO_ROOM && b->rounds > 1) /* with rewinds this is how a run is meant to end */
-        o = GOES_ON;
-    b->status = o == GOES_ON ? STATUS_DONE : o == NO_ROOM ? STATUS_NO_ROOM : STATUS_FAILED;
-}
-
-void engine_batch(struct engine *e)
-{
-    replay(e, BATCH);
+    engine_end(e, o);
 }
 
 void engine_timed(struct engine *e)

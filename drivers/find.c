@@ -14,12 +14,23 @@ static const struct {
     const char *name, *package;
 } s_ours[] = {
     {"null", ""},
+    {"optimal", ""},
     {"bump", ""},
     {"firstfit", ""},
+    {"nextfit", ""},
+    {"bestfit", ""},
+    {"buddy", ""},
+    {"tlsf", ""},
+    {"jeff", ""},
+    {"jeff-compact", ""},
+    {"jeff-coalesce", ""},
     {"glibc", "libc6"},
     {"jemalloc", "libjemalloc-dev"},
     {"mimalloc", "libmimalloc-dev"},
     {"luajit", "libluajit-5.1-dev"},
+    {"tcmalloc", "libgoogle-perftools-dev"},
+    {"tbbmalloc", "libtbb-dev"},
+    {"boost", "libboost-dev"},
 };
 enum { OURS = sizeof s_ours / sizeof s_ours[0] };
 

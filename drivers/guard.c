@@ -27,9 +27,8 @@ static void write_block(const struct job *j, const struct block *block, volatile
     if (j->check) {
         for (uint64_t i = 0; i < block->size; i++)
             p[i] = pattern(block, i);
-    } else if (j->touch != TOUCH_NONE) {
-        for (uint64_t i = 0; i < block->size; i += j->touch == TOUCH_ALL ? 64 : 4096)
-            p[i] = 1;
+    } else {
+        touch_block(p, block->size, j->touch);
     }
 }
 
@@ -43,12 +42,12 @@ bool guard_made(struct board *b, const struct steve_driver *d, const struct bloc
     return true;
 }
 
-bool guard_freeing(struct board *b, const struct block *block, void *address)
+bool guard_kept(struct board *b, const struct block *block, void *address, uint64_t bytes)
 {
     const unsigned char *p = address;
     if (!b->job.check || !p)
         return true;
-    for (uint64_t i = 0; i < block->size; i++) {
+    for (uint64_t i = 0; i < bytes; i++) {
         if (p[i] == pattern(block, i))
             continue;
         snprintf(b->text, sizeof b->text,

@@ -12,7 +12,7 @@
 
 /* A new block: is it inside; fill or touch it as the job wants. False: fault, board text set. */
 bool guard_made(struct board *b, const struct steve_driver *d, const struct block *block, void *address);
-/* Before its end: is the pattern whole? */
-bool guard_freeing(struct board *b, const struct block *block, void *address);
+/* Are the first `bytes` bytes those that guard_made wrote, before the block's end or after a resize? */
+bool guard_kept(struct board *b, const struct block *block, void *address, uint64_t bytes);
 
 #endif

@@ -21,6 +21,8 @@ static int run(const struct options *o)
         return mode_peakmem(o);
     case MODE_ALLOCSTATS:
         return o->documented ? mode_documented(o) : mode_allocstats(o);
+    case MODE_MIN_HEAP:
+        return mode_min_heap(o);
     default:
         return mode_memplot(o);
     }

@@ -51,7 +51,14 @@ static bool freeing(void *ctx, const struct block *b, void *address)
     m->blocks--;
     if (b->fixed)
         m->locked -= b->size;
-    return guard_freeing(m->e->board, b, address);
+    return guard_kept(m->e->board, b, address, b->size);
+}
+
+static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes)
+{
+    struct measure *m = ctx;
+    bool inside = region_holds(address, bytes) || m->e->driver->confinement == STEVE_NOT_CONFINED;
+    return !address || !inside || guard_kept(m->e->board, b, address, bytes); /* outside: `made` will tell */
 }
 
 static void locked(void *ctx, const struct block *b, bool on)
@@ -106,8 +113,10 @@ static bool done(void *ctx, char op, uint64_t size)
     struct measure *m = ctx;
     struct board *b = m->e->board;
     uint64_t extent = measure_extent(m->e->driver);
+    bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
     if (extent > b->highest)
         b->highest = extent;
+    fragmentation_add(&b->fragmentation, op == 'N' ? size : 0, m->used, maps ? region_committed() : extent);
     if (!engine_at_point(m->e) || b->count == b->room)
         return true;
     struct point *p = &b->points[b->count];
@@ -128,7 +137,7 @@ static bool done(void *ctx, char op, uint64_t size)
 void measure_run(struct engine *e)
 {
     struct measure m = {.e = e};
-    struct watcher w = {&m, made, freeing, locked, done};
+    struct watcher w = {&m, made, freeing, kept, locked, done};
     if (!probe_open(&m.probe, e->driver, e->board->job.heap, &e->board->heartbeat)) {
         snprintf(e->board->text, sizeof e->board->text, "out of memory for probing");
         e->board->status = STATUS_FAILED;

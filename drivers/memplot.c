@@ -10,6 +10,7 @@
 #include "drivers/modes.h"
 #include "drivers/session.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -26,8 +27,17 @@ static bool good_name(const char *path, bool still)
 {
     const char *fault = path ? encoder_fault(path, still) : NULL;
     if (fault)
-        fprintf(stderr, "steve-replay: %s: %s\n", path, fault);
+        fprintf(stderr, "steve-replay: %s: %s\nTry 'steve-replay --help'.\n", path, fault);
     return !fault;
+}
+
+/* Said before the long runs, and by us rather than by ffmpeg. */
+static bool can_write(const char *path)
+{
+    bool good = !path || encoder_can_write(path);
+    if (!good)
+        fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", path, strerror(errno));
+    return good;
 }
 
 /* How long the run is, and in what part of the heap blocks lie: a space run without data points. */
@@ -69,17 +79,19 @@ static bool make(struct session *s, const char *path, bool still, uint64_t *fram
 
 static void tell(const struct session *s, const char *path, uint64_t frames)
 {
+    bool whole = s->board->status == STATUS_DONE;
     if (s->options->json) {
         printf("{\"driver\": ");
         json_string(stdout, s->info.name);
         printf(", \"file\": ");
         json_string(stdout, path);
         printf(", \"frames\": %" PRIu64 ", \"operations\": %" PRIu64 ", \"operations_per_frame\": %" PRIu64
-               ", \"extent\": %" PRIu64 ", \"heap_size\": %" PRIu64 "}\n",
-               frames, s->job.total_ops, s->job.film.ops_per_frame, s->job.film.extent, s->job.heap);
+               ", \"extent\": %" PRIu64 ", \"heap_size\": %" PRIu64 ", \"complete\": %s}\n",
+               frames, s->job.total_ops, s->job.film.ops_per_frame, s->job.film.extent, s->job.heap,
+               whole ? "true" : "false");
     } else if (!s->options->quiet) {
-        printf("%s: %" PRIu64 " frames of %" PRIu64 " operations each in %s\n", s->info.name, frames,
-               s->job.film.ops_per_frame, path);
+        printf("%s: %" PRIu64 " frames of %" PRIu64 " operations each in %s%s\n", s->info.name, frames,
+               s->job.film.ops_per_frame, path, whole ? "" : ", up to where memory ran out");
     }
 }
 
@@ -112,7 +124,7 @@ int mode_memplot(const struct options *o)
         return EXIT_USAGE;
     int status = session_open(&s, o);
     if (status == -1)
-        status = make_files(&s, film);
+        status = can_write(film) && can_write(o->still) ? make_files(&s, film) : EXIT_BAD;
     session_close(&s);
     return status;
 }

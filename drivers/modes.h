@@ -10,6 +10,7 @@ int mode_list(const struct options *o);       /* list.c */
 int mode_peakmem(const struct options *o);    /* peakmem.c */
 int mode_allocstats(const struct options *o); /* allocstats.c */
 int mode_documented(const struct options *o); /* documented.c: --allocstats with six arguments */
+int mode_min_heap(const struct options *o);   /* min_heap.c */
 int mode_memplot(const struct options *o);    /* memplot.c */
 
 #endif

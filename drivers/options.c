@@ -18,6 +18,7 @@ static const char s_help[] =
     "       steve-replay --allocator NAME|PATH --allocstats OPS -o RESULT [options]\n"
     "       steve-replay --allocator NAME|PATH --allocstats OPS RESULT KILLPERCENT OPLIMIT PEAKMEM\n"
     "                    THEORETICAL_HEAP_SIZE\n"
+    "       steve-replay --allocator NAME|PATH --min-heap OPS [--json]\n"
     "       steve-replay --allocator NAME|PATH --memplot OPS [HEAP] [-o FILM] [--still PNG] [options]\n"
     "\n"
     "Replay an ops or lockops file on a real allocator in a heap of a given size.\n"
@@ -32,7 +33,9 @@ static const char s_help[] =
     "      --seed=S               of that random choice (default 1)\n"
     "      --points=N             data points at most (default 3000)\n"
     "      --passes=N             timed runs, each in a fresh process; medians are shown (default 3)\n"
-    "      --touch=none|pages|all write to each new block: not, once per page, all of it (default pages)\n"
+    "      --touch=none|first|pages|all\n"
+    "                             write to each new block: not, its first byte, once per page, all of it\n"
+    "                             (default pages)\n"
     "      --check                fill blocks with patterns and compare when they are freed\n"
     "      --timeout=SECONDS      end an allocator that does nothing for so long (default 60, 0: never)\n"
     "      --still=FILE.png       picture of the heap after the last operation\n"
@@ -49,6 +52,7 @@ enum {
     PEAKMEM = 256,
     ALLOCSTATS,
     MEMPLOT,
+    MIN_HEAP,
     LIST,
     HEAP,
     KILL,
@@ -70,6 +74,7 @@ static const struct option s_options[] = {
     {"peakmem", no_argument, NULL, PEAKMEM},
     {"allocstats", no_argument, NULL, ALLOCSTATS},
     {"memplot", no_argument, NULL, MEMPLOT},
+    {"min-heap", no_argument, NULL, MIN_HEAP},
     {"list", no_argument, NULL, LIST},
     {"allocator", required_argument, NULL, 'a'},
     {"output", required_argument, NULL, 'o'},
@@ -107,7 +112,7 @@ __attribute__((format(printf, 1, 2))) static int wrong(const char *format, ...)
 static int set_mode(struct options *o, enum mode mode)
 {
     if (o->mode != MODE_NONE && o->mode != mode)
-        return wrong("only one of --peakmem, --allocstats, --memplot and --list");
+        return wrong("only one of --peakmem, --allocstats, --min-heap, --memplot and --list");
     o->mode = mode;
     return -1;
 }
@@ -138,14 +143,13 @@ static int set_heap(struct options *o, const char *text)
 
 static int set_touch(struct options *o, const char *text)
 {
-    static const char *const names[] = {"none", "pages", "all"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(text, names[i]) == 0) {
+    for (int i = 0; i < TOUCHES; i++) {
+        if (strcmp(text, touch_names[i]) == 0) {
             o->touch = (enum touch)i;
             return -1;
         }
     }
-    return wrong("--touch: '%s' is not none, pages or all", text);
+    return wrong("--touch: '%s' is not none, first, pages or all", text);
 }
 
 static int set_size(struct options *o, const char *text)
@@ -249,6 +253,8 @@ static int set(struct options *o, int c, const char *text)
         return set_mode(o, MODE_ALLOCSTATS);
     case MEMPLOT:
         return set_mode(o, MODE_MEMPLOT);
+    case MIN_HEAP:
+        return set_mode(o, MODE_MIN_HEAP);
     case LIST:
         return set_mode(o, MODE_LIST);
     default:
@@ -289,9 +295,11 @@ static int set_arguments(struct options *o, int n, char **argument)
 static int check_whole(const struct options *o)
 {
     if (o->mode == MODE_NONE)
-        return wrong("what to do? --peakmem, --allocstats, --memplot or --list");
-    if ((o->mode == MODE_ALLOCSTATS || o->mode == MODE_MEMPLOT) && !o->allocator)
+        return wrong("what to do? --peakmem, --allocstats, --min-heap, --memplot or --list");
+    if (o->mode != MODE_PEAKMEM && o->mode != MODE_LIST && !o->allocator)
         return wrong("which allocator? --allocator=NAME; steve-replay --list names them");
+    if (o->mode == MODE_MIN_HEAP && (o->heap || o->heap_factor > 0 || o->kill_percent))
+        return wrong("--min-heap finds the heap for one round: no --heap and no --killpercent");
     if (o->mode == MODE_ALLOCSTATS && !o->output)
         return wrong("where to? -o RESULT");
     return -1;

@@ -76,6 +76,12 @@ static bool freeing(void *ctx, const struct block *b, void *address)
     return true;
 }
 
+/* The space run has looked at the contents. */
+static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes)
+{
+    return true;
+}
+
 static void locked(void *ctx, const struct block *b, bool on)
 {
     struct painter *p = ctx;
@@ -141,7 +147,7 @@ void painter_run(struct engine *e)
 {
     const struct job *j = &e->board->job;
     struct painter p = {.e = e, .moves = e->driver->flags & STEVE_MOVES};
-    struct watcher w = {&p, made, freeing, locked, done};
+    struct watcher w = {&p, made, freeing, kept, locked, done};
     p.facts = (struct frame_facts){.name = e->driver->name, .total = j->total_ops, .heap = j->heap};
     if (!frame_open(&p.frame, (int)j->film.width, (int)j->film.height, j->film.extent) ||
         !heapmap_open(&p.map, j->film.extent, frame_cells(&p.frame))) {

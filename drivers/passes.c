@@ -28,6 +28,8 @@ static void keep_batch(const struct board *b, struct findings *r, bool first)
 {
     if (first || b->cpu < r->batch_cpu)
         r->batch_cpu = b->cpu;
+    if (b->warm_cpu && (!r->warm_cpu || b->warm_cpu < r->warm_cpu))
+        r->warm_cpu = b->warm_cpu;
     if (first || b->wall < r->batch_wall)
         r->batch_wall = b->wall;
     r->total_ops = b->op_index;
@@ -65,11 +67,22 @@ static void run_null(const struct session *s, struct findings *r)
     if (s->job.kill_percent || strcmp(s->info.name, "null") == 0 || !find_driver("null", null.job.driver))
         return;
     for (uint32_t i = 0; i < s->options->passes; i++) {
-        if (session_run(&null, JOB_BATCH, 0, -1) == STATUS_DONE && null.board->op_index == r->total_ops &&
-            (r->null_cpu == 0 || null.board->cpu < r->null_cpu))
+        if (session_run(&null, JOB_BATCH, 0, -1) != STATUS_DONE || null.board->op_index != r->total_ops)
+            continue;
+        if (r->null_cpu == 0 || null.board->cpu < r->null_cpu)
             r->null_cpu = null.board->cpu;
+        if (r->null_warm_cpu == 0 || null.board->warm_cpu < r->null_warm_cpu)
+            r->null_warm_cpu = null.board->warm_cpu;
     }
     board_delete(null.board, null.board_fd);
+}
+
+static uint64_t time_of(const struct times times[TIMED_OPS])
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < TIMED_OPS; i++)
+        sum += times[i].sum;
+    return sum;
 }
 
 static bool run_timed(struct session *s, struct findings *r, struct timings *t)
@@ -84,7 +97,7 @@ static bool run_timed(struct session *s, struct findings *r, struct timings *t)
         memcpy(t->points + i * t->room, s->board->points, s->board->count * sizeof *t->points);
         if (s->board->count < t->count)
             t->count = s->board->count;
-        if (i == 0 || s->board->times[0].sum + s->board->times[1].sum < r->times[0].sum + r->times[1].sum)
+        if (i == 0 || time_of(s->board->times) < time_of(r->times))
             memcpy(r->times, s->board->times, sizeof r->times);
     }
     return true;
@@ -127,6 +140,7 @@ static bool run_space(struct session *s, struct findings *r, uint64_t room)
     if (!r->points)
         return false;
     memcpy(r->points, s->board->points, r->count * sizeof *r->points);
+    r->fragmentation = s->board->fragmentation;
     if (s->board->highest > r->highest)
         r->highest = s->board->highest;
     return status != STATUS_FAILED;

@@ -18,8 +18,8 @@ static void print_text(const struct plan_facts *f)
     printf("live at the end:     %12" PRIu64 " bytes in %" PRIu64 " blocks\n", f->live_at_end,
            f->blocks_at_end);
     printf("most blocks live:    %12" PRIu32 "\n", f->slots);
-    printf("operations:          %12" PRIu64 " (%" PRIu64 " new, %" PRIu64 " free)\n", f->news + f->frees,
-           f->news, f->frees);
+    printf("operations:          %12" PRIu64 " (%" PRIu64 " new, %" PRIu64 " free, %" PRIu64 " resize)\n",
+           f->news + f->frees + f->resizes, f->news, f->frees, f->resizes);
 }
 
 static void print_json(const char *path, const struct plan_facts *f)
@@ -29,9 +29,10 @@ static void print_json(const char *path, const struct plan_facts *f)
     printf(", \"live_peak\": %" PRIu64 ", \"peak_op\": %" PRIu64 ", \"sum_of_requests\": %" PRIu64
            ", \"largest_request\": %" PRIu64 ", \"live_at_end\": %" PRIu64 ", \"blocks_at_end\": %" PRIu64,
            f->live_peak, f->peak_op, f->total_requested, f->largest, f->live_at_end, f->blocks_at_end);
-    printf(", \"most_blocks\": %" PRIu32 ", \"new\": %" PRIu64 ", \"free\": %" PRIu64 ", \"lock\": %" PRIu64
-           ", \"unlock\": %" PRIu64 ", \"compact\": %" PRIu64 ", \"access\": %" PRIu64 "}\n",
-           f->slots, f->news, f->frees, f->locks, f->unlocks, f->compacts, f->accesses);
+    printf(", \"most_blocks\": %" PRIu32 ", \"new\": %" PRIu64 ", \"free\": %" PRIu64 ", \"resize\": %" PRIu64
+           ", \"lock\": %" PRIu64 ", \"unlock\": %" PRIu64 ", \"compact\": %" PRIu64 ", \"access\": %" PRIu64
+           "}\n",
+           f->slots, f->news, f->frees, f->resizes, f->locks, f->unlocks, f->compacts, f->accesses);
 }
 
 int mode_peakmem(const struct options *o)

@@ -83,24 +83,36 @@ static bool keep_size(struct reading *r, uint32_t slot, uint64_t size)
 static bool too_large(struct reading *r, const struct op *op)
 {
     snprintf(r->text, r->text_size,
-             "%s: operation %" PRIu64 " (N): size %" PRIu64 " is not a size: at most 2^46 bytes in all",
-             r->path, r->op, op->size);
+             "%s: operation %" PRIu64 " (%c): size %" PRIu64 " is not a size: at most 2^46 bytes in all",
+             r->path, r->op, ops_letter((enum ops_code)op->code), op->size);
     return false;
 }
 
-static void count_new(struct reading *r, uint64_t size)
+static bool is_too_large(const struct reading *r, uint64_t size)
+{
+    return size > (uint64_t)1 << 46 || r->live + size > (uint64_t)1 << 46;
+}
+
+/* A block of `size` bytes is live instead of one of `old` bytes. */
+static void count_live(struct reading *r, uint64_t old, uint64_t size)
 {
     struct plan_facts *f = &r->plan->facts;
-    r->live += size;
-    r->blocks++;
-    f->total_requested += size;
+    r->live += size - old;
+    f->total_requested += size > old ? size - old : 0;
     if (size > f->largest)
         f->largest = size;
     if (r->live > f->live_peak) {
         f->live_peak = r->live;
-        f->peak_op = f->news + f->frees;
+        f->peak_op = f->news + f->frees + f->resizes;
     }
-    f->news++;
+}
+
+static bool put_sized(struct reading *r, uint32_t slot, enum step_code code, uint64_t size)
+{
+    if (size < STEP_BIG)
+        return put(r, (struct step){slot, code | (uint32_t)size << STEP_SHIFT});
+    return put(r, (struct step){slot, code | STEP_BIG << STEP_SHIFT}) &&
+           put(r, (struct step){(uint32_t)size, (uint32_t)(size >> 32)});
 }
 
 static bool add_new(struct reading *r, const struct op *op)
@@ -109,15 +121,28 @@ static bool add_new(struct reading *r, const struct op *op)
     enum handle_result h = handles_make(r->handles, op->handle, &slot);
     if (h != HANDLE_OK)
         return bad_handle(r, op, h);
-    if (op->size > (uint64_t)1 << 46 || r->live + op->size > (uint64_t)1 << 46)
+    if (is_too_large(r, op->size))
         return too_large(r, op);
     if (!keep_size(r, slot, op->size))
         return false;
-    count_new(r, op->size);
-    if (op->size < STEP_BIG)
-        return put(r, (struct step){slot, STEP_NEW | (uint32_t)op->size << STEP_SHIFT});
-    return put(r, (struct step){slot, STEP_NEW | STEP_BIG << STEP_SHIFT}) &&
-           put(r, (struct step){(uint32_t)op->size, (uint32_t)(op->size >> 32)});
+    count_live(r, 0, op->size);
+    r->blocks++;
+    r->plan->facts.news++;
+    return put_sized(r, slot, STEP_NEW, op->size);
+}
+
+static bool add_resize(struct reading *r, const struct op *op)
+{
+    uint32_t slot;
+    enum handle_result h = handles_find(r->handles, op->handle, &slot);
+    if (h != HANDLE_OK)
+        return bad_handle(r, op, h);
+    if (is_too_large(r, op->size))
+        return too_large(r, op);
+    count_live(r, r->sizes[slot], op->size);
+    r->sizes[slot] = op->size;
+    r->plan->facts.resizes++;
+    return put_sized(r, slot, STEP_RESIZE, op->size);
 }
 
 static bool add_free(struct reading *r, const struct op *op)
@@ -158,6 +183,8 @@ static bool add(struct reading *r, const struct op *op)
         return add_new(r, op);
     case OP_FREE:
         return add_free(r, op);
+    case OP_RESIZE:
+        return add_resize(r, op);
     case OP_COMPACT:
         r->plan->facts.compacts++;
         return put(r, (struct step){0, STEP_COMPACT});
@@ -221,7 +248,8 @@ bool plan_read(struct plan *plan, const char *path, char *text, unsigned text_si
 
 static bool is_big(struct step s)
 {
-    return (s.what & STEP_MASK) == STEP_NEW && s.what >> STEP_SHIFT == STEP_BIG;
+    uint32_t code = s.what & STEP_MASK;
+    return (code == STEP_NEW || code == STEP_RESIZE) && s.what >> STEP_SHIFT == STEP_BIG;
 }
 
 bool plan_cut(struct plan *plan, uint64_t ops)
@@ -232,7 +260,7 @@ bool plan_cut(struct plan *plan, uint64_t ops)
     if (steps == MAP_FAILED)
         return false;
     for (uint64_t done = 0; i < plan->facts.steps && done < ops; i += is_big(steps[i]) ? 2 : 1)
-        done += (steps[i].what & STEP_MASK) <= STEP_FREE;
+        done += (steps[i].what & STEP_MASK) <= STEP_RESIZE;
     munmap((void *)steps, bytes);
     plan->facts.steps = i;
     return true;

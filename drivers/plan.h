@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum step_code { STEP_NEW, STEP_FREE, STEP_LOCK, STEP_UNLOCK, STEP_COMPACT };
+enum step_code { STEP_NEW, STEP_FREE, STEP_RESIZE, STEP_LOCK, STEP_UNLOCK, STEP_COMPACT };
 
-/* One step. `what` is the code and, for a new block, its size above STEP_SHIFT bits; a size that does not fit
- * is STEP_BIG there and stands in the 8 bytes of the following step. */
+/* One step. `what` is the code and, for a new or resized block, its size above STEP_SHIFT bits; a size that
+ * does not fit is STEP_BIG there and stands in the 8 bytes of the following step. */
 struct step {
     uint32_t slot;
     uint32_t what;
@@ -23,13 +23,13 @@ enum { STEP_SHIFT = 3, STEP_MASK = 7 };
 #define STEP_BIG (UINT32_MAX >> STEP_SHIFT)
 
 struct plan_facts {
-    uint64_t steps;       /* struct steps in the file, big sizes included */
-    uint64_t news, frees; /* N and F operations */
+    uint64_t steps;                /* struct steps in the file, big sizes included */
+    uint64_t news, frees, resizes; /* N, F and R operations: the ones that are counted as such */
     uint64_t locks, unlocks, compacts;
     uint64_t accesses;        /* left out */
-    uint64_t total_requested; /* sum of the sizes of all N, bytes */
+    uint64_t total_requested; /* sum of the sizes of all N, and of what R made larger; bytes */
     uint64_t live_peak;       /* most bytes live at one time */
-    uint64_t peak_op;         /* op index (of N and F) where that was first reached */
+    uint64_t peak_op;         /* op index (of N, F and R) where that was first reached */
     uint64_t live_at_end;     /* bytes */
     uint64_t blocks_at_end;
     uint64_t largest; /* largest single request, bytes */
@@ -43,7 +43,8 @@ struct plan {
 
 /* Read an ops file of either kind ("-": standard input). False: *text says file, line or op, and remedy. */
 bool plan_read(struct plan *plan, const char *path, char *text, unsigned text_size);
-/* Leave out all steps after the first `ops` N and F operations (only facts.steps changes). False: no memory.
+/* Leave out all steps after the first `ops` N, F and R operations (only facts.steps changes). False: no
+ * memory.
  */
 bool plan_cut(struct plan *plan, uint64_t ops);
 void plan_close(struct plan *plan);

@@ -77,9 +77,10 @@ static void put_run(FILE *out, const struct session *s, const struct findings *r
     const struct plan_facts *f = &s->plan.facts;
     put_number(out, "live_peak", f->live_peak);
     put_number(out, "total_requested", f->total_requested);
-    put_number(out, "op_count", f->news + f->frees);
+    put_number(out, "op_count", f->news + f->frees + f->resizes);
     put_number(out, "new_count", f->news);
     put_number(out, "free_count", f->frees);
+    put_number(out, "resize_count", f->resizes);
     put_number(out, "lock_count", f->locks);
     put_number(out, "total_ops", r->total_ops);
     put_number(out, "killpercent", s->job.kill_percent);
@@ -94,12 +95,11 @@ static void put_run(FILE *out, const struct session *s, const struct findings *r
 
 static void put_driver(FILE *out, const struct session *s)
 {
-    static const char *const touches[] = {"none", "pages", "all"};
     put_text(out, "driver_version", s->info.package);
     put_truth(out, "confined", confinement_holds(s->info.confinement));
     put_text(out, "confinement", confinement_name(s->info.confinement));
     put_text(out, "overhead_from", s->info.walks ? "walk" : s->info.tells_usable ? "usable" : "none");
-    put_text(out, "touch", touches[s->job.touch]);
+    put_text(out, "touch", touch_names[s->job.touch]);
 }
 
 static void put_times(FILE *out, const struct findings *r, const char *name, const struct times *t)
@@ -123,9 +123,31 @@ static void put_clock(FILE *out, const struct session *s, const struct findings 
     put_per_op(out, "clock_cost", r->clock_cost, 1000);
     put_number(out, "passes", s->options->passes);
     put_per_op(out, "replay_time_per_op", r->batch_cpu, r->total_ops);
+    put_per_op(out, "warm_time_per_op", r->warm_cpu, r->warm_cpu ? r->total_ops : 0);
     put_per_op(out, "null_time_per_op", r->null_cpu, r->null_cpu ? r->total_ops : 0);
-    put_times(out, r, "malloc", &r->times[0]);
-    put_times(out, r, "free", &r->times[1]);
+    put_per_op(out, "null_warm_time_per_op", r->null_warm_cpu, r->null_warm_cpu ? r->total_ops : 0);
+    put_times(out, r, "malloc", &r->times[TIMED_MALLOC]);
+    put_times(out, r, "free", &r->times[TIMED_FREE]);
+    if (r->times[TIMED_REALLOC].count)
+        put_times(out, r, "realloc", &r->times[TIMED_REALLOC]);
+}
+
+/* The original's measure of space: how much of the heap the largest block would take, on average. */
+static double largest_share(const struct session *s, const struct findings *r)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < r->count; i++)
+        sum += (double)r->points[i].maxmem;
+    return r->count ? sum / (double)r->count / (double)s->job.heap * 100 : 0;
+}
+
+static void put_space(FILE *out, const struct session *s, const struct findings *r)
+{
+    const struct plan_facts *f = &s->plan.facts;
+    for (int i = 1; i <= FRAGMENTATION_MEASURES; i++)
+        fprintf(out, "fragmentation_%d = %.3f\n", i, fragmentation_measure(&r->fragmentation, i));
+    fprintf(out, "maxmem_share = %.3f\n", largest_share(s, r));
+    put_number(out, "robson_bound", fragmentation_robson(f->live_peak, f->largest));
 }
 
 void result_header(FILE *out, const struct session *s, const struct findings *r)
@@ -137,6 +159,7 @@ void result_header(FILE *out, const struct session *s, const struct findings *r)
     fprintf(out, "opmode = 'allocstats'\ntime_unit = 'ns'\n");
     put_run(out, s, r);
     put_driver(out, s);
+    put_space(out, s, r);
     put_clock(out, s, r);
     put_truth(out, "complete", r->complete);
     put_text(out, "error", r->error);

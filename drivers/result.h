@@ -22,9 +22,11 @@ struct findings {
     uint64_t theoretical; /* theoretical_heap_size */
     uint64_t total_ops;   /* N and F operations done, over all rounds */
     uint64_t rounds, odd_locks, killed, highest;
-    uint64_t batch_cpu, batch_wall, null_cpu; /* least of the passes, whole replay; null_cpu 0: not known */
+    /* least of the passes, whole replay; the last three 0: not known */
+    uint64_t batch_cpu, batch_wall, warm_cpu, null_cpu, null_warm_cpu;
     uint64_t clock_cost, clock_counter;
-    struct times times[2];
+    struct times times[TIMED_OPS];
+    struct fragmentation fragmentation;
     bool complete;
     char error[512];
     struct point *points;

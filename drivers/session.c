@@ -100,7 +100,7 @@ int session_open(struct session *s, const struct options *o)
     s->job.rounds = o->rounds;
     s->job.touch = o->touch;
     s->job.check = o->check;
-    return settle_heap(s);
+    return o->mode == MODE_MIN_HEAP ? -1 : settle_heap(s);
 }
 
 void session_close(struct session *s)

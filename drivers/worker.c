@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
+#include "drivers/batch.h"
 #include "drivers/board.h"
 #include "drivers/clock.h"
 #include "drivers/engine.h"
@@ -88,9 +89,11 @@ static bool prepare_heap(struct board *b)
 static void replay(struct board *b, struct engine *e)
 {
     switch (b->job.kind) {
+    case JOB_FIT:
+        batch_run(e, false);
+        break;
     case JOB_BATCH:
-        engine_batch(e);
-        b->highest = measure_extent(e->driver);
+        batch_run(e, true);
         break;
     case JOB_TIMED:
         engine_timed(e);
@@ -112,8 +115,10 @@ static void tell_clock(struct board *b)
 static void do_replay(struct board *b)
 {
     struct engine engine;
-    clock_calibrate();
-    tell_clock(b);
+    if (b->job.kind != JOB_FIT) { /* nothing is timed then */
+        clock_calibrate();
+        tell_clock(b);
+    }
     if (!prepare_heap(b))
         return;
     const struct steve_driver *d = load_driver(b->job.driver, b->text, sizeof b->text);

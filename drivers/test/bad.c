@@ -3,7 +3,7 @@
  * crash: writes through a null pointer in the 100th malloc; loop: never comes back from it; exit: ends the
  * process; escape: gives memory outside of the heap; overlap: gives one block again and again; sleep: each
  * malloc takes 20000 ns by the clock; noinit: cannot start; moves: hands out handles and slides unlocked
- * blocks down when full.
+ * blocks down when full; spoils: the same, and changes a byte of the lowest one.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/driver.h"
@@ -31,6 +31,11 @@ static char s_outside[64];
 static bool is(const char *way)
 {
     return strcmp(s_way, way) == 0;
+}
+
+static bool moves(void)
+{
+    return is("moves") || is("spoils");
 }
 
 static bool bad_init(void *base, size_t size)
@@ -70,12 +75,12 @@ static void *add_entry(size_t size)
     *e = (struct entry){s_top, size, false};
     s_top += size;
     s_count++;
-    return is("moves") ? (void *)e : (void *)e->at;
+    return moves() ? (void *)e : (void *)e->at;
 }
 
 static void *bad_malloc(size_t size, uint32_t id)
 {
-    if (++s_calls >= WHEN && !is("moves") && !is("sleep") && *s_way)
+    if (++s_calls >= WHEN && !moves() && !is("sleep") && *s_way)
         return misbehave();
     if (is("sleep"))
         wait_exactly();
@@ -84,13 +89,13 @@ static void *bad_malloc(size_t size, uint32_t id)
 
 static void bad_free(void *ref, uint32_t id)
 {
-    if (is("moves"))
+    if (moves())
         ((struct entry *)ref)->at = NULL;
 }
 
 static void *bad_lock(void *ref)
 {
-    if (!is("moves"))
+    if (!moves())
         return ref;
     ((struct entry *)ref)->locked = true;
     return ((struct entry *)ref)->at;
@@ -98,20 +103,20 @@ static void *bad_lock(void *ref)
 
 static void bad_unlock(void *ref)
 {
-    if (is("moves"))
+    if (moves())
         ((struct entry *)ref)->locked = false;
 }
 
 static void *bad_where(void *ref)
 {
-    return is("moves") ? ((struct entry *)ref)->at : ref;
+    return moves() ? ((struct entry *)ref)->at : ref;
 }
 
 /* Slide live blocks down to the first locked one; entries stay where they are, being the handles. */
 static bool bad_compact(size_t wanted)
 {
     char *to = s_base;
-    for (unsigned i = 0; i < s_count && is("moves"); i++) {
+    for (unsigned i = 0; i < s_count && moves(); i++) {
         struct entry *e = &s_entries[i];
         if (!e->at)
             continue;
@@ -121,8 +126,10 @@ static bool bad_compact(size_t wanted)
         }
         to = e->at + e->size;
     }
-    s_top = is("moves") ? to : s_top;
-    return is("moves");
+    if (is("spoils"))
+        *s_base ^= 1;
+    s_top = moves() ? to : s_top;
+    return moves();
 }
 
 static void *bad_highest(void)

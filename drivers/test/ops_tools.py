@@ -21,9 +21,11 @@ SOURCE = Path(os.environ.get("LJTRACE_SRCDIR", "."))
 REPLAY = shutil.which("steve-replay") or "steve-replay"
 BAD = str(BUILD / "drivers/test/bad.so")
 SKELETON = str(BUILD / "drivers/test/skeleton.so")
-REAL = ["glibc", "jemalloc", "mimalloc", "luajit"]
-OWN = ["bump", "firstfit", "example_user"]
-ALL = ["null", *OWN, *REAL]
+REAL = ["glibc", "jemalloc", "mimalloc", "luajit", "tcmalloc", "tbbmalloc", "boost"]
+TAGGED = ["firstfit", "nextfit", "bestfit", "tlsf"]
+JEFF = ["jeff", "jeff-compact", "jeff-coalesce"]
+OWN = ["bump", *TAGGED, "buddy", *JEFF, "example_user"]
+ALL = ["null", "optimal", *OWN, *REAL]
 
 
 def replay(*args: object, env: dict[str, str] | None = None,
@@ -35,7 +37,7 @@ def replay(*args: object, env: dict[str, str] | None = None,
 
 @dataclass
 class Model:
-    """Sizes of the live blocks after each N and F operation of an ops text."""
+    """Sizes of the live blocks after each N, F and R operation of an ops text."""
 
     used: list[int] = field(default_factory=list)
     locked: list[int] = field(default_factory=list)
@@ -58,6 +60,10 @@ def read_model(text: str) -> Model:
             live[int(handle)] = int(size)
             m.total += int(size)
             m.ops.append(("N", int(size)))
+        elif op == "R":
+            m.total += max(0, int(size) - live[int(handle)])
+            live[int(handle)] = int(size)
+            m.ops.append(("R", int(size)))
         elif op == "F":
             locked.discard(int(handle))
             m.ops.append(("F", live.pop(int(handle))))
@@ -71,15 +77,20 @@ def read_model(text: str) -> Model:
     return m
 
 
-def random_ops(count: int, seed: int, most_live: int = 200, locks: bool = False, largest: int = 16) -> str:
-    """A valid ops text (with `locks`: lockops) of `count` N and F operations; sizes up to 2^largest."""
+def random_ops(count: int, seed: int, most_live: int = 200, locks: bool = False, largest: int = 16,
+               resize: float = 0) -> str:
+    """A valid ops text (with `locks`: lockops) of `count` N, F and (a share `resize`) R operations; sizes
+    up to 2^largest."""
     r = random.Random(seed)
     live: list[int] = []
     locked: set[int] = set()
     lines: list[str] = []
     handle = 0
     for _ in range(count):
-        if live and (len(live) >= most_live or r.random() < 0.45):
+        if resize and live and r.random() < resize:
+            h = r.choice(live)
+            lines.append(f"{h} R {4096 + h * 16} {int(2 ** r.uniform(0, 12))}")
+        elif live and (len(live) >= most_live or r.random() < 0.45):
             h = live.pop(r.randrange(len(live)))
             locked.discard(h)
             lines.append(f"{h} F {4096 + h * 16} 0")

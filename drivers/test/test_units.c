@@ -9,5 +9,6 @@ int main(void)
     int failed = run_region_tests();
     failed += run_table_tests();
     failed += run_picture_tests();
+    failed += run_jeff_tests();
     return failed != 0;
 }

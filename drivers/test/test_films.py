@@ -1,0 +1,105 @@
+"""End-to-end tests of the films and pictures of the heap: steve-replay --memplot; run through ./in-place.
+
+Files are looked at with ffprobe and ffmpeg, which must find them whole and their frames different. What is in
+a picture is tested in test_picture.c.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from ops_tools import BAD, REAL, Model, moving_ops, random_ops, read_model, replay  # noqa: E402
+
+LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
+
+
+@pytest.fixture(scope="module", name="ops")
+def _ops(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
+    text = random_ops(3000, seed=5)
+    path = tmp_path_factory.mktemp("ops") / "random-ops"
+    path.write_text(text)
+    return path, read_model(text)
+
+
+def ffprobe(path: Path) -> dict[str, str]:
+    out = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-count_frames",
+                          "-show_entries",
+                          "stream=width,height,nb_read_frames,codec_name", "-of", "json", path],
+                         capture_output=True, check=True).stdout
+    return json.loads(out)["streams"][0]
+
+
+def frame_sums(path: Path) -> list[str]:
+    out = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "framemd5", "-"], capture_output=True,
+                         text=True,
+                         check=True).stdout
+    return [line.split(",")[-1].strip() for line in out.splitlines() if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("driver", ["bump", "example_user", "jeff-compact", *REAL])
+def test_film(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
+    if not LIST[driver]["available"]:
+        pytest.skip(f"{driver}: {LIST[driver]['reason']}")
+    film, still = tmp_path / "f.mp4", tmp_path / "f.png"
+    p = replay("-a", driver, "--memplot", ops[0], "-o", film, "--still", still, "--size", "640x360",
+               "--frames", 40,
+               "--heap", "128M", "--json")
+    assert p.returncode == 0, p.stderr
+    told = json.loads(p.stdout.splitlines()[0])
+    probe = ffprobe(film)
+    assert (probe["width"], probe["height"]) == (640, 360)
+    assert int(probe["nb_read_frames"]) == told["frames"] == 40
+    sums = frame_sums(film)
+    assert len(set(sums)) == len(sums)
+    assert ffprobe(still)["codec_name"] == "png"
+    assert sorted(os.listdir(tmp_path)) == ["f.mp4", "f.png"]
+
+
+def test_documented_film_name(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    path = tmp_path / "small-ops"
+    path.write_text("".join(ops[0].read_text().splitlines(True)[:20]))
+    p = subprocess.run([shutil.which("plot_firstfit"), "--memplot", path, "1000000", "-q"],
+                       capture_output=True, text=True,
+                       check=False)
+    assert p.returncode == 0, p.stderr
+    assert int(ffprobe(tmp_path / "small-ops-animation.avi")["nb_read_frames"]) == 20
+
+
+def test_film_of_a_moving_allocator(tmp_path: Path) -> None:
+    path = tmp_path / "moves-lockops"
+    path.write_text(moving_ops(1500, seed=8))
+    p = replay("-a", BAD, "--memplot", path, "-o", tmp_path / "f.mp4", "--frames", 20, "--size", "640x360",
+               "--heap", "3x",
+               env={"BAD_DRIVER": "moves"})
+    assert p.returncode == 0, p.stderr
+    assert len(set(frame_sums(tmp_path / "f.mp4"))) >= 15
+
+
+def test_film_up_to_out_of_memory(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "bump", "--memplot", ops[0], ops[1].peak, "-o", tmp_path / "f.mp4", "--frames", 10)
+    assert p.returncode == 2 and "out of memory at operation" in p.stderr
+    assert "up to where memory ran out" in p.stdout
+    assert int(ffprobe(tmp_path / "f.mp4")["nb_read_frames"]) >= 9
+
+
+def test_film_that_cannot_be_written(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "bump", "--memplot", ops[0], "-o", tmp_path / "no" / "f.mp4")
+    assert p.returncode == 1
+    assert p.stderr == f"steve-replay: {tmp_path}/no/f.mp4: cannot be written: No such file or directory\n"
+
+
+def test_missing_ffmpeg(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "bump", "--memplot", ops[0], "-o", tmp_path / "f.mp4", "--heap", "64M",
+               env={"FFMPEG": "/no/ffmpeg"})
+    assert p.returncode == 1 and "cannot run /no/ffmpeg" in p.stderr and "Debian's ffmpeg" in p.stderr
+    assert os.listdir(tmp_path) == []
