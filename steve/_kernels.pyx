@@ -26,6 +26,7 @@ from steve.errors import SteveError, WriteError
 
 RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
 assert len(RULES) == CHECK_RULES
+FORMS = {"text": OPS_TEXT, "zstd": OPS_TEXT_ZSTD, "binary": OPS_BINARY}
 
 cdef enum:
     TICK = 256  # batches between two calls of tick
@@ -40,14 +41,14 @@ cdef class Operations:
     cdef object tick
     cdef unsigned batches
 
-    def __cinit__(self, origin, tick=None):
+    def __cinit__(self, origin, tick=None, bint resizes=False):
         self.origin, self.tick = origin, tick
         if isinstance(origin, Trace):
             self.trace = origin
-            self.s = op_source_new(self.trace.r, NULL)
+            self.s = op_source_new(self.trace.r, NULL, resizes)
         else:
             self.file = origin
-            self.s = op_source_new(NULL, self.file.r)
+            self.s = op_source_new(NULL, self.file.r, False)
         if self.s == NULL:
             raise MemoryError
 
@@ -110,12 +111,13 @@ cdef object records(const void *data, size_t n, object dtype):
 
 
 cdef class OpsWriter:
-    """An ops writer of the trace library on a descriptor."""
+    """An ops writer of the trace library on a descriptor; form: one of FORMS."""
     cdef ops_writer *w
 
-    def __cinit__(self, int fd):
+    def __cinit__(self, int fd, str form, bint locks):
         cdef mt_error err
-        self.w = ops_writer_new(fd, &err)
+        cdef ops_form c_form = FORMS[form]
+        self.w = ops_writer_open(fd, c_form, OPS_LOCK if locks else OPS_ACCESS, &err)
         if self.w == NULL:
             raise SteveError(err.text.decode("utf-8", "backslashreplace"))
 
@@ -132,10 +134,12 @@ cdef class OpsWriter:
             ops_writer_finish(self.w, NULL)
 
 
-def write_ops(origin, int fd, tick=None):
-    """Write the operations as an ops file. Returns {"ops", "stray"}: how many, and accesses to no block."""
-    cdef Operations source = Operations(origin, tick)
-    cdef OpsWriter writer = OpsWriter(fd)
+def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False):
+    """Write the operations as an ops file in a form of FORMS; resizes: a Resize as R, not as F and N.
+
+    Returns {"ops", "stray"}: how many, and accesses to no block."""
+    cdef Operations source = Operations(origin, tick, resizes)
+    cdef OpsWriter writer = OpsWriter(fd, form, False)
     cdef const op *ops
     cdef size_t n
     cdef uint64_t total = 0
@@ -170,18 +174,24 @@ cdef class Unfreed:
         return self.u.n
 
 
-def write_lockops_full(origin, Unfreed unfreed, int fd, *, bint compat=False, tick=None):
+def write_lockops_full(origin, Unfreed unfreed, int fd, *, rules=(2, 1, 0), bint compat=False,
+                       bint unlock_before_free=False, tick=None, str form="text"):
     """Write N, F, L and U by the life counter. `unfreed` is of an earlier walk over the same operations.
 
-    compat: at most one lock event at each index, as the first Steve. Returns counts: ops walked over,
+    rules: gain, decay and threshold of the life counter in any common unit, up to 10^6 each. compat: at most
+    one lock event at each index, as the first Steve. unlock_before_free: a block that dies locked is unlocked
+    first. Returns counts: ops walked over,
     blocks, locks, unlocks, unmatched (accesses to handles that are not live)."""
     cdef Operations source = Operations(origin, tick)
-    cdef OpsWriter writer = OpsWriter(fd)
+    cdef OpsWriter writer = OpsWriter(fd, form, True)
     cdef lockfull l
     cdef const op *ops
     cdef size_t n
     cdef bint ok
-    enough(lockfull_init(&l, unfreed.u.list, unfreed.u.n, compat))
+    cdef lockfull_rules c_rules
+    c_rules.gain, c_rules.decay, c_rules.threshold = rules
+    c_rules.compat, c_rules.unlock_before_free = compat, unlock_before_free
+    enough(lockfull_init(&l, unfreed.u.list, unfreed.u.n, c_rules))
     try:
         while source.next(&ops, &n):
             with nogil:
@@ -196,15 +206,17 @@ def write_lockops_full(origin, Unfreed unfreed, int fd, *, bint compat=False, ti
 
 
 cdef class SimplePlan:
-    """Which blocks live long enough to stay unlocked: the first walk of the simple locks."""
+    """Which blocks live long enough to stay unlocked: the first walk of the simple locks.
+
+    threshold: the macro lifetime from which a block does, in thousandths."""
     cdef locksimple s
 
-    def __cinit__(self, origin, *, bint compat=False, tick=None):
+    def __cinit__(self, origin, *, uint64_t threshold=500, bint compat=False, tick=None):
         cdef Operations source = Operations(origin, tick)
         cdef const op *ops
         cdef size_t n
         cdef bint ok
-        enough(locksimple_init(&self.s, compat))
+        enough(locksimple_init(&self.s, threshold, compat))
         while source.next(&ops, &n):
             with nogil:
                 ok = locksimple_feed(&self.s, ops, n)
@@ -215,16 +227,17 @@ cdef class SimplePlan:
         locksimple_free(&self.s)
 
 
-def write_lockops_simple(origin, SimplePlan plan, int fd, tick=None):
-    """Write N, F, and L after the N of each block that `plan` (of the same operations) locks. Returns
-    counts."""
+def write_lockops_simple(origin, SimplePlan plan, int fd, tick=None, *, bint unlock_before_free=False,
+                         str form="text"):
+    """Write N, F, and L after the N of each block that `plan` (of the same operations) locks;
+    unlock_before_free: and U before its F. Returns counts."""
     cdef Operations source = Operations(origin, tick)
-    cdef OpsWriter writer = OpsWriter(fd)
+    cdef OpsWriter writer = OpsWriter(fd, form, True)
     cdef locksimple_writer w
     cdef const op *ops
     cdef op *out = NULL
     cdef size_t n, made, room = 0
-    w.plan, w.next_long, w.news, w.locks = &plan.s, 0, 0, 0
+    enough(locksimple_writer_init(&w, &plan.s, unlock_before_free))
     try:
         while source.next(&ops, &n):
             if n > room:
@@ -234,9 +247,11 @@ def write_lockops_simple(origin, SimplePlan plan, int fd, tick=None):
             with nogil:
                 made = locksimple_write(&w, ops, n, out)
                 ops_write(writer.w, out, made)
+            enough(not w.out_of_memory)
         writer.finish()
     finally:
         free(out)
+        locksimple_writer_free(&w)
     return {"blocks": w.news, "locks": w.locks, "accesses": plan.s.accesses, "unmatched": plan.s.unmatched}
 
 

@@ -188,7 +188,8 @@ cdef class Trace:
         return facts
 
     def damages(self):
-        """With salvage: what was wrong with the damaged chunks and where, a line for each of the first 100."""
+        """With salvage: what was wrong with the damaged chunks and where, a line for each of the first
+        100."""
         cdef const char *text = mt_damage(self.r, 0)
         lines = []
         while text != NULL:
@@ -248,9 +249,10 @@ cdef class Trace:
 
 
 cdef class OpsFile:
-    """An open ops or lockops file, plain or zstd; "-" is standard input.
+    """An open ops or lockops file, text or binary, plain or zstd; "-" is standard input.
 
-    kind: "ops" or "lockops" says what L means; None finds out. problem: as of Trace, with a line number."""
+    kind: "ops" or "lockops" says what L means; None finds out. problem: as of Trace, for text with a
+    line number."""
 
     def __cinit__(self, str path, str name=None, *, kind=None):
         cdef mt_error err
@@ -262,7 +264,7 @@ cdef class OpsFile:
         with nogil:
             self.r = ops_open(c_path, hint, &err)
         if self.r == NULL:
-            raise trace_error(path, self.name, &err, err.code != MT_E_IO)
+            raise trace_error(path, self.name, &err, False)
 
     def __dealloc__(self):
         if self.r != NULL:
@@ -272,6 +274,11 @@ cdef class OpsFile:
     def kind(self):
         """ "ops" or "lockops", or None while not known."""
         return {OPS_ACCESS: "ops", OPS_LOCK: "lockops"}.get(ops_reader_kind(self.r))
+
+    @property
+    def binary(self):
+        """Is this the binary form?"""
+        return bool(ops_reader_is_binary(self.r))
 
     def probe(self):
         """Read the first operations, which are then lost: raises TraceError if this is no ops file."""
@@ -293,7 +300,7 @@ cdef class OpsFile:
     cdef int failed(self) except -1:
         """As Trace.failed."""
         cdef const mt_error *err = ops_reader_error(self.r)
-        error = trace_error(self.path, self.name, err, True)
+        error = trace_error(self.path, self.name, err, not self.binary)
         if not self.delivered or err.code not in (MT_E_TRUNCATED, MT_E_CORRUPT):
             raise error
         self.problem = error

@@ -26,7 +26,7 @@ cdef extern from "steve/kernels/classic.h" nogil:
 cdef extern from "steve/kernels/opsource.h" nogil:
     struct op_source:
         pass
-    op_source *op_source_new(mt_reader *trace, ops_reader *ops)
+    op_source *op_source_new(mt_reader *trace, ops_reader *ops, bint resizes)
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
     bint op_source_out_of_memory(const op_source *s)
@@ -43,12 +43,15 @@ cdef extern from "steve/kernels/unfreed.h" nogil:
     void unfreed_free(unfreed *u)
 
 cdef extern from "steve/kernels/lockfull.h" nogil:
+    struct lockfull_rules:
+        int64_t gain, decay, threshold
+        bint compat, unlock_before_free
     struct lockfull:
         op *out
         size_t n_out
         uint64_t locks, unlocks, unmatched, news
         int64_t index
-    bint lockfull_init(lockfull *l, const uint64_t *unfreed, size_t n_unfreed, bint compat)
+    bint lockfull_init(lockfull *l, const uint64_t *unfreed, size_t n_unfreed, lockfull_rules rules)
     bint lockfull_feed(lockfull *l, const op *ops, size_t n)
     void lockfull_free(lockfull *l)
 
@@ -56,14 +59,15 @@ cdef extern from "steve/kernels/locksimple.h" nogil:
     struct locksimple:
         size_t n_long
         uint64_t news, accesses, unmatched
-    bint locksimple_init(locksimple *s, bint compat)
+    bint locksimple_init(locksimple *s, uint64_t threshold, bint compat)
     bint locksimple_feed(locksimple *s, const op *ops, size_t n)
     bint locksimple_finish(locksimple *s)
     void locksimple_free(locksimple *s)
     struct locksimple_writer:
-        const locksimple *plan
-        size_t next_long
         uint64_t news, locks
+        bint out_of_memory
+    bint locksimple_writer_init(locksimple_writer *w, const locksimple *plan, bint unlock_before_free)
+    void locksimple_writer_free(locksimple_writer *w)
     size_t locksimple_write(locksimple_writer *w, const op *ops, size_t n, op *out)
 
 cdef extern from "steve/kernels/lifetimes.h" nogil:

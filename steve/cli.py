@@ -15,8 +15,8 @@ from typing import NoReturn, Optional, Sequence
 
 from steve.errors import SteveError
 
-COMMANDS = ("info", "summary", "check", "dump", "memtrace", "ops", "lockops", "histogram", "allocstats",
-            "graphs", "animate", "report")
+COMMANDS = ("info", "summary", "sites", "lines", "threads", "leaks", "temporaries", "findings", "check",
+            "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report")
 
 
 def load(name: str) -> ModuleType:
@@ -26,7 +26,7 @@ def load(name: str) -> ModuleType:
 
 def overview() -> str:
     """The text of `steve --help`."""
-    lines = [f"  {name:<12}{load(name).HELP}" for name in COMMANDS]
+    lines = [f"  {name:<13}{load(name).HELP}" for name in COMMANDS]
     return ("usage: steve COMMAND [ARGUMENT...]\n"
             "\n"
             "Translate, analyse and show memtraces: histories of a program's heap.\n"

@@ -10,7 +10,7 @@ cdef extern from "memtrace/ops.h" nogil:
     enum ops_kind:
         OPS_UNKNOWN, OPS_ACCESS, OPS_LOCK
     enum ops_code:
-        OP_NEW, OP_FREE, OP_LOAD, OP_STORE, OP_MODIFY, OP_LOCK, OP_UNLOCK, OP_COMPACT, OP_CODES
+        OP_NEW, OP_FREE, OP_LOAD, OP_STORE, OP_MODIFY, OP_LOCK, OP_UNLOCK, OP_COMPACT, OP_RESIZE, OP_CODES
 
     struct op:
         uint64_t handle, addr, size
@@ -21,6 +21,7 @@ cdef extern from "memtrace/ops.h" nogil:
 
     ops_reader *ops_open(const char *path, ops_kind hint, mt_error *err)
     ops_kind ops_reader_kind(const ops_reader *r)
+    bint ops_reader_is_binary(const ops_reader *r)
     int ops_next(ops_reader *r, const op **ops, size_t *n)
     const mt_error *ops_reader_error(const ops_reader *r)
     uint64_t ops_reader_bytes(const ops_reader *r, uint64_t *total)
@@ -29,6 +30,9 @@ cdef extern from "memtrace/ops.h" nogil:
     struct ops_writer:
         pass
 
-    ops_writer *ops_writer_new(int fd, mt_error *err)
+    enum ops_form:
+        OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY
+
+    ops_writer *ops_writer_open(int fd, ops_form form, ops_kind kind, mt_error *err)
     void ops_write(ops_writer *w, const op *ops, size_t n)
     int ops_writer_finish(ops_writer *w, mt_error *err)

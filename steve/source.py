@@ -14,7 +14,7 @@ import tempfile
 from typing import IO, TYPE_CHECKING, Optional, Union
 
 from steve.cli import complain
-from steve.errors import SteveError, TraceError
+from steve.errors import SteveError, TraceError, UsageError
 
 if TYPE_CHECKING:
     from steve._memtrace import OpsFile, Trace
@@ -48,6 +48,24 @@ def open_trace(args: argparse.Namespace) -> "Trace":
     """The memtrace that the arguments of add_trace() name."""
     from steve._memtrace import Trace
     return Trace(args.file, salvage=args.salvage)
+
+
+def add_form(parser: argparse.ArgumentParser) -> None:
+    """--binary and --text: the form of an ops file that is written."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--text", dest="form", action="store_const", const="text", default="text",
+                      help="write text (the default), compressed if -o names a file that ends in .zst")
+    form.add_argument("--binary", dest="form", action="store_const", const="binary",
+                      help="write the compact binary form; all of steve and steve-replay read both")
+
+
+def form_of(args: argparse.Namespace) -> str:
+    """The form that the arguments of add_form() and add_output() ask for: text, zstd or binary."""
+    if not (args.output or "").endswith(".zst"):
+        return args.form
+    if args.form == "binary":
+        raise UsageError("--binary is compressed already; give -o a name that does not end in .zst")
+    return "zstd"
 
 
 def result_name(path: str, ending: str) -> str:
@@ -122,6 +140,11 @@ class Operations:
             return OpsFile(self._path, self.name)
         return Trace(self._path, self.name, salvage=self.salvage)
 
+    def open_trace(self) -> "Trace":
+        """The same for what can only be a memtrace."""
+        from steve._memtrace import Trace
+        return Trace(self._path, self.name, salvage=self.salvage)
+
     def _expect_memtrace(self) -> None:
         """What is no ops file must be a memtrace."""
         from steve._memtrace import Trace
@@ -137,10 +160,11 @@ class Operations:
         from steve._memtrace import OpsFile
         if os.path.exists(self._path) and os.path.getsize(self._path) == 0:
             raise SteveError(f"{self.name}: is empty; an empty ops file has a name that ends with -ops")
+        file = OpsFile(self._path, self.name)
         try:
-            OpsFile(self._path, self.name).probe()
+            file.probe()
         except TraceError as error:
-            if error.code not in ("format", "corrupt"):
+            if file.binary or error.code not in ("format", "corrupt"):
                 raise
             return False
         return True

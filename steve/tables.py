@@ -9,7 +9,7 @@ import io
 import re
 import shutil
 import sys
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Optional, Sequence
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -48,15 +48,16 @@ def facts(title: str, rows: Iterable[Sequence[object]], values: str = "left") ->
 
 
 def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]],
-            left: Sequence[str] = ()) -> Any:
-    """A table with heads; columns are numbers, right-aligned, except those named in `left`."""
+            left: Sequence[str] = (), least: Optional[int] = None) -> Any:
+    """A table with heads; columns are numbers, right-aligned, except those named in `left`, which are folded
+    to no less than `least` characters."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
     table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
     for head in heads:
         table.add_column(head, justify="left" if head in left else "right", overflow="fold",
-                         no_wrap=head not in left)
+                         no_wrap=head not in left, min_width=least if head in left else None)
     for row in rows:
         table.add_row(*[Text(printable(str(cell))) for cell in row])
     return table

@@ -13,10 +13,12 @@ HELP = "translate a memtrace to operations on numbered blocks"
 EXAMPLES = """\
 Each line of an ops file is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (load), S (store) or M
 (modify). Handles count 0, 1, 2... in the order of the N; a resize is an F and an N with the next handle.
+--resize keeps them as R (resize, with the new address and size) of the same handle.
 Accesses and frees that belong to no live block are left out and counted.
 
 examples:
   steve ops ljtrace.out.77.ljt              writes ljtrace.out.77.ljt-ops
+  steve ops --binary --resize app.ljt       the compact form; docs/ops-format.md tells its bytes
   valgrind ... 2>&1 | steve ops - >app-ops  takes classic text out of other output
 """
 
@@ -24,14 +26,17 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     source.add_output(parser, "default: FILE-ops")
+    source.add_form(parser)
+    parser.add_argument("--resize", action="store_true", help="write a resize as R instead of F and N")
 
 
 def run(args: argparse.Namespace) -> int:
     from steve import _kernels
+    form = source.form_of(args)
     trace = source.open_trace(args)
     output = args.output or source.result_name(args.file, "-ops")
     with Output(output) as out, Progress(NAME, args.quiet) as progress:
-        counts = _kernels.write_ops(trace, out.fd, progress)
+        counts = _kernels.write_ops(trace, out.fd, progress, form=form, resizes=args.resize)
     remark = source.unmatched_note(trace, counts)
     if remark:
         note(NAME, remark, args.quiet)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from steve import source
+from steve.listing import count
 from steve.output import Output
 from steve.progress import Progress
 
@@ -35,13 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_json(parser)
     parser.add_argument("--top", metavar="N", type=count, default=10,
                         help="sites in each table (default: 10)")
-
-
-def count(text: str) -> int:
-    """An argument that is a whole number from 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -66,7 +66,7 @@ bool lifetimes_feed(struct lifetimes *l, const struct op *ops, size_t n)
             return false;
         if (ops[i].code == OP_FREE)
             block_free(l, ops[i].handle);
-        if (ops[i].code != OP_NEW && ops[i].code != OP_FREE)
+        if (ops[i].code != OP_NEW && ops[i].code != OP_FREE && ops[i].code != OP_RESIZE)
             block_access(l, ops[i].handle);
     }
     return true;

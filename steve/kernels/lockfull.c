@@ -5,18 +5,17 @@
 
 #include "steve/kernels/grow.h"
 
-#define GAIN 3 /* an operation on the block: 1 of life = 2 halves, and its own index does not cost one */
 #define NONE LIVEMAP_NONE
 #define SLOT(index) ((size_t)(index) & (LOCKFULL_RING - 1))
 
-bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed, bool compat)
+bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed, struct lockfull_rules rules)
 {
     memset(l, 0, sizeof *l);
     for (size_t i = 0; i < LOCKFULL_RING; i++)
         l->ring[i] = NONE;
     l->unfreed = unfreed;
     l->n_unfreed = n_unfreed;
-    l->compat = compat;
+    l->rules = rules;
     return livemap_init(&l->live);
 }
 
@@ -28,12 +27,19 @@ void lockfull_free(struct lockfull *l)
     free(l->out);
 }
 
+/* The index of the first operation at which the block's life is not above the threshold. */
+static int64_t deadline(const struct lockfull *l, const struct lockfull_block *block)
+{
+    return (block->end - l->rules.threshold + l->rules.decay - 1) / l->rules.decay;
+}
+
 /* Put a block into the list of its deadline, or as far ahead as the ring goes. */
 static void hang(struct lockfull *l, uint32_t b)
 {
     struct lockfull_block *block = &l->blocks[b];
     int64_t last = l->index + LOCKFULL_RING - 1;
-    uint16_t slot = (uint16_t)SLOT(block->deadline < last ? block->deadline : last);
+    int64_t due = deadline(l, block);
+    uint16_t slot = (uint16_t)SLOT(due < last ? due : last);
 
     block->slot = slot;
     block->previous = NONE;
@@ -90,7 +96,7 @@ static bool collect_due(struct lockfull *l)
         struct lockfull_block *block = &l->blocks[b];
         uint32_t next = block->next;
 
-        if (block->deadline > l->index)
+        if (deadline(l, block) > l->index)
             hang(l, b);
         else if (!make_due(l, block))
             return false;
@@ -110,12 +116,12 @@ static void put(struct lockfull *l, uint64_t handle, enum ops_code code)
 /* The lock events of this index. lock: a handle to lock as well, or UINT64_MAX. */
 static bool put_events(struct lockfull *l, uint64_t lock)
 {
-    size_t first = l->compat && l->n_due ? l->n_due - 1 : 0;
+    size_t first = l->rules.compat && l->n_due ? l->n_due - 1 : 0;
     bool locks = lock != UINT64_MAX;
 
     if (!grow(&l->out, &l->out_room, l->n_out + l->n_due + 2, sizeof *l->out))
         return false;
-    if (l->compat && locks && l->n_due) {
+    if (l->rules.compat && locks && l->n_due) {
         locks = lock > l->due[first];
         first += locks;
     }
@@ -141,15 +147,16 @@ static bool is_mortal(struct lockfull *l, uint64_t ordinal)
     return false;
 }
 
-static void forget(struct lockfull *l, uint64_t handle)
+/* A block dies: it, if it was locked, else NULL. */
+static struct lockfull_block *forget(struct lockfull *l, uint64_t handle)
 {
     uint32_t b = livemap_remove(&l->live, handle);
 
-    if (b == NONE)
-        return;
-    if (l->blocks[b].locked)
-        unhang(l, b);
+    if (b == NONE || !l->blocks[b].locked)
+        return NULL;
+    unhang(l, b);
     l->blocks[b].locked = false;
+    return &l->blocks[b];
 }
 
 static bool block_new(struct lockfull *l, const struct op *op)
@@ -160,32 +167,43 @@ static bool block_new(struct lockfull *l, const struct op *op)
     b = livemap_add(&l->live, op->handle);
     if (b == NONE || !grow(&l->blocks, &l->room, (size_t)b + 1, sizeof *l->blocks) || !others(l))
         return false;
-    l->blocks[b] =
-        (struct lockfull_block){.handle = op->handle, .deadline = -1, .mortal = is_mortal(l, l->news++)};
+    l->blocks[b] = (struct lockfull_block){.handle = op->handle, .mortal = is_mortal(l, l->news++)};
     l->out[l->n_out++] = *op;
     return true;
 }
 
 static bool block_free(struct lockfull *l, const struct op *op)
 {
-    forget(l, op->handle);
-    if (!others(l))
+    struct lockfull_block *locked = forget(l, op->handle);
+
+    if (!collect_due(l))
+        return false;
+    if (locked && l->rules.unlock_before_free && !make_due(l, locked))
+        return false;
+    sort_due(l);
+    if (!put_events(l, UINT64_MAX))
         return false;
     l->out[l->n_out++] = *op;
     return true;
 }
 
-/* A block that is locked lives longer; one that is not gets locked. */
+/* An operation on the block: its life grows, and its own operation does not cost any. */
+static void gain_life(struct lockfull *l, struct lockfull_block *block)
+{
+    int64_t empty = (l->index - 1) * l->rules.decay;
+
+    block->end = (block->end > empty ? block->end : empty) + l->rules.gain + l->rules.decay;
+}
+
+/* A block that is locked lives longer; one that is not gets locked if its life is long enough. */
 static bool access_block(struct lockfull *l, struct lockfull_block *block, uint32_t b)
 {
-    if (block->locked) {
-        block->deadline += GAIN;
+    gain_life(l, block);
+    if (block->locked || deadline(l, block) <= l->index)
         return l->ring[SLOT(l->index)] == NONE || others(l);
-    }
     if (!collect_due(l) || !put_events(l, block->handle))
         return false;
     block->locked = true;
-    block->deadline = l->index + GAIN - 1;
     hang(l, b);
     return true;
 }
@@ -200,12 +218,23 @@ static bool block_access(struct lockfull *l, const struct op *op)
     return l->ring[SLOT(l->index)] == NONE || others(l);
 }
 
+/* An operation like an access; it is given after the lock events. */
+static bool block_resize(struct lockfull *l, const struct op *op)
+{
+    if (!block_access(l, op) || !grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
+        return false;
+    l->out[l->n_out++] = *op;
+    return true;
+}
+
 static bool step(struct lockfull *l, const struct op *op)
 {
     if (op->code == OP_NEW)
         return block_new(l, op);
     if (op->code == OP_FREE)
         return block_free(l, op);
+    if (op->code == OP_RESIZE)
+        return block_resize(l, op);
     return block_access(l, op);
 }
 

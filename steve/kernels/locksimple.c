@@ -5,9 +5,10 @@
 
 #include "steve/kernels/grow.h"
 
-bool locksimple_init(struct locksimple *s, bool compat)
+bool locksimple_init(struct locksimple *s, uint64_t threshold, bool compat)
 {
     memset(s, 0, sizeof *s);
+    s->threshold = threshold;
     s->compat = compat;
     return livemap_init(&s->live);
 }
@@ -19,10 +20,16 @@ void locksimple_free(struct locksimple *s)
     free(s->long_ones);
 }
 
-/* Is this at least half of the accesses seen so far? */
+/* Not an access. */
+static bool is_heap(uint32_t code)
+{
+    return code == OP_NEW || code == OP_FREE || code == OP_RESIZE;
+}
+
+/* Is this at least the threshold's share of the accesses seen so far? */
 static bool is_long(const struct locksimple *s, uint64_t span)
 {
-    return span >= s->accesses - span;
+    return span * 1000 >= s->threshold * s->accesses;
 }
 
 /* A life ends: keep it if it may turn out to be long. */
@@ -33,7 +40,7 @@ static bool end_life(struct locksimple *s, uint32_t i)
 
     if (s->compat && !life.touched)
         span++;
-    if (span <= s->accesses && !is_long(s, span))
+    if (!is_long(s, span))
         return true;
     if (!grow(&s->long_ones, &s->long_room, s->n_long + 1, sizeof life))
         return false;
@@ -82,7 +89,7 @@ bool locksimple_feed(struct locksimple *s, const struct op *ops, size_t n)
             return false;
         if (ops[i].code == OP_FREE && !block_free(s, ops[i].handle))
             return false;
-        if (ops[i].code != OP_NEW && ops[i].code != OP_FREE)
+        if (!is_heap(ops[i].code))
             block_access(s, ops[i].handle);
     }
     return true;
@@ -103,7 +110,7 @@ bool locksimple_finish(struct locksimple *s)
         if (s->live.entries[i].key != 0 && !end_life(s, s->live.entries[i].index))
             return false;
     for (size_t i = 0; i < s->n_long; i++)
-        if (s->long_ones[i].span > s->accesses || is_long(s, s->long_ones[i].span))
+        if (is_long(s, s->long_ones[i].span))
             s->long_ones[kept++] = s->long_ones[i];
     s->n_long = kept;
     if (kept)
@@ -121,19 +128,54 @@ static bool stays_unlocked(struct locksimple_writer *w)
     return true;
 }
 
+bool locksimple_writer_init(struct locksimple_writer *w, const struct locksimple *plan,
+                            bool unlock_before_free)
+{
+    memset(w, 0, sizeof *w);
+    w->plan = plan;
+    w->unlock_before_free = unlock_before_free;
+    return livemap_init(&w->locked);
+}
+
+void locksimple_writer_free(struct locksimple_writer *w)
+{
+    livemap_free(&w->locked);
+}
+
+static struct op *put(struct op *out, uint64_t handle, enum ops_code code)
+{
+    *out = (struct op){.handle = handle, .code = code};
+    return out + 1;
+}
+
+/* What follows an N. */
+static struct op *lock_new(struct locksimple_writer *w, uint64_t handle, struct op *out)
+{
+    if (w->unlock_before_free)
+        livemap_remove(&w->locked, handle);
+    if (stays_unlocked(w))
+        return out;
+    if (w->unlock_before_free && livemap_add(&w->locked, handle) == LIVEMAP_NONE)
+        w->out_of_memory = true;
+    w->locks++;
+    return put(out, handle, OP_LOCK);
+}
+
 size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out)
 {
     struct op *start = out;
 
     for (size_t i = 0; i < n; i++) {
-        if (ops[i].code != OP_NEW && ops[i].code != OP_FREE)
+        uint64_t handle = ops[i].handle;
+
+        if (!is_heap(ops[i].code))
             continue;
+        if (ops[i].code == OP_FREE && livemap_remove(&w->locked, handle) != LIVEMAP_NONE)
+            out = put(out, handle, OP_UNLOCK);
         *out = ops[i];
         out++->addr = 0;
-        if (ops[i].code == OP_NEW && !stays_unlocked(w)) {
-            *out++ = (struct op){.handle = ops[i].handle, .code = OP_LOCK};
-            w->locks++;
-        }
+        if (ops[i].code == OP_NEW)
+            out = lock_new(w, handle, out);
     }
     return (size_t)(out - start);
 }

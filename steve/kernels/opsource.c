@@ -21,16 +21,18 @@ struct op_source {
     uint64_t next_handle;
     uint64_t stray;
     bool out_of_memory;
+    bool resizes; /* wanted as R */
     struct op buffer[2 * PIECE];
 };
 
-struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops)
+struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, bool resizes)
 {
     struct op_source *s = calloc(1, sizeof *s);
 
     if (s) {
         s->trace = trace;
         s->ops = ops;
+        s->resizes = resizes;
     }
     return s;
 }
@@ -91,6 +93,15 @@ static inline struct op *put_access(struct op_source *s, struct op *out, const s
     return put(out, handle, (enum ops_code)(OP_LOAD + (e->kind - MT_LOAD)), e->addr, e->size);
 }
 
+static struct op *put_resize(struct op_source *s, struct op *out, const struct mt_event *e)
+{
+    uint64_t handle = handle_in(s, e->slot);
+
+    if (!s->resizes || handle == NOBODY)
+        return put_new(s, put_free(s, out, e, e->old_addr), e);
+    return put(out, handle, OP_RESIZE, e->addr, e->size);
+}
+
 static struct op *put_event(struct op_source *s, struct op *out, const struct mt_event *e)
 {
     switch (e->kind) {
@@ -103,7 +114,7 @@ static struct op *put_event(struct op_source *s, struct op *out, const struct mt
     case MT_FREE:
         return put_free(s, out, e, e->addr);
     case MT_RESIZE:
-        return put_new(s, put_free(s, out, e, e->old_addr), e);
+        return put_resize(s, out, e);
     default:
         return out;
     }

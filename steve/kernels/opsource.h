@@ -2,8 +2,8 @@
  *
  * The translation: New, Free and accesses become N, F, L, S, M of the block's handle, with addresses and
  * sizes as they are (size 0 for F); a Resize becomes F of the old and N of a new handle, so that handles are
- * counted anew, 0, 1, 2... in the order of the N. Events without a block are left out and counted. Memory:
- * O(live blocks).
+ * counted anew, 0, 1, 2... in the order of the N, or, if resizes are wanted, an R of the block's handle.
+ * Events without a block are left out and counted. Memory: O(live blocks).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_OPSOURCE_H
@@ -13,8 +13,9 @@
 
 struct op_source;
 
-/* Exactly one of trace and ops is given, and stays the caller's. NULL: out of memory. */
-struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops);
+/* Exactly one of trace and ops is given, and stays the caller's. resizes: of a trace, give a Resize as R.
+ * NULL: out of memory. */
+struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, bool resizes);
 void op_source_free(struct op_source *s);
 
 /* As ops_next. After MT_ERROR: op_source_out_of_memory, else the reader's own error holds. */

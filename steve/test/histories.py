@@ -54,7 +54,7 @@ def operations(draw: st.DrawFn, longest: int = 200) -> List[Op]:
     ops: List[Op] = []
     handles = 0
     for _ in range(draw(st.integers(0, longest // 4))):
-        letter = draw(st.sampled_from("NNFAAAAAA"))
+        letter = draw(st.sampled_from("NNFRAAAAA"))
         if letter == "N":
             ops.append(Op(handles, "N", BASE + GRID * handles, draw(st.integers(0, GRID))))
             live.append(handles)
@@ -62,7 +62,7 @@ def operations(draw: st.DrawFn, longest: int = 200) -> List[Op]:
         elif live:
             i = draw(st.integers(0, len(live) - 1))
             handle = live.pop(i) if letter == "F" else live[i]
-            run = 1 if letter == "F" else draw(st.integers(1, 8))
-            ops += [Op(handle, "F" if letter == "F" else draw(st.sampled_from("LSM")), BASE + GRID * handle,
-                       0 if letter == "F" else 4)] * run
+            run = draw(st.integers(1, 8)) if letter == "A" else 1
+            ops += [Op(handle, draw(st.sampled_from("LSM")) if letter == "A" else letter,
+                       BASE + GRID * handle, 0 if letter == "F" else 4)] * run
     return ops

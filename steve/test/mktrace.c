@@ -5,11 +5,14 @@
  * A script has one command on a line; numbers are decimal or 0x..., stacks and heaps are named by the order
  * of their definition, from 1 (0 = none, C heap):
  *
- *     info KEY VALUE            stack FUNCTION...  (callers first)     heap ID malloc|lua|mmap|custom
+ *     info KEY VALUE            stack FRAME...  (callers first)        heap ID malloc|lua|mmap|custom
  *     thread N                  time INSTRUCTIONS                      mark NAME
  *     N ADDR SIZE [STACK [HEAP]]      F ADDR [STACK [HEAP]]            R OLD ADDR SIZE [STACK [HEAP]]
  *     L|S|M ADDR SIZE           lost EVENTS REASON                     flush
+ *     at FRAME  (accesses that follow are made there)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
+ *
+ * A FRAME is FUNCTION or FUNCTION@FILE:LINE.
  *
  * No protection against silly scripts beyond naming the line. Not installed.
  *
@@ -29,9 +32,10 @@ static uint32_t s_stacks[MANY], s_heaps[MANY];
 static unsigned s_n_stacks = 1, s_n_heaps = 1;
 static struct {
     uint8_t kind;
-    uint32_t size, id;
+    uint32_t size, frame, id;
 } s_sites[MANY];
 static unsigned s_n_sites, s_line;
+static uint32_t s_at; /* frame of the accesses to come */
 
 static void fail(const char *why)
 {
@@ -51,6 +55,17 @@ static uint32_t string(const char *s)
     return mt_writer_string(s_writer, s ? s : "", s ? strlen(s) : 0);
 }
 
+static uint32_t frame_of(char *word)
+{
+    struct mt_frame frame = {.ip = 0x1000 + s_line};
+    char *function = strsep(&word, "@"), *file = strsep(&word, ":");
+
+    frame.function = string(function);
+    frame.file = string(file);
+    frame.line = word ? (uint32_t)strtoul(word, NULL, 0) : 0;
+    return mt_writer_frame(s_writer, &frame);
+}
+
 static void define_stack(char *rest)
 {
     uint32_t stack = 0;
@@ -58,11 +73,8 @@ static void define_stack(char *rest)
 
     if (s_n_stacks == MANY)
         fail("too many stacks");
-    while ((word = strsep(&rest, " ")) != NULL) {
-        struct mt_frame frame = {.ip = 0x1000 + s_line, .function = string(word)};
-
-        stack = mt_writer_stack(s_writer, stack, mt_writer_frame(s_writer, &frame));
-    }
+    while ((word = strsep(&rest, " ")) != NULL)
+        stack = mt_writer_stack(s_writer, stack, frame_of(word));
     s_stacks[s_n_stacks++] = stack;
 }
 
@@ -81,15 +93,16 @@ static uint32_t site_of(uint8_t kind, uint32_t size)
 {
     unsigned i = 0;
 
-    while (i < s_n_sites && (s_sites[i].kind != kind || s_sites[i].size != size))
+    while (i < s_n_sites && (s_sites[i].kind != kind || s_sites[i].size != size || s_sites[i].frame != s_at))
         i++;
     if (i == MANY)
         fail("too many kinds of access");
     if (i == s_n_sites) {
-        struct mt_site site = {.ip = 0x400000 + 16 * i, .size = size, .kind = kind};
+        struct mt_site site = {.ip = 0x400000 + 16 * i, .frame = s_at, .size = size, .kind = kind};
 
         s_sites[s_n_sites].kind = kind;
         s_sites[s_n_sites].size = size;
+        s_sites[s_n_sites].frame = s_at;
         s_sites[s_n_sites++].id = mt_writer_site(s_writer, &site);
     }
     return s_sites[i].id;
@@ -145,6 +158,8 @@ static void define(const char *word, char *rest)
         define_stack(rest);
     } else if (strcmp(word, "heap") == 0) {
         define_heap(rest);
+    } else if (strcmp(word, "at") == 0) {
+        s_at = frame_of(rest);
     } else if (strcmp(word, "thread") == 0) {
         mt_writer_thread(s_writer, (uint16_t)number(&rest));
     } else if (strcmp(word, "time") == 0) {

@@ -72,10 +72,15 @@ class Heap:
         return None
 
 
-def translate(history: List[Event]) -> Tuple[List[Op], int, int]:
-    """(operations, unmatched accesses, unmatched frees)."""
+def translate(history: List[Event], resizes: bool = False) -> Tuple[List[Op], int, int]:
+    """(operations, unmatched accesses, unmatched frees); resizes: R keeps the handle."""
     heap, ops, accesses, frees = Heap(), [], 0, 0
     for event in history:
+        if resizes and event.letter == "R" and event.old in heap.live:
+            handle = heap.live.pop(event.old)[0]
+            heap.live[event.addr] = (handle, event.size)
+            ops.append(Op(handle, "R", event.addr, event.size))
+            continue
         if event.letter in "FR":
             addr = event.old if event.letter == "R" else event.addr
             if addr in heap.live:
@@ -103,29 +108,37 @@ def life_of(ops: List[Op], handle: int) -> Optional[Tuple[int, int]]:
     return (start, stop) if start is not None and stop is not None else None
 
 
-def lock_events(ops: List[Op], handle: int) -> List[Tuple[int, str]]:
+class Rules(NamedTuple):
+    """Of the life counter; unlock: before the F of a block that is locked."""
+    gain: float = 1
+    decay: float = 0.5
+    threshold: float = 0
+    unlock: bool = False
+
+
+def lock_events(ops: List[Op], handle: int, rules: Rules = Rules()) -> List[Tuple[int, str]]:
     """(index, L or U) of one block, by stepping through its life."""
     life = life_of(ops, handle)
     if life is None:
         return []
     events, counter, locked = [], 0.0, False
     for i in range(life[0] + 1, life[1]):
-        counter = counter + 1 if ops[i].handle == handle else max(0.0, counter - 0.5)
-        if (counter > 0) != locked:
-            locked = counter > 0
+        counter = counter + rules.gain if ops[i].handle == handle else max(0.0, counter - rules.decay)
+        if (counter > rules.threshold) != locked:
+            locked = counter > rules.threshold
             events.append((i, "L" if locked else "U"))
-    return events
+    return events + ([(life[1], "U")] if locked and rules.unlock else [])
 
 
 def handles_of(ops: List[Op]) -> List[int]:
     return sorted({op.handle for op in ops if op.letter == "N"})
 
 
-def lockops_full(ops: List[Op], compat: bool) -> List[Op]:
+def lockops_full(ops: List[Op], compat: bool, rules: Rules = Rules()) -> List[Op]:
     """Every lock event before its operation; compat: one for each index, the last by handle."""
     at: Dict[int, List[Tuple[int, str]]] = {}
     for handle in handles_of(ops):
-        for index, letter in lock_events(ops, handle):
+        for index, letter in lock_events(ops, handle, rules):
             at.setdefault(index, []).append((handle, letter))
     result = []
     for i, op in enumerate(ops):
@@ -133,7 +146,7 @@ def lockops_full(ops: List[Op], compat: bool) -> List[Op]:
         if compat and events:
             events = [max(events)]
         result += [Op(handle, letter, 0, 0) for handle, letter in events]
-        if op.letter in "NF":
+        if op.letter in "NFR":
             result.append(op)
     return result
 
@@ -154,18 +167,22 @@ def lifetimes(ops: List[Op]) -> Tuple[int, Dict[int, Tuple[int, int]]]:
     return total, result
 
 
-def lockops_simple(ops: List[Op], compat: bool) -> List[Op]:
-    """L right after the N of blocks whose macro lifetime is less than a half."""
+def lockops_simple(ops: List[Op], compat: bool, threshold: float = 0.5, unlock: bool = False) -> List[Op]:
+    """L right after the N of blocks whose macro lifetime is less than a threshold."""
     total, lives = lifetimes(ops)
-    result = []
+    result: List[Op] = []
+    locked = set()
     for op in ops:
-        if op.letter not in "NF":
+        if op.letter not in "NFR":
             continue
+        if op.letter == "F" and op.handle in locked and unlock:
+            result.append(Op(op.handle, "U", 0, 0))
         result.append(Op(op.handle, op.letter, 0, op.size))
         own, other = lives[op.handle]
         if compat:
             own, total = max(own, 1), max(total, 1)
-        if op.letter == "N" and total and (own + other) / total < 0.5:
+        if op.letter == "N" and total and (own + other) / total < threshold:
+            locked.add(op.handle)
             result.append(Op(op.handle, "L", 0, 0))
     return result
 

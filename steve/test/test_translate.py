@@ -13,7 +13,7 @@ import reference
 from conftest import make_trace
 from histories import histories, operations
 from reference import Event, Op
-from steve import _kernels
+from steve import _kernels, cli
 from steve._memtrace import OpsFile, Trace
 
 RUNS = settings(max_examples=150, deadline=None)
@@ -66,6 +66,36 @@ def test_ops_of_binary(history: List[Event], chunk: int) -> None:
 
 
 @RUNS
+@given(histories(), st.booleans(), st.sampled_from(("text", "zstd", "binary")))
+def test_every_form_of_ops_reads_back(history: List[Event], resizes: bool, form: str) -> None:
+    expected = reference.translate(history, resizes)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        binary, path = as_binary(folder, history, 0), Path(folder) / "x-ops"
+        with open(path, "wb") as file:
+            _kernels.write_ops(Trace(str(binary)), file.fileno(), form=form, resizes=resizes)
+        file_again = OpsFile(str(path))
+        text = written(lambda fd: _kernels.write_ops(file_again, fd))[0]
+        assert file_again.binary == (form == "binary")
+    assert text == reference.ops_text(expected)
+
+
+@RUNS
+@given(operations())
+def test_binary_lockops_are_the_text(ops: List[Op]) -> None:
+    def use(source: Callable[[], OpsFile]) -> str:
+        unfreed = _kernels.Unfreed(source())
+        with tempfile.NamedTemporaryFile() as file:
+            _kernels.write_lockops_full(source(), unfreed, file.fileno(), form="binary")
+            again = OpsFile(file.name)
+            batches = [batch for batch in again.batches(copy=True)]
+            assert again.kind == "lockops" and again.binary
+        letters = "NFLSMLUOR"
+        return "".join(f"{o['handle']} {letters[o['code']]} {o['addr']} {o['size']}\n"
+                       for batch in batches for o in batch)
+    assert with_ops(ops, use) == reference.ops_text(reference.lockops_full(ops, False))
+
+
+@RUNS
 @given(histories())
 def test_classic_text_gives_the_same_ops(history: List[Event]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -96,6 +126,16 @@ def simple_locks(ops: List[Op], compat: bool) -> str:
         plan = _kernels.SimplePlan(source(), compat=compat)
         return written(lambda fd: _kernels.write_lockops_simple(source(), plan, fd))[0]
     return with_ops(ops, use)
+
+
+def lockops_of(ops: List[Op], *arguments: object) -> str:
+    """What the subcommand writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x-ops"
+        path.write_text(reference.ops_text(ops))
+        words = [str(word) for word in arguments]
+        assert cli.guarded("lockops", [*words, "-q", str(path), "-o", f"{folder}/out"]) == 0
+        return (Path(folder) / "out").read_text()
 
 
 def two_blocks(accesses: int, others: int) -> List[Op]:
@@ -130,6 +170,28 @@ def test_full_locks(ops: List[Op], compat: bool) -> None:
 @example([Op(0, "N", 64, 8), Op(0, "F", 64, 0)], True)
 def test_simple_locks(ops: List[Op], compat: bool) -> None:
     assert simple_locks(ops, compat) == reference.ops_text(reference.lockops_simple(ops, compat))
+
+
+@RUNS
+@given(operations(), st.sampled_from((0.001, 0.5, 1, 7.25)), st.sampled_from((0.25, 1, 1000)),
+       st.sampled_from((0, 0.5, 3)), st.booleans())
+@example(two_blocks(700, 1500), 7.25, 0.25, 3, True)
+@example(many_due_at_once(24), 0.5, 0.25, 0.5, True)
+def test_rules_of_full_locks(ops: List[Op], gain: float, decay: float, threshold: float,
+                             unlock: bool) -> None:
+    given_rules = ["--gain", gain, "--decay", decay, "--threshold", threshold]
+    text = lockops_of(ops, "--full", *given_rules, *(["--unlock-before-free"] if unlock else []))
+    # in thousandths, so that the reference steps through whole numbers
+    rules = reference.Rules(round(gain * 1000), round(decay * 1000), round(threshold * 1000), unlock)
+    assert text == reference.ops_text(reference.lockops_full(ops, False, rules))
+
+
+@RUNS
+@given(operations(), st.sampled_from((0, 0.2, 0.5, 0.875, 1)), st.booleans())
+def test_rules_of_simple_locks(ops: List[Op], threshold: float, unlock: bool) -> None:
+    more = ["--unlock-before-free"] if unlock else []
+    text = lockops_of(ops, "--simple", "--threshold", threshold, *more)
+    assert text == reference.ops_text(reference.lockops_simple(ops, False, threshold, unlock))
 
 
 @RUNS

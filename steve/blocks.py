@@ -1,0 +1,169 @@
+"""What the analyses of blocks have in common: which blocks they look at, and the walk over their lives.
+
+--where chooses blocks by what they are like; --from and --to cut the trace at named points, as if it began
+with an empty heap and ended there. Counting accesses by who made them needs to know beforehand which blocks
+count, so with --where the trace is then read twice.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional
+
+from steve import source
+from steve.errors import SteveError
+from steve.places import Places
+from steve.progress import Progress
+from steve.where import explained, parse
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve._lives import Lives, Selection
+    from steve._memtrace import Trace
+
+WHERE_HELP = f"""\
+--where EXPRESSION keeps only some blocks; tests are joined by and, or, not and parentheses:
+  size >= 1Ki and lifetime < 1000     numbers: = != < <= > >=; units k M G Ki Mi Gi %
+  site ~ "parser" or not freed        texts: = != ~ !~ (~: a regular expression is found in it)
+fields:
+{explained()}
+--from MARK, --to MARK: only blocks made after the first mark of that name, and everything as if the trace
+ended at the next mark TO. An operation is a New, Free, Resize, Load, Store or Modify.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """FILE, --salvage, -q, --where, --from, --to."""
+    source.add_trace(parser)
+    parser.add_argument("--where", metavar="EXPRESSION", help="only blocks for which this holds; see below")
+    parser.add_argument("--from", dest="begin", metavar="MARK", help="begin at a named point of the program")
+    parser.add_argument("--to", dest="end", metavar="MARK", help="end at a named point of the program")
+
+
+class Window:
+    """The part of a trace between two marks; for steve._lives.Lives."""
+
+    def __init__(self, begin: Optional[str], end: Optional[str]) -> None:
+        self.first, self.last = begin, end
+        self.seen: Dict[str, None] = {}
+        self.now = "within"
+
+    def begin(self) -> str:
+        self.now = "within" if self.first is None else "before"
+        return self.now
+
+    def state(self, mark: str) -> str:
+        """Told of each mark until the end: before, within or after?"""
+        self.seen[mark] = None
+        if self.now == "within" and mark == self.last:
+            self.now = "after"
+        elif self.now == "before" and mark == self.first:
+            self.now = "within"
+        return self.now
+
+    def verify(self, name: str) -> None:
+        """The trace was read: SteveError if a mark did not come."""
+        missing = self.first if self.now == "before" else self.last if self.now == "within" else None
+        if missing is None:
+            return
+        known = ", ".join(f"'{mark}'" for mark in list(self.seen)[:20]) or "none"
+        behind = f" after '{self.first}'" if self.first is not None and self.now == "within" else ""
+        raise SteveError(f"{name}: no mark '{missing}'{behind}; marks in the trace: {known}")
+
+
+class Blocks:
+    """The blocks that the arguments choose.
+
+    After batches() was walked through: trace, places, lives (a steve._lives.Lives) and totals."""
+
+    trace: "Trace"
+    places: Places
+    lives: "Lives"
+    totals: Dict[str, int]
+
+    def __init__(self, command: str, args: argparse.Namespace) -> None:
+        self.command, self.args = command, args
+        self.test = parse(args.where) if args.where is not None else None
+        self._files = source.Operations(args.file, args.salvage) if self.test else None
+
+    def _window(self) -> Optional[Window]:
+        wanted = self.args.begin is not None or self.args.end is not None
+        return Window(self.args.begin, self.args.end) if wanted else None
+
+    def _open(self) -> "Trace":
+        return self._files.open_trace() if self._files is not None else source.open_trace(self.args)
+
+    def _walk(self, selected: "Optional[Selection]" = None) -> "Iterator[np.ndarray]":
+        """All lives of a fresh walk."""
+        from steve._lives import Lives
+        self.trace, window = self._open(), self._window()
+        self.places = Places(self.trace)
+        with Progress(self.command, self.args.quiet) as progress:
+            self.lives = Lives(self.trace, window, selected, progress)
+            yield from self.lives.batches()
+        if window is not None and self.trace.problem is None:
+            window.verify(self.trace.name)
+
+    def batches(self) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
+        """Batches of lives, each with an array that says which are chosen, or None for all."""
+        for batch in self._walk():
+            yield batch, None if self.test is None else self.test(batch, self.places)
+        self.totals = self.lives.totals()
+
+    def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
+        """The sums of the chosen lives by each key (see steve._lives.Groups), one array for each."""
+        from steve._lives import Groups
+        groups = [Groups(key) for key in keys]
+        for batch, keep in self.batches():
+            for group in groups:
+                group.add(batch, keep)
+            if chosen is not None and keep is not None:
+                chosen.add(batch, keep)
+        return [group.rows(self.totals["peak"]) for group in groups]
+
+    def sum_with_accesses(self, *keys: str) -> List[Any]:
+        """The same; afterwards lives.site_accesses() and thread_accesses() are of the chosen blocks only."""
+        from steve._lives import Selection
+        if self.test is None:
+            return self.sum_by(*keys)
+        chosen = Selection()
+        sums = self.sum_by(*keys, chosen=chosen)
+        for _ in self._walk(chosen):
+            pass
+        return sums
+
+    def title(self, what: str) -> str:
+        """A heading that says of what trace and what blocks."""
+        parts = [f"{self.trace.name}: {what}"]
+        parts += [f"where {self.args.where}"] if self.args.where is not None else []
+        parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []
+        parts += [f"to '{self.args.end}'"] if self.args.end is not None else []
+        return ", ".join(parts)
+
+    def verdict(self) -> int:
+        """What was wrong with the trace; the exit status."""
+        return source.verdict(self.command, self.trace)
+
+
+def merged(rows: "np.ndarray", key_of: Callable[[int], Hashable]) -> Dict[Hashable, Dict[str, int]]:
+    """Rows by number summed over the numbers with the same key; rows that are all 0 are left out."""
+    result: Dict[Hashable, Dict[str, int]] = {}
+    for number, row in enumerate(rows.tolist()):
+        if any(row):
+            found = dict(zip(rows.dtype.names, row))
+            known = result.setdefault(key_of(number), dict.fromkeys(found, 0))
+            largest = max(known.get("most_bytes", 0), found.get("most_bytes", 0))
+            for name, value in found.items():
+                known[name] += value
+            if "most_bytes" in found:
+                known["most_bytes"] = largest
+    return result
+
+
+def share(part: float, whole: float) -> Optional[float]:
+    """part / whole in percent; None if there is no whole."""
+    return round(100 * part / whole, 2) if whole else None
+
+
+def mean(total: float, n: int) -> Optional[float]:
+    return round(total / n, 2) if n else None

@@ -1,0 +1,225 @@
+"""steve findings: blocks that deserve a look, by rule and allocation site.
+
+A finding is a statement about the trace, not advice: a block that is never read may be padding that is meant
+to be.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
+
+from steve import blocks, listing
+from steve.errors import UsageError
+from steve.listing import Column, count
+from steve.output import Output
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "findings"
+HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
+
+
+class Rule(NamedTuple):
+    """key; title; the rule in words, with thresholds in braces; which lives it finds; does it need
+    accesses?"""
+    key: str
+    title: str
+    words: str
+    test: Callable[["np.ndarray", argparse.Namespace], "np.ndarray"]
+    of_accesses: bool = True
+
+
+def lifetime(b: "np.ndarray") -> "np.ndarray":
+    return b["died"] - b["born"]
+
+
+def is_old(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    """Has it lived long enough for shares of its life to mean something?"""
+    return lifetime(b) >= args.min_life
+
+
+def touched(b: "np.ndarray") -> "np.ndarray":
+    return b["loads"] + b["stores"] + b["modifies"] > 0
+
+
+def never_read(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    return (b["loads"] + b["modifies"] == 0) & (b["stores"] > 0)
+
+
+def never_written(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    return (b["stores"] + b["modifies"] == 0) & (b["loads"] > 0)
+
+
+def never_touched(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    return ~touched(b)
+
+
+def written_once(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    early = b["last_use"] - b["born"] <= lifetime(b) * (args.early / 100)
+    return never_read(b, args) & (b["bytes_written"] <= b["size"]) & early & is_old(b, args)
+
+
+def short_lived(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    return (b["freed"] != 0) & (lifetime(b) <= args.short)
+
+
+def low_utilisation(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    return touched(b) & (b["size"] >= args.min_size) & (b["used"] < b["size"] * (args.utilisation / 100))
+
+
+def late_first_use(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    return touched(b) & is_old(b, args) & (b["first_use"] - b["born"] > lifetime(b) * (args.late / 100))
+
+
+def idle_tail(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    return touched(b) & is_old(b, args) & (b["died"] - b["last_use"] > lifetime(b) * (args.idle / 100))
+
+
+RULES = (
+    Rule("never_touched", "Never accessed", "no access from New to Free or the end", never_touched),
+    Rule("never_read", "Written, never read", "stores but no load and no modification", never_read),
+    Rule("never_written", "Read, never written",
+         "loads but no store and no modification; what it holds came from the allocator or the system",
+         never_written),
+    Rule("written_once", "Written once, then idle",
+         "never read, no more bytes written than it has, all in the first {early:g}% of a life of at least "
+         "{min_life} operations", written_once),
+    Rule("short_lived", "Short-lived", "freed at most {short} operations after its New", short_lived, False),
+    Rule("low_utilisation", "Low utilisation",
+         "{min_size} bytes or more, of which less than {utilisation:g}% were ever accessed (in parts of "
+         "1/64)",
+         low_utilisation),
+    Rule("late_first_use", "Late first use",
+         "first access after {late:g}% of a life of at least {min_life} operations", late_first_use),
+    Rule("idle_tail", "Long idle before the end",
+         "no access in the last {idle:g}% of a life of at least {min_life} operations", idle_tail),
+)
+COLUMNS = (
+    Column("blocks", "blocks", "blocks of the site that the rule finds"),
+    Column("bytes", "bytes", "their bytes at the end of their lives"),
+    Column("share", "% of bytes", "the bytes in percent of those of all blocks looked at"),
+    Column("site", "site", "first three frames of the stack, from the caller of the allocator", True),
+)
+EXAMPLES = f"""\
+A block can be found by several rules. The rules, with their thresholds, stand in the output:
+{chr(10).join(listing.entry(rule.key, rule.words, 16) for rule in RULES)}
+--json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
+with the columns below. --csv: one line for each rule and site. Rules about accesses are left out, and that is
+said, if the trace holds none.
+
+{listing.explained(COLUMNS)}
+
+{blocks.WHERE_HELP}
+examples:
+  steve findings app.ljt
+  steve findings app.ljt --utilisation 25 --min-size 1024 --rules low_utilisation
+"""
+
+
+def percent(text: str) -> float:
+    """An argument from 0 to 100."""
+    try:
+        value = float(text.rstrip("%"))
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 0 to 100")
+    return value
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    blocks.add_arguments(parser)
+    parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
+    for name, value, kind, what in (
+            ("early", 10, percent, "percent of a life that count as its beginning"),
+            ("late", 50, percent, "percent of a life after which a first access is late"),
+            ("idle", 90, percent, "percent of a life that is a long idle end"),
+            ("utilisation", 50, percent, "percent of the bytes below which utilisation is low"),
+            ("short", 100, count, "operations of a short life"),
+            ("min-life", 1000, count, "operations of a life whose parts are looked at"),
+            ("min-size", 64, count, "bytes of a block whose utilisation is looked at")):
+        parser.add_argument(f"--{name}", metavar="N", type=kind, default=value,
+                            help=f"{what} (default: {value})".replace("percent", "per cent"))
+    listing.add_arguments(parser, COLUMNS, "bytes")
+
+
+def rules_of(args: argparse.Namespace) -> List[Rule]:
+    """The rules that --rules names."""
+    if args.rules is None:
+        return list(RULES)
+    known = {rule.key: rule for rule in RULES}
+    unknown = [key for key in args.rules.split(",") if key not in known]
+    if unknown:
+        raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join(known)}")
+    return [known[key] for key in args.rules.split(",")]
+
+
+def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) -> tuple:
+    """(sums by stack of the blocks each rule finds, bytes of all chosen blocks)."""
+    from steve._lives import Groups
+    found, total = [Groups("stack") for _ in rules], 0
+    for batch, keep in chosen.batches():
+        batch = batch if keep is None else batch[keep]
+        total += int(batch["size"].sum())
+        for rule, group in zip(rules, found):
+            group.add(batch, rule.test(batch, args))
+    return [group.rows(chosen.totals["peak"]) for group in found], total
+
+
+def finding(rule: Rule, sums: Dict[Any, dict], total: int, args: argparse.Namespace) -> dict:
+    """What a rule found: the object of --json, with all sites."""
+    sites = [{"blocks": row["blocks"], "bytes": row["size"], "share": blocks.share(row["size"], total),
+              "site": site} for site, row in sums.items()]
+    size = sum(site["bytes"] for site in sites)
+    kept = listing.ranked(sites, COLUMNS, args.sort)
+    return {"finding": rule.key, "title": rule.title, "rule": rule.words.format(**vars(args)),
+            "blocks": sum(site["blocks"] for site in sites), "bytes": size,
+            "share": blocks.share(size, total), "sites": kept}
+
+
+def heading(found: dict) -> str:
+    """The title of a table."""
+    return (f"{found['title']}: {found['blocks']:,} blocks, {found['bytes']:,} bytes "
+            f"({listing.cell(found['share'])}%)\n  {found['rule']}")
+
+
+def text(chosen: blocks.Blocks, findings: List[dict], args: argparse.Namespace, left_out: str) -> str:
+    """Tables, one for each rule that found something."""
+    plain = not sys.stdout.isatty() or args.output not in (None, "-")
+    parts = [chosen.title("findings") + "\n"] + ([left_out + "\n"] if left_out else [])
+    for found in findings:
+        parts.append(listing.text(heading(found), found["sites"], COLUMNS, args.top, plain))
+    return "\n".join(parts)
+
+
+def write(args: argparse.Namespace, chosen: blocks.Blocks, findings: List[dict], left_out: str) -> None:
+    for found in findings:
+        found["sites"] = found["sites"][:args.top] if args.json or args.csv else found["sites"]
+    with Output(args.output or "-") as out:
+        if args.json:
+            out.write(json.dumps(findings, indent=1) + "\n")
+        elif args.csv:
+            rows = [{"finding": found["finding"], **site} for found in findings for site in found["sites"]]
+            out.write(listing.csv_text(rows, (Column("finding", "", "", True), *COLUMNS)))
+        else:
+            out.write(text(chosen, findings, args, left_out))
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve.progress import note
+    listing.check(args, COLUMNS)
+    rules = rules_of(args)
+    chosen = blocks.Blocks(NAME, args)
+    sums, total = sums_of(chosen, rules, args)
+    judged = [chosen.totals["accesses"] > 0 or not rule.of_accesses for rule in rules]
+    missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
+    left_out = f"the trace holds no accesses; left out: {', '.join(missing)}" if missing else ""
+    findings = [finding(rule, blocks.merged(rows, chosen.places.site_name), total, args)
+                for rule, rows, kept in zip(rules, sums, judged) if kept]
+    write(args, chosen, findings, left_out)
+    if left_out:
+        note(NAME, left_out, args.quiet)
+    return chosen.verdict()

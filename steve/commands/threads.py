@@ -1,0 +1,66 @@
+"""steve threads: what each thread makes, frees and accesses.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+from typing import List
+
+from steve import blocks, listing
+from steve.listing import Column
+
+NAME = "threads"
+HELP = "show what each thread makes, frees and accesses"
+COLUMNS = (
+    Column("thread", "thread", "the tracer's number of the thread, from 1; 0 where the trace names none"),
+    Column("allocs", "allocs", "blocks made by the thread"),
+    Column("alloc_bytes", "bytes", "bytes that their News and Resizes asked for"),
+    Column("frees", "frees", "blocks freed by the thread, whoever made them"),
+    Column("foreign_frees", "foreign", "of these, blocks that another thread made"),
+    Column("live_bytes_at_peak", "at peak", "bytes of its blocks when the whole heap held most bytes"),
+    Column("live_bytes_at_end", "at end", "bytes of its blocks that were never freed"),
+    Column("shared_blocks", "shared", "its blocks that another thread accessed"),
+    Column("loads", "loads", "loads that the thread makes from any block"),
+    Column("stores", "stores", "stores that it makes"),
+    Column("modifies", "modifies", "modifications that it makes"),
+    Column("bytes_read", "", "bytes that it reads"),
+    Column("bytes_written", "", "bytes that it writes"),
+)
+EXAMPLES = f"""\
+{listing.explained(COLUMNS)}
+
+{blocks.WHERE_HELP}
+examples:
+  steve threads server.ljt
+  steve threads server.ljt --where shared --sort loads
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    blocks.add_arguments(parser)
+    listing.add_arguments(parser, COLUMNS, "alloc_bytes")
+
+
+def join(made: dict, freed: dict, accessed: dict) -> List[dict]:
+    """Rows from sums by the thread of the New, of the Free, and of the accesses."""
+    rows = {}
+    for thread in {*made, *(t for t in freed if freed[t]["frees"]), *accessed}:
+        rows[thread] = dict.fromkeys((column.key for column in COLUMNS), 0)
+        rows[thread].update(accessed.get(thread, {}), thread=thread)
+    for thread, found in made.items():
+        rows[thread].update(allocs=found["blocks"], alloc_bytes=found["bytes"],
+                            live_bytes_at_peak=found["peak_bytes"], live_bytes_at_end=found["live_bytes"],
+                            shared_blocks=found["shared"])
+    for thread, found in freed.items():
+        if found["frees"]:
+            rows[thread].update(frees=found["frees"], foreign_frees=found["foreign"])
+    return list(rows.values())
+
+
+def run(args: argparse.Namespace) -> int:
+    listing.check(args, COLUMNS)
+    chosen = blocks.Blocks(NAME, args)
+    made, freed = chosen.sum_with_accesses("thread", "free_thread")
+    tables = (made, freed, chosen.lives.thread_accesses())
+    rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables])
+    listing.write(args, chosen.title("threads"), rows, COLUMNS)
+    return chosen.verdict()

@@ -1,0 +1,86 @@
+/* groups.c - lives of blocks added up; see groups.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/groups.h"
+
+#include "steve/kernels/grow.h"
+
+void groups_init(struct groups *g)
+{
+    memset(g, 0, sizeof *g);
+}
+
+void groups_free(struct groups *g)
+{
+    free(g->rows);
+}
+
+static uint32_t key_of(enum groups_key key, const struct life *life)
+{
+    if (key == GROUPS_BY_STACK)
+        return life->stack;
+    return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
+}
+
+static void add_peak(struct group *g, const struct life *life)
+{
+    if (life->peak > g->peak) {
+        g->peak = life->peak;
+        g->peak_bytes = 0;
+    }
+    if (life->peak == g->peak)
+        g->peak_bytes += life->peak_bytes;
+}
+
+static void add_accesses(struct group *g, const struct life *life)
+{
+    g->loads += life->loads;
+    g->stores += life->stores;
+    g->modifies += life->modifies;
+    g->bytes_read += life->bytes_read;
+    g->bytes_written += life->bytes_written;
+    g->used += life->used;
+    g->shared += life->shared;
+}
+
+static void add(struct group *g, const struct life *life)
+{
+    g->blocks++;
+    g->resizes += life->resizes;
+    g->bytes += life->bytes;
+    g->size += life->size;
+    g->frees += life->freed;
+    g->foreign += life->freed && life->free_thread != life->thread;
+    g->live_blocks += !life->freed;
+    g->live_bytes += life->freed ? 0 : life->size;
+    g->lifetimes += life->died - life->born;
+    if (life->size > g->most_bytes)
+        g->most_bytes = life->size;
+    add_accesses(g, life);
+    add_peak(g, life);
+}
+
+bool groups_add(struct groups *g, enum groups_key key, const struct life *lives, const uint8_t *keep,
+                size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t k = key_of(key, &lives[i]);
+
+        if (keep && !keep[i])
+            continue;
+        if (k >= g->n) {
+            if (!grow(&g->rows, &g->room, (size_t)k + 1, sizeof *g->rows))
+                return false;
+            g->n = (size_t)k + 1;
+        }
+        add(&g->rows[k], &lives[i]);
+    }
+    return true;
+}
+
+void groups_settle(struct groups *g, uint64_t peak)
+{
+    for (size_t i = 0; i < g->n; i++)
+        if (g->rows[i].peak != peak)
+            g->rows[i].peak = g->rows[i].peak_bytes = 0;
+}

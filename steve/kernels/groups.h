@@ -1,0 +1,39 @@
+/* groups.h - lives of blocks added up by a number they have: stack, thread.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_GROUPS_H
+#define STEVE_GROUPS_H
+
+#include "steve/kernels/lives.h"
+
+enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD };
+
+/* Sums over the blocks of a group. Only uint64_t, so that it can be seen as an array with named columns. */
+struct group {
+    uint64_t blocks, resizes;
+    uint64_t bytes;                   /* asked for by New and Resizes */
+    uint64_t size;                    /* at the end of life */
+    uint64_t frees, foreign;          /* foreign: freed by another thread than made it */
+    uint64_t live_blocks, live_bytes; /* never freed */
+    uint64_t loads, stores, modifies, bytes_read, bytes_written;
+    uint64_t used;             /* bytes */
+    uint64_t shared;           /* blocks */
+    uint64_t lifetimes;        /* operations, of all blocks */
+    uint64_t most_bytes;       /* the largest block's */
+    uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
+};
+
+struct groups {
+    struct group *rows; /* by key */
+    size_t n, room;
+};
+
+void groups_init(struct groups *g);
+void groups_free(struct groups *g);
+/* keep: a byte for each life, NULL = all. False when out of memory. */
+bool groups_add(struct groups *g, enum groups_key key, const struct life *lives, const uint8_t *keep,
+                size_t n);
+/* All lives are added: forget what was live at peaks before the last, whose number is given. */
+void groups_settle(struct groups *g, uint64_t peak);
+
+#endif

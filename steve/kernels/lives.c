@@ -1,0 +1,283 @@
+/* lives.c - the life of each block; see lives.h.
+ *
+ * What a block held at the peak of the heap must not cost a walk over all blocks at every new peak: peaks are
+ * numbered, and a block notes its bytes the first time they change after a peak.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lives.h"
+
+#include "steve/kernels/grow.h"
+
+void lives_init(struct lives *l, const uint8_t *selected, uint64_t n_selected)
+{
+    memset(l, 0, sizeof *l);
+    l->selected = selected;
+    l->n_selected = n_selected;
+}
+
+void lives_free(struct lives *l)
+{
+    free(l->blocks);
+    free(l->out);
+    free(l->sites);
+    free(l->threads);
+}
+
+/* ---- parts of a block ---------------------------------------------------------------------- */
+
+static uint8_t shift_for(uint64_t size)
+{
+    return size <= 64 ? 0 : (uint8_t)(58 - __builtin_clzll(size - 1));
+}
+
+/* The parts that bytes first to last lie in. */
+static inline uint64_t parts_of(uint8_t shift, uint64_t first, uint64_t last)
+{
+    uint64_t low = first >> shift, high = last >> shift;
+
+    if (low > 63)
+        return 0;
+    return (high >= 63 ? UINT64_MAX : ((uint64_t)2 << high) - 1) & ~(((uint64_t)1 << low) - 1);
+}
+
+/* The parts that a block of a size has. */
+static uint64_t parts_within(uint8_t shift, uint64_t size)
+{
+    return size ? parts_of(shift, 0, size - 1) : 0;
+}
+
+/* The same bytes in parts of another size. */
+static uint64_t convert_parts(uint64_t parts, uint8_t from, uint8_t to)
+{
+    uint64_t result = 0;
+
+    if (from == to)
+        return parts;
+    for (uint64_t i = 0; i < 64; i++)
+        if (parts >> i & 1)
+            result |= parts_of(to, i << from, ((i + 1) << from) - 1);
+    return result;
+}
+
+/* Bytes of the used parts; the last part may be cut by the end of the block. */
+static uint64_t used_bytes(const struct lives_block *b)
+{
+    uint64_t last, used;
+
+    if (b->size == 0)
+        return 0;
+    last = (b->size - 1) >> b->shift;
+    used = (uint64_t)__builtin_popcountll(b->parts & parts_within(b->shift, b->size)) << b->shift;
+    if (b->parts >> last & 1)
+        used -= ((last + 1) << b->shift) - b->size;
+    return used;
+}
+
+/* ---- births and deaths --------------------------------------------------------------------- */
+
+/* The bytes of a block are about to change: if there was a peak since they last did, they were its. */
+static void note_peak(const struct lives *l, struct lives_block *b)
+{
+    if (b->peak == l->totals.peak)
+        return;
+    b->peak = l->totals.peak;
+    b->peak_bytes = b->size;
+}
+
+static void heap_grew(struct lives *l, uint64_t bytes)
+{
+    struct lives_totals *t = &l->totals;
+
+    t->allocated += bytes;
+    t->live_bytes += bytes;
+    if (t->live_bytes > t->peak_bytes) {
+        t->peak_bytes = t->live_bytes;
+        t->peak++;
+    }
+}
+
+static struct life record_of(const struct lives *l, const struct lives_block *b)
+{
+    uint64_t now = l->totals.operations;
+    bool touched = b->loads + b->stores + b->modifies > 0;
+
+    return (struct life){.handle = b->handle,
+                         .size = b->size,
+                         .bytes = b->bytes,
+                         .resizes = b->resizes,
+                         .born = b->born,
+                         .died = now,
+                         .born_time = b->born_time,
+                         .died_time = l->totals.time,
+                         .first_use = touched ? b->first_use : now,
+                         .last_use = touched ? b->last_use : now,
+                         .loads = b->loads,
+                         .stores = b->stores,
+                         .modifies = b->modifies,
+                         .bytes_read = b->bytes_read,
+                         .bytes_written = b->bytes_written,
+                         .used = used_bytes(b),
+                         .news = l->totals.news - b->news,
+                         .peak = b->peak,
+                         .peak_bytes = b->peak_bytes,
+                         .stack = b->stack,
+                         .heap = b->heap,
+                         .thread = b->thread,
+                         .how = b->how,
+                         .shared = b->shared};
+}
+
+/* The record of a block whose life is over; NULL when out of memory. */
+static struct life *bury(struct lives *l, struct lives_block *b)
+{
+    if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
+        return NULL;
+    note_peak(l, b);
+    b->live = false;
+    l->out[l->n_out] = record_of(l, b);
+    return &l->out[l->n_out++];
+}
+
+static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    struct life *life = bury(l, b);
+
+    if (!life)
+        return false;
+    life->freed = true;
+    life->free_thread = e->thread;
+    l->totals.live_bytes -= b->size;
+    l->totals.live_blocks--;
+    l->totals.frees++;
+    return true;
+}
+
+static bool is_selected(const struct lives *l, uint64_t handle)
+{
+    return !l->selected || (handle < l->n_selected && (l->selected[handle / 8] >> handle % 8 & 1));
+}
+
+static bool block_new(struct lives *l, const struct mt_event *e)
+{
+    struct lives_block *b;
+
+    if (!grow(&l->blocks, &l->room, (size_t)e->slot + 1, sizeof *l->blocks))
+        return false;
+    b = &l->blocks[e->slot];
+    if (b->live && !block_free(l, b, e))
+        return false;
+    *b = (struct lives_block){.handle = e->handle,
+                              .size = e->size,
+                              .bytes = e->size,
+                              .born = l->totals.operations,
+                              .born_time = e->time,
+                              .news = ++l->totals.news,
+                              .peak = l->totals.peak,
+                              .stack = e->ref,
+                              .heap = e->heap,
+                              .thread = e->thread,
+                              .how = e->how,
+                              .shift = shift_for(e->size),
+                              .live = true};
+    l->totals.live_blocks++;
+    heap_grew(l, e->size);
+    return true;
+}
+
+static void block_resize(struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    uint8_t shift = shift_for(e->size);
+    uint64_t parts = b->parts & parts_within(b->shift, b->size);
+
+    note_peak(l, b);
+    l->totals.resizes++;
+    l->totals.live_bytes -= b->size;
+    b->parts = convert_parts(parts, b->shift, shift) & parts_within(shift, e->size);
+    b->shift = shift;
+    b->size = e->size;
+    b->bytes += e->size;
+    b->resizes++;
+    heap_grew(l, e->size);
+}
+
+/* ---- accesses ------------------------------------------------------------------------------ */
+
+static inline void count(struct lives_accesses *a, const struct mt_event *e)
+{
+    a->loads += e->kind == MT_LOAD;
+    a->stores += e->kind == MT_STORE;
+    a->modifies += e->kind == MT_MODIFY;
+    a->bytes_read += e->kind != MT_STORE ? e->size : 0;
+    a->bytes_written += e->kind != MT_LOAD ? e->size : 0;
+}
+
+static inline void block_access(struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    uint64_t now = l->totals.operations;
+
+    if (b->loads + b->stores + b->modifies == 0)
+        b->first_use = now;
+    b->last_use = now;
+    b->loads += e->kind == MT_LOAD;
+    b->stores += e->kind == MT_STORE;
+    b->modifies += e->kind == MT_MODIFY;
+    b->bytes_read += e->kind != MT_STORE ? e->size : 0;
+    b->bytes_written += e->kind != MT_LOAD ? e->size : 0;
+    b->parts |= parts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
+    b->shared |= b->thread != e->thread;
+    l->totals.accesses++;
+    count(&l->sites[e->ref < l->sites_room ? e->ref : 0], e);
+    count(&l->threads[e->thread], e);
+}
+
+/* ---- the walk ------------------------------------------------------------------------------ */
+
+static bool step(struct lives *l, const struct mt_event *e)
+{
+    struct lives_block *b = e->slot < l->room && l->blocks[e->slot].live ? &l->blocks[e->slot] : NULL;
+
+    if (e->kind == MT_NEW)
+        return !is_selected(l, e->handle) || block_new(l, e);
+    if (!b)
+        return true;
+    if (e->kind == MT_FREE)
+        return block_free(l, b, e);
+    if (e->kind == MT_RESIZE)
+        block_resize(l, b, e);
+    else
+        block_access(l, b, e);
+    return true;
+}
+
+size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
+{
+    size_t i;
+
+    if (!grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) ||
+        !grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads))
+        return SIZE_MAX;
+    for (i = 0; i < n && events[i].kind != MT_MARK; i++) {
+        if (events[i].kind > MT_MODIFY)
+            continue;
+        l->totals.time = events[i].time;
+        if (!step(l, &events[i]))
+            return SIZE_MAX;
+        l->totals.operations++;
+    }
+    return i < n ? i + 1 : n;
+}
+
+bool lives_finish(struct lives *l)
+{
+    for (size_t i = 0; i < l->room; i++)
+        if (l->blocks[i].live && !bury(l, &l->blocks[i]))
+            return false;
+    return true;
+}
+
+void lives_mark(uint8_t *set, uint64_t n_bits, const struct life *lives, const uint8_t *keep, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (keep[i] && lives[i].handle < n_bits)
+            set[lives[i].handle / 8] |= (uint8_t)(1u << lives[i].handle % 8);
+}

@@ -1,0 +1,89 @@
+/* lives.h - the life of each block, told when it ends: one record for each block.
+ *
+ * One walk over the events; while a block lives it has an entry by the reader's slot, and when it is freed
+ * (or the trace ends) a record comes out. Analyses add records up (groups.h) or test them one by one; none of
+ * them keeps a block, so memory is O(live blocks + sites + threads).
+ *
+ * An operation is an event of the kinds New to Modify; operations are numbered from 0. A block belongs to the
+ * stack and thread of its New for life; its Resizes count as bytes asked for, and it has the size of the last
+ * one. Accesses beyond the block's end count, the bytes there are not used bytes. Events of blocks whose New
+ * was not fed are passed over.
+ *
+ * Used bytes: a block is seen as at most 64 parts of equal size, a power of two (1 byte for blocks of up to
+ * 64 bytes), and a part is used when any byte of it is. A Resize keeps what was used below the new size.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_LIVES_H
+#define STEVE_LIVES_H
+
+#include "memtrace/memtrace.h"
+
+struct life {
+    uint64_t handle;
+    uint64_t size;  /* at the end of its life */
+    uint64_t bytes; /* asked for by New and Resizes */
+    uint64_t resizes;
+    uint64_t born, died;           /* numbers of New and Free, or of operations in all if never freed */
+    uint64_t born_time, died_time; /* in instructions */
+    uint64_t first_use, last_use;  /* numbers of accesses; both = died if there is none */
+    uint64_t loads, stores, modifies;
+    uint64_t bytes_read, bytes_written;
+    uint64_t used;             /* bytes ever accessed */
+    uint64_t news;             /* of other blocks during its life */
+    uint64_t peak, peak_bytes; /* its bytes at that peak of the heap, the last one before its death */
+    uint32_t stack, heap;
+    uint16_t thread, free_thread; /* free_thread: 0 if never freed */
+    uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
+    uint8_t spare;
+};
+
+/* What is known of a live block. The first 64 bytes change with each access. */
+struct lives_block {
+    uint64_t parts; /* used ones */
+    uint64_t first_use, last_use;
+    uint64_t loads, stores, modifies;
+    uint64_t bytes_read, bytes_written;
+    uint64_t handle, size, bytes, resizes, born, born_time, news, peak, peak_bytes;
+    uint32_t stack, heap;
+    uint16_t thread;
+    uint8_t how, shift, live, shared; /* shift: a part is 2^shift bytes */
+};
+
+/* Accesses made by a site or a thread; by kind of event. */
+struct lives_accesses {
+    uint64_t loads, stores, modifies, bytes_read, bytes_written;
+};
+
+struct lives_totals {
+    uint64_t operations, news, frees, resizes, accesses;
+    uint64_t allocated, live_bytes, live_blocks;
+    uint64_t peak, peak_bytes; /* number of the last peak, and the bytes live then */
+    uint64_t time;             /* of the last event */
+};
+
+struct lives {
+    struct lives_totals totals;
+    struct lives_block *blocks; /* by slot */
+    size_t room;
+    struct life *out; /* records not yet taken: out[0 .. n_out - 1] */
+    size_t n_out, out_room;
+    struct lives_accesses *sites, *threads; /* by site id, by thread number */
+    size_t sites_room, threads_room;
+    const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
+    uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
+};
+
+/* selected: see above; stays the caller's. With it the other blocks do not exist. */
+void lives_init(struct lives *l, const uint8_t *selected, uint64_t n_selected);
+void lives_free(struct lives *l);
+
+/* Take events up to and with the next MT_MARK, or all n: how many; SIZE_MAX when out of memory. sites: how
+ * many the reader knows. */
+size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
+/* Records of the blocks that still live. Nothing may be fed afterwards. False when out of memory. */
+bool lives_finish(struct lives *l);
+
+/* Set the bit of the handle of each record that is to be kept. The set has bits for n_bits handles. */
+void lives_mark(uint8_t *set, uint64_t n_bits, const struct life *lives, const uint8_t *keep, size_t n);
+
+#endif

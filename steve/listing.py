@@ -1,0 +1,132 @@
+"""Lists: the rows of an analysis as a table for people, as JSON or as CSV, always with the same columns.
+
+A row is a dictionary; a Column says which key it shows, how, and what the number means (the text of --help
+and of the man page). JSON and CSV have every row and full values; a table has the first --top rows.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import csv
+import io
+import json
+import sys
+import textwrap
+from typing import Any, List, NamedTuple, Optional, Sequence
+
+from steve import source
+from steve.errors import UsageError
+from steve.output import Output
+
+TOP = 20
+
+
+class Column(NamedTuple):
+    """key of the row; head of the table ("" = only in JSON and CSV); meaning ("" = only in the table); is it
+    text?"""
+    key: str
+    head: str
+    meaning: str
+    is_text: bool = False
+
+
+def recorded(columns: Sequence[Column]) -> List[Column]:
+    """Those that JSON and CSV have."""
+    return [column for column in columns if column.meaning]
+
+
+def entry(name: str, meaning: str, room: int = 21) -> str:
+    """A name and what it means, for --help."""
+    return textwrap.fill(meaning, 108, initial_indent=f"  {name:<{room}}", subsequent_indent=" " * (room + 2))
+
+
+def explained(columns: Sequence[Column]) -> str:
+    """The meaning of each column, for --help."""
+    lines = [entry(c.key, c.meaning) for c in recorded(columns)]
+    return "columns (names of JSON and CSV; bytes are those the program asked for):\n" + "\n".join(lines)
+
+
+def count(text: str) -> int:
+    """An argument that is a whole number from 0."""
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: str) -> None:
+    """-o, --json, --csv, --top, --sort."""
+    source.add_output(parser, "the default")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
+    form.add_argument("--csv", action="store_true", help="write comma-separated values, all rows")
+    parser.add_argument("--top", metavar="N", type=count,
+                        help=f"only the first N rows (default: {TOP} in a table, else all)")
+    parser.add_argument("--sort", metavar="COLUMN", default=order,
+                        help=f"the column to sort by, largest first; of text in its order (default: {order})")
+
+
+def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
+    """UsageError if --sort names no column."""
+    keys = [column.key for column in columns]
+    if args.sort not in keys:
+        raise UsageError(f"--sort {args.sort}: no such column; there are: {', '.join(keys)}")
+
+
+def ranked(rows: List[dict], columns: Sequence[Column], order: str) -> List[dict]:
+    """Sorted by a column; equal ones by their texts, so that the order is always the same."""
+    texts = [column.key for column in columns if column.is_text]
+    rows = sorted(rows, key=lambda row: tuple(str(row[key]) for key in texts))
+    if order in texts:
+        return sorted(rows, key=lambda row: str(row[order]))
+    return sorted(rows, key=lambda row: -(row[order] or 0))
+
+
+def cell(value: Any) -> str:
+    """A value in a table."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def table(title: str, rows: List[dict], columns: Sequence[Column]) -> Any:
+    """A table of rich."""
+    from steve.tables import columns as grid
+    shown = [column for column in columns if column.head]
+    body = [[cell(row[column.key]) for column in shown] for row in rows]
+    return grid(title, [column.head for column in shown], body,
+                left=[column.head for column in shown if column.is_text], least=24)
+
+
+def csv_text(rows: List[dict], columns: Sequence[Column]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    keys = [column.key for column in recorded(columns)]
+    writer.writerow(keys)
+    writer.writerows([[row[key] for key in keys] for row in rows])
+    return buffer.getvalue()
+
+
+def text(title: str, rows: List[dict], columns: Sequence[Column], top: Optional[int], plain: bool) -> str:
+    """The table with a remark on the rows that are left out."""
+    from steve.tables import render
+    most = TOP if top is None else top
+    parts = [table(title, rows[:most], columns)] if rows else [title, "(nothing)"]
+    if len(rows) > most:
+        parts.append(f"{len(rows) - most:,} more rows; --top shows more")
+    return render(parts, not plain)
+
+
+def write(args: argparse.Namespace, title: str, rows: List[dict], columns: Sequence[Column]) -> None:
+    """Sort the rows and write them as the arguments say."""
+    rows = ranked(rows, columns, args.sort)
+    kept = rows if args.top is None else rows[:args.top]
+    with Output(args.output or "-") as out:
+        if args.json:
+            keys = [column.key for column in recorded(columns)]
+            out.write(json.dumps([{key: row[key] for key in keys} for row in kept], indent=1) + "\n")
+        elif args.csv:
+            out.write(csv_text(kept, columns))
+        else:
+            plain = not sys.stdout.isatty() or args.output not in (None, "-")
+            out.write(text(title, rows, columns, args.top, plain))

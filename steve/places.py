@@ -1,0 +1,79 @@
+"""Where in the program something happens: lines and sites of stacks and of access sites.
+
+The line of a stack is its innermost frame that has a name and is not the allocator itself; the line of an
+access is that of its instruction. A site is longer: the three innermost frames. Names are looked up once.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+from typing import TYPE_CHECKING, Callable, Dict, NamedTuple
+
+from steve.stacks import Sites, frame_text, is_allocator
+
+if TYPE_CHECKING:
+    from steve._memtrace import Frame, Trace
+
+
+class Line(NamedTuple):
+    """file "" and line 0: not known. function: else the object's name in brackets, else "(unknown)"."""
+    file: str
+    line: int
+    function: str
+
+
+NOWHERE = Line("", 0, "(unknown)")
+
+
+def line_of(frame: "Frame") -> Line:
+    """What a frame is called: of the code without names that of its object."""
+    if frame.function or frame.file:
+        return Line(frame.file, frame.line, frame.function)
+    return Line("", 0, f"[{os.path.basename(frame.object)}]" if frame.object else NOWHERE.function)
+
+
+class Places:
+    """The places of one trace."""
+
+    def __init__(self, trace: "Trace") -> None:
+        from steve._memtrace import HOW_NAMES
+        self.trace = trace
+        self.sites = Sites(trace)
+        self._lines: Dict[int, Line] = {}
+        self._texts: Dict[str, Callable[[int], str]] = {
+            "site": self.site_name, "stack": self.stack_text,
+            "function": lambda stack: self.stack_line(stack).function,
+            "file": lambda stack: self.stack_line(stack).file,
+            "heap": self.heap_kind, "how": lambda how: HOW_NAMES[how]}
+
+    def text(self, field: str, number: int) -> str:
+        """The text of a stack, heap or way of allocation; field: of steve.where.TEXTS."""
+        return self._texts[field](number)
+
+    def site_name(self, stack: int) -> str:
+        return self.sites.name(self.sites.frames(stack))
+
+    def stack_text(self, stack: int) -> str:
+        return " < ".join(frame_text(frame) for frame in self.trace.stack_frames(stack))
+
+    def heap_kind(self, heap: int) -> str:
+        known = self.trace.heap(heap)
+        return known.kind if known is not None else ""
+
+    def stack_line(self, stack: int) -> Line:
+        """The line of a stack."""
+        if stack not in self._lines:
+            self._lines[stack] = self._find_line(stack)
+        return self._lines[stack]
+
+    def _find_line(self, stack: int) -> Line:
+        frames = self.trace.stack_frames(stack)
+        for frame in frames:
+            if (frame.function or frame.file) and not is_allocator(frame):
+                return line_of(frame)
+        return line_of(frames[0]) if frames else NOWHERE
+
+    def access_line(self, site: int) -> Line:
+        """The line of an access site."""
+        known = self.trace.site(site)
+        frame = self.trace.frame(known.frame) if known is not None and known.frame else None
+        return line_of(frame) if frame is not None else NOWHERE

@@ -1,0 +1,290 @@
+"""The lives of blocks and the analyses made of them, against the slow reference on random runs.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import csv
+import io
+import json
+import tempfile
+from pathlib import Path
+from typing import Dict, List, Optional
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference_lives as reference
+from conftest import Steve, make_trace
+from histories import histories
+from reference import Event
+from reference_lives import Lives, Run, Step
+from steve import _lives, blocks, cli
+from steve._memtrace import Trace
+
+RUNS = settings(max_examples=50, deadline=None)
+FIELDS = ("handle size bytes resizes born died first_use last_use loads stores modifies bytes_read "
+          "bytes_written used news thread free_thread freed shared").split()
+
+
+def scaled(event: Event, scale: int) -> Event:
+    """The same event in a heap of larger blocks; accesses keep their widths."""
+    size = event.size if event.letter in "LSM" else event.size * scale
+    return Event(event.letter, event.addr * scale, size, event.old * scale)
+
+
+@st.composite
+def runs(draw: st.DrawFn, marks: bool = False) -> Run:
+    """A history in threads, from several stacks and places; with marks a and b once or twice."""
+    scale = draw(st.sampled_from((1, 3, 40)))
+    run: Run = [Step(scaled(event, scale), draw(st.integers(1, 3)), draw(st.integers(0, 2)),
+                     draw(st.integers(0, 1))) for event in draw(histories(80))]
+    for name in ("a", "b", "b") if marks else ():
+        run.insert(draw(st.integers(0, len(run))), name)
+    return run
+
+
+def trace_of(folder: str, run: Run) -> Path:
+    return make_trace(Path(folder) / "t.ljt", reference.script(run), 7)
+
+
+def rows_of(lives: Lives) -> Dict[int, dict]:
+    return {block.handle: {name: block.record()[name] for name in FIELDS} for block in lives.blocks}
+
+
+def found_rows(batches: List) -> Dict[int, dict]:
+    return {int(row["handle"]): {name: int(row[name]) for name in FIELDS}
+            for batch in batches for row in batch}
+
+
+@RUNS
+@given(runs())
+def test_lives(run: Run) -> None:
+    expected = Lives(run)
+    with tempfile.TemporaryDirectory() as folder:
+        lives = _lives.Lives(Trace(str(trace_of(folder, run))))
+        groups = _lives.Groups("stack")
+        batches = []
+        for batch in lives.batches():
+            batches.append(batch.copy())
+            groups.add(batch)
+    totals = lives.totals()
+    assert found_rows(batches) == rows_of(expected)
+    assert (totals["operations"], totals["peak_bytes"]) == (expected.now, expected.peak)
+    assert sum(groups.rows(totals["peak"])["peak_bytes"]) == expected.peak
+
+
+@RUNS
+@given(runs(marks=True), st.sampled_from(((None, "b"), ("a", None), ("b", None), ("b", "b"))))
+def test_lives_between_marks(run: Run, ends: tuple) -> None:
+    expected = Lives(run, *ends)
+    with tempfile.TemporaryDirectory() as folder:
+        lives = _lives.Lives(Trace(str(trace_of(folder, run))), blocks.Window(*ends))
+        found = found_rows([batch.copy() for batch in lives.batches()])
+    # operations on blocks from before the part that counts are operations like others
+    assert found == rows_of(expected)
+
+
+def run_steve(*arguments: str) -> str:
+    """What a subcommand writes, without a process of its own."""
+    with tempfile.NamedTemporaryFile("r") as file:
+        assert cli.guarded(arguments[0], [*arguments[1:], "-q", "-o", file.name]) == 0
+        return Path(file.name).read_text()
+
+
+def listed(path: Path, *arguments: str) -> List[dict]:
+    return json.loads(run_steve(arguments[0], str(path), "--json", *arguments[1:]))
+
+
+def sums(lives: Lives, key: str, value: str) -> Dict[object, int]:
+    result: Dict[object, int] = {}
+    for block in lives.blocks:
+        name = getattr(block, key)
+        result[name] = result.get(name, 0) + block.record()[value]
+    return result
+
+
+@RUNS
+@given(runs())
+def test_lines(run: Run) -> None:
+    expected = Lives(run)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = listed(trace_of(folder, run), "lines")
+    found = {(row["file"], row["line"], row["function"]): row for row in rows}
+    for key, column in (("bytes", "alloc_bytes"), ("freed", "frees"), ("peak_bytes", "live_bytes_at_peak")):
+        for stack, value in sums(expected, "stack", key).items():
+            assert found[reference.LINES[stack]][column] == value
+    accesses = [access for block in expected.blocks for access in block.by_line]
+    for place, line in enumerate(reference.PLACE_LINES):
+        own = [size for at, _, letter, size in accesses if at == place and letter in "LM"]
+        assert found.get(line, {"bytes_read": 0})["bytes_read"] == sum(own)
+    assert sum(row["loads"] for row in rows) == sum(letter == "L" for _, _, letter, _ in accesses)
+
+
+@RUNS
+@given(runs(), st.integers(1, 3000))
+def test_accesses_of_chosen_blocks_only(run: Run, least: int) -> None:
+    chosen = [block for block in Lives(run).blocks if block.size >= least]
+    with tempfile.TemporaryDirectory() as folder:
+        path = trace_of(folder, run)
+        rows = listed(path, "threads", "--where", f"size >= {least}")
+        lines = listed(path, "lines", "--where", f"size >= {least}")
+    found = {row["thread"]: row for row in rows}
+    for thread in (1, 2, 3):
+        nothing = dict.fromkeys(("stores", "allocs", "frees", "shared_blocks", "foreign_frees"), 0)
+        row = found.get(thread, nothing)
+        assert row["stores"] == sum(t == thread and letter == "S" for block in chosen
+                                    for _, t, letter, _ in block.by_line)
+        assert row["allocs"] == sum(block.thread == thread for block in chosen)
+        assert row["frees"] == sum(block.free_thread == thread for block in chosen)
+        assert row["foreign_frees"] == sum(block.free_thread == thread != block.thread for block in chosen)
+        assert row["shared_blocks"] == sum(block.shared and block.thread == thread for block in chosen)
+    assert sum(row["stores"] for row in lines) == sum(block.count["S"] for block in chosen)
+
+
+@RUNS
+@given(runs())
+def test_leaks_and_sites(run: Run) -> None:
+    expected = Lives(run)
+    with tempfile.TemporaryDirectory() as folder:
+        path = trace_of(folder, run)
+        leaks, sites = listed(path, "leaks"), listed(path, "sites")
+    live = [block for block in expected.blocks if not block.freed]
+    wanted = {site: sum(block.size for block in live if block.stack == i)
+              for i, site in enumerate(reference.SITES) if any(block.stack == i for block in live)}
+    assert {row["site"]: row["bytes"] for row in leaks} == wanted
+    assert {row["site"]: row["live_bytes_at_end"] for row in sites if row["live_blocks_at_end"]} == wanted
+    for row in sites:
+        own = [block for block in expected.blocks if block.stack == reference.SITES.index(row["site"])]
+        assert row["blocks"] == len(own) and row["largest"] == max(block.size for block in own)
+        lifetime = sum(block.died - block.born for block in own) / len(own)
+        assert row["mean_lifetime"] == round(lifetime, 2)
+        size = sum(block.size for block in own)
+        assert row["utilisation"] == (round(100 * sum(b.used() for b in own) / size, 2) if size else None)
+
+
+@RUNS
+@given(runs(), st.none() | st.integers(0, 30))
+def test_temporaries(run: Run, within: Optional[int]) -> None:
+    made = Lives(run).blocks
+    short = [b for b in made if b.freed and (b.news == 0 if within is None else b.died - b.born <= within)]
+    with tempfile.TemporaryDirectory() as folder:
+        rows = listed(trace_of(folder, run), "temporaries", *(["--within", str(within)] if within is not None
+                                                             else []))
+    assert {row["site"]: (row["temporaries"], row["bytes"]) for row in rows} == {
+        site: (sum(b.stack == i for b in short), sum(b.bytes for b in short if b.stack == i))
+        for i, site in enumerate(reference.SITES) if any(b.stack == i for b in short)}
+
+
+RULES = {
+    "never_touched": lambda b, life: not b.uses,
+    "never_read": lambda b, life: b.count["S"] > 0 and not b.count["L"] + b.count["M"],
+    "never_written": lambda b, life: b.count["L"] > 0 and not b.count["S"] + b.count["M"],
+    "written_once": lambda b, life: (b.count["S"] > 0 and not b.count["L"] + b.count["M"] and life >= 12
+                                     and b.bytes_written <= b.size and b.uses[-1] - b.born <= life * 0.4),
+    "short_lived": lambda b, life: b.freed and life <= 7,
+    "low_utilisation": lambda b, life: b.uses and b.size >= 20 and b.used() < b.size * 0.3,
+    "late_first_use": lambda b, life: b.uses and life >= 12 and b.uses[0] - b.born > life * 0.25,
+    "idle_tail": lambda b, life: b.uses and life >= 12 and b.died - b.uses[-1] > life * 0.5,
+}
+THRESHOLDS = ("--early 40 --short 7 --utilisation 30 --min-size 20 --min-life 12 --late 25 --idle 50").split()
+
+
+@RUNS
+@given(runs())
+def test_findings(run: Run) -> None:
+    made = Lives(run).blocks
+    with tempfile.TemporaryDirectory() as folder:
+        found = {row["finding"]: row for row in listed(trace_of(folder, run), "findings", *THRESHOLDS)}
+    accesses = any(b.uses for b in made)
+    assert set(found) == (set(RULES) if accesses else {"short_lived"})
+    for key, row in found.items():
+        wanted = [b for b in made if RULES[key](b, b.died - b.born)]
+        assert (row["blocks"], row["bytes"]) == (len(wanted), sum(b.size for b in wanted))
+        assert row["blocks"] == sum(site["blocks"] for site in row["sites"])
+
+
+WHERES = {
+    "size >= 30 and lifetime < 20": lambda b: b.size >= 30 and b.died - b.born < 20,
+    "not (freed or stores = 0)": lambda b: not (b.freed or b.count["S"] == 0),
+    "loads > stores or resizes != 0 and live": lambda b: b.count["L"] > b.count["S"]
+    or (b.resizes != 0 and not b.freed),
+    "site ~ 'parse' and function != \"parse\"": lambda b: b.stack == 2,
+    "file = 'ui.c' or stack !~ 'malloc < parse'": lambda b: b.stack in (1, 2),
+    "thread == free_thread": lambda b: b.thread == b.free_thread,
+    "utilisation < 50% and 0.05k >= size": lambda b: b.used() / max(b.size, 1) < 0.5 and b.size <= 50,
+    "idle <= first_use and heap = 'malloc'": lambda b: b.died - (b.uses or [b.died])[-1]
+    <= (b.uses or [b.died])[0] - b.born,
+    "accesses = 0 or reads < writes": lambda b: not b.uses or b.count["L"] < b.count["S"],
+    "how ~ 'alloc' and news >= 1 and shared": lambda b: b.news >= 1 and b.shared,
+    "not not size<1Ki": lambda b: b.size < 1024,
+}
+
+
+@RUNS
+@given(runs(), st.sampled_from(sorted(WHERES)))
+def test_where(run: Run, expression: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = listed(trace_of(folder, run), "sites", "--where", expression)
+    chosen = [b for b in Lives(run).blocks
+              if WHERES[expression](b)]
+    assert sum(row["blocks"] for row in rows) == len(chosen)
+    assert sum(row["bytes"] for row in rows) == sum(b.bytes for b in chosen)
+
+
+WRONG = (
+    ("size >", 7, "expected a field or a number"), ("size >= 3 and", 14, "expected a field"),
+    ("(size > 3", 10, "for the '(' of column 1"), ("size = 3 4", 10, "expected `and`"),
+    ("colour = 3", 1, "fields are: size"), ("site = 3", 8, "text in quotes"), ("site > 'x'", 6, "after site"),
+    ("size ~ 3", 6, "expected = !="), ("site ~ '('", 8, "no regular expression"),
+    ("size > 'x'", 8, "a field"),
+    ("size > 3; freed", 9, "makes no sense"), ("size > 3kB", 8, "makes no sense"), ("", 1, "a field"),
+    ("site ~ 'x", 8, "makes no sense"), ("(" * 60 + "freed" + ")" * 60, 51, "nested more than 50"),
+    ("__import__('os')", 1, "fields are"),
+)
+
+
+@pytest.mark.parametrize("expression, column, message", WRONG)
+def test_wrong_expressions(steve: Steve, trace, expression: str, column: int, message: str) -> None:
+    trace("N 4096 8\nend exit\n")
+    result = steve("sites", "t.ljt", "--where", expression)
+    assert result.returncode == 2 and result.out == ""
+    assert result.err.count("\n") == 1
+    assert f"--where: column {column}: " in result.err and message in result.err
+
+
+def test_forms(steve: Steve, trace) -> None:
+    run: Run = [Step(Event("N", 4096 + 64 * i, 8 + i), 1, i % 3, 0) for i in range(9)]
+    path = trace(reference.script(run))
+    text, rows = steve("sites", path).out, json.loads(steve("sites", path, "--json", "--top", "2").out)
+    assert "allocation sites" in text and "grow (buf.c:7)" in text
+    assert [row["site"] for row in rows] == [reference.SITES[2], reference.SITES[1]]
+    table = list(csv.DictReader(io.StringIO(steve("sites", path, "--csv", "--sort", "site").out)))
+    assert [row["site"] for row in table] == sorted(reference.SITES)
+    assert table[0]["blocks"] == "3" and list(table[0]) == list(rows[0])
+    assert "2 more rows" in steve("sites", path, "--top", "1").out
+    assert "(nothing)" in steve("leaks", path, "--where", "freed").out
+
+
+@pytest.mark.parametrize("command", ("sites", "lines", "threads", "leaks", "temporaries", "findings"))
+def test_every_analysis(steve: Steve, trace, tmp_path: Path, command: str) -> None:
+    run: Run = [Step(Event("N", 4096, 8), 1, 0, 0), "m", Step(Event("L", 4096, 8), 1, 0, 0)]
+    path = trace(reference.script(run))
+    assert steve(command, "t.ljt").returncode == 0
+    piped = steve(command, "-", "--json", "--where", "size > 1", stdin=path.read_bytes())
+    assert piped.returncode == 0 and piped.out == steve(command, "t.ljt", "--json").out
+    assert "columns (names of JSON" in steve(command, "--help").out
+    result = steve(command, "t.ljt", "--from", "m", "--to", "x")
+    assert result.returncode == 1 and "no mark 'x' after 'm'; marks in the trace: 'm'" in result.err
+    assert steve(command, "t.ljt", "--sort", "colour").returncode == 2
+    (tmp_path / "cut.ljt").write_bytes(path.read_bytes()[:-30])
+    assert steve(command, "cut.ljt", "-o", "out").returncode == 1
+    assert steve(command, "missing").returncode == 1
+
+
+def test_without_accesses_rules_about_them_are_left_out(steve: Steve, trace) -> None:
+    trace("N 4096 8\nF 4096\nend exit\n")
+    result = steve("findings", "t.ljt")
+    assert "the trace holds no accesses; left out: never_touched" in result.out + result.err
+    assert "Short-lived: 1 blocks" in result.out
+    assert steve("findings", "t.ljt", "--rules", "x").returncode == 2
+    assert steve("findings", "t.ljt", "--idle", "101").returncode == 2

@@ -1,0 +1,74 @@
+"""Forms of ops files on the command line: binary, compressed text, resizes, and what is wrong with them.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import subprocess
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+from conftest import Steve
+
+SCRIPT = "N 4096 64\nS 4096 8\nR 4096 8192 128\nL 8192 4\nF 8192\nend exit\n"
+TEXT = "0 N 4096 64\n0 S 4096 8\n0 F 4096 0\n1 N 8192 128\n1 L 8192 4\n1 F 8192 0\n"
+KEPT = "0 N 4096 64\n0 S 4096 8\n0 R 8192 128\n0 L 8192 4\n0 F 8192 0\n"
+
+
+@pytest.fixture
+def made(steve: Steve, trace: Callable[..., Path]) -> Steve:
+    """t.ljt, and of it b-ops: binary with resizes."""
+    trace(SCRIPT)
+    assert steve("ops", "--binary", "--resize", "t.ljt", "-o", "b-ops").returncode == 0
+    return steve
+
+
+def test_resizes_can_be_kept(made: Steve) -> None:
+    assert made("ops", "t.ljt", "-o", "-").out == TEXT
+    assert made("ops", "--resize", "t.ljt", "-o", "-").out == KEPT
+
+
+def test_compressed_by_name(made: Steve, tmp_path: Path) -> None:
+    assert made("ops", "t.ljt", "-o", "x-ops.zst").returncode == 0
+    plain = subprocess.run(["zstd", "-dc", "x-ops.zst"], cwd=tmp_path, capture_output=True, check=True)
+    assert plain.stdout.decode() == TEXT
+    wrong = made("ops", "--binary", "t.ljt", "-o", "y.zst")
+    assert wrong.returncode == 2 and "compressed already" in wrong.err
+
+
+def test_lockops_of_every_form(made: Steve, tmp_path: Path) -> None:
+    (tmp_path / "k-ops").write_text(KEPT)
+    for way in ("--full", "--simple"):
+        text = made("lockops", way, "k-ops", "-o", "-").out
+        assert "0 R " in text
+        assert made("lockops", way, "b-ops", "-o", "-").out == text
+        assert made("lockops", way, "-", "-o", "-", stdin=(tmp_path / "b-ops").read_bytes()).out == text
+    assert made("histogram", "--parts", "none", "b-ops").out.replace("b-ops", "k-ops") \
+        == made("histogram", "--parts", "none", "k-ops").out
+
+
+def test_a_binary_lockops_file_is_no_ops_file(made: Steve) -> None:
+    assert made("lockops", "--full", "--binary", "b-ops", "-o", "locks").returncode == 0
+    result = made("lockops", "--full", "locks", "-o", "-")
+    assert result.returncode == 1 and "is a lockops file" in result.err
+
+
+def test_damage(made: Steve, tmp_path: Path) -> None:
+    whole = (tmp_path / "b-ops").read_bytes()
+    (tmp_path / "cut-ops").write_bytes(whole[:-5])
+    result = made("lockops", "--full", "cut-ops", "-o", "-")
+    assert result.returncode == 1 and "ends early at offset" in result.err
+    (tmp_path / "bad-ops").write_bytes(whole[:20] + b"\xff" + whole[21:])
+    result = made("lockops", "--full", "bad-ops", "-o", "-")
+    assert result.returncode == 1 and "damaged ops file at offset 9" in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments, message", (
+    (("--compat", "--gain", "2", "--full"), "cannot be changed"), (("--simple", "--decay", "1"), "of --full"),
+    (("--full", "--decay", "0"), "above 0"), (("--full", "--gain", "1.2345"), "three decimals"),
+    (("--full", "--gain", "-1"), "gain"), (("--full", "--gain", "1001"), "0 to 1000"),
+    (("--compat", "--unlock-before-free", "--full"), "cannot be changed")))
+def test_wrong_rules_of_locks(made: Steve, arguments: tuple, message: str) -> None:
+    result = made("lockops", *arguments, "b-ops")
+    assert result.returncode == 2 and message in result.err

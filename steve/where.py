@@ -1,0 +1,265 @@
+"""The filter language of the analyses: `--where 'size >= 1Ki and lifetime < 1000 and site ~ "parser"'`.
+
+    expression = term { "or" term }            term    = factor { "and" factor }
+    factor     = "not" factor | "(" expression ")" | test
+    test       = FLAG | value relation value | TEXT ( "=" | "!=" | "~" | "!~" ) STRING
+    relation   = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
+    value      = FIELD | NUMBER [ "k" | "M" | "G" | "Ki" | "Mi" | "Gi" | "%" ]
+
+A filter becomes a function from a batch of lives (steve._lives) to an array that says which blocks to keep.
+~ looks for a regular expression anywhere in the text. Texts are looked at once for each stack or heap, not
+for each block. Nothing of an expression is ever executed as code.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import operator
+import re
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Tuple
+
+from steve.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.places import Places
+
+    Batch = np.ndarray
+    Test = Callable[[Batch, Places], np.ndarray]
+
+DEEPEST = 50  # parentheses and nots within each other
+
+
+def ratio(part: "np.ndarray", whole: "np.ndarray") -> "np.ndarray":
+    """part / whole; 0 where the whole is 0."""
+    import numpy as np
+    return part / np.maximum(whole, 1)
+
+
+FIELDS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
+    "size": ("bytes of the block at the end of its life", lambda b: b["size"]),
+    "bytes": ("bytes asked for by its New and its Resizes", lambda b: b["bytes"]),
+    "resizes": ("how often it was resized", lambda b: b["resizes"]),
+    "handle": ("its number, in the order of the News", lambda b: b["handle"]),
+    "born": ("number of the operation that made it", lambda b: b["born"]),
+    "died": ("number of the operation that freed it, or of all operations", lambda b: b["died"]),
+    "lifetime": ("died - born", lambda b: b["died"] - b["born"]),
+    "instructions": ("instructions executed during its life", lambda b: b["died_time"] - b["born_time"]),
+    "news": ("other blocks made during its life", lambda b: b["news"]),
+    "loads": ("loads from it", lambda b: b["loads"]),
+    "stores": ("stores to it", lambda b: b["stores"]),
+    "modifies": ("modifications of it", lambda b: b["modifies"]),
+    "reads": ("loads + modifies", lambda b: b["loads"] + b["modifies"]),
+    "writes": ("stores + modifies", lambda b: b["stores"] + b["modifies"]),
+    "accesses": ("loads + stores + modifies", lambda b: b["loads"] + b["stores"] + b["modifies"]),
+    "bytes_read": ("bytes that its reads read", lambda b: b["bytes_read"]),
+    "bytes_written": ("bytes that its writes wrote", lambda b: b["bytes_written"]),
+    "used": ("bytes ever accessed, in parts of 1/64 of the block", lambda b: b["used"]),
+    "utilisation": ("used / size", lambda b: ratio(b["used"], b["size"])),
+    "first_use": ("operations from New to the first access", lambda b: b["first_use"] - b["born"]),
+    "idle": ("operations from the last access to the end", lambda b: b["died"] - b["last_use"]),
+    "thread": ("thread that made it", lambda b: b["thread"]),
+    "free_thread": ("thread that freed it, 0 if none", lambda b: b["free_thread"]),
+}
+FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
+    "freed": ("it was freed", lambda b: b["freed"] != 0),
+    "live": ("it was never freed", lambda b: b["freed"] == 0),
+    "shared": ("another thread than its maker accessed it", lambda b: b["shared"] != 0),
+}
+TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life that it depends on
+    "site": ("the three innermost frames of its stack, as in `steve sites`", "stack"),
+    "stack": ("all frames of its stack", "stack"),
+    "function": ("function of its line, as in `steve lines`", "stack"),
+    "file": ("file of its line", "stack"),
+    "heap": ("kind of its heap: malloc, lua, mmap, custom", "heap"),
+    "how": ("how it was made: malloc, calloc, realloc...", "how"),
+}
+UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "%": 0.01}
+RELATIONS = {"=": operator.eq, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+             ">": operator.gt, ">=": operator.ge}
+TOKEN = re.compile(r"""(?P<space>\s+) | (?P<number>\d+(?:\.\d+)?)(?P<unit>k|Ki|Mi?|Gi?|%)?(?!\w)
+                     | (?P<word>[A-Za-z_]\w*) | (?P<sign>==|!=|!~|<=|>=|[=<>~()])
+                     | "(?P<double>[^"]*)" | '(?P<single>[^']*)'""", re.VERBOSE)
+
+
+class Token(NamedTuple):
+    """kind: number, word, sign, string or end; value: what it stands for; column: from 1."""
+    kind: str
+    value: Any
+    column: int
+
+
+def wrong(column: int, message: str) -> UsageError:
+    return UsageError(f"--where: column {column}: {message}")
+
+
+def number_of(match: "re.Match[str]") -> Any:
+    """A number token's value: an int where it is whole, so that large ones stay exact."""
+    unit = UNITS[match["unit"] or ""]
+    value = int(match["number"]) * unit if "." not in match["number"] else float(match["number"]) * unit
+    return value if isinstance(value, float) or value < 2**64 else float(value)
+
+
+def tokens(text: str) -> List[Token]:
+    """The expression in pieces, with an end piece."""
+    result, at = [], 0
+    while at < len(text):
+        match = TOKEN.match(text, at)
+        if match is None:
+            raise wrong(at + 1, f"'{text[at:at + 10]}' makes no sense here; texts stand in quotes")
+        if match["number"] is not None:
+            result.append(Token("number", number_of(match), at + 1))
+        elif match["word"] or match["sign"]:
+            result.append(Token("word" if match["word"] else "sign", match[0], at + 1))
+        elif not match["space"]:
+            result.append(Token("string", match[0][1:-1], at + 1))
+        at = match.end()
+    return result + [Token("end", "the end", len(text) + 1)]
+
+
+class Parser:
+    """Recursive descent over the tokens; each method gives the test for what it has read."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens = tokens(text)
+        self.depth = 0
+
+    @property
+    def here(self) -> Token:
+        return self.tokens[0]
+
+    def take(self) -> Token:
+        return self.tokens.pop(0) if self.here.kind != "end" else self.here
+
+    def at(self, *values: str) -> bool:
+        return self.here.kind in ("word", "sign") and self.here.value in values
+
+    def whole(self) -> "Test":
+        test = self.expression()
+        if self.here.kind != "end":
+            raise wrong(self.here.column, f"expected `and`, `or` or the end, not '{self.here.value}'")
+        return test
+
+    def expression(self) -> "Test":
+        tests = [self.term()]
+        while self.at("or"):
+            self.take()
+            tests.append(self.term())
+        return joined(tests, operator.or_)
+
+    def term(self) -> "Test":
+        tests = [self.factor()]
+        while self.at("and"):
+            self.take()
+            tests.append(self.factor())
+        return joined(tests, operator.and_)
+
+    def factor(self) -> "Test":
+        if not self.at("not", "("):
+            return self.test()
+        opening = self.take()
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise wrong(opening.column, f"nested more than {DEEPEST} deep")
+        test = negated(self.factor()) if opening.value == "not" else self.parenthesis(opening)
+        self.depth -= 1
+        return test
+
+    def parenthesis(self, opening: Token) -> "Test":
+        test = self.expression()
+        if not self.at(")"):
+            raise wrong(self.here.column, f"expected ')' for the '(' of column {opening.column}")
+        self.take()
+        return test
+
+    def test(self) -> "Test":
+        token = self.here
+        if token.kind == "word" and token.value in FLAGS:
+            self.take()
+            return flag(token.value)
+        if token.kind == "word" and token.value in TEXTS:
+            return self.text_test()
+        left = self.value()
+        relation = self.take()
+        if relation.kind != "sign" or relation.value not in RELATIONS:
+            raise wrong(relation.column, f"expected = != < <= > or >=, not '{relation.value}'")
+        return comparison(left, RELATIONS[relation.value], self.value())
+
+    def value(self) -> Callable[[Any], Any]:
+        token = self.take()
+        if token.kind == "number":
+            return lambda batch: token.value
+        if token.kind == "word" and token.value in FIELDS:
+            return FIELDS[token.value][1]
+        known = ", ".join((*FIELDS, *FLAGS, *TEXTS))
+        raise wrong(token.column, f"expected a field or a number, not '{token.value}'; fields are: {known}")
+
+    def text_test(self) -> "Test":
+        field, relation = self.take(), self.take()
+        if relation.kind != "sign" or relation.value not in ("=", "==", "!=", "~", "!~"):
+            raise wrong(relation.column, f"expected = != ~ or !~ after {field.value}, not '{relation.value}'")
+        text = self.take()
+        if text.kind != "string":
+            raise wrong(text.column, f"expected a text in quotes, not '{text.value}'")
+        return text_match(field.value, matcher(relation.value, text))
+
+
+def joined(tests: List["Test"], join: Callable[[Any, Any], Any]) -> "Test":
+    def test(batch: "Batch", places: "Places") -> "np.ndarray":
+        result = tests[0](batch, places)
+        for other in tests[1:]:
+            result = join(result, other(batch, places))
+        return result
+    return test
+
+
+def negated(test: "Test") -> "Test":
+    return lambda batch, places: ~test(batch, places)
+
+
+def flag(name: str) -> "Test":
+    return lambda batch, places: FLAGS[name][1](batch)
+
+
+def comparison(left: Callable[[Any], Any], relation: Callable[[Any, Any], Any],
+               right: Callable[[Any], Any]) -> "Test":
+    def test(batch: "Batch", places: "Places") -> "np.ndarray":
+        import numpy as np
+        return np.broadcast_to(relation(left(batch), right(batch)), len(batch))
+    return test
+
+
+def matcher(relation: str, text: Token) -> Callable[[str], bool]:
+    """What a relation asks of a text."""
+    if "~" not in relation:
+        return lambda found: (found == text.value) == (relation != "!=")
+    try:
+        pattern = re.compile(text.value)
+    except re.error as error:
+        raise wrong(text.column, f"'{text.value}' is no regular expression: {error}") from None
+    return lambda found: (pattern.search(found) is not None) == (relation == "~")
+
+
+def text_match(field: str, matches: Callable[[str], bool]) -> "Test":
+    """A test by a table that says for each stack, heap or way of allocation whether its text matches."""
+    table: Dict[int, bool] = {}
+    key = TEXTS[field][1]
+
+    def test(batch: "Batch", places: "Places") -> "np.ndarray":
+        import numpy as np
+        ids, where = np.unique(batch[key], return_inverse=True)
+        for number in ids.tolist():
+            if number not in table:
+                table[number] = matches(places.text(field, number))
+        return np.array([table[number] for number in ids.tolist()], bool)[where]
+    return test
+
+
+def parse(text: str) -> "Test":
+    """The test that an expression stands for. UsageError with the column of what is wrong."""
+    return Parser(text).whole()
+
+
+def explained() -> str:
+    """The fields with what they mean, for --help."""
+    entries = [(name, what) for table in (FIELDS, FLAGS, TEXTS) for name, (what, _) in table.items()]
+    return "\n".join(f"  {name:<14}{what}" for name, what in entries)
