@@ -5,12 +5,12 @@
 #
 # Begins with bootstrap.sh; as root it also installs, so that plain `valgrind --tool=ljtrace` works from then
 # on; else it runs from the build folder. Results go to FOLDER (default quickstart.out), made anew. --scale is
-# the share of the example's requests that is served (default 0.2: whole, its text files would take 3 GB);
-# --in-place uses a finished build and neither bootstraps nor installs.
+# the share of the example's requests that is served (default 1); --in-place uses a finished build and neither
+# bootstraps nor installs. The results take about 400 MB.
 # SPDX-License-Identifier: GPL-2.0-or-later
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-scale=0.2
+scale=1
 build=
 folder=
 

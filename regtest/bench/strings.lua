@@ -1,7 +1,8 @@
 -- strings.lua - benchmark: strings. Makes text, splits it, counts and joins words: interning, hash tables,
--- buffers, C functions of the string library. In density between the others. Argument: rounds (default 150).
+-- buffers, C functions of the string library. In density between the others. Argument: rounds (default
+-- 90).
 -- SPDX-License-Identifier: GPL-2.0-or-later
-local rounds = tonumber(arg and arg[1]) or 150
+local rounds = tonumber(arg and arg[1]) or 90
 
 local function make_text(words, seed)
   local parts = {}

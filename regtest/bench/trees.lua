@@ -1,5 +1,5 @@
--- trees.lua - benchmark: allocation first. Binary trees are built, walked and dropped, and one stays, so that
--- the collector has work. Many News and Frees, few accesses for each. Argument: depth (default 15).
+-- trees.lua - benchmark: allocation first. Binary trees are built, walked and dropped, and one stays, so
+-- that the collector has work. Many News and Frees, few accesses for each. Argument: depth (default 15).
 -- SPDX-License-Identifier: GPL-2.0-or-later
 local depth = tonumber(arg and arg[1]) or 15
 

@@ -17,8 +17,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def lua_trace(traces: Path) -> Trace:
-    """A twentieth of examples/app.lua, with accesses, JIT on."""
-    return record(traces / "lua.ljt", ["luajit", APP_LUA, "0.05"])
+    """A fifth of examples/app.lua, with accesses, JIT on."""
+    return record(traces / "lua.ljt", ["luajit", APP_LUA, "0.2"])
 
 
 @pytest.fixture(scope="session")

@@ -132,8 +132,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_disk_gets_full(small_disk: Path) -> None:
     """The program runs on unharmed, the user is told, and what was written before can be read."""
     path = small_disk / "t.ljt"
-    done = run([*recorder(path, "--stack-depth=0"), "luajit", APP_LUA, "0.2", "0.01"])
-    plain = run(["luajit", APP_LUA, "0.2", "0.01"])
+    done = run([*recorder(path, "--stack-depth=0"), "luajit", APP_LUA, "1", "0.01"])
+    plain = run(["luajit", APP_LUA, "1", "0.01"])
     assert (done.status, done.out) == (plain.status, plain.out)
     assert "recording ended" in done.complaint and str(path) in done.complaint
     remains = run(["steve", "dump", path])

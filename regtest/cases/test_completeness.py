@@ -16,14 +16,14 @@ COUNTS = {"news": "new", "frees": "free", "resizes": "resize", "new_bytes": "new
           "free_bytes": "free_bytes", "resize_bytes": "resize_bytes", "live_bytes": "live_bytes"}
 LUA_RUNS = {
     "jit, whole, heap events only": ([], "1", ["--trace-mem=no"]),
-    "jit, a tenth, with accesses": ([], "0.1", []),
-    "no jit, with accesses": (["-joff"], "0.05", []),
+    "jit, a part, with accesses": ([], "0.4", []),
+    "no jit, with accesses": (["-joff"], "0.2", []),
 }
 HOOK_ENV = {"LUA_CPATH": f"{NATIVE}/?.so"}
 
 
 def counted(counting: str, report: Path, flags: list[str], scale: str) -> list[object]:
-    arithmetic = "0.01" if "-joff" in flags else "1"
+    arithmetic = "0.002" if "-joff" in flags else "1"
     return ["luajit", *flags, COUNTED_LUA, counting, report, APP_LUA, scale, arithmetic]
 
 
@@ -44,7 +44,7 @@ def test_lua_allocations_equal_the_hooks(name: str, tmp_path: Path) -> None:
 def test_lua_live_bytes_at_end_of_script_equal_gc_total(tmp_path: Path) -> None:
     """Blocks from before a hook could be set, as the state itself, count too: the hook begins at gc.total."""
     report = tmp_path / "counts"
-    trace = record(tmp_path / "t.ljt", counted("off", report, [], "0.01"), "--trace-mem=no", env=HOOK_ENV)
+    trace = record(tmp_path / "t.ljt", counted("off", report, [], "0.05"), "--trace-mem=no", env=HOOK_ENV)
     seen = numbers(trace.view("between", *SENTINELS))
     assert seen["live_bytes"] == numbers(report.read_text())["live_bytes"]
 
@@ -91,7 +91,7 @@ def test_every_form_of_allocation_is_told_apart(tmp_path: Path) -> None:
 
 def test_heap_choice(tmp_path: Path) -> None:
     """--heap= takes one heap away and leaves the other as it was; the order of strings is LuaJIT's dice."""
-    program = ["luajit", APP_LUA, "0.01"]
+    program = ["luajit", APP_LUA, "0.05"]
     both = record(tmp_path / "both.ljt", program, "--trace-mem=no").events()
     for heap, name in (("malloc", "malloc"), ("luajit", "lua")):
         only = record(tmp_path / f"{heap}.ljt", program, "--trace-mem=no", f"--heap={heap}").events()

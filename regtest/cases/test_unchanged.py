@@ -16,8 +16,8 @@ from support import APP_C, APP_LUA, NATIVE, Done, Trace, record, recorder, run, 
 
 CONDUCT = NATIVE / "conduct"
 SAME = {
-    "app.lua": ["luajit", APP_LUA, "0.05"],
-    "app.lua without jit": ["luajit", "-joff", APP_LUA, "0.01", "0.01"],
+    "app.lua": ["luajit", APP_LUA, "0.2"],
+    "app.lua without jit": ["luajit", "-joff", APP_LUA, "0.05", "0.002"],
     "app.c": [APP_C, "500"],
     "lua error": ["luajit", "-e", "io.stderr:write(select(2, pcall(error, 'no luck\\n', 0))) os.exit(1)"],
     "lua os.exit": ["luajit", "-e", "io.write('bye') os.exit(9)"],

@@ -3,12 +3,16 @@
  * The cases check the recorder, so they read traces through the format library alone, not through steve,
  * which has tests of its own; a fault in steve's counting cannot hide one in the recorder.
  *
- *     traceview counts FILE          totals of the whole trace, `name value` lines
- *     traceview between FILE B E     the same of LuaJIT's heaps, between the New of B and the New of E bytes
- *     traceview events FILE          heap events, one per line: KIND handle addr size old_size how heap
- * thread traceview blocks FILE S...     accesses to blocks made with one of the sizes S: LETTER block addr
- * offset size, where block is the index of S traceview sites FILE           sites: LETTER ip size traceview
- * validate FILE        breaks of the rules every trace must keep; exit status 1 if there is one
+ * traceview ACTION FILE [NUMBER...]; the actions:
+ *
+ * - counts: totals of the whole trace, `name value` lines
+ * - between B E: the same of LuaJIT's heaps, between the New of B and the New of E bytes
+ * - events: heap events, one per line: KIND handle addr size old_size how heap thread
+ * - blocks S...: accesses to the first block of each of the sizes S: LETTER block addr offset size, where
+ * block is the index of S
+ * - tally S: how many News, stores, loads, modifies and Frees of blocks of size S, `name value` lines
+ * - sites: LETTER ip size
+ * - validate: breaks of the rules every trace must keep; exit status 1 if there is one
  *
  * Exit status 1 with one line on stderr if the file cannot be read to its end; it does not salvage.
  *
@@ -207,6 +211,42 @@ static int blocks(struct mt_reader *r, char **sizes, int n)
     return for_each(r, print_chosen, &c);
 }
 
+/* -- all blocks of one size ------------------------------------------------------------------- */
+
+struct tally {
+    uint64_t size, events[MT_KINDS];
+    uint64_t *slot_size; /* of the live block in each slot */
+    size_t room;
+};
+
+static void tally_event(const struct mt_reader *r, const struct mt_event *e, void *ctx)
+{
+    struct tally *t = ctx;
+    (void)r;
+    if (e->kind > MT_MODIFY)
+        return;
+    if (e->slot >= t->room) {
+        t->room = (size_t)e->slot * 2 + 64;
+        t->slot_size = realloc(t->slot_size, t->room * sizeof *t->slot_size);
+        if (t->slot_size == NULL)
+            abort();
+    }
+    if (e->kind == MT_NEW || e->kind == MT_RESIZE)
+        t->slot_size[e->slot] = e->size;
+    t->events[e->kind] += t->slot_size[e->slot] == t->size;
+}
+
+static int tally(struct mt_reader *r, const char *size)
+{
+    static const enum mt_kind order[] = {MT_NEW, MT_STORE, MT_LOAD, MT_MODIFY, MT_FREE};
+    struct tally t = {.size = strtoull(size, NULL, 10)};
+    int rc = for_each(r, tally_event, &t);
+    free(t.slot_size);
+    for (size_t i = 0; rc == 0 && i < sizeof order / sizeof *order; i++)
+        printf("%s %" PRIu64 "\n", mt_kind_name(order[i]), t.events[order[i]]);
+    return rc;
+}
+
 /* -- sites ------------------------------------------------------------------------------------ */
 
 static void ignore(const struct mt_reader *r, const struct mt_event *e, void *ctx)
@@ -347,6 +387,8 @@ static int act(const char *what, struct mt_reader *r, char **args, int n)
         return for_each(r, print_event, NULL);
     if (strcmp(what, "blocks") == 0)
         return blocks(r, args, n);
+    if (strcmp(what, "tally") == 0 && n == 1)
+        return tally(r, args[0]);
     if (strcmp(what, "sites") == 0)
         return sites(r);
     if (strcmp(what, "validate") == 0)
@@ -358,7 +400,8 @@ static int act(const char *what, struct mt_reader *r, char **args, int n)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fputs("usage: traceview counts|between|events|blocks|sites|validate FILE [NUMBER...]\n", stderr);
+        fputs("usage: traceview counts|between|events|blocks|tally|sites|validate FILE [NUMBER...]\n",
+              stderr);
         return 2;
     }
     struct mt_error err;

@@ -1,0 +1,56 @@
+"""test_bench - the benchmark works; what it measures is nobody's pass or fail.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import sys
+from pathlib import Path
+
+from support import SOURCE, Done, run
+
+BENCH = SOURCE / "regtest/bench"
+
+
+def bench(*args: object) -> Done:
+    return run([sys.executable, "-B", BENCH / "run", *args])
+
+
+def test_quick_run(tmp_path: Path) -> None:
+    done = bench("--quick", "--program", "trees", "--program", "gzip", "--json", tmp_path / "b.json")
+    assert done.status == 0, done.complaint
+    result = json.loads((tmp_path / "b.json").read_text())
+    trees = result["programs"]["lua"]["trees"]
+    assert {"native", "none", "ljtrace", "heap only", "memcheck", "dhat", "massif"} <= set(trees)
+    full, heap = trees["ljtrace"], trees["heap only"]
+    assert full["events"] > heap["events"] > 100 and full["events_per_second"] > 0
+    assert 0 < full["bytes_per_event"] < 20
+    assert full["tool_memory"] > 1e7 and full["collector_memory"] > 1e5
+    assert trees["none"]["ratio"] == 1 and result["geometric_means"]["lua"]["none"]["ratio"] == 1
+    assert result["runs"] == 1
+    rows = [line.split()[0] for line in done.text.splitlines() if line]
+    assert rows[:3] == ["program", "trees", "geo."]
+    gzip = result["programs"]["c"]["gzip"]
+    assert "bytes_per_event" not in gzip["ljtrace"], "gzip keeps off the heap"
+    assert "heaptrack" in gzip or "heaptrack" in result["absent"]
+    assert [("lackey" in trees), ("lackey" in gzip)].count(True) == 1, "on the shortest program alone"
+    for absent in result["absent"]:
+        assert f"not measured: {absent}" in done.text
+
+
+def test_every_lua_program_is_deterministic() -> None:
+    """Else their outputs could not be compared; a tiny run of each, twice."""
+    sys.path.insert(0, str(BENCH))
+    try:
+        import programs
+    finally:
+        sys.path.pop(0)
+    assert len(programs.LUA_PROGRAMS) >= 10
+    for program in programs.lua_programs(quick=True):
+        first, second = run(program.command), run(program.command)
+        assert first.status == 0 and first.out and first.out == second.out, program.name
+
+
+def test_wrong_usage() -> None:
+    for words in (["--runs", "0"], ["--runs", "many"], ["--program", "nosuch"], ["--nosuch"]):
+        done = bench(*words)
+        assert done.status == 2 and done.complaint and "Traceback" not in done.complaint, words

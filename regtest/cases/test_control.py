@@ -1,0 +1,113 @@
+"""test_control - what a program, its user and the kernel can ask of the recorder: on, off, marks, forks.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, SECONDS, Trace, record, recorder, run, settled, words
+
+REQUESTS = NATIVE / "requests"
+BLOCK, OTHER = "60001", "60003"
+
+
+def stores(trace: Trace) -> list[int]:
+    """Offsets of the stores to the program's block."""
+    return [int(w[3]) for w in words(trace.view("blocks", BLOCK)) if w[0] == "S"]
+
+
+def marks(trace: Trace) -> int:
+    return sum(e[0] == "mark" for e in trace.events())
+
+
+def heap_events(trace: Trace) -> list[str]:
+    return [e[0] for e in trace.events() if e[0] != "mark"]
+
+
+def test_requests_switch_accesses_on_and_off(tmp_path: Path) -> None:
+    always = record(tmp_path / "a.ljt", [REQUESTS, "switch"])
+    assert stores(always) == [1, 2]  # on from the start; the program's STOP ends it
+    later = record(tmp_path / "b.ljt", [REQUESTS, "switch"], "--start-off=yes")
+    assert stores(later) == [2]
+    assert heap_events(later) == heap_events(always)
+    assert marks(always) == 2  # the program's own, and one for `off`
+    assert marks(later) == 4
+
+
+def test_requests_do_nothing_outside_valgrind() -> None:
+    assert run([REQUESTS, "switch"]).status == 0
+
+
+def children(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.name != "t.ljt")
+
+
+def test_a_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
+    parent = record(tmp_path / "t.ljt", [REQUESTS, "fork"])
+    assert parent.run.status == 0
+    end = time.monotonic() + 20
+    while len(children(tmp_path)) != 1 and time.monotonic() < end:
+        time.sleep(0.2)  # the file of system()'s child goes when the collector has seen its exec
+    path, = children(tmp_path)
+    settled(path)
+    child = Trace(path, parent.run).check()
+    assert [e[0] for e in parent.events() if e[3] == OTHER] == []
+    inherited, *_ = [e for e in child.events() if e[0] == "new"]
+    assert [e[0] for e in child.events() if e[3] == BLOCK] == ["new", "free"]
+    assert inherited[3] == BLOCK
+    assert sum(e[0] == "new" and e[3] == OTHER for e in child.events()) == 1000
+    assert [(w[0], w[3]) for w in words(child.view("blocks", BLOCK))] == [("S", "7")]
+
+
+def test_forked_children_can_be_left_out(tmp_path: Path) -> None:
+    parent = record(tmp_path / "t.ljt", [REQUESTS, "fork"], "--trace-fork=no")
+    assert parent.run.status == 0
+    assert children(tmp_path) == []
+
+
+def test_the_kernels_accesses_are_exact(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [REQUESTS, "kernel"])
+    length = len(trace.run.out)
+    accesses = [(w[0], int(w[3]), int(w[4])) for w in words(trace.view("blocks", BLOCK))]
+    assert accesses == [("S", 100, length), ("L", 100, length)]
+    assert ("L", 0, len("/proc/self/comm") + 1) in \
+        [(w[0], int(w[3]), int(w[4])) for w in words(trace.view("blocks", OTHER))]
+
+
+def monitor(pid: int, command: str) -> str:
+    return subprocess.run(["vgdb", f"--pid={pid}", *command.split()], capture_output=True, text=True,
+                          timeout=SECONDS, check=False).stdout
+
+
+def await_gdbserver(pid: int, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while "recording to" not in monitor(pid, "status"):
+        if time.monotonic() > end:
+            pytest.fail(f"vgdb does not reach the recorder after {seconds} s")
+        time.sleep(0.3)
+
+
+def test_monitor_commands(tmp_path: Path) -> None:
+    path, stop = tmp_path / "t.ljt", tmp_path / "stop"
+    traced = subprocess.Popen([str(a) for a in [*recorder(path), REQUESTS, "wait", stop]],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        await_gdbserver(traced.pid)
+        assert "accesses on" in monitor(traced.pid, "status")
+        monitor(traced.pid, "off")
+        assert "accesses off" in monitor(traced.pid, "status")
+        monitor(traced.pid, "on")
+        monitor(traced.pid, "mark halfway there")
+        monitor(traced.pid, "stop")
+        assert "ended" in monitor(traced.pid, "status")
+        assert "mark NAME" in monitor(traced.pid, "help")
+    finally:
+        stop.touch()
+        traced.wait(timeout=SECONDS)
+    assert traced.returncode == 0
+    trace = Trace(path, run(["true"])).check()
+    assert trace.ending() == "stopped"
+    assert marks(trace) == 3

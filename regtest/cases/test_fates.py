@@ -1,0 +1,85 @@
+"""test_fates - what a process does to itself it does just so under the recorder, and its trace is sound.
+
+Outputs and status equal those of an untraced run; the trace passes every check, says how it ended, and holds
+the events before and, where the process lives, after what happened. Deaths from outside are test_kill's,
+trouble with files and folders test_places'.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, Done, Trace, record, run
+
+FATES = NATIVE / "fates"
+BEFORE, AFTER = "12347", "43211"
+ENDING = ("_exit", "quick_exit", "handled-term")
+LIVING = ("vfork-exec", "posix_spawn", "system", "failing-exec", "sigchld", "close-all", "limit-nofile",
+          "limit-fsize", "dlopen", "sigaltstack", "longjmp", "64-threads")
+
+
+def fate(mode: str, folder: Path) -> Trace:
+    trace = record(folder / "t.ljt", [FATES, mode])
+    plain = run([FATES, mode])
+    assert plain.status not in (2, 99) and plain.status >= 0, "the test program itself failed"
+    unchanged(trace.run, plain)
+    return trace
+
+
+def unchanged(traced: Done, plain: Done) -> None:
+    assert (traced.status, traced.out) == (plain.status, plain.out)
+    assert traced.err_of_program == plain.err
+
+
+def sizes(trace: Trace) -> list[str]:
+    return [e[3] for e in trace.events() if e[0] == "new"]
+
+
+@pytest.mark.parametrize("mode", ENDING)
+def test_ways_to_end(mode: str, tmp_path: Path) -> None:
+    trace = fate(mode, tmp_path)
+    assert trace.ending() == "exit"
+    assert BEFORE in sizes(trace) and AFTER not in sizes(trace)
+
+
+def test_handler_of_the_last_signal_is_seen(tmp_path: Path) -> None:
+    assert "3015" in sizes(fate("handled-term", tmp_path))
+
+
+@pytest.mark.parametrize("mode", LIVING)
+def test_ways_to_live_on(mode: str, tmp_path: Path) -> None:
+    trace = fate(mode, tmp_path)
+    assert trace.ending() == "exit"
+    assert sizes(trace).count(BEFORE) == 1 and sizes(trace).count(AFTER) == 1
+
+
+def test_threads_blocks_are_all_there(tmp_path: Path) -> None:
+    trace = fate("64-threads", tmp_path)
+    events = trace.events()
+    made = [e for e in events if e[0] == "new" and e[5] == "malloc" and 0 < int(e[3]) <= 300]
+    assert len(made) >= 64 * 300
+    assert len({e[7] for e in made}) > 1, "threads are told apart"
+    freed_elsewhere = {e[1]: e[7] for e in made}
+    assert any(e[0] == "free" and freed_elsewhere.get(e[1], e[7]) != e[7] for e in events)
+
+
+def test_jumped_over_blocks_stay_live(tmp_path: Path) -> None:
+    """200 leaps over 21 frames each, and as many dives that return."""
+    trace = fate("longjmp", tmp_path)
+    small = [e for e in trace.events() if 0 < int(e[3]) <= 21]
+    assert sum(e[0] == "new" for e in small) == 400 * 21
+    assert sum(e[0] == "free" for e in small) == 200 * 21
+
+
+def test_handler_on_a_heap_stack(tmp_path: Path) -> None:
+    trace = fate("sigaltstack", tmp_path)
+    assert trace.counts()["modify"] + min(trace.counts()["load"], trace.counts()["store"]) >= 100
+
+
+def test_exceptions(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [NATIVE / "throws"])
+    plain = run([NATIVE / "throws"])
+    unchanged(trace.run, plain)
+    assert plain.text.count("caught 200, alive 0") == 4
+    assert trace.counts()["new"] > 4 * 200 * 16

@@ -1,0 +1,100 @@
+"""test_kill - what was recorded before SIGKILL is in the file.
+
+native/teller.c counts its own events in a file that outlives it, each right after it happened. It is killed
+from outside at random moments, from before its first instruction on. Then the file must read as complete,
+and hold a prefix of what teller does, at most BOUND events shorter than what teller counted.
+
+BOUND: the recorder moves the ring's cursor at the end of each segment, a run of code without exits that has
+at most 256 accesses (LT_SEGMENT_ACCESSES). Every second access of teller is to its counters, so at most 128
+of its own can be done and not yet be before the cursor. Heap events are in the ring before the program goes
+on.
+
+`make faults` sets the number of kills by LJTRACE_FAULTS; without it there are 3.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, Done, Trace, numbers, recorder, settled
+
+KILLS = int(os.environ.get("LJTRACE_FAULTS") or 3)
+BOUND = 128
+BLOCK, BYTES = "70021", 64
+CYCLE = 2 + 3 * BYTES  # events in a block's life
+LATEST = 2.0  # seconds after the start; the first half second or so is Valgrind's own
+NAMES = ("new", "store", "load", "modify", "free")
+
+
+def start(path: Path, counts: Path) -> subprocess.Popen[bytes]:
+    argv = [*map(str, recorder(path)), str(NATIVE / "teller"), str(counts)]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL)
+
+
+def told(counts: Path) -> tuple[int, ...]:
+    """What teller counted; zeros if it was killed before it could."""
+    data = counts.read_bytes() if counts.exists() else b""
+    return struct.unpack("=5Q", data) if len(data) == 40 else (0,) * 5
+
+
+def after(events: int) -> tuple[int, ...]:
+    """News, stores, loads, modifies and Frees among teller's first events."""
+    whole, rest = divmod(events, CYCLE)
+    touches = min(max(rest - 1, 0), 3 * BYTES)
+    return (whole + (rest > 0), *(whole * BYTES + (touches + later) // 3 for later in (2, 1, 0)), whole)
+
+
+def recorded(trace: Trace) -> tuple[int, ...]:
+    seen = numbers(trace.view("tally", BLOCK))
+    return tuple(seen[name] for name in NAMES)
+
+
+def test_prefixes() -> None:
+    """The arithmetic above, against counting."""
+    order = ["new", *["store", "load", "modify"] * BYTES, "free"] * 2
+    for n in range(len(order) + 1):
+        assert after(n) == tuple(order[:n].count(name) for name in NAMES)
+
+
+def wait_for_work(counts: Path, events: int, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while sum(told(counts)) < events:
+        assert time.monotonic() < end, f"teller is not at work after {seconds} s"
+        time.sleep(0.05)
+
+
+def killed_after(seconds: float, events: int, folder: Path) -> tuple[Path, tuple[int, ...]]:
+    path, counts = folder / "t.ljt", folder / "counts"
+    process = start(path, counts)
+    wait_for_work(counts, events)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=30) == -signal.SIGKILL
+    return path, told(counts)
+
+
+@pytest.mark.parametrize("turn", range(KILLS))
+def test_killed_at_a_random_moment(turn: int, tmp_path: Path) -> None:
+    """The first kill is surely in the middle of the work; the others are anywhere."""
+    moment = random.Random(turn).uniform(0, LATEST)
+    path, truth = killed_after(moment, 1000 if turn == 0 else 0, tmp_path)
+    done = sum(truth)
+    if not path.exists():  # killed before the recorder had begun
+        assert done == 0
+        return
+    settled(path)
+    trace = Trace(path, Done(-signal.SIGKILL, b"", b"")).check()
+    assert trace.ending() == "killed"
+    seen = recorded(trace)
+    assert seen == after(sum(seen)), "what is in the file is not a prefix of what was done"
+    assert done - BOUND <= sum(seen) <= done + 1, f"after {moment:.3f} s"
+    assert seen[0] >= truth[0] and seen[4] >= truth[4], "a heap event is missing"
+    assert turn > 0 or done >= 1000

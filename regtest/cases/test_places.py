@@ -1,0 +1,172 @@
+"""test_places - trouble around a recording: its file, its collector, the folders and limits it starts under.
+
+In each case the program's output and status are those of an untraced run, and there is one clear message or
+a sound trace. What a full disk does to the readers is test_badinput's.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+
+from support import APP_C, NATIVE, Done, Trace, recorder, run
+
+PROGRAM = [str(APP_C), "300"]
+LONG_PROGRAM = [str(APP_C), "120000"]  # about 5 seconds, and a trace of 10 MB
+
+
+def same(traced: Done, plain: Done) -> None:
+    assert (traced.status, traced.out) == (plain.status, plain.out)
+    assert traced.err_of_program == plain.err
+
+
+def messages(done: Done) -> list[str]:
+    return [line for line in done.complaint.splitlines() if "ljtrace:" in line or "recording" in line]
+
+
+def readable_up_to_there(path: Path) -> None:
+    """Sound to its end, or cut off: then what comes before the cut is there and the cut is named."""
+    seen = run([NATIVE / "traceview", "events", path])
+    if seen.status != 0:
+        assert str(path) in seen.complaint and "offset" in seen.complaint
+        assert len(seen.complaint.splitlines()) == 1
+    assert b"new " in seen.out
+
+
+# -- the collector -------------------------------------------------------------------------------
+
+
+def collector_of(path: Path) -> int:
+    """The process that writes a trace; it is nobody's child and has the path among its arguments."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = entry.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].endswith(b"ljtrace-collector") and os.fsencode(path) in words:
+                return int(entry.parent.name)
+        time.sleep(0.05)
+    raise AssertionError(f"no collector writes {path}")
+
+
+def while_it_runs(path: Path, happening: Callable[[int], object]) -> Done:
+    """Record a program of some seconds; once it is at work let something happen to the collector."""
+    argv = [*map(str, recorder(path)), *LONG_PROGRAM]
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    collector = collector_of(path)
+    time.sleep(1)
+    assert process.poll() is None, "the program was too short for this test"
+    happening(collector)
+    out, err = process.communicate(timeout=300)
+    return Done(process.returncode, out, err)
+
+
+def test_collector_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    done = while_it_runs(path, lambda collector: os.kill(collector, signal.SIGKILL))
+    same(done, run(LONG_PROGRAM))
+    assert sum("recording ended" in m for m in messages(done)) == 1, done.complaint
+    readable_up_to_there(path)
+
+
+def test_output_is_removed(tmp_path: Path) -> None:
+    """The user removed it; the program is not harmed and nothing comes back under the name."""
+    path = tmp_path / "t.ljt"
+    done = while_it_runs(path, lambda _: path.unlink())
+    same(done, run(LONG_PROGRAM))
+    assert not path.exists()
+
+
+# -- the disk ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of the size that the test's parameter names."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = run(["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", folder])
+    if mounted.status != 0:
+        pytest.skip(f"cannot mount a small tmpfs: {mounted.complaint.strip()}")
+    yield folder
+    run(["umount", folder])
+
+
+@pytest.mark.parametrize("disk", ["64k", "2m"], indirect=True)
+def test_disk_gets_full(disk: Path) -> None:
+    path = disk / "t.ljt"
+    done = run([*recorder(path), *LONG_PROGRAM])
+    same(done, run(LONG_PROGRAM))
+    ended = [m for m in messages(done) if "recording ended" in m]
+    assert len(ended) == 1 and str(path) in ended[0], done.complaint
+    assert path.stat().st_size > 0
+
+
+# -- where and under what it starts ----------------------------------------------------------------
+
+
+def in_own_mounts(script: str, *argv: object) -> Done:
+    """Run a command where a shell script has changed the mounts first; nobody else sees the change."""
+    probe = run(["unshare", "-m", "true"])
+    if probe.status != 0:
+        pytest.skip(f"cannot have mounts of its own: {probe.complaint.strip()}")
+    return run(["unshare", "-m", "sh", "-c", f'set -e; {script}; exec "$@"', "sh", *argv])
+
+
+def test_no_dev_shm(tmp_path: Path) -> None:
+    """The ring needs no file system."""
+    path = tmp_path / "t.ljt"
+    done = in_own_mounts("mount -t tmpfs -o ro,size=4k none /dev/shm", *recorder(path), *PROGRAM)
+    same(done, run(PROGRAM))
+    Trace(path, done).check()
+
+
+@pytest.mark.parametrize("option", [[], ["--vgdb=no"]], ids=["", "no vgdb"])
+def test_read_only_tmp(option: list[str], tmp_path: Path) -> None:
+    """Valgrind itself wants files in TMPDIR; if it cannot go on it says so, and never runs half recorded."""
+    folder = tmp_path / "read-only"
+    folder.mkdir()
+    path = tmp_path / "t.ljt"
+    done = in_own_mounts(f"mount -t tmpfs -o ro,size=4k none '{folder}'; TMPDIR='{folder}'; export TMPDIR",
+                         *recorder(path, *option), *PROGRAM)
+    if done.status != 0:
+        assert f"failed to create temp file: {folder}/" in done.complaint and done.out == b""
+        return
+    same(done, run(PROGRAM))
+    Trace(path, done).check()
+
+
+@pytest.mark.parametrize("kilobytes", [50_000, 400_000, 4_000_000])
+def test_limited_address_space(kilobytes: int, tmp_path: Path) -> None:
+    """Works, or says that memory is what is missing."""
+    path = tmp_path / "t.ljt"
+    done = run(["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", *recorder(path), *PROGRAM])
+    if done.status != 0:
+        assert "memory" in done.complaint and done.out == b"", done.complaint
+        return
+    same(done, run(PROGRAM))
+    Trace(path, done).check()
+
+
+def test_few_descriptors_from_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "t.ljt"
+    done = run(["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *recorder(path), *PROGRAM])
+    same(done, run(PROGRAM))
+    Trace(path, done).check()
+
+
+def test_file_size_limit_from_the_start(tmp_path: Path) -> None:
+    """The collector inherits the limit and runs into it, as into a full disk: 8.7 MB of a trace of more."""
+    path = tmp_path / "t.ljt"
+    done = run(["sh", "-c", 'ulimit -f 17000; exec "$@"', "sh", *recorder(path), *LONG_PROGRAM])
+    same(done, run(LONG_PROGRAM))
+    assert sum("recording ended" in m for m in messages(done)) == 1, done.complaint
+    readable_up_to_there(path)
