@@ -225,14 +225,20 @@ def _draw_spans(axes: Any, files: list[AllocStats], styles: dict[str, dict[str, 
     return f"Memory: {MEMORY_LABELS[key]}{off}"
 
 
+_LEGEND_COLUMNS = 6
+
+
 def _all_legend(figure: Any, axes: Any) -> None:
+    """The legend above all panels, which make room for its rows."""
     handles, labels = axes.get_legend_handles_labels()
+    rows = -(-len(labels) // _LEGEND_COLUMNS)
+    figure.subplots_adjust(top=0.885 - 0.02 * rows)
     figure.legend(
         handles,
         labels,
         loc="upper left",
         bbox_to_anchor=(0.022, 0.944),
-        ncol=min(len(labels), 8),
+        ncol=min(len(labels), _LEGEND_COLUMNS),
         handlelength=2.4,
         columnspacing=1.6,
         fontsize=9.5,
@@ -249,7 +255,6 @@ def draw_multiple(app: str, files: list[AllocStats], stem: str, formats: list[st
     subtitle += f" · out of memory (x): {', '.join(dead)}" if dead else ""
     with drawing() as plt:
         figure, (times, space, memory) = _figure(plt, app, subtitle)
-        figure.subplots_adjust(top=0.865)
         for stats in files:
             _draw_times(times, stats, styles[stats.driver], stats.driver, 0.3)
             _draw_space(space, stats, styles[stats.driver])
