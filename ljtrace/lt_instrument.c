@@ -15,22 +15,78 @@
 #include "lt_ring.h"
 #include "lt_segment.h"
 #include "libvex_guest_amd64.h"
+#include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 
+/* What a temporary of the program is computed from, as far as addresses care. */
+struct origin {
+    Bool from_sp; /* the stack pointer */
+    IRTemp root;  /* or this one plus `distance` */
+    Int distance;
+};
+
 struct walk {
     struct lt_segment segment;
     IRSB *out;
-    Addr ip;        /* of the current instruction */
-    UChar *from_sp; /* for each temporary of the program: is it computed from the stack pointer? */
-    Int sp_offset;  /* of the stack pointer in the guest state */
+    Addr ip;               /* of the current instruction */
+    struct origin *origin; /* of each temporary of the program */
+    Int sp_offset;         /* of the stack pointer in the guest state */
 };
 
 static Bool is_from_sp(const struct walk *w, const IRExpr *e)
 {
-    return e->tag == Iex_RdTmp && w->from_sp[e->Iex.RdTmp.tmp];
+    return e->tag == Iex_RdTmp && w->origin[e->Iex.RdTmp.tmp].from_sp;
+}
+
+/* Is this a temporary plus or minus a constant? Then which, and the constant. */
+static const IRExpr *moved_by(const IRExpr *e, Long *distance)
+{
+    *distance = 0;
+    if (e->tag == Iex_RdTmp)
+        return e;
+    if (e->tag != Iex_Binop || (e->Iex.Binop.op != Iop_Add64 && e->Iex.Binop.op != Iop_Sub64))
+        return NULL;
+    const IRExpr *a = e->Iex.Binop.arg1, *b = e->Iex.Binop.arg2;
+    if (a->tag != Iex_RdTmp || b->tag != Iex_Const)
+        return NULL;
+    *distance = (Long)b->Iex.Const.con->Ico.U64;
+    if (e->Iex.Binop.op == Iop_Sub64)
+        *distance = -*distance;
+    return a;
+}
+
+static void find_root(struct walk *w, IRTemp tmp, const IRExpr *data)
+{
+    struct origin *o = &w->origin[tmp];
+    Long distance;
+    const IRExpr *from = moved_by(data, &distance);
+    *o = (struct origin){.root = tmp};
+    if (!from)
+        return;
+    const struct origin *f = &w->origin[from->Iex.RdTmp.tmp];
+    distance += f->distance;
+    if (distance == (Int)distance) {
+        o->root = f->root;
+        o->distance = (Int)distance;
+    }
+}
+
+static struct lt_address address_of(const struct walk *w, IRExpr *atom)
+{
+    if (atom->tag == Iex_Const)
+        return (struct lt_address){atom, NULL, (Long)atom->Iex.Const.con->Ico.U64};
+    const struct origin *o = &w->origin[atom->Iex.RdTmp.tmp];
+    return (struct lt_address){atom, IRExpr_RdTmp(o->root), o->distance};
+}
+
+/* Is this a constant address in the data of an object file, which is never a block? */
+static Bool is_static(const IRExpr *addr)
+{
+    return addr->tag == Iex_Const &&
+           VG_(DebugInfo_sect_kind)(NULL, addr->Iex.Const.con->Ico.U64) != Vg_SectUnknown;
 }
 
 static Bool computes_sp(const struct walk *w, const IRExpr *e)
@@ -49,8 +105,10 @@ static Bool computes_sp(const struct walk *w, const IRExpr *e)
 
 static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
 {
-    if (lt_options.trace_mem && (lt_options.trace_sp || !is_from_sp(w, addr)))
-        lt_segment_access(&w->segment, w->ip, kind, size, addr, guard);
+    if (!lt_options.trace_mem || is_static(addr) || (is_from_sp(w, addr) && !lt_options.trace_sp))
+        return;
+    struct lt_address a = address_of(w, addr);
+    lt_segment_access(&w->segment, w->ip, kind, size, &a, guard);
 }
 
 static UInt size_of(const struct walk *w, const IRExpr *e)
@@ -61,7 +119,8 @@ static UInt size_of(const struct walk *w, const IRExpr *e)
 static void visit_assignment(struct walk *w, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.WrTmp.data;
-    w->from_sp[st->Ist.WrTmp.tmp] = computes_sp(w, data);
+    find_root(w, st->Ist.WrTmp.tmp, data);
+    w->origin[st->Ist.WrTmp.tmp].from_sp = computes_sp(w, data);
     if (data->tag == Iex_Load)
         access(w, RAW_LOAD, sizeofIRType(data->Iex.Load.ty), data->Iex.Load.addr, NULL);
 }
@@ -141,7 +200,7 @@ static void visit_instruction(struct walk *w, const IRStmt *st)
     w->ip = st->Ist.IMark.addr + st->Ist.IMark.delta;
     if (lt_lua_is_entry(w->ip))
         call_enter(w);
-    w->segment.instructions++;
+    lt_segment_instruction(&w->segment);
 }
 
 /* Record what a statement does to memory, ahead of the statement itself. */
@@ -174,7 +233,7 @@ static void visit(struct walk *w, const IRStmt *st)
         visit_dirty(w, st->Ist.Dirty.details);
         break;
     case Ist_Exit:
-        lt_segment_end(&w->segment);
+        lt_segment_exit(&w->segment);
         break;
     default:
         break;
@@ -198,7 +257,9 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     IRSB *out = deepCopyIRSBExceptStmts(in);
     w.out = out;
     w.sp_offset = layout->offset_SP;
-    w.from_sp = VG_(calloc)("ljtrace.instrument", in->tyenv->types_used, 1);
+    w.origin = VG_(calloc)("ljtrace.instrument", in->tyenv->types_used, sizeof *w.origin);
+    for (Int t = 0; t < in->tyenv->types_used; t++)
+        w.origin[t].root = (IRTemp)t;
     Int i = copy_preamble(in, out);
     lt_segment_begin(&w.segment, out);
     if (lt_options.trace_mem)
@@ -210,6 +271,6 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     lt_segment_end(&w.segment);
     if (in->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);
-    VG_(free)(w.from_sp);
+    VG_(free)(w.origin);
     return out;
 }

@@ -33,72 +33,111 @@ static IRExpr *plus(IRSB *out, IRExpr *e, ULong n)
     return assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, e, word(n)));
 }
 
+static void empty(struct lt_segment *s)
+{
+    s->cursor = IRTemp_INVALID;
+    s->count = s->told = s->words = s->instructions = s->changed = 0;
+}
+
 void lt_segment_begin(struct lt_segment *s, IRSB *out)
 {
     s->out = out;
-    s->cursor = IRTemp_INVALID;
-    s->count = s->instructions = s->words = 0;
+    s->written = 0;
+    empty(s);
 }
 
-/* Of an access that does not happen, the ring gets address 0, which is no block's. */
-static IRExpr *guarded(IRSB *out, IRExpr *addr, IRExpr *guard)
-{
-    return guard ? assign(out, Ity_I64, IRExpr_ITE(guard, addr, word(0))) : addr;
-}
-
-static Bool completes_modify(const struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
-                             IRExpr *addr)
-{
-    if (s->count == 0 || kind == RAW_LOAD)
-        return False;
-    const struct lt_access *last = &s->access[s->count - 1];
-    return last->kind == RAW_LOAD && last->ip == ip && last->size == size && last->addr &&
-           eqIRAtom(last->addr, addr);
-}
-
-static void store_address(struct lt_segment *s, IRExpr *addr)
+static void store_word(struct lt_segment *s, IRExpr *value)
 {
     if (s->cursor == IRTemp_INVALID)
         s->cursor = load_word(s->out, &lt_ring->cursor)->Iex.RdTmp.tmp;
-    IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), (s->count + 1) * sizeof(ULong));
-    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, addr));
+    IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), (s->words + 1) * sizeof(ULong));
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, value));
 }
 
-void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size, IRExpr *addr,
-                       IRExpr *guard)
+/* Of an access that may not happen, the ring gets address 0 if it does not, which is no block's. Such a word
+ * is not shared. */
+static UInt guarded_word(struct lt_segment *s, IRExpr *addr, IRExpr *guard)
 {
-    if (!guard && completes_modify(s, ip, kind, size, addr)) {
-        s->access[s->count - 1].kind = RAW_MODIFY;
-        return;
-    }
-    if (s->count == LT_SEGMENT_ACCESSES)
+    store_word(s, assign(s->out, Ity_I64, IRExpr_ITE(guard, addr, word(0))));
+    s->word[s->words] = (struct lt_word){.root = guard};
+    return s->words++;
+}
+
+static Bool near_first(const struct lt_word *w, const struct lt_address *addr)
+{
+    Long distance = addr->distance - w->first;
+    return distance >= -LT_WORD_REACH && distance <= LT_WORD_REACH;
+}
+
+static Bool same_root(const IRExpr *a, const IRExpr *b)
+{
+    return a && b ? eqIRAtom(a, b) : a == b;
+}
+
+/* The word of an address, a new one if there is none within reach. */
+static UInt word_of(struct lt_segment *s, const struct lt_address *addr)
+{
+    for (UInt i = 0; i < s->words; i++)
+        if (same_root(s->word[i].root, addr->root) && near_first(&s->word[i], addr))
+            return i;
+    store_word(s, addr->root ? addr->root : addr->atom);
+    s->word[s->words] = (struct lt_word){addr->root, addr->distance};
+    return s->words++;
+}
+
+static Bool completes_modify(const struct lt_segment *s, const struct lt_access *a)
+{
+    if (s->count == s->told || a->kind == RAW_LOAD)
+        return False;
+    const struct lt_access *last = &s->access[s->count - 1];
+    return last->kind == RAW_LOAD && last->sure && last->ip == a->ip && last->size == a->size &&
+           last->word == a->word && last->distance == a->distance;
+}
+
+void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
+                       const struct lt_address *addr, IRExpr *guard)
+{
+    if (s->count == LT_SEGMENT_ACCESSES || s->words == LT_SEGMENT_WORDS)
         lt_segment_end(s);
-    store_address(s, guarded(s->out, addr, guard));
-    s->access[s->count++] = (struct lt_access){guard ? NULL : addr, ip, size, kind};
+    s->changed = True;
+    struct lt_access a = {.ip = ip, .size = size, .kind = kind, .sure = !guard};
+    a.word = guard ? guarded_word(s, addr->atom, guard) : word_of(s, addr);
+    if (!guard)
+        a.distance = (Int)(addr->root ? addr->distance : addr->distance - s->word[a.word].first);
+    if (!guard && completes_modify(s, &a))
+        s->access[s->count - 1].kind = RAW_MODIFY;
+    else
+        s->access[s->count++] = a;
 }
 
-/* Tell the collector what the segment is. */
-static UInt define(const struct lt_segment *s)
+/* Tell the collector what the segment is: what it has more than the part of it that was told last. */
+static UInt define(struct lt_segment *s)
 {
-    uint64_t words[1 + 2 * LT_SEGMENT_ACCESSES];
-    words[0] = s->instructions;
-    for (UInt i = 0; i < s->count; i++) {
-        lt_name_frame(s->access[i].ip);
-        words[1 + 2 * i] = s->access[i].ip;
-        words[2 + 2 * i] = raw_pair(s->access[i].size, s->access[i].kind);
+    uint64_t words[1 + 3 * LT_SEGMENT_ACCESSES];
+    UInt n = 0;
+    words[n++] = raw_pair(s->instructions, s->words);
+    for (UInt i = s->told; i < s->count; i++) {
+        const struct lt_access *a = &s->access[i];
+        lt_name_frame(a->ip);
+        words[n++] = a->ip;
+        words[n++] = raw_pair(a->size, a->kind);
+        words[n++] = raw_pair((UInt)a->distance, a->word);
     }
-    lt_ring_put(RAW_DEFINE, 0, words, 1 + 2 * s->count, NULL, 0);
+    lt_ring_put(RAW_DEFINE, s->told > 0, words, n, NULL, 0);
+    s->told = s->count;
     return s_segments++;
 }
 
+/* Put the segment so far into the ring, over a shorter part of it that may be there. */
 static void emit_segment(struct lt_segment *s)
 {
     IRExpr *start = IRExpr_RdTmp(s->cursor);
+    Bool longer = s->count > s->told;
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, start, word(raw_header(RAW_SEGMENT, 0, define(s)))));
-    IRExpr *next = plus(s->out, start, (s->count + 1) * sizeof(ULong));
-    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, word((Addr)&lt_ring->cursor), next));
-    s->words += s->count + 1;
-    tl_assert(s->words * sizeof(ULong) < RING_MARGIN_BYTES);
+    if (longer) {
+        IRExpr *next = plus(s->out, start, (s->words + 1) * sizeof(ULong));
+        addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, word((Addr)&lt_ring->cursor), next));
+    }
 }
 
 /* Code without accesses only counts its instructions. */
@@ -106,16 +145,32 @@ static void emit_count(struct lt_segment *s)
 {
     IRExpr *sum = plus(s->out, load_word(s->out, &lt_ring->instructions), s->instructions);
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, word((Addr)&lt_ring->instructions), sum));
+    s->instructions = 0;
+}
+
+void lt_segment_exit(struct lt_segment *s)
+{
+    if (s->changed && s->count)
+        emit_segment(s);
+    else if (s->changed)
+        emit_count(s);
+    s->changed = False;
 }
 
 void lt_segment_end(struct lt_segment *s)
 {
-    if (s->count)
-        emit_segment(s);
-    else if (s->instructions)
-        emit_count(s);
-    s->cursor = IRTemp_INVALID;
-    s->count = s->instructions = 0;
+    lt_segment_exit(s);
+    s->written += s->words + 1;
+    tl_assert(s->written * sizeof(ULong) < RING_MARGIN_BYTES);
+    empty(s);
+}
+
+void lt_segment_instruction(struct lt_segment *s)
+{
+    if (s->instructions == LT_SEGMENT_INSTRUCTIONS)
+        lt_segment_end(s);
+    s->instructions++;
+    s->changed = True;
 }
 
 void lt_segment_check_room(IRSB *out)

@@ -2,10 +2,16 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A segment is a run of recorded accesses between two points where control may leave the superblock. When it
- * has run, the ring holds its number and the address of each access; what each access is (code address, kind,
- * size) and how many instructions the segment has, is constant and was told once (RAW_DEFINE). Cost: a load
- * and two stores for each segment and one store for each access, no call.
+ * A segment is what a superblock does to memory from its start to a point where control may leave. Accesses
+ * whose addresses differ by constants (fields of an object, neighbours on a stack) share a *word*: the value
+ * they are all computed from. The ring gets the segment's number and its words; what each access is (code
+ * address, kind, size, its word and the distance from it) and how many instructions the segment has, is
+ * constant and was told once (RAW_DEFINE).
+ *
+ * At the first point of exit the number and the words are put behind the ring's cursor and the cursor is
+ * moved. If control goes on, the next exit writes the number of the longer segment over that of the shorter
+ * one, adds the words that are new, and moves the cursor farther: an executed superblock is one record. Cost:
+ * a load for each superblock, two stores for each exit, one store for each word; no call.
  */
 #ifndef LT_SEGMENT_H
 #define LT_SEGMENT_H
@@ -13,31 +19,57 @@
 #include "libvex_ir.h"
 #include "ring.h"
 
-/* The most accesses in one segment; a longer run is cut. */
-#define LT_SEGMENT_ACCESSES 256
+/* The most accesses and the most instructions in one segment; a longer run is cut. */
+#define LT_SEGMENT_ACCESSES 64
+#define LT_SEGMENT_INSTRUCTIONS 200
+#define LT_SEGMENT_WORDS 20
+/* Accesses share a word if they are no farther than this from its first: most then lie in one block. */
+#define LT_WORD_REACH 32767
+
+/* An address as `root` plus a constant; the root is a temporary, or, for constant addresses, NULL. */
+struct lt_address {
+    IRExpr *atom; /* the whole address, as in the program's code */
+    IRExpr *root;
+    Long distance;
+};
 
 struct lt_access {
-    IRExpr *addr; /* as in the program's code; NULL = can not be merged with */
     Addr ip;
     UInt size;
+    UInt word;
+    Int distance;
     enum raw_access kind;
+    Bool sure; /* it happens whenever the segment runs */
+};
+
+/* What is stored for a group of accesses. */
+struct lt_word {
+    IRExpr *root;
+    Long first; /* distance of the first access: the word itself, if the root is NULL */
 };
 
 struct lt_segment {
     IRSB *out;
-    IRTemp cursor; /* value of the ring's cursor at the segment's start; IRTemp_INVALID while empty */
-    UInt count;
-    UInt instructions; /* since the last segment ended */
-    UInt words;        /* written by the superblock's segments so far */
+    IRTemp cursor;    /* value of the ring's cursor at the segment's start; IRTemp_INVALID while empty */
+    UInt count, told; /* accesses; those that the collector was told of */
+    UInt words;
+    UInt instructions;
+    Bool changed; /* since the last point of exit */
+    UInt written; /* words that the superblock's segments before take up in the ring */
+    struct lt_word word[LT_SEGMENT_WORDS];
     struct lt_access access[LT_SEGMENT_ACCESSES];
 };
 
 void lt_segment_begin(struct lt_segment *s, IRSB *out);
 /* An access of the instruction at ip; `guard` may be NULL. A store that follows a load of the same place by
  * the same instruction makes it a modify. */
-void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size, IRExpr *addr,
-                       IRExpr *guard);
-/* Emit the code that closes the segment: control may leave here. */
+void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
+                       const struct lt_address *addr, IRExpr *guard);
+/* An instruction begins. */
+void lt_segment_instruction(struct lt_segment *s);
+/* Control may leave here: emit the code that puts the segment so far into the ring. */
+void lt_segment_exit(struct lt_segment *s);
+/* The same, and what follows is another segment: something else may write to the ring here. */
 void lt_segment_end(struct lt_segment *s);
 /* Emit the check that a superblock that records begins with. */
 void lt_segment_check_room(IRSB *out);

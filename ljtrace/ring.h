@@ -13,8 +13,8 @@
  *
  * A record is a header word and `count` payload words:
  *     bits 56-63 type   bits 32-55 argument   bits 0-31 count of payload words
- * except RAW_SEGMENT (type 0), whose low 32 bits are the segment's number and whose payload is one address
- * for each access of the segment. All of it is native-endian.
+ * except RAW_SEGMENT (type 0), whose low 32 bits are the segment's number and whose payload are its words:
+ * each access of the segment is to a word plus a constant distance. All of it is native-endian.
  */
 #ifndef LJTRACE_RING_H
 #define LJTRACE_RING_H
@@ -58,7 +58,8 @@ struct ring_token {
 
 enum raw_type {
     RAW_SEGMENT, /* a segment ran: its addresses */
-    RAW_DEFINE,  /* a segment: instructions, then for each access {code address, size | kind << 32} */
+    RAW_DEFINE,  /* a segment: instructions | words << 32, then for each access {code address, size | kind << 32,
+                    distance | word << 32}. Argument 1: the accesses of the segment before come first */
     RAW_THREAD,  /* argument: the thread that runs from here on */
     RAW_FRAME,   /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
     RAW_NEW,     /* {addr, size, heap, instructions, how} code addresses innermost first */

@@ -1,12 +1,13 @@
-/* decode.c - the EVENTS chunk being read: tokens and accesses; see decode.h and predict.h.
+/* decode.c - the EVENTS chunk being read: tokens and segments; see decode.h and predict.h.
  *
- * Runs of accesses that were guessed right, which are most of a trace, go through a loop of their own
- * without a look at the streams. Decoding stops and goes on at any event, so that the caller's array can
+ * Runs of segments that were guessed right, which are most of a trace, go through a loop of their own
+ * without a look at the streams. Decoding stops and goes on at any segment, so that the caller's array can
  * stay small enough for the cache.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "decode_rare.h"
+#include "decode_v1.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,56 +15,76 @@
 bool decoder_init(struct decoder *d, const struct defs *defs)
 {
     *d = (struct decoder){.defs = defs, .state_whole = true};
-    return true;
+    return codebook_init(&d->book);
 }
 
 void decoder_destroy(struct decoder *d)
 {
-    free(d->sites);
+    codebook_free(&d->book);
+    v1_free(d);
     free(d->blocks);
 }
 
-/* Take over the sites defined since the last chunk; their number is small against the events. */
 static bool take_sites(struct decoder *d)
 {
-    uint32_t count = d->defs->sites.count;
-    if (count > d->site_capacity) {
-        size_t capacity = (size_t)count * 2;
-        struct site_state *sites = aligned_alloc(64, capacity * sizeof *sites);
-        if (!sites)
+    for (uint32_t i = d->book.site_count; i < d->defs->sites.count; i++) {
+        const struct mt_site *s = table_at(&d->defs->sites, i);
+        if (!codebook_site(&d->book, s->size, s->kind))
             return false;
-        if (d->site_count)
-            memcpy(sites, d->sites, d->site_count * sizeof *sites);
-        free(d->sites);
-        d->sites = sites;
-        d->site_capacity = (uint32_t)capacity;
     }
-    for (; d->site_count < count; d->site_count++) {
-        const struct mt_site *s = table_at(&d->defs->sites, d->site_count);
-        d->sites[d->site_count] = (struct site_state){.size = s->size, .kind = s->kind};
+    return true;
+}
+
+/* The accesses of a segment, of which a definition is known. */
+static void get_accesses(const struct defs *defs, const struct defined_segment *s, struct mt_access *accesses)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        accesses[i] = *(const struct mt_access *)table_at(&defs->accesses, s->first + i);
+}
+
+/* Take over what was defined since the last chunk; it is small against the events. */
+static bool take_definitions(struct decoder *d)
+{
+    struct mt_access accesses[MT_SEGMENT_MOST];
+    bool ok = take_sites(d);
+    for (uint32_t i = d->book.segment_count; ok && i < d->defs->segments.count; i++) {
+        const struct defined_segment *s = table_at(&d->defs->segments, i);
+        get_accesses(d->defs, s, accesses);
+        ok = codebook_segment(&d->book, &(struct mt_segment){accesses, s->count, s->words, 0});
     }
+    return ok;
+}
+
+static bool start_accesses(struct decoder *d)
+{
+    if (d->old)
+        return v1_start(d);
+    if (!take_definitions(d))
+        return false;
+    d->prev_line = NO_LINE;
+    d->recent = (struct recent){0};
+    segment_reset(&d->book.lines[NO_LINE], d->epoch);
     return true;
 }
 
 bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_t *raw, const uint32_t *sizes)
 {
-    if (!take_sites(d))
-        return false;
-    for (unsigned i = 0; i < EVENT_STREAMS; i++) {
+    d->old = h->type == CHUNK_EVENTS_V1;
+    for (unsigned i = 0; i < chunk_streams(h->type); i++) {
         d->streams[i] = (struct cursor){.p = raw, .end = raw + sizes[i]};
         raw += sizes[i];
     }
+    for (unsigned i = chunk_streams(h->type); i < EVENT_STREAMS; i++)
+        d->streams[i] = (struct cursor){.p = raw, .end = raw};
     d->streams[STREAM_RARE].time = h->instructions;
     d->epoch++;
-    d->prev_site = d->prev_slot = 0;
-    site_reset(&d->sites[0], d->epoch, 0);
     d->run = 0;
     d->misses = -1;
     d->left = h->events;
     d->thread = 1;
     d->finished = false;
     d->wrong = NULL;
-    return true;
+    return start_accesses(d);
 }
 
 void decoder_forget(struct decoder *d)
@@ -87,144 +108,199 @@ static void read_token(struct decoder *d)
         d->wrong = "more accesses than the chunk has events";
 }
 
-/* What the events of a run have in common, and what finding them needs: kept in local variables, because
- * the compiler cannot know that writing events does not change them. */
-struct run_state {
-    struct site_state *sites;
-    const struct live_block *blocks;
-    uint64_t time;
-    uint32_t block_count;
-    uint16_t thread;
+/* Where the words of a segment are; slot NO_WORD: foreign. */
+struct place {
+    uint64_t addr;
+    uint32_t slot;
 };
+#define NO_WORD UINT32_MAX
 
-static inline struct run_state run_state(const struct decoder *d)
+/* An access whose block or site went with a damaged chunk. */
+static void lose_access(struct decoder *d)
 {
-    return (struct run_state){d->sites, d->blocks, d->streams[STREAM_RARE].time, d->block_count, d->thread};
-}
-
-static inline void set_access(const struct run_state *run, struct mt_event *ev, const struct site_state *s,
-                              uint32_t site, uint32_t slot, uint64_t offset)
-{
-    const struct live_block *b = &run->blocks[slot];
-    *ev = (struct mt_event){.addr = b->base + offset,
-                            .size = s->size,
-                            .handle = b->handle,
-                            .time = run->time,
-                            .offset = offset,
-                            .ref = site,
-                            .thread = run->thread,
-                            .kind = s->kind,
-                            .beyond = s->size > b->size - offset,
-                            .heap = b->heap,
-                            .slot = slot};
-}
-
-/* Is there such a block, and does it have this offset? */
-static inline bool is_live(const struct run_state *run, uint32_t slot, uint64_t offset)
-{
-    return slot < run->block_count && offset < run->blocks[slot].size;
-}
-
-/* An access that cannot be: in a salvaged trace a damaged chunk took its block or site along. */
-static bool skip_lost_access(struct decoder *d)
-{
+    if (!d->salvage || d->left == 0)
+        return;
     d->lost++;
-    if (!d->salvage)
-        d->wrong = "an access lies in no live block";
-    return d->salvage;
+    d->left--;
 }
 
-/* n accesses guessed right; how many events that made, n unless some were lost or d->wrong is set. */
-static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t n)
+/* Make the events of a segment; how many. An access outside the block of its word was not to the heap, or, in
+ * a salvaged trace, its block or site was lost. */
+static size_t make_events(struct decoder *d, const struct run_state *run, struct mt_event *ev, uint32_t line,
+                          const struct place *places)
 {
-    const struct run_state run = run_state(d);
+    const struct word_state *first = &d->book.lines[line];
+    const struct mt_access alone = {first->name >> 1, 0, 0}, *a = &alone;
+    uint32_t count = 1;
     size_t made = 0;
-    uint32_t site = d->prev_site, slot = d->prev_slot;
-    for (size_t i = 0; i < n; i++) {
-        site = run.sites[site].next[0];
-        if (site == NO_SITE) {
-            d->wrong = "a site is guessed that has not been seen";
-            return made;
-        }
-        struct site_state *s = &run.sites[site];
-        uint32_t prev_slot = slot;
-        uint64_t offset = guess_offset(s);
-        slot = guess_slot(s, prev_slot);
-        learn_slot_hit(s, prev_slot, slot);
-        learn_offset_hit(s, offset);
-        if (s->kind && is_live(&run, slot, offset))
-            set_access(&run, &ev[made++], s, site, slot, offset);
-        else if (!skip_lost_access(d))
-            return made;
+    if (!(first->name & 1)) {
+        const struct coded_segment *s = &d->book.segments[first->name >> 1];
+        a = &d->book.accesses[s->first];
+        count = s->count;
     }
-    d->prev_site = site;
-    d->prev_slot = slot;
-    d->run -= n;
-    d->left -= (uint32_t)n;
+    for (const struct mt_access *end = a + count; a < end; a++) {
+        const struct place *p = &places[a->word];
+        if (p->slot == NO_WORD)
+            continue;
+        const struct live_block *b = &run->blocks[p->slot];
+        const struct coded_site *site = &d->book.sites[a->site];
+        uint64_t offset = p->addr + (uint64_t)((int64_t)a->distance - first[a->word].lowest) - b->base;
+        if (offset < b->size && site->kind)
+            set_access(run, &ev[made++], a->site, site->size, site->kind, p->slot, offset);
+        else if (b->heap == NO_HEAP || !site->kind)
+            lose_access(d);
+    }
     return made;
 }
 
-/* The site of an access whose guess was wrong. */
-static uint32_t decode_site(struct decoder *d)
+/* Account for a segment's events: no more than the chunk has. */
+static size_t count_events(struct decoder *d, size_t made)
 {
-    struct site_state *prev = &d->sites[d->prev_site];
-    uint64_t v = cursor_uvarint(&d->streams[STREAM_SITES]);
-    uint32_t site = v == 0 ? prev->next[1] : v < d->site_count ? (uint32_t)v : NO_SITE;
-    if (site == NO_SITE)
-        return NO_SITE;
-    if (d->sites[site].epoch != d->epoch)
-        site_reset(&d->sites[site], d->epoch, d->prev_slot);
-    learn_site(prev, site);
-    return site;
+    if (made > d->left) {
+        d->wrong = "more accesses than the chunk has events";
+        return 0;
+    }
+    d->left -= (uint32_t)made;
+    return made;
 }
 
-static uint32_t decode_slot(struct decoder *d, const struct site_state *s)
+/* A word as guessed; false if that cannot be. */
+static inline bool take_word(struct decoder *d, const struct run_state *run, struct word_state *s,
+                             struct place *p)
 {
-    uint64_t v = cursor_uvarint(&d->streams[STREAM_SLOTS]);
-    if (v == 0)
-        return other_slot(s, d->prev_slot);
-    return v <= MAX_LIVE_BLOCKS ? (uint32_t)v - 1 : UINT32_MAX;
+    if (s->mode & MODE_FOREIGN) {
+        p->slot = NO_WORD;
+        return true;
+    }
+    struct guess g = guess_word(s, &d->recent);
+    if (g.slot >= run->block_count)
+        return false;
+    *p = (struct place){g.addr, g.slot};
+    learn_word(s, &d->recent, g.addr, g.slot);
+    return true;
+}
+
+/* Segments guessed right, as long as there is room for their events; how many of these. */
+static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
+{
+    const struct run_state run = run_state(d);
+    struct word_state *lines = d->book.lines;
+    size_t made = 0;
+    for (; d->run && room - made >= MT_SEGMENT_MOST && !d->wrong; d->run--) {
+        struct place places[MT_SEGMENT_WORDS];
+        uint32_t line = lines[d->prev_line].next[0];
+        struct word_state *first = &lines[line];
+        for (uint32_t i = 0; i < first->words; i++)
+            if (!take_word(d, &run, &first[i], &places[i]))
+                d->wrong = "an access lies in no live block";
+        if (line == NO_LINE)
+            d->wrong = "a segment is guessed that has not been seen";
+        if (!d->wrong)
+            made += count_events(d, make_events(d, &run, ev + made, line, places));
+        d->prev_line = line;
+    }
+    return made;
+}
+
+/* The line that a name in the stream stands for. */
+static uint32_t named_line(struct decoder *d, uint64_t name)
+{
+    uint64_t id = name >> 1;
+    if (name & 1)
+        return id - 1 < d->book.site_count - 1u ? codebook_site_line(&d->book, (uint32_t)id) : NO_LINE;
+    return id < d->book.segment_count ? d->book.segments[id].line : NO_LINE;
+}
+
+/* The segment that was not guessed. */
+static uint32_t decode_segment(struct decoder *d)
+{
+    uint64_t v = cursor_uvarint(&d->streams[STREAM_SITES]);
+    uint32_t line = v == 0 ? d->book.lines[d->prev_line].next[1] : named_line(d, v - 1);
+    if (line == NO_LINE)
+        return NO_LINE;
+    if (d->book.lines[line].epoch != d->epoch)
+        segment_reset(&d->book.lines[line], d->epoch);
+    learn_segment(&d->book.lines[d->prev_line], line);
+    return line;
+}
+
+/* Where a word is that was not as guessed; false if that cannot be. */
+static bool decode_place(struct decoder *d, const struct word_state *s, enum word_code code, uint32_t *far,
+                         struct guess *g)
+{
+    *g = code == WORD_OTHER ? guess_other(s, &d->recent) : guess_word(s, &d->recent);
+    if (code == WORD_BACK) {
+        *far = (uint32_t)cursor_uvarint(&d->streams[STREAM_FARS]);
+        if (*far - 1 >= RECENT)
+            return false;
+        *g = guess_back(s, &d->recent, *far);
+    }
+    if (code == WORD_BLOCK) {
+        uint64_t slot = cursor_uvarint(&d->streams[STREAM_SLOTS]);
+        g->slot = slot < d->block_count ? (uint32_t)slot : UINT32_MAX;
+    }
+    if (g->slot >= d->block_count)
+        return false;
+    if (code == WORD_BLOCK || code == WORD_INSIDE)
+        g->addr = d->blocks[g->slot].base + cursor_uvarint(&d->streams[STREAM_OFFSETS]);
+    return true;
+}
+
+static bool decode_word(struct decoder *d, struct word_state *s, unsigned code, struct place *p)
+{
+    bool foreign = s->mode & MODE_FOREIGN;
+    uint32_t far = 0;
+    struct guess g;
+    if (code == WORD_FOREIGN || (foreign && code == WORD_GUESSED)) {
+        s->mode |= MODE_FOREIGN;
+        p->slot = NO_WORD;
+        return true;
+    }
+    if (code >= WORD_CODES || (code == WORD_AGAIN && !foreign) ||
+        !decode_place(d, s, (enum word_code)code, &far, &g))
+        return false;
+    learn_miss(s, &d->recent, (enum word_code)code, far, g.addr, g.slot);
+    learn_word(s, &d->recent, g.addr, g.slot);
+    *p = (struct place){g.addr, g.slot};
+    return true;
 }
 
 static bool any_bad(const struct decoder *d)
 {
-    return d->streams[STREAM_SITES].bad || d->streams[STREAM_SLOTS].bad || d->streams[STREAM_OFFSETS].bad;
+    bool bad = false;
+    for (unsigned i = 0; i < EVENT_STREAMS; i++)
+        bad |= d->streams[i].bad;
+    return bad;
 }
 
-/* The access after a run; how many events it made. */
+/* The segment after a run; how many events it made. */
 static size_t decode_miss(struct decoder *d, struct mt_event *ev)
 {
-    uint32_t site = d->misses & MISS_SITE ? decode_site(d) : d->sites[d->prev_site].next[0];
-    if (site == NO_SITE) {
-        d->wrong = "an access names a site that is not defined";
+    struct place places[MT_SEGMENT_WORDS];
+    uint32_t line = d->misses & MISS_SEGMENT ? decode_segment(d) : d->book.lines[d->prev_line].next[0];
+    uint64_t codes = d->misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
+    struct word_state *first = &d->book.lines[line];
+    if (line == NO_LINE || d->misses > (MISS_SEGMENT | MISS_WORDS) || codes >> first->words * WORD_BITS) {
+        d->wrong = "a segment is not defined or not as it can be";
         return 0;
     }
-    struct site_state *s = &d->sites[site];
-    uint32_t slot = d->misses & MISS_SLOT ? decode_slot(d, s) : guess_slot(s, d->prev_slot);
-    uint64_t offset = d->misses & MISS_OFFSET ? cursor_uvarint(&d->streams[STREAM_OFFSETS]) : guess_offset(s);
-    if (any_bad(d)) {
+    for (uint32_t i = 0; i < first->words && !d->wrong; i++)
+        if (!decode_word(d, &first[i], codes >> i * WORD_BITS & 7, &places[i]))
+            d->wrong = "an access lies in no live block";
+    if (any_bad(d))
         d->wrong = "access streams are cut off";
+    if (d->wrong)
         return 0;
-    }
-    learn_slot(s, d->prev_slot, slot);
-    learn_offset(s, offset);
-    d->prev_site = site;
-    d->prev_slot = slot;
+    d->prev_line = line;
     d->misses = -1;
-    d->left--;
     const struct run_state run = run_state(d);
-    bool live = s->kind && is_live(&run, slot, offset);
-    if (live)
-        set_access(&run, ev, s, site, slot, offset);
-    else
-        skip_lost_access(d);
-    return live;
+    return count_events(d, make_events(d, &run, ev, line, places));
 }
 
 /* The end of a chunk: everything must be used up. */
 static void check_end(struct decoder *d)
 {
-    bool whole = d->left == 0;
+    bool whole = d->left == 0 || d->salvage;
     for (unsigned i = 0; i < EVENT_STREAMS; i++)
         whole &= d->streams[i].p == d->streams[i].end;
     if (!whole)
@@ -249,21 +325,25 @@ static size_t decode_rare_event(struct decoder *d, struct mt_event *ev)
     return !ev->freed || d->want_freed;
 }
 
+static size_t decode_old_run(struct decoder *d, struct mt_event *ev, size_t room)
+{
+    return v1_run(d, ev, d->run < room ? d->run : room);
+}
+
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
 {
     size_t made = 0;
-    while (made < n && !d->finished && !d->wrong) {
+    while (n - made >= DECODE_LEAST && !d->finished && !d->wrong) {
         if (d->misses < 0)
             read_token(d);
         if (d->wrong)
             break;
-        size_t run = d->run < n - made ? d->run : n - made;
-        if (run)
-            made += decode_run(d, events + made, run);
-        if (d->wrong || d->run || made == n)
+        if (d->run)
+            made += (d->old ? decode_old_run : decode_run)(d, events + made, n - made);
+        if (d->wrong || d->run || n - made < DECODE_LEAST)
             continue;
         if (d->misses)
-            made += decode_miss(d, events + made);
+            made += (d->old ? v1_miss : decode_miss)(d, events + made);
         else
             made += decode_rare_event(d, events + made);
     }

@@ -8,9 +8,10 @@
 #ifndef MEMTRACE_DECODE_H
 #define MEMTRACE_DECODE_H
 
+#include "codebook.h"
 #include "defs.h"
 #include "format.h"
-#include "predict.h"
+#include "predict_v1.h"
 
 /* A block by slot; size 0 and heap NO_HEAP while dead. */
 struct live_block {
@@ -19,11 +20,19 @@ struct live_block {
 };
 #define NO_HEAP UINT32_MAX
 
+/* What only chunks of version 1 need. */
+struct decoder_v1 {
+    struct site_state *sites;
+    uint32_t site_count, site_capacity;
+    uint32_t prev_site, prev_slot;
+};
+
 struct decoder {
     struct cursor streams[EVENT_STREAMS];
     const struct defs *defs;
-    struct site_state *sites;
-    uint32_t site_count, site_capacity;
+    struct codebook book;
+    struct recent recent;
+    struct decoder_v1 v1;
     struct live_block *blocks;
     uint32_t block_count, block_capacity;
     uint64_t live;
@@ -35,8 +44,9 @@ struct decoder {
     bool salvage;          /* a FREE or access of a lost block is counted, not an error */
     uint64_t lost;         /* events left out for that since the reader last looked */
     uint32_t epoch;
-    uint32_t prev_site, prev_slot;
-    uint64_t run;  /* accesses guessed right that come next */
+    uint32_t prev_line;
+    bool old;      /* the chunk is one of version 1 */
+    uint64_t run;  /* segments guessed right that come next */
     int misses;    /* what comes after the run; -1 = read a token */
     uint32_t left; /* events of the chunk not yet seen */
     uint16_t thread;
@@ -51,7 +61,11 @@ void decoder_destroy(struct decoder *d);
 bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_t *raw,
                    const uint32_t *sizes);
 
-/* Decode up to n events; how many. 0 = the chunk is finished, or d->wrong says what is wrong. */
+/* Fewest events that decoder_events has room for. */
+#define DECODE_LEAST MT_SEGMENT_MOST
+
+/* Decode up to n >= DECODE_LEAST events; how many. 0 = the chunk is finished, or d->wrong says what is wrong.
+ */
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
 
 /* Take a LIVE chunk: check it against the blocks, or, if `replace`, make it the blocks. A state of several

@@ -61,6 +61,13 @@ static void set_block(struct mt_event *ev, const struct live_block *b, uint64_t 
     ev->slot = (uint32_t)slot;
 }
 
+/* A block that was made or resized is likely to be accessed next. */
+static void remember(struct decoder *d, uint64_t slot)
+{
+    recent_add(&d->recent, d->blocks[slot].base, (uint32_t)slot);
+    d->v1.prev_slot = (uint32_t)slot;
+}
+
 static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, struct mt_event *ev)
 {
     /* slots are dense; only a salvaged trace may have lost the ones below */
@@ -78,7 +85,7 @@ static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, st
     set_event(d, ev, MT_NEW, (uint32_t)r->stack);
     set_block(ev, b, r->slot);
     ev->how = (uint8_t)r->how;
-    d->prev_slot = (uint32_t)r->slot;
+    remember(d, r->slot);
     d->live++;
     return RARE_EVENT;
 }
@@ -121,7 +128,7 @@ static enum rare_result apply_resize(struct decoder *d, const struct rec_resize 
     b->base += (uint64_t)r->moved;
     b->size = r->size;
     set_block(ev, b, r->slot);
-    d->prev_slot = (uint32_t)r->slot;
+    remember(d, r->slot);
     return RARE_EVENT;
 }
 
@@ -182,7 +189,7 @@ static enum rare_result apply_touch(struct decoder *d, const struct rec_touch *r
     ev->size = r->size;
     ev->offset = r->offset;
     ev->kernel = 1;
-    d->prev_slot = (uint32_t)r->slot;
+    d->v1.prev_slot = (uint32_t)r->slot;
     return RARE_EVENT;
 }
 

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "codebook.h"
 #include "defs.h"
 #include "format.h"
 
@@ -186,6 +187,82 @@ static const char *apply_info(struct defs *d, const struct rec_info *r)
     return NULL;
 }
 
+/* Segments lost with a damaged chunk are known by the next one's number. */
+static const char *fill_segments(struct defs *d, uint64_t segment, bool salvage)
+{
+    if (segment < d->segments.count || segment - d->segments.count > MAX_HOLE)
+        return "segment is doubled or far off";
+    if (segment != d->segments.count && !salvage)
+        return "segments are missing before this one";
+    while (d->segments.count < segment)
+        if (!table_add(&d->segments))
+            return no_memory;
+    return NULL;
+}
+
+static const char *add_segment(struct defs *d, const struct mt_segment *s)
+{
+    struct defined_segment *made = table_add(&d->segments);
+    if (!made)
+        return no_memory;
+    *made = (struct defined_segment){d->accesses.count, s->count, s->words};
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct mt_access *a = table_add(&d->accesses);
+        if (!a)
+            return no_memory;
+        *a = s->accesses[i];
+    }
+    return NULL;
+}
+
+static void show(struct record_hook *hook)
+{
+    hook->line(hook->ctx, hook->buffer.text);
+}
+
+/* The accesses of a segment, which follow it; false if they are not all there. */
+static bool read_accesses(struct cursor *c, struct mt_access *accesses, uint64_t count,
+                          struct record_hook *hook)
+{
+    struct rec_access r;
+    int64_t site = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (cursor_byte(c) != REC_ACCESS || !get_access(c, &r) || r.word > UINT32_MAX ||
+            r.distance != (int32_t)r.distance)
+            return false;
+        site = (int64_t)((uint64_t)site + (uint64_t)r.site);
+        accesses[i] = (struct mt_access){(uint32_t)site, (uint32_t)r.word, (int32_t)r.distance};
+        if (site != (uint32_t)site)
+            return false;
+        if (hook && hook->line) {
+            r.site = site;
+            dump_access(&hook->buffer, NO_ID, &r);
+            show(hook);
+        }
+    }
+    return true;
+}
+
+static const char *take_segment(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook)
+{
+    struct mt_access accesses[MT_SEGMENT_MOST];
+    struct rec_segment r;
+    if (!get_segment(c, &r) || r.accesses > MT_SEGMENT_MOST)
+        return "segment is cut off or too long";
+    if (hook && hook->line) {
+        dump_segment(&hook->buffer, NO_ID, &r);
+        show(hook);
+    }
+    const char *wrong = fill_segments(d, r.segment, salvage);
+    if (wrong)
+        return wrong;
+    if (!read_accesses(c, accesses, r.accesses, hook))
+        return "segment's accesses are cut off";
+    const struct mt_segment s = {accesses, (uint32_t)r.accesses, r.words > UINT32_MAX ? 0 : (uint32_t)r.words,
+                                 r.instructions > UINT32_MAX ? UINT32_MAX : (uint32_t)r.instructions};
+    return segment_is_good(&s, d->sites.count) ? add_segment(d, &s) : "segment is not as it can be";
+}
+
 /* Read, dump and apply a record of one kind. */
 #define DEFINITION(NAME, name, table)                                                                        \
     case REC_##NAME: {                                                                                       \
@@ -200,7 +277,7 @@ static const char *apply_info(struct defs *d, const struct rec_info *r)
         return wrong;                                                                                        \
     }
 
-static const char *apply_record(struct defs *d, struct cursor *c, struct record_hook *hook)
+static const char *apply_record(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook)
 {
     switch (cursor_byte(c)) {
         DEFINITION(STRING, string, strings)
@@ -209,6 +286,8 @@ static const char *apply_record(struct defs *d, struct cursor *c, struct record_
         DEFINITION(SITE, site, sites)
         DEFINITION(HEAP, heap, heaps)
         DEFINITION(INFO, info, infos)
+    case REC_SEGMENT:
+        return take_segment(d, c, salvage, hook);
     default:
         return "unknown record among definitions";
     }
@@ -221,7 +300,7 @@ const char *defs_apply(struct defs *d, struct cursor *c, bool salvage, struct re
         return "definitions do not begin with their base";
     const char *wrong = apply_base(d, &base, salvage);
     while (!wrong && c->p < c->end)
-        wrong = apply_record(d, c, hook);
+        wrong = apply_record(d, c, salvage, hook);
     return wrong;
 }
 
@@ -232,7 +311,9 @@ bool defs_init(struct defs *d)
                        .stacks.item_size = sizeof(struct mt_stack),
                        .sites.item_size = sizeof(struct mt_site),
                        .heaps.item_size = sizeof(struct mt_heap),
-                       .infos.item_size = sizeof(struct info)};
+                       .infos.item_size = sizeof(struct info),
+                       .segments.item_size = sizeof(struct defined_segment),
+                       .accesses.item_size = sizeof(struct mt_access)};
     return table_add(&d->strings) && table_add(&d->frames) && table_add(&d->stacks) && table_add(&d->sites) &&
            table_add(&d->heaps);
 }
@@ -245,5 +326,7 @@ void defs_free(struct defs *d)
     table_free(&d->sites);
     table_free(&d->heaps);
     table_free(&d->infos);
+    table_free(&d->segments);
+    table_free(&d->accesses);
     arena_free(&d->text);
 }

@@ -22,6 +22,11 @@ struct table {
     uint32_t item_size;
 };
 
+/* A segment's accesses stand one after the other in defs.accesses. */
+struct defined_segment {
+    uint32_t first, count, words;
+};
+
 struct info {
     uint32_t key, value;
 };
@@ -35,6 +40,7 @@ struct arena {
 struct defs {
     struct table strings; /* of const char * */
     struct table frames, stacks, sites, heaps, infos;
+    struct table segments, accesses; /* of struct defined_segment, struct mt_access */
     struct arena text;
 };
 

@@ -1,6 +1,6 @@
-/* encode.h - the EVENTS chunk being made: accesses coded against the predictor, rare records between.
+/* encode.h - the EVENTS chunk being made: segments coded against the predictor, rare records between.
  *
- * Knows slots, sites and offsets; which block an address belongs to it asks the block map, trying the
+ * Knows segments, slots and offsets; which block an address belongs to it asks the block map, trying the
  * predicted block first, and the graves last. Does no I/O: the writer compresses the streams and calls
  * encoder_start again.
  *
@@ -9,23 +9,23 @@
 #ifndef MEMTRACE_ENCODE_H
 #define MEMTRACE_ENCODE_H
 
+#include "codebook.h"
 #include "format.h"
 #include "graves.h"
-#include "predict.h"
 #include "records.h"
 
 /* Pages remembered to hold neither live nor dead blocks: the stack, globals... */
-enum { FOREIGN_PAGES = 64 };
+enum { FOREIGN_PAGES = 1024 };
 
 struct encoder {
     struct buffer streams[EVENT_STREAMS];
-    struct site_state *sites; /* by site id; [0] stands for "no site yet" */
-    uint32_t site_count, site_capacity;
+    struct codebook book;
     uint32_t epoch;
-    uint32_t prev_site, prev_slot;
-    uint64_t run;                    /* accesses guessed right since the last token */
+    uint32_t prev_line;
+    struct recent recent;
+    uint64_t run;                    /* segments guessed right since the last token */
     uint32_t count;                  /* events in this chunk */
-    uint32_t room;                   /* accesses for which all streams have room */
+    uint32_t room;                   /* tokens for which all streams have room */
     uint64_t foreign[FOREIGN_PAGES]; /* page number + 1 by its low bits; 0 = none */
     uint64_t pages_made;             /* of both maps when that was so */
 };
@@ -36,9 +36,6 @@ void encoder_destroy(struct encoder *e);
 /* Begin a chunk at this guest time. */
 void encoder_start(struct encoder *e, uint64_t time);
 
-/* Make a site known; false when out of memory. Sites come in order of their ids. */
-bool encoder_site(struct encoder *e, uint32_t size, uint8_t kind);
-
 /* Where accesses are looked for, and where they are counted. */
 struct surroundings {
     const struct blockmap *live;
@@ -46,21 +43,26 @@ struct surroundings {
     struct mt_totals *totals; /* its `instructions` is the time now */
 };
 
-/* Most accesses encoder_accesses takes at once. */
+/* Most accesses, or words of a stream of segments, that are coded at once. */
 #define ENCODE_BATCH 4096u
 
-/* Code n <= ENCODE_BATCH accesses; false when out of memory. They are counted by kind, as freed, foreign, or
- * dropped if their site was never defined. */
-bool encoder_accesses(struct encoder *e, const struct surroundings *in, const uint32_t *sites,
+/* Code accesses. They are counted by kind, as freed, foreign, or dropped if their site was never defined.
+ * When memory runs out a stream fails (encoder_bytes). */
+void encoder_accesses(struct encoder *e, const struct surroundings *in, const uint32_t *sites,
                       const uint64_t *addrs, size_t n);
+
+/* Code segments as mt_writer_segments takes them, until about ENCODE_BATCH words are used up; adds the
+ * instructions executed. The words used up. */
+size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint64_t *stream, size_t n,
+                        uint64_t *instructions);
 
 /* The stream for a rare record that comes now. The caller puts the record and counts the event. */
 struct buffer *encoder_rare(struct encoder *e);
 
-/* The block made or changed is the likeliest to be accessed next. */
-static inline void encoder_touch(struct encoder *e, uint32_t slot)
+/* A block was made or changed: it is likely to be accessed next. */
+static inline void encoder_touch(struct encoder *e, uint64_t addr, uint32_t slot)
 {
-    e->prev_slot = slot;
+    recent_add(&e->recent, addr, slot);
 }
 
 /* Bytes in all streams so far; UINT64_MAX if one ran out of memory. */

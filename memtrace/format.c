@@ -34,6 +34,8 @@ unsigned chunk_streams(uint8_t type)
     switch (type) {
     case CHUNK_EVENTS:
         return EVENT_STREAMS;
+    case CHUNK_EVENTS_V1:
+        return EVENT_STREAMS_V1;
     case CHUNK_DEFS:
     case CHUNK_END:
     case CHUNK_INDEX:
@@ -78,7 +80,7 @@ static const char *check_limits(const struct chunk_header *h)
         return "chunk is larger than the format allows";
     if (h->stored_size < 8 * chunk_streams(h->type))
         return "chunk is too small for its stream table";
-    if ((h->type == CHUNK_EVENTS) != (h->events > 0))
+    if ((h->type == CHUNK_EVENTS || h->type == CHUNK_EVENTS_V1) != (h->events > 0))
         return "event count does not fit the chunk type";
     return NULL;
 }

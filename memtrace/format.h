@@ -28,10 +28,27 @@
 #define MAX_DEFINITIONS (1u << 26) /* of each kind */
 #define MAX_LIVE_BLOCKS (1u << 30)
 
-enum chunk_type { CHUNK_DEFS = 1, CHUNK_EVENTS = 2, CHUNK_END = 3, CHUNK_INDEX = 4, CHUNK_LIVE = 5 };
+enum chunk_type {
+    CHUNK_DEFS = 1,
+    CHUNK_EVENTS_V1 = 2, /* as version 1 codes accesses */
+    CHUNK_END = 3,
+    CHUNK_INDEX = 4,
+    CHUNK_LIVE = 5,
+    CHUNK_EVENTS = 7
+};
 
 /* Streams of an EVENTS chunk, in order of the file; the other types have one. */
-enum { STREAM_TOKENS, STREAM_SITES, STREAM_SLOTS, STREAM_OFFSETS, STREAM_RARE, EVENT_STREAMS };
+enum {
+    STREAM_TOKENS,
+    STREAM_SITES, /* since version 2: segments */
+    STREAM_SLOTS,
+    STREAM_OFFSETS,
+    STREAM_RARE,
+    EVENT_STREAMS_V1,
+    STREAM_CODES = EVENT_STREAMS_V1, /* how the words of a segment differ from the guess */
+    STREAM_FARS,                     /* how far back */
+    EVENT_STREAMS
+};
 
 struct chunk_header {
     uint8_t type;

@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-#define MT_FORMAT_VERSION 1
+#define MT_FORMAT_VERSION 2
 
 /* Results. Readers: MT_MORE = something was delivered, MT_END = clean end of input. */
 enum mt_result { MT_ERROR = -1, MT_END = 0, MT_MORE = 1, MT_OK = 1 };
@@ -326,6 +326,35 @@ void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
 
 /* n accesses: sites[i] touched addrs[i]. Those outside blocks are counted as foreign and left out. */
 void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n);
+
+/* The same, many times cheaper, for accesses that come together. A segment is a run of accesses that always
+ * happen one after the other, to addresses that are `words` values, which differ from run to run, plus
+ * constant distances. */
+struct mt_access {
+    uint32_t site;
+    uint32_t word;    /* index of the value */
+    int32_t distance; /* from it */
+};
+struct mt_segment {
+    const struct mt_access *accesses;
+    uint32_t count; /* 1 .. MT_SEGMENT_MOST */
+    uint32_t words; /* 1 .. MT_SEGMENT_WORDS, each used by an access */
+    uint32_t instructions; /* executed by the segment, at most MT_SEGMENT_INSTRUCTIONS */
+};
+#define MT_SEGMENT_MOST 64
+#define MT_SEGMENT_INSTRUCTIONS 255
+#define MT_SEGMENT_WORDS 21
+
+/* Define a segment: a new id each call, from 0; UINT32_MAX after an error or if it is not as above. The accesses
+ * of one word may lie up to 65535 bytes apart. */
+uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s);
+/* Segments that ran: for each its id, then its words. Ends before anything that is no such segment, which may
+ * be the caller's: its first word is UINT32_MAX or more. Returns how many words of the stream were used; adds
+ * the segments' instructions to *instructions. */
+size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions);
+/* The same without recording the accesses. */
+size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions);
+
 /* A system call read (MT_LOAD), wrote (MT_STORE) or both (MT_MODIFY) `size` bytes at addr: an access of its
  * own to each block in that range, of exactly the bytes in it. If there is none it is counted as foreign. */
 void mt_writer_touch(struct mt_writer *w, enum mt_kind kind, uint64_t addr, uint64_t size);

@@ -1,13 +1,17 @@
 /* predict.h - the predictor that both ends of the access coding share.
  *
- * An access is (site, slot, offset). Most programs repeat themselves, so each part is guessed, and only
- * wrong guesses are stored:
- *   site    the site that followed the previous site last time; second guess: the time before
- *   slot    the block of the previous access, or the site's own last block plus its block stride; a
- *           counter per site chooses between the two
- *   offset  the site's last offset plus its stride
- * Strides change only when the same difference comes twice, so that a single jump costs one miss, not
- * two. State is per chunk: a site is cold until its first access in the chunk.
+ * Accesses come in segments: what a superblock of the program does to memory. A segment computes the
+ * addresses of its accesses from one or more words, each a value and constant distances from it; a word's
+ * accesses lie in one block, mostly, or in none. A word that lies in none is foreign and has no address here.
+ * Of the others the address of the lowest access is told, and its block. Most programs repeat themselves, so
+ * each part is guessed, and only wrong guesses are stored: segment  the segment that followed the previous
+ * one last time; second guess: the time before foreign  as the word was the last time address  either from
+ * the word's own past, its last address plus its stride: loops over arrays; or from the words before, by any
+ * segment: what one of the last RECENT words or new blocks had, plus a distance: fields of an object, the
+ * program counter and the stack of an interpreter, new objects. Each word takes the way that was right when
+ * its guess was last wrong. block    that of the address guessed from Strides change only when the same
+ * difference comes twice, so that a single jump costs one miss, not two. State is per chunk: a segment is
+ * cold until it first runs in the chunk.
  *
  * Writer and reader must call the same functions in the same order; changing anything here changes the
  * format (MT_FORMAT_VERSION).
@@ -19,106 +23,181 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
-#define NO_SITE UINT32_MAX
-
-/* A token byte is run << 3 | misses: `run` accesses guessed right, then one with these misses, or, when
+/* A token byte is run << 3 | misses: `run` segments guessed right, then one with these misses, or, when
  * there are none, a rare record. A run of RUN_LONG or more continues as a uvarint in the token stream. */
-enum { MISS_SITE = 1, MISS_SLOT = 2, MISS_OFFSET = 4, RUN_LONG = 31 };
+enum { MISS_SEGMENT = 1, MISS_WORDS = 2, RUN_LONG = 31 };
 
-/* One cache line for each site. */
-struct site_state {
-    uint64_t offset;        /* of the last access */
-    uint64_t offset_stride; /* differences are modulo 2^64, and 2^32 for slots */
-    uint64_t offset_delta;  /* last difference, to confirm a stride */
+/* How a word differs from the guess: three bits, the first word's lowest, in one uvarint a segment. */
+enum word_code {
+    WORD_GUESSED, /* it does not; or: it is foreign, as guessed */
+    WORD_OTHER,   /* the guess that was not made is right */
+    WORD_BACK, /* the distance is right, from another of the recent words: how far back, in the next number */
+    WORD_INSIDE,  /* in the guessed block, at another offset: that */
+    WORD_BLOCK,   /* in another block: slot and offset */
+    WORD_FOREIGN, /* it is foreign, and was not the last time */
+    WORD_AGAIN,   /* it is not foreign, and was the last time: else as guessed */
+    WORD_CODES
+};
+enum { WORD_BITS = 3 };
+
+/* A segment is named by its id * 2, a site that stands alone as a segment by the site's id * 2 + 1. */
+#define NO_LINE 0u /* the line that stands for "no segment" */
+
+/* mode of a word: how far back it refers, 1 .. RECENT, and these */
+enum { RECENT = 16, MODE_FAR = 0x1f, MODE_BACK = 0x20, MODE_FOREIGN = 0x80 };
+
+/* In a segment's epoch: the last time it ran it touched no block, so nothing was written. */
+#define QUIET 0x80000000u
+
+/* State of one word, in a cache line. What belongs to the segment stands in its first word's line. */
+struct word_state {
+    uint64_t addr;   /* of the lowest access */
+    uint64_t stride; /* differences are modulo 2^64 */
+    uint64_t delta;  /* last difference, to confirm a stride */
+    uint64_t back;   /* distance from the recent word it refers to */
     uint32_t slot;
-    uint32_t slot_stride;
-    uint32_t slot_delta;
-    uint32_t next[2]; /* sites that followed, latest first */
-    uint32_t epoch;   /* chunk in which this state is valid */
-    uint32_t size;    /* constant: bytes accessed */
-    uint8_t kind;     /* constant: enum mt_kind; 0 = site not known */
-    uint8_t follow;   /* 0..3: >= 2 guesses the block of the previous access */
-    uint8_t shift;    /* the encoder's own: where it counts this kind */
+    int32_t lowest;  /* constant: distance of the lowest access from the word */
+    uint32_t counts; /* constant: loads | stores << 8 | modifies << 16 | the segment's instructions << 24 */
+    uint16_t span;   /* constant: from the lowest access to the highest */
+    uint8_t mode;
+    uint8_t words;    /* constant: of the segment */
+    uint32_t name;    /* constant: of the segment */
+    uint32_t next[2]; /* lines of segments that followed, latest first */
+    uint32_t epoch;   /* chunk in which this state is valid; the encoder's own: QUIET */
 } __attribute__((aligned(64)));
 
-/* Make a site cold. prev_slot: the block of the access before. */
-static inline void site_reset(struct site_state *s, uint32_t epoch, uint32_t prev_slot)
+/* The last words that were not foreign, and new or resized blocks: a ring. */
+struct recent {
+    uint64_t addr[RECENT];
+    uint32_t low[RECENT]; /* of addr, for searches */
+    uint32_t slot[RECENT];
+    uint32_t next;
+};
+
+struct guess {
+    uint64_t addr;
+    uint32_t slot;
+};
+
+static inline void recent_add(struct recent *r, uint64_t addr, uint32_t slot)
 {
-    s->offset = s->offset_stride = s->offset_delta = 0;
-    s->slot = prev_slot;
-    s->slot_stride = s->slot_delta = 0;
-    s->next[0] = s->next[1] = NO_SITE;
-    s->epoch = epoch;
-    s->follow = 2;
+    uint32_t i = r->next++ % RECENT;
+    r->addr[i] = addr;
+    r->low[i] = (uint32_t)addr;
+    r->slot[i] = slot;
 }
 
-static inline uint32_t own_slot(const struct site_state *s)
+/* Which of RECENT numbers are equal to v? Bit RECENT - far is for the one that came `far` before the next. */
+static inline uint32_t recent_equal(const struct recent *r, const uint32_t *numbers, uint32_t v)
 {
-    return s->slot + s->slot_stride;
+    uint32_t bits = 0, turn = r->next % RECENT;
+#ifdef __SSE2__
+    const __m128i *p = (const __m128i *)numbers, w = _mm_set1_epi32((int)v);
+    for (unsigned i = 0; i < RECENT; i += 8) {
+        __m128i low = _mm_cmpeq_epi32(_mm_loadu_si128(p++), w),
+                high = _mm_cmpeq_epi32(_mm_loadu_si128(p++), w);
+        bits |= (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128()))
+                << i;
+    }
+#else
+    for (unsigned i = 0; i < RECENT; i++)
+        bits |= (uint32_t)(numbers[i] == v) << i;
+#endif
+    return (bits >> turn | bits << (RECENT - turn)) & ((1u << RECENT) - 1);
 }
 
-static inline uint32_t guess_slot(const struct site_state *s, uint32_t prev_slot)
+/* How far back the latest of such numbers is; bits != 0. */
+static inline uint32_t recent_latest(uint32_t bits)
 {
-    return s->follow >= 2 ? prev_slot : own_slot(s);
+    return RECENT - (31 - (uint32_t)__builtin_clz(bits));
 }
 
-/* The guess that was not made. */
-static inline uint32_t other_slot(const struct site_state *s, uint32_t prev_slot)
+/* Where in the ring is what came `far` before the next? */
+static inline uint32_t recent_at(const struct recent *r, uint32_t far)
 {
-    return s->follow >= 2 ? own_slot(s) : prev_slot;
+    return (r->next - far) % RECENT;
 }
 
-static inline uint64_t guess_offset(const struct site_state *s)
+/* Make a segment cold, and give it this chunk. */
+static inline void segment_reset(struct word_state *first, uint32_t epoch)
 {
-    return s->offset + s->offset_stride;
+    for (uint32_t i = 0; i < first->words || i == 0; i++) {
+        struct word_state *s = &first[i];
+        s->addr = s->stride = s->delta = s->back = 0;
+        s->slot = 0;
+        s->mode = MODE_BACK | 1;
+    }
+    first->next[0] = first->next[1] = NO_LINE;
+    first->epoch = epoch;
 }
 
-/* Learn from an access: `site` followed `prev`. */
-static inline void learn_site(struct site_state *prev, uint32_t site)
+static inline struct guess guess_own(const struct word_state *s)
+{
+    return (struct guess){s->addr + s->stride, s->slot};
+}
+
+static inline struct guess guess_back(const struct word_state *s, const struct recent *r, uint32_t far)
+{
+    uint32_t i = recent_at(r, far);
+    return (struct guess){r->addr[i] + s->back, r->slot[i]};
+}
+
+static inline struct guess guess_word(const struct word_state *s, const struct recent *r)
+{
+    struct guess own = guess_own(s), back = guess_back(s, r, s->mode & MODE_FAR);
+    return s->mode & MODE_BACK ? back : own;
+}
+
+/* The guess that is not made. */
+static inline struct guess guess_other(const struct word_state *s, const struct recent *r)
+{
+    return s->mode & MODE_BACK ? guess_own(s) : guess_back(s, r, s->mode & MODE_FAR);
+}
+
+/* Learn from a segment: `line` followed `prev`. */
+static inline void learn_segment(struct word_state *prev, uint32_t line)
 {
     prev->next[1] = prev->next[0];
-    prev->next[0] = site;
+    prev->next[0] = line;
 }
 
-static inline void learn_slot(struct site_state *s, uint32_t prev_slot, uint32_t slot)
+/* Learn where a word was. */
+static inline void learn_word(struct word_state *s, struct recent *r, uint64_t addr, uint32_t slot)
 {
-    uint32_t own = own_slot(s), delta = slot - s->slot;
-    if (own != prev_slot) {
-        if (slot == prev_slot)
-            s->follow += s->follow < 3;
-        else if (slot == own)
-            s->follow -= s->follow > 0;
-    }
-    s->slot_stride = delta == s->slot_delta ? delta : s->slot_stride;
-    s->slot_delta = delta;
+    uint64_t delta = addr - s->addr;
+    s->stride = delta == s->delta ? delta : s->stride;
+    s->delta = delta;
+    s->addr = addr;
     s->slot = slot;
+    recent_add(r, addr, slot);
 }
 
-/* The same when the guess was right: what learn_slot comes to then. */
-static inline void learn_slot_hit(struct site_state *s, uint32_t prev_slot, uint32_t slot)
+/* No guess was right: refer to the latest recent word in the same block, if there is one. */
+static inline void learn_back(struct word_state *s, const struct recent *r, uint64_t addr, uint32_t slot)
 {
-    if (s->follow >= 2) {
-        learn_slot(s, prev_slot, slot);
+    uint32_t same = recent_equal(r, r->slot, slot);
+    if (!same)
         return;
-    }
-    s->follow -= s->follow > 0 && slot != prev_slot;
-    s->slot_delta = s->slot_stride;
-    s->slot = slot;
+    uint32_t far = recent_latest(same);
+    s->mode = (uint8_t)((s->mode & ~MODE_FAR) | far);
+    s->back = addr - r->addr[recent_at(r, far)];
 }
 
-static inline void learn_offset(struct site_state *s, uint64_t offset)
+/* A word was not as guessed: learn how, before learn_word. `far`: of WORD_BACK. */
+static inline void learn_miss(struct word_state *s, const struct recent *r, enum word_code code, uint32_t far,
+                              uint64_t addr, uint32_t slot)
 {
-    uint64_t delta = offset - s->offset;
-    s->offset_stride = delta == s->offset_delta ? delta : s->offset_stride;
-    s->offset_delta = delta;
-    s->offset = offset;
-}
-
-static inline void learn_offset_hit(struct site_state *s, uint64_t offset)
-{
-    s->offset_delta = s->offset_stride;
-    s->offset = offset;
+    s->mode &= (uint8_t)~MODE_FOREIGN;
+    if (code == WORD_OTHER)
+        s->mode ^= MODE_BACK;
+    else if (code == WORD_BACK)
+        s->mode = (uint8_t)(MODE_BACK | far);
+    else if (code == WORD_INSIDE || code == WORD_BLOCK)
+        learn_back(s, r, addr, slot);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include "input.h"
 
 /* Events delivered at a time: few enough to stay in the first-level cache. */
-#define READER_BATCH 256
+#define READER_BATCH 512
 
 /* Descriptions of damage that are kept; the rest is only counted. */
 #define MAX_NOTES 100

@@ -69,11 +69,13 @@ int binary_begin(struct mt_reader *r)
         return mt_fail_memory(&r->err);
     if (input_available(&r->in) < FILE_HEADER_SIZE)
         return mt_fail(&r->err, MT_E_TRUNCATED, 0, "cut off inside the file header; nothing can be read");
-    if (magic && load_u32(p + 8) != MT_FORMAT_VERSION && !salvaging(r))
+    uint32_t version = load_u32(p + 8);
+    bool known = version >= 1 && version <= MT_FORMAT_VERSION;
+    if (magic && !known && !salvaging(r))
         return mt_fail(&r->err, MT_E_VERSION, 8,
-                       "is of format version %u, this program reads %u; use a newer one", load_u32(p + 8),
+                       "is of format version %u, this program reads up to %u; use a newer one", version,
                        MT_FORMAT_VERSION);
-    if (!magic || load_u32(p + 8) != MT_FORMAT_VERSION || load_u32(p + 12) != 0)
+    if (!magic || !known || load_u32(p + 12) != 0)
         if (damaged(r, 0, "file header is wrong") == CHUNK_FAILED)
             return MT_ERROR;
     input_skip(&r->in, FILE_HEADER_SIZE);
@@ -275,6 +277,7 @@ static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_he
     case CHUNK_DEFS:
         return read_defs(r, raw[0]);
     case CHUNK_EVENTS:
+    case CHUNK_EVENTS_V1:
         return begin_events(r, h, raw);
     case CHUNK_LIVE:
         return read_live(r, raw[0]);

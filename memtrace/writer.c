@@ -197,7 +197,7 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
         return mt_fail_memory(&w->out.err) == MT_OK;
     w->map.blocks[slot].note = (uint32_t)(r->stack << HOW_BITS | r->how);
     r->slot = slot;
-    encoder_touch(&w->enc, slot);
+    encoder_touch(&w->enc, r->addr, slot);
     return true;
 }
 
@@ -273,7 +273,7 @@ static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t siz
         mt_fail_memory(&w->out.err);
     else if (old.base > span_last(addr, size) || addr > span_last(old.base, old.size))
         bury(w, &old);
-    encoder_touch(&w->enc, slot);
+    encoder_touch(&w->enc, addr, slot);
 }
 
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
@@ -317,14 +317,41 @@ void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64
         size_t batch = n < room ? n : room;
         batch = batch < ENCODE_BATCH ? batch : ENCODE_BATCH;
         sync_thread(w);
-        if (!encoder_accesses(&w->enc, &in, sites, addrs, batch))
-            mt_fail_memory(&w->out.err);
+        encoder_accesses(&w->enc, &in, sites, addrs, batch);
         writer_end_event(w);
         sites += batch;
         addrs += batch;
         n -= batch;
     }
     w->totals.dropped += n;
+}
+
+size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
+{
+    const struct surroundings in = {&w->map, &w->graves, &w->totals};
+    size_t used = 0, batch = 1;
+    sync_thread(w);
+    while (batch && used < n && !writer_failed(w)) {
+        batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions);
+        writer_end_event(w);
+        used += batch;
+    }
+    return writer_failed(w) ? used + mt_writer_skip(w, stream + used, n - used, instructions) : used;
+}
+
+size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
+{
+    size_t used = 0;
+    while (used < n && stream[used] < w->enc.book.segment_count) {
+        const struct coded_segment *s = &w->enc.book.segments[stream[used]];
+        const struct word_state *first = &w->enc.book.lines[s->line];
+        if (first->words >= n - used)
+            break;
+        w->totals.dropped += writer_failed(w) ? s->count : 0;
+        *instructions += instructions_of(first);
+        used += 1 + (size_t)first->words;
+    }
+    return used;
 }
 
 void mt_writer_mark(struct mt_writer *w, uint32_t string)

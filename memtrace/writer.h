@@ -12,7 +12,7 @@
 
 /* Definitions made so far, by kind; as in the BASE record. */
 struct def_counts {
-    uint64_t strings, frames, stacks, sites, heaps, infos;
+    uint64_t strings, frames, stacks, sites, heaps, infos, segments;
 };
 
 struct mt_writer {

@@ -152,12 +152,37 @@ uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s)
         return 0;
     if (!keep(w, &w->sites, s))
         return 0;
-    if (!encoder_site(&w->enc, s->size, kind)) {
+    if (!codebook_site(&w->enc.book, s->size, kind)) {
         mt_fail_memory(&w->out.err);
         return 0;
     }
     put_site(b, &(struct rec_site){s->ip, known(s->frame, w->counts.frames), s->size, kind});
     return (uint32_t)w->counts.sites++;
+}
+
+/* A site of an access is told by its distance from that of the access before. */
+static void put_accesses(struct buffer *b, const struct mt_segment *s)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct mt_access *a = &s->accesses[i];
+        put_access(b, &(struct rec_access){(int32_t)(a->site - last), a->word, a->distance});
+        last = a->site;
+    }
+}
+
+uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s)
+{
+    struct buffer *b = segment_is_good(s, w->counts.sites) ? def_buffer(w, w->counts.segments) : NULL;
+    if (!b)
+        return UINT32_MAX;
+    if (!codebook_segment(&w->enc.book, s)) {
+        mt_fail_memory(&w->out.err);
+        return UINT32_MAX;
+    }
+    put_segment(b, &(struct rec_segment){w->counts.segments, s->count, s->words, s->instructions});
+    put_accesses(b, s);
+    return (uint32_t)w->counts.segments++;
 }
 
 uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h)
@@ -202,6 +227,16 @@ static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
     return strings;
 }
 
+static void copy_segments(struct mt_writer *to, const struct mt_writer *from)
+{
+    const struct codebook *e = &from->enc.book;
+    for (uint32_t i = 0; i < e->segment_count; i++) {
+        const struct word_state *first = &e->lines[e->segments[i].line];
+        mt_writer_segment(to, &(struct mt_segment){&e->accesses[e->segments[i].first], e->segments[i].count,
+                                                   first->words, instructions_of(first)});
+    }
+}
+
 void writer_defs_copy(struct mt_writer *to, const struct mt_writer *from)
 {
     if (!copy_interned(to, from)) {
@@ -210,6 +245,7 @@ void writer_defs_copy(struct mt_writer *to, const struct mt_writer *from)
     }
     for (uint32_t i = 0; i < from->sites.count; i++)
         mt_writer_site(to, table_at(&from->sites, i));
+    copy_segments(to, from);
     for (uint32_t i = 0; i < from->heaps.count; i++)
         mt_writer_heap(to, table_at(&from->heaps, i));
     for (uint32_t i = 0; i < from->infos.count; i++) {

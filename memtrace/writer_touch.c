@@ -66,7 +66,6 @@ static void touch_live(struct mt_writer *w, struct touch *t, const struct block 
     if (!out)
         return;
     put_touch(out, &(struct rec_touch){w->totals.instructions, t->kind, slot, addr - b->base, size});
-    encoder_touch(&w->enc, slot);
     writer_end_event(w);
     t->hits++;
 }

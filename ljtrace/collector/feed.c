@@ -10,26 +10,11 @@
 #include <string.h>
 #include <xxhash.h>
 
-struct segment {
-    uint32_t first; /* index of its first access's site in feed.site */
-    uint32_t count;
-    uint32_t instructions;
-};
-
-/* Accesses on their way to the writer, which likes them many at a time: a call for each segment cost as much
- * as the work. */
-enum { BATCH = 512 };
-
 struct feed {
     struct mt_writer *writer;
-    uint32_t batched;
-    uint32_t batch_site[BATCH];
-    uint64_t batch_addr[BATCH];
     struct stacks stacks;
-    struct segment *segment;
-    uint32_t segments, segment_capacity;
-    uint32_t *site; /* site ids of all segments' accesses, one after the other */
-    uint32_t sites, site_capacity;
+    struct mt_access access[MT_SEGMENT_MOST]; /* of the segment defined last */
+    uint32_t accesses;
     struct map site_of; /* hash of a site -> its id */
     struct map heap_of; /* state pointer -> heap id */
     uint64_t counted;   /* instructions of segments so far */
@@ -65,8 +50,6 @@ void feed_free(struct feed *f)
     stacks_free(&f->stacks);
     map_clear(&f->site_of);
     map_clear(&f->heap_of);
-    free(f->segment);
-    free(f->site);
     free(f);
 }
 
@@ -104,35 +87,25 @@ static uint32_t site_id(struct feed *f, uint64_t ip, uint32_t size, uint8_t kind
     return id;
 }
 
-static struct segment *add_segment(struct feed *f, uint32_t count)
-{
-    if (f->segments == f->segment_capacity) {
-        f->segment_capacity = 2 * f->segments + 1024;
-        f->segment = grow(f->segment, f->segment_capacity, sizeof *f->segment);
-    }
-    if (f->sites + count > f->site_capacity) {
-        f->site_capacity = 2 * (f->sites + count) + 4096;
-        f->site = grow(f->site, f->site_capacity, sizeof *f->site);
-    }
-    return &f->segment[f->segments++];
-}
-
 static const uint8_t s_kinds[] = {[RAW_LOAD] = MT_LOAD, [RAW_STORE] = MT_STORE, [RAW_MODIFY] = MT_MODIFY};
 
 static const char *take_define(struct feed *f, const struct raw *r)
 {
-    uint32_t count = (r->count - 1) / 2;
-    if (r->count != 1 + 2 * count || count > BATCH)
+    uint32_t count = (r->count - 1) / 3, before = r->argument ? f->accesses : 0;
+    if (r->count != 1 + 3 * count || before + count > MT_SEGMENT_MOST)
         return "segment definition of a length that can not be";
-    struct segment *s = add_segment(f, count);
-    *s = (struct segment){f->sites, count, (uint32_t)r->word[0]};
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t ip = r->word[1 + 2 * i], what = r->word[2 + 2 * i];
+        uint64_t ip = r->word[1 + 3 * i], what = r->word[2 + 3 * i], place = r->word[3 + 3 * i];
         if (what >> 32 > RAW_MODIFY)
             return "segment definition with an unknown kind of access";
-        f->site[f->sites++] = site_id(f, ip, (uint32_t)what, s_kinds[what >> 32]);
+        uint32_t site = site_id(f, ip, (uint32_t)what, s_kinds[what >> 32]);
+        f->access[before + i] = (struct mt_access){site, place >> 32, (int32_t)place};
     }
-    return NULL;
+    f->accesses = before + count;
+    struct mt_segment s = {f->access, f->accesses, r->word[0] >> 32, (uint32_t)r->word[0]};
+    bool known = mt_writer_segment(f->writer, &s) != UINT32_MAX;
+    return known || mt_writer_error(f->writer)->code != MT_E_NONE ? NULL
+                                                                  : "segment definition that can not be";
 }
 
 /* A string of the payload: `size` bytes at byte `offset` behind `skip` words; NULL if it is not all there. */
@@ -299,26 +272,6 @@ static const struct {
     [RAW_INFO] = {take_info, 1},     [RAW_EXEC] = {take_exec, 1},     [RAW_END] = {take_end, 1},
 };
 
-static void flush_batch(struct feed *f)
-{
-    mt_writer_accesses(f->writer, f->batch_site, f->batch_addr, f->batched);
-    f->batched = 0;
-}
-
-static void add_to_batch(struct feed *f, const struct segment *s, const uint64_t *addr)
-{
-    if (f->batched + s->count > BATCH)
-        flush_batch(f);
-    uint32_t *site = f->batch_site + f->batched;
-    uint64_t *to = f->batch_addr + f->batched;
-    const uint32_t *from = f->site + s->first;
-    for (uint32_t i = 0; i < s->count; i++) {
-        site[i] = from[i];
-        to[i] = addr[i];
-    }
-    f->batched += s->count;
-}
-
 static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)
 {
     struct raw r = {raw_type_of(*at), raw_argument_of(*at), raw_count_of(*at), at + 1};
@@ -326,34 +279,29 @@ static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t 
         return "unknown record";
     if (r.count > (uint64_t)(end - at - 1) || r.count < s_rare[r.type].least)
         return "record beyond the slab's end";
-    flush_batch(f);
     return s_rare[r.type].take(f, &r);
 }
 
-static const char *bad_segment(const struct feed *f, uint64_t header)
+/* Segments, up to the next other record; how many words they took. */
+static size_t take_segments(struct feed *f, const uint64_t *at, size_t count)
 {
-    return (uint32_t)header >= f->segments ? "unknown segment" : "segment beyond the slab's end";
+    if (f->inside[f->thread] || f->off)
+        return mt_writer_skip(f->writer, at, count, &f->counted);
+    return mt_writer_segments(f->writer, at, count, &f->counted);
 }
 
 const char *feed_slab(struct feed *f, const uint64_t *at, size_t count)
 {
     const uint64_t *end = at + count;
     const char *wrong = NULL;
-    while (at < end && !wrong) {
-        if (raw_type_of(*at) != RAW_SEGMENT) {
-            wrong = take_rare(f, at, end);
-            at += 1 + raw_count_of(*at);
-            continue;
-        }
-        uint32_t id = (uint32_t)*at;
-        if (id >= f->segments || f->segment[id].count > (size_t)(end - at - 1))
-            return flush_batch(f), bad_segment(f, *at);
-        const struct segment *s = &f->segment[id];
-        if (!f->inside[f->thread] && !f->off)
-            add_to_batch(f, s, at + 1);
-        f->counted += s->instructions;
-        at += 1 + s->count;
+    while (!wrong) {
+        at += take_segments(f, at, (size_t)(end - at));
+        if (at == end)
+            break;
+        if (raw_type_of(*at) == RAW_SEGMENT)
+            return "unknown segment, or one beyond the slab's end";
+        wrong = take_rare(f, at, end);
+        at += 1 + raw_count_of(*at);
     }
-    flush_batch(f);
     return wrong;
 }

@@ -76,7 +76,8 @@ static void put_run(struct session *s, uint64_t a, uint64_t b)
 
 static void define_load_store(struct session *s)
 {
-    PUT(s, RAW_DEFINE, 0, 5, 0x1000, raw_pair(8, RAW_LOAD), 0x1004, raw_pair(4, RAW_STORE));
+    PUT(s, RAW_DEFINE, 0, raw_pair(5, 2), 0x1000, raw_pair(8, RAW_LOAD), raw_pair(0, 0), 0x1004,
+        raw_pair(4, RAW_STORE), raw_pair(0, 1));
 }
 
 /* End the trace and read it all back. */
@@ -272,7 +273,7 @@ static void nonsense_is_refused(void **state)
     const uint64_t unknown = raw_header(RAW_TYPES, 0, 0), no_segment = raw_header(RAW_SEGMENT, 0, 0);
     const uint64_t beyond[2] = {raw_header(RAW_NEW, 0, 100), 1};
     const uint64_t short_new[2] = {raw_header(RAW_NEW, 0, 1), 1};
-    const uint64_t bad_kind[4] = {raw_header(RAW_DEFINE, 0, 3), 1, 0x1000, raw_pair(4, 77)};
+    const uint64_t bad_kind[5] = {raw_header(RAW_DEFINE, 0, 4), raw_pair(1, 1), 0x1000, raw_pair(4, 77), 0};
     const uint64_t bad_text[5] = {raw_header(RAW_FRAME, 0, 4), 1, 1, raw_pair(~0U, ~0U), ~0U};
     assert_non_null(feed_slab(s->feed, &unknown, 1));
     assert_non_null(feed_slab(s->feed, &no_segment, 1));

@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include "memtrace/predict.h"
+#include "memtrace/predict_v1.h"
 #include "memtrace/records.h"
 
 #include <stdlib.h>
@@ -63,15 +64,35 @@ static struct buffer *begin_events(struct craft *c)
     return &c->streams[STREAM_RARE];
 }
 
-static void end_events(struct craft *c, uint32_t events)
+static void end_chunk(struct craft *c, uint8_t type, uint32_t events)
 {
     buffer_byte(&c->streams[STREAM_TOKENS], 0);
     put_stop(&c->streams[STREAM_RARE], &(struct rec_stop){});
-    add_chunk(c, (struct chunk_header){.type = CHUNK_EVENTS, .events = events});
+    add_chunk(c, (struct chunk_header){.type = type, .events = events});
+}
+
+static void end_events(struct craft *c, uint32_t events)
+{
+    end_chunk(c, CHUNK_EVENTS, events);
+}
+
+static void end_old_events(struct craft *c, uint32_t events)
+{
+    end_chunk(c, CHUNK_EVENTS_V1, events);
 }
 
 /* The crafted file is right but for its missing END: the crafting itself is tested. */
-static void test_good(void **state)
+static void expect_good(struct craft c)
+{
+    struct reading got = read_bytes(c.file.data, c.file.size, 0);
+    assert_int_equal(got.count, 2);
+    assert_int_equal(got.events[1].addr, 4096 + 15);
+    assert_int_equal(got.events[1].ref, 1);
+    reading_free(&got);
+    expect_error(&c, MT_E_TRUNCATED, "before its END");
+}
+
+static void test_good_v1(void **state)
 {
     struct craft c = {0};
     begin_events(&c);
@@ -79,13 +100,8 @@ static void test_good(void **state)
     buffer_uvarint(&c.streams[STREAM_SITES], 1);
     buffer_uvarint(&c.streams[STREAM_SLOTS], 1);
     buffer_uvarint(&c.streams[STREAM_OFFSETS], 15);
-    end_events(&c, 2);
-    struct reading got = read_bytes(c.file.data, c.file.size, 0);
-    assert_int_equal(got.count, 2);
-    assert_int_equal(got.events[1].addr, 4096 + 15);
-    assert_int_equal(got.events[1].ref, 1);
-    reading_free(&got);
-    expect_error(&c, MT_E_TRUNCATED, "before its END");
+    end_old_events(&c, 2);
+    expect_good(c);
 }
 
 static void one_access(uint8_t token, uint64_t site, uint64_t slot, uint64_t offset, const char *what)
@@ -96,11 +112,11 @@ static void one_access(uint8_t token, uint64_t site, uint64_t slot, uint64_t off
     buffer_uvarint(&c.streams[STREAM_SITES], site);
     buffer_uvarint(&c.streams[STREAM_SLOTS], slot);
     buffer_uvarint(&c.streams[STREAM_OFFSETS], offset);
-    end_events(&c, 2);
+    end_old_events(&c, 2);
     expect_error(&c, MT_E_CORRUPT, what);
 }
 
-static void test_wrong_accesses(void **state)
+static void test_wrong_accesses_v1(void **state)
 {
     one_access(MISS_ALL, 0, 1, 0, "site that is not defined");
     one_access(MISS_ALL, 2, 1, 0, "site that is not defined");
@@ -115,7 +131,7 @@ static void test_wrong_accesses(void **state)
     one_access(31 << 3 | MISS_SITE, 1, 1, 0, "more accesses than the chunk has events");
 }
 
-static void test_streams_cut_off(void **state)
+static void test_streams_cut_off_v1(void **state)
 {
     for (unsigned missing = STREAM_SITES; missing <= STREAM_OFFSETS; missing++) {
         struct craft c = {0};
@@ -124,6 +140,84 @@ static void test_streams_cut_off(void **state)
         for (unsigned i = STREAM_SITES; i <= STREAM_OFFSETS; i++)
             if (i != missing)
                 buffer_uvarint(&c.streams[i], 1);
+        end_old_events(&c, 2);
+        expect_error(&c, MT_E_CORRUPT, "");
+    }
+}
+
+/* A segment that runs once: the numbers of its streams. */
+struct run {
+    uint8_t token;
+    uint64_t name, codes, far, slot, offset;
+};
+
+static void put_run(struct craft *c, const struct run *r)
+{
+    buffer_byte(&c->streams[STREAM_TOKENS], r->token);
+    buffer_uvarint(&c->streams[STREAM_SITES], r->name);
+    buffer_uvarint(&c->streams[STREAM_CODES], r->codes);
+    if (r->far)
+        buffer_uvarint(&c->streams[STREAM_FARS], r->far);
+    if (r->slot != UINT64_MAX - 1)
+        buffer_uvarint(&c->streams[STREAM_SLOTS], r->slot);
+    buffer_uvarint(&c->streams[STREAM_OFFSETS], r->offset);
+}
+
+/* Site 1, alone, at offset 15 of the block. */
+static void test_good(void **state)
+{
+    struct craft c = {0};
+    begin_events(&c);
+    put_run(&c, &(struct run){MISS_SEGMENT | MISS_WORDS, 1 + 3, WORD_BLOCK, 0, 0, 15});
+    end_events(&c, 2);
+    expect_good(c);
+}
+
+static void one_run(struct run r, const char *what)
+{
+    struct craft c = {0};
+    begin_events(&c);
+    put_run(&c, &r);
+    end_events(&c, 2);
+    expect_error(&c, MT_E_CORRUPT, what);
+}
+
+static void test_wrong_accesses(void **state)
+{
+    const uint8_t both = MISS_SEGMENT | MISS_WORDS;
+    const uint64_t none = UINT64_MAX - 1;
+    const char *segment = "segment is not defined", *block = "no live block";
+    one_run((struct run){both, 0, WORD_BLOCK, 0, 0, 0}, segment);
+    one_run((struct run){both, 1 + 1, WORD_BLOCK, 0, 0, 0}, segment);
+    one_run((struct run){both, 1 + 5, WORD_BLOCK, 0, 0, 0}, segment);
+    one_run((struct run){both, 1 + 0, WORD_BLOCK, 0, 0, 0}, segment);
+    one_run((struct run){both, UINT64_MAX, WORD_BLOCK, 0, 0, 0}, segment);
+    one_run((struct run){both, 1 + 3, WORD_BLOCK << WORD_BITS, 0, 0, 0}, segment);
+    one_run((struct run){both, 1 + 3, UINT64_MAX, 0, 0, 0}, segment);
+    one_run((struct run){both | 4, 1 + 3, WORD_BLOCK, 0, 0, 0}, segment);
+    one_run((struct run){MISS_WORDS, 1 + 3, WORD_BLOCK, 0, 0, 0}, segment);
+    one_run((struct run){both, 1 + 3, WORD_BLOCK, 0, 1, 0}, block);
+    one_run((struct run){both, 1 + 3, WORD_BLOCK, 0, UINT64_MAX, 0}, block);
+    one_run((struct run){both, 1 + 3, WORD_BACK, RECENT + 1, none, 0}, block);
+    one_run((struct run){both, 1 + 3, WORD_BACK, UINT64_MAX, none, 0}, block);
+    one_run((struct run){both, 1 + 3, WORD_AGAIN, 0, none, 0}, block);
+    one_run((struct run){both, 1 + 3, WORD_CODES, 0, none, 0}, block);
+    one_run((struct run){both, 1 + 3, WORD_BLOCK, 0, 0, 16}, "ends before its events do");
+    one_run((struct run){both, 1 + 3, WORD_BLOCK, 0, 0, UINT64_MAX}, "ends before its events do");
+    one_run((struct run){both, 1 + 3, WORD_FOREIGN, 0, none, 0}, "ends before its events do");
+    one_run((struct run){1 << 3, 1 + 3, 0, 0, none, 0}, "segment is guessed that has not been seen");
+    one_run((struct run){2 << 3 | both, 1 + 3, WORD_BLOCK, 0, 0, 0}, "more accesses than the chunk has");
+    one_run((struct run){31 << 3 | both, 1 + 3, WORD_BLOCK, 0, 0, 0}, "more accesses than the chunk has");
+}
+
+static void test_streams_cut_off(void **state)
+{
+    const unsigned needed[] = {STREAM_SITES, STREAM_CODES, STREAM_SLOTS, STREAM_OFFSETS};
+    for (unsigned missing = 0; missing < 4; missing++) {
+        struct craft c = {0};
+        begin_events(&c);
+        put_run(&c, &(struct run){MISS_SEGMENT | MISS_WORDS, 1 + 3, WORD_BLOCK, 0, 0, 15});
+        buffer_reset(&c.streams[needed[missing]]);
         end_events(&c, 2);
         expect_error(&c, MT_E_CORRUPT, "");
     }
@@ -233,6 +327,44 @@ static void test_wrong_definitions(void **state)
     DEF_ERROR(new, "unknown record", 0, 0, 0, 0, 0, 0, 0);
 }
 
+/* A segment after two sites; its accesses follow it. */
+static void segment_error(struct rec_segment s, const struct rec_access *accesses, unsigned n,
+                          const char *what)
+{
+    struct craft c = {0};
+    struct buffer *b = &c.streams[0];
+    put_base(b, &(struct rec_base){1, 1, 1, 1, 1, 0});
+    put_site(b, &(struct rec_site){16, 0, 8, MT_LOAD});
+    put_site(b, &(struct rec_site){20, 0, 8, MT_STORE});
+    put_segment(b, &s);
+    for (unsigned i = 0; i < n; i++)
+        put_access(b, &accesses[i]);
+    add_chunk(&c, (struct chunk_header){.type = CHUNK_DEFS});
+    expect_error(&c, s.words == 2 && n == 2 && !what[0] ? MT_E_TRUNCATED : MT_E_CORRUPT, what);
+}
+
+static void test_wrong_segments(void **state)
+{
+    const struct rec_access good[] = {{1, 0, 0}, {1, 1, 8}}, far[] = {{1, 0, 0}, {1, 0, 65536}},
+                            unknown[] = {{1, 0, 0}, {2, 1, 0}}, below[] = {{-1, 0, 0}, {2, 1, 0}},
+                            word[] = {{1, 0, 0}, {1, 2, 0}}, long_way[] = {{1, 0, 0}, {1, 1, INT64_MAX}};
+    segment_error((struct rec_segment){0, 2, 2, 1}, good, 2, "");
+    segment_error((struct rec_segment){1, 2, 2, 1}, good, 2, "missing before");
+    segment_error((struct rec_segment){UINT64_MAX, 2, 2, 1}, good, 2, "far off");
+    segment_error((struct rec_segment){0, 0, 0, 1}, good, 0, "not as it can be");
+    segment_error((struct rec_segment){0, 2, 1, 1}, good, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 2, 3, 1}, good, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 2, UINT64_MAX, 1}, good, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 2, 2, 256}, good, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 65, 2, 1}, good, 2, "too long");
+    segment_error((struct rec_segment){0, 3, 2, 1}, good, 2, "cut off");
+    segment_error((struct rec_segment){0, 2, 1, 1}, far, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 2, 2, 1}, unknown, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 2, 2, 1}, below, 2, "cut off");
+    segment_error((struct rec_segment){0, 2, 2, 1}, word, 2, "not as it can be");
+    segment_error((struct rec_segment){0, 2, 2, 1}, long_way, 2, "cut off");
+}
+
 static void test_wrong_base(void **state)
 {
     struct craft c = {0};
@@ -260,11 +392,11 @@ static void test_wrong_headers(void **state)
 {
     header_error((struct chunk_header){.type = CHUNK_EVENTS, .events = 1, .raw_size = UINT32_MAX}, "larger");
     header_error((struct chunk_header){.type = CHUNK_DEFS, .stored_size = UINT32_MAX}, "larger");
-    header_error((struct chunk_header){.type = CHUNK_EVENTS, .events = UINT32_MAX, .stored_size = 40},
+    header_error((struct chunk_header){.type = CHUNK_EVENTS, .events = UINT32_MAX, .stored_size = 56},
                  "larger");
     header_error((struct chunk_header){.type = CHUNK_DEFS, .stored_size = 7}, "too small");
     header_error((struct chunk_header){.type = CHUNK_DEFS, .stored_size = 8, .events = 1}, "event count");
-    header_error((struct chunk_header){.type = CHUNK_EVENTS, .stored_size = 40}, "event count");
+    header_error((struct chunk_header){.type = CHUNK_EVENTS, .stored_size = 56}, "event count");
     header_error((struct chunk_header){.type = 77, .stored_size = 8}, "unknown type");
 }
 
@@ -305,8 +437,11 @@ static void test_versions(void **state)
 {
     struct craft c = {0};
     append_file_header(&c.file);
-    c.file.data[8] = 2;
-    expect_error(&c, MT_E_VERSION, "version 2");
+    c.file.data[8] = 3;
+    expect_error(&c, MT_E_VERSION, "version 3");
+    append_file_header(&c.file);
+    c.file.data[8] = 0;
+    expect_error(&c, MT_E_VERSION, "version 0");
     append_file_header(&c.file);
     c.file.data[12] = 1;
     expect_error(&c, MT_E_CORRUPT, "file header is wrong");
@@ -315,9 +450,13 @@ static void test_versions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good_v1),
+        cmocka_unit_test(test_wrong_accesses_v1),
+        cmocka_unit_test(test_streams_cut_off_v1),
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_wrong_accesses),
         cmocka_unit_test(test_streams_cut_off),
+        cmocka_unit_test(test_wrong_segments),
         cmocka_unit_test(test_streams_not_used_up),
         cmocka_unit_test(test_wrong_event_count),
         cmocka_unit_test(test_wrong_records),

@@ -67,16 +67,18 @@ static void test_literal_bytes(void **state)
 {
     static const uint8_t defs[] = {1, 1, 1, 1, 1, 1, 0, 2,    4, 'm', 'a', 'i', 'n', 3, 0x80, 16, 1,
                                    0, 0, 7, 4, 0, 1, 5, 0x20, 1, 8,   3,   5,   8,   1, 4,    4};
-    /* rare New; load misses its site; misses offset 8; learns; misses 16 as the stride is confirmed only
-       then; three hits, store misses site and offset; rare thread, rare free, rare stop */
-    static const uint8_t tokens[] = {0, 1, 5, 4, 3 << 3 | 5, 0, 0, 0};
-    static const uint8_t sites[] = {1, 1, 2};
-    static const uint8_t offsets[] = {8, 16, 2};
+    /* rare New; load misses its segment and finds the new block; misses it again (it did not follow itself
+       yet) and the offset 8, inside the guessed block; four hits from there, eight bytes on from the word
+       before; store misses segment and offset; rare thread, rare free, rare stop */
+    static const uint8_t tokens[] = {0, 1, 3, 4 << 3 | 3, 0, 0, 0};
+    static const uint8_t segments[] = {1 + 3, 1 + 3, 1 + 5};
+    static const uint8_t codes[] = {WORD_INSIDE, WORD_INSIDE};
+    static const uint8_t offsets[] = {8, 2};
     static const uint8_t rare[] = {16, 50, 0, 0x80, 0x40, 80, 0, 1, 1, 19, 2, 17, 10, 0, 0, 1, 23};
     struct bytes file = small_trace();
     const uint8_t *p = file.data;
     struct chunk_header h;
-    assert_memory_equal(p, "\x89LJT\r\n\x1a\n\1\0\0\0\0\0\0\0", 16);
+    assert_memory_equal(p, "\x89LJT\r\n\x1a\n\2\0\0\0\0\0\0\0", 16);
     assert_null(chunk_header_unpack(&h, p += 16));
     assert_int_equal(h.type, CHUNK_DEFS);
     check_stream(p + 72, 0, p + 80, defs, sizeof defs);
@@ -86,10 +88,12 @@ static void test_literal_bytes(void **state)
     assert_int_equal(h.instructions, 0);
     const uint8_t *payload = p + 72, *data = payload + 8 * EVENT_STREAMS;
     data = check_stream(payload, STREAM_TOKENS, data, tokens, sizeof tokens);
-    data = check_stream(payload, STREAM_SITES, data, sites, sizeof sites);
+    data = check_stream(payload, STREAM_SITES, data, segments, sizeof segments);
     data = check_stream(payload, STREAM_SLOTS, data, "", 0);
     data = check_stream(payload, STREAM_OFFSETS, data, offsets, sizeof offsets);
-    check_stream(payload, STREAM_RARE, data, rare, sizeof rare);
+    data = check_stream(payload, STREAM_RARE, data, rare, sizeof rare);
+    data = check_stream(payload, STREAM_CODES, data, codes, sizeof codes);
+    check_stream(payload, STREAM_FARS, data, "", 0);
     free(file.data);
 }
 

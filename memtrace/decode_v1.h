@@ -1,0 +1,50 @@
+/* decode_v1.h - accesses of EVENTS chunks of version 1; used by decode.c only.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_DECODE_V1_H
+#define MEMTRACE_DECODE_V1_H
+
+#include "decode.h"
+
+/* What the events of a run have in common, and what finding them needs: kept in local variables, because
+ * the compiler cannot know that writing events does not change them. */
+struct run_state {
+    const struct live_block *blocks;
+    uint64_t time;
+    uint32_t block_count;
+    uint16_t thread;
+};
+
+static inline struct run_state run_state(const struct decoder *d)
+{
+    return (struct run_state){d->blocks, d->streams[STREAM_RARE].time, d->block_count, d->thread};
+}
+
+static inline void set_access(const struct run_state *run, struct mt_event *ev, uint32_t site, uint32_t size,
+                              uint8_t kind, uint32_t slot, uint64_t offset)
+{
+    const struct live_block *b = &run->blocks[slot];
+    *ev = (struct mt_event){.addr = b->base + offset,
+                            .size = size,
+                            .handle = b->handle,
+                            .time = run->time,
+                            .offset = offset,
+                            .ref = site,
+                            .thread = run->thread,
+                            .kind = kind,
+                            .beyond = size > b->size - offset,
+                            .heap = b->heap,
+                            .slot = slot};
+}
+
+/* Begin a chunk; false when out of memory. */
+bool v1_start(struct decoder *d);
+void v1_free(struct decoder *d);
+
+/* n accesses guessed right; how many events that made, n unless some were lost or d->wrong is set. */
+size_t v1_run(struct decoder *d, struct mt_event *ev, size_t n);
+/* The access after a run; how many events it made. */
+size_t v1_miss(struct decoder *d, struct mt_event *ev);
+
+#endif

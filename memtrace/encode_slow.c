@@ -1,0 +1,341 @@
+/* encode_slow.c - segments of which something was not expected; see encode_slow.h.
+ *
+ * A word whose accesses lie in one block, or partly in one block and else in none, is coded as that block and
+ * the offset of the lowest access. If they lie in several blocks, or touch freed memory, each access of the
+ * segment is coded alone.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "encode_slow.h"
+
+#include <string.h>
+
+/* What a word was found to be. */
+struct found {
+    uint64_t lowest;
+    uint32_t slot; /* NO_SLOT = foreign */
+    bool part;     /* some of its accesses are outside the block, in none */
+    bool alone;    /* its accesses are to be coded one by one, behind the segment */
+};
+
+/* Make room for this many tokens, words and accesses in all streams; false when out of memory. */
+static bool reserve(struct encoder *e, uint32_t needed)
+{
+    bool ok = true;
+    if (e->room >= needed)
+        return true;
+    for (unsigned i = 0; i < EVENT_STREAMS; i++)
+        if (i != STREAM_RARE)
+            ok &= buffer_reserve(&e->streams[i], (needed + 2 * ENCODE_BATCH) * (UVARINT_MAX_BYTES + 1));
+    e->room = ok ? needed + 2 * ENCODE_BATCH : 0;
+    return ok;
+}
+
+void put_token(struct encoder *e, unsigned misses)
+{
+    uint8_t **p = &e->streams[STREAM_TOKENS].p;
+    if (!reserve(e, 1))
+        return;
+    e->room--;
+    if (e->run < RUN_LONG) {
+        *(*p)++ = (uint8_t)(e->run << 3 | misses);
+    } else {
+        *(*p)++ = (uint8_t)(RUN_LONG << 3 | misses);
+        *p = uvarint_write(*p, e->run - RUN_LONG);
+    }
+    e->run = 0;
+}
+
+static void put_number(struct encoder *e, unsigned stream, uint64_t v)
+{
+    e->streams[stream].p = uvarint_write(e->streams[stream].p, v);
+}
+
+/* -- foreign pages -- */
+
+void check_foreign(struct encoder *e, const struct surroundings *in)
+{
+    uint64_t made = in->live->pages_made + in->dead->map.pages_made;
+    if (made == e->pages_made)
+        return;
+    memset(e->foreign, 0, sizeof e->foreign);
+    e->pages_made = made;
+}
+
+/* Remember a page without any block. Large blocks have no entry for each page and are never asked for. */
+static bool note_foreign(struct encoder *e, const struct surroundings *in, uint64_t addr)
+{
+    if (foreign_page(e->foreign, addr))
+        return true;
+    if (!blockmap_empty_page(in->live, addr) || !blockmap_empty_page(&in->dead->map, addr))
+        return false;
+    e->foreign[addr >> PAGE_BITS & (FOREIGN_PAGES - 1)] = (addr >> PAGE_BITS) + 1;
+    return true;
+}
+
+/* -- coding what was found -- */
+
+/* Name the segment that follows, and learn from it. */
+static void code_name(struct encoder *e, uint32_t line)
+{
+    struct word_state *prev = &e->book.lines[e->prev_line];
+    put_number(e, STREAM_SITES, line == prev->next[1] ? 0 : (uint64_t)e->book.lines[line].name + 1);
+    learn_segment(prev, line);
+}
+
+/* Is a word, wholly in its block, where this guess says? */
+static bool is_right(struct guess g, const struct found *f)
+{
+    return g.addr == f->lowest && g.slot == f->slot && !f->part;
+}
+
+/* How far back the recent word is that the word's distance leads from to where it was found; 0 = none. */
+static uint32_t find_back(const struct encoder *e, const struct word_state *s, const struct found *f)
+{
+    uint64_t from = f->lowest - s->back;
+    uint32_t same = recent_equal(&e->recent, e->recent.low, (uint32_t)from);
+    for (; same && !f->part; same &= ~(1u << (RECENT - recent_latest(same)))) {
+        uint32_t i = recent_at(&e->recent, recent_latest(same));
+        if (e->recent.addr[i] == from && e->recent.slot[i] == f->slot)
+            return recent_latest(same);
+    }
+    return 0;
+}
+
+static enum word_code code_place(struct encoder *e, const struct surroundings *in, const struct word_state *s,
+                                 const struct found *f)
+{
+    bool inside = guess_word(s, &e->recent).slot == f->slot;
+    if (!inside)
+        put_number(e, STREAM_SLOTS, f->slot);
+    put_number(e, STREAM_OFFSETS, f->lowest - in->live->blocks[f->slot].base);
+    return inside ? WORD_INSIDE : WORD_BLOCK;
+}
+
+static enum word_code code_word(struct encoder *e, const struct surroundings *in, struct word_state *s,
+                                const struct found *f)
+{
+    bool foreign = s->mode & MODE_FOREIGN;
+    uint32_t far = 0;
+    enum word_code code;
+    if (f->slot == NO_SLOT) {
+        s->mode |= MODE_FOREIGN;
+        return foreign ? WORD_GUESSED : WORD_FOREIGN;
+    }
+    if (is_right(guess_word(s, &e->recent), f)) {
+        code = foreign ? WORD_AGAIN : WORD_GUESSED;
+    } else if (is_right(guess_other(s, &e->recent), f)) {
+        code = WORD_OTHER;
+    } else if ((far = find_back(e, s, f))) {
+        code = WORD_BACK;
+        put_number(e, STREAM_FARS, far);
+    } else {
+        code = code_place(e, in, s, f);
+    }
+    learn_miss(s, &e->recent, code, far, f->lowest, f->slot);
+    learn_word(s, &e->recent, f->lowest, f->slot);
+    return code;
+}
+
+/* Code the words of a segment from `taken` on; false if all are as guessed. */
+static bool code_words(struct encoder *e, const struct surroundings *in, struct word_state *first,
+                       const struct found *found, uint32_t taken)
+{
+    uint64_t codes = 0;
+    for (uint32_t i = taken; i < first->words; i++)
+        codes |= (uint64_t)code_word(e, in, &first[i], &found[i]) << i * WORD_BITS;
+    if (codes)
+        put_number(e, STREAM_CODES, codes);
+    return codes;
+}
+
+static void code_found(struct encoder *e, const struct surroundings *in, uint32_t line,
+                       const struct found *found, uint32_t taken)
+{
+    struct word_state *first = &e->book.lines[line];
+    unsigned misses = 0;
+    if (line != e->book.lines[e->prev_line].next[0]) {
+        code_name(e, line);
+        misses = MISS_SEGMENT;
+    }
+    if (code_words(e, in, first, found, taken))
+        misses |= MISS_WORDS;
+    if (misses)
+        put_token(e, misses);
+    else
+        e->run++;
+    e->prev_line = line;
+}
+
+/* Before anything is coded against a segment's state. */
+static void warm(struct encoder *e, struct word_state *first)
+{
+    first->epoch &= ~QUIET;
+    if (first->epoch != e->epoch)
+        segment_reset(first, e->epoch);
+}
+
+/* -- accesses that stand alone -- */
+
+/* An access outside live blocks: it is to freed memory, or foreign. */
+static void code_outside(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr)
+{
+    const struct block *b = foreign_page(e->foreign, addr) ? NULL : graves_find(in->dead, addr);
+    const struct coded_site *s = &e->book.sites[site];
+    if (!b) {
+        in->totals->foreign++;
+        note_foreign(e, in, addr);
+        return;
+    }
+    put_freed(encoder_rare(e), &(struct rec_freed){in->totals->instructions, site, s->kind, addr, s->size,
+                                                   b->handle, addr - b->base, b->heap});
+    in->totals->freed++;
+    e->count++;
+}
+
+void code_access(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr)
+{
+    if (site - 1 >= e->book.site_count - 1 || !reserve(e, 4)) {
+        in->totals->dropped++;
+        return;
+    }
+    uint32_t slot = foreign_page(e->foreign, addr) ? NO_SLOT : blockmap_find(in->live, addr);
+    uint32_t line = slot == NO_SLOT ? NO_LINE : codebook_site_line(&e->book, site);
+    if (line == NO_LINE) {
+        code_outside(e, in, site, addr);
+        return;
+    }
+    e->room -= 3;
+    warm(e, &e->book.lines[line]);
+    code_found(e, in, line, &(struct found){.lowest = addr, .slot = slot}, 0);
+    in->totals->events[e->book.sites[site].kind]++;
+    e->count++;
+}
+
+/* -- finding out -- */
+
+/* Find out about a word whose accesses do not all lie in one block. */
+static void find_part(const struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
+                      uint32_t word, uint64_t value, struct found *f)
+{
+    uint32_t inside = NO_SLOT;
+    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
+        const struct mt_access *a = &e->book.accesses[i];
+        if (a->word != word)
+            continue;
+        uint64_t addr = value + (uint64_t)(int64_t)a->distance;
+        uint32_t slot = blockmap_find(in->live, addr);
+        f->part |= slot == NO_SLOT;
+        f->alone |=
+            slot == NO_SLOT ? graves_find(in->dead, addr) != NULL : inside != NO_SLOT && inside != slot;
+        inside = slot == NO_SLOT ? inside : slot;
+    }
+    f->slot = f->alone ? NO_SLOT : inside;
+}
+
+/* The block at an address; the word's last one is the likeliest. */
+static inline uint32_t find_block(const struct blockmap *live, const struct word_state *s, uint64_t addr)
+{
+    const struct block *b = &live->blocks[s->slot];
+    if (s->slot < live->used && addr - b->base < b->size)
+        return s->slot;
+    return blockmap_find(live, addr);
+}
+
+static void find_word(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
+                      uint32_t word, uint64_t value, struct found *f)
+{
+    const struct word_state *s = &e->book.lines[seg->line + word];
+    uint64_t lowest = value + (uint64_t)(int64_t)s->lowest;
+    *f = (struct found){.lowest = lowest, .slot = NO_SLOT};
+    if (foreign_page(e->foreign, lowest) && foreign_page(e->foreign, lowest + s->span))
+        return;
+    uint32_t slot = find_block(in->live, s, lowest);
+    if (slot != NO_SLOT) {
+        const struct block *b = &in->live->blocks[slot];
+        f->slot = slot;
+        if (s->span < b->size - (lowest - b->base))
+            return;
+    } else if (note_foreign(e, in, lowest) && note_foreign(e, in, lowest + s->span)) {
+        return;
+    }
+    find_part(e, in, seg, word, value, f);
+}
+
+/* Count the accesses of a word that is partly outside its block. */
+static void count_part(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
+                       uint32_t word, const struct found *f)
+{
+    const struct block *b = &in->live->blocks[f->slot];
+    uint64_t value = f->lowest - (uint64_t)(int64_t)e->book.lines[seg->line + word].lowest;
+    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
+        const struct mt_access *a = &e->book.accesses[i];
+        if (a->word != word)
+            continue;
+        if (value + (uint64_t)(int64_t)a->distance - b->base >= b->size) {
+            in->totals->foreign++;
+            continue;
+        }
+        in->totals->events[e->book.sites[a->site].kind]++;
+        e->count++;
+    }
+}
+
+/* Count the accesses of the words from `taken` on; those that are to stand alone count themselves. */
+static void count_words(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
+                        const struct found *found, uint32_t taken)
+{
+    const struct word_state *first = &e->book.lines[seg->line];
+    for (uint32_t i = taken; i < first->words; i++) {
+        uint32_t counts = first[i].counts;
+        if (found[i].slot == NO_SLOT) {
+            in->totals->foreign += found[i].alone ? 0 : accesses_of(&first[i]);
+        } else if (found[i].part) {
+            count_part(e, in, seg, i, &found[i]);
+        } else {
+            in->totals->events[MT_LOAD] += counts & 0xff;
+            in->totals->events[MT_STORE] += counts >> 8 & 0xff;
+            in->totals->events[MT_MODIFY] += counts >> 16 & 0xff;
+            e->count += accesses_of(&first[i]);
+        }
+    }
+}
+
+static void code_alone(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
+                       const struct found *found, const uint64_t *words, uint32_t taken)
+{
+    for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
+        const struct mt_access a = e->book.accesses[i];
+        if (a.word >= taken && found[a.word].alone)
+            code_access(e, in, a.site, words[a.word] + (uint64_t)(int64_t)a.distance);
+    }
+}
+
+void code_segment(struct encoder *e, const struct surroundings *in, uint32_t segment, const uint64_t *words,
+                  uint32_t taken, bool live)
+{
+    struct found found[MT_SEGMENT_WORDS];
+    const struct coded_segment seg = e->book.segments[segment];
+    struct word_state *first = &e->book.lines[seg.line];
+    bool alone = false;
+    uint32_t n = first->words;
+    for (uint32_t i = taken; i < n; i++) {
+        find_word(e, in, &seg, i, words[i], &found[i]);
+        live |= found[i].slot != NO_SLOT;
+        alone |= found[i].alone;
+    }
+    if (live && !reserve(e, 3 * n + 2)) {
+        in->totals->dropped += seg.count;
+        return;
+    }
+    count_words(e, in, &seg, found, taken);
+    warm(e, first);
+    if (live) {
+        e->room -= 3 * n + 1;
+        code_found(e, in, seg.line, found, taken);
+    } else if (!alone) {
+        first->epoch |= QUIET;
+    }
+    if (alone)
+        code_alone(e, in, &seg, found, words, taken);
+}

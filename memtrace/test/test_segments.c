@@ -1,0 +1,243 @@
+/* test_segments.c - segments through the writer, against the same accesses handed over one by one.
+ *
+ * Random segments run with random words, over blocks that lie close together, come and go, and whose freed
+ * memory is touched too. Both traces must hold the same accesses. Within one segment the order may differ:
+ * accesses that had to be coded alone stand behind the others; so batches between heap events are sorted.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    SITES = 12,
+    SEGMENTS = 30,
+    BLOCKS = 40,
+    ROUNDS = 400,
+    RUNS = 60,
+    STREAM = RUNS * (1 + MT_SEGMENT_WORDS)
+};
+
+struct pair {
+    uint64_t seed;
+    int fd[2];
+    struct mt_writer *w[2]; /* [0] takes segments, [1] accesses */
+    struct mt_access access[SEGMENTS][MT_SEGMENT_MOST];
+    struct mt_segment segment[SEGMENTS];
+    uint64_t block[BLOCKS]; /* addresses of live blocks, 0 = none */
+    uint64_t instructions;
+};
+
+static uint64_t below(struct pair *p, uint64_t n)
+{
+    return random_below(&p->seed, n);
+}
+
+static void make_segment(struct pair *p, uint32_t i)
+{
+    uint32_t words = 1 + (uint32_t)below(p, i == 0 ? MT_SEGMENT_WORDS : 3);
+    uint32_t count = words + (uint32_t)below(p, 4);
+    for (uint32_t k = 0; k < count; k++)
+        p->access[i][k] =
+            (struct mt_access){1 + (uint32_t)below(p, SITES), k < words ? k : (uint32_t)below(p, words),
+                               (int32_t)below(p, 24) * 4 - 40};
+    p->segment[i] = (struct mt_segment){p->access[i], count, words, (uint32_t)below(p, 9)};
+    assert_int_equal(mt_writer_segment(p->w[0], &p->segment[i]), i);
+}
+
+static void start(struct pair *p, uint64_t seed)
+{
+    const struct mt_writer_options options = {.chunk_events = 3000};
+    *p = (struct pair){.seed = seed};
+    for (unsigned side = 0; side < 2; side++) {
+        p->fd[side] = memory_file("", 0);
+        p->w[side] = mt_writer_new(p->fd[side], &options, NULL);
+        assert_non_null(p->w[side]);
+        for (uint32_t i = 0; i < SITES; i++)
+            mt_writer_site(p->w[side],
+                           &(struct mt_site){.ip = 64 + i, .size = 1 << i % 5, .kind = MT_LOAD + i % 3});
+    }
+    for (uint32_t i = 0; i < SEGMENTS; i++)
+        make_segment(p, i);
+}
+
+/* A block comes, goes or grows. */
+static void change_heap(struct pair *p)
+{
+    uint32_t i = (uint32_t)below(p, BLOCKS);
+    uint64_t addr = 0x10000 + i * 96, size = 1 + below(p, 96);
+    for (unsigned side = 0; side < 2; side++) {
+        mt_writer_time(p->w[side], p->instructions);
+        if (p->block[i])
+            mt_writer_block_free(p->w[side], addr, 0, 0);
+        else
+            mt_writer_block_new(p->w[side], addr, size, 0, MT_HOW_MALLOC, 0);
+    }
+    p->block[i] = p->block[i] ? 0 : addr;
+}
+
+/* Where a word points: to a regular walk over the blocks, a place on the stack, or anywhere near the blocks.
+ */
+static uint64_t some_word(struct pair *p, uint64_t step)
+{
+    switch (below(p, 4)) {
+    case 0:
+        return 0x7fff0000 + below(p, 5000);
+    case 1:
+        return 0x10000 + below(p, BLOCKS * 96);
+    default:
+        return 0x10000 + step * 8 % (BLOCKS * 96);
+    }
+}
+
+static void run_alone(struct pair *p, const struct mt_segment *s, const uint64_t *words)
+{
+    uint32_t site;
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint64_t addr = words[s->accesses[i].word] + (uint64_t)(int64_t)s->accesses[i].distance;
+        site = s->accesses[i].site;
+        mt_writer_accesses(p->w[1], &site, &addr, 1);
+    }
+}
+
+static void run_some(struct pair *p)
+{
+    uint64_t stream[STREAM], used = 0, expected = p->instructions, counted = p->instructions;
+    uint32_t first = (uint32_t)below(p, SEGMENTS), steps = (uint32_t)below(p, RUNS);
+    for (uint32_t k = 0; k < steps; k++) {
+        uint32_t id = below(p, 5) ? (first + k) % 4 : (uint32_t)below(p, SEGMENTS);
+        const struct mt_segment *s = &p->segment[id];
+        stream[used++] = id;
+        for (uint32_t i = 0; i < s->words; i++)
+            stream[used + i] = some_word(p, k + i);
+        run_alone(p, s, &stream[used]);
+        used += s->words;
+        expected += s->instructions;
+    }
+    assert_int_equal(mt_writer_segments(p->w[0], stream, used, &counted), used);
+    assert_int_equal(counted, expected);
+    p->instructions = counted;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct mt_event *x = a, *y = b;
+    if (x->addr != y->addr)
+        return x->addr < y->addr ? -1 : 1;
+    if (x->ref != y->ref)
+        return x->ref < y->ref ? -1 : 1;
+    return 0;
+}
+
+static bool is_access(const struct mt_event *e)
+{
+    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
+}
+
+/* Sort the accesses between two other events. */
+static void sort_batches(struct reading *r)
+{
+    for (size_t i = 0, end; i < r->count; i = end + 1) {
+        for (end = i; end < r->count && is_access(&r->events[end]);)
+            end++;
+        qsort(r->events + i, end - i, sizeof *r->events, by_place);
+    }
+}
+
+static struct reading finish(struct pair *p, unsigned side)
+{
+    assert_int_equal(mt_writer_finish(p->w[side], MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(p->fd[side]);
+    struct reading r = read_bytes(file.data, file.size, MT_OPEN_FREED);
+    assert_string_equal(r.err.text, "");
+    assert_int_equal(r.result, MT_END);
+    sort_batches(&r);
+    free(file.data);
+    close(p->fd[side]);
+    return r;
+}
+
+static void compare(struct pair *p)
+{
+    struct reading a = finish(p, 0), b = finish(p, 1);
+    const struct mt_totals *x = &a.stats.totals, *y = &b.stats.totals;
+    assert_memory_equal(x->events, y->events, sizeof x->events);
+    assert_int_equal(x->foreign, y->foreign);
+    assert_int_equal(x->freed, y->freed);
+    assert_true(x->freed > 100 && x->foreign > 100 && x->events[MT_MODIFY] > 100);
+    assert_int_equal(a.count, b.count);
+    for (size_t i = 0; i < a.count; i++)
+        assert_true(a.events[i].time >= b.events[i].time || !is_access(&a.events[i]));
+    for (size_t i = 0; i < a.count; i++) {
+        b.events[i].time = a.events[i].time;
+        assert_true(same_event(&a.events[i], &b.events[i]));
+    }
+    reading_free(&a);
+    reading_free(&b);
+}
+
+static void test_random(void **state)
+{
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        struct pair p;
+        start(&p, seed);
+        for (unsigned i = 0; i < ROUNDS; i++) {
+            change_heap(&p);
+            run_some(&p);
+        }
+        compare(&p);
+    }
+}
+
+/* The stream ends before what is no segment. */
+static void test_where_it_ends(void **state)
+{
+    struct pair p;
+    uint64_t instructions = 0;
+    start(&p, 5);
+    uint64_t stream[3 * (1 + MT_SEGMENT_WORDS)] = {1};
+    size_t one = 1 + (size_t)p.segment[1].words;
+    stream[one] = 1;
+    assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one, &instructions), 2 * one);
+    assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one - 1, &instructions), one);
+    assert_int_equal(mt_writer_skip(p.w[0], stream, 2 * one - 1, &instructions), one);
+    const uint64_t strange[] = {SEGMENTS, UINT32_MAX, 1ull << 31, 1ull << 32, 1ull << 56, UINT64_MAX};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        stream[one] = strange[i];
+        assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one, &instructions), one);
+        assert_int_equal(mt_writer_skip(p.w[0], stream, 2 * one, &instructions), one);
+    }
+    assert_int_equal(instructions, 15 * p.segment[1].instructions + p.segment[1].instructions);
+    for (unsigned side = 0; side < 2; side++) {
+        mt_writer_finish(p.w[side], MT_ENDING_EXIT, NULL);
+        close(p.fd[side]);
+    }
+}
+
+static void test_bad_definitions(void **state)
+{
+    struct pair p;
+    start(&p, 7);
+    const struct mt_access a[] = {{1, 0, 0}, {1, 0, 65536}}, unknown = {SITES + 1, 0, 0}, none = {0, 0, 0};
+    const struct mt_segment bad[] = {{a, 0, 1, 1},   {a, 1, 0, 1},        {a, 1, 2, 1},     {a, 2, 1, 1},
+                                     {a, 1, 1, 256}, {&unknown, 1, 1, 1}, {&none, 1, 1, 1}, {a, 65, 1, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(mt_writer_segment(p.w[0], &bad[i]), UINT32_MAX);
+    for (unsigned side = 0; side < 2; side++) {
+        assert_int_equal(mt_writer_finish(p.w[side], MT_ENDING_EXIT, NULL), MT_OK);
+        close(p.fd[side]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_where_it_ends),
+        cmocka_unit_test(test_bad_definitions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
