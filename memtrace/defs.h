@@ -34,7 +34,7 @@ struct arena {
 
 struct defs {
     struct table strings; /* of const char * */
-    struct table frames, stacks, sites, heaps, infos;
+    struct table frames, stacks, sites, heaps, infos, protos, traces;
     struct arena text;
 };
 

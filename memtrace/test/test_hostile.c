@@ -305,8 +305,8 @@ static void test_versions(void **state)
 {
     struct craft c = {0};
     append_file_header(&c.file);
-    c.file.data[8] = 2;
-    expect_error(&c, MT_E_VERSION, "version 2");
+    c.file.data[8] = 3;
+    expect_error(&c, MT_E_VERSION, "version 3");
     append_file_header(&c.file);
     c.file.data[12] = 1;
     expect_error(&c, MT_E_CORRUPT, "file header is wrong");
