@@ -11,11 +11,13 @@
 #include "lt_heap.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_threadstate.h"
 #include "pub_tool_transtab.h"
@@ -25,12 +27,15 @@ enum { MAX_WATCHED = 16, MAX_NESTED = 4, MAX_THREADS = 10000 };
 struct watched {
     Addr f;
     Addr from, to; /* code that may hold its return; 0, 0 = anywhere */
+    UInt image;    /* the preload's number of the LuaJIT that calls it; 0 = not known */
 };
 
 struct call {
     Addr sp; /* at entry, where the return address lies */
     Addr ud, ptr;
     UWord osize, nsize;
+    UInt image;
+    struct lt_vm *vm; /* NULL = not known */
     struct lt_stack stack;
 };
 
@@ -59,6 +64,14 @@ Bool lt_lua_is_entry(Addr ip)
     return False;
 }
 
+static UInt image_of(Addr f)
+{
+    for (UInt i = 0; i < s_count; i++)
+        if (s_watched[i].f == f)
+            return s_watched[i].image;
+    return 0;
+}
+
 Bool lt_lua_may_return(Addr ip)
 {
     for (UInt i = 0; i < s_count; i++)
@@ -76,7 +89,7 @@ static void retranslate(const struct watched *w)
         VG_(discard_translations_safely)((Addr)0x1000, ~(SizeT)0xfff, "ljtrace");
 }
 
-void lt_lua_watch(Addr f, Bool internal)
+void lt_lua_watch(Addr f, Bool internal, UInt image)
 {
     if (lt_lua_is_entry(f) || !lt_options.heap_luajit)
         return;
@@ -87,7 +100,7 @@ void lt_lua_watch(Addr f, Bool internal)
     }
     struct watched *w = &s_watched[s_count++];
     DebugInfo *di = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), f);
-    *w = (struct watched){.f = f};
+    *w = (struct watched){.f = f, .image = image};
     if (internal && di) {
         w->from = VG_(DebugInfo_get_text_avma)(di);
         w->to = w->from + VG_(DebugInfo_get_text_size)(di);
@@ -100,6 +113,7 @@ void lt_lua_heap_closed(Addr ud)
     uint64_t words[2] = {ud, lt_ring->instructions};
     if (lt_options.heap_luajit)
         lt_ring_put(RAW_CLOSE, 0, words, 2, NULL, 0);
+    lt_vm_closed(ud);
 }
 
 static void expect_return(const struct calls *c)
@@ -139,7 +153,12 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     call->ptr = ptr;
     call->osize = osize;
     call->nsize = nsize;
-    lt_take_stack(tid, &call->stack);
+    call->vm = lt_vm_of(ud);
+    call->image = image_of(VG_(get_IP)(tid));
+    if (call->vm)
+        lt_take_lua_stack(tid, call->vm, &call->stack);
+    else
+        lt_take_stack(tid, &call->stack);
     lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
     if (c->depth == 1 && ptr && nsize == 0)
         lt_put_free(ptr, ud, MT_HOW_LUA, &call->stack);
@@ -150,6 +169,8 @@ static void record(const struct call *call, Addr result)
 {
     if (call->nsize == 0 || !result)
         return;
+    if (!call->ptr && !call->vm)
+        lt_vm_first_block(result, call->nsize, call->ud, call->image);
     if (!call->ptr)
         lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
     else

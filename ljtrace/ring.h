@@ -73,6 +73,13 @@ enum raw_type {
     RAW_INFO,    /* {key bytes | value bytes << 32} key value, padded */
     RAW_EXEC,    /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
     RAW_END,     /* {instructions} argument: enum mt_ending; nothing follows */
+    RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
+                     file bytes << 32} function file, padded: what a key in a stack stands for */
+    RAW_TYPE,     /* {addr, heap} argument: enum mt_type */
+    RAW_VM,       /* {heap, instructions, trace} argument: enum mt_vm */
+    RAW_LINES,    /* {count} lines of the prototype that follows, two to a word; may come in parts */
+    RAW_PROTO,    /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
+    RAW_TRACE,    /* {heap, number, addr, size, instructions, key of its start} */
     RAW_TYPES
 };
 
