@@ -24,12 +24,12 @@ enum lt_gct {
 
 /* Offsets that depend on the width of references alone. */
 struct lt_offsets {
-    UInt ref, gct, ffid;                                   /* width; in every object */
+    UInt ref, gct, ffid; /* width; in every object */
     UInt thread_base, thread_stack, thread_size, thread_cframe;
-    UInt proto_code, proto_count, proto_k, proto_bytes, proto_chunk, proto_first, proto_lines, proto_line_count,
-        proto_vars;
-    UInt func_pc, func_upvalues, func_c;                   /* code, number of upvalues, C function */
-    UInt lua_func_bytes, c_func_bytes;                     /* without upvalues */
+    UInt proto_code, proto_count, proto_k, proto_bytes, proto_chunk, proto_first, proto_lines,
+        proto_line_count, proto_upvalues, proto_vars;
+    UInt func_pc, func_upvalues, func_c; /* code, number of upvalues, C function */
+    UInt lua_func_bytes, c_func_bytes;   /* without upvalues */
     UInt tab_array, tab_node, tab_bytes;
     UInt udata_len, udata_bytes, upval_bytes;
     UInt trace_nsnap, trace_nins, trace_ir, trace_snap, trace_snapmap, trace_startpc, trace_code_bytes,

@@ -197,6 +197,15 @@ static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot
     }
 }
 
+static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, UInt limit)
+{
+    Addr at = lt_vm_ref(vm, proto + vm->at->proto_upvalues);
+    while (at && n--)
+        while (lt_peek_number(at++, 1))
+            ;
+    copy_text(at, to, limit);
+}
+
 /* By which name does the call at pc call? What was put into the slot of the function tells. */
 static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, UInt limit)
 {
@@ -215,6 +224,8 @@ static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, 
             copy_string(vm, constant(vm, proto, ins >> 16), to, limit);
         else if (op == l->op_tgets)
             copy_string(vm, constant(vm, proto, ins >> 16 & 0xff), to, limit);
+        else if (op == l->op_uget)
+            upvalue_name(vm, proto, ins >> 16, to, limit);
         else if (op == l->op_mov)
             local_name(vm, proto, (UInt)(pc - code) / 4, ins >> 16, to, limit);
         else if (op != l->op_call)

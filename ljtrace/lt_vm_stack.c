@@ -29,10 +29,11 @@ struct walk {
     Addr frame, next; /* the frame at hand and the one above it; 0 = it is the uppermost */
     Addr cframe;
     struct lua_frames *out;
-    Addr fast;           /* a fast function whose caller comes next; 0 = none */
-    Addr pending_proto, pending_pc; /* a Lua function whose caller comes next */
+    /* Functions whose caller, which knows their names, comes next: a Lua function and a fast one above it. */
+    Addr fast; /* 0 = none */
     struct lt_place pending;
     Bool has_pending;
+    Addr fast_cframe, pending_cframe;
 };
 
 static Bool is_wide(const struct walk *w)
@@ -75,26 +76,26 @@ static Addr return_pc(const struct walk *w)
     return cframe_pc(w);
 }
 
-static void add(struct walk *w, Addr key)
+static void add(struct walk *w, Addr key, Addr cframe)
 {
     struct lua_frames *out = w->out;
     if (!key || out->count == LT_MAX_DEPTH)
         return;
     out->key[out->count] = key;
-    out->cframe[out->count++] = w->cframe;
+    out->cframe[out->count++] = cframe;
 }
 
 /* A caller has been found (or there is none): what waited for its name can be named. */
 static void settle(struct walk *w, Addr proto, Addr pc)
 {
     if (w->fast)
-        add(w, lt_name_fast(w->vm, w->fast, proto, pc));
+        add(w, lt_name_fast(w->vm, w->fast, proto, pc), w->fast_cframe);
     w->fast = 0;
     if (!w->has_pending)
         return;
     w->pending.caller_proto = proto;
     w->pending.caller_pc = pc;
-    add(w, lt_name_place(w->vm, &w->pending));
+    add(w, lt_name_place(w->vm, &w->pending), w->pending_cframe);
     w->has_pending = False;
 }
 
@@ -103,6 +104,7 @@ static void visit_place(struct walk *w, const struct lt_place *place)
     settle(w, place->proto, place->pc);
     w->pending = *place;
     w->has_pending = True;
+    w->pending_cframe = w->cframe;
 }
 
 static void visit_frame(struct walk *w)
@@ -120,7 +122,7 @@ static void visit_frame(struct walk *w)
     } else if (lt_vm_gct(w->vm, function) == GCT_FUNC) {
         settle(w, 0, 0);
         if (lt_peek_number(function + w->vm->at->ffid, 1) > 1)
-            w->fast = function;
+            w->fast = function, w->fast_cframe = w->cframe;
     }
 }
 
@@ -136,7 +138,8 @@ static Bool step(struct walk *w)
     Addr below;
     UInt kind = link & 3;
     if (kind == LINK_LUA)
-        below = w->frame - 8 * (Addr)((is_wide(w) ? 2 : 1) + (lt_vm_u32((Addr)(is_wide(w) ? link : (UInt)link) - 4) >> 8 & 0xff));
+        below = w->frame - 8 * (Addr)((is_wide(w) ? 2 : 1) +
+                                      (lt_vm_u32((Addr)(is_wide(w) ? link : (UInt)link) - 4) >> 8 & 0xff));
     else
         below = w->frame - (Addr)(link & ~(Long)7);
     if (kind == LINK_C)
@@ -217,11 +220,11 @@ static enum mt_vm machine_state(const struct lt_vm *vm)
 static void put_part(struct walk *w, enum mt_vm state)
 {
     if (state == MT_VM_GC)
-        add(w, lt_name_part(LT_PART_GC));
+        add(w, lt_name_part(LT_PART_GC), w->cframe);
     else if (state == MT_VM_RECORD || state == MT_VM_OPT || state == MT_VM_ASM)
-        add(w, lt_name_part(LT_PART_JIT));
+        add(w, lt_name_part(LT_PART_JIT), w->cframe);
     else if (state == MT_VM_EXIT)
-        add(w, lt_name_part(LT_PART_EXIT));
+        add(w, lt_name_part(LT_PART_EXIT), w->cframe);
 }
 
 /* `code`: where the C stack leads into code made at run time, 0 = it does not. */
@@ -256,8 +259,7 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
     UInt i = 0;
     to->depth = 0;
     for (UInt k = 0; k < lua->count; k++) {
-        while (i < host->depth && host->sps[i] < lua->cframe[k] &&
-               (host->sps[i] != 0 || i == 0)) {
+        while (i < host->depth && host->sps[i] < lua->cframe[k]) {
             put(to, host->ips[i], host->sps[i]);
             i++;
         }

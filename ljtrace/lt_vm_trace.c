@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A trace has snapshots of the interpreter's state at its guards, each with the offset in the machine code from
- * which on it holds, the bytecode address, and the frames of inlined functions.
+ * A trace has snapshots of the interpreter's state at its guards, each with the offset in the machine code
+ * from which on it holds, the bytecode address, and the frames of inlined functions.
  */
 #include "lt_vm_trace.h"
 #include "lt_ring.h"
@@ -114,7 +114,8 @@ static ULong frame_link(const struct lt_vm *vm, Addr trace, Addr map, UInt entri
     for (UInt i = 0; i < entries; i++) {
         UInt entry = lt_vm_u32(map + 4 * (Addr)i);
         if (entry >> 24 == slot && entry & SNAP_FRAME)
-            return lt_peek_number(lt_vm_ref(vm, trace + vm->at->trace_ir) + 8 * (Addr)((entry & 0xffff) + 1), 8);
+            return lt_peek_number(lt_vm_ref(vm, trace + vm->at->trace_ir) + 8 * (Addr)((entry & 0xffff) + 1),
+                                  8);
     }
     return 0;
 }

@@ -5,11 +5,11 @@
  * A small script runs in a scratch state and brings it into situations in which the value of a field is
  * known: which thread is running, what the machine does, where the bytecode is. The global state is
  * sampled in each; the field's place is the one offset that has the right value in all of them. Exactly one
- * must be left, or the layout is not known. What is found is then tried: an allocation of the interpreter, of a
- * fast function and of a trace has to be led back to its line of the script.
+ * must be left, or the layout is not known. What is found is then tried: an allocation of the interpreter, of
+ * a fast function and of a trace has to be led back to its line of the script.
  *
- * Nothing is taken from version numbers or sizes: builds with equal ones differ. Nothing but the scratch state
- * is touched, and memory at a guessed address is read by the tool (LJTRACE_REQUEST_PEEK), never here.
+ * Nothing is taken from version numbers or sizes: builds with equal ones differ. Nothing but the scratch
+ * state is touched, and memory at a guessed address is read by the tool (LJTRACE_REQUEST_PEEK), never here.
  */
 #include "lua_calibrate.h"
 #include "../ljtrace.h"
@@ -21,28 +21,29 @@ enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GC
 enum situation { NONE, IN_C, IN_COROUTINE, IN_INTERPRETER, IN_GC, IN_FAST, ON_TRACE, IN_NESTED, SITUATIONS };
 
 /* Lines are those at which the script allocates. */
-static const char s_script[] = "local at, collect, wrap, rep, keep = ...\n"
-                               "at(1)\n"
-                               "wrap(function() at(2) end)()\n"
-                               "local function nested() at(7); keep[1] = {7} end\n"
-                               "local function interpreted() at(3)\n"
-                               "  keep[1] = {}\n"
-                               "end\n"
-                               "interpreted()\n"
-                               "at(4); collect()\n"
-                               "local function fast() at(5)\n"
-                               "  keep[2] = rep('ljtrace ', 40)\n"
-                               "end\n"
-                               "fast()\n"
-                               "at(0, nested)\n"
-                               "local function hot(n) at(6)\n"
-                               "  for i = 1, n do\n"
-                               "    keep[1] = {i}\n"
-                               "  end\n"
-                               "end\n"
-                               "hot(300)\n"
-                               "at(8)\n"
-                               "return interpreted, hot, function(a) glob(a) a.field(a) a:meth() keep(a) end, fast\n";
+static const char s_script[] =
+    "local at, collect, wrap, rep, keep = ...\n"
+    "at(1)\n"
+    "wrap(function() at(2) end)()\n"
+    "local function nested() at(7); keep[1] = {7} end\n"
+    "local function interpreted() at(3)\n"
+    "  keep[1] = {}\n"
+    "end\n"
+    "interpreted()\n"
+    "at(4); collect()\n"
+    "local function fast() at(5)\n"
+    "  keep[2] = rep('ljtrace ', 40)\n"
+    "end\n"
+    "fast()\n"
+    "at(0, nested)\n"
+    "local function hot(n) at(6)\n"
+    "  for i = 1, n do\n"
+    "    keep[1] = {i}\n"
+    "  end\n"
+    "end\n"
+    "hot(300)\n"
+    "at(8)\n"
+    "return interpreted, hot, function(a) glob(a) a.field(a) a:meth() keep(a) end, fast\n";
 enum { LINE_INTERPRETED = 6, LINE_FAST = 11, LINE_HOT = 17 };
 
 struct seen {
@@ -50,8 +51,8 @@ struct seen {
     uint8_t g[SAMPLE];
     uint64_t L, cframe;
     uint64_t stack[STACK_WORDS]; /* of C, from the allocation up */
-    uint64_t link; /* of the uppermost frame of the Lua stack */
-    uint8_t frame[FRAME_MAX]; /* the machine's frame on the C stack */
+    uint64_t link;               /* of the uppermost frame of the Lua stack */
+    uint8_t frame[FRAME_MAX];    /* the machine's frame on the C stack */
 };
 
 static struct calibration {
@@ -63,7 +64,7 @@ static struct calibration {
     void *ud;
     enum situation armed;
     struct seen seen[SITUATIONS];
-    uint32_t trace; /* number of the trace that was sampled */
+    uint32_t trace;     /* number of the trace that was sampled */
     uint64_t script[4]; /* prototypes of the functions that the script returns */
 } s;
 
@@ -380,7 +381,8 @@ static int run_script(void *L)
     s.api->setallocf(L, s.f, s.ud);
     for (int i = 0; i < 4 && !failed; i++)
         s.script[i] = proto_of(s.api->topointer(L, 1 + i));
-    return (!failed && s.script[0] && s.script[1] && s.script[2] && s.script[3]) || wrong("the script's functions", 0);
+    return (!failed && s.script[0] && s.script[1] && s.script[2] && s.script[3]) ||
+           wrong("the script's functions", 0);
 }
 
 void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)

@@ -78,10 +78,9 @@ static void *symbol_of(const char *object, const char *name)
 /* The functions of an object. False if one is missing: this is another Lua, or none. */
 static int find_api(const char *object, struct lua_api *api)
 {
-    static const char *const names[] = {"lua_getallocf",    "lua_setallocf",   "lua_close",
-                                        "luaL_openlibs",    "luaL_loadbuffer", "lua_pcall",
-                                        "lua_pushcclosure", "lua_topointer",   "lua_settop",
-                                        "lua_tointeger",    "luaJIT_setmode"};
+    static const char *const names[] = {
+        "lua_getallocf",    "lua_setallocf", "lua_close",  "luaL_openlibs", "luaL_loadbuffer", "lua_pcall",
+        "lua_pushcclosure", "lua_topointer", "lua_settop", "lua_tointeger", "luaJIT_setmode"};
     void **to[] = {(void **)&api->getallocf,    (void **)&api->setallocf,  (void **)&api->close,
                    (void **)&api->openlibs,     (void **)&api->loadbuffer, (void **)&api->pcall,
                    (void **)&api->pushcclosure, (void **)&api->topointer,  (void **)&api->settop,
