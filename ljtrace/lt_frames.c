@@ -108,6 +108,11 @@ static enum place name(Addr ip)
     return named->place;
 }
 
+Bool lt_is_run_time_code(Addr ip)
+{
+    return name(ip) == RUN_TIME_CODE;
+}
+
 void lt_name_frame(Addr ip)
 {
     name(ip);

@@ -26,6 +26,8 @@ void lt_take_stack(ThreadId tid, struct lt_stack *stack);
 /* Go on behind the stack's end: there is a frame whose caller's stack pointer is `sp`, with the return
  * address and the saved frame pointer just below. */
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp);
+/* Is the address in code that belongs to no object? */
+Bool lt_is_run_time_code(Addr ip);
 /* Name one code address. */
 void lt_name_frame(Addr ip);
 /* Code was mapped or unmapped: what was named may mean something else now. */

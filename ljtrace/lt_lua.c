@@ -12,6 +12,7 @@
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_vm_stack.h"
+#include "lt_vm_watch.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
@@ -104,6 +105,7 @@ void lt_lua_watch(Addr f, Bool internal, UInt image)
     if (internal && di) {
         w->from = VG_(DebugInfo_get_text_avma)(di);
         w->to = w->from + VG_(DebugInfo_get_text_size)(di);
+        lt_watch_code(w->from, w->to);
     }
     retranslate(w);
 }
@@ -156,7 +158,7 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     call->vm = lt_vm_of(ud);
     call->image = image_of(VG_(get_IP)(tid));
     if (call->vm)
-        lt_take_lua_stack(tid, call->vm, &call->stack);
+        lt_take_lua_stack(tid, call->vm, ptr ? 0 : nsize, &call->stack);
     else
         lt_take_stack(tid, &call->stack);
     lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);

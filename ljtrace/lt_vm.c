@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_vm.h"
+#include "lt_vm_record.h"
+#include "lt_vm_watch.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
@@ -50,6 +52,7 @@ static const struct lt_offsets s_wide = {
     .trace_code_bytes = 84,
     .trace_code = 88,
     .trace_number = 104,
+    .recorder_pc = 136,
 };
 static const struct lt_offsets s_narrow = {
     .ref = 4,
@@ -89,6 +92,7 @@ static const struct lt_offsets s_narrow = {
     .trace_code_bytes = 60,
     .trace_code = 64,
     .trace_number = 80,
+    .recorder_pc = 112,
 };
 
 void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *object)
@@ -124,6 +128,7 @@ void lt_vm_announce(Addr g, Addr ud, UInt image)
     vm->image = image;
     vm->layout = &s_layout[image];
     vm->at = vm->layout->gc64 ? &s_wide : &s_narrow;
+    lt_watch_state(vm);
 }
 
 /* A state's first block is the main thread with the global state behind it. */
@@ -156,7 +161,9 @@ void lt_vm_closed(Addr ud)
         struct lt_vm *vm = *at;
         if (vm->ud == ud) {
             *at = vm->next;
+            lt_recording_free(vm);
             VG_(free)(vm);
+            lt_watch_all();
         } else {
             at = &vm->next;
         }

@@ -34,6 +34,7 @@ struct lt_offsets {
     UInt udata_len, udata_bytes, upval_bytes;
     UInt trace_nsnap, trace_nins, trace_ir, trace_snap, trace_snapmap, trace_startpc, trace_code_bytes,
         trace_code, trace_number;
+    UInt recorder_pc; /* in the compiler's structure */
 };
 
 /* A Lua state. */
@@ -44,6 +45,7 @@ struct lt_vm {
     const struct lua_layout *layout;
     const struct lt_offsets *at;
     Int vmstate; /* as last told */
+    struct lt_recording *recording;
 };
 
 /* The preload found the layout of an image, or did not: then that is said once. */

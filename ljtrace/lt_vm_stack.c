@@ -181,10 +181,10 @@ static Bool begin(struct walk *w, struct lt_vm *vm, struct lua_frames *out)
 }
 
 /* A trace runs: first what is inlined in it, then what was below when it was entered. */
-static void walk_trace(struct walk *w, const struct lt_spot *spot)
+static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
 {
     struct lt_place place[32];
-    UInt n = lt_trace_places(w->vm, spot, place, 32);
+    UInt n = size ? lt_trace_allocation(w->vm, spot, size, place, 32) : lt_trace_places(w->vm, spot, place, 32);
     w->frame = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->jit_base) - 8;
     for (UInt i = 0; i < n; i++)
         visit_place(w, &place[i]);
@@ -227,8 +227,8 @@ static void put_part(struct walk *w, enum mt_vm state)
         add(w, lt_name_part(LT_PART_EXIT), w->cframe);
 }
 
-/* `code`: where the C stack leads into code made at run time, 0 = it does not. */
-static void take_lua(struct lt_vm *vm, Addr code, struct lua_frames *out)
+/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0 = it does not. */
+static void take_lua(struct lt_vm *vm, Addr code, SizeT size, struct lua_frames *out)
 {
     struct walk w;
     struct lt_spot spot;
@@ -238,7 +238,7 @@ static void take_lua(struct lt_vm *vm, Addr code, struct lua_frames *out)
     put_part(&w, state);
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     if (on_trace && code && lt_trace_spot(vm, code, &spot))
-        walk_trace(&w, &spot);
+        walk_trace(&w, &spot, size);
     else if (state == MT_VM_EXIT && inside(&w, w.frame))
         walk_exit(&w);
     else
@@ -271,7 +271,7 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
         put(to, host->ips[i], host->sps[i]);
 }
 
-void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack)
+void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
 {
     static struct lt_stack host;
     static struct lua_frames lua;
@@ -286,6 +286,6 @@ void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack)
         if (cframe)
             lt_resume_stack(tid, &host, cframe + vm->layout->cframe_size);
     }
-    take_lua(vm, code, &lua);
+    take_lua(vm, code, size, &lua);
     join(&host, &lua, stack);
 }

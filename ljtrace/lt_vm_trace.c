@@ -7,9 +7,11 @@
  */
 #include "lt_vm_trace.h"
 #include "lt_ring.h"
+#include "lt_vm_record.h"
 #include "pub_tool_libcbase.h"
 
-enum { MEMO_SLOTS = 4096, SNAP_BYTES = 12, SNAP_FRAME = 0x10000, MAX_TRACES = 65536, MOST_SNAPSHOTS = 600 };
+enum { MEMO_SLOTS = 4096, SNAP_BYTES = 12, SNAP_FRAME = 0x10000, MAX_TRACES = 65536, MOST_SNAPSHOTS = 600, MAX_CALLS = 16,
+       CALL_SLOTS = 1024 };
 
 /* Where code addresses were found. */
 static struct lt_spot s_memo[MEMO_SLOTS];
@@ -85,6 +87,7 @@ Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
     UInt slot = (UInt)((ip * 0x9e3779b97f4a7c15ULL) >> 52), bytes;
     if (!vm->layout->traces)
         return False;
+    spot->ip = ip;
     if (s_memo_ip[slot] == ip && still_holds(vm, &s_memo[slot], ip)) {
         *spot = s_memo[slot];
         return True;
@@ -127,13 +130,14 @@ UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct 
     Addr end = map + 4 * (Addr)entries;
     ULong last = lt_peek_number(end, vm->at->ref);
     Bool wide = vm->layout->gc64;
-    UInt slot = wide ? (UInt)(last & 0xff) : 0;
+    UInt slot = wide ? (UInt)(last & 0xff) + 2 : 0; /* 2: the base of the trace */
     Addr pc = wide ? last >> 8 : last;
     for (;;) {
         Addr proto = lt_proto_holding(vm, pc);
         if (n == max || !proto)
             return n;
-        to[n++] = (struct lt_place){.proto = proto, .pc = pc, .trace = spot->number, .approximate = n == 0};
+        to[n] = (struct lt_place){.proto = proto, .pc = pc, .trace = spot->number, .approximate = n == 0};
+        n++;
         ULong link = slot > 2 ? frame_link(vm, spot->trace, map, entries, slot - 1) : 0;
         if (link == 0 || link & 3)
             return n;
@@ -141,4 +145,75 @@ UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct 
         pc = link - 4; /* the call */
         slot -= 2 + (lt_vm_u32(pc) >> 8 & 0xff);
     }
+}
+
+/* -- allocations -- */
+
+/* What a snapshot says of the interpreter: bytecode address and slot of the base. */
+static ULong snapshot_key(const struct lt_vm *vm, Addr trace, Addr snap)
+{
+    Addr map = lt_vm_ref(vm, trace + vm->at->trace_snapmap) + 4 * (Addr)lt_vm_u32(snap);
+    return lt_peek_number(map + 4 * lt_peek_number(snap + 10, 1), vm->at->ref);
+}
+
+static UInt snapshot_ref(Addr snap)
+{
+    return (UInt)lt_peek_number(snap + 4, 2);
+}
+
+/* The loop optimisation repeats the recorded instructions, snapshots included, without those that have become
+ * needless: the recorded snapshot of the same bytecode. 0 = there is none. */
+static Addr original_of(const struct lt_vm *vm, Addr trace, Addr snap)
+{
+    ULong key = snapshot_key(vm, trace, snap);
+    for (Addr s = lt_vm_ref(vm, trace + vm->at->trace_snap); s < snap; s += SNAP_BYTES)
+        if (snapshot_key(vm, trace, s) == key)
+            return s;
+    return 0;
+}
+
+/* Calls that made blocks, by the range they are in. Code runs straight on, so what was seen before a call
+ * is all that stands before it. */
+static struct calls {
+    Addr snap, code;
+    Bool tables;
+    UInt count;
+    Addr ip[MAX_CALLS];
+} s_calls[CALL_SLOTS];
+
+static UInt rank_of(const struct lt_spot *spot, Addr ip, Bool tables)
+{
+    struct calls *c = &s_calls[((spot->snap ^ spot->code * 3) * 0x9e3779b97f4a7c15ULL + tables) >> 54];
+    UInt rank = 0, i = 0;
+    if (c->snap != spot->snap || c->code != spot->code || c->tables != tables)
+        *c = (struct calls){.snap = spot->snap, .code = spot->code, .tables = tables};
+    while (i < c->count && c->ip[i] != ip)
+        i++;
+    if (i == c->count && c->count < MAX_CALLS)
+        c->ip[c->count++] = ip;
+    for (i = 0; i < c->count; i++)
+        rank += c->ip[i] < ip;
+    return rank;
+}
+
+UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
+                         UInt max)
+{
+    Addr snaps = lt_vm_ref(vm, spot->trace + vm->at->trace_snap), next = spot->snap + SNAP_BYTES;
+    Addr end = snaps + SNAP_BYTES * lt_peek_number(spot->trace + vm->at->trace_nsnap, 2);
+    UInt recorded = lt_recording_end(vm, spot->number);
+    struct lt_wanted wanted = {.trace = spot->number, .from = snapshot_ref(spot->snap), .size = size};
+    wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;
+    wanted.rank = rank_of(spot, spot->ip, lt_recording_is_table(vm, size));
+    wanted.base_slot = vm->layout->gc64 ? (Int)(snapshot_key(vm, spot->trace, snaps) & 0xff) + 2 : 1;
+    if (wanted.from > recorded && spot->snap > snaps) {
+        Addr original = original_of(vm, spot->trace, spot->snap);
+        Addr behind = next < end ? original_of(vm, spot->trace, next) : 0;
+        if (!original)
+            return lt_trace_places(vm, spot, to, max);
+        wanted.from = snapshot_ref(original);
+        wanted.to = behind > original ? snapshot_ref(behind) : recorded + 1;
+    }
+    UInt n = lt_recording_places(vm, &wanted, to, max);
+    return n ? n : lt_trace_places(vm, spot, to, max);
 }

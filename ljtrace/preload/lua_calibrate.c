@@ -18,7 +18,7 @@
 enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GCT_PROTO = 7, GCT_TRACE = 9 };
 
 /* What the machine is sampled in. Names are those of the script's calls. */
-enum situation { NONE, IN_C, IN_COROUTINE, IN_INTERPRETER, IN_GC, IN_FAST, ON_TRACE, IN_NESTED, SITUATIONS };
+enum situation { NONE, IN_C, IN_COROUTINE, IN_INTERPRETER, IN_GC, IN_FAST, ON_TRACE, IN_NESTED, IN_RECORDER, SITUATIONS };
 
 /* Lines are those at which the script allocates. */
 static const char s_script[] =
@@ -42,8 +42,8 @@ static const char s_script[] =
     "  end\n"
     "end\n"
     "hot(300)\n"
-    "at(8)\n"
-    "return interpreted, hot, function(a) glob(a) a.field(a) a:meth() keep(a) end, fast\n";
+    "at(9)\n"
+    "return interpreted, hot, function(a) glob(a) a.field(a) a:meth() keep(a) a = {} a = {1} a = a .. a a = function() end a.x = a end, fast\n";
 enum { LINE_INTERPRETED = 6, LINE_FAST = 11, LINE_HOT = 17 };
 
 struct seen {
@@ -113,6 +113,11 @@ static int32_t state_now(void)
     return (int32_t)peek_word(s.g + s.to->vmstate, 4);
 }
 
+static int32_t state_in(enum situation in, uint32_t o)
+{
+    return (int32_t)word_at(s.seen[in].g + o, 4);
+}
+
 /* The C function `at`: what is wanted next. */
 static int on_at(void *L)
 {
@@ -129,6 +134,16 @@ static int on_at(void *L)
 
 static int find_vmstate(void);
 
+/* The compiler allocates while it records: then its own fields have values that are known. */
+static void sample_recorder(void)
+{
+    if (s.armed != ON_TRACE || s.seen[IN_RECORDER].taken || !s.seen[IN_GC].taken || !find_vmstate())
+        return;
+    int32_t state = ~state_now(), recording = ~state_in(IN_C, s.to->vmstate) == 3 ? 6 : 4;
+    if (state == recording)
+        sample(IN_RECORDER, s.main);
+}
+
 /* Is this allocation the one that is waited for? */
 static int is_awaited(const void *ptr, size_t nsize)
 {
@@ -142,6 +157,7 @@ static int is_awaited(const void *ptr, size_t nsize)
 static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
 {
     (void)ud;
+    sample_recorder();
     if (is_awaited(ptr, nsize)) {
         sample(s.armed, s.main);
         if (s.armed == ON_TRACE)
@@ -177,11 +193,6 @@ static int solve(int (*fits)(uint32_t), uint32_t from, uint32_t end, uint32_t st
             found++;
         }
     return found == 1 || wrong(what, found);
-}
-
-static int32_t state_in(enum situation in, uint32_t o)
-{
-    return (int32_t)word_at(s.seen[in].g + o, 4);
 }
 
 /* Two numberings of the machine's states are in use: with and without kinds of functions. */
@@ -288,7 +299,8 @@ static uint8_t op(uint32_t i)
 static int find_opcodes(void)
 {
     struct lua_layout *to = s.to;
-    to->op_gget = op(1), to->op_mov = op(2), to->op_call = op(3), to->op_tgets = op(4), to->op_uget = op(10);
+    to->op_gget = op(1), to->op_mov = op(2), to->op_call = op(3), to->op_tgets = op(4), to->op_uget = op(10), to->op_tnew = op(13), to->op_tdup = op(14), to->op_cat = op(17);
+    to->op_fnew = op(18), to->op_tsets = op(19);
     return (op(5) == to->op_mov && op(6) == to->op_call && op(7) == to->op_mov && op(8) == to->op_tgets &&
             op(9) == to->op_call && op(12) == to->op_call) ||
            wrong("numbers of bytecodes", 0);
@@ -303,6 +315,17 @@ static int fits_string_header(uint32_t o)
 }
 
 /* -- trying what was found -- */
+
+/* The compiler's structure begins with the trace being made, of the function `hot`. */
+static int fits_recorder(uint32_t o)
+{
+    uint32_t gc64 = s.to->gc64, size = word_size();
+    const uint8_t *at = s.seen[IN_RECORDER].g + o;
+    if (o + (gc64 ? 144 : 120) > SAMPLE || word_at(at + (gc64 ? 64 : 48), size) != s.script[1])
+        return 0;
+    return line_of(s.script[1], word_at(at + (gc64 ? 72 : 52), size) + 4) &&
+           line_of(s.script[1], word_at(at + (gc64 ? 136 : 112), size) + 4);
+}
 
 /* On a trace: its machine code must have called, from the line that allocates. */
 static int check_trace(void)
@@ -332,6 +355,9 @@ static int find_jit(void)
 {
     if (!s.seen[ON_TRACE].taken)
         return 1;
+    if (s.seen[IN_RECORDER].taken &&
+        !solve(fits_recorder, 0, SAMPLE, word_size(), "state of the compiler", &s.to->recorder))
+        return 0;
     return solve(fits_jit_base, 0, SAMPLE, word_size(), "base of a running trace", &s.to->jit_base) &&
            solve(fits_traces, 0, GLOBAL_MAX, 8, "table of traces", &s.to->traces) && check_trace();
 }
