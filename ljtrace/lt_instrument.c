@@ -148,7 +148,8 @@ static Long displacement(const struct walk *w, const IRExpr *addr)
         if (st->tag != Ist_WrTmp || st->Ist.WrTmp.tmp != addr->Iex.RdTmp.tmp)
             continue;
         const IRExpr *e = st->Ist.WrTmp.data;
-        Bool plus = e->tag == Iex_Binop && e->Iex.Binop.op == Iop_Add64 && e->Iex.Binop.arg2->tag == Iex_Const;
+        Bool plus =
+            e->tag == Iex_Binop && e->Iex.Binop.op == Iop_Add64 && e->Iex.Binop.arg2->tag == Iex_Const;
         return plus ? (Long)e->Iex.Binop.arg2->Iex.Const.con->Ico.U64 : 0;
     }
     return 0;
@@ -177,13 +178,13 @@ static void watch_store(struct walk *w, const IRStmt *st)
     IRExpr *mask = IRExpr_Const(IRConst_U64(LT_WATCH_SLOTS - 1));
     IRExpr *table = IRExpr_Const(IRConst_U64((Addr)lt_watch_table));
     lt_segment_end(&w->segment);
-    addStmtToIRSB(w->out, IRStmt_WrTmp(page, IRExpr_Binop(Iop_Shr64, st->Ist.Store.addr,
-                                                          IRExpr_Const(IRConst_U8(2)))));
+    addStmtToIRSB(
+        w->out, IRStmt_WrTmp(page, IRExpr_Binop(Iop_Shr64, st->Ist.Store.addr, IRExpr_Const(IRConst_U8(2)))));
     addStmtToIRSB(w->out, IRStmt_WrTmp(slot, IRExpr_Binop(Iop_And64, IRExpr_RdTmp(page), mask)));
     addStmtToIRSB(w->out, IRStmt_WrTmp(at, IRExpr_Binop(Iop_Add64, IRExpr_RdTmp(slot), table)));
     addStmtToIRSB(w->out, IRStmt_WrTmp(byte, IRExpr_Load(Iend_LE, Ity_I8, IRExpr_RdTmp(at))));
-    addStmtToIRSB(w->out, IRStmt_WrTmp(hit, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(byte),
-                                                         IRExpr_Const(IRConst_U8(0)))));
+    addStmtToIRSB(
+        w->out, IRStmt_WrTmp(hit, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(byte), IRExpr_Const(IRConst_U8(0)))));
     IRDirty *call = unsafeIRDirty_0_N(0, "lt_watch_hit", VG_(fnptr_to_fnentry)(lt_watch_hit),
                                       mkIRExprVec_1(st->Ist.Store.addr));
     call->guard = IRExpr_RdTmp(hit);

@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The word that is watched is stored to before the trace's number and its count of instructions are set for the
- * first bytecode of a trace. So the count of a step is taken when it begins, and if the next step finds
+ * The word that is watched is stored to before the trace's number and its count of instructions are set for
+ * the first bytecode of a trace. So the count of a step is taken when it begins, and if the next step finds
  * another trace, or a smaller count, then the step before it was the first of a new trace.
  */
 #include "lt_vm_record.h"
@@ -131,6 +131,17 @@ UInt lt_recording_end(const struct lt_vm *vm, UInt trace)
 {
     const struct steps *s = steps_of(vm, trace);
     return s && s->count ? s->step[s->count - 1].first : 0xffffffff;
+}
+
+Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first)
+{
+    const struct steps *s = steps_of(vm, trace);
+    for (UInt i = 0; s && i < s->count; i++)
+        if (s->step[i].depth && s->step[i].pc[0] == pc && (s->step[i].slot[0] == slot || !vm->layout->gc64)) {
+            *first = s->step[i].first;
+            return True;
+        }
+    return False;
 }
 
 Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size)

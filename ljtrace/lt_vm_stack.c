@@ -184,7 +184,8 @@ static Bool begin(struct walk *w, struct lt_vm *vm, struct lua_frames *out)
 static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
 {
     struct lt_place place[32];
-    UInt n = size ? lt_trace_allocation(w->vm, spot, size, place, 32) : lt_trace_places(w->vm, spot, place, 32);
+    UInt n =
+        size ? lt_trace_allocation(w->vm, spot, size, place, 32) : lt_trace_places(w->vm, spot, place, 32);
     w->frame = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->jit_base) - 8;
     for (UInt i = 0; i < n; i++)
         visit_place(w, &place[i]);
@@ -227,7 +228,8 @@ static void put_part(struct walk *w, enum mt_vm state)
         add(w, lt_name_part(LT_PART_EXIT), w->cframe);
 }
 
-/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0 = it does not. */
+/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0
+ * = it does not. */
 static void take_lua(struct lt_vm *vm, Addr code, SizeT size, struct lua_frames *out)
 {
     struct walk w;

@@ -8,8 +8,8 @@
 #include "lt_frames.h"
 #include "lt_vm.h"
 
-/* Thread tid runs code on behalf of the state: take its C stack and put the Lua frames in their places. `size`: of
- * the block that it asks for, which tells apart what a trace makes; 0 = it asks for none. */
+/* Thread tid runs code on behalf of the state: take its C stack and put the Lua frames in their places.
+ * `size`: of the block that it asks for, which tells apart what a trace makes; 0 = it asks for none. */
 void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack);
 
 #endif

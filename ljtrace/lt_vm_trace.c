@@ -10,8 +10,15 @@
 #include "lt_vm_record.h"
 #include "pub_tool_libcbase.h"
 
-enum { MEMO_SLOTS = 4096, SNAP_BYTES = 12, SNAP_FRAME = 0x10000, MAX_TRACES = 65536, MOST_SNAPSHOTS = 600, MAX_CALLS = 16,
-       CALL_SLOTS = 1024 };
+enum {
+    MEMO_SLOTS = 4096,
+    SNAP_BYTES = 12,
+    SNAP_FRAME = 0x10000,
+    MAX_TRACES = 65536,
+    MOST_SNAPSHOTS = 600,
+    MAX_CALLS = 16,
+    CALL_SLOTS = 1024
+};
 
 /* Where code addresses were found. */
 static struct lt_spot s_memo[MEMO_SLOTS];
@@ -161,15 +168,15 @@ static UInt snapshot_ref(Addr snap)
     return (UInt)lt_peek_number(snap + 4, 2);
 }
 
-/* The loop optimisation repeats the recorded instructions, snapshots included, without those that have become
- * needless: the recorded snapshot of the same bytecode. 0 = there is none. */
-static Addr original_of(const struct lt_vm *vm, Addr trace, Addr snap)
+/* The loop optimisation repeats the recorded instructions without those that have become needless: the first
+ * recorded for the bytecode that a snapshot stands at. False = there is none. */
+static Bool original_of(const struct lt_vm *vm, const struct lt_spot *spot, Addr snap, Int base_slot,
+                        UInt *first)
 {
-    ULong key = snapshot_key(vm, trace, snap);
-    for (Addr s = lt_vm_ref(vm, trace + vm->at->trace_snap); s < snap; s += SNAP_BYTES)
-        if (snapshot_key(vm, trace, s) == key)
-            return s;
-    return 0;
+    ULong key = snapshot_key(vm, spot->trace, snap);
+    Bool wide = vm->layout->gc64;
+    return lt_recording_first(vm, spot->number, wide ? key >> 8 : key,
+                              wide ? (Int)(key & 0xff) + 2 - base_slot : 0, first);
 }
 
 /* Calls that made blocks, by the range they are in. Code runs straight on, so what was seen before a call
@@ -206,13 +213,12 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
     wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;
     wanted.rank = rank_of(spot, spot->ip, lt_recording_is_table(vm, size));
     wanted.base_slot = vm->layout->gc64 ? (Int)(snapshot_key(vm, spot->trace, snaps) & 0xff) + 2 : 1;
-    if (wanted.from > recorded && spot->snap > snaps) {
-        Addr original = original_of(vm, spot->trace, spot->snap);
-        Addr behind = next < end ? original_of(vm, spot->trace, next) : 0;
-        if (!original)
+    if (wanted.from >= recorded && spot->snap > snaps) {
+        UInt behind;
+        Bool is_last = next >= end || !original_of(vm, spot, next, wanted.base_slot, &behind);
+        if (!original_of(vm, spot, spot->snap, wanted.base_slot, &wanted.from))
             return lt_trace_places(vm, spot, to, max);
-        wanted.from = snapshot_ref(original);
-        wanted.to = behind > original ? snapshot_ref(behind) : recorded + 1;
+        wanted.to = is_last || behind <= wanted.from ? 0xffffffff : behind;
     }
     UInt n = lt_recording_places(vm, &wanted, to, max);
     return n ? n : lt_trace_places(vm, spot, to, max);

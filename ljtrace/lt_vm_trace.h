@@ -23,7 +23,8 @@ struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
 /* Where the snapshot says Lua was: the place itself (approximate: the snapshot is the last before it), and
  * the functions inlined around it, innermost first; how many. The last runs at the base of the trace. */
 UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max);
-/* The same of an allocation of `size` bytes: of the bytecode that makes such a block, if what was recorded tells. */
+/* The same of an allocation of `size` bytes: of the bytecode that makes such a block, if what was recorded
+ * tells. */
 UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
                          UInt max);
 

@@ -19,11 +19,13 @@ struct lua_layout {
     uint32_t thread_size;              /* g - main thread */
     uint32_t vmstate, cur_l, jit_base; /* in g */
     uint32_t traces; /* in g: pointer to the table of traces; their number is 12 bytes behind. 0 = no JIT */
-    uint32_t recorder; /* in g: the compiler's structure, which begins with the trace being made; 0 = not known */
+    uint32_t
+        recorder; /* in g: the compiler's structure, which begins with the trace being made; 0 = not known */
     uint32_t cframe_pc, cframe_prev, cframe_size; /* in the frame of the interpreter on the C stack */
     uint32_t string_header;
-    uint8_t vm[LUA_LAYOUT_VM_STATES];                    /* enum mt_vm of ~vmstate */
-    uint8_t op_gget, op_mov, op_call, op_tgets, op_uget, op_tnew, op_tdup, op_cat, op_fnew, op_tsets; /* bytecode numbers */
+    uint8_t vm[LUA_LAYOUT_VM_STATES]; /* enum mt_vm of ~vmstate */
+    uint8_t op_gget, op_mov, op_call, op_tgets, op_uget, op_tnew, op_tdup, op_cat, op_fnew,
+        op_tsets; /* bytecode numbers */
     char text[LUA_LAYOUT_TEXT];
 };
 

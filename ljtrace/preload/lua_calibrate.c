@@ -18,32 +18,43 @@
 enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GCT_PROTO = 7, GCT_TRACE = 9 };
 
 /* What the machine is sampled in. Names are those of the script's calls. */
-enum situation { NONE, IN_C, IN_COROUTINE, IN_INTERPRETER, IN_GC, IN_FAST, ON_TRACE, IN_NESTED, IN_RECORDER, SITUATIONS };
+enum situation {
+    NONE,
+    IN_C,
+    IN_COROUTINE,
+    IN_INTERPRETER,
+    IN_GC,
+    IN_FAST,
+    ON_TRACE,
+    IN_NESTED,
+    IN_RECORDER,
+    SITUATIONS
+};
 
 /* Lines are those at which the script allocates. */
-static const char s_script[] =
-    "local at, collect, wrap, rep, keep = ...\n"
-    "at(1)\n"
-    "wrap(function() at(2) end)()\n"
-    "local function nested() at(7); keep[1] = {7} end\n"
-    "local function interpreted() at(3)\n"
-    "  keep[1] = {}\n"
-    "end\n"
-    "interpreted()\n"
-    "at(4); collect()\n"
-    "local function fast() at(5)\n"
-    "  keep[2] = rep('ljtrace ', 40)\n"
-    "end\n"
-    "fast()\n"
-    "at(0, nested)\n"
-    "local function hot(n) at(6)\n"
-    "  for i = 1, n do\n"
-    "    keep[1] = {i}\n"
-    "  end\n"
-    "end\n"
-    "hot(300)\n"
-    "at(9)\n"
-    "return interpreted, hot, function(a) glob(a) a.field(a) a:meth() keep(a) a = {} a = {1} a = a .. a a = function() end a.x = a end, fast\n";
+static const char s_script[] = "local at, collect, wrap, rep, keep = ...\n"
+                               "at(1)\n"
+                               "wrap(function() at(2) end)()\n"
+                               "local function nested() at(7); keep[1] = {7} end\n"
+                               "local function interpreted() at(3)\n"
+                               "  keep[1] = {}\n"
+                               "end\n"
+                               "interpreted()\n"
+                               "at(4); collect()\n"
+                               "local function fast() at(5)\n"
+                               "  keep[2] = rep('ljtrace ', 40)\n"
+                               "end\n"
+                               "fast()\n"
+                               "at(0, nested)\n"
+                               "local function hot(n) at(6)\n"
+                               "  for i = 1, n do\n"
+                               "    keep[1] = {i}\n"
+                               "  end\n"
+                               "end\n"
+                               "hot(300)\n"
+                               "at(9)\n"
+                               "return interpreted, hot, function(a) glob(a) a.field(a) a:meth() keep(a) a = "
+                               "{} a = {1} a = a .. a a = function() end a.x = a end, fast\n";
 enum { LINE_INTERPRETED = 6, LINE_FAST = 11, LINE_HOT = 17 };
 
 struct seen {
@@ -299,7 +310,8 @@ static uint8_t op(uint32_t i)
 static int find_opcodes(void)
 {
     struct lua_layout *to = s.to;
-    to->op_gget = op(1), to->op_mov = op(2), to->op_call = op(3), to->op_tgets = op(4), to->op_uget = op(10), to->op_tnew = op(13), to->op_tdup = op(14), to->op_cat = op(17);
+    to->op_gget = op(1), to->op_mov = op(2), to->op_call = op(3), to->op_tgets = op(4), to->op_uget = op(10),
+    to->op_tnew = op(13), to->op_tdup = op(14), to->op_cat = op(17);
     to->op_fnew = op(18), to->op_tsets = op(19);
     return (op(5) == to->op_mov && op(6) == to->op_call && op(7) == to->op_mov && op(8) == to->op_tgets &&
             op(9) == to->op_call && op(12) == to->op_call) ||
