@@ -11,7 +11,9 @@
 #include "lt_heap.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vm_names.h"
 #include "lt_vm_stack.h"
+#include "lt_vm_types.h"
 #include "lt_vm_watch.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_debuginfo.h"
@@ -23,7 +25,7 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_transtab.h"
 
-enum { MAX_WATCHED = 16, MAX_NESTED = 4, MAX_THREADS = 10000 };
+enum { MAX_WATCHED = 16, MAX_NESTED = 4, FIRST_SLOTS = 16, MAX_THREADS = 10000 };
 
 struct watched {
     Addr f;
@@ -35,7 +37,6 @@ struct call {
     Addr sp; /* at entry, where the return address lies */
     Addr ud, ptr;
     UWord osize, nsize;
-    UInt image;
     struct lt_vm *vm; /* NULL = not known */
     struct lt_stack stack;
 };
@@ -47,6 +48,12 @@ struct calls {
 
 static struct watched s_watched[MAX_WATCHED];
 static UInt s_count;
+
+/* Blocks of heaps whose state is not known: the first of each may be the state itself. */
+static struct first {
+    Addr ud, block;
+    SizeT size;
+} s_first[FIRST_SLOTS];
 static struct calls *s_calls[MAX_THREADS];
 
 static struct calls *calls_of(ThreadId tid)
@@ -142,6 +149,21 @@ static void drop_stale(struct calls *c, Addr sp)
     }
 }
 
+/* The state of a heap. It is not known before its first block is filled in. */
+static struct lt_vm *vm_of(Addr ud, UInt image)
+{
+    struct lt_vm *vm = lt_vm_of(ud);
+    struct first *first = &s_first[ud / 16 % FIRST_SLOTS];
+    if (vm || first->ud != ud || !first->block)
+        return vm;
+    lt_vm_first_block(first->block, first->size, ud, image);
+    vm = lt_vm_of(ud);
+    if (vm)
+        lt_types_global(vm, first->block);
+    first->block = 0;
+    return vm;
+}
+
 void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
 {
     ThreadId tid = VG_(get_running_tid)();
@@ -155,8 +177,11 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     call->ptr = ptr;
     call->osize = osize;
     call->nsize = nsize;
-    call->vm = lt_vm_of(ud);
-    call->image = image_of(VG_(get_IP)(tid));
+    call->vm = vm_of(ud, image_of(VG_(get_IP)(tid)));
+    if (call->vm)
+        lt_types_settle(call->vm);
+    if (call->vm && ptr && nsize == 0)
+        lt_proto_gone(ptr);
     if (call->vm)
         lt_take_lua_stack(tid, call->vm, ptr ? 0 : nsize, &call->stack);
     else
@@ -167,14 +192,22 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     expect_return(c);
 }
 
+static void record_new(const struct call *call, Addr result)
+{
+    lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+    if (call->vm)
+        lt_types_made(call->vm, result, call->nsize, call->sp);
+    else
+        s_first[call->ud / 16 % FIRST_SLOTS] =
+            (struct first){call->ud, result, call->nsize};
+}
+
 static void record(const struct call *call, Addr result)
 {
     if (call->nsize == 0 || !result)
         return;
-    if (!call->ptr && !call->vm)
-        lt_vm_first_block(result, call->nsize, call->ud, call->image);
     if (!call->ptr)
-        lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+        record_new(call, result);
     else
         lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
 }

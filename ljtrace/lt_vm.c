@@ -4,6 +4,7 @@
  */
 #include "lt_vm.h"
 #include "lt_vm_record.h"
+#include "lt_vm_types.h"
 #include "lt_vm_watch.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
@@ -122,6 +123,7 @@ void lt_vm_announce(Addr g, Addr ud, UInt image)
         vm->next = s_vms;
         vm->vmstate = -100;
         s_vms = vm;
+        lt_types_begin(vm);
     }
     vm->g = g;
     vm->ud = ud;
@@ -162,6 +164,7 @@ void lt_vm_closed(Addr ud)
         if (vm->ud == ud) {
             *at = vm->next;
             lt_recording_free(vm);
+            lt_types_end(vm);
             VG_(free)(vm);
             lt_watch_all();
         } else {

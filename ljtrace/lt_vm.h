@@ -46,6 +46,8 @@ struct lt_vm {
     const struct lt_offsets *at;
     Int vmstate; /* as last told */
     struct lt_recording *recording;
+    struct lt_pending *pending; /* block whose type is not known yet */
+    Addr last_object;           /* table or thread made last */
 };
 
 /* The preload found the layout of an image, or did not: then that is said once. */
