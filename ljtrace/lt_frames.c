@@ -6,6 +6,7 @@
 #include "lt_options.h"
 #include "lt_peek.h"
 #include "lt_ring.h"
+#include "lt_vm_trace.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
@@ -93,6 +94,8 @@ static enum place describe_frame(Addr ip)
         copy_name(object, NULL, name);
     if (!object[0] && !is_executable(ip))
         return NOT_CODE;
+    if (!object[0] && lt_trace_name(ip))
+        return RUN_TIME_CODE;
     const HChar *text[3] = {function, file, object};
     put_frame(ip, line, text);
     return object[0] ? OBJECT : RUN_TIME_CODE;
@@ -113,9 +116,13 @@ Bool lt_is_run_time_code(Addr ip)
     return name(ip) == RUN_TIME_CODE;
 }
 
+/* A trace's code may have been replaced by another's since it was named. */
 void lt_name_frame(Addr ip)
 {
-    name(ip);
+    const struct named *named = &s_named[slot_of(ip)];
+    Bool was_named = named->ip == ip;
+    if (name(ip) == RUN_TIME_CODE && was_named)
+        lt_trace_name(ip);
 }
 
 /* Code outside all objects was made at run time: it has no unwind information, and what the unwinder guesses

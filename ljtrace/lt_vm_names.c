@@ -331,6 +331,18 @@ Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
     return key;
 }
 
+void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
+{
+    struct proto *p = know(vm, at->proto);
+    if (!p)
+        return;
+    const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
+    if (!p->told)
+        tell_proto(vm, p, name);
+    put_luaframe(ip, ip, lt_line_at(vm, at->proto, at->pc), first_line(vm, at->proto),
+                 at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA, at->approximate, at->trace, name, p->chunk);
+}
+
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc)
 {
     HChar name[NAME_LIMIT];

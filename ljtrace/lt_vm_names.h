@@ -24,6 +24,8 @@ struct lt_place {
 
 /* The key of a place; 0 if there is no such. */
 Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *place);
+/* Tell that the code address `ip` (of a trace) belongs to that place. */
+void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *place);
 /* The key of a fast function, called from there. */
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc);
 Addr lt_name_part(enum lt_vm_part part);

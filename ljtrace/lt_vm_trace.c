@@ -154,6 +154,17 @@ UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct 
     }
 }
 
+Bool lt_trace_name(Addr ip)
+{
+    struct lt_spot spot;
+    struct lt_place place;
+    const struct lt_vm *vm = lt_trace_owner(ip, &spot);
+    if (!vm || lt_trace_places(vm, &spot, &place, 1) == 0)
+        return False;
+    lt_name_code(vm, ip, &place);
+    return True;
+}
+
 /* -- allocations -- */
 
 /* What a snapshot says of the interpreter: bytecode address and slot of the base. */

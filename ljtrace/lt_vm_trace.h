@@ -20,6 +20,9 @@ Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot);
 /* The state in one of whose traces it is. */
 struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
 
+/* Tell the line of a code address if it is in a trace; False = it is not. */
+Bool lt_trace_name(Addr ip);
+
 /* Where the snapshot says Lua was: the place itself (approximate: the snapshot is the last before it), and
  * the functions inlined around it, innermost first; how many. The last runs at the base of the trace. */
 UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max);
