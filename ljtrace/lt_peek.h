@@ -10,6 +10,8 @@
 
 #include "pub_tool_basics.h"
 
+/* What the program may read changes only in system calls: call this whenever its code runs on. */
+void lt_peek_forget(void);
 Bool lt_readable(Addr a, SizeT n);
 /* Copy; False, and nothing copied, if it can not all be read. */
 Bool lt_peek(Addr a, void *to, SizeT n);

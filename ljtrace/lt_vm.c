@@ -165,6 +165,8 @@ void lt_vm_closed(Addr ud)
             *at = vm->next;
             lt_recording_free(vm);
             lt_types_end(vm);
+            if (vm->gc_frames)
+                VG_(free)(vm->gc_frames);
             VG_(free)(vm);
             lt_watch_all();
         } else {

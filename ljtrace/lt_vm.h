@@ -45,6 +45,9 @@ struct lt_vm {
     const struct lua_layout *layout;
     const struct lt_offsets *at;
     Int vmstate; /* as last told */
+    UInt changes; /* of it */
+    struct lua_frames *gc_frames; /* during a phase of the collector nothing moves on the Lua stack */
+    UInt gc_changes;
     struct lt_recording *recording;
     struct lt_pending *pending; /* block whose type is not known yet */
     Addr last_object;           /* table or thread made last */

@@ -10,7 +10,7 @@
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_oset.h"
 
-enum { TOLD_SLOTS = 1 << 14, NAME_LIMIT = 400, LINES_AT_ONCE = 4096, SEARCH_LIMIT = 250 };
+enum { TOLD_SLOTS = 1 << 14, NAME_LIMIT = 400, LINES_AT_ONCE = 4096, SEARCH_LIMIT = 250, RECENT_SLOTS = 512 };
 
 /* A live prototype that was met. */
 struct proto {
@@ -21,6 +21,7 @@ struct proto {
 };
 
 static OSet *s_protos; /* by address */
+static struct proto *s_recent[RECENT_SLOTS];
 static Addr s_told[TOLD_SLOTS];
 
 static Word holds(const void *key, const void *elem)
@@ -63,8 +64,14 @@ static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
     return VG_(strdup)("ljtrace.chunk", name[0] == '@' || name[0] == '=' ? name + 1 : name);
 }
 
+static struct proto **recent(Addr proto)
+{
+    return &s_recent[proto / 16 % RECENT_SLOTS];
+}
+
 static void drop(struct proto *p)
 {
+    *recent(p->addr) = NULL;
     VG_(OSetGen_Remove)(s_protos, &p->addr);
     VG_(free)(p->chunk);
     if (p->name)
@@ -74,9 +81,12 @@ static void drop(struct proto *p)
 
 static struct proto *know(const struct lt_vm *vm, Addr proto)
 {
-    struct proto *p = proto_at(proto);
+    struct proto *p = *recent(proto);
     if (p && p->addr == proto)
         return p;
+    p = proto_at(proto);
+    if (p && p->addr == proto)
+        return *recent(proto) = p;
     UInt bytes = lt_vm_u32(proto + vm->at->proto_bytes);
     if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_readable(proto, bytes))
         return NULL;

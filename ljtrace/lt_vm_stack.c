@@ -13,6 +13,7 @@
 #include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
 
 enum { LINK_LUA = 0, LINK_C = 1, LINK_CONT = 2, LINK_VARG = 3, MOST_STEPS = 100000, FFI_CALLBACK = 1 };
 
@@ -228,14 +229,38 @@ static void put_part(struct walk *w, enum mt_vm state)
         add(w, lt_name_part(LT_PART_EXIT), w->cframe);
 }
 
-/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0
- * = it does not. */
+static void copy_frames(struct lua_frames *to, const struct lua_frames *from)
+{
+    to->count = from->count;
+    VG_(memcpy)(to->key, from->key, from->count * sizeof *to->key);
+    VG_(memcpy)(to->cframe, from->cframe, from->count * sizeof *to->cframe);
+}
+
+/* The collector frees many blocks at a time; from one change of the machine's state to the next no Lua runs. */
+static Bool take_again(const struct lt_vm *vm, struct lua_frames *out)
+{
+    if (!vm->gc_frames || vm->gc_changes != vm->changes || vm->vmstate != (Int)lt_vm_u32(vm->g + vm->layout->vmstate))
+        return False;
+    copy_frames(out, vm->gc_frames);
+    return True;
+}
+
+static void keep_for_gc(struct lt_vm *vm, const struct lua_frames *frames)
+{
+    if (!vm->gc_frames)
+        vm->gc_frames = VG_(malloc)("ljtrace.gc", sizeof *vm->gc_frames);
+    copy_frames(vm->gc_frames, frames);
+    vm->gc_changes = vm->changes;
+}
+
+/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0 = it
+ * does not. */
 static void take_lua(struct lt_vm *vm, Addr code, SizeT size, struct lua_frames *out)
 {
     struct walk w;
     struct lt_spot spot;
     enum mt_vm state = machine_state(vm);
-    if (!begin(&w, vm, out))
+    if ((state == MT_VM_GC && take_again(vm, out)) || !begin(&w, vm, out))
         return;
     put_part(&w, state);
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
@@ -245,6 +270,8 @@ static void take_lua(struct lt_vm *vm, Addr code, SizeT size, struct lua_frames 
         walk_exit(&w);
     else
         walk_down(&w);
+    if (state == MT_VM_GC)
+        keep_for_gc(vm, out);
 }
 
 static void put(struct lt_stack *to, Addr ip, Addr sp)

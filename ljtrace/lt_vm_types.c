@@ -13,7 +13,7 @@
 #include "pub_tool_threadstate.h"
 
 enum {
-    HAND_WORDS = 48, /* of the C stack above a call of the allocator */
+    HAND_WORDS = 24, /* of the C stack above a call of the allocator */
     SAVED_REGISTERS = 6,
     NEAR_BYTES = 1024, /* of the global state in which the string table and buffers are */
     FAR_BYTES = 6400,  /* and behind it the compiler's structure */

@@ -54,6 +54,7 @@ static void tell_state(struct lt_vm *vm)
     if (state == vm->vmstate)
         return;
     vm->vmstate = state;
+    vm->changes++;
     UInt known = state > 0 ? MT_VM_TRACE : ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
     uint64_t words[3] = {vm->ud, lt_ring->instructions, state > 0 ? (UInt)state : 0};
     lt_ring_put(RAW_VM, known, words, 3, NULL, 0);
