@@ -198,8 +198,7 @@ static void record_new(const struct call *call, Addr result)
     if (call->vm)
         lt_types_made(call->vm, result, call->nsize, call->sp);
     else
-        s_first[call->ud / 16 % FIRST_SLOTS] =
-            (struct first){call->ud, result, call->nsize};
+        s_first[call->ud / 16 % FIRST_SLOTS] = (struct first){call->ud, result, call->nsize};
 }
 
 static void record(const struct call *call, Addr result)

@@ -44,8 +44,8 @@ struct lt_vm {
     UInt image;
     const struct lua_layout *layout;
     const struct lt_offsets *at;
-    Int vmstate; /* as last told */
-    UInt changes; /* of it */
+    Int vmstate;                  /* as last told */
+    UInt changes;                 /* of it */
     struct lua_frames *gc_frames; /* during a phase of the collector nothing moves on the Lua stack */
     UInt gc_changes;
     struct lt_recording *recording;

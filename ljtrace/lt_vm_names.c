@@ -131,9 +131,11 @@ Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
 
 /* -- lines -- */
 
+/* 0 is the main chunk's; what is built in has none. */
 static UInt first_line(const struct lt_vm *vm, Addr proto)
 {
-    return lt_vm_u32(proto + vm->at->proto_first);
+    UInt line = lt_vm_u32(proto + vm->at->proto_first);
+    return line == 0xffffffff ? 0 : line;
 }
 
 /* Line of the i-th instruction; instruction 0 is the function's header. */
@@ -307,6 +309,13 @@ static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *nam
     uint64_t words[4] = {p->addr, vm->ud, raw_pair(first_line(vm, p->addr), vm->at->proto_code),
                          raw_pair(size[0], size[1])};
     lt_ring_put_text(RAW_PROTO, words, 4, text, size, 2);
+}
+
+void lt_function_made(const struct lt_vm *vm, Addr function)
+{
+    struct proto *p = proto_at(lt_proto_of(vm, function));
+    if (p && !p->told)
+        tell_proto(vm, p, name_of(vm, p, 0, 0));
 }
 
 static Bool is_told(Addr key)

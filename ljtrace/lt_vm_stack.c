@@ -236,10 +236,12 @@ static void copy_frames(struct lua_frames *to, const struct lua_frames *from)
     VG_(memcpy)(to->cframe, from->cframe, from->count * sizeof *to->cframe);
 }
 
-/* The collector frees many blocks at a time; from one change of the machine's state to the next no Lua runs. */
+/* The collector frees many blocks at a time; from one change of the machine's state to the next no Lua runs.
+ */
 static Bool take_again(const struct lt_vm *vm, struct lua_frames *out)
 {
-    if (!vm->gc_frames || vm->gc_changes != vm->changes || vm->vmstate != (Int)lt_vm_u32(vm->g + vm->layout->vmstate))
+    if (!vm->gc_frames || vm->gc_changes != vm->changes ||
+        vm->vmstate != (Int)lt_vm_u32(vm->g + vm->layout->vmstate))
         return False;
     copy_frames(out, vm->gc_frames);
     return True;
@@ -253,8 +255,8 @@ static void keep_for_gc(struct lt_vm *vm, const struct lua_frames *frames)
     vm->gc_changes = vm->changes;
 }
 
-/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0 = it
- * does not. */
+/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0
+ * = it does not. */
 static void take_lua(struct lt_vm *vm, Addr code, SizeT size, struct lua_frames *out)
 {
     struct walk w;

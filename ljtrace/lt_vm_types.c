@@ -80,8 +80,9 @@ static Bool is_string(const struct lt_vm *vm, Addr o, SizeT size)
 static Bool is_function(const struct lt_vm *vm, Addr o, SizeT size)
 {
     SizeT n = lt_peek_number(o + vm->at->func_upvalues, 1);
-    if (lt_peek_number(o + vm->at->ffid, 1) == 0)
-        return size == vm->at->lua_func_bytes + n * vm->at->ref;
+    SizeT room = size - vm->at->lua_func_bytes;
+    if (lt_peek_number(o + vm->at->ffid, 1) == 0) /* the number is 0 until all upvalues are there */
+        return size >= vm->at->lua_func_bytes && (room == n * vm->at->ref || (n == 0 && room <= 255 * 8));
     return size == vm->at->c_func_bytes + n * 8 || size == vm->at->c_func_bytes - 8 + n * 8;
 }
 
@@ -103,7 +104,8 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
     case GCT_THREAD:
         return size == vm->layout->thread_size ? MT_TYPE_THREAD : MT_TYPE_UNKNOWN;
     case GCT_PROTO:
-        return size > at->proto_code && lt_vm_u32(o + at->proto_bytes) == size ? MT_TYPE_PROTO : MT_TYPE_UNKNOWN;
+        return size > at->proto_code && lt_vm_u32(o + at->proto_bytes) == size ? MT_TYPE_PROTO
+                                                                               : MT_TYPE_UNKNOWN;
     case GCT_FUNC:
         return is_function(vm, o, size) ? MT_TYPE_FUNC : MT_TYPE_UNKNOWN;
     case GCT_TRACE:
@@ -149,7 +151,8 @@ static enum mt_type global_part(const struct lt_vm *vm, const struct lt_pending 
 {
     UInt ref = vm->at->ref;
     for (UInt o = 0; o + 8 <= FAR_BYTES; o += 4) {
-        if (lt_peek_number(vm->g + o, o % 8 ? ref : 8) != p->block && lt_peek_number(vm->g + o, ref) != p->block)
+        if (lt_peek_number(vm->g + o, o % 8 ? ref : 8) != p->block &&
+            lt_peek_number(vm->g + o, ref) != p->block)
             continue;
         if (o >= NEAR_BYTES)
             return MT_TYPE_JIT;
@@ -174,6 +177,8 @@ void lt_types_settle(struct lt_vm *vm)
         type = global_part(vm, p);
     if (type == MT_TYPE_PROTO)
         lt_proto_made(vm, p->block);
+    else if (type == MT_TYPE_FUNC)
+        lt_function_made(vm, p->block);
     tell(vm, p->block, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
     p->block = 0;
 }

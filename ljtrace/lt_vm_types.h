@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A block is filled in after the allocator returned it, and before its state asks for the next: then it is looked
- * at. An object says itself what it is; that it does is checked against its size. A part of an object is known
- * by the pointer to it: from the global state, from the thread, or from a table among those that the code that
- * asked for the block had at hand.
+ * A block is filled in after the allocator returned it, and before its state asks for the next: then it is
+ * looked at. An object says itself what it is; that it does is checked against its size. A part of an object
+ * is known by the pointer to it: from the global state, from the thread, or from a table among those that the
+ * code that asked for the block had at hand.
  */
 #ifndef LT_VM_TYPES_H
 #define LT_VM_TYPES_H
