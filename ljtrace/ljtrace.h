@@ -27,7 +27,10 @@ enum ljtrace_request {
     LJTRACE_REQUEST_SWITCH,
     LJTRACE_REQUEST_WATCH_ALLOCATOR, /* of the tool's own preload */
     LJTRACE_REQUEST_HEAP_CLOSED,     /* of the tool's own preload */
-    LJTRACE_REQUEST_HIDE             /* of the tool's own preload */
+    LJTRACE_REQUEST_HIDE,            /* of the tool's own preload */
+    LJTRACE_REQUEST_PEEK,            /* of the tool's own preload */
+    LJTRACE_REQUEST_LUA_LAYOUT,      /* of the tool's own preload */
+    LJTRACE_REQUEST_LUA_STATE        /* of the tool's own preload */
 };
 
 /* Write a named mark into the trace: a point of the program that analyses can refer to. */

@@ -12,6 +12,7 @@
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vm.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_clreq.h"
 #include "pub_tool_gdbserver.h"
@@ -103,10 +104,19 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         turn(args[1] != 0);
         return True;
     case LJTRACE_REQUEST_WATCH_ALLOCATOR:
-        lt_lua_watch(args[1], args[2] != 0);
+        lt_lua_watch(args[1], args[2] != 0, (UInt)args[3]);
         return True;
     case LJTRACE_REQUEST_HEAP_CLOSED:
         lt_lua_heap_closed(args[1]);
+        return True;
+    case LJTRACE_REQUEST_PEEK:
+        *ret = lt_peek(args[1], (void *)args[2], args[3]) ? args[3] : 0;
+        return True;
+    case LJTRACE_REQUEST_LUA_LAYOUT:
+        lt_vm_layout((const struct lua_layout *)args[1], (UInt)args[2], (const HChar *)args[3]);
+        return True;
+    case LJTRACE_REQUEST_LUA_STATE:
+        lt_vm_announce(args[1], args[2], (UInt)args[3]);
         return True;
     case LJTRACE_REQUEST_HIDE:
         lt_heap_hide(tid, args[1] != 0);

@@ -4,7 +4,10 @@
  */
 #include "lt_frames.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_ring.h"
+#include "lt_vm_trace.h"
+#include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
@@ -91,6 +94,8 @@ static enum place describe_frame(Addr ip)
         copy_name(object, NULL, name);
     if (!object[0] && !is_executable(ip))
         return NOT_CODE;
+    if (!object[0] && lt_trace_name(ip))
+        return RUN_TIME_CODE;
     const HChar *text[3] = {function, file, object};
     put_frame(ip, line, text);
     return object[0] ? OBJECT : RUN_TIME_CODE;
@@ -106,9 +111,18 @@ static enum place name(Addr ip)
     return named->place;
 }
 
+Bool lt_is_run_time_code(Addr ip)
+{
+    return name(ip) == RUN_TIME_CODE;
+}
+
+/* A trace's code may have been replaced by another's since it was named. */
 void lt_name_frame(Addr ip)
 {
-    name(ip);
+    const struct named *named = &s_named[slot_of(ip)];
+    Bool was_named = named->ip == ip;
+    if (name(ip) == RUN_TIME_CODE && was_named)
+        lt_trace_name(ip);
 }
 
 /* Code outside all objects was made at run time: it has no unwind information, and what the unwinder guesses
@@ -159,20 +173,70 @@ static void remember(struct memo *m, const struct lt_stack *stack, Addr sp, cons
         m->depth = 0; /* its return addresses are not where they are looked for */
 }
 
-void lt_take_stack(ThreadId tid, struct lt_stack *stack)
+/* The thread's stack from its registers on, at most `limit` frames. */
+static void take(ThreadId tid, struct lt_stack *stack, UInt limit)
 {
-    static Addr sps[LT_MAX_DEPTH];
     Addr ip = VG_(get_IP)(tid), sp = VG_(get_SP)(tid);
     struct memo *m = &s_memo[((sp ^ ip * 31 ^ *(Addr *)sp * 127) * 0x9e3779b97f4a7c15ULL) >> 54];
-    stack->depth = 0;
-    if (lt_options.stack_depth == 0)
-        return;
-    if (memo_holds(m, tid, ip, sp)) {
-        VG_(memcpy)(stack->ips, m->ips, m->depth * sizeof(Addr));
-        stack->depth = m->depth;
-        return;
+    if (!memo_holds(m, tid, ip, sp)) {
+        UInt found = VG_(get_StackTrace)(tid, stack->ips, limit, stack->sps, NULL, 0);
+        stack->depth = known_depth(stack->ips, found);
+        remember(m, stack, sp, stack->sps);
+    } else {
+        stack->depth = m->depth < limit ? m->depth : limit;
+        VG_(memcpy)(stack->ips, m->ips, stack->depth * sizeof(Addr));
+        VG_(memcpy)(stack->sps, m->sps, stack->depth * sizeof(Addr));
     }
-    UInt found = VG_(get_StackTrace)(tid, stack->ips, lt_options.stack_depth, sps, NULL, 0);
-    stack->depth = known_depth(stack->ips, found);
-    remember(m, stack, sp, sps);
+    stack->in_run_time_code = stack->depth && name(stack->ips[stack->depth - 1]) == RUN_TIME_CODE;
+}
+
+void lt_take_stack(ThreadId tid, struct lt_stack *stack)
+{
+    stack->depth = 0;
+    stack->in_run_time_code = False;
+    if (lt_options.stack_depth)
+        take(tid, stack, lt_options.stack_depth);
+}
+
+/* What the unwinder starts from. */
+struct start {
+    Addr ip, sp, bp;
+};
+
+static void get_start(ThreadId tid, struct start *s)
+{
+    s->ip = VG_(get_IP)(tid);
+    s->sp = VG_(get_SP)(tid);
+    VG_(get_shadow_regs_area)
+    (tid, (UChar *)&s->bp, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp);
+}
+
+/* Shadow 0 are the registers themselves. */
+static void set_start(ThreadId tid, const struct start *s)
+{
+    VG_(set_shadow_regs_area)
+    (tid, 0, offsetof(VexGuestAMD64State, guest_RIP), sizeof s->ip, (const UChar *)&s->ip);
+    VG_(set_shadow_regs_area)
+    (tid, 0, offsetof(VexGuestAMD64State, guest_RSP), sizeof s->sp, (const UChar *)&s->sp);
+    VG_(set_shadow_regs_area)
+    (tid, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp, (const UChar *)&s->bp);
+}
+
+/* The unwinder starts from the thread's registers: lend it others for the time. */
+void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
+{
+    static struct lt_stack more;
+    struct start own;
+    Addr saved[2];
+    if (stack->depth >= lt_options.stack_depth || !lt_peek(sp - sizeof saved, saved, sizeof saved) ||
+        !lt_readable(sp, sizeof(Addr)))
+        return;
+    struct start there = {saved[1] - 1, sp, saved[0]};
+    get_start(tid, &own);
+    set_start(tid, &there);
+    take(tid, &more, lt_options.stack_depth - stack->depth);
+    set_start(tid, &own);
+    VG_(memcpy)(stack->ips + stack->depth, more.ips, more.depth * sizeof(Addr));
+    VG_(memcpy)(stack->sps + stack->depth, more.sps, more.depth * sizeof(Addr));
+    stack->depth += more.depth;
 }

@@ -15,12 +15,19 @@
 
 struct lt_stack {
     UInt depth;
+    Bool in_run_time_code;  /* the last frame is in code made at run time */
     Addr ips[LT_MAX_DEPTH]; /* innermost first */
+    Addr sps[LT_MAX_DEPTH]; /* the stack pointer in each */
 };
 
 /* Unwind thread tid's stack, at most --stack-depth frames, and name its frames. Ends with the first
  * frame in code made at run time (a JIT's). */
 void lt_take_stack(ThreadId tid, struct lt_stack *stack);
+/* Go on behind the stack's end: there is a frame whose caller's stack pointer is `sp`, with the return
+ * address and the saved frame pointer just below. */
+void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp);
+/* Is the address in code that belongs to no object? */
+Bool lt_is_run_time_code(Addr ip);
 /* Name one code address. */
 void lt_name_frame(Addr ip);
 /* Code was mapped or unmapped: what was named may mean something else now. */

@@ -13,7 +13,9 @@
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_frames.h"
 #include "lt_segment.h"
+#include "lt_vm_watch.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
@@ -33,6 +35,8 @@ struct walk {
     IRSB *out;
     Addr ip;               /* of the current instruction */
     struct origin *origin; /* of each temporary of the program */
+    Bool lua_code;         /* of a LuaJIT image */
+    Bool run_time_code;
     Int sp_offset;         /* of the stack pointer in the guest state */
 };
 
@@ -195,6 +199,57 @@ static void call_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
 
+/* The displacement of an address in the form register + constant; 0 = of another form. */
+static Long displacement(const struct walk *w, const IRExpr *addr)
+{
+    for (Int i = w->out->stmts_used - 1; addr->tag == Iex_RdTmp && i >= 0; i--) {
+        const IRStmt *st = w->out->stmts[i];
+        if (st->tag != Ist_WrTmp || st->Ist.WrTmp.tmp != addr->Iex.RdTmp.tmp)
+            continue;
+        const IRExpr *e = st->Ist.WrTmp.data;
+        Bool plus =
+            e->tag == Iex_Binop && e->Iex.Binop.op == Iop_Add64 && e->Iex.Binop.arg2->tag == Iex_Const;
+        return plus ? (Long)e->Iex.Binop.arg2->Iex.Const.con->Ico.U64 : 0;
+    }
+    return 0;
+}
+
+/* May this store tell what a Lua machine does? See lt_vm_watch.h. */
+static Bool may_be_watched(const struct walk *w, const IRStmt *st)
+{
+    const IRExpr *data = st->Ist.Store.data;
+    UInt size = size_of(w, data);
+    if (is_from_sp(w, st->Ist.Store.addr))
+        return False;
+    if (!w->lua_code)
+        return w->run_time_code && size == 4 && data->tag == Iex_Const;
+    if (size == 4)
+        return True;
+    return size == 8 && lt_watch_is_recorder(displacement(w, st->Ist.Store.addr));
+}
+
+/* Behind a store: was it to a watched word? */
+static void watch_store(struct walk *w, const IRStmt *st)
+{
+    IRTypeEnv *env = w->out->tyenv;
+    IRTemp page = newIRTemp(env, Ity_I64), slot = newIRTemp(env, Ity_I64), at = newIRTemp(env, Ity_I64);
+    IRTemp byte = newIRTemp(env, Ity_I8), hit = newIRTemp(env, Ity_I1);
+    IRExpr *mask = IRExpr_Const(IRConst_U64(LT_WATCH_SLOTS - 1));
+    IRExpr *table = IRExpr_Const(IRConst_U64((Addr)lt_watch_table));
+    lt_segment_end(&w->segment);
+    addStmtToIRSB(
+        w->out, IRStmt_WrTmp(page, IRExpr_Binop(Iop_Shr64, st->Ist.Store.addr, IRExpr_Const(IRConst_U8(2)))));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(slot, IRExpr_Binop(Iop_And64, IRExpr_RdTmp(page), mask)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(at, IRExpr_Binop(Iop_Add64, IRExpr_RdTmp(slot), table)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(byte, IRExpr_Load(Iend_LE, Ity_I8, IRExpr_RdTmp(at))));
+    addStmtToIRSB(
+        w->out, IRStmt_WrTmp(hit, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(byte), IRExpr_Const(IRConst_U8(0)))));
+    IRDirty *call = unsafeIRDirty_0_N(0, "lt_watch_hit", VG_(fnptr_to_fnentry)(lt_watch_hit),
+                                      mkIRExprVec_1(st->Ist.Store.addr));
+    call->guard = IRExpr_RdTmp(hit);
+    addStmtToIRSB(w->out, IRStmt_Dirty(call));
+}
+
 static void visit_instruction(struct walk *w, const IRStmt *st)
 {
     w->ip = st->Ist.IMark.addr + st->Ist.IMark.delta;
@@ -260,6 +315,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     w.origin = VG_(calloc)("ljtrace.instrument", in->tyenv->types_used, sizeof *w.origin);
     for (Int t = 0; t < in->tyenv->types_used; t++)
         w.origin[t].root = (IRTemp)t;
+    w.lua_code = lt_watch_is_lua_code(closure->readdr);
+    w.run_time_code = lt_vm_first() && lt_is_run_time_code(closure->readdr);
     Int i = copy_preamble(in, out);
     lt_segment_begin(&w.segment, out);
     if (lt_options.trace_mem)
@@ -267,6 +324,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     for (; i < in->stmts_used; i++) {
         visit(&w, in->stmts[i]);
         addStmtToIRSB(out, in->stmts[i]);
+        if (in->stmts[i]->tag == Ist_Store && may_be_watched(&w, in->stmts[i]))
+            watch_store(&w, in->stmts[i]);
     }
     lt_segment_end(&w.segment);
     if (in->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))

@@ -11,26 +11,33 @@
 #include "lt_heap.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vm_names.h"
+#include "lt_vm_stack.h"
+#include "lt_vm_types.h"
+#include "lt_vm_watch.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_threadstate.h"
 #include "pub_tool_transtab.h"
 
-enum { MAX_WATCHED = 16, MAX_NESTED = 4, MAX_THREADS = 10000 };
+enum { MAX_WATCHED = 16, MAX_NESTED = 4, FIRST_SLOTS = 16, MAX_THREADS = 10000 };
 
 struct watched {
     Addr f;
     Addr from, to; /* code that may hold its return; 0, 0 = anywhere */
+    UInt image;    /* the preload's number of the LuaJIT that calls it; 0 = not known */
 };
 
 struct call {
     Addr sp; /* at entry, where the return address lies */
     Addr ud, ptr;
     UWord osize, nsize;
+    struct lt_vm *vm; /* NULL = not known */
     struct lt_stack stack;
 };
 
@@ -41,6 +48,12 @@ struct calls {
 
 static struct watched s_watched[MAX_WATCHED];
 static UInt s_count;
+
+/* Blocks of heaps whose state is not known: the first of each may be the state itself. */
+static struct first {
+    Addr ud, block;
+    SizeT size;
+} s_first[FIRST_SLOTS];
 static struct calls *s_calls[MAX_THREADS];
 
 static struct calls *calls_of(ThreadId tid)
@@ -57,6 +70,14 @@ Bool lt_lua_is_entry(Addr ip)
         if (s_watched[i].f == ip)
             return True;
     return False;
+}
+
+static UInt image_of(Addr f)
+{
+    for (UInt i = 0; i < s_count; i++)
+        if (s_watched[i].f == f)
+            return s_watched[i].image;
+    return 0;
 }
 
 Bool lt_lua_may_return(Addr ip)
@@ -76,7 +97,7 @@ static void retranslate(const struct watched *w)
         VG_(discard_translations_safely)((Addr)0x1000, ~(SizeT)0xfff, "ljtrace");
 }
 
-void lt_lua_watch(Addr f, Bool internal)
+void lt_lua_watch(Addr f, Bool internal, UInt image)
 {
     if (lt_lua_is_entry(f) || !lt_options.heap_luajit)
         return;
@@ -87,10 +108,11 @@ void lt_lua_watch(Addr f, Bool internal)
     }
     struct watched *w = &s_watched[s_count++];
     DebugInfo *di = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), f);
-    *w = (struct watched){.f = f};
+    *w = (struct watched){.f = f, .image = image};
     if (internal && di) {
         w->from = VG_(DebugInfo_get_text_avma)(di);
         w->to = w->from + VG_(DebugInfo_get_text_size)(di);
+        lt_watch_code(w->from, w->to);
     }
     retranslate(w);
 }
@@ -100,6 +122,7 @@ void lt_lua_heap_closed(Addr ud)
     uint64_t words[2] = {ud, lt_ring->instructions};
     if (lt_options.heap_luajit)
         lt_ring_put(RAW_CLOSE, 0, words, 2, NULL, 0);
+    lt_vm_closed(ud);
 }
 
 static void expect_return(const struct calls *c)
@@ -126,6 +149,21 @@ static void drop_stale(struct calls *c, Addr sp)
     }
 }
 
+/* The state of a heap. It is not known before its first block is filled in. */
+static struct lt_vm *vm_of(Addr ud, UInt image)
+{
+    struct lt_vm *vm = lt_vm_of(ud);
+    struct first *first = &s_first[ud / 16 % FIRST_SLOTS];
+    if (vm || first->ud != ud || !first->block)
+        return vm;
+    lt_vm_first_block(first->block, first->size, ud, image);
+    vm = lt_vm_of(ud);
+    if (vm)
+        lt_types_global(vm, first->block);
+    first->block = 0;
+    return vm;
+}
+
 void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
 {
     ThreadId tid = VG_(get_running_tid)();
@@ -139,11 +177,28 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     call->ptr = ptr;
     call->osize = osize;
     call->nsize = nsize;
-    lt_take_stack(tid, &call->stack);
+    call->vm = vm_of(ud, image_of(VG_(get_IP)(tid)));
+    if (call->vm)
+        lt_types_settle(call->vm);
+    if (call->vm && ptr && nsize == 0)
+        lt_proto_gone(ptr);
+    if (call->vm)
+        lt_take_lua_stack(tid, call->vm, ptr ? 0 : nsize, &call->stack);
+    else
+        lt_take_stack(tid, &call->stack);
     lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
     if (c->depth == 1 && ptr && nsize == 0)
         lt_put_free(ptr, ud, MT_HOW_LUA, &call->stack);
     expect_return(c);
+}
+
+static void record_new(const struct call *call, Addr result)
+{
+    lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+    if (call->vm)
+        lt_types_made(call->vm, result, call->nsize, call->sp);
+    else
+        s_first[call->ud / 16 % FIRST_SLOTS] = (struct first){call->ud, result, call->nsize};
 }
 
 static void record(const struct call *call, Addr result)
@@ -151,7 +206,7 @@ static void record(const struct call *call, Addr result)
     if (call->nsize == 0 || !result)
         return;
     if (!call->ptr)
-        lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+        record_new(call, result);
     else
         lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
 }

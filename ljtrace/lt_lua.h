@@ -14,7 +14,7 @@
 
 /* Watch the function at `f`. `internal`: it is LuaJIT's own, which returns within its own object; any other
  * may leave through a tail call to anywhere. */
-void lt_lua_watch(Addr f, Bool internal);
+void lt_lua_watch(Addr f, Bool internal, UInt image);
 /* The heap with this state pointer is gone with all its blocks. */
 void lt_lua_heap_closed(Addr ud);
 

@@ -13,8 +13,7 @@
  * lt_ring.c, lt_sys.c             the ring         lt_frames.c stacks and names
  * lt_fork.c                       forked children  lt_control.c requests and vgdb
  * lt_options.c                    the command line lt_info.c  facts about the run
- *
- * It does not attribute events to Lua lines.
+ * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
  */
 #include "config.h"
 #include "lt_control.h"
@@ -26,6 +25,7 @@
 #include "lt_kernel.h"
 #include "lt_lua.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_ring.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_aspacehl.h"
@@ -55,6 +55,7 @@ static void post_clo_init(void)
 
 static void on_thread_runs(ThreadId tid, ULong blocks)
 {
+    lt_peek_forget();
     if (tid == s_thread)
         return;
     s_thread = tid;

@@ -57,23 +57,30 @@ struct ring_token {
 #define RING_SLAB_FREE '\2'
 
 enum raw_type {
-    RAW_SEGMENT, /* a segment ran: its addresses */
-    RAW_DEFINE,  /* a segment: instructions | words << 32, then for each access {code address, size | kind << 32,
-                    distance | word << 32}. Argument 1: the accesses of the segment before come first */
-    RAW_THREAD,  /* argument: the thread that runs from here on */
-    RAW_FRAME,   /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
-    RAW_NEW,     /* {addr, size, heap, instructions, how} code addresses innermost first */
-    RAW_FREE,    /* {addr, heap, instructions, how} code addresses */
-    RAW_RESIZE,  /* {old addr, addr, size, heap, instructions, how} code addresses */
-    RAW_TOUCH,   /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
-    RAW_ENTER,   /* the running thread enters a watched allocator: its accesses are not the program's */
-    RAW_LEAVE,   /* it has left */
-    RAW_CLOSE,   /* {heap, instructions}: every block of that heap is gone */
-    RAW_SWITCH,  /* argument: 1 = accesses are recorded from here on, 0 = they are not */
-    RAW_MARK,    /* {instructions, bytes} name, padded */
-    RAW_INFO,    /* {key bytes | value bytes << 32} key value, padded */
-    RAW_EXEC,    /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
-    RAW_END,     /* {instructions} argument: enum mt_ending; nothing follows */
+    RAW_SEGMENT,  /* a segment ran: its words */
+    RAW_DEFINE,   /* a segment: instructions | words << 32, then for each access {code address, size | kind << 32,
+                     distance | word << 32}. Argument 1: the accesses of the segment before come first */
+    RAW_THREAD,   /* argument: the thread that runs from here on */
+    RAW_FRAME,    /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
+    RAW_NEW,      /* {addr, size, heap, instructions, how} code addresses innermost first */
+    RAW_FREE,     /* {addr, heap, instructions, how} code addresses */
+    RAW_RESIZE,   /* {old addr, addr, size, heap, instructions, how} code addresses */
+    RAW_TOUCH,    /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
+    RAW_ENTER,    /* the running thread enters a watched allocator: its accesses are not the program's */
+    RAW_LEAVE,    /* it has left */
+    RAW_CLOSE,    /* {heap, instructions}: every block of that heap is gone */
+    RAW_SWITCH,   /* argument: 1 = accesses are recorded from here on, 0 = they are not */
+    RAW_MARK,     /* {instructions, bytes} name, padded */
+    RAW_INFO,     /* {key bytes | value bytes << 32} key value, padded */
+    RAW_EXEC,     /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
+    RAW_END,      /* {instructions} argument: enum mt_ending; nothing follows */
+    RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
+                     file bytes << 32} function file, padded: what a key in a stack stands for */
+    RAW_TYPE,     /* {addr, heap} argument: enum mt_type */
+    RAW_VM,       /* {heap, instructions, trace} argument: enum mt_vm */
+    RAW_LINES,    /* {count} lines of the prototype that follows, two to a word; may come in parts */
+    RAW_PROTO,    /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
+    RAW_TRACE,    /* {heap, number, addr, size, instructions, key of its start} */
     RAW_TYPES
 };
 

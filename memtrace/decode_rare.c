@@ -174,6 +174,28 @@ static enum rare_result apply_lost(struct decoder *d, const struct rec_lost *r, 
     return RARE_EVENT;
 }
 
+static enum rare_result apply_type(struct decoder *d, const struct rec_type *r, struct mt_event *ev)
+{
+    struct live_block *b = live_block(d, r->slot);
+    if (!b)
+        return unknown_block(d);
+    if (r->type >= MT_TYPES)
+        return fail(d, "a block is of an unknown type");
+    set_event(d, ev, MT_TYPE, (uint32_t)r->type);
+    set_block(ev, b, r->slot);
+    return RARE_EVENT;
+}
+
+static enum rare_result apply_vm(struct decoder *d, const struct rec_vm *r, struct mt_event *ev)
+{
+    if (r->heap >= d->defs->heaps.count || r->vm >= MT_VMS || r->trace > UINT32_MAX)
+        return fail(d, "a virtual machine's state or heap is not known");
+    set_event(d, ev, MT_STATE, (uint32_t)r->trace);
+    ev->heap = (uint32_t)r->heap;
+    ev->how = (uint8_t)r->vm;
+    return RARE_EVENT;
+}
+
 static enum rare_result apply_touch(struct decoder *d, const struct rec_touch *r, struct mt_event *ev)
 {
     struct live_block *b = live_block(d, r->slot);
@@ -241,6 +263,8 @@ enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
         RARE(TOUCH, touch)
         RARE(FREED, freed)
         RARE(INHERIT, inherit)
+        RARE(TYPE, type)
+        RARE(VM, vm)
     case REC_STOP:
         return RARE_STOP;
     default:

@@ -65,22 +65,39 @@ struct arena_piece {
     char bytes[];
 };
 
-/* A copy that ends in NUL; NULL when out of memory. */
-static char *arena_copy(struct arena *a, struct text t)
+/* Room for n bytes; NULL when out of memory. */
+static char *arena_room(struct arena *a, size_t n)
 {
-    if (a->size - a->used < t.len + 1) {
-        size_t size = t.len + 1 > ARENA_PIECE ? t.len + 1 : ARENA_PIECE;
+    if (a->size - a->used < n) {
+        size_t size = n > ARENA_PIECE ? n : ARENA_PIECE;
         struct arena_piece *piece = malloc(sizeof *piece + size);
         if (!piece)
             return NULL;
         piece->before = a->last;
         *a = (struct arena){piece, 0, size};
     }
-    char *copy = a->last->bytes + a->used;
+    char *room = a->last->bytes + a->used;
+    a->used += n;
+    return room;
+}
+
+/* A copy that ends in NUL; NULL when out of memory. */
+static char *arena_copy(struct arena *a, struct text t)
+{
+    char *copy = arena_room(a, t.len + 1);
+    if (!copy)
+        return NULL;
     memcpy(copy, t.bytes, t.len);
     copy[t.len] = 0;
-    a->used += t.len + 1;
     return copy;
+}
+
+/* Room for n numbers, aligned. */
+static uint32_t *arena_numbers(struct arena *a, size_t n)
+{
+    char *room = arena_room(a, n * sizeof(uint32_t) + _Alignof(uint32_t) - 1);
+    uintptr_t at = ((uintptr_t)room + _Alignof(uint32_t) - 1) & ~(uintptr_t)(_Alignof(uint32_t) - 1);
+    return room ? (uint32_t *)at : NULL;
 }
 
 static void arena_free(struct arena *a)
@@ -136,8 +153,27 @@ static const char *apply_frame(struct defs *d, const struct rec_frame *r)
     struct mt_frame *f = table_add(&d->frames);
     if (!f)
         return no_memory;
-    *f = (struct mt_frame){r->ip, (uint32_t)r->function, (uint32_t)r->file, (uint32_t)r->object,
-                           (uint32_t)r->line};
+    *f = (struct mt_frame){.ip = r->ip,
+                           .function = (uint32_t)r->function,
+                           .file = (uint32_t)r->file,
+                           .object = (uint32_t)r->object,
+                           .line = (uint32_t)r->line};
+    return NULL;
+}
+
+static const char *apply_luaframe(struct defs *d, const struct rec_luaframe *r)
+{
+    struct rec_frame common = {r->ip, r->function, r->file, r->object, r->line};
+    if (r->kind >= MT_FRAME_KINDS || r->approximate > 1 || r->defined > UINT32_MAX || r->trace > UINT32_MAX)
+        return "frame of an unknown kind";
+    const char *wrong = apply_frame(d, &common);
+    if (wrong)
+        return wrong;
+    struct mt_frame *f = table_at(&d->frames, d->frames.count - 1);
+    f->defined = (uint32_t)r->defined;
+    f->trace = (uint32_t)r->trace;
+    f->kind = (uint8_t)r->kind;
+    f->approximate = (uint8_t)r->approximate;
     return NULL;
 }
 
@@ -263,6 +299,63 @@ static const char *take_segment(struct defs *d, struct cursor *c, bool salvage, 
     return segment_is_good(&s, d->sites.count) ? add_segment(d, &s) : "segment is not as it can be";
 }
 
+static uint32_t count_uvarints(struct text t)
+{
+    uint32_t n = 0;
+    for (uint64_t i = 0; i < t.len; i++)
+        n += !(t.bytes[i] & 0x80);
+    return n;
+}
+
+/* The lines of a proto: zigzag differences, one for each instruction. NULL: they are not well-formed. */
+static const uint32_t *unpack_lines(struct defs *d, struct text t, uint32_t count)
+{
+    struct cursor c = {.p = (const uint8_t *)t.bytes, .end = (const uint8_t *)t.bytes + t.len};
+    uint32_t *lines = arena_numbers(&d->text, count);
+    uint32_t line = 0;
+    for (uint32_t i = 0; lines && i < count; i++)
+        lines[i] = line += (uint32_t)get_Z(&c);
+    return lines && !c.bad && c.p == c.end ? lines : NULL;
+}
+
+static const char *apply_proto(struct defs *d, const struct rec_proto *r)
+{
+    uint64_t n = d->strings.count;
+    if (r->function >= n || r->file >= n || r->heap >= d->heaps.count || r->defined > UINT32_MAX ||
+        r->offset > UINT32_MAX)
+        return "proto names a string or heap that is not defined";
+    if (r->lines.len > MAX_PROTO_LINES)
+        return "proto with too many lines";
+    uint32_t count = count_uvarints(r->lines);
+    const uint32_t *lines = unpack_lines(d, r->lines, count);
+    if (!lines)
+        return "proto with lines that are not well-formed";
+    struct mt_proto *p = table_add(&d->protos);
+    if (!p)
+        return no_memory;
+    *p = (struct mt_proto){.handle = r->handle,
+                           .heap = (uint32_t)r->heap,
+                           .function = (uint32_t)r->function,
+                           .file = (uint32_t)r->file,
+                           .defined = (uint32_t)r->defined,
+                           .offset = (uint32_t)r->offset,
+                           .count = count,
+                           .lines = lines};
+    return NULL;
+}
+
+static const char *apply_trace(struct defs *d, const struct rec_trace *r)
+{
+    if (r->heap >= d->heaps.count || r->frame >= d->frames.count || r->number > UINT32_MAX)
+        return "trace names a heap or frame that is not defined";
+    struct mt_trace *t = table_add(&d->traces);
+    if (!t)
+        return no_memory;
+    *t = (struct mt_trace){r->addr,           r->size, r->time, (uint32_t)r->heap, (uint32_t)r->number,
+                           (uint32_t)r->frame};
+    return NULL;
+}
+
 /* Read, dump and apply a record of one kind. */
 #define DEFINITION(NAME, name, table)                                                                        \
     case REC_##NAME: {                                                                                       \
@@ -288,6 +381,9 @@ static const char *apply_record(struct defs *d, struct cursor *c, bool salvage, 
         DEFINITION(INFO, info, infos)
     case REC_SEGMENT:
         return take_segment(d, c, salvage, hook);
+        DEFINITION(LUAFRAME, luaframe, frames)
+        DEFINITION(PROTO, proto, protos)
+        DEFINITION(TRACE, trace, traces)
     default:
         return "unknown record among definitions";
     }
@@ -313,7 +409,9 @@ bool defs_init(struct defs *d)
                        .heaps.item_size = sizeof(struct mt_heap),
                        .infos.item_size = sizeof(struct info),
                        .segments.item_size = sizeof(struct defined_segment),
-                       .accesses.item_size = sizeof(struct mt_access)};
+                       .accesses.item_size = sizeof(struct mt_access),
+                       .protos.item_size = sizeof(struct mt_proto),
+                       .traces.item_size = sizeof(struct mt_trace)};
     return table_add(&d->strings) && table_add(&d->frames) && table_add(&d->stacks) && table_add(&d->sites) &&
            table_add(&d->heaps);
 }
@@ -328,5 +426,7 @@ void defs_free(struct defs *d)
     table_free(&d->infos);
     table_free(&d->segments);
     table_free(&d->accesses);
+    table_free(&d->protos);
+    table_free(&d->traces);
     arena_free(&d->text);
 }

@@ -39,7 +39,7 @@ struct arena {
 
 struct defs {
     struct table strings; /* of const char * */
-    struct table frames, stacks, sites, heaps, infos;
+    struct table frames, stacks, sites, heaps, infos, protos, traces;
     struct table segments, accesses; /* of struct defined_segment, struct mt_access */
     struct arena text;
 };

@@ -58,6 +58,20 @@ static void line_bad_free(struct line *l, const struct mt_event *ev)
     line_number(l, "stack", ev->ref);
 }
 
+static void line_state(struct line *l, const struct mt_event *ev)
+{
+    line_number(l, "heap", ev->heap);
+    line_word(l, "vm", mt_vm_name(ev->how));
+    if (ev->how == MT_VM_TRACE)
+        line_number(l, "trace", ev->ref);
+}
+
+static void line_type(struct line *l, const struct mt_event *ev)
+{
+    line_block(l, ev);
+    line_word(l, "type", mt_type_name((enum mt_type)ev->ref));
+}
+
 static void line_other(struct line *l, const struct mt_event *ev)
 {
     if (ev->kind == MT_BADFREE) {
@@ -76,6 +90,10 @@ static void line_event(struct line *l, const struct mt_event *ev)
         line_heap_event(l, ev);
     else if (ev->kind <= MT_MODIFY)
         line_access(l, ev);
+    else if (ev->kind == MT_TYPE)
+        line_type(l, ev);
+    else if (ev->kind == MT_STATE)
+        line_state(l, ev);
     else
         line_other(l, ev);
     line_number(l, "thread", ev->thread);

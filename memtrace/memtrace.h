@@ -39,7 +39,7 @@
 extern "C" {
 #endif
 
-#define MT_FORMAT_VERSION 2
+#define MT_FORMAT_VERSION 2 /* written; readers take every version up to it */
 
 /* Results. Readers: MT_MORE = something was delivered, MT_END = clean end of input. */
 enum mt_result { MT_ERROR = -1, MT_END = 0, MT_MORE = 1, MT_OK = 1 };
@@ -71,6 +71,8 @@ enum mt_kind {
     MT_MARK,    /* a named point of the program: ref = string id */
     MT_BADFREE, /* a free that is an error of the program; see enum mt_badfree */
     MT_LOST,    /* size events are missing here: ref = string id of the reason */
+    MT_TYPE,    /* what a live block holds became known: ref = enum mt_type */
+    MT_STATE,   /* a Lua state's virtual machine goes over to another state; how = enum mt_vm */
     MT_KINDS
 };
 
@@ -100,6 +102,54 @@ enum mt_badfree {
 /* Which allocator a block belongs to; heap id 0 is always the C heap. */
 enum mt_heap_kind { MT_HEAP_MALLOC, MT_HEAP_LUA, MT_HEAP_MMAP, MT_HEAP_CUSTOM, MT_HEAP_KINDS };
 
+/* What a block of a Lua heap holds: an object, or a part of one. */
+enum mt_type {
+    MT_TYPE_UNKNOWN,
+    MT_TYPE_STR,
+    MT_TYPE_UPVAL,
+    MT_TYPE_THREAD,
+    MT_TYPE_PROTO,
+    MT_TYPE_FUNC,
+    MT_TYPE_TRACE,
+    MT_TYPE_CDATA,
+    MT_TYPE_TAB,
+    MT_TYPE_UDATA,
+    MT_TYPE_TAB_ARRAY,    /* array part of a table */
+    MT_TYPE_TAB_HASH,     /* hash part of a table */
+    MT_TYPE_STACK,        /* Lua stack of a thread */
+    MT_TYPE_STRING_TABLE, /* of all interned strings */
+    MT_TYPE_BUFFER,       /* of strings being made */
+    MT_TYPE_JIT,          /* the compiler's own: IR, snapshots, table of traces */
+    MT_TYPE_GLOBAL,       /* GG_State: the state itself and its main thread */
+    MT_TYPE_OTHER,        /* none of these */
+    MT_TYPES
+};
+
+/* What a Lua virtual machine is doing. */
+enum mt_vm {
+    MT_VM_INTERP, /* interprets bytecode */
+    MT_VM_C,      /* runs a C function */
+    MT_VM_GC,
+    MT_VM_EXIT,   /* leaves a trace */
+    MT_VM_RECORD, /* the compiler records a trace, */
+    MT_VM_OPT,    /* optimises it, */
+    MT_VM_ASM,    /* makes machine code of it */
+    MT_VM_TRACE,  /* runs a trace: ref = its number */
+    MT_VM_FAST,   /* runs a fast function (only in builds that tell it from INTERP) */
+    MT_VMS
+};
+
+/* What a frame is of. */
+enum mt_frame_kind {
+    MT_FRAME_HOST,    /* machine code of an object */
+    MT_FRAME_LUA,     /* a Lua function; ip = address of the bytecode, or of machine code of a trace */
+    MT_FRAME_FAST,    /* a function of LuaJIT's libraries */
+    MT_FRAME_C,       /* a C function that Lua calls; ip = its address */
+    MT_FRAME_INLINED, /* a Lua function inlined in a trace */
+    MT_FRAME_VM,      /* a part of the virtual machine: function = "GC", "JIT" ... */
+    MT_FRAME_KINDS
+};
+
 #define MT_NO_HANDLE UINT64_MAX
 
 /* One event. Fields not named for a kind are unspecified.
@@ -110,6 +160,8 @@ enum mt_heap_kind { MT_HEAP_MALLOC, MT_HEAP_LUA, MT_HEAP_MMAP, MT_HEAP_CUSTOM, M
  *   RESIZE:  handle, addr, size (both new), old_addr, old_size, heap, ref = stack id
  *   access:  handle, addr, size (bytes accessed), offset (in the block), heap, kernel, beyond, freed,
  *            ref = site id (0 if kernel)
+ *   TYPE:    handle, addr, size, heap, slot of the block, ref = enum mt_type
+ *   STATE:   heap, how = enum mt_vm, ref = trace number
  *   BADFREE: addr, heap (it was freed to), how = enum mt_badfree, handle (of the block concerned, or
  *            MT_NO_HANDLE), offset (in that block), ref = stack id
  *   others:  see enum mt_kind
@@ -128,7 +180,7 @@ struct mt_event {
     uint32_t ref;
     uint16_t thread;     /* the tracer's thread number, from 1 */
     uint8_t kind;        /* enum mt_kind */
-    uint8_t how : 4;     /* NEW: enum mt_how; BADFREE: enum mt_badfree */
+    uint8_t how : 4;     /* NEW: enum mt_how; BADFREE: enum mt_badfree; STATE: enum mt_vm */
     uint8_t implied : 1; /* not seen. FREE: a New or Resize came to lie on the block; NEW: the block lived
                             before this trace began, in the process that was forked. Else 0 */
     uint8_t kernel : 1;  /* access: made by a system call, for all `size` bytes. Else 0 */
@@ -145,6 +197,10 @@ struct mt_frame {
     uint64_t ip;                     /* code address, 0 for frames that have none */
     uint32_t function, file, object; /* string ids, 0 = not known */
     uint32_t line;                   /* 0 = not known */
+    uint32_t defined;                /* of Lua functions: the line where it begins; 0 = not known */
+    uint32_t trace;                  /* number of the trace it runs in, 0 = none */
+    uint8_t kind;                    /* enum mt_frame_kind */
+    uint8_t approximate;             /* 1 = the line is that of a place near by, else 0 */
 };
 struct mt_stack {
     uint32_t parent; /* stack id of the callers, < this stack's id; 0 = this is the root */
@@ -159,6 +215,25 @@ struct mt_site {
 struct mt_heap {
     uint64_t id;  /* what the program calls it: the allocator's state pointer */
     uint8_t kind; /* enum mt_heap_kind */
+};
+
+/* A Lua prototype: bytecode and its lines. Every execution of an instruction loads its 4 bytes from the
+ * block: the last such load of a thread says which line the accesses that follow belong to. */
+struct mt_proto {
+    uint64_t handle; /* of its block */
+    uint32_t heap;
+    uint32_t function, file; /* string ids; 0 = not known */
+    uint32_t defined;        /* line where the function begins */
+    uint32_t offset;         /* in the block, of the first instruction */
+    uint32_t count;          /* of instructions, 4 bytes each */
+    const uint32_t *lines;   /* of each instruction; 0 = not known */
+};
+/* A trace of the JIT compiler. Sites in its machine code have frames of kind MT_FRAME_LUA or _INLINED. */
+struct mt_trace {
+    uint64_t addr, size; /* of its machine code; addresses are used again after a flush */
+    uint64_t time;       /* when it was first run or met, in guest instructions */
+    uint32_t heap, number;
+    uint32_t frame; /* where it begins */
 };
 
 /* How a trace ended. */
@@ -226,14 +301,18 @@ const struct mt_frame *mt_frame(const struct mt_reader *r, uint32_t id);
 const struct mt_stack *mt_stack(const struct mt_reader *r, uint32_t id);
 const struct mt_site *mt_site(const struct mt_reader *r, uint32_t id);
 const struct mt_heap *mt_heap(const struct mt_reader *r, uint32_t id);
+const struct mt_proto *mt_proto(const struct mt_reader *r, uint32_t id);
+const struct mt_trace *mt_trace(const struct mt_reader *r, uint32_t id);
 uint32_t mt_count_strings(const struct mt_reader *r);
 uint32_t mt_count_frames(const struct mt_reader *r);
 uint32_t mt_count_stacks(const struct mt_reader *r);
 uint32_t mt_count_sites(const struct mt_reader *r);
 uint32_t mt_count_heaps(const struct mt_reader *r);
+uint32_t mt_count_protos(const struct mt_reader *r);
+uint32_t mt_count_traces(const struct mt_reader *r);
 
-/* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given several
- * times the last: a forked child's trace holds its parent's facts, then its own), and the i-th. */
+/* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given
+ * several times the last: a forked child's trace holds its parent's facts, then its own), and the i-th. */
 const char *mt_info(const struct mt_reader *r, const char *key);
 bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
 
@@ -268,6 +347,9 @@ char mt_kind_letter(enum mt_kind k);            /* 'N', 'F', ... '?' for those w
 const char *mt_how_name(enum mt_how h);         /* "malloc", "calloc", ... */
 const char *mt_badfree_name(enum mt_badfree b); /* "invalid", "inside", "double", ... */
 const char *mt_heap_kind_name(enum mt_heap_kind k);
+const char *mt_type_name(enum mt_type t); /* "str", "tab", "array", ... */
+const char *mt_vm_name(enum mt_vm v);     /* "INTERP", "C", "GC", ... */
+const char *mt_frame_kind_name(enum mt_frame_kind k);
 const char *mt_ending_name(enum mt_ending e); /* "unknown", "exit", "killed", ... */
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -301,6 +383,11 @@ uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f); /* a ne
 uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame);
 uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s); /* a new id each call */
 uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h); /* a new id each call */
+
+/* The proto's block is the live one of `heap` at addr; p's handle and heap are not looked at, its lines are
+ * copied. Without such a block nothing is defined. */
+void mt_writer_proto(struct mt_writer *w, uint64_t addr, uint32_t heap, const struct mt_proto *p);
+void mt_writer_trace(struct mt_writer *w, const struct mt_trace *t);
 
 /* What holds for the events that follow. Time never goes back. */
 void mt_writer_thread(struct mt_writer *w, uint16_t thread);
@@ -360,6 +447,10 @@ size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uin
 void mt_writer_touch(struct mt_writer *w, enum mt_kind kind, uint64_t addr, uint64_t size);
 
 void mt_writer_mark(struct mt_writer *w, uint32_t string);
+/* The live block of `heap` at addr holds this; without such a block nothing happens. */
+void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_type type);
+/* `trace` counts with MT_VM_TRACE only. */
+void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace);
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
 
 /* Put everything so far into the file (ends the current chunk). */

@@ -8,8 +8,8 @@
 
 const char *mt_kind_name(enum mt_kind k)
 {
-    static const char *const names[MT_KINDS] = {"new",    "free", "resize",  "load", "store",
-                                                "modify", "mark", "badfree", "lost"};
+    static const char *const names[MT_KINDS] = {"new",  "free",    "resize", "load", "store", "modify",
+                                                "mark", "badfree", "lost",   "type", "state"};
     return NAME_OF(names, k);
 }
 
@@ -35,6 +35,27 @@ const char *mt_badfree_name(enum mt_badfree b)
 const char *mt_heap_kind_name(enum mt_heap_kind k)
 {
     static const char *const names[MT_HEAP_KINDS] = {"malloc", "lua", "mmap", "custom"};
+    return NAME_OF(names, k);
+}
+
+const char *mt_type_name(enum mt_type t)
+{
+    static const char *const names[MT_TYPES] = {"unknown", "str",    "upval",  "thread", "proto",  "func",
+                                                "trace",   "cdata",  "tab",    "udata",  "array",  "hash",
+                                                "stack",   "strtab", "buffer", "jit",    "global", "other"};
+    return NAME_OF(names, t);
+}
+
+const char *mt_vm_name(enum mt_vm v)
+{
+    static const char *const names[MT_VMS] = {"INTERP", "C",   "GC",    "EXIT", "RECORD",
+                                              "OPT",    "ASM", "TRACE", "FAST"};
+    return NAME_OF(names, v);
+}
+
+const char *mt_frame_kind_name(enum mt_frame_kind k)
+{
+    static const char *const names[MT_FRAME_KINDS] = {"host", "lua", "fast", "c", "inlined", "vm"};
     return NAME_OF(names, k);
 }
 

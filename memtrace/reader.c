@@ -156,6 +156,26 @@ const struct mt_heap *mt_heap(const struct mt_reader *r, uint32_t id)
     return table_at(&r->defs.heaps, id);
 }
 
+const struct mt_proto *mt_proto(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.protos, id);
+}
+
+const struct mt_trace *mt_trace(const struct mt_reader *r, uint32_t id)
+{
+    return table_at(&r->defs.traces, id);
+}
+
+uint32_t mt_count_protos(const struct mt_reader *r)
+{
+    return r->defs.protos.count;
+}
+
+uint32_t mt_count_traces(const struct mt_reader *r)
+{
+    return r->defs.traces.count;
+}
+
 uint32_t mt_count_strings(const struct mt_reader *r)
 {
     return r->defs.strings.count;

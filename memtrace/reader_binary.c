@@ -172,10 +172,10 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
     return CHUNK_DONE;
 }
 
-static void take_totals(struct mt_totals *t, const struct rec_end *end)
+static void take_totals(struct mt_totals *t, const struct rec_end *end, const struct rec_more *more)
 {
     *t = (struct mt_totals){.events = {end->new, end->free, end->resize, end->load, end->store, end->modify,
-                                       end->mark, end->badfree, end->lost},
+                                       end->mark, end->badfree, end->lost, more->type, more->state},
                             .instructions = end->instructions,
                             .nanoseconds = end->nanoseconds,
                             .foreign = end->foreign,
@@ -187,10 +187,14 @@ static enum chunk_result read_end(struct mt_reader *r, uint32_t size)
 {
     struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
     struct rec_end end;
+    struct rec_more more = {0};
     uint64_t sum;
-    if (cursor_byte(&c) != REC_END || !get_end(&c, &end) || c.p != c.end || end.ending >= MT_ENDINGS)
+    uint8_t code = cursor_byte(&c);
+    if (code == REC_MORE && get_more(&c, &more))
+        code = cursor_byte(&c);
+    if (code != REC_END || !get_end(&c, &end) || c.p != c.end || end.ending >= MT_ENDINGS)
         return damaged(r, r->binary.chunk_offset, "END chunk is wrong");
-    take_totals(&r->stats.totals, &end);
+    take_totals(&r->stats.totals, &end, &more);
     sum = end.freed;
     for (unsigned i = 0; i < MT_KINDS; i++)
         sum += r->stats.totals.events[i];

@@ -33,6 +33,9 @@ enum record_code {
 #define FIELD_HOW uint64_t
 #define FIELD_HEAPKIND uint64_t
 #define FIELD_ENDING uint64_t
+#define FIELD_FRAMEKIND uint64_t
+#define FIELD_TYPE uint64_t
+#define FIELD_VM uint64_t
 
 #define F(field, coding) FIELD_##coding field;
 #define RECORD(NAME, name, code, fields)                                                                     \
@@ -87,6 +90,9 @@ static inline void put_TEXT(struct buffer *b, struct text v)
 #define put_HOW put_U
 #define put_HEAPKIND put_U
 #define put_ENDING put_U
+#define put_FRAMEKIND put_U
+#define put_TYPE put_U
+#define put_VM put_U
 
 static inline uint64_t get_U(struct cursor *c)
 {
@@ -134,6 +140,9 @@ static inline struct text get_TEXT(struct cursor *c)
 #define get_HOW get_U
 #define get_HEAPKIND get_U
 #define get_ENDING get_U
+#define get_FRAMEKIND get_U
+#define get_TYPE get_U
+#define get_VM get_U
 
 /* -- records -- */
 #define F(field, coding) put_##coding(b, r->field);

@@ -35,7 +35,8 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     }
     opts = opts ? opts : &none;
     output_init(&w->out, fd, opts->level);
-    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & graves_init(&w->graves) & writer_defs_init(w);
+    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & graves_init(&w->graves) & writer_defs_init(w) &
+              writer_lua_init(w);
     if (!ok)
         mt_fail_memory(&w->out.err);
     w->thread = 1;
@@ -231,8 +232,7 @@ void writer_inherit(struct mt_writer *w, const struct block *block)
     writer_end_event(w);
 }
 
-/* The block of `heap` that begins at addr, or NO_SLOT. */
-static uint32_t slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
+uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
 {
     uint32_t slot = writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, addr);
     return slot != NO_SLOT && w->map.blocks[slot].heap == heap ? slot : NO_SLOT;
@@ -243,7 +243,7 @@ static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_
 {
     heap = known_heap(w, heap);
     stack = known_stack(w, stack);
-    uint32_t slot = slot_at(w, addr, heap);
+    uint32_t slot = writer_slot_at(w, addr, heap);
     if (slot == NO_SLOT) {
         writer_bad_free(w, addr, heap, stack);
         return;
@@ -281,7 +281,7 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
 {
     heap = known_heap(w, heap);
     stack = known_stack(w, stack);
-    uint32_t slot = slot_at(w, old_addr, heap);
+    uint32_t slot = writer_slot_at(w, old_addr, heap);
     if (slot == NO_SLOT) {
         writer_bad_free(w, old_addr, heap, stack);
         mt_writer_block_new(w, addr, size, heap, how, stack);
@@ -382,6 +382,8 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
     struct mt_totals t;
     mt_writer_totals(w, &t);
     const uint64_t *n = t.events;
+    if (n[MT_TYPE] || n[MT_STATE])
+        put_more(&b, &(struct rec_more){n[MT_TYPE], n[MT_STATE]});
     put_end(&b, &(struct rec_end){ending, n[MT_NEW], n[MT_FREE], n[MT_RESIZE], n[MT_LOAD], n[MT_STORE],
                                   n[MT_MODIFY], n[MT_MARK], n[MT_BADFREE], n[MT_LOST], t.instructions,
                                   t.nanoseconds, t.foreign, t.dropped, t.freed});
@@ -409,6 +411,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     blockmap_destroy(&w->map);
     graves_destroy(&w->graves);
     writer_defs_free(w);
+    writer_lua_free(w);
     free(w);
     return result;
 }

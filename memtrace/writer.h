@@ -23,6 +23,7 @@ struct mt_writer {
     struct buffer defs; /* DEFS chunk being made */
     struct intern strings, stacks;
     struct table frames, sites, heaps, infos; /* those that are not interned, for forks */
+    struct table protos, traces;              /* the same; protos as struct kept_proto */
     struct def_counts counts;                 /* all */
     struct def_counts written;                /* those in chunks before the one being made */
     struct mt_totals totals;
@@ -56,6 +57,17 @@ void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint3
 
 /* An EVENTS chunk was written: write the live blocks if it is time. */
 void writer_live(struct mt_writer *w);
+
+/* The slot of the block of `heap` that begins at addr, or NO_SLOT. */
+uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap);
+/* The buffer for one more definition when there are `count` of its kind, begun with BASE if it is empty; NULL
+ * after an error. */
+struct buffer *writer_def_buffer(struct mt_writer *w, uint64_t count);
+
+/* Define Lua's protos and traces in a new writer as in another; its blocks are there. */
+void writer_lua_copy(struct mt_writer *to, const struct mt_writer *from);
+bool writer_lua_init(struct mt_writer *w);
+void writer_lua_free(struct mt_writer *w);
 
 bool writer_defs_init(struct mt_writer *w);
 void writer_defs_free(struct mt_writer *w);

@@ -57,8 +57,7 @@ void writer_defs_flush(struct mt_writer *w)
     w->written = w->counts;
 }
 
-/* The buffer for one more definition, begun with BASE if it is empty; NULL after an error. */
-static struct buffer *def_buffer(struct mt_writer *w, uint64_t count)
+struct buffer *writer_def_buffer(struct mt_writer *w, uint64_t count)
 {
     if (writer_failed(w))
         return NULL;
@@ -104,7 +103,7 @@ uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len)
         mt_fail_memory(&w->out.err);
         return 0;
     }
-    struct buffer *b = is_new ? def_buffer(w, w->counts.strings) : NULL;
+    struct buffer *b = is_new ? writer_def_buffer(w, w->counts.strings) : NULL;
     if (b) {
         put_string(b, &(struct rec_string){{s, n}});
         w->counts.strings++;
@@ -114,14 +113,20 @@ uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len)
 
 uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f)
 {
-    struct buffer *b = def_buffer(w, w->counts.frames);
+    struct buffer *b = writer_def_buffer(w, w->counts.frames);
     uint64_t strings = w->counts.strings;
     if (!b)
         return 0;
     if (!keep(w, &w->frames, f))
         return 0;
-    put_frame(b, &(struct rec_frame){f->ip, known(f->function, strings), known(f->file, strings),
-                                     known(f->object, strings), f->line});
+    struct rec_frame r = {f->ip, known(f->function, strings), known(f->file, strings),
+                          known(f->object, strings), f->line};
+    if (f->kind == MT_FRAME_HOST)
+        put_frame(b, &r);
+    else
+        put_luaframe(b, &(struct rec_luaframe){r.ip, r.function, r.file, r.object, r.line, f->defined,
+                                               f->kind < MT_FRAME_KINDS ? f->kind : MT_FRAME_VM,
+                                               f->approximate != 0, f->trace});
     return (uint32_t)w->counts.frames++;
 }
 
@@ -136,7 +141,7 @@ uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame)
         mt_fail_memory(&w->out.err);
         return 0;
     }
-    struct buffer *b = is_new ? def_buffer(w, w->counts.stacks) : NULL;
+    struct buffer *b = is_new ? writer_def_buffer(w, w->counts.stacks) : NULL;
     if (b) {
         put_stack(b, &(struct rec_stack){key[0], key[1]});
         w->counts.stacks++;
@@ -147,7 +152,7 @@ uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame)
 uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s)
 {
     uint8_t kind = s->kind >= MT_LOAD && s->kind <= MT_MODIFY ? s->kind : MT_LOAD;
-    struct buffer *b = def_buffer(w, w->counts.sites);
+    struct buffer *b = writer_def_buffer(w, w->counts.sites);
     if (!b)
         return 0;
     if (!keep(w, &w->sites, s))
@@ -173,7 +178,7 @@ static void put_accesses(struct buffer *b, const struct mt_segment *s)
 
 uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s)
 {
-    struct buffer *b = segment_is_good(s, w->counts.sites) ? def_buffer(w, w->counts.segments) : NULL;
+    struct buffer *b = segment_is_good(s, w->counts.sites) ? writer_def_buffer(w, w->counts.segments) : NULL;
     if (!b)
         return UINT32_MAX;
     if (!codebook_segment(&w->enc.book, s)) {
@@ -187,7 +192,7 @@ uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s)
 
 uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h)
 {
-    struct buffer *b = def_buffer(w, w->counts.heaps);
+    struct buffer *b = writer_def_buffer(w, w->counts.heaps);
     if (!b || !keep(w, &w->heaps, h))
         return 0;
     put_heap(b, &(struct rec_heap){h->id, h->kind < MT_HEAP_KINDS ? h->kind : MT_HEAP_CUSTOM});
@@ -196,7 +201,7 @@ uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h)
 
 static void define_info(struct mt_writer *w, uint32_t k, uint32_t v)
 {
-    struct buffer *b = def_buffer(w, w->counts.infos);
+    struct buffer *b = writer_def_buffer(w, w->counts.infos);
     if (!b || !keep(w, &w->infos, &(struct info){k, v}))
         return;
     put_info(b, &(struct rec_info){k, v});

@@ -27,12 +27,17 @@ cdef extern from "config.h":
     const char *PACKAGE_VERSION
 
 VERSION = PACKAGE_VERSION.decode()
-NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST = range(MT_KINDS)
+NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE = range(MT_KINDS)
 KIND_NAMES = tuple(mt_kind_name(<mt_kind>kind).decode() for kind in range(MT_KINDS))
+TYPE_NAMES = tuple(mt_type_name(<mt_type>t).decode() for t in range(MT_TYPES))
+VM_NAMES = tuple(mt_vm_name(<mt_vm>v).decode() for v in range(MT_VMS))
 HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
 OPS_HINTS = {None: OPS_UNKNOWN, "ops": OPS_ACCESS, "lockops": OPS_LOCK}
 
-Frame = namedtuple("Frame", "ip function file object line")
+Frame = namedtuple("Frame", "ip function file object line defined kind approximate trace",
+                   defaults=(0, "host", False, 0))
+Proto = namedtuple("Proto", "handle heap function file defined offset lines")
+JitTrace = namedtuple("JitTrace", "heap number addr size time frame")
 Site = namedtuple("Site", "ip frame size kind")
 Heap = namedtuple("Heap", "id kind")
 
@@ -201,18 +206,35 @@ cdef class Trace:
         """How many definitions of each sort were read so far."""
         return {"strings": mt_count_strings(self.r), "frames": mt_count_frames(self.r),
                 "stacks": mt_count_stacks(self.r), "sites": mt_count_sites(self.r),
-                "heaps": mt_count_heaps(self.r)}
+                "heaps": mt_count_heaps(self.r), "protos": mt_count_protos(self.r),
+                "traces": mt_count_traces(self.r)}
 
     def string(self, uint32_t id):
         """String by id, "" if there is none; bytes that are not UTF-8 become \\xNN."""
         return text_of(mt_string(self.r, id))
 
     def frame(self, uint32_t id):
-        """Frame(ip, function, file, object, line) with strings for ids, or None if there is no such frame."""
+        """Frame(ip, function, file, object, line, ...) with strings for ids, or None if there is no such frame."""
         cdef const mt_frame *f = mt_get_frame(self.r, id)
         if f == NULL:
             return None
-        return Frame(f.ip, self.string(f.function), self.string(f.file), self.string(f.object), f.line)
+        return Frame(f.ip, self.string(f.function), self.string(f.file), self.string(f.object), f.line,
+                     f.defined, mt_frame_kind_name(<mt_frame_kind>f.kind).decode(), bool(f.approximate),
+                     f.trace)
+
+    def proto(self, uint32_t id):
+        """Proto(block's handle, heap id, function, file, line where it begins, offset of the first instruction
+        in the block, list of the instructions' lines), or None."""
+        cdef const mt_proto *p = mt_get_proto(self.r, id)
+        if p == NULL:
+            return None
+        return Proto(p.handle, p.heap, self.string(p.function), self.string(p.file), p.defined, p.offset,
+                     [p.lines[i] for i in range(p.count)])
+
+    def jit_trace(self, uint32_t id):
+        """JitTrace(heap id, number, address and size of its code, time, frame id of its start), or None."""
+        cdef const mt_trace *t = mt_get_trace(self.r, id)
+        return None if t == NULL else JitTrace(t.heap, t.number, t.addr, t.size, t.time, t.frame)
 
     def stack(self, uint32_t id):
         """(parent stack id, frame id), or None."""

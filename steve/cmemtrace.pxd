@@ -12,7 +12,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
         MT_E_NONE, MT_E_IO, MT_E_FORMAT, MT_E_VERSION, MT_E_CORRUPT, MT_E_TRUNCATED, MT_E_MEMORY
     enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT
     enum mt_kind:
-        MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST, MT_KINDS
+        MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST,
+        MT_TYPE, MT_STATE, MT_KINDS
     enum mt_ending:
         MT_ENDING_UNKNOWN, MT_ENDING_LIMIT, MT_ENDINGS
     enum mt_heap_kind:
@@ -35,7 +36,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
 
     struct mt_frame:
         uint64_t ip
-        uint32_t function, file, object, line
+        uint32_t function, file, object, line, defined, trace
+        uint8_t kind, approximate
 
     struct mt_stack:
         uint32_t parent, frame
@@ -49,8 +51,17 @@ cdef extern from "memtrace/memtrace.h" nogil:
         uint64_t id
         uint8_t kind
 
+    struct mt_proto:
+        uint64_t handle
+        uint32_t heap, function, file, defined, offset, count
+        const uint32_t *lines
+
+    struct mt_trace:
+        uint64_t addr, size, time
+        uint32_t heap, number, frame
+
     struct mt_totals:
-        uint64_t events[9]
+        uint64_t events[11]
         uint64_t instructions, nanoseconds, foreign, dropped
 
     struct mt_reader_stats_t "mt_reader_stats":
@@ -72,6 +83,10 @@ cdef extern from "memtrace/memtrace.h" nogil:
     const mt_stack *mt_get_stack "mt_stack"(const mt_reader *r, uint32_t id)
     const mt_site *mt_get_site "mt_site"(const mt_reader *r, uint32_t id)
     const mt_heap *mt_get_heap "mt_heap"(const mt_reader *r, uint32_t id)
+    const mt_proto *mt_get_proto "mt_proto"(const mt_reader *r, uint32_t id)
+    const mt_trace *mt_get_trace "mt_trace"(const mt_reader *r, uint32_t id)
+    uint32_t mt_count_protos(const mt_reader *r)
+    uint32_t mt_count_traces(const mt_reader *r)
     uint32_t mt_count_strings(const mt_reader *r)
     uint32_t mt_count_frames(const mt_reader *r)
     uint32_t mt_count_stacks(const mt_reader *r)
@@ -86,3 +101,12 @@ cdef extern from "memtrace/memtrace.h" nogil:
     const char *mt_how_name(mt_how h)
     const char *mt_heap_kind_name(mt_heap_kind k)
     const char *mt_ending_name(mt_ending e)
+    enum mt_type:
+        MT_TYPES
+    enum mt_vm:
+        MT_VMS
+    enum mt_frame_kind:
+        MT_FRAME_HOST, MT_FRAME_KINDS
+    const char *mt_type_name(mt_type t)
+    const char *mt_vm_name(mt_vm v)
+    const char *mt_frame_kind_name(mt_frame_kind k)

@@ -19,6 +19,8 @@ struct feed {
     struct map heap_of; /* state pointer -> heap id */
     uint64_t counted;   /* instructions of segments so far */
     uint32_t thread;
+    uint32_t *lines; /* of the Lua prototype that comes next */
+    uint32_t line_count, line_capacity;
     enum mt_ending ending;
     bool ended;
     bool off;                /* accesses are not wanted now */
@@ -50,6 +52,7 @@ void feed_free(struct feed *f)
     stacks_free(&f->stacks);
     map_clear(&f->site_of);
     map_clear(&f->heap_of);
+    free(f->lines);
     free(f);
 }
 
@@ -73,15 +76,16 @@ void feed_time(struct feed *f, uint64_t uncounted)
     mt_writer_time(f->writer, f->counted + uncounted);
 }
 
-/* The same instruction in several superblocks is one site. */
+/* The same instruction in several superblocks is one site; not so the instructions that follow one another at
+ * an address, which have different frames. */
 static uint32_t site_id(struct feed *f, uint64_t ip, uint32_t size, uint8_t kind)
 {
-    const uint64_t key[2] = {ip, raw_pair(size, kind)};
+    const uint64_t key[3] = {ip, raw_pair(size, kind), stacks_frame(&f->stacks, ip)};
     uint64_t hash = XXH3_64bits(key, sizeof key);
     uint32_t id;
     if (map_get(&f->site_of, hash, &id))
         return id;
-    struct mt_site site = {.ip = ip, .frame = stacks_frame(&f->stacks, ip), .size = size, .kind = kind};
+    struct mt_site site = {.ip = ip, .frame = (uint32_t)key[2], .size = size, .kind = kind};
     id = mt_writer_site(f->writer, &site);
     map_set(&f->site_of, hash, id);
     return id;
@@ -130,6 +134,26 @@ static const char *take_frame(struct feed *f, const struct raw *r)
         .object = mt_writer_string(f->writer, text + function + file, object),
     };
     stacks_define(&f->stacks, &frame);
+    return NULL;
+}
+
+static const char *take_luaframe(struct feed *f, const struct raw *r)
+{
+    uint32_t function = (uint32_t)r->word[4], file = r->word[4] >> 32;
+    const char *text = text_at(r, 5, 0, (uint64_t)function + file);
+    if (!text)
+        return "Lua frame with strings beyond its end";
+    struct mt_frame frame = {
+        .ip = r->word[1],
+        .line = (uint32_t)r->word[2],
+        .defined = r->word[2] >> 32,
+        .kind = (uint8_t)r->word[3],
+        .approximate = r->word[3] >> 8 & 1,
+        .trace = r->word[3] >> 32,
+        .function = mt_writer_string(f->writer, text, function),
+        .file = mt_writer_string(f->writer, text + function, file),
+    };
+    stacks_define_as(&f->stacks, r->word[0], &frame);
     return NULL;
 }
 
@@ -191,6 +215,67 @@ static const char *take_close(struct feed *f, const struct raw *r)
         mt_writer_heap_free(f->writer, id, 0);
         map_set(&f->heap_of, r->word[0], 0);
     }
+    return NULL;
+}
+
+static const char *take_type(struct feed *f, const struct raw *r)
+{
+    mt_writer_type(f->writer, r->word[0], heap_id(f, r->word[1]), (enum mt_type)r->argument);
+    return NULL;
+}
+
+static const char *take_vm(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[1]);
+    mt_writer_state(f->writer, heap_id(f, r->word[0]), (enum mt_vm)r->argument, (uint32_t)r->word[2]);
+    return NULL;
+}
+
+static const char *take_lines(struct feed *f, const struct raw *r)
+{
+    uint64_t n = r->word[0], size = n * sizeof *f->lines;
+    const char *lines = n < 1 << 20 ? text_at(r, 1, 0, size) : NULL;
+    if (!lines)
+        return "lines beyond their end";
+    if (f->line_count + n > f->line_capacity) {
+        f->line_capacity = 2 * (f->line_count + (uint32_t)n);
+        f->lines = grow(f->lines, f->line_capacity, sizeof *f->lines);
+    }
+    memcpy(f->lines + f->line_count, lines, size);
+    f->line_count += (uint32_t)n;
+    return NULL;
+}
+
+static const char *take_proto(struct feed *f, const struct raw *r)
+{
+    uint32_t function = (uint32_t)r->word[3], file = r->word[3] >> 32;
+    const char *text = text_at(r, 4, 0, (uint64_t)function + file);
+    if (!text)
+        return "prototype with strings beyond its end";
+    struct mt_proto p = {
+        .function = mt_writer_string(f->writer, text, function),
+        .file = mt_writer_string(f->writer, text + function, file),
+        .defined = (uint32_t)r->word[2],
+        .offset = r->word[2] >> 32,
+        .count = f->line_count,
+        .lines = f->lines,
+    };
+    mt_writer_proto(f->writer, r->word[0], heap_id(f, r->word[1]), &p);
+    f->line_count = 0;
+    return NULL;
+}
+
+static const char *take_trace(struct feed *f, const struct raw *r)
+{
+    struct mt_trace t = {
+        .addr = r->word[2],
+        .size = r->word[3],
+        .time = f->counted + r->word[4],
+        .heap = heap_id(f, r->word[0]),
+        .number = (uint32_t)r->word[1],
+        .frame = r->word[5] ? stacks_frame(&f->stacks, r->word[5]) : 0,
+    };
+    mt_writer_trace(f->writer, &t);
     return NULL;
 }
 
@@ -270,6 +355,8 @@ static const struct {
     [RAW_TOUCH] = {take_touch, 2},   [RAW_ENTER] = {take_enter, 0},   [RAW_LEAVE] = {take_leave, 0},
     [RAW_CLOSE] = {take_close, 2},   [RAW_SWITCH] = {take_switch, 0}, [RAW_MARK] = {take_mark, 2},
     [RAW_INFO] = {take_info, 1},     [RAW_EXEC] = {take_exec, 1},     [RAW_END] = {take_end, 1},
+    [RAW_TYPE] = {take_type, 2},     [RAW_VM] = {take_vm, 3},         [RAW_LUAFRAME] = {take_luaframe, 5},
+    [RAW_LINES] = {take_lines, 1},   [RAW_PROTO] = {take_proto, 4},   [RAW_TRACE] = {take_trace, 6},
 };
 
 static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)

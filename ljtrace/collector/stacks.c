@@ -22,10 +22,11 @@ void stacks_free(struct stacks *s)
 static bool same_frame(const struct mt_frame *a, const struct mt_frame *b)
 {
     return a->ip == b->ip && a->function == b->function && a->file == b->file && a->object == b->object &&
-           a->line == b->line;
+           a->line == b->line && a->defined == b->defined && a->trace == b->trace && a->kind == b->kind &&
+           a->approximate == b->approximate;
 }
 
-static uint32_t add_frame(struct stacks *s, const struct mt_frame *f)
+static uint32_t add_frame(struct stacks *s, uint64_t key, const struct mt_frame *f)
 {
     uint32_t id = mt_writer_frame(s->writer, f);
     if (id >= s->capacity) {
@@ -33,20 +34,25 @@ static uint32_t add_frame(struct stacks *s, const struct mt_frame *f)
         s->frame = grow(s->frame, s->capacity, sizeof *s->frame);
     }
     s->frame[id] = *f;
-    map_set(&s->frame_of, f->ip, id);
+    map_set(&s->frame_of, key, id);
     return id;
 }
 
 void stacks_define(struct stacks *s, const struct mt_frame *f)
 {
+    stacks_define_as(s, f->ip, f);
+}
+
+void stacks_define_as(struct stacks *s, uint64_t key, const struct mt_frame *f)
+{
     uint32_t id;
-    if (!map_get(&s->frame_of, f->ip, &id)) {
-        add_frame(s, f);
+    if (!map_get(&s->frame_of, key, &id)) {
+        add_frame(s, key, f);
         return;
     }
     if (same_frame(&s->frame[id], f))
         return;
-    add_frame(s, f);
+    add_frame(s, key, f);
     memset(s->memo, 0, sizeof s->memo);
 }
 
@@ -54,7 +60,7 @@ uint32_t stacks_frame(struct stacks *s, uint64_t ip)
 {
     uint32_t id;
     struct mt_frame unnamed = {.ip = ip};
-    return map_get(&s->frame_of, ip, &id) ? id : add_frame(s, &unnamed);
+    return map_get(&s->frame_of, ip, &id) ? id : add_frame(s, ip, &unnamed);
 }
 
 static uint32_t build(struct stacks *s, const uint64_t *ips, uint32_t n)

@@ -28,6 +28,8 @@ struct stacks {
 void stacks_init(struct stacks *s, struct mt_writer *w);
 /* The code address ip is this frame from now on. */
 void stacks_define(struct stacks *s, const struct mt_frame *f);
+/* The same of a key that stands in stacks in the place of a code address. */
+void stacks_define_as(struct stacks *s, uint64_t key, const struct mt_frame *f);
 /* The frame of a code address, defined without a name if it has none yet. */
 uint32_t stacks_frame(struct stacks *s, uint64_t ip);
 /* The stack of n addresses, innermost first. */

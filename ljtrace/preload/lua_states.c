@@ -5,42 +5,58 @@
  * Wraps the functions that make and end Lua states, in whatever object they are. The tool observes the
  * allocator functions itself (lt_lua.c); all it needs from here is their addresses, before the first call.
  * LuaJIT's own allocator has no exported name: a scratch state, made and closed before the program's first
- * one in each LuaJIT image, shows its address. Nothing of the program's states is changed.
- *
- * It does not read LuaJIT's structures and knows no layout.
+ * one in each LuaJIT image, shows its address, and serves to find where that build keeps its state
+ * (lua_calibrate.c). Nothing of the program's states is changed.
  */
 #define _GNU_SOURCE
 #include "../ljtrace.h"
+#include "lua_calibrate.h"
 #include <dlfcn.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef void *alloc_function(void *ud, void *ptr, uintptr_t osize, uintptr_t nsize);
-typedef alloc_function *get_allocator(void *L, void **ud);
-typedef void close_state(void *L);
-
 enum { MAX_IMAGES = 16 };
 
-/* The few functions needed of the image that a Lua function belongs to. */
+/* The functions needed of the image that a Lua function belongs to. */
 struct image {
-    void *new_state; /* its luaL_newstate, original */
-    get_allocator *getallocf;
-    close_state *close;
+    const char *object; /* where it was loaded from */
+    struct lua_api api;
+    struct lua_layout layout;
 };
 
 static struct image s_images[MAX_IMAGES];
 static unsigned s_count;
 static volatile int s_lock;
+static volatile uintptr_t s_prober; /* the thread that holds the lock */
 
 static void lock(void)
 {
     while (__sync_lock_test_and_set(&s_lock, 1))
         ;
+    s_prober = (uintptr_t)__builtin_thread_pointer();
 }
 
 static void unlock(void)
 {
+    s_prober = 0;
     __sync_lock_release(&s_lock);
+}
+
+/* Calls that the probe makes arrive at the wrappers as well: they are let through. */
+static int is_probing(void)
+{
+    return s_lock && s_prober == (uintptr_t)__builtin_thread_pointer();
+}
+
+static int errno_now(void)
+{
+    return *__errno_location();
+}
+
+static void restore_errno(int error)
+{
+    *__errno_location() = error;
 }
 
 /* What the dynamic linker allocates for us is not the program's. */
@@ -49,58 +65,96 @@ static void hide(int on)
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HIDE, on, 0, 0, 0, 0);
 }
 
-static void *symbol_beside(void *function, const char *name)
+static void *symbol_of(const char *object, const char *name)
 {
-    Dl_info info;
-    void *handle = NULL, *found = NULL;
-    hide(1);
-    if (dladdr(function, &info) && info.dli_fname)
-        handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void *handle = dlopen(object, RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
     if (handle) {
         found = dlsym(handle, name);
         dlclose(handle);
     }
-    if (!found)
-        found = dlsym(RTLD_DEFAULT, name);
-    hide(0);
-    return found;
+    return found ? found : dlsym(RTLD_DEFAULT, name);
 }
 
-static void watch(alloc_function *f, int internal)
+/* The functions of an object. False if one is missing: this is another Lua, or none. */
+static int find_api(const char *object, struct lua_api *api)
 {
-    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_WATCH_ALLOCATOR, f, internal, 0, 0, 0);
-}
-
-/* Make and close a state just to see what allocator this image's luaL_newstate uses. */
-static void probe(const struct image *image, OrigFn fn)
-{
-    void *L, *ud;
-    if (!image->getallocf || !image->close)
-        return;
-    CALL_FN_W_v(L, fn);
-    if (!L)
-        return;
-    alloc_function *f = image->getallocf(L, &ud);
-    image->close(L);
-    watch(f, 1);
-}
-
-static void probe_once(void *new_state, OrigFn fn)
-{
-    lock();
-    unsigned i = 0;
-    while (i < s_count && s_images[i].new_state != new_state)
-        i++;
-    int first = i == s_count && s_count < MAX_IMAGES;
-    if (first) {
-        s_images[s_count].new_state = new_state;
-        s_images[s_count].getallocf = (get_allocator *)symbol_beside(new_state, "lua_getallocf");
-        s_images[s_count].close = (close_state *)symbol_beside(new_state, "lua_close");
-        s_count++;
+    static const char *const names[] = {
+        "lua_getallocf",    "lua_setallocf", "lua_close",  "luaL_openlibs", "luaL_loadbuffer", "lua_pcall",
+        "lua_pushcclosure", "lua_topointer", "lua_settop", "lua_tointeger", "luaJIT_setmode"};
+    void **to[] = {(void **)&api->getallocf,    (void **)&api->setallocf,  (void **)&api->close,
+                   (void **)&api->openlibs,     (void **)&api->loadbuffer, (void **)&api->pcall,
+                   (void **)&api->pushcclosure, (void **)&api->topointer,  (void **)&api->settop,
+                   (void **)&api->tointeger,    (void **)&api->setmode};
+    int all = 1;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        *to[i] = symbol_of(object, names[i]);
+        all &= *to[i] != NULL;
     }
+    return all;
+}
+
+static void watch(alloc_function *f, int internal, const struct image *image)
+{
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_WATCH_ALLOCATOR, f, internal,
+                                    image ? image - s_images + 1 : 0, 0, 0);
+}
+
+/* A state is there: the tool may not have seen how it was made. L: any thread of it. */
+static void announce(void *L, const struct image *image)
+{
+    void *ud = NULL;
+    if (!L || !image || !image->layout.known)
+        return;
+    uint64_t g = image->layout.gc64 ? *(uint64_t *)((char *)L + 16) : *(uint32_t *)((char *)L + 8);
+    image->api.getallocf(L, &ud);
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_STATE, g, ud, image - s_images + 1, 0, 0);
+}
+
+/* The known image of a function; NULL. *object: where that function is. */
+static struct image *image_of(void *function, const char **object)
+{
+    Dl_info info;
+    *object = dladdr(function, &info) ? info.dli_fname : NULL;
+    for (unsigned i = 0; i < s_count; i++)
+        if (s_images[i].object == *object)
+            return &s_images[i];
+    return NULL;
+}
+
+/* Make a state just to see what allocator this image's luaL_newstate uses and where it keeps its state. */
+static void probe(struct image *image)
+{
+    void *L, *ud, *(*new_state)(void) = (void *(*)(void))symbol_of(image->object, "luaL_newstate");
+    if (!new_state || !image->api.getallocf || !image->api.close || !(L = new_state()))
+        return;
+    alloc_function *f = image->api.getallocf(L, &ud);
+    if (image->layout.known)
+        lua_calibrate(&image->api, L, &image->layout);
+    image->api.close(L);
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_LAYOUT, &image->layout, image - s_images + 1,
+                                    image->object, 0, 0);
+    watch(f, 1, image);
+}
+
+/* The image of a Lua function, probed at the first time. */
+static struct image *know(void *function)
+{
+    const char *object;
+    struct image *image;
+    int error = errno_now();
+    lock();
+    hide(1);
+    image = image_of(function, &object);
+    if (!image && object && s_count < MAX_IMAGES) {
+        image = &s_images[s_count++];
+        image->object = object;
+        image->layout.known = (uint32_t)find_api(object, &image->api);
+        probe(image);
+    }
+    hide(0);
     unlock();
-    if (first)
-        probe(&s_images[i], fn);
+    restore_errno(error);
+    return image;
 }
 
 /* lua_State *luaL_newstate(void) */
@@ -110,8 +164,13 @@ void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void)
     OrigFn fn;
     void *L;
     VALGRIND_GET_ORIG_FN(fn);
-    probe_once((void *)fn.nraddr, fn);
+    if (is_probing()) {
+        CALL_FN_W_v(L, fn);
+        return L;
+    }
+    struct image *image = know((void *)fn.nraddr);
     CALL_FN_W_v(L, fn);
+    announce(L, image);
     return L;
 }
 
@@ -128,9 +187,15 @@ void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud)
     OrigFn fn;
     void *L;
     VALGRIND_GET_ORIG_FN(fn);
+    if (is_probing()) {
+        CALL_FN_W_WW(L, fn, f, ud);
+        return L;
+    }
+    struct image *image = know((void *)fn.nraddr);
     if (is_function(f))
-        watch((alloc_function *)f, 0);
+        watch((alloc_function *)f, 0, image);
     CALL_FN_W_WW(L, fn, f, ud);
+    announce(L, image);
     return L;
 }
 
@@ -140,9 +205,15 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
 {
     OrigFn fn;
     VALGRIND_GET_ORIG_FN(fn);
+    if (is_probing()) {
+        CALL_FN_v_WWW(fn, L, f, ud);
+        return;
+    }
+    struct image *image = know((void *)fn.nraddr);
     if (is_function(f))
-        watch((alloc_function *)f, 0);
+        watch((alloc_function *)f, 0, image);
     CALL_FN_v_WWW(fn, L, f, ud);
+    announce(L, image);
 }
 
 /* void lua_close(lua_State *L): what is left of the heap afterwards went with its arena. */
@@ -152,9 +223,13 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
     OrigFn fn;
     void *ud = NULL;
     VALGRIND_GET_ORIG_FN(fn);
-    get_allocator *getallocf = (get_allocator *)symbol_beside((void *)fn.nraddr, "lua_getallocf");
-    if (getallocf)
-        getallocf(L, &ud);
+    if (is_probing()) {
+        CALL_FN_v_W(fn, L);
+        return;
+    }
+    const struct image *image = know((void *)fn.nraddr);
+    if (image && image->api.getallocf)
+        image->api.getallocf(L, &ud);
     CALL_FN_v_W(fn, L);
     if (ud)
         VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSED, ud, 0, 0, 0, 0);

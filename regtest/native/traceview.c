@@ -161,7 +161,7 @@ static void print_event(const struct mt_reader *r, const struct mt_event *e, voi
 {
     (void)ctx;
     if (e->kind > MT_RESIZE) {
-        if (e->kind > MT_MODIFY)
+        if (e->kind > MT_MODIFY && e->kind < MT_TYPE)
             printf("%s %u\n", mt_kind_name(e->kind), e->ref);
         return;
     }

@@ -1,0 +1,72 @@
+/* lt_peek.c - see lt_peek.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_peek.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_vki.h"
+
+enum { RANGES = 8 };
+
+/* Segments found readable since the program last ran on. */
+static struct {
+    Addr from, to;
+} s_range[RANGES];
+static UInt s_ranges, s_next;
+
+void lt_peek_forget(void)
+{
+    s_ranges = s_next = 0;
+}
+
+static Bool look_up(Addr a, SizeT n)
+{
+    const NSegment *s = VG_(am_find_nsegment)(a);
+    if (!s || !s->hasR || !(s->kind & (SkFileC | SkAnonC | SkShmC)))
+        return False;
+    if (a + n - 1 > s->end)
+        return VG_(am_is_valid_for_client)(a, n, VKI_PROT_READ);
+    s_range[s_next].from = s->start;
+    s_range[s_next].to = s->end + 1;
+    s_next = (s_next + 1) % RANGES;
+    if (s_ranges < RANGES)
+        s_ranges++;
+    return True;
+}
+
+Bool lt_readable(Addr a, SizeT n)
+{
+    if (a < 4096 || a + n <= a)
+        return False;
+    for (UInt i = 0; i < s_ranges; i++)
+        if (a >= s_range[i].from && a + n <= s_range[i].to)
+            return True;
+    return look_up(a, n);
+}
+
+Bool lt_peek(Addr a, void *to, SizeT n)
+{
+    if (!lt_readable(a, n))
+        return False;
+    VG_(memcpy)(to, (const void *)a, n);
+    return True;
+}
+
+ULong lt_peek_number(Addr a, UInt size)
+{
+    ULong v = 0;
+    if (!lt_readable(a, size))
+        return 0;
+    switch (size) {
+    case 1:
+        return *(const UChar *)a;
+    case 2:
+        return *(const UShort *)a;
+    case 4:
+        return *(const UInt *)a;
+    default:
+        VG_(memcpy)(&v, (const void *)a, size);
+        return v;
+    }
+}

@@ -1,0 +1,181 @@
+/* lt_vm.c - see lt_vm.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_vm.h"
+#include "lt_vm_record.h"
+#include "lt_vm_types.h"
+#include "lt_vm_watch.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
+
+enum { MAX_IMAGES = 17, LEAST_GLOBAL = 4096 };
+
+static struct lua_layout s_layout[MAX_IMAGES];
+static struct lt_vm *s_vms;
+
+static const struct lt_offsets s_wide = {
+    .ref = 8,
+    .gct = 9,
+    .ffid = 10,
+    .thread_base = 32,
+    .thread_stack = 56,
+    .thread_size = 88,
+    .thread_cframe = 80,
+    .proto_code = 104,
+    .proto_count = 12,
+    .proto_k = 32,
+    .proto_bytes = 56,
+    .proto_chunk = 64,
+    .proto_first = 72,
+    .proto_line_count = 76,
+    .proto_lines = 80,
+    .proto_upvalues = 88,
+    .proto_vars = 96,
+    .func_pc = 32,
+    .func_upvalues = 11,
+    .func_c = 40,
+    .lua_func_bytes = 40,
+    .c_func_bytes = 48,
+    .tab_array = 16,
+    .tab_node = 40,
+    .tab_bytes = 64,
+    .udata_len = 24,
+    .udata_bytes = 48,
+    .upval_bytes = 48,
+    .trace_nsnap = 10,
+    .trace_nins = 12,
+    .trace_ir = 32,
+    .trace_snap = 48,
+    .trace_snapmap = 56,
+    .trace_startpc = 72,
+    .trace_code_bytes = 84,
+    .trace_code = 88,
+    .trace_number = 104,
+    .recorder_pc = 136,
+};
+static const struct lt_offsets s_narrow = {
+    .ref = 4,
+    .gct = 5,
+    .ffid = 6,
+    .thread_base = 16,
+    .thread_stack = 36,
+    .thread_size = 56,
+    .thread_cframe = 48,
+    .proto_code = 64,
+    .proto_count = 8,
+    .proto_k = 16,
+    .proto_bytes = 32,
+    .proto_chunk = 40,
+    .proto_first = 44,
+    .proto_line_count = 48,
+    .proto_lines = 52,
+    .proto_upvalues = 56,
+    .proto_vars = 60,
+    .func_pc = 16,
+    .func_upvalues = 7,
+    .func_c = 24,
+    .lua_func_bytes = 20,
+    .c_func_bytes = 32,
+    .tab_array = 8,
+    .tab_node = 20,
+    .tab_bytes = 32,
+    .udata_len = 12,
+    .udata_bytes = 24,
+    .upval_bytes = 24,
+    .trace_nsnap = 6,
+    .trace_nins = 8,
+    .trace_ir = 16,
+    .trace_snap = 32,
+    .trace_snapmap = 40,
+    .trace_startpc = 52,
+    .trace_code_bytes = 60,
+    .trace_code = 64,
+    .trace_number = 80,
+    .recorder_pc = 112,
+};
+
+void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *object)
+{
+    if (image >= MAX_IMAGES)
+        return;
+    s_layout[image] = *layout;
+    s_layout[image].text[LUA_LAYOUT_TEXT - 1] = 0;
+    if (layout->known || !layout->text[0])
+        return;
+    VG_(umsg)("ljtrace: the LuaJIT in %s keeps its state in a way not known:\n", object ? object : "?");
+    VG_(umsg)
+    ("ljtrace:   %s (%s references, thread of %u bytes)\n", s_layout[image].text,
+     layout->gc64 ? "8-byte" : "4-byte", layout->thread_size);
+    VG_(umsg)("ljtrace: its heaps are recorded without Lua lines, types and states\n");
+}
+
+void lt_vm_announce(Addr g, Addr ud, UInt image)
+{
+    if (image == 0 || image >= MAX_IMAGES || !s_layout[image].known)
+        return;
+    struct lt_vm *vm = s_vms;
+    while (vm && vm->g != g)
+        vm = vm->next;
+    if (!vm) {
+        vm = VG_(calloc)("ljtrace.vm", 1, sizeof *vm);
+        vm->next = s_vms;
+        vm->vmstate = -100;
+        s_vms = vm;
+        lt_types_begin(vm);
+    }
+    vm->g = g;
+    vm->ud = ud;
+    vm->image = image;
+    vm->layout = &s_layout[image];
+    vm->at = vm->layout->gc64 ? &s_wide : &s_narrow;
+    lt_watch_state(vm);
+}
+
+/* A state's first block is the main thread with the global state behind it. */
+void lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image)
+{
+    if (image == 0 || image >= MAX_IMAGES || !s_layout[image].known || size < LEAST_GLOBAL)
+        return;
+    const struct lua_layout *l = &s_layout[image];
+    Addr g = lt_peek_number(block + (l->gc64 ? 16 : 8), l->gc64 ? 8 : 4);
+    if (g == block + l->thread_size && lt_peek_number(block + (l->gc64 ? 9 : 5), 1) == GCT_THREAD)
+        lt_vm_announce(g, ud, image);
+}
+
+struct lt_vm *lt_vm_of(Addr ud)
+{
+    struct lt_vm *found = NULL;
+    for (struct lt_vm *vm = s_vms; vm; vm = vm->next)
+        if (vm->ud == ud) {
+            if (found)
+                return NULL;
+            found = vm;
+        }
+    return found;
+}
+
+void lt_vm_closed(Addr ud)
+{
+    struct lt_vm **at = &s_vms;
+    while (*at) {
+        struct lt_vm *vm = *at;
+        if (vm->ud == ud) {
+            *at = vm->next;
+            lt_recording_free(vm);
+            lt_types_end(vm);
+            if (vm->gc_frames)
+                VG_(free)(vm->gc_frames);
+            VG_(free)(vm);
+            lt_watch_all();
+        } else {
+            at = &vm->next;
+        }
+    }
+}
+
+struct lt_vm *lt_vm_first(void)
+{
+    return s_vms;
+}

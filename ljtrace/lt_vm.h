@@ -1,0 +1,81 @@
+/* lt_vm.h - the Lua states of the program, and the structures of LuaJIT that are the same in all builds.
+ * (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LT_VM_H
+#define LT_VM_H
+
+#include "lt_peek.h"
+#include "lua_layout.h"
+
+/* Values of an object's type byte. */
+enum lt_gct {
+    GCT_STR = 4,
+    GCT_UPVAL,
+    GCT_THREAD,
+    GCT_PROTO,
+    GCT_FUNC,
+    GCT_TRACE,
+    GCT_CDATA,
+    GCT_TAB,
+    GCT_UDATA
+};
+
+/* Offsets that depend on the width of references alone. */
+struct lt_offsets {
+    UInt ref, gct, ffid; /* width; in every object */
+    UInt thread_base, thread_stack, thread_size, thread_cframe;
+    UInt proto_code, proto_count, proto_k, proto_bytes, proto_chunk, proto_first, proto_lines,
+        proto_line_count, proto_upvalues, proto_vars;
+    UInt func_pc, func_upvalues, func_c; /* code, number of upvalues, C function */
+    UInt lua_func_bytes, c_func_bytes;   /* without upvalues */
+    UInt tab_array, tab_node, tab_bytes;
+    UInt udata_len, udata_bytes, upval_bytes;
+    UInt trace_nsnap, trace_nins, trace_ir, trace_snap, trace_snapmap, trace_startpc, trace_code_bytes,
+        trace_code, trace_number;
+    UInt recorder_pc; /* in the compiler's structure */
+};
+
+/* A Lua state. */
+struct lt_vm {
+    struct lt_vm *next;
+    Addr g, ud;
+    UInt image;
+    const struct lua_layout *layout;
+    const struct lt_offsets *at;
+    Int vmstate;                  /* as last told */
+    UInt changes;                 /* of it */
+    struct lua_frames *gc_frames; /* during a phase of the collector nothing moves on the Lua stack */
+    UInt gc_changes;
+    struct lt_recording *recording;
+    struct lt_pending *pending; /* block whose type is not known yet */
+    Addr last_object;           /* table or thread made last */
+};
+
+/* The preload found the layout of an image, or did not: then that is said once. */
+void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *object);
+/* A state is there whose allocator's state pointer is ud. */
+void lt_vm_announce(Addr g, Addr ud, UInt image);
+/* A block was made in a heap of that image for which no state is known: it may be its first. */
+void lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
+/* The state of a heap; NULL if none is known or several share the pointer and it is not clear which. */
+struct lt_vm *lt_vm_of(Addr ud);
+void lt_vm_closed(Addr ud);
+/* All states; NULL ends. */
+struct lt_vm *lt_vm_first(void);
+
+static inline Addr lt_vm_ref(const struct lt_vm *vm, Addr a)
+{
+    return lt_peek_number(a, vm->at->ref);
+}
+static inline UInt lt_vm_u32(Addr a)
+{
+    return (UInt)lt_peek_number(a, 4);
+}
+static inline UInt lt_vm_gct(const struct lt_vm *vm, Addr object)
+{
+    return (UInt)lt_peek_number(object + vm->at->gct, 1);
+}
+
+#endif

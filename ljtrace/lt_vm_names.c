@@ -1,0 +1,388 @@
+/* lt_vm_names.c - see lt_vm_names.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_vm_names.h"
+#include "lt_ring.h"
+#include "../memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_oset.h"
+
+enum { TOLD_SLOTS = 1 << 14, NAME_LIMIT = 400, LINES_AT_ONCE = 4096, SEARCH_LIMIT = 250, RECENT_SLOTS = 512 };
+
+/* A live prototype that was met. */
+struct proto {
+    Addr addr;
+    UWord bytes;
+    Bool told;           /* with its lines */
+    HChar *name, *chunk; /* name: NULL until one is known */
+};
+
+static OSet *s_protos; /* by address */
+static struct proto *s_recent[RECENT_SLOTS];
+static Addr s_told[TOLD_SLOTS];
+
+static Word holds(const void *key, const void *elem)
+{
+    Addr a = *(const Addr *)key;
+    const struct proto *p = elem;
+    return a < p->addr ? -1 : a >= p->addr + p->bytes ? 1 : 0;
+}
+
+static struct proto *proto_at(Addr a)
+{
+    return s_protos ? VG_(OSetGen_LookupWithCmp)(s_protos, &a, holds) : NULL;
+}
+
+void lt_forget_places(void)
+{
+    VG_(memset)(s_told, 0, sizeof s_told);
+}
+
+/* A text that ends in NUL, cut to fit. */
+static void copy_text(Addr from, HChar *to, UInt limit)
+{
+    UInt n = 0;
+    HChar c;
+    while (n + 1 < limit && lt_peek(from + n, &c, 1) && c)
+        to[n++] = c;
+    to[n] = 0;
+}
+
+static void copy_string(const struct lt_vm *vm, Addr string, HChar *to, UInt limit)
+{
+    copy_text(string + vm->layout->string_header, to, limit);
+}
+
+static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
+{
+    HChar name[NAME_LIMIT];
+    copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, sizeof name);
+    /* '@' stands before file names, '=' before other names: neither belongs to it */
+    return VG_(strdup)("ljtrace.chunk", name[0] == '@' || name[0] == '=' ? name + 1 : name);
+}
+
+static struct proto **recent(Addr proto)
+{
+    return &s_recent[proto / 16 % RECENT_SLOTS];
+}
+
+static void drop(struct proto *p)
+{
+    *recent(p->addr) = NULL;
+    VG_(OSetGen_Remove)(s_protos, &p->addr);
+    VG_(free)(p->chunk);
+    if (p->name)
+        VG_(free)(p->name);
+    VG_(OSetGen_FreeNode)(s_protos, p);
+}
+
+static struct proto *know(const struct lt_vm *vm, Addr proto)
+{
+    struct proto *p = *recent(proto);
+    if (p && p->addr == proto)
+        return p;
+    p = proto_at(proto);
+    if (p && p->addr == proto)
+        return *recent(proto) = p;
+    UInt bytes = lt_vm_u32(proto + vm->at->proto_bytes);
+    if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_readable(proto, bytes))
+        return NULL;
+    if (!s_protos)
+        s_protos = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.protos", VG_(free));
+    Addr last = proto + bytes - 1;
+    while ((p = proto_at(proto)) || (p = proto_at(last)))
+        drop(p);
+    p = VG_(OSetGen_AllocNode)(s_protos, sizeof *p);
+    *p = (struct proto){.addr = proto, .bytes = bytes, .chunk = chunk_name(vm, proto)};
+    VG_(OSetGen_Insert)(s_protos, p);
+    return p;
+}
+
+void lt_proto_made(const struct lt_vm *vm, Addr proto)
+{
+    know(vm, proto);
+}
+
+void lt_proto_gone(Addr block)
+{
+    struct proto *p = proto_at(block);
+    if (p && p->addr == block) {
+        drop(p);
+        lt_forget_places();
+    }
+}
+
+Addr lt_proto_of(const struct lt_vm *vm, Addr function)
+{
+    if (lt_vm_gct(vm, function) != GCT_FUNC || lt_peek_number(function + vm->at->ffid, 1) != 0)
+        return 0;
+    struct proto *p = know(vm, lt_vm_ref(vm, function + vm->at->func_pc) - vm->at->proto_code);
+    return p ? p->addr : 0;
+}
+
+Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
+{
+    struct proto *p = proto_at(pc);
+    return p ? p->addr : 0;
+}
+
+/* -- lines -- */
+
+/* 0 is the main chunk's; what is built in has none. */
+static UInt first_line(const struct lt_vm *vm, Addr proto)
+{
+    UInt line = lt_vm_u32(proto + vm->at->proto_first);
+    return line == 0xffffffff ? 0 : line;
+}
+
+/* Line of the i-th instruction; instruction 0 is the function's header. */
+static UInt line_of_index(const struct lt_vm *vm, Addr proto, UInt i)
+{
+    UInt count = lt_vm_u32(proto + vm->at->proto_line_count), width = count < 256 ? 1 : count < 65536 ? 2 : 4;
+    Addr lines = lt_vm_ref(vm, proto + vm->at->proto_lines);
+    if (!lines)
+        return 0;
+    return first_line(vm, proto) + (i ? (UInt)lt_peek_number(lines + (Addr)(i - 1) * width, width) : 0);
+}
+
+UInt lt_line_at(const struct lt_vm *vm, Addr proto, Addr pc)
+{
+    Addr code = proto + vm->at->proto_code;
+    UInt count = lt_vm_u32(proto + vm->at->proto_count);
+    return pc < code || pc >= code + 4 * (Addr)count ? 0 : line_of_index(vm, proto, (UInt)(pc - code) / 4);
+}
+
+/* -- names -- */
+
+static UInt bc_a(UInt ins)
+{
+    return ins >> 8 & 0xff;
+}
+
+/* The n-th string constant. */
+static Addr constant(const struct lt_vm *vm, Addr proto, UInt n)
+{
+    Addr k = lt_vm_ref(vm, proto + vm->at->proto_k);
+    return lt_vm_ref(vm, k - (Addr)(n + 1) * vm->at->ref);
+}
+
+static ULong read_uleb(Addr *at)
+{
+    ULong v = 0;
+    for (UInt shift = 0; shift < 35; shift += 7) {
+        UChar b = (UChar)lt_peek_number((*at)++, 1);
+        v |= (ULong)(b & 0x7f) << shift;
+        if (b < 0x80)
+            break;
+    }
+    return v;
+}
+
+/* Name of the local variable in a slot at an instruction; internal ones (small first bytes) have none. */
+static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot, HChar *to, UInt limit)
+{
+    Addr at = lt_vm_ref(vm, proto + vm->at->proto_vars);
+    ULong start = 0;
+    to[0] = 0;
+    for (UInt i = 0; at && i < 1000; i++) {
+        Addr name = at;
+        UChar first = (UChar)lt_peek_number(at, 1);
+        if (first == 0)
+            return;
+        if (first < 7)
+            at++;
+        else
+            while (lt_peek_number(at++, 1))
+                ;
+        start += read_uleb(&at);
+        ULong end = start + read_uleb(&at);
+        if (start > index)
+            return;
+        if (index < end && slot-- == 0) {
+            if (first >= 7)
+                copy_text(name, to, limit);
+            return;
+        }
+    }
+}
+
+static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, UInt limit)
+{
+    Addr at = lt_vm_ref(vm, proto + vm->at->proto_upvalues);
+    while (at && n--)
+        while (lt_peek_number(at++, 1))
+            ;
+    copy_text(at, to, limit);
+}
+
+/* By which name does the call at pc call? What was put into the slot of the function tells. */
+static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, UInt limit)
+{
+    const struct lua_layout *l = vm->layout;
+    Addr code = proto + vm->at->proto_code;
+    to[0] = 0;
+    UInt call = lt_vm_u32(pc), slot = bc_a(call), searched = 0;
+    if ((call & 0xff) != l->op_call && (call & 0xff) != l->op_call - 1u)
+        return;
+    local_name(vm, proto, (UInt)(pc - code) / 4, slot, to, limit);
+    for (pc -= 4; !to[0] && pc > code && searched++ < SEARCH_LIMIT; pc -= 4) {
+        UInt ins = lt_vm_u32(pc), op = ins & 0xff;
+        if (bc_a(ins) != slot)
+            continue;
+        if (op == l->op_gget)
+            copy_string(vm, constant(vm, proto, ins >> 16), to, limit);
+        else if (op == l->op_tgets)
+            copy_string(vm, constant(vm, proto, ins >> 16 & 0xff), to, limit);
+        else if (op == l->op_uget)
+            upvalue_name(vm, proto, ins >> 16, to, limit);
+        else if (op == l->op_mov)
+            local_name(vm, proto, (UInt)(pc - code) / 4, ins >> 16, to, limit);
+        else if (op != l->op_call)
+            return;
+        if (op != l->op_call)
+            return;
+    }
+}
+
+static void put_luaframe(Addr key, Addr ip, UInt line, UInt defined, UInt kind, Bool approximate, UInt trace,
+                         const HChar *function, const HChar *file)
+{
+    const HChar *text[2] = {function, file};
+    UInt size[2] = {(UInt)VG_(strlen)(function), (UInt)VG_(strlen)(file)};
+    uint64_t words[5] = {key, ip, raw_pair(line, defined), raw_pair(kind | (UInt)approximate << 8, trace),
+                         raw_pair(size[0], size[1])};
+    lt_ring_put_text(RAW_LUAFRAME, words, 5, text, size, 2);
+}
+
+/* Lua's own name for a function that was called by none. */
+static const HChar *default_name(const struct lt_vm *vm, const struct proto *p)
+{
+    static HChar name[NAME_LIMIT + 40];
+    UInt first = first_line(vm, p->addr);
+    if (first == 0)
+        VG_(snprintf)(name, sizeof name, "main chunk %s", p->chunk);
+    else
+        VG_(snprintf)(name, sizeof name, "%s:%u", p->chunk, first);
+    return name;
+}
+
+static const HChar *name_of(const struct lt_vm *vm, struct proto *p, Addr caller_proto, Addr caller_pc)
+{
+    HChar name[NAME_LIMIT];
+    if (p->name)
+        return p->name;
+    name[0] = 0;
+    if (caller_proto && first_line(vm, p->addr) != 0)
+        callee_name(vm, caller_proto, caller_pc, name, sizeof name);
+    if (!name[0])
+        return default_name(vm, p);
+    return p->name = VG_(strdup)("ljtrace.name", name);
+}
+
+/* -- telling -- */
+
+static void tell_lines(const struct lt_vm *vm, Addr proto)
+{
+    static UInt lines[LINES_AT_ONCE];
+    UInt count = lt_vm_u32(proto + vm->at->proto_count);
+    for (UInt done = 0; done < count;) {
+        UInt n = count - done < LINES_AT_ONCE ? count - done : LINES_AT_ONCE;
+        for (UInt i = 0; i < n; i++)
+            lines[i] = line_of_index(vm, proto, done + i);
+        uint64_t words[1] = {n};
+        const HChar *text[1] = {(const HChar *)lines};
+        UInt size[1] = {n * (UInt)sizeof *lines};
+        lt_ring_put_text(RAW_LINES, words, 1, text, size, 1);
+        done += n;
+    }
+}
+
+static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *name)
+{
+    p->told = True;
+    tell_lines(vm, p->addr);
+    const HChar *text[2] = {name, p->chunk};
+    UInt size[2] = {(UInt)VG_(strlen)(name), (UInt)VG_(strlen)(p->chunk)};
+    uint64_t words[4] = {p->addr, vm->ud, raw_pair(first_line(vm, p->addr), vm->at->proto_code),
+                         raw_pair(size[0], size[1])};
+    lt_ring_put_text(RAW_PROTO, words, 4, text, size, 2);
+}
+
+void lt_function_made(const struct lt_vm *vm, Addr function)
+{
+    struct proto *p = proto_at(lt_proto_of(vm, function));
+    if (p && !p->told)
+        tell_proto(vm, p, name_of(vm, p, 0, 0));
+}
+
+static Bool is_told(Addr key)
+{
+    Addr *slot = &s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50];
+    if (*slot == key)
+        return True;
+    *slot = key;
+    return False;
+}
+
+/* Code addresses are multiples of 4 below 2^47: there is room for the rest. */
+static Addr key_of(const struct lt_place *at)
+{
+    return (Addr)1 << 63 | (Addr)(at->trace & 0xffff) << 47 | at->pc | (at->inlined ? 2 : 0) |
+           (at->approximate ? 1 : 0);
+}
+
+Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
+{
+    Addr key = key_of(at);
+    if (is_told(key))
+        return key;
+    struct proto *p = know(vm, at->proto);
+    if (!p)
+        return s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50] = 0;
+    const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
+    if (!p->told)
+        tell_proto(vm, p, name);
+    put_luaframe(key, at->pc, lt_line_at(vm, at->proto, at->pc), first_line(vm, at->proto),
+                 at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA, at->approximate, at->trace, name, p->chunk);
+    return key;
+}
+
+void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
+{
+    struct proto *p = know(vm, at->proto);
+    if (!p)
+        return;
+    const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
+    if (!p->told)
+        tell_proto(vm, p, name);
+    put_luaframe(ip, ip, lt_line_at(vm, at->proto, at->pc), first_line(vm, at->proto),
+                 at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA, at->approximate, at->trace, name, p->chunk);
+}
+
+Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc)
+{
+    HChar name[NAME_LIMIT];
+    Addr key = (Addr)1 << 63 | (Addr)1 << 62 | function;
+    if (is_told(key))
+        return key;
+    name[0] = 0;
+    if (caller_proto)
+        callee_name(vm, caller_proto, caller_pc, name, sizeof name);
+    if (!name[0])
+        VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_peek_number(function + vm->at->ffid, 1));
+    put_luaframe(key, function, 0, 0, MT_FRAME_FAST, False, 0, name, "");
+    return key;
+}
+
+Addr lt_name_part(enum lt_vm_part part)
+{
+    static const HChar *const names[] = {
+        [LT_PART_GC] = "GC", [LT_PART_JIT] = "JIT compiler", [LT_PART_EXIT] = "trace exit"};
+    Addr key = (Addr)1 << 63 | (Addr)1 << 61 | part << 2;
+    if (!is_told(key))
+        put_luaframe(key, 0, 0, 0, MT_FRAME_VM, False, 0, names[part], "");
+    return key;
+}

@@ -1,0 +1,48 @@
+/* lt_vm_names.h - what a place in Lua is called. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A Lua frame travels as a key in a stack of code addresses; what the key stands for is told to the collector
+ * (RAW_LUAFRAME) before it is first used. Prototypes are told with the lines of all their instructions
+ * (RAW_PROTO). A function has one name: that by which it was first called, as Lua's own traceback has it.
+ */
+#ifndef LT_VM_NAMES_H
+#define LT_VM_NAMES_H
+
+#include "lt_vm.h"
+
+/* Parts of the virtual machine that stand in stacks. */
+enum lt_vm_part { LT_PART_GC = 1, LT_PART_JIT, LT_PART_EXIT };
+
+/* A place in a Lua function. `pc`: address of an instruction, of any when `exact` is False. */
+struct lt_place {
+    Addr proto, pc;
+    UInt trace; /* number of the trace it runs in, 0 = the interpreter runs it */
+    Bool inlined, approximate;
+    Addr caller_proto, caller_pc; /* the call that led here, for its name; 0 = not known */
+};
+
+/* The key of a place; 0 if there is no such. */
+Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *place);
+/* Tell that the code address `ip` (of a trace) belongs to that place. */
+void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *place);
+/* The key of a fast function, called from there. */
+Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc);
+Addr lt_name_part(enum lt_vm_part part);
+
+/* The prototype of a Lua function object; 0. */
+Addr lt_proto_of(const struct lt_vm *vm, Addr function);
+/* The live prototype that holds a code address; 0. */
+Addr lt_proto_holding(const struct lt_vm *vm, Addr pc);
+/* Line of the instruction at pc; 0. */
+UInt lt_line_at(const struct lt_vm *vm, Addr proto, Addr pc);
+
+/* A Lua function was made: tell of its prototype, so that what it executes can be led to its lines. */
+void lt_function_made(const struct lt_vm *vm, Addr function);
+/* A block is a prototype; a block of a Lua heap is gone. */
+void lt_proto_made(const struct lt_vm *vm, Addr proto);
+void lt_proto_gone(Addr block);
+/* Forget what was told: the program forked, or a trace's code is other code now. */
+void lt_forget_places(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* lt_vm_record.h - which bytecode each part of a trace was recorded from. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * While the compiler records, it executes one bytecode after the other and emits intermediate instructions
+ * for each. Both counts, and the frames that are on the Lua stack then, are kept for each trace: so an
+ * intermediate instruction of a finished trace can be led back to its line and to the functions inlined
+ * around it, which the trace's own snapshots tell only for its guards.
+ */
+#ifndef LT_VM_RECORD_H
+#define LT_VM_RECORD_H
+
+#include "lt_vm_names.h"
+
+/* A bytecode is about to be recorded. */
+void lt_recording_step(struct lt_vm *vm);
+void lt_recording_free(struct lt_vm *vm);
+
+/* What to look for in a trace: a range of intermediate instructions, and the size of the block that is made.
+ */
+struct lt_wanted {
+    UInt trace, from, to;
+    SizeT size;
+    UInt rank;     /* of the call in the machine code, among those of the range */
+    Int base_slot; /* of the place where the trace starts */
+};
+
+/* The places of the bytecode in that range that makes such a block: it, then the functions it is inlined in,
+ * to the one at the trace's base; 0 = nothing fits. */
+UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *wanted, struct lt_place *to,
+                         UInt max);
+/* The first intermediate instruction that was not recorded but made by the loop optimisation, or more. */
+/* The first intermediate instruction of the first step at that bytecode, whose base is in that slot relative
+ * to the place where the trace starts. False = there is none. */
+Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first);
+/* Does a block of that size look like a table or its hash part? */
+Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size);
+UInt lt_recording_end(const struct lt_vm *vm, UInt trace);
+
+#endif

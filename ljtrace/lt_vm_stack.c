@@ -1,0 +1,322 @@
+/* lt_vm_stack.c - see lt_vm_stack.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * LuaJIT keeps two stacks: that of C, in which each entry into the interpreter has a frame of its own
+ * (cframe), and that of Lua, whose frames have links with their kind in the low bits. A Lua frame belongs
+ * to the innermost cframe around it; so the frames of Lua take the place of the interpreter's on the C stack.
+ * A frame's program counter is the return address in the frame above, or the cframe's for the uppermost.
+ */
+#include "lt_vm_stack.h"
+#include "lt_options.h"
+#include "lt_vm_trace.h"
+#include "../memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+
+enum { LINK_LUA = 0, LINK_C = 1, LINK_CONT = 2, LINK_VARG = 3, MOST_STEPS = 100000, FFI_CALLBACK = 1 };
+
+struct lua_frames {
+    UInt count;
+    Addr key[LT_MAX_DEPTH];
+    Addr cframe[LT_MAX_DEPTH];
+};
+
+/* A walk down a Lua stack. */
+struct walk {
+    struct lt_vm *vm;
+    Addr L, bottom, top;
+    Addr frame, next; /* the frame at hand and the one above it; 0 = it is the uppermost */
+    Addr cframe;
+    struct lua_frames *out;
+    /* Functions whose caller, which knows their names, comes next: a Lua function and a fast one above it. */
+    Addr fast; /* 0 = none */
+    struct lt_place pending;
+    Bool has_pending;
+    Addr fast_cframe, pending_cframe;
+};
+
+static Bool is_wide(const struct walk *w)
+{
+    return w->vm->layout->gc64;
+}
+
+/* Slots of the stack have been found readable. */
+static Long link_of(const struct walk *w, Addr frame)
+{
+    return is_wide(w) ? *(Long *)frame : *(Int *)(frame + 4);
+}
+
+static Addr function_of(const struct walk *w, Addr frame)
+{
+    return is_wide(w) ? *(Addr *)(frame - 8) & (((Addr)1 << 47) - 1) : *(UInt *)frame;
+}
+
+static Addr cframe_pc(const struct walk *w)
+{
+    Addr pc = lt_vm_ref(w->vm, w->cframe + w->vm->layout->cframe_pc);
+    return pc == w->L ? 0 : pc;
+}
+
+static Addr cframe_prev(const struct walk *w)
+{
+    return lt_peek_number(w->cframe + w->vm->layout->cframe_prev, 8) & ~(Addr)3;
+}
+
+/* The address behind the instruction that the frame at hand executes; 0 = not known. */
+static Addr return_pc(const struct walk *w)
+{
+    if (!w->next)
+        return cframe_pc(w);
+    Long link = link_of(w, w->next);
+    if ((link & 3) == LINK_LUA)
+        return (Addr)link;
+    if ((link & 3) == LINK_CONT)
+        return is_wide(w) ? *(Addr *)(w->next - 16) : *(UInt *)(w->next - 4);
+    return cframe_pc(w);
+}
+
+static void add(struct walk *w, Addr key, Addr cframe)
+{
+    struct lua_frames *out = w->out;
+    if (!key || out->count == LT_MAX_DEPTH)
+        return;
+    out->key[out->count] = key;
+    out->cframe[out->count++] = cframe;
+}
+
+/* A caller has been found (or there is none): what waited for its name can be named. */
+static void settle(struct walk *w, Addr proto, Addr pc)
+{
+    if (w->fast)
+        add(w, lt_name_fast(w->vm, w->fast, proto, pc), w->fast_cframe);
+    w->fast = 0;
+    if (!w->has_pending)
+        return;
+    w->pending.caller_proto = proto;
+    w->pending.caller_pc = pc;
+    add(w, lt_name_place(w->vm, &w->pending), w->pending_cframe);
+    w->has_pending = False;
+}
+
+static void visit_place(struct walk *w, const struct lt_place *place)
+{
+    settle(w, place->proto, place->pc);
+    w->pending = *place;
+    w->has_pending = True;
+    w->pending_cframe = w->cframe;
+}
+
+static void visit_frame(struct walk *w)
+{
+    Addr function = function_of(w, w->frame);
+    Addr proto = lt_proto_of(w->vm, function);
+    if (proto) {
+        Addr pc = return_pc(w);
+        struct lt_place place = {.proto = proto, .pc = pc ? pc - 4 : 0};
+        if (!pc || !lt_line_at(w->vm, proto, place.pc)) {
+            place.pc = proto + w->vm->at->proto_code;
+            place.approximate = True;
+        }
+        visit_place(w, &place);
+    } else if (lt_vm_gct(w->vm, function) == GCT_FUNC) {
+        settle(w, 0, 0);
+        if (lt_peek_number(function + w->vm->at->ffid, 1) > 1)
+            w->fast = function, w->fast_cframe = w->cframe;
+    }
+}
+
+static Bool inside(const struct walk *w, Addr frame)
+{
+    return frame > w->bottom && frame < w->top;
+}
+
+/* Go on to the frame below; False at the bottom. */
+static Bool step(struct walk *w)
+{
+    Long link = link_of(w, w->frame);
+    Addr below;
+    UInt kind = link & 3;
+    if (kind == LINK_LUA)
+        below = w->frame - 8 * (Addr)((is_wide(w) ? 2 : 1) +
+                                      (lt_vm_u32((Addr)(is_wide(w) ? link : (UInt)link) - 4) >> 8 & 0xff));
+    else
+        below = w->frame - (Addr)(link & ~(Long)7);
+    if (kind == LINK_C)
+        w->cframe = cframe_prev(w);
+    if (below >= w->frame)
+        return False;
+    w->next = w->frame;
+    w->frame = below;
+    return inside(w, below);
+}
+
+/* From the frame at hand down. */
+static void walk_down(struct walk *w)
+{
+    Bool more = inside(w, w->frame), is_pseudo = False;
+    for (UInt i = 0; more && i < MOST_STEPS && w->out->count < lt_options.stack_depth; i++) {
+        if (!is_pseudo)
+            visit_frame(w);
+        is_pseudo = (link_of(w, w->frame) & 7) == LINK_VARG; /* the same function once more below */
+        more = step(w);
+    }
+    settle(w, 0, 0);
+}
+
+static Bool begin(struct walk *w, struct lt_vm *vm, struct lua_frames *out)
+{
+    const struct lt_offsets *at = vm->at;
+    Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
+    if (!L || lt_vm_gct(vm, L) != GCT_THREAD)
+        return False;
+    Addr stack = lt_vm_ref(vm, L + at->thread_stack);
+    Addr bytes = 8 * (Addr)lt_vm_u32(L + at->thread_size);
+    *w = (struct walk){.vm = vm, .L = L, .out = out};
+    w->bottom = stack + (vm->layout->gc64 ? 8 : 0);
+    w->top = stack + bytes;
+    w->cframe = lt_peek_number(L + at->thread_cframe, 8) & ~(Addr)3;
+    w->frame = lt_vm_ref(vm, L + at->thread_base) - 8;
+    return lt_readable(stack, bytes);
+}
+
+/* A trace runs: first what is inlined in it, then what was below when it was entered. */
+static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
+{
+    struct lt_place place[32];
+    UInt n =
+        size ? lt_trace_allocation(w->vm, spot, size, place, 32) : lt_trace_places(w->vm, spot, place, 32);
+    w->frame = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->jit_base) - 8;
+    for (UInt i = 0; i < n; i++)
+        visit_place(w, &place[i]);
+    if (n == 0 || !inside(w, w->frame)) {
+        settle(w, 0, 0);
+        return;
+    }
+    Bool pseudo = (link_of(w, w->frame) & 7) == LINK_VARG;
+    if (step(w) && (!pseudo || step(w)))
+        walk_down(w);
+    settle(w, 0, 0);
+}
+
+/* An exit from a trace makes what the trace had left out: the frame on the stack may be not yet there. */
+static void walk_exit(struct walk *w)
+{
+    Addr pc = cframe_pc(w), proto = pc ? lt_proto_holding(w->vm, pc - 4) : 0;
+    if (proto && lt_proto_of(w->vm, function_of(w, w->frame)) != proto) {
+        struct lt_place place = {.proto = proto, .pc = pc - 4};
+        visit_place(w, &place);
+    }
+    walk_down(w);
+}
+
+static enum mt_vm machine_state(const struct lt_vm *vm)
+{
+    Int state = (Int)lt_vm_u32(vm->g + vm->layout->vmstate);
+    if (state > 0)
+        return MT_VM_TRACE;
+    return ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
+}
+
+static void put_part(struct walk *w, enum mt_vm state)
+{
+    if (state == MT_VM_GC)
+        add(w, lt_name_part(LT_PART_GC), w->cframe);
+    else if (state == MT_VM_RECORD || state == MT_VM_OPT || state == MT_VM_ASM)
+        add(w, lt_name_part(LT_PART_JIT), w->cframe);
+    else if (state == MT_VM_EXIT)
+        add(w, lt_name_part(LT_PART_EXIT), w->cframe);
+}
+
+static void copy_frames(struct lua_frames *to, const struct lua_frames *from)
+{
+    to->count = from->count;
+    VG_(memcpy)(to->key, from->key, from->count * sizeof *to->key);
+    VG_(memcpy)(to->cframe, from->cframe, from->count * sizeof *to->cframe);
+}
+
+/* The collector frees many blocks at a time; from one change of the machine's state to the next no Lua runs.
+ */
+static Bool take_again(const struct lt_vm *vm, struct lua_frames *out)
+{
+    if (!vm->gc_frames || vm->gc_changes != vm->changes ||
+        vm->vmstate != (Int)lt_vm_u32(vm->g + vm->layout->vmstate))
+        return False;
+    copy_frames(out, vm->gc_frames);
+    return True;
+}
+
+static void keep_for_gc(struct lt_vm *vm, const struct lua_frames *frames)
+{
+    if (!vm->gc_frames)
+        vm->gc_frames = VG_(malloc)("ljtrace.gc", sizeof *vm->gc_frames);
+    copy_frames(vm->gc_frames, frames);
+    vm->gc_changes = vm->changes;
+}
+
+/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0
+ * = it does not. */
+static void take_lua(struct lt_vm *vm, Addr code, SizeT size, struct lua_frames *out)
+{
+    struct walk w;
+    struct lt_spot spot;
+    enum mt_vm state = machine_state(vm);
+    if ((state == MT_VM_GC && take_again(vm, out)) || !begin(&w, vm, out))
+        return;
+    put_part(&w, state);
+    Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
+    if (on_trace && code && lt_trace_spot(vm, code, &spot))
+        walk_trace(&w, &spot, size);
+    else if (state == MT_VM_EXIT && inside(&w, w.frame))
+        walk_exit(&w);
+    else
+        walk_down(&w);
+    if (state == MT_VM_GC)
+        keep_for_gc(vm, out);
+}
+
+static void put(struct lt_stack *to, Addr ip, Addr sp)
+{
+    if (to->depth < lt_options.stack_depth) {
+        to->sps[to->depth] = sp;
+        to->ips[to->depth++] = ip;
+    }
+}
+
+/* The Lua frames of a cframe take the place of the interpreter's frame there. */
+static void join(const struct lt_stack *host, const struct lua_frames *lua, struct lt_stack *to)
+{
+    UInt i = 0;
+    to->depth = 0;
+    for (UInt k = 0; k < lua->count; k++) {
+        while (i < host->depth && host->sps[i] < lua->cframe[k]) {
+            put(to, host->ips[i], host->sps[i]);
+            i++;
+        }
+        if (i < host->depth && host->sps[i] == lua->cframe[k])
+            i++;
+        put(to, lua->key[k], lua->cframe[k]);
+    }
+    for (; i < host->depth; i++)
+        put(to, host->ips[i], host->sps[i]);
+}
+
+void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
+{
+    static struct lt_stack host;
+    static struct lua_frames lua;
+    Addr code = 0;
+    lt_take_stack(tid, &host);
+    lua.count = 0;
+    if (host.depth && host.in_run_time_code) {
+        code = host.ips[host.depth - 1];
+        Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
+        Addr cframe = L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
+        host.depth--; /* the trace's own frame: Lua's stand for it */
+        if (cframe)
+            lt_resume_stack(tid, &host, cframe + vm->layout->cframe_size);
+    }
+    take_lua(vm, code, size, &lua);
+    join(&host, &lua, stack);
+}

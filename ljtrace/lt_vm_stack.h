@@ -1,0 +1,15 @@
+/* lt_vm_stack.h - the Lua stack of a state, joined with the C stack. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LT_VM_STACK_H
+#define LT_VM_STACK_H
+
+#include "lt_frames.h"
+#include "lt_vm.h"
+
+/* Thread tid runs code on behalf of the state: take its C stack and put the Lua frames in their places.
+ * `size`: of the block that it asks for, which tells apart what a trace makes; 0 = it asks for none. */
+void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack);
+
+#endif

@@ -1,0 +1,34 @@
+/* lt_vm_trace.h - places in the machine code of traces. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LT_VM_TRACE_H
+#define LT_VM_TRACE_H
+
+#include "lt_vm_names.h"
+
+/* A trace and its snapshot in whose range a code address lies. */
+struct lt_spot {
+    Addr trace;
+    UInt number;
+    Addr ip;
+    Addr code, snap; /* start of its machine code, the snapshot */
+};
+
+/* Find the trace of a state that holds a code address, and tell of it when it is first met. */
+Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot);
+/* The state in one of whose traces it is. */
+struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
+
+/* Tell the line of a code address if it is in a trace; False = it is not. */
+Bool lt_trace_name(Addr ip);
+
+/* Where the snapshot says Lua was: the place itself (approximate: the snapshot is the last before it), and
+ * the functions inlined around it, innermost first; how many. The last runs at the base of the trace. */
+UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max);
+/* The same of an allocation of `size` bytes: of the bytecode that makes such a block, if what was recorded
+ * tells. */
+UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
+                         UInt max);
+
+#endif

@@ -1,0 +1,194 @@
+/* lt_vm_types.c - see lt_vm_types.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_vm_types.h"
+#include "lt_ring.h"
+#include "lt_vm_names.h"
+#include "../memtrace/memtrace.h"
+#include "libvex_guest_amd64.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_threadstate.h"
+
+enum {
+    HAND_WORDS = 24, /* of the C stack above a call of the allocator */
+    SAVED_REGISTERS = 6,
+    NEAR_BYTES = 1024, /* of the global state in which the string table and buffers are */
+    FAR_BYTES = 6400,  /* and behind it the compiler's structure */
+    TRACE_BYTES = 100
+};
+
+/* What is needed of a block until its type is known. */
+struct lt_pending {
+    Addr block; /* 0 = none */
+    SizeT size;
+    UInt words;
+    Addr at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
+};
+
+static void tell(const struct lt_vm *vm, Addr block, enum mt_type type)
+{
+    uint64_t words[2] = {block, vm->ud};
+    lt_ring_put(RAW_TYPE, type, words, 2, NULL, 0);
+}
+
+void lt_types_global(const struct lt_vm *vm, Addr block)
+{
+    tell(vm, block, MT_TYPE_GLOBAL);
+}
+
+static UInt take_registers(ThreadId tid, Addr *to)
+{
+    static const PtrdiffT at[SAVED_REGISTERS] = {
+        offsetof(VexGuestAMD64State, guest_RBX), offsetof(VexGuestAMD64State, guest_RBP),
+        offsetof(VexGuestAMD64State, guest_R12), offsetof(VexGuestAMD64State, guest_R13),
+        offsetof(VexGuestAMD64State, guest_R14), offsetof(VexGuestAMD64State, guest_R15)};
+    for (UInt i = 0; i < SAVED_REGISTERS; i++)
+        VG_(get_shadow_regs_area)(tid, (UChar *)&to[i], 0, at[i], sizeof *to);
+    return SAVED_REGISTERS;
+}
+
+void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
+{
+    ThreadId tid = VG_(get_running_tid)();
+    struct lt_pending *p = vm->pending;
+    Addr top = VG_(thread_get_stack_max)(tid);
+    p->block = block;
+    p->size = size;
+    p->words = take_registers(tid, p->at_hand);
+    if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_readable(sp, HAND_WORDS * sizeof(Addr)))
+        return;
+    VG_(memcpy)(p->at_hand + p->words, (const void *)sp, HAND_WORDS * sizeof(Addr));
+    p->words += HAND_WORDS;
+}
+
+/* -- objects -- */
+
+static Bool is_string(const struct lt_vm *vm, Addr o, SizeT size)
+{
+    SizeT header = vm->layout->string_header;
+    for (UInt back = 4; back <= 8; back += 4) {
+        SizeT whole = header + lt_vm_u32(o + header - back) + 1;
+        if (size >= whole && size < whole + 8)
+            return True;
+    }
+    return False;
+}
+
+static Bool is_function(const struct lt_vm *vm, Addr o, SizeT size)
+{
+    SizeT n = lt_peek_number(o + vm->at->func_upvalues, 1);
+    SizeT room = size - vm->at->lua_func_bytes;
+    if (lt_peek_number(o + vm->at->ffid, 1) == 0) /* the number is 0 until all upvalues are there */
+        return size >= vm->at->lua_func_bytes && (room == n * vm->at->ref || (n == 0 && room <= 255 * 8));
+    return size == vm->at->c_func_bytes + n * 8 || size == vm->at->c_func_bytes - 8 + n * 8;
+}
+
+static Bool is_table(const struct lt_vm *vm, SizeT size)
+{
+    SizeT rest = size - vm->at->tab_bytes;
+    return size >= vm->at->tab_bytes && rest <= 17 * 8 && rest % 8 == 0;
+}
+
+/* The object that the block says it is, if its size agrees. */
+static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
+{
+    const struct lt_offsets *at = vm->at;
+    switch (size >= 16 || !vm->layout->gc64 ? lt_vm_gct(vm, o) : 0) {
+    case GCT_STR:
+        return is_string(vm, o, size) ? MT_TYPE_STR : MT_TYPE_UNKNOWN;
+    case GCT_UPVAL:
+        return size == at->upval_bytes ? MT_TYPE_UPVAL : MT_TYPE_UNKNOWN;
+    case GCT_THREAD:
+        return size == vm->layout->thread_size ? MT_TYPE_THREAD : MT_TYPE_UNKNOWN;
+    case GCT_PROTO:
+        return size > at->proto_code && lt_vm_u32(o + at->proto_bytes) == size ? MT_TYPE_PROTO
+                                                                               : MT_TYPE_UNKNOWN;
+    case GCT_FUNC:
+        return is_function(vm, o, size) ? MT_TYPE_FUNC : MT_TYPE_UNKNOWN;
+    case GCT_TRACE:
+        return size > TRACE_BYTES ? MT_TYPE_TRACE : MT_TYPE_UNKNOWN;
+    case GCT_CDATA:
+        return MT_TYPE_CDATA;
+    case GCT_TAB:
+        return is_table(vm, size) ? MT_TYPE_TAB : MT_TYPE_UNKNOWN;
+    case GCT_UDATA:
+        return lt_vm_u32(o + at->udata_len) + at->udata_bytes == size ? MT_TYPE_UDATA : MT_TYPE_UNKNOWN;
+    default:
+        return MT_TYPE_UNKNOWN;
+    }
+}
+
+/* -- parts -- */
+
+/* Which part of the object is the block? */
+static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block)
+{
+    if (object & 7 || !lt_readable(object, vm->at->tab_bytes))
+        return MT_TYPE_UNKNOWN;
+    UInt gct = lt_vm_gct(vm, object);
+    if (gct == GCT_TAB && lt_vm_ref(vm, object + vm->at->tab_array) == block)
+        return MT_TYPE_TAB_ARRAY;
+    if (gct == GCT_TAB && lt_vm_ref(vm, object + vm->at->tab_node) == block)
+        return MT_TYPE_TAB_HASH;
+    if (gct == GCT_THREAD && lt_vm_ref(vm, object + vm->at->thread_stack) == block)
+        return MT_TYPE_STACK;
+    return MT_TYPE_UNKNOWN;
+}
+
+static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending *p)
+{
+    enum mt_type type = part_of(vm, vm->last_object, p->block);
+    for (UInt i = 0; i < p->words && type == MT_TYPE_UNKNOWN; i++)
+        type = part_of(vm, p->at_hand[i], p->block);
+    return type;
+}
+
+/* The global state points to it: with its mask behind it is the string table, else a buffer. */
+static enum mt_type global_part(const struct lt_vm *vm, const struct lt_pending *p)
+{
+    UInt ref = vm->at->ref;
+    for (UInt o = 0; o + 8 <= FAR_BYTES; o += 4) {
+        if (lt_peek_number(vm->g + o, o % 8 ? ref : 8) != p->block &&
+            lt_peek_number(vm->g + o, ref) != p->block)
+            continue;
+        if (o >= NEAR_BYTES)
+            return MT_TYPE_JIT;
+        if (lt_vm_u32(vm->g + o + ref) == p->size / ref - 1)
+            return MT_TYPE_STRING_TABLE;
+        return o >= vm->layout->recorder && vm->layout->recorder ? MT_TYPE_JIT : MT_TYPE_BUFFER;
+    }
+    return MT_TYPE_UNKNOWN;
+}
+
+void lt_types_settle(struct lt_vm *vm)
+{
+    struct lt_pending *p = vm->pending;
+    if (!p->block)
+        return;
+    enum mt_type type = object_type(vm, p->block, p->size);
+    if (type == MT_TYPE_UNKNOWN)
+        type = part_at_hand(vm, p);
+    else if (type == MT_TYPE_TAB || type == MT_TYPE_THREAD)
+        vm->last_object = p->block;
+    if (type == MT_TYPE_UNKNOWN)
+        type = global_part(vm, p);
+    if (type == MT_TYPE_PROTO)
+        lt_proto_made(vm, p->block);
+    else if (type == MT_TYPE_FUNC)
+        lt_function_made(vm, p->block);
+    tell(vm, p->block, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
+    p->block = 0;
+}
+
+void lt_types_begin(struct lt_vm *vm)
+{
+    vm->pending = VG_(calloc)("ljtrace.pending", 1, sizeof *vm->pending);
+}
+
+void lt_types_end(struct lt_vm *vm)
+{
+    VG_(free)(vm->pending);
+}

@@ -1,0 +1,24 @@
+/* lt_vm_types.h - what the blocks of Lua heaps hold. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A block is filled in after the allocator returned it, and before its state asks for the next: then it is
+ * looked at. An object says itself what it is; that it does is checked against its size. A part of an object
+ * is known by the pointer to it: from the global state, from the thread, or from a table among those that the
+ * code that asked for the block had at hand.
+ */
+#ifndef LT_VM_TYPES_H
+#define LT_VM_TYPES_H
+
+#include "lt_vm.h"
+
+/* A block was made there; its type comes later. `sp`: the stack pointer of the code that asked for it. */
+void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp);
+/* The state's next heap event comes: tell the type of what was made last. */
+void lt_types_settle(struct lt_vm *vm);
+void lt_types_begin(struct lt_vm *vm);
+void lt_types_end(struct lt_vm *vm);
+/* The state's first block is this: tell. */
+void lt_types_global(const struct lt_vm *vm, Addr block);
+
+#endif

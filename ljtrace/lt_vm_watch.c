@@ -1,0 +1,92 @@
+/* lt_vm_watch.c - see lt_vm_watch.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_vm_watch.h"
+#include "lt_ring.h"
+#include "lt_vm_record.h"
+#include "../memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+
+enum { MAX_RANGES = 16 };
+
+UChar lt_watch_table[LT_WATCH_SLOTS];
+
+static struct {
+    Addr from, to;
+} s_code[MAX_RANGES];
+static UInt s_ranges;
+
+void lt_watch_code(Addr from, Addr to)
+{
+    if (s_ranges < MAX_RANGES && !lt_watch_is_lua_code(from)) {
+        s_code[s_ranges].from = from;
+        s_code[s_ranges++].to = to;
+    }
+}
+
+Bool lt_watch_is_lua_code(Addr ip)
+{
+    for (UInt i = 0; i < s_ranges; i++)
+        if (ip >= s_code[i].from && ip < s_code[i].to)
+            return True;
+    return False;
+}
+
+static Addr state_word(const struct lt_vm *vm)
+{
+    return vm->g + vm->layout->vmstate;
+}
+
+static Addr recorder_word(const struct lt_vm *vm)
+{
+    return vm->layout->recorder ? vm->g + vm->layout->recorder + vm->at->recorder_pc : 0;
+}
+
+static void mark(Addr a)
+{
+    lt_watch_table[a >> 2 & (LT_WATCH_SLOTS - 1)] = 1;
+}
+
+static void tell_state(struct lt_vm *vm)
+{
+    Int state = (Int)lt_vm_u32(state_word(vm));
+    if (state == vm->vmstate)
+        return;
+    vm->vmstate = state;
+    vm->changes++;
+    UInt known = state > 0 ? MT_VM_TRACE : ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
+    uint64_t words[3] = {vm->ud, lt_ring->instructions, state > 0 ? (UInt)state : 0};
+    lt_ring_put(RAW_VM, known, words, 3, NULL, 0);
+}
+
+void lt_watch_state(const struct lt_vm *vm)
+{
+    mark(state_word(vm));
+    if (recorder_word(vm))
+        mark(recorder_word(vm));
+}
+
+void lt_watch_all(void)
+{
+    VG_(memset)(lt_watch_table, 0, sizeof lt_watch_table);
+    for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        lt_watch_state(vm);
+}
+
+void lt_watch_hit(Addr a)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (a == state_word(vm))
+            tell_state(vm);
+        else if (a == recorder_word(vm))
+            lt_recording_step(vm);
+}
+
+Bool lt_watch_is_recorder(Long displacement)
+{
+    for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (displacement == vm->at->recorder_pc)
+            return True;
+    return !lt_vm_first() && (displacement == 136 || displacement == 112);
+}

@@ -1,0 +1,32 @@
+/* lt_vm_watch.h - stores of LuaJIT to the two words that say what its machine does. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Each state has a word with the state of its machine and one with the bytecode address being recorded.
+ * Generated code looks an address that is stored to up in a table of one byte for each hash; a hit calls
+ * lt_watch_hit, which compares exactly. Only stores that can be meant are looked up: of 4 bytes, or to the
+ * compiler's structure, in code of a LuaJIT image, or a constant in code made at run time.
+ */
+#ifndef LT_VM_WATCH_H
+#define LT_VM_WATCH_H
+
+#include "lt_vm.h"
+
+enum { LT_WATCH_SLOTS = 4096 };
+
+/* By (address >> 2) modulo LT_WATCH_SLOTS: 1 = may be watched. */
+extern UChar lt_watch_table[LT_WATCH_SLOTS];
+
+void lt_watch_state(const struct lt_vm *vm);
+/* Make the table anew: a state is gone. */
+void lt_watch_all(void);
+/* Called behind the store. */
+void lt_watch_hit(Addr a);
+
+/* Code of a LuaJIT image lies there. */
+void lt_watch_code(Addr from, Addr to);
+Bool lt_watch_is_lua_code(Addr ip);
+/* May a store with this displacement be to the word that says what is being recorded? */
+Bool lt_watch_is_recorder(Long displacement);
+
+#endif

@@ -1,0 +1,435 @@
+/* lua_calibrate.c - see lua_calibrate.h. (guest preload)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A small script runs in a scratch state and brings it into situations in which the value of a field is
+ * known: which thread is running, what the machine does, where the bytecode is. The global state is
+ * sampled in each; the field's place is the one offset that has the right value in all of them. Exactly one
+ * must be left, or the layout is not known. What is found is then tried: an allocation of the interpreter, of
+ * a fast function and of a trace has to be led back to its line of the script.
+ *
+ * Nothing is taken from version numbers or sizes: builds with equal ones differ. Nothing but the scratch
+ * state is touched, and memory at a guessed address is read by the tool (LJTRACE_REQUEST_PEEK), never here.
+ */
+#include "lua_calibrate.h"
+#include "../ljtrace.h"
+#include "../../memtrace/memtrace.h"
+
+enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GCT_PROTO = 7, GCT_TRACE = 9 };
+
+/* What the machine is sampled in. Names are those of the script's calls. */
+enum situation {
+    NONE,
+    IN_C,
+    IN_COROUTINE,
+    IN_INTERPRETER,
+    IN_GC,
+    IN_FAST,
+    ON_TRACE,
+    IN_NESTED,
+    IN_RECORDER,
+    SITUATIONS
+};
+
+/* Lines are those at which the script allocates. */
+static const char s_script[] = "local at, collect, wrap, rep, keep = ...\n"
+                               "at(1)\n"
+                               "wrap(function() at(2) end)()\n"
+                               "local function nested() at(7); keep[1] = {7} end\n"
+                               "local function interpreted() at(3)\n"
+                               "  keep[1] = {}\n"
+                               "end\n"
+                               "interpreted()\n"
+                               "at(4); collect()\n"
+                               "local function fast() at(5)\n"
+                               "  keep[2] = rep('ljtrace ', 40)\n"
+                               "end\n"
+                               "fast()\n"
+                               "at(0, nested)\n"
+                               "local function hot(n) at(6)\n"
+                               "  for i = 1, n do\n"
+                               "    keep[1] = {i}\n"
+                               "  end\n"
+                               "end\n"
+                               "hot(300)\n"
+                               "at(9)\n"
+                               "return interpreted, hot, function(a) glob(a) a.field(a) a:meth() keep(a) a = "
+                               "{} a = {1} a = a .. a a = function() end a.x = a end, fast\n";
+enum { LINE_INTERPRETED = 6, LINE_FAST = 11, LINE_HOT = 17 };
+
+struct seen {
+    int taken;
+    uint8_t g[SAMPLE];
+    uint64_t L, cframe;
+    uint64_t stack[STACK_WORDS]; /* of C, from the allocation up */
+    uint64_t link;               /* of the uppermost frame of the Lua stack */
+    uint8_t frame[FRAME_MAX];    /* the machine's frame on the C stack */
+};
+
+static struct calibration {
+    const struct lua_api *api;
+    struct lua_layout *to;
+    void *main;
+    uint64_t g;
+    alloc_function *f;
+    void *ud;
+    enum situation armed;
+    struct seen seen[SITUATIONS];
+    uint32_t trace;     /* number of the trace that was sampled */
+    uint64_t script[4]; /* prototypes of the functions that the script returns */
+} s;
+
+static uint32_t word_size(void)
+{
+    return s.to->gc64 ? 8 : 4;
+}
+
+static uint64_t word_at(const void *at, uint32_t size)
+{
+    uint64_t v = 0;
+    __builtin_memcpy(&v, at, size);
+    return v;
+}
+
+/* Read memory that may not be there. */
+static int peek(uint64_t at, void *to, size_t n)
+{
+    return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_PEEK, at, to, n, 0, 0) == n;
+}
+
+static uint64_t peek_word(uint64_t at, uint32_t size)
+{
+    uint64_t v = 0;
+    return peek(at, &v, size) ? v : 0;
+}
+
+/* -- sampling -- */
+
+static void sample(enum situation in, void *L)
+{
+    struct seen *seen = &s.seen[in];
+    seen->L = (uint64_t)L;
+    peek(s.g, seen->g, SAMPLE);
+    seen->cframe = peek_word((uint64_t)L + (s.to->gc64 ? 80 : 48), 8) & ~3ULL;
+    uint64_t base = peek_word((uint64_t)L + (s.to->gc64 ? 32 : 16), word_size());
+    seen->link = peek_word(base - word_size(), word_size());
+    for (uint64_t i = 0, at = (uint64_t)__builtin_frame_address(0); i < STACK_WORDS; i++)
+        peek(at + 8 * i, &seen->stack[i], 8);
+    peek(seen->cframe, seen->frame, FRAME_MAX);
+    seen->taken = 1;
+}
+
+static int32_t state_now(void)
+{
+    return (int32_t)peek_word(s.g + s.to->vmstate, 4);
+}
+
+static int32_t state_in(enum situation in, uint32_t o)
+{
+    return (int32_t)word_at(s.seen[in].g + o, 4);
+}
+
+/* The C function `at`: what is wanted next. */
+static int on_at(void *L)
+{
+    enum situation in = (enum situation)s.api->tointeger(L, 1);
+    s.armed = NONE;
+    if (in == NONE)
+        s.api->settop(L, 2), s.api->pcall(L, 0, 0, 0);
+    else if (in == IN_C || in == IN_COROUTINE)
+        sample(in, L);
+    else if (in < SITUATIONS)
+        s.armed = in;
+    return 0;
+}
+
+static int find_vmstate(void);
+
+/* The compiler allocates while it records: then its own fields have values that are known. */
+static void sample_recorder(void)
+{
+    if (s.armed != ON_TRACE || s.seen[IN_RECORDER].taken || !s.seen[IN_GC].taken || !find_vmstate())
+        return;
+    int32_t state = ~state_now(), recording = ~state_in(IN_C, s.to->vmstate) == 3 ? 6 : 4;
+    if (state == recording)
+        sample(IN_RECORDER, s.main);
+}
+
+/* Is this allocation the one that is waited for? */
+static int is_awaited(const void *ptr, size_t nsize)
+{
+    if (s.armed == IN_GC)
+        return nsize == 0;
+    if (s.armed == ON_TRACE)
+        return s.seen[IN_GC].taken && !ptr && find_vmstate() && state_now() > 0;
+    return s.armed != NONE && !ptr;
+}
+
+static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    (void)ud;
+    sample_recorder();
+    if (is_awaited(ptr, nsize)) {
+        sample(s.armed, s.main);
+        if (s.armed == ON_TRACE)
+            s.trace = (uint32_t)state_now();
+        s.armed = NONE;
+    }
+    return s.f(s.ud, ptr, osize, nsize);
+}
+
+/* -- solving -- */
+
+static int wrong(const char *what, uint32_t candidates)
+{
+    char *to = s.to->text;
+    uint32_t n = 0;
+    while (what[n] && n < LUA_LAYOUT_TEXT - 24)
+        to[n] = what[n], n++;
+    const char *tail = candidates ? ": several places fit" : ": no place fits";
+    for (uint32_t i = 0; tail[i]; i++)
+        to[n++] = tail[i];
+    to[n] = 0;
+    return 0;
+}
+
+/* The one offset below `end` for which `fits` holds; 0 and a reason if there is none or several. */
+static int solve(int (*fits)(uint32_t), uint32_t from, uint32_t end, uint32_t step, const char *what,
+                 uint32_t *to)
+{
+    uint32_t found = 0;
+    for (uint32_t o = from; o + step <= end; o += step)
+        if (fits(o)) {
+            *to = o;
+            found++;
+        }
+    return found == 1 || wrong(what, found);
+}
+
+/* Two numberings of the machine's states are in use: with and without kinds of functions. */
+static int fits_vmstate(uint32_t o)
+{
+    int32_t c = ~state_in(IN_C, o), lua = ~state_in(IN_INTERPRETER, o), gc = ~state_in(IN_GC, o);
+    return (c == 1 && lua == 0 && gc == 2) || (c == 3 && lua == 1 && gc == 4);
+}
+
+static int find_vmstate(void)
+{
+    return s.to->vmstate || solve(fits_vmstate, 0, SAMPLE, 4, "state of the machine", &s.to->vmstate);
+}
+
+static void number_states(void)
+{
+    static const uint8_t usual[] = {MT_VM_INTERP, MT_VM_C,   MT_VM_GC, MT_VM_EXIT,
+                                    MT_VM_RECORD, MT_VM_OPT, MT_VM_ASM};
+    static const uint8_t fine[] = {MT_VM_INTERP, MT_VM_INTERP, MT_VM_FAST, MT_VM_C,  MT_VM_GC,
+                                   MT_VM_EXIT,   MT_VM_RECORD, MT_VM_OPT,  MT_VM_ASM};
+    int is_fine = state_in(IN_C, s.to->vmstate) == ~3;
+    for (uint32_t i = 0; i < sizeof fine; i++)
+        s.to->vm[i] = is_fine ? fine[i] : i < sizeof usual ? usual[i] : MT_VM_C;
+}
+
+static int fits_cur_l(uint32_t o)
+{
+    uint32_t size = word_size();
+    return word_at(s.seen[IN_C].g + o, size) == s.seen[IN_C].L &&
+           word_at(s.seen[IN_COROUTINE].g + o, size) == s.seen[IN_COROUTINE].L;
+}
+
+static int fits_jit_base(uint32_t o)
+{
+    uint32_t size = word_size();
+    uint64_t v = word_at(s.seen[ON_TRACE].g + o, size);
+    uint64_t stack = peek_word((uint64_t)s.main + (s.to->gc64 ? 56 : 36), size);
+    uint64_t last = peek_word((uint64_t)s.main + (s.to->gc64 ? 48 : 32), size);
+    return v > stack && v <= last && !word_at(s.seen[IN_C].g + o, size) &&
+           !word_at(s.seen[IN_INTERPRETER].g + o, size) && !word_at(s.seen[IN_GC].g + o, size) &&
+           o > s.to->cur_l && o <= s.to->cur_l + 16;
+}
+
+/* The table of traces: its entry is a trace that has the number that was seen. */
+static int fits_traces(uint32_t o)
+{
+    uint64_t table = peek_word(s.g + o, 8), sizes = peek_word(s.g + o + 8, 8);
+    if (table < 65536 || table & 7 || sizes >> 32 <= s.trace || sizes >> 32 > 65536)
+        return 0;
+    uint64_t trace = peek_word(table + (uint64_t)s.trace * word_size(), word_size());
+    return trace && peek_word(trace + (s.to->gc64 ? 9 : 5), 1) == GCT_TRACE &&
+           peek_word(trace + (s.to->gc64 ? 104 : 80), 2) == s.trace;
+}
+
+/* -- the script's own bytecode -- */
+
+static uint64_t proto_of(const void *function)
+{
+    uint32_t size = word_size();
+    uint64_t proto = peek_word((uint64_t)function + (s.to->gc64 ? 32 : 16), size) - (s.to->gc64 ? 104 : 64);
+    return peek_word(proto + (s.to->gc64 ? 9 : 5), 1) == GCT_PROTO ? proto : 0;
+}
+
+/* The line of a code address of the prototype; 0 if it is not in there. */
+static uint32_t line_of(uint64_t proto, uint64_t pc)
+{
+    uint64_t code = proto + (s.to->gc64 ? 104 : 64);
+    uint32_t count = (uint32_t)peek_word(proto + (s.to->gc64 ? 12 : 8), 4);
+    uint64_t lines = peek_word(proto + (s.to->gc64 ? 80 : 52), word_size());
+    uint32_t first = (uint32_t)peek_word(proto + (s.to->gc64 ? 72 : 44), 4);
+    if (pc <= code + 4 || pc > code + 4ULL * count || pc & 3)
+        return 0;
+    return first + (uint32_t)peek_word(lines + (pc - code) / 4 - 2, 1);
+}
+
+static int fits_cframe_pc(uint32_t o)
+{
+    const struct seen *seen = &s.seen[IN_INTERPRETER];
+    return line_of(s.script[0], word_at(seen->frame + o, word_size())) == LINE_INTERPRETED;
+}
+
+static int fits_cframe_prev(uint32_t o)
+{
+    return (word_at(s.seen[IN_NESTED].frame + o, 8) & ~3ULL) == s.seen[IN_INTERPRETER].cframe;
+}
+
+/* The size follows from the place of the link; the return address at its end must be code of this image. */
+static int find_cframe(void)
+{
+    struct lua_layout *to = s.to;
+    if (!solve(fits_cframe_pc, 0, 64, 4, "program counter in the C frame", &to->cframe_pc) ||
+        !solve(fits_cframe_prev, 16, 64, 8, "link of C frames", &to->cframe_prev))
+        return 0;
+    to->cframe_size = to->cframe_prev + 48;
+    return 1;
+}
+
+static uint8_t op(uint32_t i)
+{
+    return (uint8_t)peek_word(s.script[2] + (s.to->gc64 ? 104 : 64) + 4 * i, 1);
+}
+
+/* The third function's code is known, so are then the numbers of its instructions. */
+static int find_opcodes(void)
+{
+    struct lua_layout *to = s.to;
+    to->op_gget = op(1), to->op_mov = op(2), to->op_call = op(3), to->op_tgets = op(4), to->op_uget = op(10),
+    to->op_tnew = op(13), to->op_tdup = op(14), to->op_cat = op(17);
+    to->op_fnew = op(18), to->op_tsets = op(19);
+    return (op(5) == to->op_mov && op(6) == to->op_call && op(7) == to->op_mov && op(8) == to->op_tgets &&
+            op(9) == to->op_call && op(12) == to->op_call) ||
+           wrong("numbers of bytecodes", 0);
+}
+
+/* The script's name stands behind the header of the string that every prototype refers to. */
+static int fits_string_header(uint32_t o)
+{
+    static const char name[8] = "=ljtrace";
+    uint64_t string = peek_word(s.script[0] + (s.to->gc64 ? 64 : 40), word_size());
+    return peek_word(string + o, 8) == word_at(name, 8);
+}
+
+/* -- trying what was found -- */
+
+/* The compiler's structure begins with the trace being made, of the function `hot`. */
+static int fits_recorder(uint32_t o)
+{
+    uint32_t gc64 = s.to->gc64, size = word_size();
+    const uint8_t *at = s.seen[IN_RECORDER].g + o;
+    if (o + (gc64 ? 144 : 120) > SAMPLE || word_at(at + (gc64 ? 64 : 48), size) != s.script[1])
+        return 0;
+    return line_of(s.script[1], word_at(at + (gc64 ? 72 : 52), size) + 4) &&
+           line_of(s.script[1], word_at(at + (gc64 ? 136 : 112), size) + 4);
+}
+
+/* On a trace: its machine code must have called, from the line that allocates. */
+static int check_trace(void)
+{
+    uint32_t gc64 = s.to->gc64, size = word_size();
+    const struct seen *seen = &s.seen[ON_TRACE];
+    uint64_t table = peek_word(s.g + s.to->traces, 8);
+    uint64_t trace = peek_word(table + (uint64_t)s.trace * size, size);
+    uint64_t code = peek_word(trace + (gc64 ? 88 : 64), size), bytes = peek_word(trace + (gc64 ? 84 : 60), 4);
+    uint64_t start = peek_word(trace + (gc64 ? 72 : 52), size);
+    if (!line_of(s.script[1], start + 4))
+        return wrong("start of a trace", 0);
+    for (uint32_t i = 0; i < STACK_WORDS; i++)
+        if (seen->stack[i] - code < bytes)
+            return 1;
+    return wrong("machine code of a trace", 0);
+}
+
+/* In a fast function: its frame links to the line that called it. */
+static int check_fast(void)
+{
+    return line_of(s.script[3], s.seen[IN_FAST].link) == LINE_FAST || wrong("line of a fast function", 0);
+}
+
+/* Without traces the JIT is off or not there. */
+static int find_jit(void)
+{
+    if (!s.seen[ON_TRACE].taken)
+        return 1;
+    if (s.seen[IN_RECORDER].taken &&
+        !solve(fits_recorder, 0, SAMPLE, word_size(), "state of the compiler", &s.to->recorder))
+        return 0;
+    return solve(fits_jit_base, 0, SAMPLE, word_size(), "base of a running trace", &s.to->jit_base) &&
+           solve(fits_traces, 0, GLOBAL_MAX, 8, "table of traces", &s.to->traces) && check_trace();
+}
+
+static int find_all(void)
+{
+    for (int in = IN_C; in <= IN_FAST; in++)
+        if (!s.seen[in].taken)
+            return wrong("a situation to be in", 0);
+    if (!find_vmstate() || !solve(fits_cur_l, 0, SAMPLE, word_size(), "current thread", &s.to->cur_l))
+        return 0;
+    number_states();
+    return find_cframe() && find_opcodes() && check_fast() &&
+           solve(fits_string_header, 8, 40, 4, "text of strings", &s.to->string_header) && find_jit();
+}
+
+/* -- running the script -- */
+
+static int find_thread(void)
+{
+    uint64_t L = (uint64_t)s.main, wide = peek_word(L + 16, 8), narrow = peek_word(L + 8, 4);
+    s.to->gc64 = wide > L && wide < L + 512;
+    s.g = s.to->gc64 ? wide : narrow;
+    s.to->thread_size = (uint32_t)(s.g - L);
+    return (s.g > L && s.g < L + 512) || wrong("global state behind the main thread", 0);
+}
+
+static int global(void *L, const char *code)
+{
+    uint32_t n = 0;
+    while (code[n])
+        n++;
+    return s.api->loadbuffer(L, code, n, "=ljtrace") == 0 && s.api->pcall(L, 0, 1, 0) == 0;
+}
+
+static int run_script(void *L)
+{
+    s.api->openlibs(L);
+    if (s.api->loadbuffer(L, s_script, sizeof s_script - 1, "=ljtrace"))
+        return wrong("the script to load", 0);
+    s.api->pushcclosure(L, on_at, 0);
+    if (!global(L, "return collectgarbage") || !global(L, "return coroutine.wrap") ||
+        !global(L, "return string.rep") || !global(L, "return {}"))
+        return wrong("the standard library", 0);
+    s.api->setallocf(L, on_allocation, 0);
+    int failed = s.api->pcall(L, 5, 4, 0);
+    s.api->setallocf(L, s.f, s.ud);
+    for (int i = 0; i < 4 && !failed; i++)
+        s.script[i] = proto_of(s.api->topointer(L, 1 + i));
+    return (!failed && s.script[0] && s.script[1] && s.script[2] && s.script[3]) ||
+           wrong("the script's functions", 0);
+}
+
+void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)
+{
+    __builtin_memset(&s, 0, sizeof s);
+    __builtin_memset(to, 0, sizeof *to);
+    s.api = api;
+    s.to = to;
+    s.main = L;
+    s.f = api->getallocf(L, &s.ud);
+    to->known = find_thread() && run_script(L) && find_all();
+}

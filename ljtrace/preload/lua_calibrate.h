@@ -1,0 +1,32 @@
+/* lua_calibrate.h - find out where a build of LuaJIT keeps its state. (guest preload)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef PRELOAD_LUA_CALIBRATE_H
+#define PRELOAD_LUA_CALIBRATE_H
+
+#include "../lua_layout.h"
+#include <stddef.h>
+
+typedef void *alloc_function(void *ud, void *ptr, size_t osize, size_t nsize);
+typedef int c_function(void *L);
+
+/* The functions of one LuaJIT image. */
+struct lua_api {
+    alloc_function *(*getallocf)(void *L, void **ud);
+    void (*setallocf)(void *L, alloc_function *f, void *ud);
+    void (*close)(void *L);
+    void (*openlibs)(void *L);
+    int (*loadbuffer)(void *L, const char *s, size_t n, const char *name);
+    int (*pcall)(void *L, int args, int results, int handler);
+    void (*pushcclosure)(void *L, c_function *f, int upvalues);
+    const void *(*topointer)(void *L, int index);
+    void (*settop)(void *L, int top);
+    ptrdiff_t (*tointeger)(void *L, int index);
+    int (*setmode)(void *L, int index, int mode); /* only LuaJIT has it */
+};
+
+/* Fill `to` from a scratch state that nobody else uses; the caller closes it. Not reentrant. */
+void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to);
+
+#endif

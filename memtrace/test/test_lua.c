@@ -1,0 +1,161 @@
+/* test_lua.c - what traces say of Lua comes back as it was written; files of version 1 are read.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const uint32_t s_lines[] = {10, 12, 12, 11, 0, 4000000000U};
+
+static struct mt_writer *write_all(int fd)
+{
+    struct mt_writer *w = mt_writer_new(fd, NULL, NULL);
+    assert_non_null(w);
+    uint32_t name = mt_writer_string(w, "grow", 4), file = mt_writer_string(w, "@a.lua", 6);
+    uint32_t frame = mt_writer_frame(w, &(struct mt_frame){.ip = 0x5000,
+                                                           .function = name,
+                                                           .file = file,
+                                                           .line = 12,
+                                                           .defined = 10,
+                                                           .trace = 7,
+                                                           .kind = MT_FRAME_INLINED,
+                                                           .approximate = 1});
+    uint32_t heap = mt_writer_heap(w, &(struct mt_heap){.id = 0xabc, .kind = MT_HEAP_LUA});
+    mt_writer_time(w, 50);
+    mt_writer_block_new(w, 0x9000, 300, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_new(w, 0x1000, 200, heap, MT_HOW_LUA, mt_writer_stack(w, 0, frame));
+    mt_writer_type(w, 0x1000, heap, MT_TYPE_PROTO);
+    mt_writer_type(w, 0x1000, 0, MT_TYPE_STR);    /* not of this heap: nothing */
+    mt_writer_type(w, 0x1008, heap, MT_TYPE_STR); /* no block begins there: nothing */
+    const struct mt_proto p = {
+        .function = name, .file = file, .defined = 10, .offset = 104, .count = 6, .lines = s_lines};
+    mt_writer_proto(w, 0x1000, heap, &p);
+    mt_writer_proto(w, 0x1008, heap, &p);
+    mt_writer_trace(w, &(struct mt_trace){0x5000, 400, 50, heap, 7, frame});
+    mt_writer_time(w, 60);
+    mt_writer_state(w, heap, MT_VM_TRACE, 7);
+    mt_writer_time(w, 61);
+    mt_writer_state(w, heap, MT_VM_GC, 7);
+    return w;
+}
+
+static void check_definitions(const struct mt_reader *r, uint64_t handle)
+{
+    const struct mt_frame *f = mt_frame(r, 1);
+    assert_int_equal(f->kind, MT_FRAME_INLINED);
+    assert_int_equal(f->approximate, 1);
+    assert_int_equal(f->defined, 10);
+    assert_int_equal(f->trace, 7);
+    assert_string_equal(mt_string(r, f->file), "@a.lua");
+    assert_int_equal(mt_count_protos(r), 1);
+    const struct mt_proto *p = mt_proto(r, 0);
+    assert_int_equal(p->handle, handle);
+    assert_int_equal(p->heap, 1);
+    assert_int_equal(p->offset, 104);
+    assert_int_equal(p->count, 6);
+    assert_memory_equal(p->lines, s_lines, sizeof s_lines);
+    assert_string_equal(mt_string(r, p->function), "grow");
+    assert_int_equal(mt_count_traces(r), 1);
+    const struct mt_trace *t = mt_trace(r, 0);
+    assert_int_equal(t->number, 7);
+    assert_int_equal(t->addr, 0x5000);
+    assert_int_equal(t->size, 400);
+    assert_int_equal(t->frame, 1);
+    assert_null(mt_proto(r, 1));
+}
+
+/* The definitions of a whole file. */
+static void check_file(int fd, uint64_t handle)
+{
+    const struct mt_event *events;
+    size_t n;
+    struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);
+    assert_non_null(r);
+    while (mt_next(r, &events, &n) == MT_MORE)
+        continue;
+    check_definitions(r, handle);
+    mt_close(r);
+}
+
+static void test_roundtrip(void **state)
+{
+    int fd = memory_file("", 0);
+    (void)state;
+    assert_int_equal(mt_writer_finish(write_all(fd), MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(fd);
+    struct reading got = read_bytes(file.data, file.size, 0);
+    assert_int_equal(got.result, MT_END);
+    assert_int_equal(got.count, 5);
+    assert_int_equal(got.events[2].kind, MT_TYPE);
+    assert_int_equal(got.events[2].ref, MT_TYPE_PROTO);
+    assert_int_equal(got.events[2].handle, 1);
+    assert_int_equal(got.events[2].addr, 0x1000);
+    assert_int_equal(got.events[3].kind, MT_STATE);
+    assert_int_equal(got.events[3].how, MT_VM_TRACE);
+    assert_int_equal(got.events[3].ref, 7);
+    assert_int_equal(got.events[3].heap, 1);
+    assert_int_equal(got.events[3].time, 60);
+    assert_int_equal(got.events[4].how, MT_VM_GC);
+    assert_int_equal(got.events[4].ref, 0);
+    assert_int_equal(got.stats.totals.events[MT_TYPE], 1);
+    assert_int_equal(got.stats.totals.events[MT_STATE], 2);
+    check_file(fd, 1);
+    reading_free(&got);
+    free(file.data);
+    close(fd);
+}
+
+/* In a forked child's trace the proto's block has another handle. */
+static void test_fork(void **state)
+{
+    int parent_fd = memory_file("", 0), fd = memory_file("", 0);
+    (void)state;
+    struct mt_writer *parent = write_all(parent_fd);
+    mt_writer_block_free(parent, 0x9000, 0, 0);
+    mt_writer_block_new(parent, 0x9100, 8, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_free(parent, 0x9100, 0, 0);
+    struct mt_writer *child = mt_writer_fork(parent, fd, NULL, NULL);
+    assert_non_null(child);
+    assert_int_equal(mt_writer_finish(child, MT_ENDING_EXIT, NULL), MT_OK);
+    assert_int_equal(mt_writer_finish(parent, MT_ENDING_EXIT, NULL), MT_OK);
+    check_file(fd, 0);
+    close(fd);
+    close(parent_fd);
+}
+
+/* A file of the first version: 20 blocks stored to and loaded from once; 7 then resized, 13 freed. */
+static void test_version_1(void **state)
+{
+    char path[4096];
+    struct mt_reader_stats s;
+    const struct mt_event *events;
+    size_t n;
+    (void)state;
+    snprintf(path, sizeof path, "%s/memtrace/test/old/version1.ljt", MEMTRACE_SOURCE);
+    struct mt_reader *r = mt_open(path, 0, NULL);
+    assert_non_null(r);
+    int result;
+    while ((result = mt_next(r, &events, &n)) == MT_MORE)
+        continue;
+    assert_int_equal(result, MT_END);
+    mt_reader_stats(r, &s);
+    assert_int_equal(s.totals.events[MT_NEW], 20);
+    assert_int_equal(s.totals.events[MT_RESIZE], 7);
+    assert_int_equal(s.totals.events[MT_LOAD], 20);
+    assert_int_equal(mt_frame(r, 1)->kind, MT_FRAME_HOST);
+    mt_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_roundtrip),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_version_1),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* writer_lua.c - what a trace says of Lua: types of blocks, states of virtual machines, protos, traces.
+ *
+ * Protos are kept with their block's address, because a forked child's trace gives that block another handle.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "writer.h"
+#include "error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct kept_proto {
+    uint64_t addr;
+    struct mt_proto proto; /* with lines of its own */
+};
+
+bool writer_lua_init(struct mt_writer *w)
+{
+    w->protos.item_size = sizeof(struct kept_proto);
+    w->traces.item_size = sizeof(struct mt_trace);
+    return true;
+}
+
+void writer_lua_free(struct mt_writer *w)
+{
+    for (uint32_t i = 0; i < w->protos.count; i++)
+        free((uint32_t *)((struct kept_proto *)table_at(&w->protos, i))->proto.lines);
+    table_free(&w->protos);
+    table_free(&w->traces);
+}
+
+static uint32_t known(uint32_t id, uint64_t count)
+{
+    return id < count ? id : 0;
+}
+
+static bool keep_proto(struct mt_writer *w, uint64_t addr, const struct mt_proto *p)
+{
+    struct kept_proto *kept = table_add(&w->protos);
+    uint32_t *lines = kept ? malloc((p->count + 1) * sizeof *lines) : NULL;
+    if (!lines) {
+        mt_fail_memory(&w->out.err);
+        return false;
+    }
+    if (p->count)
+        memcpy(lines, p->lines, p->count * sizeof *lines);
+    *kept = (struct kept_proto){addr, *p};
+    kept->proto.lines = lines;
+    return true;
+}
+
+/* The lines as zigzag differences. */
+static void pack_lines(struct buffer *to, const struct mt_proto *p)
+{
+    uint32_t line = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        buffer_uvarint(to, zigzag((int32_t)(p->lines[i] - line)));
+        line = p->lines[i];
+    }
+}
+
+static void define_proto(struct mt_writer *w, struct buffer *b, const struct mt_proto *p, uint64_t handle)
+{
+    struct buffer lines = {0};
+    uint64_t strings = w->counts.strings;
+    pack_lines(&lines, p);
+    if (lines.failed)
+        mt_fail_memory(&w->out.err);
+    else if (buffer_size(&lines) <= MAX_PROTO_LINES)
+        put_proto(b, &(struct rec_proto){handle,
+                                         p->heap,
+                                         known(p->function, strings),
+                                         known(p->file, strings),
+                                         p->defined,
+                                         p->offset,
+                                         {(const char *)lines.data, buffer_size(&lines)}});
+    buffer_free(&lines);
+}
+
+void mt_writer_proto(struct mt_writer *w, uint64_t addr, uint32_t heap, const struct mt_proto *p)
+{
+    uint32_t slot = writer_slot_at(w, addr, heap);
+    struct buffer *b = slot == NO_SLOT ? NULL : writer_def_buffer(w, w->protos.count);
+    struct mt_proto proto = *p;
+    proto.heap = heap;
+    if (b && keep_proto(w, addr, &proto))
+        define_proto(w, b, &proto, w->map.blocks[slot].handle);
+}
+
+void mt_writer_trace(struct mt_writer *w, const struct mt_trace *t)
+{
+    struct buffer *b = writer_def_buffer(w, w->traces.count);
+    struct mt_trace *kept = b ? table_add(&w->traces) : NULL;
+    if (!kept)
+        return;
+    *kept = *t;
+    put_trace(b, &(struct rec_trace){known(t->heap, w->counts.heaps), t->number, t->addr, t->size, t->time,
+                                     known(t->frame, w->counts.frames)});
+}
+
+void writer_lua_copy(struct mt_writer *to, const struct mt_writer *from)
+{
+    for (uint32_t i = 0; i < from->protos.count; i++) {
+        const struct kept_proto *p = table_at(&from->protos, i);
+        mt_writer_proto(to, p->addr, p->proto.heap, &p->proto);
+    }
+    for (uint32_t i = 0; i < from->traces.count; i++)
+        mt_writer_trace(to, table_at(&from->traces, i));
+}
+
+void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_type type)
+{
+    uint32_t slot = writer_slot_at(w, addr, heap);
+    struct buffer *b = slot == NO_SLOT ? NULL : writer_begin_event(w, MT_TYPE);
+    if (!b)
+        return;
+    put_type(b, &(struct rec_type){slot, type < MT_TYPES ? type : MT_TYPE_OTHER});
+    writer_end_event(w);
+}
+
+void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace)
+{
+    struct buffer *b = writer_begin_event(w, MT_STATE);
+    if (!b)
+        return;
+    put_vm(b, &(struct rec_vm){w->totals.instructions, known(heap, w->counts.heaps),
+                               vm < MT_VMS ? vm : MT_VM_C, vm == MT_VM_TRACE ? trace : 0});
+    writer_end_event(w);
+}

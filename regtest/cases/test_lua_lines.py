@@ -1,0 +1,202 @@
+"""test_lua_lines - allocations, accesses and states of LuaJIT programs, led to Lua lines and functions.
+
+The truth: scripts whose counts per line are known by construction, and the same script with the JIT off, where
+every line comes from the interpreter's own frames.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from steve._memtrace import LOAD, MODIFY, NEW, STATE, TYPE, TYPE_NAMES, VM_NAMES, Frame
+from steve._memtrace import Trace as Reader
+from support import SOURCE, record
+
+LUA_KINDS = ("lua", "inlined")
+
+
+def events(path: Path, kinds: tuple[int, ...]):
+    """(reader, event) of these kinds."""
+    reader = Reader(str(path))
+    for batch in reader.batches():
+        for event in batch[[kind in kinds for kind in batch["kind"]]]:
+            yield reader, event
+
+
+def lua_frames(reader: Reader, stack: int) -> list[Frame]:
+    return [f for f in reader.stack_frames(stack) if f.kind in LUA_KINDS]
+
+
+def lines(path: Path) -> Counter:
+    """News of Lua heaps by the line of the innermost Lua function; None where there is none."""
+    counts: Counter = Counter()
+    memo: dict[int, int | None] = {}
+    for reader, event in events(path, (NEW,)):
+        stack = int(event["ref"])
+        if event["heap"] and stack not in memo:
+            frames = lua_frames(reader, stack)
+            memo[stack] = frames[0].line if frames else None
+        if event["heap"]:
+            counts[memo[stack]] += 1
+    return counts
+
+
+def script(folder: Path, text: str) -> Path:
+    path = folder / "script.lua"
+    path.write_text(text)
+    return path
+
+
+KNOWN = """\
+local keep = {}
+local function pair(i) return {i, i} end          -- a tail of callers
+local Class = {}
+Class.__index = function(t, k) return {k} end
+function Class.method(self, n)
+  for i = 1, n do
+    keep[i % 7 + 1] = pair(i)
+  end
+end
+local object = setmetatable({}, Class)
+Class.method(object, 50)
+for i = 1, 40 do keep[9] = object.missing end
+for i = 1, 30 do keep[10] = string.rep("r", i + 100) end
+local routine = coroutine.wrap(function()
+  for i = 1, 20 do
+    keep[11] = {i}
+    coroutine.yield()
+  end
+end)
+for i = 1, 20 do routine() end
+for i = 1, 10 do pcall(function() keep[12] = {}; error(keep) end) end
+local function vararg(...) keep[13] = {...} return select("#", ...) end
+for i = 1, 25 do vararg(i, i) end
+"""
+
+
+def typed_lines(path: Path) -> Counter:
+    """News of Lua heaps by (type, line of the innermost Lua function)."""
+    counts: Counter = Counter()
+    stacks: dict[int, int] = {}
+    for reader, event in events(path, (NEW, TYPE)):
+        if event["kind"] == NEW:
+            stacks[int(event["handle"])] = int(event["ref"])
+        else:
+            frames = lua_frames(reader, stacks[int(event["handle"])])
+            counts[TYPE_NAMES[event["ref"]], frames[0].line if frames else None] += 1
+    return counts
+
+
+def test_interpreter_lines_are_exact(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, KNOWN)], "--trace-mem=no")
+    seen = typed_lines(trace.path)
+    expected = {("tab", 2): 50, ("tab", 4): 40, ("str", 13): 30, ("tab", 16): 20, ("tab", 21): 10,
+                ("func", 21): 10, ("tab", 22): 25, ("thread", 14): 1, ("func", 2): 1}
+    assert {key: seen[key] for key in expected} == expected
+
+
+def test_stacks_join_lua_and_c(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, KNOWN)], "--trace-mem=no",
+                   "--stack-depth=40")
+    found = set()
+    for reader, event in events(trace.path, (NEW,)):
+        frames = lua_frames(reader, int(event["ref"]))
+        if [f.line for f in frames] == [2, 7, 11]:
+            assert [f.function for f in frames][:2] == ["pair", "method"]
+            assert [f.defined for f in frames][:2] == [2, 5]
+            assert not any(f.approximate for f in frames)
+            names = [f.function for f in reader.stack_frames(int(event["ref"]))]
+            assert names.index("method") < names.index("lua_pcall") < names.index("main")
+            found.add("method")
+        if frames and frames[0].line == 13:
+            kinds = [(f.kind, f.function) for f in reader.stack_frames(int(event["ref"]))]
+            assert ("fast", "rep") in kinds
+            found.add("rep")
+    assert found == {"method", "rep"}
+
+
+PROGRAMS = {"trees.lua": "10", "objects.lua": "60", "closures.lua": "4000", "coroutines.lua": "8000"}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_lines_with_the_jit_equal_those_without(name: str, tmp_path: Path) -> None:
+    """Allocations are not sunk (-O-sink), so that as many are made."""
+    program = [SOURCE / "regtest/bench" / name, PROGRAMS[name]]
+    with_jit = lines(record(tmp_path / "j.ljt", ["luajit", "-O-sink", *program], "--trace-mem=no").path)
+    without = lines(record(tmp_path / "i.ljt", ["luajit", "-joff", *program], "--trace-mem=no").path)
+    both = sum(min(with_jit[line], without[line]) for line in without)
+    assert without.total() > 5000
+    assert both >= 0.99 * max(with_jit.total(), without.total())
+
+
+def test_every_lua_block_has_a_type(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["luajit", script(tmp_path, KNOWN)], "--trace-mem=no")
+    types: dict[int, str] = {}
+    news = set()
+    for _, event in events(trace.path, (NEW, TYPE)):
+        if event["heap"] and event["kind"] == NEW:
+            news.add(int(event["handle"]))
+        elif event["kind"] == TYPE:
+            assert int(event["handle"]) not in types
+            types[int(event["handle"])] = TYPE_NAMES[event["ref"]]
+    counts = Counter(types.values())
+    assert len(news - types.keys()) <= 1  # the last block made, if nothing came after it
+    assert counts["global"] == 1
+    assert counts["other"] <= 0.02 * len(news)
+    assert counts["thread"] == 1 and counts["stack"] == 2
+    assert counts["tab"] >= 50 + 40 + 20 + 10 + 25
+
+
+def test_states_are_told_and_follow_one_another(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["luajit", SOURCE / "regtest/bench/trees.lua", "8"], "--trace-mem=no")
+    last, seen, time = None, Counter(), 0
+    for _, event in events(trace.path, (STATE,)):
+        state = (VM_NAMES[event["how"] & 15], int(event["ref"]))
+        assert state != last
+        assert event["time"] >= time
+        last, time = state, int(event["time"])
+        seen[state[0]] += 1
+    assert {"INTERP", "C", "GC", "RECORD", "ASM", "TRACE"} <= seen.keys()
+
+
+ACCESSES = """\
+local t = {}
+for i = 1, 1000 do t[i] = i end
+local function sum()
+  local s = 0
+  for i = 1, 1000 do
+    s = s + t[i]
+  end
+  return s
+end
+for i = 1, 100 do sum() end
+"""
+
+
+def test_accesses_of_traces_have_lines(tmp_path: Path) -> None:
+    """Each round loads an element of the table, at least."""
+    trace = record(tmp_path / "t.ljt", ["luajit", script(tmp_path, ACCESSES)])
+    counts: Counter = Counter()
+    for reader, event in events(trace.path, (LOAD, MODIFY)):
+        frame = reader.frame(reader.site(int(event["ref"])).frame)
+        if frame.kind in LUA_KINDS:
+            counts[frame.line] += 1
+    assert 90 * 1000 <= counts[6] <= 3 * 100 * 1000
+    assert counts[6] > 0.9 * counts.total()
+
+
+def test_bytecode_loads_tell_lines_in_the_interpreter(tmp_path: Path) -> None:
+    """Each instruction of line 6 is loaded once a round."""
+    trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, ACCESSES)])
+    reader = Reader(str(trace.path))
+    reader.skim()
+    protos = {p.handle: p for p in map(reader.proto, range(reader.counts()["protos"]))}
+    loads: Counter = Counter()
+    for _, event in events(trace.path, (LOAD,)):
+        proto = protos.get(int(event["handle"]))
+        if proto and event["size"] == 4 and event["offset"] >= proto.offset and event["kind"] == LOAD:
+            loads[proto.lines[(int(event["offset"]) - proto.offset) // 4]] += 1
+    assert loads[6] % 100_000 == 0 and loads[6] >= 2 * 100_000
+    assert loads[2] == 2 * 1000 + 4  # the loop is set up by four instructions
