@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_kernel.h"
+#include "lt_mmap.h"
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "pub_tool_aspacemgr.h"
@@ -44,12 +45,14 @@ static void put_exec(UInt number, UInt begins)
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
     put_exec(number, 1);
+    lt_mmap_before(number, args);
 }
 
 /* An exec that returns has failed. */
 static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, SysRes result)
 {
     put_exec(number, 0);
+    lt_mmap_after(tid, number, args, sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result));
 }
 
 void lt_kernel_init(void)

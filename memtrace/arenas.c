@@ -68,8 +68,7 @@ bool arenas_take(struct arenas *a, uint32_t heap, uint64_t addr, struct block *o
 
 bool arenas_take_overlap(struct arenas *a, uint32_t heap, uint64_t base, uint64_t size, struct block *out)
 {
-    return arenas_has(a, heap) &&
-           take(a, heap, blockmap_overlap(a->of_heap[heap], base, size, NO_SLOT), out);
+    return arenas_has(a, heap) && take(a, heap, blockmap_overlap(a->of_heap[heap], base, size, NO_SLOT), out);
 }
 
 bool arenas_take_any(struct arenas *a, uint32_t heap, struct block *out)

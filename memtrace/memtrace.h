@@ -354,6 +354,13 @@ int mt_writer_flush(struct mt_writer *w);
 /* END chunk, index, and free the writer. MT_ERROR if anything could not be written; *err may be NULL. */
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err);
 
+/* Let the file have at most so many bytes. The chunk that would go beyond and all that come after it are left
+ * out, but counted: mt_writer_finish writes an MT_LOST with their number and this reason. Call it before the
+ * first event. */
+void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason);
+/* Events left out because of the limit so far; 0 while it is not reached. */
+uint64_t mt_writer_limited(const struct mt_writer *w);
+
 const struct mt_error *mt_writer_error(const struct mt_writer *w); /* code MT_E_NONE while all is well */
 uint64_t mt_writer_bytes(const struct mt_writer *w);               /* written to the file so far */
 void mt_writer_totals(const struct mt_writer *w, struct mt_totals *out);

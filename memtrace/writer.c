@@ -16,7 +16,7 @@
 /* Events from one look at the bytes to the next; they take no more than 8 MB. */
 #define CHECK_EVENTS (1u << 16)
 
-static void start_chunk(struct mt_writer *w)
+void writer_start_chunk(struct mt_writer *w)
 {
     encoder_start(&w->enc, w->totals.instructions);
     w->chunk_instructions = w->totals.instructions;
@@ -44,7 +44,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     if (w->chunk_events > MAX_CHUNK_EVENTS)
         w->chunk_events = MAX_CHUNK_EVENTS;
     if (!writer_failed(w)) {
-        start_chunk(w);
+        writer_start_chunk(w);
         return w;
     }
     if (err)
@@ -80,9 +80,11 @@ static void end_chunk(struct mt_writer *w)
     if (encoder_bytes(&w->enc) == UINT64_MAX)
         mt_fail_memory(&w->out.err);
     output_chunk(&w->out, &h, w->enc.streams);
-    w->chunk_first_event += w->enc.count;
+    if (!w->out.full)
+        w->chunk_first_event += w->enc.count;
+    writer_note_kept(w);
     writer_live(w);
-    start_chunk(w);
+    writer_start_chunk(w);
 }
 
 /* See whether the chunk is full. */
@@ -387,6 +389,7 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
 {
     if (mt_writer_flush(w) == MT_OK) {
+        writer_end_limited(w);
         put_totals(w, ending);
         output_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
     }

@@ -22,7 +22,7 @@ struct mt_writer {
     struct blockmap map; /* a block's note is its stack << HOW_BITS | how */
     struct graves graves;
     struct arenas arenas; /* with the same notes */
-    struct buffer defs; /* DEFS chunk being made */
+    struct buffer defs;   /* DEFS chunk being made */
     struct intern strings, stacks;
     struct table frames, sites, heaps, infos; /* those that are not interned, for forks */
     struct def_counts counts;                 /* all */
@@ -36,6 +36,9 @@ struct mt_writer {
     uint64_t handles;
     uint32_t live_interval, live_chunks; /* EVENTS chunks: between LIVE ones, since the last */
     uint64_t live_written;               /* bytes in the file up to the last */
+    struct mt_totals kept;               /* with a limit: totals and News of the chunks in the file */
+    uint64_t kept_handles;
+    uint32_t limit_reason; /* string id */
 };
 
 enum { HOW_BITS = 4 };
@@ -53,7 +56,8 @@ enum writer_freeing { WRITER_FREED, WRITER_COVERED, WRITER_RELEASED, WRITER_MATE
 void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why);
 
 /* Does a new block of `heap` make this one an arena: is it a piece of it, of another allocator's? */
-bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t heap);
+bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size,
+                        uint32_t heap);
 /* The arena of `heap` that begins at addr is freed, with all pieces in it; false if there is none. */
 bool writer_free_arena(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
 /* All arenas of a heap are freed. */
@@ -73,6 +77,14 @@ void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint3
 
 /* An EVENTS chunk was written: write the live blocks if it is time. */
 void writer_live(struct mt_writer *w);
+
+/* The last chunk was written: if it fitted, what it holds is kept. */
+void writer_note_kept(struct mt_writer *w);
+/* All else is ready to end: if the limit was reached, go back to what was kept and say how much is missing.
+ */
+void writer_end_limited(struct mt_writer *w);
+/* Begin a chunk, with a cold predictor. */
+void writer_start_chunk(struct mt_writer *w);
 
 bool writer_defs_init(struct mt_writer *w);
 void writer_defs_free(struct mt_writer *w);

@@ -7,7 +7,8 @@
 
 static enum mt_heap_kind kind_of(const struct mt_writer *w, uint32_t heap)
 {
-    return heap == 0 ? MT_HEAP_MALLOC : (enum mt_heap_kind)((struct mt_heap *)table_at(&w->heaps, heap - 1))->kind;
+    return heap == 0 ? MT_HEAP_MALLOC
+                     : (enum mt_heap_kind)((struct mt_heap *)table_at(&w->heaps, heap - 1))->kind;
 }
 
 static uint64_t last_of(const struct block *b)
