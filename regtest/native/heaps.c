@@ -24,9 +24,11 @@ static void put(volatile char *p)
     *p = 1;
 }
 
+static volatile char s_seen;
+
 static void get(volatile char *p)
 {
-    (void)*p;
+    s_seen = *p;
 }
 
 /* -- Valgrind's requests for single blocks --------------------------------------------------------- */
@@ -146,11 +148,11 @@ static int mappings(void)
 
 static int brk_block(void)
 {
-    char *p = sbrk(3 * PAGE);
+    char *p = sbrk(9 * PAGE);
     put(p + 1);
     sbrk(2 * PAGE);
-    put(p + 4 * PAGE);
-    sbrk(-5 * PAGE);
+    put(p + 10 * PAGE);
+    sbrk(-11 * PAGE);
     return 0;
 }
 
