@@ -62,7 +62,8 @@ def while_it_runs(path: Path, happening: Callable[[int], object]) -> Done:
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     collector = collector_of(path)
-    time.sleep(1)
+    while path.stat().st_size < WRITTEN:  # at work, not only begun
+        time.sleep(0.1)
     assert process.poll() is None, "the program was too short for this test"
     happening(collector)
     out, err = process.communicate(timeout=300)
