@@ -18,6 +18,7 @@ from support import APP_C, NATIVE, Done, Trace, recorder, run
 
 PROGRAM = [str(APP_C), "300"]
 LONG_PROGRAM = [str(APP_C), "120000"]  # about 5 seconds, and a trace of 10 MB
+WRITTEN = 100_000  # bytes of it
 
 
 def same(traced: Done, plain: Done) -> None:
