@@ -119,6 +119,14 @@ def test_the_break(tmp_path: Path) -> None:
     assert accesses(trace, str(9 * PAGE)) == [("S", 0, 1), ("S", 0, 10 * PAGE)]
 
 
+def test_pvalloc(tmp_path: Path) -> None:
+    """Valgrind leaves it to libc; its whole pages are one block."""
+    trace = record(tmp_path / "t.ljt", [HEAPS, "pvalloc"])
+    assert trace.run.status == 0
+    assert [(e[0], e[3]) for e in trace.events()] == [("new", str(2 * PAGE)), ("free", str(2 * PAGE))]
+    assert accesses(trace, str(2 * PAGE)) == [("S", 0, 2 * PAGE - 1)]
+
+
 def test_files_only_if_asked_for(tmp_path: Path) -> None:
     anonymous = record(tmp_path / "a.ljt", ["/bin/true"], "--heap=mmap")
     files = record(tmp_path / "f.ljt", ["/bin/true"], "--heap=files")

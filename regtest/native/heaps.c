@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "ljtrace/ljtrace.h"
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -156,6 +157,16 @@ static int brk_block(void)
     return 0;
 }
 
+/* Debuggers' tools tend to forget this one. */
+static int page_alloc(void)
+{
+    char *p = pvalloc(PAGE + 1);
+    put(p + 2 * PAGE - 1);
+    int odd = (uintptr_t)p % PAGE != 0;
+    free(p);
+    return odd;
+}
+
 /* -- functions to be watched ----------------------------------------------------------------------------- */
 
 static char *s_block;
@@ -226,6 +237,7 @@ static const struct {
                {"unknown-pool", unknown_pool},
                {"mappings", mappings},
                {"brk", brk_block},
+               {"pvalloc", page_alloc},
                {"toggle", toggle},
                {"many", many}};
 
