@@ -195,7 +195,8 @@ THRESHOLDS = ("--early 40 --short 7 --utilisation 30 --min-size 20 --min-life 12
 def test_findings(run: Run) -> None:
     made = Lives(run).blocks
     with tempfile.TemporaryDirectory() as folder:
-        found = {row["finding"]: row for row in listed(trace_of(folder, run), "findings", *THRESHOLDS)}
+        rows = listed(trace_of(folder, run), "findings", *THRESHOLDS)
+    found = {row["finding"]: row for row in rows if "sites" in row}  # the others: test_faults
     accesses = any(b.uses for b in made)
     assert set(found) == (set(RULES) if accesses else {"short_lived", "resize_chain"})
     for key, row in found.items():
