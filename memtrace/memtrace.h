@@ -181,7 +181,8 @@ struct mt_event {
     uint16_t thread;     /* the tracer's thread number, from 1 */
     uint8_t kind;        /* enum mt_kind */
     uint8_t how : 4;     /* NEW: enum mt_how; BADFREE: enum mt_badfree; STATE: enum mt_vm */
-    uint8_t implied : 1; /* not seen. FREE: a New or Resize came to lie on the block; NEW: the block lived
+    uint8_t implied : 1; /* not seen. FREE: a New or Resize came to lie on or in the block, or the memory it
+                            was a piece of was freed; NEW: the block lived
                             before this trace began, in the process that was forked. Else 0 */
     uint8_t kernel : 1;  /* access: made by a system call, for all `size` bytes. Else 0 */
     uint8_t beyond : 1;  /* access: begins in the block and ends behind it. Else 0 */
@@ -408,6 +409,21 @@ void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, 
 /* A resize of a block that was made in a way of another kind than `how` is told in the same manner. */
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
                             uint32_t heap, enum mt_how how, uint32_t stack);
+/* Heaps in heaps. A New of a custom or Lua heap inside a live block of another heap (a pool's superblock made by
+ * malloc) makes that block raw material: it is freed (`implied`; not counted as dropped), the pieces own the
+ * accesses to their bytes, and accesses to the others are foreign. When its own heap frees the superblock,
+ * that is no bad free; the pieces still live in it are freed then (`implied`). */
+
+/* Memory of `heap` goes away by the range, as with munmap: blocks of the heap are freed, or cut by a Resize (in
+ * two: the second part is a New), other heaps' blocks in the range are freed (`implied`). Nothing there is no
+ * error. */
+void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
+/* A range of `heap` moves or changes its size, as with mremap: a Resize if it is one whole block. */
+void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint64_t addr, uint64_t size,
+                     uint32_t heap, uint32_t stack);
+/* Of `heap` only [addr, addr + size) remains: blocks are freed or cut to it. O(live blocks). */
+void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
+
 /* Free every live block of a heap: the arena is gone. */
 void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
 
@@ -457,6 +473,13 @@ void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string
 int mt_writer_flush(struct mt_writer *w);
 /* END chunk, index, and free the writer. MT_ERROR if anything could not be written; *err may be NULL. */
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err);
+
+/* Let the file have at most so many bytes. The chunk that would go beyond and all that come after it are left
+ * out, but counted: mt_writer_finish writes an MT_LOST with their number and this reason. Call it before the
+ * first event. */
+void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason);
+/* Events left out because of the limit so far; 0 while it is not reached. */
+uint64_t mt_writer_limited(const struct mt_writer *w);
 
 const struct mt_error *mt_writer_error(const struct mt_writer *w); /* code MT_E_NONE while all is well */
 uint64_t mt_writer_bytes(const struct mt_writer *w);               /* written to the file so far */

@@ -31,6 +31,9 @@ NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE = range
 KIND_NAMES = tuple(mt_kind_name(<mt_kind>kind).decode() for kind in range(MT_KINDS))
 TYPE_NAMES = tuple(mt_type_name(<mt_type>t).decode() for t in range(MT_TYPES))
 VM_NAMES = tuple(mt_vm_name(<mt_vm>v).decode() for v in range(MT_VMS))
+BADFREE_NAMES = tuple(mt_badfree_name(<mt_badfree>b).decode() for b in range(MT_BADFREES))
+# the byte `how` of an event: four bits of how, then these
+HOW_MASK, IMPLIED, KERNEL, BEYOND, FREED = 15, 16, 32, 64, 128
 HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
 OPS_HINTS = {None: OPS_UNKNOWN, "ops": OPS_ACCESS, "lockops": OPS_LOCK}
 
@@ -100,16 +103,17 @@ cdef class Trace:
 
     name: what messages call it (default: the path). salvage: skip damaged chunks and go on
     (stats()["damaged_chunks"] counts them). text: take the file for classic text even if no line looks like
-    it. Raises TraceError if the file cannot be opened or is no memtrace.
+    it. freed: deliver accesses to freed memory as well (bit FREED of `how`). Raises TraceError if the file cannot be opened or is no memtrace.
 
     problem: None, or the TraceError that ended reading early (file cut off or damaged); everything before
     it was delivered. Errors that leave nothing to deliver are raised instead."""
 
-    def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False):
+    def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False, bint freed=False):
         cdef mt_error err
         cdef bytes path_bytes = os.fsencode(path)
         cdef const char *c_path = path_bytes
         cdef unsigned flags = (MT_OPEN_SALVAGE if salvage else 0) | (MT_OPEN_TEXT if text else 0)
+        flags |= MT_OPEN_FREED if freed else 0
         self.path, self.name = path, name or path_name(path)
         self.problem = None
         with nogil:
@@ -153,7 +157,7 @@ cdef class Trace:
         """Iterate over the events, as arrays of event_dtype() in program order.
 
         Without `copy` an array is a read-only view of the reader's memory: it is good until the next one is
-        asked for, and no longer than the Trace. Of `how` only the lower four bits count."""
+        asked for, and no longer than the Trace. Of `how` the lower four bits count (HOW_MASK); above them are IMPLIED, KERNEL, BEYOND and FREED."""
         cdef const mt_event *events
         cdef size_t n
         dtype = event_dtype()

@@ -81,10 +81,20 @@ class Blocks:
     lives: "Lives"
     totals: Dict[str, int]
 
-    def __init__(self, command: str, args: argparse.Namespace) -> None:
+    def __init__(self, command: str, args: argparse.Namespace, again: bool = False) -> None:
+        """again: the caller will read the trace once more (open_again)."""
         self.command, self.args = command, args
         self.test = parse(args.where) if args.where is not None else None
-        self._files = source.Operations(args.file, args.salvage) if self.test else None
+        self._files = source.Operations(args.file, args.salvage) if self.test or again else None
+
+    def open_again(self, freed: bool = False) -> "Trace":
+        """The trace from its beginning; freed: with accesses to freed memory."""
+        assert self._files is not None
+        return self._files.open_trace(freed)
+
+    def is_whole(self) -> bool:
+        """Does nothing narrow down what is looked at?"""
+        return self.args.where is None and self.args.begin is None and self.args.end is None
 
     def _window(self) -> Optional[Window]:
         wanted = self.args.begin is not None or self.args.end is not None

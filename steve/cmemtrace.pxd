@@ -10,7 +10,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum: MT_ERROR, MT_END, MT_MORE
     enum mt_error_code:
         MT_E_NONE, MT_E_IO, MT_E_FORMAT, MT_E_VERSION, MT_E_CORRUPT, MT_E_TRUNCATED, MT_E_MEMORY
-    enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT
+    enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT, MT_OPEN_FREED
     enum mt_kind:
         MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST,
         MT_TYPE, MT_STATE, MT_KINDS
@@ -20,6 +20,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
         MT_HEAP_LUA
     enum mt_how:
         MT_HOWS
+    enum mt_badfree:
+        MT_BADFREES
 
     struct mt_error:
         mt_error_code code
@@ -62,7 +64,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
 
     struct mt_totals:
         uint64_t events[11]
-        uint64_t instructions, nanoseconds, foreign, dropped
+        uint64_t instructions, nanoseconds, foreign, dropped, freed
 
     struct mt_reader_stats_t "mt_reader_stats":
         bint is_text
@@ -74,6 +76,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     struct mt_reader:
         pass
 
+    const char *mt_badfree_name(mt_badfree b)
     mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
     void mt_close(mt_reader *r)
     int mt_next(mt_reader *r, const mt_event **events, size_t *n)
