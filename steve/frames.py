@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from steve._memtrace import Frame
 
-HOST, LUA, TRACE = "host", "lua", "trace"
+LUA_KINDS = frozenset(("lua", "inlined"))  # kinds of frames that stand for a line of Lua
 
 
-def language(frame: "Frame") -> str:
-    """host (C and C++), lua, or trace (a Lua line that compiled code runs).
+def is_lua(frame: "Frame") -> bool:
+    """A line of Lua, interpreted or compiled."""
+    return frame.kind in LUA_KINDS
 
-    Traces of version 1 do not tell: there a frame of a file without an object is Lua's."""
-    kind = getattr(frame, "kind", None)
-    if kind is not None:
-        return kind
-    return LUA if frame.file and not frame.object and frame.ip == 0 else HOST
+
+def file_name(frame: "Frame") -> str:
+    """The file without its folder; of Lua chunks without LuaJIT's mark of what the name is."""
+    name = frame.file[1:] if is_lua(frame) and frame.file[:1] in ("@", "=") else frame.file
+    return os.path.basename(name)
 
 
 def label(frame: "Frame") -> str:
-    """`function`, with `file:line` where that is known and adds something; always one line."""
-    place = f"{os.path.basename(frame.file)}:{frame.line}" if frame.file and frame.line else frame.file
+    """`function`, of Lua with `file:line`; else the best that is known. Always one line."""
+    name = file_name(frame)
+    place = f"{name}:{frame.line}" if name and frame.line else name
     if frame.function:
-        text = f"{frame.function} {place}" if place and language(frame) != HOST else frame.function
+        text = f"{frame.function} {place}" if place and is_lua(frame) else frame.function
     else:
         text = place or (f"[{os.path.basename(frame.object)}]" if frame.object else f"{frame.ip:#x}")
     return " ".join(text.split())
@@ -35,7 +37,7 @@ def frame_line(frame: "Frame") -> str:
     """`function (file:line)` as Valgrind's own tools write a frame; always one line."""
     name = frame.function or "???"
     if frame.file:
-        place = f"{os.path.basename(frame.file)}:{frame.line}" if frame.line else os.path.basename(frame.file)
+        place = f"{file_name(frame)}:{frame.line}" if frame.line else file_name(frame)
     else:
         place = f"in {frame.object}" if frame.object else ""
     return " ".join(f"{name} ({place})".split()) if place else " ".join(name.split())

@@ -114,5 +114,5 @@ def walk(trace: "Trace", tick: Optional[Callable] = None, after: Callable[[Walk]
         for kind, stack, old, _, address, size, _, time in batch:
             state.event(kind, stack, old, address, size, time)
             after(state)
-    state.finish(trace.stats()["instructions"])
+    state.finish(trace.stats()["totals"]["instructions"])
     return state

@@ -1,8 +1,9 @@
 """memprof's events out of a memtrace: the same News, Frees and Resizes, placed by their stacks.
 
-The place of an event is its innermost Lua frame, unless a C function that Lua called allocated: then that
-function, as memprof has it. Without any Lua frame it is INTERNAL in a Lua heap, and in a C heap the caller of
-the allocator.
+The place of an event is its innermost Lua line; library functions count as the line that calls them. A C function
+that Lua called and that allocated is a place of its own, and what the garbage collector or the compiler does is
+INTERNAL, as memprof has both. Compiled code counts as the line it was compiled from, which memprof cannot tell.
+Without any Lua frame the place is INTERNAL in a Lua heap, and in a C heap the caller of the allocator.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -49,8 +50,12 @@ class Traced:
     def _find(self, stack: int) -> Place:
         known = self.trace.stack_frames(stack)
         for frame in known:
-            if frames.language(frame) != frames.HOST:
+            if frames.is_lua(frame):
                 return lua_place(frame)
+            if frame.kind == "c":
+                return self._c_place(frame)
+            if frame.kind == "vm":
+                return INSIDE
         named = [frame for frame in known if frame.function and not is_allocator(frame)]
         return self._c_place(named[0]) if self.heap == "all" and named else INSIDE
 
@@ -78,6 +83,6 @@ class Traced:
 
 
 def lua_place(frame: "Frame") -> Place:
-    """A Lua line. Compiled code counts as the line it was compiled from, which memprof cannot tell."""
+    """A Lua line; chunks without LuaJIT's mark are files."""
     chunk = frame.file or "?"
-    return Place(LUA, chunk if chunk[:1] in "@=" else "@" + chunk, getattr(frame, "first", 0), frame.line)
+    return Place(LUA, chunk if chunk[:1] in "@=" else "@" + chunk, frame.defined, frame.line)

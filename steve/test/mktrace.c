@@ -12,7 +12,7 @@
  *     at FRAME  (accesses that follow are made there)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
  *
- * A FRAME is FUNCTION or FUNCTION@FILE:LINE.
+ * A FRAME is FUNCTION or FUNCTION@FILE:LINE; of Lua FUNCTION@@FILE:LINE/DEFINED.
  *
  * No protection against silly scripts beyond naming the line. Not installed.
  *
@@ -59,9 +59,12 @@ static uint32_t frame_of(char *word)
 {
     struct mt_frame frame = {.ip = 0x1000 + s_line};
     char *function = strsep(&word, "@"), *file = strsep(&word, ":");
+    char *defined = word ? strchr(word, '/') : NULL;
 
     frame.function = string(function);
     frame.file = string(file);
+    frame.kind = file && *file == '@' ? MT_FRAME_LUA : MT_FRAME_HOST;
+    frame.defined = defined ? (uint32_t)strtoul(defined + 1, NULL, 0) : 0;
     frame.line = word ? (uint32_t)strtoul(word, NULL, 0) : 0;
     return mt_writer_frame(s_writer, &frame);
 }
