@@ -27,9 +27,10 @@
 #define MAX_STRING 65535u
 #define MAX_PROTO_LINES (1u << 24) /* bytes they take */
 #define MAX_DEFINITIONS (1u << 26) /* of each kind */
+#define MAX_SNAPSHOT_ITEMS (1u << 30) /* objects, and links, of a snapshot */
 #define MAX_LIVE_BLOCKS (1u << 30)
 
-enum chunk_type { CHUNK_DEFS = 1, CHUNK_EVENTS = 2, CHUNK_END = 3, CHUNK_INDEX = 4, CHUNK_LIVE = 5 };
+enum chunk_type { CHUNK_DEFS = 1, CHUNK_EVENTS = 2, CHUNK_END = 3, CHUNK_INDEX = 4, CHUNK_LIVE = 5, CHUNK_SNAPSHOT = 6 };
 
 /* Streams of an EVENTS chunk, in order of the file; the other types have one. */
 enum { STREAM_TOKENS, STREAM_SITES, STREAM_SLOTS, STREAM_OFFSETS, STREAM_RARE, EVENT_STREAMS };
