@@ -231,6 +231,25 @@ cdef class Heap:
         return self.take(location, addr, size)
 
 
+def samples(Trace trace, tick=None):
+    """The samples of a trace: {(stack id, heap id, enum mt_vm): weight}; reads to the end."""
+    cdef const mt_event *events
+    cdef const mt_event *e
+    cdef size_t n, i
+    cdef unsigned batches = 0
+    cdef dict found = {}
+    while trace.next(&events, &n):
+        for i in range(n):
+            e = &events[i]
+            if e.kind == MT_SAMPLE:
+                key = (e.ref, e.heap, e.how & 15)
+                found[key] = found.get(key, 0) + e.size
+        batches += 1
+        if tick is not None and batches % 64 == 0:
+            tick(*trace.progress())
+    return found
+
+
 def heap_events(Trace trace, chosen, tick=None):
     """The News, Frees and Resizes of chosen heaps, in lists of
     (kind, stack, old address, old size, address, size, nanoseconds, instructions); a yield for each batch of the reader.

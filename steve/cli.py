@@ -17,7 +17,7 @@ from steve.errors import SteveError
 
 COMMANDS = ("info", "summary", "sites", "lines", "threads", "leaks", "temporaries", "findings", "check",
             "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report",
-            "export", "flame", "memprof", "sysprof")
+            "export", "flame", "memprof", "sysprof", "universe")
 
 
 def load(name: str) -> ModuleType:

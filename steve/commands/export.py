@@ -116,6 +116,17 @@ def run_memprof(args: argparse.Namespace, out: Output) -> int:
     return source.verdict(NAME, trace)
 
 
+def run_sysprof(args: argparse.Namespace, out: Output) -> int:
+    from steve.sysprof import traced
+    from steve.sysprof.writer import SysprofWriter
+    trace, writer = source.open_trace(args), SysprofWriter(out.fd)
+    with Progress(NAME, args.quiet) as progress:
+        found = traced.collect(trace, progress)
+    traced.write(trace, found, writer)
+    writer.finish()
+    return source.verdict(NAME, trace)
+
+
 FORMATS: Dict[str, Format] = {
     "pprof": Format(".pb.gz", "`go tool pprof`: allocated, in use and accessed, by stack",
                     with_profile(write_pprof), True),
@@ -128,6 +139,7 @@ FORMATS: Dict[str, Format] = {
     "massif": Format(".massif", "ms_print, massif-visualizer: the heap over time", run_massif),
     "heaptrack": Format(".heaptrack.gz", "heaptrack_print, heaptrack_gui: every allocation", run_heaptrack),
     "memprof": Format(".memprof", "luajit-parse-memprof: the events of LuaJIT's heaps", run_memprof),
+    "sysprof": Format(".sysprof", "luajit-parse-sysprof: samples, of a trace that has them", run_sysprof),
 }
 EXAMPLES = """\
 formats (in brackets what is added to FILE's name by default):

@@ -9,13 +9,14 @@ from typing import Any, Dict, Tuple
 from steve import profiles, source
 from steve.cli import complain
 from steve.errors import UsageError
+from steve.progress import Progress
 from steve.output import Output
 
 NAME = "sysprof"
 HELP = "fold the stacks of a sampling profile, as luajit-parse-sysprof does"
 EXAMPLES = """\
-FILE is a file of sysprof (version 2 or 1). Folded stacks are `root;...;leaf N`, C and Lua together, for
-flamegraph.pl, speedscope and `steve flame`.
+FILE is a file of sysprof (version 2 or 1) or a memtrace recorded with --sample-stacks. Folded stacks are `root;...;leaf N`, C and Lua together, for
+flamegraph.pl, speedscope and `steve flame`. Samples of a memtrace are weighed by instructions.
 
 examples:
   steve sysprof sysprof.bin -o app.folded && steve flame app.folded
@@ -24,12 +25,11 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="file of sysprof; - is standard input")
+    source.add_trace(parser, "file of sysprof, or memtrace with samples; - is standard input")
     source.add_output(parser, "the default")
     parser.add_argument("--states", action="store_true", help="count samples by VM state, not by stack")
     parser.add_argument("--leaf", action="store_true", help="only the innermost frame of each stack")
     source.add_json(parser)
-    source.add_quiet(parser)
 
 
 def open_profile(path: str) -> Any:
@@ -68,6 +68,34 @@ def states_text(counts: Dict[str, int], as_json: bool) -> str:
     return "".join(f"{state:<8}{n:>10}{100 * n / total:>8.2f} %\n" for state, n in counts.items())
 
 
+def from_trace(args: argparse.Namespace, out: Output) -> int:
+    """The samples of a memtrace, weighed by instructions; the exit status."""
+    from steve.sysprof import traced
+    trace = source.open_trace(args)
+    with Progress(NAME, args.quiet) as progress:
+        found = traced.collect(trace, progress)
+    if args.states:
+        out.write(states_text(traced.states(found), args.json))
+    else:
+        stacks: Dict[Tuple[str, ...], int] = {}
+        for stack, weight in traced.folded(trace, found).items():
+            key = stack[-1:] if args.leaf else stack
+            stacks[key] = stacks.get(key, 0) + weight
+        out.write(folded_text(stacks, args.json))
+    return source.verdict(NAME, trace)
+
+
+def from_profile(args: argparse.Namespace, out: Output) -> int:
+    """A file of sysprof; the exit status."""
+    if args.states:
+        counts, problem = count_states(args.file)
+        out.write(states_text(counts, args.json))
+    else:
+        folded, problem = fold_file(args.file, args.leaf)
+        out.write(folded_text(folded, args.json))
+    return 1 if problem is not None else 0
+
+
 def folded_text(folded: Dict[Tuple[str, ...], int], as_json: bool) -> str:
     from steve.export.folded import lines
     if as_json:
@@ -79,10 +107,4 @@ def run(args: argparse.Namespace) -> int:
     if args.states and args.leaf:
         raise UsageError("--states counts states, --leaf frames; choose one")
     with Output(args.output or "-") as out:
-        if args.states:
-            counts, problem = count_states(args.file)
-            out.write(states_text(counts, args.json))
-        else:
-            folded, problem = fold_file(args.file, args.leaf)
-            out.write(folded_text(folded, args.json))
-    return 1 if problem is not None else 0
+        return from_profile(args, out) if profiles.is_profile(args.file) else from_trace(args, out)

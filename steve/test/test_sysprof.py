@@ -171,3 +171,34 @@ def test_a_million_narrow_stacks_make_a_small_file(steve: Any, tmp_path: Path) -
     (tmp_path / "n.folded").write_text("".join(f"root;f{i} 1\n" for i in range(100000)))
     assert steve("flame", "n.folded").returncode == 0
     assert (tmp_path / "n.folded.svg").stat().st_size < 20000
+
+
+SCRIPT = """\
+heap 0x77 lua
+stack main@main.c:3 lua_pcall top@@pair.lua:3/0 fib@@pair.lua:12/10
+stack main@main.c:3 lua_pcall top@@pair.lua:4/0 c_payload
+sample 1000 1 1 0
+sample 1000 2 1 1
+sample 1000 1 1 0
+sample 1000 1 1 7
+sample 1000 2 1 2
+end exit
+"""
+
+
+def test_samples_of_a_memtrace(steve: Any, trace: Callable) -> None:
+    """Whole stacks, straight and through a file of sysprof, whose frames are functions and not lines."""
+    path = trace(SCRIPT)
+    assert steve("sysprof", path).out == ("main;lua_pcall;top pair.lua:3;fib pair.lua:12 3000\n"
+                                          "main;lua_pcall;top pair.lua:4;c_payload 2000\n")
+    states = json.loads(steve("sysprof", "--states", "--json", path).out)
+    assert {k: n for k, n in states.items() if n} == {"LFUNC": 2000, "CFUNC": 1000, "GC": 1000, "TRACE": 1000}
+    assert steve("export", "--to", "sysprof", path).returncode == 0
+    done = steve("sysprof", path.with_suffix(".sysprof"))
+    assert done.out == ("main;lua_pcall;@pair.lua:0;@pair.lua:10 3\n"
+                        "main;lua_pcall;@pair.lua:0;c_payload 2\n"), done.err
+
+
+def test_a_trace_without_samples(steve: Any, trace: Callable) -> None:
+    done = steve("sysprof", trace("N 16 16\nend exit\n"))
+    assert done.returncode == 1 and "--sample-stacks" in done.err
