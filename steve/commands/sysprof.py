@@ -15,7 +15,8 @@ from steve.output import Output
 NAME = "sysprof"
 HELP = "fold the stacks of a sampling profile, as luajit-parse-sysprof does"
 EXAMPLES = """\
-FILE is a file of sysprof (version 2 or 1) or a memtrace recorded with --sample-stacks. Folded stacks are `root;...;leaf N`, C and Lua together, for
+FILE is a file of sysprof (version 2 or 1) or a memtrace recorded with --sample-stacks.
+Folded stacks are `root;...;leaf N`, C and Lua together, for
 flamegraph.pl, speedscope and `steve flame`. Samples of a memtrace are weighed by instructions.
 
 examples:
