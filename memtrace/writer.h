@@ -16,7 +16,17 @@ struct def_counts {
     uint64_t strings, frames, stacks, sites, heaps, infos, segments;
 };
 
+/* The snapshot being written. */
+struct snapshot_part {
+    bool open;
+    struct rec_snapshot head; /* its numbers count what stands in the parts before */
+    uint64_t objects, links;  /* all so far */
+    uint64_t from, to;        /* of the last link */
+    struct buffer records;
+};
+
 struct mt_writer {
+    struct snapshot_part snapshot;
     struct output out;
     struct encoder enc;
     struct blockmap map; /* a block's note is its stack << HOW_BITS | how */

@@ -86,7 +86,7 @@ cdef extern from "steve/kernels/summary.h" nogil:
     struct summary_stack:
         uint64_t news, resizes, bytes, live_blocks, live_bytes
     struct summary:
-        uint64_t events[11]
+        uint64_t events[12]
         uint64_t accessed[9]
         uint64_t allocated, freed, live_bytes, live_blocks, peak_bytes, peak_blocks, lost, last_event
         summary_stack *stacks
@@ -104,7 +104,7 @@ cdef extern from "steve/kernels/check.h" nogil:
     struct check:
         check_finding findings[9]
         check_finding crossing
-        uint64_t events[11]
+        uint64_t events[12]
         uint64_t n_events, live
     void check_init(check *c)
     struct check_ids:

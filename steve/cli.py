@@ -16,7 +16,8 @@ from typing import NoReturn, Optional, Sequence
 from steve.errors import SteveError
 
 COMMANDS = ("info", "summary", "sites", "lines", "threads", "leaks", "temporaries", "findings", "check",
-            "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report")
+            "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report",
+            "export", "flame", "memprof", "sysprof", "universe")
 
 
 def load(name: str) -> ModuleType:
