@@ -85,6 +85,10 @@ static bool do_rare(struct batch *b, const struct step **at)
     case STEP_COMPACT:
         engine_make_room(b->e, 0);
         return true;
+    case STEP_READ:
+    case STEP_WRITE:
+        engine_use(b->e, b->refs[s.slot], step_offset(at), s);
+        return true;
     default:
         set_lock(b, s.slot, (s.what & STEP_MASK) == STEP_LOCK);
         return true;

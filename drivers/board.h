@@ -9,6 +9,7 @@
 #define DRIVERS_BOARD_H
 
 #include "drivers/fragmentation.h"
+#include "drivers/layout.h"
 #include "drivers/plan.h"
 #include "drivers/times.h"
 #include "drivers/touch.h"
@@ -30,11 +31,18 @@ enum job_kind {
     JOB_FILM   /* replay drawing frames into FRAMES_FD */
 };
 
+enum film_kind { FILM_MOVIE, FILM_STILL, FILM_POSTER };
+
 struct film_size {
+    enum film_kind kind;
+    enum layout layout;
     uint32_t width, height; /* pixels */
-    uint64_t ops_per_frame; /* N, F and R operations */
+    bool by_bytes;          /* time runs with allocated bytes, not with operations */
+    uint64_t total;         /* of the whole replay: N, F and R operations, or bytes of N and R */
+    uint64_t per_frame;     /* the same of one frame */
     uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
-    bool still;             /* only the last frame */
+    uint64_t most;          /* most bytes that can be resident, for scale */
+    uint64_t at;            /* FILM_STILL: after so many operations */
 };
 
 struct job {
@@ -92,6 +100,7 @@ struct board {
     uint64_t rounds, odd_locks, killed;
     uint64_t wall, cpu;                   /* nanoseconds of the whole replay, the first in the process */
     uint64_t warm_cpu;                    /* the same of the best repetition, JOB_BATCH; 0 = none */
+    uint64_t allocated;                   /* sum of the sizes of N and R, JOB_SPACE; bytes */
     uint64_t highest;                     /* greatest extent of the heap seen, bytes */
     uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
     struct times times[TIMED_OPS];        /* JOB_TIMED */

@@ -112,6 +112,7 @@ static bool done(void *ctx, char op, uint64_t size)
 {
     struct measure *m = ctx;
     struct board *b = m->e->board;
+    b->allocated += op == 'F' ? 0 : size;
     uint64_t extent = measure_extent(m->e->driver);
     bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
     if (extent > b->highest)
@@ -137,7 +138,12 @@ static bool done(void *ctx, char op, uint64_t size)
 void measure_run(struct engine *e)
 {
     struct measure m = {.e = e};
-    struct watcher w = {&m, made, freeing, kept, locked, done};
+    struct watcher w = {.ctx = &m,
+                        .made = made,
+                        .freeing = freeing,
+                        .kept = kept,
+                        .locked = locked,
+                        .done = done};
     if (!probe_open(&m.probe, e->driver, e->board->job.heap, &e->board->heartbeat)) {
         snprintf(e->board->text, sizeof e->board->text, "out of memory for probing");
         e->board->status = STATUS_FAILED;

@@ -1,8 +1,8 @@
 /* painter.c - the film of a replay; see painter.h.
  *
- * The heap lies in rows, lowest address at the top left. A cell's colour is mixed from what its bytes are
- * used for; a fresh allocation glows white and a fresh hole blue, and both fade. Cells are painted only
- * when their colour changes. Blocks of an allocator that moves them are laid out anew for each frame.
+ * A cell's colour is mixed from what its bytes are used for; a new block glows white, a fresh hole blue, what
+ * was read or written each in a colour of its own, and all fade. Cells are painted only when their
+ * colour changes. Blocks of an allocator that moves them are laid out anew for each frame.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -12,6 +12,7 @@
 #include "drivers/heapmap.h"
 #include "drivers/measure.h"
 #include "drivers/painter.h"
+#include "drivers/poster.h"
 #include "drivers/region.h"
 
 #include <errno.h>
@@ -22,8 +23,10 @@ struct painter {
     struct engine *e;
     struct heapmap map;
     struct frame frame;
+    struct poster poster;
     struct frame_facts facts;
     bool moves;
+    uint64_t allocated, due; /* bytes of N and R so far; when the next frame is, in the film's time */
 };
 
 static uint64_t overhead_of(const struct painter *p, const struct block *b)
@@ -91,6 +94,13 @@ static void locked(void *ctx, const struct block *b, bool on)
         heapmap_add(&p->map, LAYER_LOCKED, place_of(p, address), b->size, on ? 1 : -1);
 }
 
+static void used(void *ctx, const struct block *b, void *address, uint64_t from, uint64_t bytes, bool write)
+{
+    struct painter *p = ctx;
+    if (address && region_holds(address, b->size))
+        heapmap_add(&p->map, write ? LAYER_WRITTEN : LAYER_READ, place_of(p, address) + from, bytes, 1);
+}
+
 static void lay_list(struct painter *p, const struct block *list, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -107,10 +117,10 @@ static void lay_all(struct painter *p)
     lay_list(p, p->e->kept, p->e->kept_count);
 }
 
-static bool write_frame(struct painter *p)
+static bool write_canvas(struct painter *p, const struct canvas *c)
 {
-    const char *at = (const char *)p->frame.canvas.pixels;
-    size_t left = (size_t)p->frame.canvas.width * (size_t)p->frame.canvas.height * sizeof(uint32_t);
+    const char *at = (const char *)c->pixels;
+    size_t left = (size_t)c->width * (size_t)c->height * sizeof(uint32_t);
     while (left) {
         ssize_t n = write(FRAMES_FD, at, left);
         if (n < 0 && errno != EINTR) {
@@ -125,32 +135,76 @@ static bool write_frame(struct painter *p)
     return true;
 }
 
-static bool done(void *ctx, char op, uint64_t size)
+/* Is there something to draw after this operation? */
+static bool is_due(struct painter *p)
 {
-    struct painter *p = ctx;
-    const struct job *j = &p->e->board->job;
-    bool last = p->e->ops == j->total_ops;
-    if (!last && (j->film.still || p->e->ops % j->film.ops_per_frame != 0))
-        return true;
+    const struct film_size *f = &p->e->board->job.film;
+    uint64_t now = f->by_bytes ? p->allocated : p->e->ops;
+    bool still = f->kind == FILM_STILL && p->e->ops == f->at;
+    if (now < p->due && p->e->ops != p->e->board->job.total_ops && !still)
+        return false;
+    p->due = (now / f->per_frame + 1) * f->per_frame;
+    p->facts.done = f->total ? (double)now / (double)f->total : 1;
+    return true;
+}
+
+static void look(struct painter *p)
+{
     if (p->moves)
         lay_all(p);
     heapmap_frame(&p->map);
-    if (j->film.still)
-        heapmap_cool(&p->map);
     p->facts.op = p->e->ops;
     p->facts.extent = measure_extent(p->e->driver);
+    p->facts.resident = region_resident();
+}
+
+static bool paint_poster(struct painter *p)
+{
+    const struct job *j = &p->e->board->job;
+    poster_add(&p->poster, &p->map, p->facts.done);
+    if (p->e->ops != j->total_ops)
+        return true;
+    poster_words(&p->poster, p->facts.name, j->film.extent, j->film.total,
+                 j->film.by_bytes ? "allocated bytes" : "operations");
+    return write_canvas(p, &p->poster.canvas);
+}
+
+static bool done(void *ctx, char op, uint64_t size)
+{
+    struct painter *p = ctx;
+    enum film_kind kind = p->e->board->job.film.kind;
+    p->allocated += op == 'F' ? 0 : size;
+    if (!is_due(p))
+        return true;
+    look(p);
+    if (kind == FILM_POSTER)
+        return paint_poster(p);
+    if (kind == FILM_STILL && p->e->ops != p->e->board->job.film.at) {
+        frame_pass(&p->frame, &p->facts);
+        return true;
+    }
     frame_paint(&p->frame, &p->map, &p->facts);
-    return write_frame(p);
+    return write_canvas(p, &p->frame.canvas);
+}
+
+static bool open_picture(struct painter *p, const struct job *j)
+{
+    const struct film_size *f = &j->film;
+    int width = (int)f->width, height = (int)f->height;
+    if (f->kind == FILM_POSTER)
+        return poster_open(&p->poster, width, height) &&
+               heapmap_open(&p->map, f->extent, (uint64_t)p->poster.rows);
+    return frame_open(&p->frame, width, height, f->extent, f->most, f->layout) &&
+           heapmap_open(&p->map, f->extent, frame_cells(&p->frame));
 }
 
 void painter_run(struct engine *e)
 {
     const struct job *j = &e->board->job;
-    struct painter p = {.e = e, .moves = e->driver->flags & STEVE_MOVES};
-    struct watcher w = {&p, made, freeing, kept, locked, done};
+    struct painter p = {.e = e, .moves = e->driver->flags & STEVE_MOVES, .due = j->film.per_frame};
+    struct watcher w = {&p, made, freeing, kept, locked, used, done};
     p.facts = (struct frame_facts){.name = e->driver->name, .total = j->total_ops, .heap = j->heap};
-    if (!frame_open(&p.frame, (int)j->film.width, (int)j->film.height, j->film.extent) ||
-        !heapmap_open(&p.map, j->film.extent, frame_cells(&p.frame))) {
+    if (!open_picture(&p, j)) {
         snprintf(e->board->text, sizeof e->board->text, "out of memory for the picture");
         e->board->status = STATUS_FAILED;
         return;

@@ -2,7 +2,9 @@
  *
  * Reading text while allocators run would cost more than the allocators. The file is read once, checked
  * (every handle known and live) and kept as 8 bytes per step in an anonymous file that the processes of all
- * drivers map. Loads, stores and modifies are checked and left out. Takes 8 bytes per step in memory.
+ * drivers map. Loads, stores and modifies are checked, and left out unless they are asked for; then those
+ * that follow each other and touch the same bytes of a block or the next ones become one. Takes 8 bytes per
+ * step in memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_PLAN_H
@@ -11,10 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum step_code { STEP_NEW, STEP_FREE, STEP_RESIZE, STEP_LOCK, STEP_UNLOCK, STEP_COMPACT };
+enum step_code { STEP_NEW, STEP_FREE, STEP_RESIZE, STEP_LOCK, STEP_UNLOCK, STEP_COMPACT, STEP_READ, STEP_WRITE };
 
 /* One step. `what` is the code and, for a new or resized block, its size above STEP_SHIFT bits; a size that
- * does not fit is STEP_BIG there and stands in the 8 bytes of the following step. */
+ * does not fit is STEP_BIG there and stands in the 8 bytes of the following step. Of a read or a write the bytes
+ * stand there, all inside the block, and the offset in the block is the following step. */
 struct step {
     uint32_t slot;
     uint32_t what;
@@ -26,7 +29,8 @@ struct plan_facts {
     uint64_t steps;                /* struct steps in the file, big sizes included */
     uint64_t news, frees, resizes; /* N, F and R operations: the ones that are counted as such */
     uint64_t locks, unlocks, compacts;
-    uint64_t accesses;        /* left out */
+    uint64_t accesses;        /* all in the file */
+    uint64_t uses;            /* STEP_READ and STEP_WRITE kept */
     uint64_t total_requested; /* sum of the sizes of all N, and of what R made larger; bytes */
     uint64_t live_peak;       /* most bytes live at one time */
     uint64_t peak_op;         /* op index (of N, F and R) where that was first reached */
@@ -41,8 +45,9 @@ struct plan {
     struct plan_facts facts;
 };
 
-/* Read an ops file of either kind ("-": standard input). False: *text says file, line or op, and remedy. */
-bool plan_read(struct plan *plan, const char *path, char *text, unsigned text_size);
+/* Read an ops file of either kind ("-": standard input), with its accesses if so wanted. False: *text says
+ * file, line or op, and remedy. */
+bool plan_read(struct plan *plan, const char *path, bool accesses, char *text, unsigned text_size);
 /* Leave out all steps after the first `ops` N, F and R operations (only facts.steps changes). False: no
  * memory.
  */

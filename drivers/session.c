@@ -88,7 +88,8 @@ int session_open(struct session *s, const struct options *o)
     int r = find_it(s);
     if (r != -1)
         return r;
-    if (!plan_read(&s->plan, o->ops, text, sizeof text)) {
+    bool accesses = o->accesses == ACCESSES_DEFAULT ? o->mode == MODE_MEMPLOT : o->accesses == ACCESSES_YES;
+    if (!plan_read(&s->plan, o->ops, accesses, text, sizeof text)) {
         fprintf(stderr, "steve-replay: %s\n", text);
         return EXIT_BAD;
     }
