@@ -51,7 +51,7 @@ static struct film_size plan_film(const struct session *s)
     const struct board *b = s->board;
     const struct options *o = s->options;
     uint64_t total = o->by_bytes ? b->allocated : b->op_index, reach = b->highest_block - b->lowest_block;
-    uint64_t most = b->highest > s->job.facts.live_peak ? b->highest : s->job.facts.live_peak;
+    uint64_t top = o->extent ? o->extent : b->highest, peak = s->job.facts.live_peak;
     return (struct film_size){.layout = o->layout,
                               .width = o->width,
                               .height = o->height,
@@ -60,7 +60,7 @@ static struct film_size plan_film(const struct session *s)
                               .per_frame = at_least_1((total + o->frames - 1) / o->frames),
                               .start = b->lowest_block,
                               .extent = o->extent ? o->extent : reach,
-                              .most = most};
+                              .most = top > peak ? top : peak};
 }
 
 /* How long the run is, and in what part of the heap blocks lie: a space run without data points. */

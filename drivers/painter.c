@@ -14,6 +14,8 @@
 #include "drivers/painter.h"
 #include "drivers/poster.h"
 #include "drivers/region.h"
+#include "drivers/sysmem.h"
+#include "drivers/yuv.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@ struct painter {
     struct heapmap map;
     struct frame frame;
     struct poster poster;
+    unsigned char *yuv; /* a frame of a movie */
     struct frame_facts facts;
     bool moves;
     uint64_t allocated, due; /* bytes of N and R so far; when the next frame is, in the film's time */
@@ -117,10 +120,9 @@ static void lay_all(struct painter *p)
     lay_list(p, p->e->kept, p->e->kept_count);
 }
 
-static bool write_canvas(struct painter *p, const struct canvas *c)
+static bool write_bytes(struct painter *p, const void *bytes, size_t left)
 {
-    const char *at = (const char *)c->pixels;
-    size_t left = (size_t)c->width * (size_t)c->height * sizeof(uint32_t);
+    const char *at = bytes;
     while (left) {
         ssize_t n = write(FRAMES_FD, at, left);
         if (n < 0 && errno != EINTR) {
@@ -133,6 +135,14 @@ static bool write_canvas(struct painter *p, const struct canvas *c)
     }
     p->e->board->frames++;
     return true;
+}
+
+static bool write_canvas(struct painter *p, const struct canvas *c)
+{
+    if (p->e->board->job.film.kind != FILM_MOVIE)
+        return write_bytes(p, c->pixels, (size_t)c->width * (size_t)c->height * sizeof(uint32_t));
+    yuv_from_canvas(p->yuv, c);
+    return write_bytes(p, p->yuv, yuv_bytes(c->width, c->height));
 }
 
 /* Is there something to draw after this operation? */
@@ -194,7 +204,8 @@ static bool open_picture(struct painter *p, const struct job *j)
     if (f->kind == FILM_POSTER)
         return poster_open(&p->poster, width, height) &&
                heapmap_open(&p->map, f->extent, (uint64_t)p->poster.rows);
-    return frame_open(&p->frame, width, height, f->extent, f->most, f->layout) &&
+    p->yuv = sysmem_get(yuv_bytes(width, height));
+    return p->yuv && frame_open(&p->frame, width, height, f->extent, f->most, f->layout) &&
            heapmap_open(&p->map, f->extent, frame_cells(&p->frame));
 }
 

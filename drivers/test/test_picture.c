@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/frame.h"
+#include "drivers/yuv.h"
 #include "drivers/test/test_units.h"
 
 #include <stdlib.h>
@@ -174,6 +175,27 @@ static void test_strip_to_scale(void **state)
     assert_true(strip_fragmentation(250, 500) == 1.0 && strip_fragmentation(0, 9) == 0);
 }
 
+/* Against the formula of BT.601 in floating point; a pixel of the 2 x 2 counts a quarter. */
+static void test_yuv_of_colours(void **state)
+{
+    static const uint32_t colours[] = {0x000000, 0xffffff, 0xff0000, 0x00ff00, 0x0000ff, 0xd0463b, 0x2c7a45};
+    struct canvas c;
+    unsigned char out[4 * 2 * 3 / 2];
+    assert_true(canvas_open(&c, 4, 2) && yuv_bytes(4, 2) == sizeof out);
+    for (unsigned i = 0; i < sizeof colours / sizeof colours[0]; i++) {
+        double r = colours[i] >> 16, g = colours[i] >> 8 & 0xff, b = colours[i] & 0xff;
+        double y = 0.299 * r + 0.587 * g + 0.114 * b;
+        canvas_fill(&c, 0, 0, 4, 2, colours[i]);
+        yuv_from_canvas(out, &c);
+        for (int at = 0; at < 8; at++)
+            assert_true(abs(out[at] - (int)(16.5 + y * 219 / 255)) <= 1);
+        for (int at = 0; at < 2; at++) {
+            assert_true(abs(out[8 + at] - (int)(128.5 + (b - y) / 1.772 * 224 / 255)) <= 1);
+            assert_true(abs(out[10 + at] - (int)(128.5 + (r - y) / 1.402 * 224 / 255)) <= 1);
+        }
+    }
+}
+
 static void test_letters_differ(void **state)
 {
     for (int a = '0'; a <= 'z'; a++)
@@ -190,7 +212,7 @@ int run_picture_tests(void)
         cmocka_unit_test(test_map_covers_cells), cmocka_unit_test(test_map_equals_bytes),
         cmocka_unit_test(test_map_cuts_off),     cmocka_unit_test(test_glow_fades),
         cmocka_unit_test(test_layouts_cover_the_grid), cmocka_unit_test(test_accesses_and_outlines),
-        cmocka_unit_test(test_strip_to_scale),
+        cmocka_unit_test(test_strip_to_scale), cmocka_unit_test(test_yuv_of_colours),
         cmocka_unit_test(test_states_differ),    cmocka_unit_test(test_letters_differ),
     };
     return cmocka_run_group_tests_name("picture", tests, NULL, NULL);
