@@ -64,6 +64,8 @@ def read_model(text: str) -> Model:
             m.total += max(0, int(size) - live[int(handle)])
             live[int(handle)] = int(size)
             m.ops.append(("R", int(size)))
+        elif op in "SM" or (op == "L" and size != "0"):
+            continue
         elif op == "F":
             locked.discard(int(handle))
             m.ops.append(("F", live.pop(int(handle))))
