@@ -48,6 +48,7 @@ struct film_size {
 struct job {
     enum job_kind kind;
     uint32_t confinement; /* of the driver, as JOB_INFO found it */
+    uint32_t flags;       /* the same */
     char driver[PATH_MAX];
     uint64_t heap; /* bytes */
     struct plan_facts facts;

@@ -26,7 +26,7 @@ static void note_reach(struct board *board, const struct block *b, const char *a
 {
     if (!address || !region_holds(address, b->size))
         return;
-    uint64_t at = (uint64_t)(address - region_base());
+    uint64_t at = region_offset(address);
     if (at < board->lowest_block || board->highest_block == 0)
         board->lowest_block = at;
     if (at + b->size > board->highest_block)

@@ -41,7 +41,7 @@ static uint64_t overhead_of(const struct painter *p, const struct block *b)
  */
 static uint64_t place_of(const struct painter *p, const char *address)
 {
-    return (uint64_t)(address - region_base()) - p->e->board->job.film.start;
+    return region_offset(address) - p->e->board->job.film.start;
 }
 
 /* Put a block into the layers that last, or take it out. */

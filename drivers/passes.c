@@ -32,6 +32,7 @@ static void keep_batch(const struct board *b, struct findings *r, bool first)
         r->warm_cpu = b->warm_cpu;
     if (first || b->wall < r->batch_wall)
         r->batch_wall = b->wall;
+    r->pass_cpu[r->passes++] = b->cpu;
     r->total_ops = b->op_index;
     r->rounds = b->rounds;
     r->odd_locks = b->odd_locks;
@@ -61,6 +62,7 @@ static void run_null(const struct session *s, struct findings *r)
     null.board = NULL;
     null.board_fd = -1;
     null.job.confinement = 0;
+    null.job.flags = 0;
     null.info = (struct board_info){.name = "null"};
     if (s->options->documented && s->options->op_limit) /* only the header shows it */
         return;

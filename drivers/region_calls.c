@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/region.h"
+#include "drivers/stretch.h"
 #include "drivers/sysmem.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 static bool inside(const void *p)
 {
-    return region_captures() && region_holds(p, 1);
+    return region_captures() && (region_holds(p, 1) || stretch_contains(p));
 }
 
 static bool heap_memory(void *p, int prot, int flags, int fd)
@@ -29,9 +30,13 @@ static bool heap_memory(void *p, int prot, int flags, int fd)
 
 long region_mmap_call(void *p, size_t length, int prot, int flags, int fd, long offset)
 {
-    if (heap_memory(p, prot, flags, fd))
-        return region_map(p, length, flags & MAP_FIXED);
-    return sysmem_call(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
+    if (!heap_memory(p, prot, flags, fd))
+        return sysmem_call(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
+    if ((flags & MAP_FIXED) && stretch_contains(p))
+        return prot == PROT_NONE ? region_unmap(p, length) ?: (long)p : region_use(p, length);
+    if (prot == PROT_NONE && length > region_size())
+        return region_reserve_more(length);
+    return region_map(p, length, flags & MAP_FIXED);
 }
 
 long region_munmap_call(void *p, size_t length)

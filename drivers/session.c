@@ -94,6 +94,7 @@ int session_open(struct session *s, const struct options *o)
         return EXIT_BAD;
     }
     s->job.confinement = s->info.confinement;
+    s->job.flags = s->info.flags;
     s->job.facts = s->plan.facts;
     s->job.interval = UINT64_MAX;
     s->job.seed = o->seed;

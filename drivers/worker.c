@@ -77,6 +77,8 @@ static bool prepare_heap(struct board *b)
         fail(b, "a heap of this size cannot be had from the system: give a smaller --heap");
         return false;
     }
+    if (b->job.flags & STEVE_RESERVES)
+        region_allow_stretch();
     if (b->job.confinement == STEVE_BY_SYMBOLS || b->job.confinement == STEVE_BY_SYSCALLS)
         region_capture(true);
     if (b->job.confinement == STEVE_BY_SYSCALLS && !region_trap_syscalls()) {
