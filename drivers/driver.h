@@ -49,10 +49,10 @@ enum steve_confinement {
 };
 
 enum steve_flags {
-    STEVE_MOVES = 1,    /* refs are handles: address only from lock and where */
+    STEVE_MOVES = 1,     /* refs are handles: address only from lock and where */
     STEVE_NO_MEMORY = 2, /* blocks are not memory of their own (null): never touch or compare them */
-    STEVE_RESERVES = 4   /* with STEVE_BY_SYMBOLS: reserves more addresses than the heap has by one mapping without
-                            access, and maps parts of it anew to use them; only these parts count */
+    STEVE_RESERVES = 4   /* with STEVE_BY_SYMBOLS: reserves more addresses than the heap has by one mapping
+                            without   access, and maps parts of it anew to use them; only these parts count */
 };
 
 /* What an allocator that knows itself can tell. */

@@ -176,9 +176,15 @@ static void paint_legend(struct frame *f)
     static const struct {
         const char *name;
         uint32_t colour;
-    } keys[] = {{"used", USED_COLOUR},       {"locked", LOCKED_COLOUR},   {"overhead", OVERHEAD_COLOUR},
-                {"free", UNUSED_COLOUR},     {"never used", UNTOUCHED_COLOUR}, {"new", 0xec9f99},
-                {"freed", 0x419db5},         {"read", READ_COLOUR},       {"written", WRITTEN_COLOUR}};
+    } keys[] = {{"used", USED_COLOUR},
+                {"locked", LOCKED_COLOUR},
+                {"overhead", OVERHEAD_COLOUR},
+                {"free", UNUSED_COLOUR},
+                {"never used", UNTOUCHED_COLOUR},
+                {"new", 0xec9f99},
+                {"freed", 0x419db5},
+                {"read", READ_COLOUR},
+                {"written", WRITTEN_COLOUR}};
     int y = f->canvas.height - MARGIN - text_height(f), x = MARGIN, side = text_height(f);
     for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         canvas_fill(&f->canvas, x, y, side, side, keys[i].colour);

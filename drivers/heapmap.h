@@ -12,7 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum heap_layer { LAYER_USED, LAYER_LOCKED, LAYER_OVERHEAD, LAYER_FRESH, LAYER_GONE, LAYER_READ, LAYER_WRITTEN, LAYERS };
+enum heap_layer {
+    LAYER_USED,
+    LAYER_LOCKED,
+    LAYER_OVERHEAD,
+    LAYER_FRESH,
+    LAYER_GONE,
+    LAYER_READ,
+    LAYER_WRITTEN,
+    LAYERS
+};
 
 /* The layers from LAYER_FRESH on hold what happened since the last frame, and leave a glow. */
 enum { GLOWS = LAYERS - LAYER_FRESH };

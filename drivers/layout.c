@@ -54,7 +54,8 @@ static struct spot *line(struct spot *out, struct vector at, struct vector along
     return out;
 }
 
-/* The rectangle with sides a (the way the curve runs) and b, from the corner `at`. Depth: log2 of its size. */
+/* The rectangle with sides a (the way the curve runs) and b, from the corner `at`. Depth: log2 of its size.
+ */
 static struct spot *curve(struct spot *out, struct vector at, struct vector a, struct vector b)
 {
     struct vector a2 = half(a), b2 = half(b);

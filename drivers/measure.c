@@ -138,12 +138,8 @@ static bool done(void *ctx, char op, uint64_t size)
 void measure_run(struct engine *e)
 {
     struct measure m = {.e = e};
-    struct watcher w = {.ctx = &m,
-                        .made = made,
-                        .freeing = freeing,
-                        .kept = kept,
-                        .locked = locked,
-                        .done = done};
+    struct watcher w = {
+        .ctx = &m, .made = made, .freeing = freeing, .kept = kept, .locked = locked, .done = done};
     if (!probe_open(&m.probe, e->driver, e->board->job.heap, &e->board->heartbeat)) {
         snprintf(e->board->text, sizeof e->board->text, "out of memory for probing");
         e->board->status = STATUS_FAILED;

@@ -1,7 +1,8 @@
 /* memplot.c - steve-replay --memplot: a film of the heap, pictures of moments, and a poster of all.
  *
  * A first run finds how long the replay is and where in the heap blocks lie; only that part is drawn, with
- * a constant number of operations, or of allocated bytes, per frame. If the heap is too small, the film shows all up to there.
+ * a constant number of operations, or of allocated bytes, per frame. If the heap is too small, the film shows
+ * all up to there.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -181,7 +182,8 @@ int mode_memplot(const struct options *o)
         return EXIT_USAGE;
     int status = session_open(&s, o);
     if (status == -1)
-        status = can_write(film) && can_write(o->still) && can_write(o->poster) ? make_files(&s, film) : EXIT_BAD;
+        status =
+            can_write(film) && can_write(o->still) && can_write(o->poster) ? make_files(&s, film) : EXIT_BAD;
     session_close(&s);
     return status;
 }

@@ -32,8 +32,8 @@ struct reading {
     struct handles *handles;
     struct place *places; /* by slot: the live block */
     size_t place_room;
-    bool accesses;   /* keep them */
-    struct use last; /* the access that may still grow */
+    bool accesses;             /* keep them */
+    struct use last;           /* the access that may still grow */
     uint64_t live, blocks, op; /* op: of all operations in the file, for messages */
     struct step buffer[BUFFERED];
     unsigned buffered;

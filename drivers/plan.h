@@ -13,11 +13,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum step_code { STEP_NEW, STEP_FREE, STEP_RESIZE, STEP_LOCK, STEP_UNLOCK, STEP_COMPACT, STEP_READ, STEP_WRITE };
+enum step_code {
+    STEP_NEW,
+    STEP_FREE,
+    STEP_RESIZE,
+    STEP_LOCK,
+    STEP_UNLOCK,
+    STEP_COMPACT,
+    STEP_READ,
+    STEP_WRITE
+};
 
 /* One step. `what` is the code and, for a new or resized block, its size above STEP_SHIFT bits; a size that
- * does not fit is STEP_BIG there and stands in the 8 bytes of the following step. Of a read or a write the bytes
- * stand there, all inside the block, and the offset in the block is the following step. */
+ * does not fit is STEP_BIG there and stands in the 8 bytes of the following step. Of a read or a write the
+ * bytes stand there, all inside the block, and the offset in the block is the following step. */
 struct step {
     uint32_t slot;
     uint32_t what;

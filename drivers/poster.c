@@ -59,8 +59,8 @@ void poster_words(struct poster *p, const char *name, uint64_t extent, uint64_t 
                 {"never used", UNTOUCHED_COLOUR}};
     char line[200];
     int y = p->top + p->rows + MARGIN, x = p->left, side = FONT_HEIGHT * p->scale;
-    snprintf(line, sizeof line,
-             "%s   up: address, %" PRIu64 " bytes   right: time, %" PRIu64 " %s", name, extent, total, unit);
+    snprintf(line, sizeof line, "%s   up: address, %" PRIu64 " bytes   right: time, %" PRIu64 " %s", name,
+             extent, total, unit);
     canvas_text(&p->canvas, p->left, MARGIN, p->scale, WORDS_COLOUR, line);
     for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         canvas_fill(&p->canvas, x, y, side, side, keys[i].colour);

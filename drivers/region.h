@@ -25,8 +25,9 @@ bool region_holds(const void *p, size_t length); /* all of p .. p + length is in
 
 /* Bytes from the heap's start, of an address that it holds. */
 size_t region_offset(const void *p);
-/* From now on a mapping of more than the heap's size that cannot be accessed is a mere reservation of addresses
- * (stretch.h): what is made usable of it counts, and may not exceed the heap together with all else. */
+/* From now on a mapping of more than the heap's size that cannot be accessed is a mere reservation of
+ * addresses (stretch.h): what is made usable of it counts, and may not exceed the heap together with all
+ * else. */
 void region_allow_stretch(void);
 
 /* The operating system's part. */

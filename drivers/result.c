@@ -72,6 +72,17 @@ static void put_per_op(FILE *out, const char *name, uint64_t nanoseconds, uint64
         fprintf(out, "%s = %.3f\n", name, (double)nanoseconds / (double)ops);
 }
 
+/* A list: what each whole replay took. */
+static void put_passes(FILE *out, const struct findings *r)
+{
+    if (!r->total_ops)
+        return;
+    fprintf(out, "replay_times_per_op = [");
+    for (uint32_t i = 0; i < r->passes; i++)
+        fprintf(out, "%s%.3f", i ? ", " : "", (double)r->pass_cpu[i] / (double)r->total_ops);
+    fprintf(out, "]\n");
+}
+
 static void put_run(FILE *out, const struct session *s, const struct findings *r)
 {
     const struct plan_facts *f = &s->plan.facts;
@@ -123,6 +134,7 @@ static void put_clock(FILE *out, const struct session *s, const struct findings 
     put_per_op(out, "clock_cost", r->clock_cost, 1000);
     put_number(out, "passes", s->options->passes);
     put_per_op(out, "replay_time_per_op", r->batch_cpu, r->total_ops);
+    put_passes(out, r);
     put_per_op(out, "warm_time_per_op", r->warm_cpu, r->warm_cpu ? r->total_ops : 0);
     put_per_op(out, "null_time_per_op", r->null_cpu, r->null_cpu ? r->total_ops : 0);
     put_per_op(out, "null_warm_time_per_op", r->null_warm_cpu, r->null_warm_cpu ? r->total_ops : 0);

@@ -1,8 +1,8 @@
 /* scudo.c - driver for scudo, LLVM's hardened allocator (standalone, from compiler-rt's static archive).
  *
  * It reserves some 180 GiB of addresses at its start and makes small parts of that usable; large blocks are
- * mappings of their own. It runs with its default settings; blocks are placed at random, so that no two runs are
- * alike.
+ * mappings of their own. It runs with its default settings; blocks are placed at random, so that no two runs
+ * are alike.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/driver.h"

@@ -47,8 +47,8 @@ long stretch_reserve(size_t length)
 {
     if (s_base)
         return -ENOMEM;
-    long p = sysmem_call(SYS_mmap, 0, (long)length, PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    long p =
+        sysmem_call(SYS_mmap, 0, (long)length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     s_place = sysmem_get(pages_of(length) * sizeof *s_place);
     s_runs = sysmem_get(MOST_RUNS * sizeof *s_runs);
     if (sysmem_failed(p) || !s_place || !s_runs)

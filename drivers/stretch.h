@@ -1,7 +1,7 @@
 /* stretch.h - addresses that an allocator reserves far beyond the heap's size, to use a little of them.
  *
- * An allocator of this habit maps, say, 180 GiB that cannot be accessed, and later maps parts of it anew to be used.
- * The reservation costs nothing and is the kernel's; the parts are counted by the region as what the
+ * An allocator of this habit maps, say, 180 GiB that cannot be accessed, and later maps parts of it anew to
+ * be used. The reservation costs nothing and is the kernel's; the parts are counted by the region as what the
  * allocator has taken of its heap. For pictures, they are thought of as lying one behind the other from the
  * heap's start, in the order in which they were made usable. There is one stretch in a process.
  *

@@ -12,7 +12,6 @@ double strip_fragmentation(uint64_t used, uint64_t resident)
     return used && resident > used ? (double)resident / (double)used - 1 : 0;
 }
 
-
 static int height_of(const struct strip *s, double share)
 {
     return (int)((share < 0 ? 0 : share > 1 ? 1 : share) * (s->height - LINE));

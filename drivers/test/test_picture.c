@@ -129,7 +129,8 @@ static void check_layout(enum layout layout, int columns, int rows)
 
 static void test_layouts_cover_the_grid(void **state)
 {
-    static const int sizes[][2] = {{64, 64}, {180, 78}, {316, 150}, {78, 180}, {37, 20}, {1, 9}, {8, 1}, {3, 3}};
+    static const int sizes[][2] = {{64, 64}, {180, 78}, {316, 150}, {78, 180},
+                                   {37, 20}, {1, 9},    {8, 1},     {3, 3}};
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         check_layout(LAYOUT_ROWS, sizes[i][0], sizes[i][1]);
         check_layout(LAYOUT_HILBERT, sizes[i][0], sizes[i][1]);
@@ -209,11 +210,11 @@ static void test_letters_differ(void **state)
 int run_picture_tests(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_map_covers_cells), cmocka_unit_test(test_map_equals_bytes),
-        cmocka_unit_test(test_map_cuts_off),     cmocka_unit_test(test_glow_fades),
+        cmocka_unit_test(test_map_covers_cells),       cmocka_unit_test(test_map_equals_bytes),
+        cmocka_unit_test(test_map_cuts_off),           cmocka_unit_test(test_glow_fades),
         cmocka_unit_test(test_layouts_cover_the_grid), cmocka_unit_test(test_accesses_and_outlines),
-        cmocka_unit_test(test_strip_to_scale), cmocka_unit_test(test_yuv_of_colours),
-        cmocka_unit_test(test_states_differ),    cmocka_unit_test(test_letters_differ),
+        cmocka_unit_test(test_strip_to_scale),         cmocka_unit_test(test_yuv_of_colours),
+        cmocka_unit_test(test_states_differ),          cmocka_unit_test(test_letters_differ),
     };
     return cmocka_run_group_tests_name("picture", tests, NULL, NULL);
 }

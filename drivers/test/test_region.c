@@ -143,7 +143,8 @@ static void test_break(void **state)
     region_unmap(base + SIZE - REGION_PAGE, REGION_PAGE);
 }
 
-/* A reservation costs nothing; what is used of it counts, up to the heap's size, and is thought of in order. */
+/* A reservation costs nothing; what is used of it counts, up to the heap's size, and is thought of in order.
+ */
 static void test_stretch_counts_what_is_used(void **state)
 {
     size_t before = region_committed(), room = SIZE - before;

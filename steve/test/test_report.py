@@ -16,6 +16,9 @@ from histories import histories
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steve.allocstats.parse import read_allocstats
+from steve.allocstats.result import fragmentation
+
 VOID = {"meta", "input", "img", "br", "link", "hr"}
 STACKS = "stack main f malloc\nstack main g malloc\nstack main h lj_alloc\n"
 
@@ -321,6 +324,23 @@ def test_page_with_everything(steve: Steve, trace: Callable[..., Path]) -> None:
     raw = (steve.folder / "r.html").read_text()
     assert f'title="{summary["bytes"]["peak_live"]:,} bytes"' in raw
     assert f'title="{summary["blocks"]["total"]:,}"' in raw
+
+
+def test_comparison_of_allocators(steve: Steve, trace: Callable[..., Path]) -> None:
+    """Spread over the passes, fragmentation as a number and as a curve; a file without them has dashes."""
+    trace(busy_script(50))
+    full = [record(i, used=1000, resident=1500 if i else 4000) for i in range(100)]
+    known = {"replay_time_per_op": 20.0, "replay_times_per_op": [25.0, 20.0, 22.0], "fragmentation_1": 47.5}
+    files = [write(steve.folder, "glibc", full, **known), write(steve.folder, "plain", series(100, 3))]
+    result = steve("report", "t.ljt", "-o", "r.html", "--allocstats", *files)
+    assert result.returncode == 0, result.err
+    text = " ".join(checked_page(steve.folder / "r.html").text)
+    assert "20.0 ns" in text and "25.0 %" in text and "47.5 %" in text and "–" in text
+    assert "Resident beyond live bytes, percent" in (steve.folder / "r.html").read_text()
+    stats = read_allocstats(files[0])
+    assert [fragmentation(stats)[i] for i in (0, 99)] == [300.0, 50.0]
+    bare = write(steve.folder, "bare", [record(i) for i in range(5)])
+    assert fragmentation(read_allocstats(bare)) is None
 
 
 def test_hostile_names_stay_text(steve: Steve, trace: Callable[..., Path]) -> None:
