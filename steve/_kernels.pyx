@@ -41,14 +41,16 @@ cdef class Operations:
     cdef object tick
     cdef unsigned batches
 
-    def __cinit__(self, origin, tick=None, bint resizes=False):
+    def __cinit__(self, origin, tick=None, bint resizes=False, bint threads=False, bint times=False):
+        cdef op_wishes wishes
+        wishes.resizes, wishes.threads, wishes.times = resizes, threads, times
         self.origin, self.tick = origin, tick
         if isinstance(origin, Trace):
             self.trace = origin
-            self.s = op_source_new(self.trace.r, NULL, resizes)
+            self.s = op_source_new(self.trace.r, NULL, wishes)
         else:
             self.file = origin
-            self.s = op_source_new(NULL, self.file.r, False)
+            self.s = op_source_new(NULL, self.file.r, wishes)
         if self.s == NULL:
             raise MemoryError
 
@@ -134,11 +136,13 @@ cdef class OpsWriter:
             ops_writer_finish(self.w, NULL)
 
 
-def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False):
-    """Write the operations as an ops file in a form of FORMS; resizes: a Resize as R, not as F and N.
+def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False, bint threads=False,
+              bint times=False):
+    """Write the operations as an ops file in a form of FORMS; resizes: a Resize as R, not as F and N;
+    threads, times: with the thread and the time of each.
 
     Returns {"ops", "stray"}: how many, and accesses to no block."""
-    cdef Operations source = Operations(origin, tick, resizes)
+    cdef Operations source = Operations(origin, tick, resizes, threads, times)
     cdef OpsWriter writer = OpsWriter(fd, form, False)
     cdef const op *ops
     cdef size_t n
