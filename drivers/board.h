@@ -28,7 +28,8 @@ enum job_kind {
     JOB_BATCH, /* replay without timing single operations */
     JOB_TIMED, /* replay timing every operation */
     JOB_SPACE, /* replay measuring space at the data points */
-    JOB_FILM   /* replay drawing frames into FRAMES_FD */
+    JOB_FILM,  /* replay drawing frames into FRAMES_FD */
+    JOB_TEAM   /* replay on real threads, without timing single operations */
 };
 
 enum film_kind { FILM_MOVIE, FILM_STILL, FILM_POSTER };
@@ -90,6 +91,17 @@ struct board_info {
     bool walks, tells_usable, compacts;
 };
 
+/* A replay on threads. Times in nanoseconds, summed over the threads but for `wall`. */
+struct team_result {
+    uint32_t threads;
+    bool locked;                      /* the replay's own lock made the calls one at a time */
+    uint64_t wall, cpu, cpu_most;     /* cpu_most: of the thread with most */
+    uint64_t waits, waited;           /* for another thread's operation on the same block */
+    uint64_t lock_waits, lock_waited; /* for the replay's own lock */
+    uint64_t blocked;                 /* times that a thread gave the processor away inside the allocator */
+    uint64_t news, frees, resizes, live_at_end;
+};
+
 struct board {
     struct job job;
     struct board_info info;
@@ -108,7 +120,8 @@ struct board {
     struct fragmentation fragmentation;   /* JOB_SPACE */
     uint64_t clock_cost, clock_counter;   /* picoseconds; 1 = time stamp counter */
     uint64_t frames;
-    uint64_t room, count; /* of points */
+    struct team_result team; /* JOB_TEAM */
+    uint64_t room, count;    /* of points */
     struct point points[];
 };
 

@@ -38,6 +38,8 @@ static const char s_help[] =
     "                             (default pages)\n"
     "      --accesses=yes|no      also do the reads and writes of the file, outside of single timings\n"
     "                             (default: in films and pictures only)\n"
+    "      --threads=replay|merge the operations of all threads in one (merge, the default), or besides on\n"
+    "                             real threads: needs a file made by steve ops --threads\n"
     "      --check                fill blocks with patterns and compare when they are freed\n"
     "      --timeout=SECONDS      end an allocator that does nothing for so long (default 60, 0: never)\n"
     "      --still=FILE.png       picture of the heap after the last operation, or those of --at\n"
@@ -68,6 +70,7 @@ enum {
     POINTS,
     PASSES,
     TOUCH,
+    THREADS,
     ACCESSES,
     AT,
     POSTER,
@@ -98,6 +101,7 @@ static const struct option s_options[] = {
     {"points", required_argument, NULL, POINTS},
     {"passes", required_argument, NULL, PASSES},
     {"touch", required_argument, NULL, TOUCH},
+    {"threads", required_argument, NULL, THREADS},
     {"accesses", required_argument, NULL, ACCESSES},
     {"at", required_argument, NULL, AT},
     {"poster", required_argument, NULL, POSTER},
@@ -230,6 +234,13 @@ static int set_size(struct options *o, const char *text)
     return -1;
 }
 
+static int set_threads(struct options *o, const char *text)
+{
+    o->threads = strcmp(text, "replay") == 0;
+    return o->threads || strcmp(text, "merge") == 0 ? -1
+                                                    : wrong("--threads: '%s' is not replay or merge", text);
+}
+
 static int set_kill(struct options *o, const char *text)
 {
     uint64_t k;
@@ -325,6 +336,8 @@ static int set_value(struct options *o, int c, const char *text)
         return set_touch(o, text);
     case TIMEOUT:
         return set_number(&o->timeout, "--timeout", text, 0, 1000000);
+    case THREADS:
+        return set_threads(o, text);
     case ACCESSES:
         return set_accesses(o, text);
     default:
@@ -388,6 +401,8 @@ static int check_whole(const struct options *o)
         return wrong("which allocator? --allocator=NAME; steve-replay --list names them");
     if (o->mode == MODE_MIN_HEAP && (o->heap || o->heap_factor > 0 || o->kill_percent))
         return wrong("--min-heap finds the heap for one round: no --heap and no --killpercent");
+    if (o->threads && (o->mode != MODE_ALLOCSTATS || o->kill_percent || o->documented))
+        return wrong("--threads=replay goes with --allocstats -o RESULT and one round only");
     if (o->at_count && !o->still)
         return wrong("--at: the pictures' name? --still=FILE.png");
     if (o->mode == MODE_ALLOCSTATS && !o->output)

@@ -23,6 +23,7 @@ struct options {
     const char *still;     /* --still */
     const char *poster;    /* --poster */
     bool json, quiet, check;
+    bool threads;         /* --threads=replay */
     bool documented;      /* --allocstats with its six arguments */
     uint64_t op_limit;    /* OPLIMIT */
     uint64_t theoretical; /* THEORETICAL_HEAP_SIZE */

@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 enum { BUFFERED = 65536 };
+/* Slots that stay free before one is used again when threads are replayed: the new block should not have to
+ * wait for the end of the old one. */
+enum { SPARE_SLOTS = 4096 };
 
 struct place {
     uint64_t addr, size; /* as in the file */
@@ -32,8 +35,10 @@ struct reading {
     struct handles *handles;
     struct place *places; /* by slot: the live block */
     size_t place_room;
-    bool accesses;             /* keep them */
+    struct plan_wishes wishes;
+    struct schedule *schedule;
     struct use last;           /* the access that may still grow */
+    uint32_t thread;           /* of the operation before */
     uint64_t live, blocks, op; /* op: of all operations in the file, for messages */
     struct step buffer[BUFFERED];
     unsigned buffered;
@@ -189,7 +194,7 @@ static bool add_access(struct reading *r, uint32_t slot, const struct op *op)
     uint64_t from = op->addr - p->addr, rest = p->size - from;
     uint32_t code = op->code == OP_LOAD ? STEP_READ : STEP_WRITE;
     r->plan->facts.accesses++;
-    if (!r->accesses || from >= p->size || op->size == 0)
+    if (!r->wishes.accesses || from >= p->size || op->size == 0)
         return true;
     uint64_t to = from + (op->size < rest ? op->size : rest);
     struct use *u = &r->last;
@@ -227,9 +232,26 @@ static bool is_access(const struct op *op)
     return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_MODIFY;
 }
 
+/* Who does it, and when. */
+static bool add_marks(struct reading *r, const struct op *op)
+{
+    const struct plan_facts *f = &r->plan->facts;
+    uint64_t count = f->news + f->frees + f->resizes;
+    bool counts = op->code == OP_NEW || op->code == OP_FREE || op->code == OP_RESIZE;
+    if (op->thread != r->thread && !put_use(r))
+        return false;
+    r->thread = op->thread;
+    if (r->wishes.threads && !schedule_step(r->schedule, op->thread, f->steps, count))
+        return fail(r, "out of memory for the threads of the file");
+    return !counts || schedule_time(r->schedule, op->time) ||
+           fail(r, "out of memory for the times of the file");
+}
+
 static bool add(struct reading *r, const struct op *op)
 {
     if (r->last.code && !is_access(op) && !put_use(r))
+        return false;
+    if (!add_marks(r, op))
         return false;
     switch (op->code) {
     case OP_NEW:
@@ -263,22 +285,37 @@ static bool read_all(struct reading *r, struct ops_reader *ops)
     return put_use(r) && flush(r);
 }
 
+static bool write_schedule(struct reading *r)
+{
+    struct plan_facts *f = &r->plan->facts;
+    if (!schedule_write(r->schedule, r->plan->fd, f->steps * sizeof(struct step), &f->schedule))
+        return fail(r, "too large to keep in memory");
+    if (r->wishes.threads && !f->schedule.threads)
+        return fail(r,
+                    "does not say which thread does what: make it again by steve ops --threads, or replay it "
+                    "with --threads=merge");
+    return true;
+}
+
 static bool read_opened(struct reading *r, struct ops_reader *ops)
 {
-    r->handles = handles_new();
+    r->handles = handles_new(r->wishes.threads ? SPARE_SLOTS : 0);
+    r->schedule = schedule_new();
     r->plan->fd = memfd_create("steve-replay-plan", MFD_CLOEXEC);
-    bool good = r->handles && r->plan->fd >= 0 ? read_all(r, ops) : fail(r, "out of memory");
+    bool good = r->handles && r->schedule && r->plan->fd >= 0 ? read_all(r, ops) && write_schedule(r)
+                                                              : fail(r, "out of memory");
     if (good) {
         r->plan->facts.slots = handles_slots(r->handles);
         r->plan->facts.live_at_end = r->live;
         r->plan->facts.blocks_at_end = r->blocks;
     }
     handles_delete(r->handles);
+    schedule_delete(r->schedule);
     free(r->places);
     return good;
 }
 
-bool plan_read(struct plan *plan, const char *path, bool accesses, char *text, unsigned text_size)
+bool plan_read(struct plan *plan, const char *path, struct plan_wishes wishes, char *text, unsigned text_size)
 {
     struct mt_error error = {0};
     struct reading *r = calloc(1, sizeof *r);
@@ -287,7 +324,7 @@ bool plan_read(struct plan *plan, const char *path, bool accesses, char *text, u
     *plan = (struct plan){.fd = -1};
     if (r)
         *r = (struct reading){
-            .plan = plan, .path = path, .accesses = accesses, .text = text, .text_size = text_size};
+            .plan = plan, .path = path, .wishes = wishes, .text = text, .text_size = text_size};
     if (!r || !ops)
         snprintf(text, text_size, "%s: %s", path, ops ? "out of memory" : error.text);
     else
@@ -300,15 +337,6 @@ bool plan_read(struct plan *plan, const char *path, bool accesses, char *text, u
     return good;
 }
 
-/* Does another step belong to this one? */
-static bool is_double(struct step s)
-{
-    uint32_t code = s.what & STEP_MASK;
-    if (code == STEP_READ || code == STEP_WRITE)
-        return true;
-    return (code == STEP_NEW || code == STEP_RESIZE) && s.what >> STEP_SHIFT == STEP_BIG;
-}
-
 bool plan_cut(struct plan *plan, uint64_t ops)
 {
     size_t bytes = plan->facts.steps * sizeof(struct step);
@@ -316,7 +344,7 @@ bool plan_cut(struct plan *plan, uint64_t ops)
     uint64_t i = 0;
     if (steps == MAP_FAILED)
         return false;
-    for (uint64_t done = 0; i < plan->facts.steps && done < ops; i += is_double(steps[i]) ? 2 : 1)
+    for (uint64_t done = 0; i < plan->facts.steps && done < ops; i += step_is_double(steps[i]) ? 2 : 1)
         done += (steps[i].what & STEP_MASK) <= STEP_RESIZE;
     munmap((void *)steps, bytes);
     plan->facts.steps = i;

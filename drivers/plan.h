@@ -10,6 +10,8 @@
 #ifndef DRIVERS_PLAN_H
 #define DRIVERS_PLAN_H
 
+#include "drivers/schedule.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +36,15 @@ struct step {
 enum { STEP_SHIFT = 3, STEP_MASK = 7 };
 #define STEP_BIG (UINT32_MAX >> STEP_SHIFT)
 
+/* Does the following step belong to this one? */
+static inline bool step_is_double(struct step s)
+{
+    uint32_t code = s.what & STEP_MASK;
+    if (code == STEP_READ || code == STEP_WRITE)
+        return true;
+    return (code == STEP_NEW || code == STEP_RESIZE) && s.what >> STEP_SHIFT == STEP_BIG;
+}
+
 struct plan_facts {
     uint64_t steps;                /* struct steps in the file, big sizes included */
     uint64_t news, frees, resizes; /* N, F and R operations: the ones that are counted as such */
@@ -45,8 +56,9 @@ struct plan_facts {
     uint64_t peak_op;         /* op index (of N, F and R) where that was first reached */
     uint64_t live_at_end;     /* bytes */
     uint64_t blocks_at_end;
-    uint64_t largest; /* largest single request, bytes */
-    uint32_t slots;   /* most blocks live at one time */
+    uint64_t largest;               /* largest single request, bytes */
+    uint32_t slots;                 /* most blocks live at one time; with threads, some more */
+    struct schedule_facts schedule; /* behind the steps */
 };
 
 struct plan {
@@ -54,9 +66,15 @@ struct plan {
     struct plan_facts facts;
 };
 
-/* Read an ops file of either kind ("-": standard input), with its accesses if so wanted. False: *text says
- * file, line or op, and remedy. */
-bool plan_read(struct plan *plan, const char *path, bool accesses, char *text, unsigned text_size);
+/* What to keep besides N, F, R, locks. */
+struct plan_wishes {
+    bool accesses;
+    bool threads; /* who does what: the file must say so */
+};
+
+/* Read an ops file of either kind ("-": standard input). False: *text says file, line or op, and remedy. */
+bool plan_read(struct plan *plan, const char *path, struct plan_wishes wishes, char *text,
+               unsigned text_size);
 /* Leave out all steps after the first `ops` N, F and R operations (only facts.steps changes). False: no
  * memory.
  */

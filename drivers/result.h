@@ -29,6 +29,8 @@ struct findings {
     uint64_t clock_cost, clock_counter;
     struct times times[TIMED_OPS];
     struct fragmentation fragmentation;
+    struct team_result team; /* the pass with the least wall time; threads 0: none */
+    uint64_t null_team_wall; /* the same operations on threads when nothing is allocated; 0: not known */
     bool complete;
     char error[512];
     struct point *points;

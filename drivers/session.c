@@ -89,7 +89,7 @@ int session_open(struct session *s, const struct options *o)
     if (r != -1)
         return r;
     bool accesses = o->accesses == ACCESSES_DEFAULT ? o->mode == MODE_MEMPLOT : o->accesses == ACCESSES_YES;
-    if (!plan_read(&s->plan, o->ops, accesses, text, sizeof text)) {
+    if (!plan_read(&s->plan, o->ops, (struct plan_wishes){accesses, o->threads}, text, sizeof text)) {
         fprintf(stderr, "steve-replay: %s\n", text);
         return EXIT_BAD;
     }

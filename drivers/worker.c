@@ -15,6 +15,7 @@
 #include "drivers/painter.h"
 #include "drivers/region.h"
 #include "drivers/sysmem.h"
+#include "drivers/team.h"
 #include "drivers/worker.h"
 
 #include <signal.h>
@@ -99,6 +100,9 @@ static void replay(struct board *b, struct engine *e)
         break;
     case JOB_TIMED:
         engine_timed(e);
+        break;
+    case JOB_TEAM:
+        team_run(e);
         break;
     case JOB_SPACE:
         measure_run(e);

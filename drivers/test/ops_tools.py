@@ -134,3 +134,22 @@ def parse_result(path: Path) -> dict[str, object]:
         values[name] = ast.literal_eval(value)
     values["alloc_stats"] = ast.literal_eval(rest.strip())
     return values
+
+
+def threaded_ops(count: int, seed: int, threads: int = 4, resize: float = 0.05) -> str:
+    """Ops as of random_ops, done by `threads` threads in turns of random length; most blocks stay with the
+    thread that made them, one operation in ten is another thread's."""
+    r = random.Random(seed)
+    owner: dict[str, int] = {}
+    lines: list[str] = []
+    last = 0
+    for line in random_ops(count, seed, most_live=400, resize=resize, largest=12).splitlines():
+        handle = line.split()[0]
+        thread = owner.setdefault(handle, r.randrange(threads) + 1)
+        if r.random() < 0.1:
+            thread = r.randrange(threads) + 1
+        if thread != last:
+            lines.append(f"# thread {thread}")
+            last = thread
+        lines.append(line)
+    return "\n".join(lines) + "\n"
