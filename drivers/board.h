@@ -32,15 +32,20 @@ enum job_kind {
     JOB_TEAM   /* replay on real threads, without timing single operations */
 };
 
+/* N, F and R operations, bytes of N and R, or instructions of the program that was traced. */
+enum film_time { FILM_OPS, FILM_BYTES, FILM_INSTRUCTIONS, FILM_TIMES };
+extern const char *const film_time_names[FILM_TIMES];
+
 enum film_kind { FILM_MOVIE, FILM_STILL, FILM_POSTER };
 
 struct film_size {
     enum film_kind kind;
     enum layout layout;
     uint32_t width, height; /* pixels */
-    bool by_bytes;          /* time runs with allocated bytes, not with operations */
-    uint64_t total;         /* of the whole replay: N, F and R operations, or bytes of N and R */
+    enum film_time time;    /* what time runs with */
+    uint64_t total;         /* of the whole replay, in the unit of `time` */
     uint64_t per_frame;     /* the same of one frame */
+    uint64_t first;         /* FILM_INSTRUCTIONS: those executed before the film begins */
     uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
     uint64_t most;          /* most bytes that can be resident, for scale */
     uint64_t at;            /* FILM_STILL: after so many operations */

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The documented name of a film: the ops file's with -animation.avi. */
 static const char *film_name(const struct options *o, char *room, size_t size)
@@ -47,16 +48,42 @@ static uint64_t at_least_1(uint64_t x)
     return x ? x : 1;
 }
 
+/* The span of the instructions, of a file that tells them. */
+static uint64_t span(const struct session *s, uint64_t *first)
+{
+    const struct schedule_facts *f = &s->plan.facts.schedule;
+    uint64_t last = 0, count = s->board->op_index < f->times ? s->board->op_index : f->times;
+    off_t at = (off_t)f->times_at;
+    if (count == 0 || pread(s->plan.fd, first, sizeof *first, at) != sizeof *first ||
+        pread(s->plan.fd, &last, sizeof last, at + (off_t)((count - 1) * sizeof last)) != sizeof last)
+        return 0;
+    return last > *first ? last - *first : 0;
+}
+
+/* How much of what time runs with the whole replay has. */
+static uint64_t total_time(const struct session *s, uint64_t *first)
+{
+    switch (s->options->time) {
+    case FILM_BYTES:
+        return s->board->allocated;
+    case FILM_INSTRUCTIONS:
+        return span(s, first);
+    default:
+        return s->board->op_index;
+    }
+}
+
 static struct film_size plan_film(const struct session *s)
 {
     const struct board *b = s->board;
     const struct options *o = s->options;
-    uint64_t total = o->by_bytes ? b->allocated : b->op_index, reach = b->highest_block - b->lowest_block;
+    uint64_t first = 0, total = total_time(s, &first), reach = b->highest_block - b->lowest_block;
     uint64_t top = o->extent ? o->extent : b->highest, peak = s->job.facts.live_peak;
     return (struct film_size){.layout = o->layout,
                               .width = o->width,
                               .height = o->height,
-                              .by_bytes = o->by_bytes,
+                              .time = o->time,
+                              .first = first,
                               .total = total,
                               .per_frame = at_least_1((total + o->frames - 1) / o->frames),
                               .start = b->lowest_block,
@@ -95,6 +122,11 @@ static bool make(struct session *s, const char *path, enum film_kind kind, uint6
     return good && written;
 }
 
+static const char *unit_of(const struct film_size *f)
+{
+    return f->time == FILM_OPS ? "operations" : film_time_names[f->time];
+}
+
 static void tell_json(const struct session *s, const char *path, uint64_t frames, bool whole)
 {
     const struct film_size *f = &s->job.film;
@@ -104,8 +136,8 @@ static void tell_json(const struct session *s, const char *path, uint64_t frames
     json_string(stdout, path);
     printf(", \"frames\": %" PRIu64 ", \"operations\": %" PRIu64 ", \"%s_per_frame\": %" PRIu64
            ", \"layout\": \"%s\", \"extent\": %" PRIu64 ", \"heap_size\": %" PRIu64 ", \"complete\": %s}\n",
-           frames, s->job.total_ops, f->by_bytes ? "bytes" : "operations", f->per_frame,
-           layout_names[f->layout], f->extent, s->job.heap, whole ? "true" : "false");
+           frames, s->job.total_ops, unit_of(f), f->per_frame, layout_names[f->layout], f->extent,
+           s->job.heap, whole ? "true" : "false");
 }
 
 static void tell(const struct session *s, const char *path, uint64_t frames)
@@ -117,7 +149,7 @@ static void tell(const struct session *s, const char *path, uint64_t frames)
         printf("%s: %s%s\n", s->info.name, path, whole ? "" : ", up to where memory ran out");
     else if (!s->options->quiet)
         printf("%s: %" PRIu64 " frames of %" PRIu64 " %s each in %s%s\n", s->info.name, frames,
-               s->job.film.per_frame, s->job.film.by_bytes ? "bytes" : "operations", path,
+               s->job.film.per_frame, unit_of(&s->job.film), path,
                whole ? "" : ", up to where memory ran out");
 }
 
@@ -181,6 +213,11 @@ int mode_memplot(const struct options *o)
     if (!good_name(film, false) || !good_name(o->still, true) || !good_name(o->poster, true))
         return EXIT_USAGE;
     int status = session_open(&s, o);
+    if (status == -1 && o->time == FILM_INSTRUCTIONS && !s.plan.facts.schedule.times) {
+        fprintf(stderr, "steve-replay: %s: does not tell instructions: make it again by steve ops --times\n",
+                o->ops);
+        status = EXIT_BAD;
+    }
     if (status == -1)
         status =
             can_write(film) && can_write(o->still) && can_write(o->poster) ? make_files(&s, film) : EXIT_BAD;

@@ -46,7 +46,9 @@ static const char s_help[] =
     "      --at=OP[,OP...]        after these operations, numbered from 1; if several: FILE-OP.png\n"
     "      --poster=FILE.png      picture of the whole replay: address upwards, time to the right\n"
     "      --layout=rows|hilbert  how addresses lie in film and picture (default rows)\n"
-    "      --time=ops|bytes       what a frame has as much of as any other: operations, allocated bytes\n"
+    "      --time=ops|bytes|instructions\n"
+    "                             what a frame has as much of as any other: operations, allocated bytes, or\n"
+    "                             instructions of the program (of a file made by steve ops --times)\n"
     "      --extent=BYTES         draw so much of the heap (default: as far as blocks lie)\n"
     "      --size=WxH             of film and picture (default 1280x720)\n"
     "      --fps=N                frames per second (default 25)\n"
@@ -196,10 +198,13 @@ static int set_layout(struct options *o, const char *text)
 
 static int set_time(struct options *o, const char *text)
 {
-    o->by_bytes = strcmp(text, "bytes") == 0;
-    if (!o->by_bytes && strcmp(text, "ops") != 0)
-        return wrong("--time: '%s' is not ops or bytes", text);
-    return -1;
+    for (int i = 0; i < FILM_TIMES; i++) {
+        if (strcmp(text, film_time_names[i]) == 0) {
+            o->time = (enum film_time)i;
+            return -1;
+        }
+    }
+    return wrong("--time: '%s' is not ops, bytes or instructions", text);
 }
 
 /* A list of numbers with commas. */
@@ -403,6 +408,8 @@ static int check_whole(const struct options *o)
         return wrong("--min-heap finds the heap for one round: no --heap and no --killpercent");
     if (o->threads && (o->mode != MODE_ALLOCSTATS || o->kill_percent || o->documented))
         return wrong("--threads=replay goes with --allocstats -o RESULT and one round only");
+    if (o->time == FILM_INSTRUCTIONS && o->kill_percent)
+        return wrong("--time=instructions is that of one round: no --killpercent");
     if (o->at_count && !o->still)
         return wrong("--at: the pictures' name? --still=FILE.png");
     if (o->mode == MODE_ALLOCSTATS && !o->output)

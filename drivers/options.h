@@ -31,7 +31,7 @@ struct options {
     double heap_factor;   /* times the live peak, 0: not given */
     enum { ACCESSES_DEFAULT, ACCESSES_YES, ACCESSES_NO } accesses;
     enum layout layout;
-    bool by_bytes;   /* --time=bytes */
+    enum film_time time;
     uint64_t extent; /* bytes of heap to draw, 0: where blocks are */
     uint64_t at[MOST_STILLS];
     unsigned at_count;

@@ -19,6 +19,8 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct painter {
@@ -30,6 +32,8 @@ struct painter {
     struct frame_facts facts;
     bool moves;
     uint64_t allocated, due; /* bytes of N and R so far; when the next frame is, in the film's time */
+    const uint64_t *times;   /* FILM_INSTRUCTIONS: of each operation, else NULL */
+    uint64_t now;            /* the film's time */
 };
 
 static uint64_t overhead_of(const struct painter *p, const struct block *b)
@@ -145,15 +149,39 @@ static bool write_canvas(struct painter *p, const struct canvas *c)
     return write_bytes(p, p->yuv, yuv_bytes(c->width, c->height));
 }
 
+/* The film's time after this operation. */
+static uint64_t time_now(const struct painter *p)
+{
+    const struct job *j = &p->e->board->job;
+    if (j->film.time == FILM_OPS)
+        return p->e->ops;
+    if (j->film.time == FILM_BYTES)
+        return p->allocated;
+    uint64_t count = j->facts.schedule.times, i = p->e->ops < count ? p->e->ops : count;
+    uint64_t t = p->times[i - 1] > j->film.first ? p->times[i - 1] - j->film.first : 0;
+    return t > p->now ? t : p->now;
+}
+
+/* The program did nothing to the heap for longer than a frame: the picture stands still for as long. */
+static bool hold(struct painter *p)
+{
+    const struct film_size *f = &p->e->board->job.film;
+    if (f->kind != FILM_MOVIE || f->time != FILM_INSTRUCTIONS || !p->e->board->frames)
+        return true;
+    for (; p->due + f->per_frame <= p->now; p->due += f->per_frame)
+        if (!write_bytes(p, p->yuv, yuv_bytes((int)f->width, (int)f->height)))
+            return false;
+    return true;
+}
+
 /* Is there something to draw after this operation? */
 static bool is_due(struct painter *p)
 {
     const struct film_size *f = &p->e->board->job.film;
-    uint64_t now = f->by_bytes ? p->allocated : p->e->ops;
+    uint64_t now = p->now;
     bool still = f->kind == FILM_STILL && p->e->ops == f->at;
     if (now < p->due && p->e->ops != p->e->board->job.total_ops && !still)
         return false;
-    p->due = (now / f->per_frame + 1) * f->per_frame;
     p->facts.done = f->total ? (double)now / (double)f->total : 1;
     return true;
 }
@@ -170,12 +198,12 @@ static void look(struct painter *p)
 
 static bool paint_poster(struct painter *p)
 {
+    static const char *const units[FILM_TIMES] = {"operations", "allocated bytes", "instructions"};
     const struct job *j = &p->e->board->job;
     poster_add(&p->poster, &p->map, p->facts.done);
     if (p->e->ops != j->total_ops)
         return true;
-    poster_words(&p->poster, p->facts.name, j->film.extent, j->film.total,
-                 j->film.by_bytes ? "allocated bytes" : "operations");
+    poster_words(&p->poster, p->facts.name, j->film.extent, j->film.total, units[j->film.time]);
     return write_canvas(p, &p->poster.canvas);
 }
 
@@ -184,8 +212,12 @@ static bool done(void *ctx, char op, uint64_t size)
     struct painter *p = ctx;
     enum film_kind kind = p->e->board->job.film.kind;
     p->allocated += op == 'F' ? 0 : size;
+    p->now = time_now(p);
     if (!is_due(p))
         return true;
+    if (!hold(p))
+        return false;
+    p->due = (p->now / p->e->board->job.film.per_frame + 1) * p->e->board->job.film.per_frame;
     look(p);
     if (kind == FILM_POSTER)
         return paint_poster(p);
@@ -195,6 +227,17 @@ static bool done(void *ctx, char op, uint64_t size)
     }
     frame_paint(&p->frame, &p->map, &p->facts);
     return write_canvas(p, &p->frame.canvas);
+}
+
+static bool open_times(struct painter *p, const struct job *j)
+{
+    const struct schedule_facts *f = &j->facts.schedule;
+    if (j->film.time != FILM_INSTRUCTIONS)
+        return true;
+    long at = sysmem_call(SYS_mmap, 0, (long)(f->times * sizeof *p->times), PROT_READ, MAP_SHARED, PLAN_FD,
+                          (long)f->times_at);
+    p->times = (const uint64_t *)at;
+    return !sysmem_failed(at);
 }
 
 static bool open_picture(struct painter *p, const struct job *j)
@@ -215,7 +258,7 @@ void painter_run(struct engine *e)
     struct painter p = {.e = e, .moves = e->driver->flags & STEVE_MOVES, .due = j->film.per_frame};
     struct watcher w = {&p, made, freeing, kept, locked, used, done};
     p.facts = (struct frame_facts){.name = e->driver->name, .total = j->total_ops, .heap = j->heap};
-    if (!open_picture(&p, j)) {
+    if (!open_times(&p, j) || !open_picture(&p, j)) {
         snprintf(e->board->text, sizeof e->board->text, "out of memory for the picture");
         e->board->status = STATUS_FAILED;
         return;

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fps", metavar="N", help="frames in a second of film")
     parser.add_argument("--frames", metavar="N", help="most frames in all")
     parser.add_argument("--layout", metavar="HOW", help="how addresses lie: rows (default) or hilbert")
-    parser.add_argument("--time", metavar="WHAT", help="what frames are equal in: ops (default) or bytes")
+    parser.add_argument("--time", metavar="WHAT", help="what frames are equal in: ops (default), bytes or instructions")
     parser.add_argument("--extent", metavar="SIZE", help="bytes of heap to draw (default: where blocks lie)")
     parser.add_argument("--still", metavar="PNG", help="also a picture after the last operation")
     parser.add_argument("--at", metavar="OP,...", help="pictures after these operations instead")
