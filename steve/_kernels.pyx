@@ -155,6 +155,40 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
     return {"ops": total, "stray": op_source_stray(source.s)}
 
 
+cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) nogil:
+    """Copy what is no access; how many."""
+    cdef size_t i, kept = 0
+    for i in range(n):
+        if ops[i].code == OP_NEW or ops[i].code == OP_FREE or ops[i].code == OP_RESIZE:
+            out[kept] = ops[i]
+            kept += 1
+    return kept
+
+
+def write_heap_ops(origin, int fd, tick=None):
+    """Write the N, F and R of an ops file or a trace in the binary form. Returns how many."""
+    cdef Operations source = Operations(origin, tick)
+    cdef OpsWriter writer = OpsWriter(fd, "binary", False)
+    cdef const op *ops
+    cdef op *kept = NULL
+    cdef size_t n, made, room = 0
+    cdef uint64_t total = 0
+    try:
+        while source.next(&ops, &n):
+            if n > room:
+                free(kept)
+                kept, room = <op *>malloc(n * sizeof(op)), n
+                enough(kept != NULL)
+            with nogil:
+                made = keep_heap_ops(kept, ops, n)
+                ops_write(writer.w, kept, made)
+            total += made
+        writer.finish()
+    finally:
+        free(kept)
+    return total
+
+
 cdef class Unfreed:
     """The blocks of a trace that are never freed: the first walk of the full locks."""
     cdef unfreed u
