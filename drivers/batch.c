@@ -12,8 +12,9 @@
 
 #include <stdio.h>
 
-enum { WARM_RUNS = 15 };
-#define WARM_TIME 1000000000u /* nanoseconds for all warm runs */
+enum { WARM_RUNS = 15, AHEAD = 128 /* steps to fetch beforehand */ };
+#define WARM_TIME 1000000000u  /* nanoseconds for all warm runs */
+#define COLD_TIME 10000000000u /* a cold run that takes longer is enough */
 
 /* What the loop works on: copies, so that they can be kept in registers. */
 struct batch {
@@ -85,6 +86,10 @@ static bool do_rare(struct batch *b, const struct step **at)
     case STEP_COMPACT:
         engine_make_room(b->e, 0);
         return true;
+    case STEP_READ:
+    case STEP_WRITE:
+        engine_use(b->e, b->refs[s.slot], step_offset(at), s);
+        return true;
     default:
         set_lock(b, s.slot, (s.what & STEP_MASK) == STEP_LOCK);
         return true;
@@ -103,6 +108,7 @@ ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *a
     void **const refs = b->refs;
     for (; at < end; *told = (uint64_t)(++at - first)) {
         uint32_t what = at->what, slot = at->slot, id = b->first_id + slot;
+        __builtin_prefetch(at + AHEAD);
         if ((what & STEP_MASK) == STEP_FREE) {
             void *ref = refs[slot];
             refs[slot] = NULL;
@@ -218,6 +224,6 @@ void batch_run(struct engine *e, bool warm)
     if (!start(&b, e))
         return;
     do_cold(&b);
-    if (warm && e->board->status == STATUS_DONE && !e->board->job.kill_percent)
+    if (warm && e->board->status == STATUS_DONE && !e->board->job.kill_percent && e->board->cpu < COLD_TIME)
         do_warm(&b);
 }

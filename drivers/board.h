@@ -9,6 +9,7 @@
 #define DRIVERS_BOARD_H
 
 #include "drivers/fragmentation.h"
+#include "drivers/layout.h"
 #include "drivers/plan.h"
 #include "drivers/times.h"
 #include "drivers/touch.h"
@@ -27,19 +28,33 @@ enum job_kind {
     JOB_BATCH, /* replay without timing single operations */
     JOB_TIMED, /* replay timing every operation */
     JOB_SPACE, /* replay measuring space at the data points */
-    JOB_FILM   /* replay drawing frames into FRAMES_FD */
+    JOB_FILM,  /* replay drawing frames into FRAMES_FD */
+    JOB_TEAM   /* replay on real threads, without timing single operations */
 };
 
+/* N, F and R operations, bytes of N and R, or instructions of the program that was traced. */
+enum film_time { FILM_OPS, FILM_BYTES, FILM_INSTRUCTIONS, FILM_TIMES };
+extern const char *const film_time_names[FILM_TIMES];
+
+enum film_kind { FILM_MOVIE, FILM_STILL, FILM_POSTER };
+
 struct film_size {
+    enum film_kind kind;
+    enum layout layout;
     uint32_t width, height; /* pixels */
-    uint64_t ops_per_frame; /* N, F and R operations */
+    enum film_time time;    /* what time runs with */
+    uint64_t total;         /* of the whole replay, in the unit of `time` */
+    uint64_t per_frame;     /* the same of one frame */
+    uint64_t first;         /* FILM_INSTRUCTIONS: those executed before the film begins */
     uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
-    bool still;             /* only the last frame */
+    uint64_t most;          /* most bytes that can be resident, for scale */
+    uint64_t at;            /* FILM_STILL: after so many operations */
 };
 
 struct job {
     enum job_kind kind;
     uint32_t confinement; /* of the driver, as JOB_INFO found it */
+    uint32_t flags;       /* the same */
     char driver[PATH_MAX];
     uint64_t heap; /* bytes */
     struct plan_facts facts;
@@ -81,6 +96,17 @@ struct board_info {
     bool walks, tells_usable, compacts;
 };
 
+/* A replay on threads. Times in nanoseconds, summed over the threads but for `wall`. */
+struct team_result {
+    uint32_t threads;
+    bool locked;                      /* the replay's own lock made the calls one at a time */
+    uint64_t wall, cpu, cpu_most;     /* cpu_most: of the thread with most */
+    uint64_t waits, waited;           /* for another thread's operation on the same block */
+    uint64_t lock_waits, lock_waited; /* for the replay's own lock */
+    uint64_t blocked;                 /* times that a thread gave the processor away inside the allocator */
+    uint64_t news, frees, resizes, live_at_end;
+};
+
 struct board {
     struct job job;
     struct board_info info;
@@ -92,13 +118,15 @@ struct board {
     uint64_t rounds, odd_locks, killed;
     uint64_t wall, cpu;                   /* nanoseconds of the whole replay, the first in the process */
     uint64_t warm_cpu;                    /* the same of the best repetition, JOB_BATCH; 0 = none */
+    uint64_t allocated;                   /* sum of the sizes of N and R, JOB_SPACE; bytes */
     uint64_t highest;                     /* greatest extent of the heap seen, bytes */
     uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
     struct times times[TIMED_OPS];        /* JOB_TIMED */
     struct fragmentation fragmentation;   /* JOB_SPACE */
     uint64_t clock_cost, clock_counter;   /* picoseconds; 1 = time stamp counter */
     uint64_t frames;
-    uint64_t room, count; /* of points */
+    struct team_result team; /* JOB_TEAM */
+    uint64_t room, count;    /* of points */
     struct point points[];
 };
 

@@ -2,8 +2,9 @@
  *
  * A driver is a shared object that exports one symbol, `steve_driver`, of type struct steve_driver.
  * steve-replay opens it in a fresh process of its own (RTLD_NOW | RTLD_LOCAL), checks `version` and
- * `size`, and calls the table from one thread. A stranger's driver needs this header and nothing else;
- * skeleton.c is a whole one to start from, docs/writing-a-driver.md tells the steps.
+ * `size`, and calls the table from one thread, or (STEVE_THREADS) from several. A stranger's driver needs
+ * this header and nothing else; skeleton.c is a whole one to start from, docs/writing-a-driver.md tells the
+ * steps.
  *
  * Words: a *ref* is what malloc returns and free takes. For most allocators it is the address of the
  * block. For one that moves blocks (STEVE_MOVES) it is a handle, and lock gives the address.
@@ -49,8 +50,12 @@ enum steve_confinement {
 };
 
 enum steve_flags {
-    STEVE_MOVES = 1,    /* refs are handles: address only from lock and where */
-    STEVE_NO_MEMORY = 2 /* blocks are not memory of their own (null): never touch or compare them */
+    STEVE_MOVES = 1,     /* refs are handles: address only from lock and where */
+    STEVE_NO_MEMORY = 2, /* blocks are not memory of their own (null): never touch or compare them */
+    STEVE_THREADS = 8,   /* malloc, free, realloc and usable may be called by several threads at once; without
+                            this only one call is made at a time, be it by any thread */
+    STEVE_RESERVES = 4   /* with STEVE_BY_SYMBOLS: reserves more addresses than the heap has by one mapping
+                            without   access, and maps parts of it anew to use them; only these parts count */
 };
 
 /* What an allocator that knows itself can tell. */

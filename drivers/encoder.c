@@ -59,8 +59,9 @@ static const char *program(void)
 
 static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char *size, const char *rate)
 {
+    const char *pixels = k == &s_kinds[PICTURE] ? "bgr0" : "yuv420p";
     const char *argv[MOST_ARGUMENTS] = {program(),  "-hide_banner", "-loglevel", "error", "-y", "-f",
-                                        "rawvideo", "-pix_fmt",     "bgr0",      "-s",    size, "-r",
+                                        "rawvideo", "-pix_fmt",     pixels,      "-s",    size, "-r",
                                         rate,       "-i",           "-",         "-an"};
     int n = 16;
     for (int i = 0; k->codec[i]; i++)

@@ -14,7 +14,7 @@ struct encoder {
     const char *path;
     char aside[4096 + 64];
     pid_t process;
-    int frames; /* write raw bgr0 frames here */
+    int frames; /* write raw frames here: of a film yuv420p, of a picture bgr0 */
 };
 
 /* Can a film (or PNG) of this name be made? NULL, or what is wrong. */

@@ -209,6 +209,23 @@ ALWAYS_INLINE enum outcome resize(struct engine *e, enum pass pass, struct block
     return pass == TIMED || e->watcher->done(e->watcher->ctx, 'R', size) ? GOES_ON : FAILED;
 }
 
+void engine_use(const struct engine *e, void *ref, uint64_t from, struct step s)
+{
+    unsigned char *address = address_of(e->driver, ref);
+    if (address)
+        use_range(address + from, s.what >> STEP_SHIFT, (s.what & STEP_MASK) == STEP_WRITE);
+}
+
+static __attribute__((noinline)) void use(struct engine *e, enum pass pass, struct step s, uint64_t from)
+{
+    const struct block *b = &e->blocks[s.slot];
+    const struct watcher *w = e->watcher;
+    engine_use(e, b->ref, from, s);
+    if (pass == WATCHED && w->used)
+        w->used(w->ctx, b, engine_address(e, b), from, s.what >> STEP_SHIFT,
+                (s.what & STEP_MASK) == STEP_WRITE);
+}
+
 ALWAYS_INLINE enum outcome do_step(struct engine *e, enum pass pass, const struct step **at)
 {
     const struct step s = *(*at)++;
@@ -222,6 +239,10 @@ ALWAYS_INLINE enum outcome do_step(struct engine *e, enum pass pass, const struc
     case STEP_COMPACT:
         engine_make_room(e, 0);
         return e->spoiled ? FAILED : GOES_ON;
+    case STEP_READ:
+    case STEP_WRITE:
+        use(e, pass, s, step_offset(at));
+        return GOES_ON;
     default:
         set_lock(e, pass, &e->blocks[s.slot], (s.what & STEP_MASK) == STEP_LOCK);
         return GOES_ON;

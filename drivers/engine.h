@@ -30,6 +30,8 @@ struct watcher {
     /* after R, followed by made: the first `bytes` bytes must be those that the block had */
     bool (*kept)(void *ctx, const struct block *b, void *address, uint64_t bytes);
     void (*locked)(void *ctx, const struct block *b, bool locked);
+    /* optional: bytes from..from + bytes of the block were read or written */
+    void (*used)(void *ctx, const struct block *b, void *address, uint64_t from, uint64_t bytes, bool write);
     bool (*done)(void *ctx, char op, uint64_t size); /* after each N, F and R; op_index is on the board */
 };
 
@@ -84,6 +86,16 @@ ALWAYS_INLINE uint64_t step_size(struct step s, const struct step **at)
     const struct step big = *(*at)++;
     return big.slot | (uint64_t)big.what << 32;
 }
+
+/* The offset of a read or write; *at is behind its first step. */
+ALWAYS_INLINE uint64_t step_offset(const struct step **at)
+{
+    const struct step offset = *(*at)++;
+    return offset.slot | (uint64_t)offset.what << 32;
+}
+
+/* Read or write part of a block whose ref this is. */
+void engine_use(const struct engine *e, void *ref, uint64_t from, struct step s);
 
 /* The address of a live block now. */
 void *engine_address(const struct engine *e, const struct block *b);

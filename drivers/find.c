@@ -31,6 +31,9 @@ static const struct {
     {"tcmalloc", "libgoogle-perftools-dev"},
     {"tbbmalloc", "libtbb-dev"},
     {"boost", "libboost-dev"},
+    {"scudo", "libclang-rt-14-dev"},
+    {"musl", "libc.a of musl-dev"},
+    {"dlmalloc", "source package wasi-libc (drivers/fetch-dlmalloc, configure --with-dlmalloc)"},
 };
 enum { OURS = sizeof s_ours / sizeof s_ours[0] };
 

@@ -2,27 +2,16 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
+#include "drivers/colours.h"
 #include "drivers/frame.h"
 #include "drivers/sysmem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { MARGIN = 8, BAR = 6, LARGEST_CELL = 16, LEAST_CELL = 4, GRAIN = 16 };
-
-enum colours {
-    BACKGROUND = 0x0b0d12,
-    WORDS = 0xd8dce6,
-    BAR_DONE = 0x6f8fd0,
-    BAR_LEFT = 0x2a2f3a,
-    UNTOUCHED = 0x1a1e28,
-    UNUSED = 0x2c7a45,
-    USED = 0xd0463b,
-    LOCKED = 0xf0c02e,
-    OVERHEAD = 0x8a8f99,
-    FRESH = 0xffffff,
-    GONE = 0x4fb4ff
-};
+enum { MARGIN = 8, STRIP = 40, LARGEST_CELL = 16, LEAST_CELL = 4, GRAIN = 16, LEAST_OUTLINED = 5 };
+#define OUTLINED 0x1000000u /* beside a colour: the cell has an outline */
+#define PAINTED 0x2000000u
 
 static int text_height(const struct frame *f)
 {
@@ -35,7 +24,8 @@ static void lay_out(struct frame *f, uint64_t extent)
     int width = f->canvas.width - 2 * MARGIN;
     f->left = MARGIN;
     f->top = 2 * MARGIN + text_height(f);
-    int height = f->canvas.height - f->top - text_height(f) - 3 * MARGIN - BAR;
+    int foot = 2 * text_height(f) + STRIP * f->scale + 4 * MARGIN;
+    int height = f->canvas.height - f->top - foot;
     for (f->cell = LARGEST_CELL; f->cell >= LEAST_CELL; f->cell--) {
         f->columns = width / f->cell;
         f->rows = height / f->cell;
@@ -46,15 +36,29 @@ static void lay_out(struct frame *f, uint64_t extent)
         f->cell = LEAST_CELL;
 }
 
-bool frame_open(struct frame *f, int width, int height, uint64_t extent)
+/* Under the grid, over the legend. */
+static void place_strip(struct frame *f, uint64_t most)
+{
+    int height = (STRIP + FONT_HEIGHT) * f->scale;
+    f->strip = (struct strip){.left = MARGIN,
+                              .top = f->canvas.height - height - text_height(f) - 2 * MARGIN,
+                              .width = f->canvas.width - 2 * MARGIN,
+                              .height = height,
+                              .most = most};
+    strip_begin(&f->strip, &f->canvas, f->scale);
+}
+
+bool frame_open(struct frame *f, int width, int height, uint64_t extent, uint64_t most, enum layout layout)
 {
     *f = (struct frame){.scale = width >= 1000 ? 2 : 1};
     if (!canvas_open(&f->canvas, width, height))
         return false;
     lay_out(f, extent);
+    f->spots = layout_make(layout, f->columns, f->rows);
     f->shown = sysmem_get(frame_cells(f) * sizeof *f->shown);
-    canvas_fill(&f->canvas, 0, 0, width, height, BACKGROUND);
-    return f->shown != NULL;
+    canvas_fill(&f->canvas, 0, 0, width, height, BACKGROUND_COLOUR);
+    place_strip(f, most);
+    return f->shown && f->spots;
 }
 
 uint64_t frame_cells(const struct frame *f)
@@ -73,29 +77,65 @@ static uint32_t mix(uint32_t from, uint32_t to, float t)
     return out;
 }
 
+static float heat(const struct cell *c, enum heap_layer layer)
+{
+    return (float)c->glow[layer - LAYER_FRESH] / HEAT_FULL;
+}
+
+uint32_t frame_colour(const struct cell *c)
+{
+    float used = c->share[LAYER_USED];
+    uint32_t colour = c->seen ? UNUSED_COLOUR : UNTOUCHED_COLOUR;
+    if (used > 0)
+        colour = mix(colour, USED_COLOUR, 0.25f + 0.75f * used);
+    return mix(colour, OVERHEAD_COLOUR, c->share[LAYER_OVERHEAD]);
+}
+
+/* The colour with its glow: of what is there now, or of what was there a moment ago. */
 static uint32_t colour_of(const struct cell *c)
 {
-    float used = c->share[LAYER_USED], locked = c->share[LAYER_LOCKED], glow;
-    uint32_t colour = c->seen ? UNUSED : UNTOUCHED;
-    colour = mix(colour, GONE, 0.6f * (float)c->gone / HEAT_FULL);
-    if (used > 0)
-        colour = mix(colour, mix(USED, LOCKED, locked < used ? locked / used : 1), 0.25f + 0.75f * used);
-    colour = mix(colour, OVERHEAD, c->share[LAYER_OVERHEAD]);
-    glow = used > 0 ? 0.6f * (float)c->fresh / HEAT_FULL : 0;
-    return mix(colour, FRESH, glow);
+    uint32_t colour = frame_colour(c);
+    if (!(c->glow[0] | c->glow[1] | c->glow[2] | c->glow[3]))
+        return colour;
+    if (c->share[LAYER_USED] <= 0)
+        return mix(colour, GONE_COLOUR, 0.6f * heat(c, LAYER_GONE));
+    colour = mix(colour, FRESH_COLOUR, 0.6f * heat(c, LAYER_FRESH));
+    colour = mix(colour, READ_COLOUR, 0.8f * heat(c, LAYER_READ));
+    return mix(colour, WRITTEN_COLOUR, 0.8f * heat(c, LAYER_WRITTEN));
+}
+
+/* What is painted for a cell: cells with locked bytes have an outline, or where they are too small for one,
+ * its colour. */
+static uint32_t look_of(const struct frame *f, const struct cell *c)
+{
+    uint32_t colour = colour_of(c) | PAINTED;
+    float locked = c->share[LAYER_LOCKED];
+    if (locked <= 0)
+        return colour;
+    return f->cell >= LEAST_OUTLINED ? colour | OUTLINED
+                                     : mix(colour & 0xffffff, LOCKED_COLOUR, 0.3f + 0.7f * locked) | PAINTED;
+}
+
+static void paint_cell(struct frame *f, struct spot at, uint32_t look)
+{
+    int side = f->cell - (f->cell > 6 ? 1 : 0), x = f->left + at.column * f->cell,
+        y = f->top + at.row * f->cell;
+    if (!(look & OUTLINED)) {
+        canvas_fill(&f->canvas, x, y, side, side, look & 0xffffff);
+        return;
+    }
+    canvas_fill(&f->canvas, x, y, side, side, LOCKED_COLOUR);
+    canvas_fill(&f->canvas, x + 1, y + 1, side - 2, side - 2, look & 0xffffff);
 }
 
 static void paint_cells(struct frame *f, const struct heapmap *m)
 {
-    int gap = f->cell > 6 ? 1 : 0;
     for (uint64_t i = 0; i < m->cells; i++) {
-        uint32_t colour = colour_of(&m->cell[i]) | 0xff000000u;
-        if (colour == f->shown[i])
+        uint32_t look = look_of(f, &m->cell[i]);
+        if (look == f->shown[i])
             continue;
-        f->shown[i] = colour;
-        canvas_fill(&f->canvas, f->left + (int)(i % (uint64_t)f->columns) * f->cell,
-                    f->top + (int)(i / (uint64_t)f->columns) * f->cell, f->cell - gap, f->cell - gap,
-                    colour & 0xffffff);
+        f->shown[i] = look;
+        paint_cell(f, f->spots[i], look);
     }
 }
 
@@ -118,14 +158,17 @@ static const char *bytes_text(char *out, size_t size, uint64_t bytes)
 
 static void paint_head(struct frame *f, const struct heapmap *m, const struct frame_facts *facts)
 {
-    char line[256], live[24], extent[24], heap[24], locked[24], cell[24];
-    snprintf(
-        line, sizeof line, "%s  op %" PRIu64 "/%" PRIu64 "  live %s  locked %s  extent %s of %s  cell %s",
-        facts->name, facts->op, facts->total, bytes_text(live, sizeof live, facts->used),
-        bytes_text(locked, sizeof locked, facts->locked), bytes_text(extent, sizeof extent, facts->extent),
-        bytes_text(heap, sizeof heap, facts->heap), bytes_text(cell, sizeof cell, m->cell_bytes));
-    canvas_fill(&f->canvas, 0, 0, f->canvas.width, f->top - 1, BACKGROUND);
-    canvas_text(&f->canvas, MARGIN, MARGIN, f->scale, WORDS, line);
+    char line[256], live[24], resident[24], extent[24], heap[24], locked[24], cell[24];
+    int percent = (int)(100 * strip_fragmentation(facts->used, facts->resident) + 0.5);
+    snprintf(line, sizeof line,
+             "%s  op %" PRIu64 "/%" PRIu64 "  live %s  resident %s (+%d%%)  locked %s  top %s/%s  cell %s",
+             facts->name, facts->op, facts->total, bytes_text(live, sizeof live, facts->used),
+             bytes_text(resident, sizeof resident, facts->resident), percent,
+             bytes_text(locked, sizeof locked, facts->locked),
+             bytes_text(extent, sizeof extent, facts->extent), bytes_text(heap, sizeof heap, facts->heap),
+             bytes_text(cell, sizeof cell, m->cell_bytes));
+    canvas_fill(&f->canvas, 0, 0, f->canvas.width, f->top - 1, BACKGROUND_COLOUR);
+    canvas_text(&f->canvas, MARGIN, MARGIN, f->scale, WORDS_COLOUR, line);
 }
 
 static void paint_legend(struct frame *f)
@@ -133,28 +176,34 @@ static void paint_legend(struct frame *f)
     static const struct {
         const char *name;
         uint32_t colour;
-    } keys[] = {{"used", USED},          {"locked", LOCKED},        {"overhead", OVERHEAD},
-                {"free", UNUSED},        {"never used", UNTOUCHED}, {"just allocated", 0xec9f99},
-                {"just freed", 0x419db5}};
-    int y = f->canvas.height - MARGIN - BAR - MARGIN / 2 - text_height(f), x = MARGIN, side = text_height(f);
+    } keys[] = {{"used", USED_COLOUR},
+                {"locked", LOCKED_COLOUR},
+                {"overhead", OVERHEAD_COLOUR},
+                {"free", UNUSED_COLOUR},
+                {"never used", UNTOUCHED_COLOUR},
+                {"new", 0xec9f99},
+                {"freed", 0x419db5},
+                {"read", READ_COLOUR},
+                {"written", WRITTEN_COLOUR}};
+    int y = f->canvas.height - MARGIN - text_height(f), x = MARGIN, side = text_height(f);
     for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         canvas_fill(&f->canvas, x, y, side, side, keys[i].colour);
-        x = canvas_text(&f->canvas, x + side + 4, y, f->scale, WORDS, keys[i].name) + 2 * MARGIN;
+        if (keys[i].colour == LOCKED_COLOUR)
+            canvas_fill(&f->canvas, x + f->scale, y + f->scale, side - 2 * f->scale, side - 2 * f->scale,
+                        USED_COLOUR);
+        x = canvas_text(&f->canvas, x + side + 4, y, f->scale, WORDS_COLOUR, keys[i].name) + 2 * MARGIN;
     }
 }
 
-static void paint_bar(struct frame *f, const struct frame_facts *facts)
+void frame_pass(struct frame *f, const struct frame_facts *facts)
 {
-    int width = f->canvas.width - 2 * MARGIN, y = f->canvas.height - MARGIN - BAR + MARGIN / 2;
-    int part = facts->total ? (int)((double)width * (double)facts->op / (double)facts->total) : width;
-    canvas_fill(&f->canvas, MARGIN, y, width, BAR, BAR_LEFT);
-    canvas_fill(&f->canvas, MARGIN, y, part < width ? part : width, BAR, BAR_DONE);
+    strip_add(&f->strip, &f->canvas, facts->done, facts->used, facts->resident);
 }
 
 void frame_paint(struct frame *f, const struct heapmap *m, const struct frame_facts *facts)
 {
     paint_head(f, m, facts);
     paint_cells(f, m);
+    frame_pass(f, facts);
     paint_legend(f);
-    paint_bar(f, facts);
 }

@@ -47,6 +47,7 @@ const struct steve_driver steve_driver = {
     .name = "glibc",
     .description = "the C library's malloc (ptmalloc) with its default settings",
     .confinement = STEVE_BY_SYSCALLS,
+    .flags = STEVE_THREADS,
     .least_heap = (size_t)512 << 10,
     .package = gnu_get_libc_version,
     .init = libc_init,

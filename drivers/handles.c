@@ -13,14 +13,16 @@ enum { NEVER = 0, FREED = 1, FIRST = 2 }; /* entries of the table: these or slot
 struct handles {
     uint32_t **pages; /* PAGES pointers, untouched ones cost nothing */
     uint64_t page_count, made;
-    uint32_t *spare; /* slots to use again */
-    size_t spare_count, spare_room;
-    uint32_t slots;
+    uint32_t *spare;                             /* slots to use again */
+    size_t spare_first, spare_count, spare_room; /* a ring; without delay a stack */
+    uint32_t slots, delay;
 };
 
-struct handles *handles_new(void)
+struct handles *handles_new(uint32_t delay)
 {
     struct handles *h = calloc(1, sizeof *h);
+    if (h)
+        h->delay = delay;
     if (h && !(h->pages = sysmem_get(PAGES * sizeof *h->pages))) {
         free(h);
         return NULL;
@@ -54,7 +56,14 @@ static enum handle_result add_page(struct handles *h, uint64_t handle)
 
 static uint32_t next_slot(struct handles *h)
 {
-    return h->spare_count ? h->spare[--h->spare_count] : h->slots++;
+    if (h->spare_count <= h->delay)
+        return h->slots++;
+    h->spare_count--;
+    if (!h->delay)
+        return h->spare[h->spare_count];
+    uint32_t slot = h->spare[h->spare_first];
+    h->spare_first = (h->spare_first + 1) % h->spare_room;
+    return slot;
 }
 
 enum handle_result handles_make(struct handles *h, uint64_t handle, uint32_t *slot)
@@ -85,17 +94,27 @@ enum handle_result handles_find(const struct handles *h, uint64_t handle, uint32
     return HANDLE_OK;
 }
 
+/* Twice the room, the ring laid out from its first. */
+static bool grow_spare(struct handles *h)
+{
+    size_t room = h->spare_room ? 2 * h->spare_room : 1024;
+    uint32_t *more = malloc(room * sizeof *more);
+    if (!more)
+        return false;
+    for (size_t i = 0; i < h->spare_count; i++)
+        more[i] = h->spare[(h->spare_first + i) % h->spare_room];
+    free(h->spare);
+    h->spare = more;
+    h->spare_first = 0;
+    h->spare_room = room;
+    return true;
+}
+
 static enum handle_result keep_spare(struct handles *h, uint32_t slot)
 {
-    if (h->spare_count == h->spare_room) {
-        size_t room = h->spare_room ? 2 * h->spare_room : 1024;
-        uint32_t *more = realloc(h->spare, room * sizeof *more);
-        if (!more)
-            return HANDLE_NO_MEMORY;
-        h->spare = more;
-        h->spare_room = room;
-    }
-    h->spare[h->spare_count++] = slot;
+    if (h->spare_count == h->spare_room && !grow_spare(h))
+        return HANDLE_NO_MEMORY;
+    h->spare[(h->spare_first + h->spare_count++) % h->spare_room] = slot;
     return HANDLE_OK;
 }
 

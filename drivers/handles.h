@@ -25,7 +25,8 @@ enum handle_result {
 
 struct handles;
 
-struct handles *handles_new(void);
+/* delay: a slot is used again only when so many others that were freed before are free. */
+struct handles *handles_new(uint32_t delay);
 void handles_delete(struct handles *h);
 
 /* A New, Free or use of a handle; *slot is its slot. */

@@ -68,23 +68,23 @@ void heapmap_clear(struct heapmap *m, enum heap_layer layer)
 
 static void grow_older(struct cell *c)
 {
-    c->fresh = c->share[LAYER_FRESH] > 0 ? HEAT_FULL : c->fresh - (c->fresh > 0);
-    c->gone = c->share[LAYER_GONE] > 0 ? HEAT_FULL : c->gone - (c->gone > 0);
+    for (int i = 0; i < GLOWS; i++)
+        c->glow[i] = c->share[LAYER_FRESH + i] > 0 ? HEAT_FULL : c->glow[i] - (c->glow[i] > 0);
     c->seen |= c->share[LAYER_FRESH] > 0;
 }
 
 void heapmap_cool(struct heapmap *m)
 {
     for (uint64_t i = 0; i < m->cells; i++)
-        m->cell[i].fresh = m->cell[i].gone = 0;
+        memset(m->cell[i].glow, 0, sizeof m->cell[i].glow);
 }
 
 void heapmap_frame(struct heapmap *m)
 {
     for (int i = 0; i < LAYERS; i++)
         sum_layer(m, (enum heap_layer)i);
-    heapmap_clear(m, LAYER_FRESH);
-    heapmap_clear(m, LAYER_GONE);
+    for (int i = LAYER_FRESH; i < LAYERS; i++)
+        heapmap_clear(m, (enum heap_layer)i);
     for (uint64_t i = 0; i < m->cells; i++)
         grow_older(&m->cell[i]);
 }

@@ -2,8 +2,8 @@
  *
  * Each cell stands for the same number of bytes. A block that covers many cells is added in constant time,
  * as a difference between its ends; the sums over the cells are made once per frame. Kept for each cell:
- * bytes in live blocks, locked bytes, overhead inside blocks, and how long ago it was last allocated or
- * freed in. It knows nothing of colours.
+ * bytes in live blocks, locked bytes, overhead inside blocks, and how long ago it was last allocated,
+ * freed, read or written in. It knows nothing of colours.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_HEAPMAP_H
@@ -12,13 +12,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum heap_layer { LAYER_USED, LAYER_LOCKED, LAYER_OVERHEAD, LAYER_FRESH, LAYER_GONE, LAYERS };
+enum heap_layer {
+    LAYER_USED,
+    LAYER_LOCKED,
+    LAYER_OVERHEAD,
+    LAYER_FRESH,
+    LAYER_GONE,
+    LAYER_READ,
+    LAYER_WRITTEN,
+    LAYERS
+};
 
-enum { HEAT_FULL = 12 }; /* frames until a fresh or freed cell has faded */
+/* The layers from LAYER_FRESH on hold what happened since the last frame, and leave a glow. */
+enum { GLOWS = LAYERS - LAYER_FRESH };
+
+enum { HEAT_FULL = 12 }; /* frames until a glow has faded */
 
 struct cell {
     float share[LAYERS];       /* 0..1 of the cell's bytes */
-    unsigned char fresh, gone; /* frames of glow left: allocated, freed */
+    unsigned char glow[GLOWS]; /* frames of glow left, by layer less LAYER_FRESH */
     bool seen;                 /* there has been a block */
 };
 
@@ -38,7 +50,7 @@ void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t
 /* Take everything out of a layer. */
 void heapmap_clear(struct heapmap *m, enum heap_layer layer);
 
-/* Work out all cells for a new frame; FRESH and GONE begin anew, glows get one frame older. */
+/* Work out all cells for a new frame; the layers that leave a glow begin anew, glows get older. */
 void heapmap_frame(struct heapmap *m);
 
 /* Let all glows end at once: for a picture that stands alone. */

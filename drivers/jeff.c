@@ -127,6 +127,18 @@ bool jeff_insert_free(struct jeff *j, char *from, char *to, struct jeff_block *a
     return true;
 }
 
+void jeff_forget_free(struct jeff *j)
+{
+    memset(j->slots, 0, sizeof j->slots);
+    j->filled = j->free_bytes = j->free_blocks = 0;
+}
+
+void jeff_remove_forgotten(struct jeff *j, struct jeff_block *b)
+{
+    unchain(j, b);
+    drop_header(j, b);
+}
+
 void jeff_remove_free(struct jeff *j, struct jeff_block *b)
 {
     pull(j, b);

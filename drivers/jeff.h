@@ -67,5 +67,8 @@ struct jeff_block *jeff_header(const struct jeff *j, uint32_t number); /* 0: NUL
  * chain). False: no header to be had; nothing changed. */
 bool jeff_insert_free(struct jeff *j, char *from, char *to, struct jeff_block *above);
 void jeff_remove_free(struct jeff *j, struct jeff_block *b); /* its opposite; the header becomes spare */
+/* Empty all slots at once; every free block must then be taken out with jeff_remove_forgotten. */
+void jeff_forget_free(struct jeff *j);
+void jeff_remove_forgotten(struct jeff *j, struct jeff_block *b);
 
 #endif

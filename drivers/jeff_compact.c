@@ -3,7 +3,8 @@
  * One pass over the blocks in order of address: each that is not locked slides down to the end of the one
  * before it. A locked block stays, and what is free below it becomes one free block. Blocks do not
  * overtake each other, so that what was allocated together stays together, and a pass that is ended early
- * leaves a heap as good as any.
+ * leaves a heap as good as any. A pass without a limit reaches every free block, so it empties the slots
+ * at once and never touches the memory of the free.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/jeff.h"
@@ -58,12 +59,12 @@ static void slide(struct jeff *j, struct jeff_block *b, char *to)
     j->moved += jeff_usable(b);
 }
 
-/* Take out the free blocks from b on; gives the first used one. */
-static struct jeff_block *skip_free(struct jeff *j, struct jeff_block *b)
+/* Take out the free blocks from b on, `listed` in slots or not; gives the first used one. */
+static struct jeff_block *skip_free(struct jeff *j, struct jeff_block *b, bool listed)
 {
     while (is_free(b)) {
         struct jeff_block *above = jeff_header(j, b->above);
-        jeff_remove_free(j, b);
+        (listed ? jeff_remove_free : jeff_remove_forgotten)(j, b);
         b = above;
     }
     return b;
@@ -72,9 +73,11 @@ static struct jeff_block *skip_free(struct jeff *j, struct jeff_block *b)
 bool jeff_compact(struct jeff *j, unsigned milliseconds)
 {
     struct deadline d = {milliseconds ? now() + milliseconds * 1000000ull : 0, 0};
-    struct jeff_block *b = skip_free(j, jeff_header(j, j->lowest));
+    bool listed = milliseconds > 0, over = false;
+    if (!listed)
+        jeff_forget_free(j);
+    struct jeff_block *b = skip_free(j, jeff_header(j, j->lowest), listed);
     char *to = j->base;
-    bool over = false;
     j->compactions++;
     while (b && !over) {
         if (b->size & JEFF_LOCKED)
@@ -83,7 +86,7 @@ bool jeff_compact(struct jeff *j, unsigned milliseconds)
             slide(j, b, to);
         to = b->memory + jeff_usable(b);
         over = is_over(&d, jeff_usable(b) + sizeof *b);
-        b = skip_free(j, jeff_header(j, b->above));
+        b = skip_free(j, jeff_header(j, b->above), listed);
     }
     close_gap(j, to, b);
     return !b;

@@ -50,26 +50,29 @@ static void *drv_where(void *ref)
     return ((struct jeff_block *)ref)->memory;
 }
 
-#if JEFF_COMPACTS
-static bool drv_compact(size_t wanted)
-{
-    jeff_compact(&s_jeff, 0);
-    return jeff_largest(&s_jeff) >= wanted;
-}
-#endif
-
 /* As if the headers lay on top of the blocks: else it would always be the end of the heap. */
 static void *drv_highest(void)
 {
     return s_jeff.top + s_jeff.headers * sizeof(struct jeff_block);
 }
 
-/* When nothing is locked, compaction would make one piece of all that is free. */
+/* The one piece that compaction makes of all that is free when nothing is locked; there is no larger one. */
 static size_t largest_in_one(size_t free)
 {
     size_t header = s_jeff.spare || s_jeff.free_blocks ? 0 : sizeof(struct jeff_block);
     return free > header ? (free - header) & ~(size_t)15 : 0;
 }
+
+#if JEFF_COMPACTS
+/* Compaction that cannot help is not begun: what is free in all is known. */
+static bool drv_compact(size_t wanted)
+{
+    if (wanted && largest_in_one(s_jeff.free_bytes + jeff_gap(&s_jeff)) < wanted)
+        return false;
+    jeff_compact(&s_jeff, 0);
+    return jeff_largest(&s_jeff) >= wanted;
+}
+#endif
 
 static bool drv_walk(struct steve_walk *out)
 {

@@ -51,6 +51,7 @@ const struct steve_driver steve_driver = {
     .name = "jemalloc",
     .description = "jemalloc with its default settings (Debian: libjemalloc-dev, linked statically)",
     .confinement = STEVE_BY_SYMBOLS,
+    .flags = STEVE_THREADS,
     .least_heap = (size_t)32 << 20,
     .package = je_package,
     .init = je_init,

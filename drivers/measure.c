@@ -26,7 +26,7 @@ static void note_reach(struct board *board, const struct block *b, const char *a
 {
     if (!address || !region_holds(address, b->size))
         return;
-    uint64_t at = (uint64_t)(address - region_base());
+    uint64_t at = region_offset(address);
     if (at < board->lowest_block || board->highest_block == 0)
         board->lowest_block = at;
     if (at + b->size > board->highest_block)
@@ -112,6 +112,7 @@ static bool done(void *ctx, char op, uint64_t size)
 {
     struct measure *m = ctx;
     struct board *b = m->e->board;
+    b->allocated += op == 'F' ? 0 : size;
     uint64_t extent = measure_extent(m->e->driver);
     bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
     if (extent > b->highest)
@@ -137,7 +138,8 @@ static bool done(void *ctx, char op, uint64_t size)
 void measure_run(struct engine *e)
 {
     struct measure m = {.e = e};
-    struct watcher w = {&m, made, freeing, kept, locked, done};
+    struct watcher w = {
+        .ctx = &m, .made = made, .freeing = freeing, .kept = kept, .locked = locked, .done = done};
     if (!probe_open(&m.probe, e->driver, e->board->job.heap, &e->board->heartbeat)) {
         snprintf(e->board->text, sizeof e->board->text, "out of memory for probing");
         e->board->status = STATUS_FAILED;

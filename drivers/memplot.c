@@ -1,23 +1,26 @@
-/* memplot.c - steve-replay --memplot: a film of the heap, and a picture of its end.
+/* memplot.c - steve-replay --memplot: a film of the heap, pictures of moments, and a poster of all.
  *
  * A first run finds how long the replay is and where in the heap blocks lie; only that part is drawn, with
- * a constant number of operations per frame. If the heap is too small, the film shows all up to there.
+ * a constant number of operations, or of allocated bytes, per frame. If the heap is too small, the film shows
+ * all up to there.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/encoder.h"
 #include "drivers/json.h"
 #include "drivers/modes.h"
+#include "drivers/poster.h"
 #include "drivers/session.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The documented name of a film: the ops file's with -animation.avi. */
 static const char *film_name(const struct options *o, char *room, size_t size)
 {
-    if (o->output || o->still)
+    if (o->output || o->still || o->poster)
         return o->output;
     snprintf(room, size, "%s-animation.avi", strcmp(o->ops, "-") == 0 ? "stdin" : o->ops);
     return room;
@@ -40,33 +43,75 @@ static bool can_write(const char *path)
     return good;
 }
 
+static uint64_t at_least_1(uint64_t x)
+{
+    return x ? x : 1;
+}
+
+/* The span of the instructions, of a file that tells them. */
+static uint64_t span(const struct session *s, uint64_t *first)
+{
+    const struct schedule_facts *f = &s->plan.facts.schedule;
+    uint64_t last = 0, count = s->board->op_index < f->times ? s->board->op_index : f->times;
+    off_t at = (off_t)f->times_at;
+    if (count == 0 || pread(s->plan.fd, first, sizeof *first, at) != sizeof *first ||
+        pread(s->plan.fd, &last, sizeof last, at + (off_t)((count - 1) * sizeof last)) != sizeof last)
+        return 0;
+    return last > *first ? last - *first : 0;
+}
+
+/* How much of what time runs with the whole replay has. */
+static uint64_t total_time(const struct session *s, uint64_t *first)
+{
+    switch (s->options->time) {
+    case FILM_BYTES:
+        return s->board->allocated;
+    case FILM_INSTRUCTIONS:
+        return span(s, first);
+    default:
+        return s->board->op_index;
+    }
+}
+
+static struct film_size plan_film(const struct session *s)
+{
+    const struct board *b = s->board;
+    const struct options *o = s->options;
+    uint64_t first = 0, total = total_time(s, &first), reach = b->highest_block - b->lowest_block;
+    uint64_t top = o->extent ? o->extent : b->highest, peak = s->job.facts.live_peak;
+    return (struct film_size){.layout = o->layout,
+                              .width = o->width,
+                              .height = o->height,
+                              .time = o->time,
+                              .first = first,
+                              .total = total,
+                              .per_frame = at_least_1((total + o->frames - 1) / o->frames),
+                              .start = b->lowest_block,
+                              .extent = o->extent ? o->extent : reach,
+                              .most = top > peak ? top : peak};
+}
+
 /* How long the run is, and in what part of the heap blocks lie: a space run without data points. */
 static int survey(struct session *s)
 {
     int status = EXIT_DONE;
     enum board_status space = session_run(s, JOB_SPACE, 0, -1);
-    const struct board *b = s->board;
     if (space != STATUS_DONE)
         status = session_complain(s);
-    if (!b)
+    if (!s->board)
         return EXIT_BAD;
-    uint64_t total = b->op_index, frames = s->options->frames;
-    s->job.total_ops = total;
-    s->job.film = (struct film_size){.width = s->options->width,
-                                     .height = s->options->height,
-                                     .ops_per_frame = total > frames ? (total + frames - 1) / frames : 1,
-                                     .start = b->lowest_block,
-                                     .extent = b->highest_block - b->lowest_block};
+    s->job.total_ops = s->board->op_index;
+    s->job.film = plan_film(s);
     return status;
 }
 
 /* One file; `*frames` are in it. False: told. */
-static bool make(struct session *s, const char *path, bool still, uint64_t *frames)
+static bool make(struct session *s, const char *path, enum film_kind kind, uint64_t *frames)
 {
     const struct options *o = s->options;
     struct encoder e;
-    s->job.film.still = still;
-    if (!encoder_start(&e, path, still, o->width, o->height, o->fps))
+    s->job.film.kind = kind;
+    if (!encoder_start(&e, path, kind != FILM_MOVIE, o->width, o->height, o->fps))
         return false;
     enum board_status status = session_run(s, JOB_FILM, 0, e.frames);
     *frames = s->board ? s->board->frames : 0;
@@ -77,42 +122,87 @@ static bool make(struct session *s, const char *path, bool still, uint64_t *fram
     return good && written;
 }
 
+static const char *unit_of(const struct film_size *f)
+{
+    return f->time == FILM_OPS ? "operations" : film_time_names[f->time];
+}
+
+static void tell_json(const struct session *s, const char *path, uint64_t frames, bool whole)
+{
+    const struct film_size *f = &s->job.film;
+    printf("{\"driver\": ");
+    json_string(stdout, s->info.name);
+    printf(", \"file\": ");
+    json_string(stdout, path);
+    printf(", \"frames\": %" PRIu64 ", \"operations\": %" PRIu64 ", \"%s_per_frame\": %" PRIu64
+           ", \"layout\": \"%s\", \"extent\": %" PRIu64 ", \"heap_size\": %" PRIu64 ", \"complete\": %s}\n",
+           frames, s->job.total_ops, unit_of(f), f->per_frame, layout_names[f->layout], f->extent,
+           s->job.heap, whole ? "true" : "false");
+}
+
 static void tell(const struct session *s, const char *path, uint64_t frames)
 {
     bool whole = s->board->status == STATUS_DONE;
-    if (s->options->json) {
-        printf("{\"driver\": ");
-        json_string(stdout, s->info.name);
-        printf(", \"file\": ");
-        json_string(stdout, path);
-        printf(", \"frames\": %" PRIu64 ", \"operations\": %" PRIu64 ", \"operations_per_frame\": %" PRIu64
-               ", \"extent\": %" PRIu64 ", \"heap_size\": %" PRIu64 ", \"complete\": %s}\n",
-               frames, s->job.total_ops, s->job.film.ops_per_frame, s->job.film.extent, s->job.heap,
-               whole ? "true" : "false");
-    } else if (!s->options->quiet) {
-        printf("%s: %" PRIu64 " frames of %" PRIu64 " operations each in %s%s\n", s->info.name, frames,
-               s->job.film.ops_per_frame, path, whole ? "" : ", up to where memory ran out");
+    if (s->options->json)
+        tell_json(s, path, frames, whole);
+    else if (!s->options->quiet && s->job.film.kind != FILM_MOVIE)
+        printf("%s: %s%s\n", s->info.name, path, whole ? "" : ", up to where memory ran out");
+    else if (!s->options->quiet)
+        printf("%s: %" PRIu64 " frames of %" PRIu64 " %s each in %s%s\n", s->info.name, frames,
+               s->job.film.per_frame, unit_of(&s->job.film), path,
+               whole ? "" : ", up to where memory ran out");
+}
+
+static bool make_and_tell(struct session *s, const char *path, enum film_kind kind)
+{
+    uint64_t frames;
+    if (!make(s, path, kind, &frames))
+        return false;
+    tell(s, path, frames);
+    return true;
+}
+
+/* The still's name for an operation: NAME-OP.png where there are several. */
+static const char *still_name(const struct options *o, uint64_t op, char *room, size_t size)
+{
+    if (o->at_count < 2)
+        return o->still;
+    snprintf(room, size, "%.*s-%" PRIu64 ".png", (int)strlen(o->still) - 4, o->still, op);
+    return room;
+}
+
+static bool make_stills(struct session *s)
+{
+    const struct options *o = s->options;
+    char room[4096];
+    uint64_t last = s->job.total_ops;
+    for (unsigned i = 0; i < o->at_count || i == 0; i++) {
+        uint64_t op = o->at_count ? o->at[i] : last;
+        s->job.film.at = op < last ? op : last;
+        if (!make_and_tell(s, still_name(o, op, room, sizeof room), FILM_STILL))
+            return false;
     }
+    return true;
+}
+
+static bool make_poster(struct session *s, const char *path)
+{
+    uint64_t columns = (uint64_t)poster_columns((int)s->options->width);
+    s->job.film.per_frame = at_least_1((s->job.film.total + columns - 1) / columns);
+    return make_and_tell(s, path, FILM_POSTER);
 }
 
 static int make_files(struct session *s, const char *film)
 {
-    const char *still = s->options->still;
-    uint64_t frames;
+    const struct options *o = s->options;
     int status = survey(s);
     if (status == EXIT_BAD || s->job.total_ops == 0)
         return status;
-    if (film) {
-        if (!make(s, film, false, &frames))
-            return EXIT_BAD;
-        tell(s, film, frames);
-    }
-    if (still) {
-        if (!make(s, still, true, &frames))
-            return EXIT_BAD;
-        tell(s, still, frames);
-    }
-    return status;
+    if (film && !make_and_tell(s, film, FILM_MOVIE))
+        return EXIT_BAD;
+    if (o->still && !make_stills(s))
+        return EXIT_BAD;
+    return !o->poster || make_poster(s, o->poster) ? status : EXIT_BAD;
 }
 
 int mode_memplot(const struct options *o)
@@ -120,11 +210,17 @@ int mode_memplot(const struct options *o)
     struct session s;
     char room[4096];
     const char *film = film_name(o, room, sizeof room);
-    if (!good_name(film, false) || !good_name(o->still, true))
+    if (!good_name(film, false) || !good_name(o->still, true) || !good_name(o->poster, true))
         return EXIT_USAGE;
     int status = session_open(&s, o);
+    if (status == -1 && o->time == FILM_INSTRUCTIONS && !s.plan.facts.schedule.times) {
+        fprintf(stderr, "steve-replay: %s: does not tell instructions: make it again by steve ops --times\n",
+                o->ops);
+        status = EXIT_BAD;
+    }
     if (status == -1)
-        status = can_write(film) && can_write(o->still) ? make_files(&s, film) : EXIT_BAD;
+        status =
+            can_write(film) && can_write(o->still) && can_write(o->poster) ? make_files(&s, film) : EXIT_BAD;
     session_close(&s);
     return status;
 }

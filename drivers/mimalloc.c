@@ -57,6 +57,7 @@ const struct steve_driver steve_driver = {
     .name = "mimalloc",
     .description = "mimalloc with its default settings (Debian: libmimalloc2.0)",
     .confinement = STEVE_BY_SYMBOLS,
+    .flags = STEVE_THREADS,
     .least_heap = (size_t)64 << 20,
     .package = drv_package,
     .init = drv_init,

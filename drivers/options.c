@@ -36,9 +36,20 @@ static const char s_help[] =
     "      --touch=none|first|pages|all\n"
     "                             write to each new block: not, its first byte, once per page, all of it\n"
     "                             (default pages)\n"
+    "      --accesses=yes|no      also do the reads and writes of the file, outside of single timings\n"
+    "                             (default: in films and pictures only)\n"
+    "      --threads=replay|merge the operations of all threads in one (merge, the default), or besides on\n"
+    "                             real threads: needs a file made by steve ops --threads\n"
     "      --check                fill blocks with patterns and compare when they are freed\n"
     "      --timeout=SECONDS      end an allocator that does nothing for so long (default 60, 0: never)\n"
-    "      --still=FILE.png       picture of the heap after the last operation\n"
+    "      --still=FILE.png       picture of the heap after the last operation, or those of --at\n"
+    "      --at=OP[,OP...]        after these operations, numbered from 1; if several: FILE-OP.png\n"
+    "      --poster=FILE.png      picture of the whole replay: address upwards, time to the right\n"
+    "      --layout=rows|hilbert  how addresses lie in film and picture (default rows)\n"
+    "      --time=ops|bytes|instructions\n"
+    "                             what a frame has as much of as any other: operations, allocated bytes, or\n"
+    "                             instructions of the program (of a file made by steve ops --times)\n"
+    "      --extent=BYTES         draw so much of the heap (default: as far as blocks lie)\n"
     "      --size=WxH             of film and picture (default 1280x720)\n"
     "      --fps=N                frames per second (default 25)\n"
     "      --frames=N             frames at most (default 300)\n"
@@ -61,6 +72,13 @@ enum {
     POINTS,
     PASSES,
     TOUCH,
+    THREADS,
+    ACCESSES,
+    AT,
+    POSTER,
+    LAYOUT,
+    TIME,
+    EXTENT,
     CHECK,
     TIMEOUT,
     STILL,
@@ -85,6 +103,13 @@ static const struct option s_options[] = {
     {"points", required_argument, NULL, POINTS},
     {"passes", required_argument, NULL, PASSES},
     {"touch", required_argument, NULL, TOUCH},
+    {"threads", required_argument, NULL, THREADS},
+    {"accesses", required_argument, NULL, ACCESSES},
+    {"at", required_argument, NULL, AT},
+    {"poster", required_argument, NULL, POSTER},
+    {"layout", required_argument, NULL, LAYOUT},
+    {"time", required_argument, NULL, TIME},
+    {"extent", required_argument, NULL, EXTENT},
     {"check", no_argument, NULL, CHECK},
     {"timeout", required_argument, NULL, TIMEOUT},
     {"still", required_argument, NULL, STILL},
@@ -152,6 +177,57 @@ static int set_touch(struct options *o, const char *text)
     return wrong("--touch: '%s' is not none, first, pages or all", text);
 }
 
+static int set_accesses(struct options *o, const char *text)
+{
+    o->accesses = strcmp(text, "yes") == 0 ? ACCESSES_YES : ACCESSES_NO;
+    if (o->accesses == ACCESSES_NO && strcmp(text, "no") != 0)
+        return wrong("--accesses: '%s' is not yes or no", text);
+    return -1;
+}
+
+static int set_layout(struct options *o, const char *text)
+{
+    for (int i = 0; i < LAYOUTS; i++) {
+        if (strcmp(text, layout_names[i]) == 0) {
+            o->layout = (enum layout)i;
+            return -1;
+        }
+    }
+    return wrong("--layout: '%s' is not rows or hilbert", text);
+}
+
+static int set_time(struct options *o, const char *text)
+{
+    for (int i = 0; i < FILM_TIMES; i++) {
+        if (strcmp(text, film_time_names[i]) == 0) {
+            o->time = (enum film_time)i;
+            return -1;
+        }
+    }
+    return wrong("--time: '%s' is not ops, bytes or instructions", text);
+}
+
+/* A list of numbers with commas. */
+static int set_at(struct options *o, const char *text)
+{
+    char copy[1024], *rest = copy, *one;
+    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
+        return wrong("--at: too long");
+    while ((one = strsep(&rest, ","))) {
+        if (o->at_count == MOST_STILLS || !number_read(one, &o->at[o->at_count]) || !o->at[o->at_count])
+            return wrong("--at: '%s': from 1 to %d numbers from 1 on, with commas", text, MOST_STILLS);
+        o->at_count++;
+    }
+    return -1;
+}
+
+static int set_extent(struct options *o, const char *text)
+{
+    if (bytes_read(text, &o->extent) && o->extent)
+        return -1;
+    return wrong("--extent: '%s' is not a number of bytes (like 262144 or 64M)", text);
+}
+
 static int set_size(struct options *o, const char *text)
 {
     int used = 0;
@@ -161,6 +237,13 @@ static int set_size(struct options *o, const char *text)
         o->height % 2)
         return wrong("--size: %s: from 320x200 to 7680x4320, even numbers", text);
     return -1;
+}
+
+static int set_threads(struct options *o, const char *text)
+{
+    o->threads = strcmp(text, "replay") == 0;
+    return o->threads || strcmp(text, "merge") == 0 ? -1
+                                                    : wrong("--threads: '%s' is not replay or merge", text);
 }
 
 static int set_kill(struct options *o, const char *text)
@@ -205,6 +288,31 @@ static int set_flag(struct options *o, int c)
     }
 }
 
+static int set_drawing(struct options *o, int c, const char *text)
+{
+    switch (c) {
+    case AT:
+        return set_at(o, text);
+    case POSTER:
+        o->poster = text;
+        return -1;
+    case LAYOUT:
+        return set_layout(o, text);
+    case TIME:
+        return set_time(o, text);
+    case EXTENT:
+        return set_extent(o, text);
+    case SIZE:
+        return set_size(o, text);
+    case FPS:
+        return set_number(&o->fps, "--fps", text, 1, 240);
+    case FRAMES:
+        return set_large(&o->frames, "--frames", text, 1);
+    default:
+        return set_flag(o, c);
+    }
+}
+
 static int set_value(struct options *o, int c, const char *text)
 {
     switch (c) {
@@ -233,14 +341,12 @@ static int set_value(struct options *o, int c, const char *text)
         return set_touch(o, text);
     case TIMEOUT:
         return set_number(&o->timeout, "--timeout", text, 0, 1000000);
-    case SIZE:
-        return set_size(o, text);
-    case FPS:
-        return set_number(&o->fps, "--fps", text, 1, 240);
-    case FRAMES:
-        return set_large(&o->frames, "--frames", text, 1);
+    case THREADS:
+        return set_threads(o, text);
+    case ACCESSES:
+        return set_accesses(o, text);
     default:
-        return set_flag(o, c);
+        return set_drawing(o, c, text);
     }
 }
 
@@ -300,6 +406,12 @@ static int check_whole(const struct options *o)
         return wrong("which allocator? --allocator=NAME; steve-replay --list names them");
     if (o->mode == MODE_MIN_HEAP && (o->heap || o->heap_factor > 0 || o->kill_percent))
         return wrong("--min-heap finds the heap for one round: no --heap and no --killpercent");
+    if (o->threads && (o->mode != MODE_ALLOCSTATS || o->kill_percent || o->documented))
+        return wrong("--threads=replay goes with --allocstats -o RESULT and one round only");
+    if (o->time == FILM_INSTRUCTIONS && o->kill_percent)
+        return wrong("--time=instructions is that of one round: no --killpercent");
+    if (o->at_count && !o->still)
+        return wrong("--at: the pictures' name? --still=FILE.png");
     if (o->mode == MODE_ALLOCSTATS && !o->output)
         return wrong("where to? -o RESULT");
     return -1;

@@ -6,8 +6,9 @@
 
 #include "drivers/engine.h"
 
-/* Replay and write a frame of job.film.width x height 32-bit pixels (bgr0) to FRAMES_FD after every
- * ops_per_frame operations and after the last, or with `still` only after the last. */
+/* Replay and write frames of job.film.width x height pixels (of a movie yuv420p, else bgr0) to FRAMES_FD: of
+ * a movie after every per_frame operations or allocated bytes and after the last operation, of a still after
+ * operation `at`, of a poster one in the end. */
 void painter_run(struct engine *e);
 
 #endif

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "drivers/find.h"
 #include "drivers/passes.h"
+#include "drivers/team.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static void keep_batch(const struct board *b, struct findings *r, bool first)
         r->warm_cpu = b->warm_cpu;
     if (first || b->wall < r->batch_wall)
         r->batch_wall = b->wall;
+    r->pass_cpu[r->passes++] = b->cpu;
     r->total_ops = b->op_index;
     r->rounds = b->rounds;
     r->odd_locks = b->odd_locks;
@@ -53,15 +55,22 @@ static enum board_status run_batches(struct session *s, struct findings *r)
     return status;
 }
 
-/* What the same operations cost when nothing is allocated. Not for runs of several rounds: without an
- * allocator they would never run out of memory. */
-static void run_null(const struct session *s, struct findings *r)
+static struct session null_session(const struct session *s)
 {
     struct session null = *s;
     null.board = NULL;
     null.board_fd = -1;
     null.job.confinement = 0;
+    null.job.flags = 0;
     null.info = (struct board_info){.name = "null"};
+    return null;
+}
+
+/* What the same operations cost when nothing is allocated. Not for runs of several rounds: without an
+ * allocator they would never run out of memory. */
+static void run_null(const struct session *s, struct findings *r)
+{
+    struct session null = null_session(s);
     if (s->options->documented && s->options->op_limit) /* only the header shows it */
         return;
     if (s->job.kill_percent || strcmp(s->info.name, "null") == 0 || !find_driver("null", null.job.driver))
@@ -75,6 +84,42 @@ static void run_null(const struct session *s, struct findings *r)
             r->null_warm_cpu = null.board->warm_cpu;
     }
     board_delete(null.board, null.board_fd);
+}
+
+/* The passes on threads; *best is the quickest. */
+static enum board_status run_team(struct session *s, struct team_result *best)
+{
+    uint32_t threads = s->plan.facts.schedule.threads;
+    uint64_t heap = s->job.heap;
+    enum board_status status = STATUS_DONE;
+    s->job.heap += TEAM_HEAP * threads;
+    for (uint32_t i = 0; i < s->options->passes && status == STATUS_DONE; i++) {
+        status = session_run(s, JOB_TEAM, 0, -1);
+        if (status == STATUS_DONE && (!best->threads || s->board->team.wall < best->wall))
+            *best = s->board->team;
+    }
+    s->job.heap = heap;
+    return status;
+}
+
+/* What threads cost each other when nothing is allocated. */
+static void run_null_team(const struct session *s, struct findings *r)
+{
+    struct team_result best = {0};
+    struct session null = null_session(s);
+    if (find_driver("null", null.job.driver) && run_team(&null, &best) == STATUS_DONE)
+        r->null_team_wall = best.wall;
+    board_delete(null.board, null.board_fd);
+}
+
+static int run_teams(struct session *s, struct findings *r)
+{
+    if (!s->options->threads)
+        return EXIT_DONE;
+    if (run_team(s, &r->team) != STATUS_DONE)
+        return trouble(s, r);
+    run_null_team(s, r);
+    return EXIT_DONE;
 }
 
 static uint64_t time_of(const struct times times[TIMED_OPS])
@@ -174,6 +219,8 @@ int passes_run(struct session *s, struct findings *r)
         return status;
     note_rounds(s, r);
     run_null(s, r);
+    if (status == EXIT_DONE && (status = run_teams(s, r)) == EXIT_BAD)
+        return status;
     set_points(s, r->total_ops);
     t.room = s->options->documented ? 4 : r->total_ops / s->job.interval + 3;
     bool good = run_timed(s, r, &t) && run_space(s, r, t.room);

@@ -15,13 +15,30 @@
 #include <unistd.h>
 
 enum { BUFFERED = 65536 };
+/* Slots that stay free before one is used again when threads are replayed: the new block should not have to
+ * wait for the end of the old one. */
+enum { SPARE_SLOTS = 4096 };
+
+struct place {
+    uint64_t addr, size; /* as in the file */
+};
+
+/* An access, or several that touch each other: bytes from..to of the block. code 0: none. */
+struct use {
+    uint32_t slot, code;
+    uint64_t from, to;
+};
 
 struct reading {
     struct plan *plan;
     const char *path;
     struct handles *handles;
-    uint64_t *sizes; /* by slot: bytes of the live block */
-    size_t size_room;
+    struct place *places; /* by slot: the live block */
+    size_t place_room;
+    struct plan_wishes wishes;
+    struct schedule *schedule;
+    struct use last;           /* the access that may still grow */
+    uint32_t thread;           /* of the operation before */
     uint64_t live, blocks, op; /* op: of all operations in the file, for messages */
     struct step buffer[BUFFERED];
     unsigned buffered;
@@ -66,17 +83,17 @@ static bool put(struct reading *r, struct step s)
     return r->buffered < BUFFERED || flush(r);
 }
 
-static bool keep_size(struct reading *r, uint32_t slot, uint64_t size)
+static bool keep_place(struct reading *r, uint32_t slot, const struct op *op)
 {
-    if (slot >= r->size_room) {
-        size_t room = r->size_room ? 2 * r->size_room : 4096;
-        uint64_t *more = realloc(r->sizes, room * sizeof *more);
+    if (slot >= r->place_room) {
+        size_t room = r->place_room ? 2 * r->place_room : 4096;
+        struct place *more = realloc(r->places, room * sizeof *more);
         if (!more)
             return fail(r, "out of memory for the table of live blocks");
-        r->sizes = more;
-        r->size_room = room;
+        r->places = more;
+        r->place_room = room;
     }
-    r->sizes[slot] = size;
+    r->places[slot] = (struct place){op->addr, op->size};
     return true;
 }
 
@@ -123,7 +140,7 @@ static bool add_new(struct reading *r, const struct op *op)
         return bad_handle(r, op, h);
     if (is_too_large(r, op->size))
         return too_large(r, op);
-    if (!keep_size(r, slot, op->size))
+    if (!keep_place(r, slot, op))
         return false;
     count_live(r, 0, op->size);
     r->blocks++;
@@ -139,8 +156,8 @@ static bool add_resize(struct reading *r, const struct op *op)
         return bad_handle(r, op, h);
     if (is_too_large(r, op->size))
         return too_large(r, op);
-    count_live(r, r->sizes[slot], op->size);
-    r->sizes[slot] = op->size;
+    count_live(r, r->places[slot].size, op->size);
+    r->places[slot] = (struct place){op->addr, op->size};
     r->plan->facts.resizes++;
     return put_sized(r, slot, STEP_RESIZE, op->size);
 }
@@ -151,13 +168,48 @@ static bool add_free(struct reading *r, const struct op *op)
     enum handle_result h = handles_drop(r->handles, op->handle, &slot);
     if (h != HANDLE_OK)
         return bad_handle(r, op, h);
-    r->live -= r->sizes[slot];
+    r->live -= r->places[slot].size;
     r->blocks--;
     r->plan->facts.frees++;
     return put(r, (struct step){slot, STEP_FREE});
 }
 
-/* An operation on a live block: lock, unlock, and accesses, which are only counted. */
+/* Put the access that has been growing, if there is one. */
+static bool put_use(struct reading *r)
+{
+    struct use u = r->last;
+    r->last.code = 0;
+    if (!u.code)
+        return true;
+    uint64_t size = u.to - u.from < STEP_BIG ? u.to - u.from : STEP_BIG - 1;
+    r->plan->facts.uses++;
+    return put(r, (struct step){u.slot, u.code | (uint32_t)size << STEP_SHIFT}) &&
+           put(r, (struct step){(uint32_t)u.from, (uint32_t)(u.from >> 32)});
+}
+
+/* The part of an access that lies in its block; one that begins outside is left out. */
+static bool add_access(struct reading *r, uint32_t slot, const struct op *op)
+{
+    const struct place *p = &r->places[slot];
+    uint64_t from = op->addr - p->addr, rest = p->size - from;
+    uint32_t code = op->code == OP_LOAD ? STEP_READ : STEP_WRITE;
+    r->plan->facts.accesses++;
+    if (!r->wishes.accesses || from >= p->size || op->size == 0)
+        return true;
+    uint64_t to = from + (op->size < rest ? op->size : rest);
+    struct use *u = &r->last;
+    if (u->code == code && u->slot == slot && from <= u->to && to >= u->from) {
+        u->from = from < u->from ? from : u->from;
+        u->to = to > u->to ? to : u->to;
+        return true;
+    }
+    if (!put_use(r))
+        return false;
+    *u = (struct use){slot, code, from, to};
+    return true;
+}
+
+/* An operation on a live block: lock, unlock, and accesses. */
 static bool add_use(struct reading *r, const struct op *op)
 {
     uint32_t slot;
@@ -172,12 +224,35 @@ static bool add_use(struct reading *r, const struct op *op)
         r->plan->facts.unlocks++;
         return put(r, (struct step){slot, STEP_UNLOCK});
     }
-    r->plan->facts.accesses++;
-    return true;
+    return add_access(r, slot, op);
+}
+
+static bool is_access(const struct op *op)
+{
+    return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_MODIFY;
+}
+
+/* Who does it, and when. */
+static bool add_marks(struct reading *r, const struct op *op)
+{
+    const struct plan_facts *f = &r->plan->facts;
+    uint64_t count = f->news + f->frees + f->resizes;
+    bool counts = op->code == OP_NEW || op->code == OP_FREE || op->code == OP_RESIZE;
+    if (op->thread != r->thread && !put_use(r))
+        return false;
+    r->thread = op->thread;
+    if (r->wishes.threads && !schedule_step(r->schedule, op->thread, f->steps, count))
+        return fail(r, "out of memory for the threads of the file");
+    return !counts || schedule_time(r->schedule, op->time) ||
+           fail(r, "out of memory for the times of the file");
 }
 
 static bool add(struct reading *r, const struct op *op)
 {
+    if (r->last.code && !is_access(op) && !put_use(r))
+        return false;
+    if (!add_marks(r, op))
+        return false;
     switch (op->code) {
     case OP_NEW:
         return add_new(r, op);
@@ -207,25 +282,40 @@ static bool read_all(struct reading *r, struct ops_reader *ops)
         return fail(r, ops_reader_error(ops)->text);
     if (r->plan->facts.news == 0)
         return fail(r, "no allocations (N) in it: not an ops file, or an empty one");
-    return flush(r);
+    return put_use(r) && flush(r);
+}
+
+static bool write_schedule(struct reading *r)
+{
+    struct plan_facts *f = &r->plan->facts;
+    if (!schedule_write(r->schedule, r->plan->fd, f->steps * sizeof(struct step), &f->schedule))
+        return fail(r, "too large to keep in memory");
+    if (r->wishes.threads && !f->schedule.threads)
+        return fail(r,
+                    "does not say which thread does what: make it again by steve ops --threads, or replay it "
+                    "with --threads=merge");
+    return true;
 }
 
 static bool read_opened(struct reading *r, struct ops_reader *ops)
 {
-    r->handles = handles_new();
+    r->handles = handles_new(r->wishes.threads ? SPARE_SLOTS : 0);
+    r->schedule = schedule_new();
     r->plan->fd = memfd_create("steve-replay-plan", MFD_CLOEXEC);
-    bool good = r->handles && r->plan->fd >= 0 ? read_all(r, ops) : fail(r, "out of memory");
+    bool good = r->handles && r->schedule && r->plan->fd >= 0 ? read_all(r, ops) && write_schedule(r)
+                                                              : fail(r, "out of memory");
     if (good) {
         r->plan->facts.slots = handles_slots(r->handles);
         r->plan->facts.live_at_end = r->live;
         r->plan->facts.blocks_at_end = r->blocks;
     }
     handles_delete(r->handles);
-    free(r->sizes);
+    schedule_delete(r->schedule);
+    free(r->places);
     return good;
 }
 
-bool plan_read(struct plan *plan, const char *path, char *text, unsigned text_size)
+bool plan_read(struct plan *plan, const char *path, struct plan_wishes wishes, char *text, unsigned text_size)
 {
     struct mt_error error = {0};
     struct reading *r = calloc(1, sizeof *r);
@@ -233,7 +323,8 @@ bool plan_read(struct plan *plan, const char *path, char *text, unsigned text_si
     bool good = false;
     *plan = (struct plan){.fd = -1};
     if (r)
-        *r = (struct reading){.plan = plan, .path = path, .text = text, .text_size = text_size};
+        *r = (struct reading){
+            .plan = plan, .path = path, .wishes = wishes, .text = text, .text_size = text_size};
     if (!r || !ops)
         snprintf(text, text_size, "%s: %s", path, ops ? "out of memory" : error.text);
     else
@@ -246,12 +337,6 @@ bool plan_read(struct plan *plan, const char *path, char *text, unsigned text_si
     return good;
 }
 
-static bool is_big(struct step s)
-{
-    uint32_t code = s.what & STEP_MASK;
-    return (code == STEP_NEW || code == STEP_RESIZE) && s.what >> STEP_SHIFT == STEP_BIG;
-}
-
 bool plan_cut(struct plan *plan, uint64_t ops)
 {
     size_t bytes = plan->facts.steps * sizeof(struct step);
@@ -259,7 +344,7 @@ bool plan_cut(struct plan *plan, uint64_t ops)
     uint64_t i = 0;
     if (steps == MAP_FAILED)
         return false;
-    for (uint64_t done = 0; i < plan->facts.steps && done < ops; i += is_big(steps[i]) ? 2 : 1)
+    for (uint64_t done = 0; i < plan->facts.steps && done < ops; i += step_is_double(steps[i]) ? 2 : 1)
         done += (steps[i].what & STEP_MASK) <= STEP_RESIZE;
     munmap((void *)steps, bytes);
     plan->facts.steps = i;

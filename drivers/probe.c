@@ -26,6 +26,7 @@ struct range {
 /* Between this process and its children. */
 struct probe_shared {
     uint64_t size, yes, nanoseconds; /* of a trial */
+    uint64_t more;                   /* of a double trial: a larger block fits, too */
     uint64_t fits, fails, step;      /* of a search */
 };
 
@@ -53,6 +54,14 @@ static void trial(const struct probe *p)
     void *ref = try_size(p, p->shared->size);
     p->shared->nanoseconds = clock_between(from, clock_ticks());
     p->shared->yes = ref != NULL;
+}
+
+/* In a child: the same after seeing that one byte more does not fit. */
+static void double_trial(const struct probe *p)
+{
+    p->shared->yes = p->shared->more = try_size(p, p->shared->size + 1) != NULL;
+    if (!p->shared->more)
+        trial(p);
 }
 
 /* In a child: search by halving, giving back what was got. */
@@ -135,6 +144,26 @@ static enum answer verify(struct probe *p, uint64_t size, struct range *range, u
     return a == NO ? YES : NO;
 }
 
+/* Both in one child, for an allocator that knows what it has free and refuses more without moving anything: a
+ * second child would cost as much as the first, and copy the page tables once more. */
+static enum answer verify_at_once(struct probe *p, uint64_t size, struct range *range, uint64_t *nanoseconds)
+{
+    struct probe_shared *s = p->shared;
+    s->size = size;
+    if (!in_child(p, double_trial))
+        return CRASHED;
+    if (s->more)
+        range->fits = size + 1;
+    else if (s->yes)
+        *range = (struct range){size, size + 1};
+    else
+        range->fails = size;
+    if (!s->yes || s->more)
+        return NO;
+    *nanoseconds = s->nanoseconds;
+    return YES;
+}
+
 static void load_range(struct probe *p, const struct range *range)
 {
     p->shared->fits = range->fits;
@@ -171,7 +200,10 @@ struct probe_result probe_largest(struct probe *p, uint64_t hint)
     struct range range = {0, p->limit + 1};
     uint64_t nanoseconds = 0;
     uint64_t guess = hint && hint <= p->limit ? hint : p->last;
-    enum answer right = guess ? verify(p, guess, &range, &nanoseconds) : NO;
+    bool at_once = hint && p->driver->walk && p->driver->compact && guess < p->limit;
+    enum answer right = !guess    ? NO
+                        : at_once ? verify_at_once(p, guess, &range, &nanoseconds)
+                                  : verify(p, guess, &range, &nanoseconds);
     if (right == NO)
         right = search_freeing(p, &range, &nanoseconds);
     if (right == NO)

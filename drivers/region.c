@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/region.h"
+#include "drivers/stretch.h"
 #include "drivers/sysmem.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@ static size_t s_lowest_free;   /* no page below is free */
 static size_t s_top;           /* no page from here on is mapped */
 static char *s_break;
 static bool s_break_used, s_capture;
+static bool s_stretches; /* more addresses than the heap has may be reserved */
 
 static size_t pages_of(size_t bytes)
 {
@@ -69,8 +71,20 @@ size_t region_size(void)
 
 bool region_holds(const void *p, size_t length)
 {
+    if (stretch_contains(p))
+        return stretch_holds(p, length);
     size_t at = (size_t)((const char *)p - s_base);
     return s_base && (const char *)p >= s_base && at <= s_size && length <= s_size - at;
+}
+
+size_t region_offset(const void *p)
+{
+    return stretch_contains(p) ? stretch_offset(p) : (size_t)((const char *)p - s_base);
+}
+
+void region_allow_stretch(void)
+{
+    s_stretches = true;
 }
 
 void region_capture(bool on)
@@ -170,7 +184,7 @@ static bool range(const void *p, size_t length, size_t *start, size_t *n)
 static size_t place(size_t n)
 {
     size_t align = alignment_of(n);
-    return s_break_used ? find_down(n, align) : find_up(n, align);
+    return s_break_used || s_stretches ? find_down(n, align) : find_up(n, align);
 }
 
 long region_map(void *where, size_t length, bool fixed)
@@ -182,16 +196,36 @@ long region_map(void *where, size_t length, bool fixed)
         if (!range(where, length, &start, &n))
             return -ENOMEM;
         sysmem_renew(where, n * REGION_PAGE);
-    } else if (n > s_pages || (start = place(n)) == s_pages) {
+    } else if (n > s_pages - s_committed || (start = place(n)) == s_pages) {
         return -ENOMEM;
     }
     take(start, n);
     return (long)(s_base + start * REGION_PAGE);
 }
 
+long region_reserve_more(size_t length)
+{
+    return s_stretches && length > s_size ? stretch_reserve(length) : -ENOMEM;
+}
+
+long region_use(void *p, size_t length)
+{
+    size_t more = stretch_missing(p, length);
+    if (more > s_pages - s_committed)
+        return -ENOMEM;
+    long r = stretch_use(p, length);
+    s_committed += sysmem_failed(r) ? 0 : more;
+    return r;
+}
+
 long region_unmap(void *p, size_t length)
 {
     size_t start, n;
+    if (stretch_contains(p)) {
+        long r = stretch_drop(p, length, &n);
+        s_committed -= n;
+        return r;
+    }
     if (!range(p, length, &start, &n))
         return -EINVAL;
     give_back(start, n);
@@ -255,6 +289,8 @@ size_t region_committed(void)
 
 char *region_top(void)
 {
+    if (s_stretches)
+        return s_base + s_committed * REGION_PAGE;
     return s_base + s_top * REGION_PAGE;
 }
 
@@ -265,5 +301,5 @@ size_t region_resident(void)
         return 0;
     for (size_t i = 0; i < pages; i++)
         count += s_seen[i] & 1;
-    return count * REGION_PAGE;
+    return (count + (s_stretches ? stretch_resident() : 0)) * REGION_PAGE;
 }

@@ -23,7 +23,16 @@ char *region_base(void);
 size_t region_size(void);                        /* as asked for */
 bool region_holds(const void *p, size_t length); /* all of p .. p + length is in it */
 
+/* Bytes from the heap's start, of an address that it holds. */
+size_t region_offset(const void *p);
+/* From now on a mapping of more than the heap's size that cannot be accessed is a mere reservation of
+ * addresses (stretch.h): what is made usable of it counts, and may not exceed the heap together with all
+ * else. */
+void region_allow_stretch(void);
+
 /* The operating system's part. */
+long region_reserve_more(size_t length);
+long region_use(void *p, size_t length); /* in the reservation */
 long region_map(void *where, size_t length, bool fixed);
 long region_unmap(void *p, size_t length);
 long region_remap(void *p, size_t old_length, size_t length, bool may_move);
@@ -31,7 +40,8 @@ long region_break(void *end); /* the break after the call: moved to `end` or, if
 
 /* What it has given out. */
 size_t region_committed(void); /* bytes mapped now */
-char *region_top(void);        /* end of the highest mapped page, region_base() if none */
+char *region_top(void);        /* end of the highest mapped page, region_base() if none; with stretches: as if
+                                  all that is mapped lay at the start */
 size_t region_resident(void);  /* bytes of the whole region that are in memory now */
 
 /* Calls that the allocator makes are answered here only while capturing is on. */

@@ -7,16 +7,35 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/region.h"
+#include "drivers/stretch.h"
 #include "drivers/sysmem.h"
 
 #include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+/* Threads of the allocator may call at the same time. Nothing that is called while it is held waits for
+ * anything or calls back. */
+static atomic_flag s_held = ATOMIC_FLAG_INIT;
+
+static void hold(void)
+{
+    while (atomic_flag_test_and_set_explicit(&s_held, memory_order_acquire))
+        sched_yield();
+}
+
+static long release(long result)
+{
+    atomic_flag_clear_explicit(&s_held, memory_order_release);
+    return result;
+}
+
 static bool inside(const void *p)
 {
-    return region_captures() && region_holds(p, 1);
+    return region_captures() && (region_holds(p, 1) || stretch_contains(p));
 }
 
 static bool heap_memory(void *p, int prot, int flags, int fd)
@@ -27,17 +46,29 @@ static bool heap_memory(void *p, int prot, int flags, int fd)
     return region_captures() && (!fixed || inside(p));
 }
 
+static long map_in_heap(void *p, size_t length, int prot, int flags)
+{
+    if ((flags & MAP_FIXED) && stretch_contains(p))
+        return prot == PROT_NONE ? region_unmap(p, length) ?: (long)p : region_use(p, length);
+    if (prot == PROT_NONE && length > region_size())
+        return region_reserve_more(length);
+    return region_map(p, length, flags & MAP_FIXED);
+}
+
 long region_mmap_call(void *p, size_t length, int prot, int flags, int fd, long offset)
 {
-    if (heap_memory(p, prot, flags, fd))
-        return region_map(p, length, flags & MAP_FIXED);
-    return sysmem_call(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
+    if (!heap_memory(p, prot, flags, fd))
+        return sysmem_call(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
+    hold();
+    return release(map_in_heap(p, length, prot, flags));
 }
 
 long region_munmap_call(void *p, size_t length)
 {
-    if (inside(p))
-        return region_unmap(p, length);
+    if (inside(p)) {
+        hold();
+        return release(region_unmap(p, length));
+    }
     return sysmem_call(SYS_munmap, (long)p, (long)length, 0, 0, 0, 0);
 }
 
@@ -45,7 +76,10 @@ long region_mremap_call(void *p, size_t old_length, size_t length, int flags, vo
 {
     if (!inside(p))
         return sysmem_call(SYS_mremap, (long)p, (long)old_length, (long)length, flags, (long)target, 0);
-    return flags & MREMAP_FIXED ? -EINVAL : region_remap(p, old_length, length, flags & MREMAP_MAYMOVE);
+    if (flags & MREMAP_FIXED)
+        return -EINVAL;
+    hold();
+    return release(region_remap(p, old_length, length, flags & MREMAP_MAYMOVE));
 }
 
 long region_madvise_call(void *p, size_t length, int advice)
@@ -55,7 +89,9 @@ long region_madvise_call(void *p, size_t length, int advice)
 
 long region_brk_call(void *end)
 {
-    if (region_captures())
-        return region_break(end);
+    if (region_captures()) {
+        hold();
+        return release(region_break(end));
+    }
     return sysmem_call(SYS_brk, (long)end, 0, 0, 0, 0, 0);
 }

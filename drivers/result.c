@@ -72,6 +72,17 @@ static void put_per_op(FILE *out, const char *name, uint64_t nanoseconds, uint64
         fprintf(out, "%s = %.3f\n", name, (double)nanoseconds / (double)ops);
 }
 
+/* A list: what each whole replay took. */
+static void put_passes(FILE *out, const struct findings *r)
+{
+    if (!r->total_ops)
+        return;
+    fprintf(out, "replay_times_per_op = [");
+    for (uint32_t i = 0; i < r->passes; i++)
+        fprintf(out, "%s%.3f", i ? ", " : "", (double)r->pass_cpu[i] / (double)r->total_ops);
+    fprintf(out, "]\n");
+}
+
 static void put_run(FILE *out, const struct session *s, const struct findings *r)
 {
     const struct plan_facts *f = &s->plan.facts;
@@ -117,12 +128,42 @@ static void put_times(FILE *out, const struct findings *r, const char *name, con
     put_number(out, key, t->most);
 }
 
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole ? (double)part / (double)whole : 0;
+}
+
+/* The replay on threads. Waiting as a share of the threads' time. */
+static void put_team(FILE *out, const struct findings *r)
+{
+    const struct team_result *t = &r->team;
+    uint64_t ops = t->news + t->frees + t->resizes;
+    put_text(out, "threads", t->threads ? "replay" : "merge");
+    if (!t->threads)
+        return;
+    put_number(out, "thread_count", t->threads);
+    put_text(out, "threads_locked_by", t->locked ? "replay" : "allocator");
+    put_per_op(out, "threads_time_per_op", t->wall, ops);
+    put_per_op(out, "threads_cpu_per_op", t->cpu, ops);
+    put_per_op(out, "null_threads_time_per_op", r->null_team_wall, r->null_team_wall ? ops : 0);
+    put_number(out, "threads_waits", t->waits);
+    fprintf(out, "threads_waited_share = %.4f\n", share(t->waited, t->wall * t->threads));
+    put_number(out, "threads_lock_waits", t->lock_waits);
+    fprintf(out, "threads_lock_waited_share = %.4f\n", share(t->lock_waited, t->wall * t->threads));
+    put_number(out, "threads_blocked", t->blocked);
+    put_number(out, "threads_new_count", t->news);
+    put_number(out, "threads_free_count", t->frees);
+    put_number(out, "threads_resize_count", t->resizes);
+    put_number(out, "threads_live_at_end", t->live_at_end);
+}
+
 static void put_clock(FILE *out, const struct session *s, const struct findings *r)
 {
     put_text(out, "clock", r->clock_counter ? "rdtscp" : "clock_gettime");
     put_per_op(out, "clock_cost", r->clock_cost, 1000);
     put_number(out, "passes", s->options->passes);
     put_per_op(out, "replay_time_per_op", r->batch_cpu, r->total_ops);
+    put_passes(out, r);
     put_per_op(out, "warm_time_per_op", r->warm_cpu, r->warm_cpu ? r->total_ops : 0);
     put_per_op(out, "null_time_per_op", r->null_cpu, r->null_cpu ? r->total_ops : 0);
     put_per_op(out, "null_warm_time_per_op", r->null_warm_cpu, r->null_warm_cpu ? r->total_ops : 0);
@@ -161,6 +202,7 @@ void result_header(FILE *out, const struct session *s, const struct findings *r)
     put_driver(out, s);
     put_space(out, s, r);
     put_clock(out, s, r);
+    put_team(out, r);
     put_truth(out, "complete", r->complete);
     put_text(out, "error", r->error);
     fprintf(out, "alloc_stats = [\n");

@@ -22,11 +22,15 @@ struct findings {
     uint64_t theoretical; /* theoretical_heap_size */
     uint64_t total_ops;   /* N and F operations done, over all rounds */
     uint64_t rounds, odd_locks, killed, highest;
+    uint64_t pass_cpu[99]; /* of each whole replay, `passes` of them */
+    uint32_t passes;
     /* least of the passes, whole replay; the last three 0: not known */
     uint64_t batch_cpu, batch_wall, warm_cpu, null_cpu, null_warm_cpu;
     uint64_t clock_cost, clock_counter;
     struct times times[TIMED_OPS];
     struct fragmentation fragmentation;
+    struct team_result team; /* the pass with the least wall time; threads 0: none */
+    uint64_t null_team_wall; /* the same operations on threads when nothing is allocated; 0: not known */
     bool complete;
     char error[512];
     struct point *points;

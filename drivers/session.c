@@ -88,11 +88,13 @@ int session_open(struct session *s, const struct options *o)
     int r = find_it(s);
     if (r != -1)
         return r;
-    if (!plan_read(&s->plan, o->ops, text, sizeof text)) {
+    bool accesses = o->accesses == ACCESSES_DEFAULT ? o->mode == MODE_MEMPLOT : o->accesses == ACCESSES_YES;
+    if (!plan_read(&s->plan, o->ops, (struct plan_wishes){accesses, o->threads}, text, sizeof text)) {
         fprintf(stderr, "steve-replay: %s\n", text);
         return EXIT_BAD;
     }
     s->job.confinement = s->info.confinement;
+    s->job.flags = s->info.flags;
     s->job.facts = s->plan.facts;
     s->job.interval = UINT64_MAX;
     s->job.seed = o->seed;

@@ -43,6 +43,7 @@ const struct steve_driver steve_driver = {
     .name = "tbbmalloc",
     .description = "oneTBB's scalable allocator with its default settings (Debian: libtbb-dev)",
     .confinement = STEVE_BY_SYMBOLS,
+    .flags = STEVE_THREADS,
     .least_heap = (size_t)4 << 20,
     .init = tbb_init,
     .malloc = tbb_malloc,

@@ -48,6 +48,7 @@ const struct steve_driver steve_driver = {
     .name = "tcmalloc",
     .description = "tcmalloc of gperftools with its default settings (Debian: libgoogle-perftools-dev)",
     .confinement = STEVE_BY_SYMBOLS,
+    .flags = STEVE_THREADS,
     .least_heap = (size_t)16 << 20,
     .package = drv_package,
     .init = tc_init,

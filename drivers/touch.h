@@ -1,4 +1,4 @@
-/* touch.h - writing to a new block, as the program would.
+/* touch.h - writing to a new block, as the program would, and using it later.
  *
  * Memory that nobody has written to takes no room in the machine and is not in its caches. Which part of a
  * block a program writes is not in every trace, so the user says.
@@ -7,6 +7,7 @@
 #ifndef DRIVERS_TOUCH_H
 #define DRIVERS_TOUCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,16 @@ static inline void touch_block(volatile unsigned char *p, uint64_t size, enum to
         return;
     for (uint64_t i = 0; i < (touch == TOUCH_FIRST ? 1 : size); i += step)
         p[i] = 1;
+}
+
+/* Use part of a block as the program did: read, or write what is there already, once per cache line. */
+static inline void use_range(volatile unsigned char *p, uint64_t size, bool write)
+{
+    for (uint64_t i = 0; i < size; i += 64) {
+        unsigned char byte = p[i];
+        if (write)
+            p[i] = byte;
+    }
 }
 
 #endif

@@ -15,6 +15,7 @@
 #include "drivers/painter.h"
 #include "drivers/region.h"
 #include "drivers/sysmem.h"
+#include "drivers/team.h"
 #include "drivers/worker.h"
 
 #include <signal.h>
@@ -77,6 +78,8 @@ static bool prepare_heap(struct board *b)
         fail(b, "a heap of this size cannot be had from the system: give a smaller --heap");
         return false;
     }
+    if (b->job.flags & STEVE_RESERVES)
+        region_allow_stretch();
     if (b->job.confinement == STEVE_BY_SYMBOLS || b->job.confinement == STEVE_BY_SYSCALLS)
         region_capture(true);
     if (b->job.confinement == STEVE_BY_SYSCALLS && !region_trap_syscalls()) {
@@ -97,6 +100,9 @@ static void replay(struct board *b, struct engine *e)
         break;
     case JOB_TIMED:
         engine_timed(e);
+        break;
+    case JOB_TEAM:
+        team_run(e);
         break;
     case JOB_SPACE:
         measure_run(e);

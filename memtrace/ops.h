@@ -4,7 +4,8 @@
  * syntax and differ in what `L` means:
  *   ops      N new, F free, R resize, L load, S store, M modify
  *   lockops  N new, F free, R resize, L lock, U unlock, O compact
- * A resize keeps the handle and gives the new address and size. Lines that begin with '#' are comments.
+ * A resize keeps the handle and gives the new address and size. Lines that begin with '#' are comments, but
+ * `# thread N` and `# time N` tell which thread does the operations that follow, and when.
  * There is a compact binary form of both (docs/ops-format.md), which says itself which kind it is.
  * The reader takes text and binary, plain and zstd files and "-".
  * Text is read at full speed with bounds checks; an error names file, line and what was expected.
@@ -44,8 +45,11 @@ struct op {
     uint64_t handle;
     uint64_t addr;
     uint64_t size;
-    uint32_t code; /* enum ops_code */
+    uint32_t code;   /* enum ops_code */
+    uint32_t thread; /* who does it, up to OPS_MOST_THREADS; 0 = the file does not say */
+    uint64_t time;   /* instructions executed until then or shortly before; 0 = the file does not say */
 };
+#define OPS_MOST_THREADS 65535
 
 struct ops_reader;
 
@@ -62,7 +66,8 @@ void ops_close(struct ops_reader *r);
 enum ops_form { OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY };
 
 struct ops_writer;
-/* Write the text form to a descriptor the caller owns. Buffered; errors are sticky. */
+/* Write the text form to a descriptor the caller owns. Buffered; errors are sticky. Threads and times are
+ * written where they change, so not at all if all are 0. */
 struct ops_writer *ops_writer_new(int fd, struct mt_error *err);
 /* The same in any form; the kind (not OPS_UNKNOWN) matters for OPS_BINARY only, which takes no operations of
  * the other kind. */

@@ -4,8 +4,9 @@
  *     block = header, zstd payload       header: sizes, operations so far, hash of header and payload
  *     end   = a block of no operations
  *
- * Each operation is a byte of flags and code, then what a predictor did not foresee as varints. Every
- * block decodes from a cold predictor. Neither reading nor writing needs memory for live blocks.
+ * Each operation is a byte of flags and code, then what a predictor did not foresee as varints. Marks, which
+ * are codes too, stand before an operation whose thread or time is another than that of the one before.
+ * Every block decodes from a cold predictor. Neither reading nor writing needs memory for live blocks.
  *
  * Used by ops_reader.c and ops_writer.c only; programs see ops.h.
  *
@@ -21,7 +22,7 @@
 
 #include <zstd.h>
 
-#define OPS_MAGIC "\x7fOPS\r\n\x1a\x01" /* the last byte is the version */
+#define OPS_MAGIC "\x7fOPS\r\n\x1a\x02" /* the last byte is the version; 1, without marks, is read too */
 #define OPS_MAGIC_SIZE 8
 #define OPS_BLOCK 65536 /* operations in a block, at most */
 #define OPS_PREDICTED 4096
@@ -33,10 +34,13 @@ struct ops_predictor {
     uint64_t new_addr;             /* of the last N */
     uint64_t sizes[16];            /* last size by code */
     uint64_t addrs[OPS_PREDICTED]; /* last address by the low bits of the handle */
+    uint64_t time;                 /* of the last operation */
+    uint32_t thread;               /* of the last operation */
 };
 
 struct ops_decoder {
     enum ops_kind kind;
+    bool marks; /* the version has them */
     ZSTD_DCtx *zstd;
     uint8_t *raw; /* the payload of the block, decompressed */
     size_t room;
@@ -69,6 +73,10 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
 void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);
+
+/* How comments of the text form begin that say something about the operations after them. */
+#define OPS_SAYS_THREAD "# thread "
+#define OPS_SAYS_TIME "# time "
 
 /* May an operation stand in a file of a kind? */
 static inline bool ops_allowed(enum ops_kind kind, uint32_t code)

@@ -12,7 +12,11 @@
 /* The byte an operation begins with: code in the low four bits, then these; bit 7 is 0. */
 enum { OPS_HANDLE_KNOWN = 0x10, OPS_ADDR_ZERO = 0x20, OPS_SIZE_KNOWN = 0x40, OPS_RESERVED = 0x80 };
 
-#define OPS_LONGEST (1 + 3 * UVARINT_MAX_BYTES)
+/* Codes above those of operations: a number follows, bits 4-7 are 0. In this order, each at most once before
+ * an operation. */
+enum { OPS_MARK_THREAD = OP_CODES, OPS_MARK_TIME, OPS_MARKS };
+
+#define OPS_LONGEST (1 + 3 * UVARINT_MAX_BYTES + 2 * (1 + UVARINT_MAX_BYTES))
 /* u32 count, u32 size of the payload, u32 stored size, u32 zero, u64 operations of the file up to the end of
  * this block, u64 hash. */
 #define OPS_HEADER_SIZE 32

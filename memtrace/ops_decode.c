@@ -37,16 +37,18 @@ static bool cut_off(struct input *in, struct mt_error *err)
     return false;
 }
 
-static bool read_header(struct input *in, enum ops_kind *kind, struct mt_error *err)
+static bool read_header(struct input *in, enum ops_kind *kind, bool *marks, struct mt_error *err)
 {
     if (input_need(in, OPS_MAGIC_SIZE + 1) <= OPS_MAGIC_SIZE)
         return cut_off(in, err);
     const uint8_t *p = input_bytes(in);
-    if (p[OPS_MAGIC_SIZE - 1] != (uint8_t)OPS_MAGIC[OPS_MAGIC_SIZE - 1]) {
-        mt_fail(err, MT_E_VERSION, 0, "is a binary ops file of version %u, this program knows 1",
-                p[OPS_MAGIC_SIZE - 1]);
+    const uint8_t known = (uint8_t)OPS_MAGIC[OPS_MAGIC_SIZE - 1], version = p[OPS_MAGIC_SIZE - 1];
+    if (version < 1 || version > known) {
+        mt_fail(err, MT_E_VERSION, 0, "is a binary ops file of version %u, this program knows 1 to %u",
+                version, known);
         return false;
     }
+    *marks = version > 1;
     *kind = (enum ops_kind)p[OPS_MAGIC_SIZE];
     if (*kind != OPS_ACCESS && *kind != OPS_LOCK)
         return corrupt(in, err, "unknown kind of file");
@@ -57,7 +59,8 @@ static bool read_header(struct input *in, enum ops_kind *kind, struct mt_error *
 struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err)
 {
     enum ops_kind kind;
-    if (!read_header(in, &kind, err))
+    bool marks;
+    if (!read_header(in, &kind, &marks, err))
         return NULL;
     struct ops_decoder *d = calloc(1, sizeof *d);
     if (d)
@@ -68,6 +71,7 @@ struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err)
         return NULL;
     }
     d->kind = kind;
+    d->marks = marks;
     return d;
 }
 
@@ -149,11 +153,36 @@ static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error
     return true;
 }
 
+/* The marks that begin with `mark`; *flags is what follows them. */
+static bool take_marks(struct ops_decoder *d, uint8_t mark, uint8_t *flags)
+{
+    struct ops_predictor *p = &d->predictor;
+    if (!d->marks)
+        return false;
+    if (mark == OPS_MARK_THREAD) {
+        uint64_t thread = cursor_uvarint(&d->at);
+        if (thread > OPS_MOST_THREADS)
+            return false;
+        p->thread = (uint32_t)thread;
+        mark = cursor_byte(&d->at);
+    }
+    if (mark == OPS_MARK_TIME) {
+        p->time += (uint64_t)unzigzag(cursor_uvarint(&d->at));
+        mark = cursor_byte(&d->at);
+    }
+    *flags = mark;
+    return (mark & 15) < OP_CODES;
+}
+
 static inline bool take(struct ops_decoder *d, struct op *op)
 {
     struct ops_predictor *p = &d->predictor;
     uint8_t flags = cursor_byte(&d->at);
+    if (__builtin_expect((flags & 15) >= OP_CODES, 0) && !take_marks(d, flags, &flags))
+        return false;
     op->code = flags & 15;
+    op->thread = p->thread;
+    op->time = p->time;
     if (flags & OPS_RESERVED || !ops_allowed(d->kind, op->code))
         return false;
     struct ops_guess guess = ops_guess(p, op->code);

@@ -70,8 +70,25 @@ static void end_block(struct ops_encoder *e, struct ops_sink *sink)
     memset(&e->predictor, 0, sizeof e->predictor);
 }
 
+/* Thread and time where they are not those of the operation before. */
+static uint8_t *put_marks(uint8_t *to, struct ops_predictor *p, const struct op *op)
+{
+    if (op->thread != p->thread) {
+        *to++ = OPS_MARK_THREAD;
+        to = uvarint_write(to, op->thread);
+        p->thread = op->thread;
+    }
+    if (op->time != p->time) {
+        *to++ = OPS_MARK_TIME;
+        to = uvarint_write(to, zigzag((int64_t)(op->time - p->time)));
+        p->time = op->time;
+    }
+    return to;
+}
+
 static uint8_t *put(uint8_t *to, struct ops_predictor *p, const struct op *op)
 {
+    to = put_marks(to, p, op);
     uint8_t *flags = to++;
     struct ops_guess guess = ops_guess(p, op->code);
     *flags = (uint8_t)op->code;
@@ -98,6 +115,10 @@ void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *o
         if (!ops_allowed(e->kind, ops[i].code)) {
             mt_fail(&sink->err, MT_E_FORMAT, sink->written, "operation %u cannot stand in this kind of file",
                     ops[i].code);
+            return;
+        }
+        if (ops[i].thread > OPS_MOST_THREADS) {
+            mt_fail(&sink->err, MT_E_FORMAT, sink->written, "%u is too large for a thread", ops[i].thread);
             return;
         }
         e->used = (size_t)(put(e->raw + e->used, &e->predictor, &ops[i]) - e->raw);

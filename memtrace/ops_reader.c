@@ -25,6 +25,8 @@ struct ops_reader {
     enum ops_kind kind;
     uint64_t line;              /* number of the next line, from 1 */
     bool in_comment;            /* the window begins inside a long comment */
+    uint32_t thread;            /* as the last comment with one says */
+    uint64_t time;              /* the same */
     struct ops_decoder *binary; /* NULL for text */
     struct mt_error err;
     struct op ops[OPS_BATCH];
@@ -110,6 +112,28 @@ static int wrong_line(struct ops_reader *r, const char *what)
     return mt_fail(&r->err, MT_E_CORRUPT, r->line, "line %llu: %s", (unsigned long long)r->line, what);
 }
 
+/* The number of a comment that is `says`, a number and nothing else. */
+static bool comment_number(const uint8_t *p, const char *says, uint64_t *v)
+{
+    size_t n = strlen(says);
+    if (strncmp((const char *)p, says, n) != 0)
+        return false;
+    p += n;
+    return read_number(&p, v) && *skip_spaces(p) == '\n';
+}
+
+/* A line without an operation may say something about those that follow. */
+static bool take_comment(struct ops_reader *r, const uint8_t *p)
+{
+    uint64_t v;
+    if (comment_number(p, OPS_SAYS_TIME, &v))
+        r->time = v;
+    if (!comment_number(p, OPS_SAYS_THREAD, &v))
+        return true;
+    r->thread = (uint32_t)v;
+    return v <= OPS_MOST_THREADS;
+}
+
 /* Parse a line into *op; how many operations that made, or MT_ERROR. */
 static int take_line(struct ops_reader *r, const uint8_t *p, struct op *op)
 {
@@ -118,8 +142,12 @@ static int take_line(struct ops_reader *r, const uint8_t *p, struct op *op)
     if (result == LINE_WRONG)
         return wrong_line(r,
                           "expected `HANDLE OP ADDRESS SIZE`, decimal 64-bit numbers; is this an ops file?");
+    if (result == LINE_EMPTY && !r->in_comment && !take_comment(r, p))
+        return wrong_line(r, "threads have numbers up to 65535");
     r->in_comment = false;
     if (result == LINE_OP) {
+        op->thread = r->thread;
+        op->time = r->time;
         op->code = code_of(letter, r->kind);
         if (op->code == OP_CODES)
             return wrong_line(r, r->kind == OPS_LOCK ? "expected one of N F R L U O in a lockops file"

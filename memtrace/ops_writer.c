@@ -13,13 +13,15 @@
 #include <string.h>
 
 #define BUFFER_SIZE (256u << 10)
-/* Three numbers of 20 digits, a letter, spaces and the newline. */
-#define LINE_ROOM 72
+/* Three numbers of 20 digits, a letter, spaces and the newline; before it two comments with a number. */
+#define LINE_ROOM 144
 
 struct ops_writer {
     struct ops_sink sink;
     struct ops_encoder *binary; /* NULL for text */
     size_t used;
+    uint32_t thread; /* of the operation before */
+    uint64_t time;   /* the same */
     char buffer[BUFFER_SIZE];
 };
 
@@ -32,6 +34,8 @@ char ops_letter(enum ops_code c)
 static bool begin(struct ops_writer *w, int fd, enum ops_form form, enum ops_kind kind)
 {
     w->used = 0;
+    w->thread = 0;
+    w->time = 0;
     w->binary = NULL;
     if (!ops_sink_init(&w->sink, fd, form == OPS_TEXT_ZSTD))
         return false;
@@ -79,12 +83,29 @@ static char *put_number(char *to, uint64_t v)
     return to + n;
 }
 
+/* Comments with thread and time where they are not those of the operation before. */
+static char *put_marks(struct ops_writer *w, char *p, const struct op *op)
+{
+    if (op->thread != w->thread) {
+        p = put_number(stpcpy(p, OPS_SAYS_THREAD), op->thread);
+        *p++ = '\n';
+        w->thread = op->thread;
+    }
+    if (op->time != w->time) {
+        p = put_number(stpcpy(p, OPS_SAYS_TIME), op->time);
+        *p++ = '\n';
+        w->time = op->time;
+    }
+    return p;
+}
+
 static void write_text(struct ops_writer *w, const struct op *ops, size_t n)
 {
     for (size_t i = 0; i < n && w->sink.err.code == MT_E_NONE; i++) {
         if (w->used + LINE_ROOM > BUFFER_SIZE)
             write_out(w);
-        char *p = put_number(w->buffer + w->used, ops[i].handle);
+        char *p = put_marks(w, w->buffer + w->used, &ops[i]);
+        p = put_number(p, ops[i].handle);
         *p++ = ' ';
         *p++ = ops_letter((enum ops_code)ops[i].code);
         *p++ = ' ';

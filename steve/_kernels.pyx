@@ -41,14 +41,16 @@ cdef class Operations:
     cdef object tick
     cdef unsigned batches
 
-    def __cinit__(self, origin, tick=None, bint resizes=False):
+    def __cinit__(self, origin, tick=None, bint resizes=False, bint threads=False, bint times=False):
+        cdef op_wishes wishes
+        wishes.resizes, wishes.threads, wishes.times = resizes, threads, times
         self.origin, self.tick = origin, tick
         if isinstance(origin, Trace):
             self.trace = origin
-            self.s = op_source_new(self.trace.r, NULL, resizes)
+            self.s = op_source_new(self.trace.r, NULL, wishes)
         else:
             self.file = origin
-            self.s = op_source_new(NULL, self.file.r, False)
+            self.s = op_source_new(NULL, self.file.r, wishes)
         if self.s == NULL:
             raise MemoryError
 
@@ -134,11 +136,13 @@ cdef class OpsWriter:
             ops_writer_finish(self.w, NULL)
 
 
-def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False):
-    """Write the operations as an ops file in a form of FORMS; resizes: a Resize as R, not as F and N.
+def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False, bint threads=False,
+              bint times=False):
+    """Write the operations as an ops file in a form of FORMS; resizes: a Resize as R, not as F and N;
+    threads, times: with the thread and the time of each.
 
     Returns {"ops", "stray"}: how many, and accesses to no block."""
-    cdef Operations source = Operations(origin, tick, resizes)
+    cdef Operations source = Operations(origin, tick, resizes, threads, times)
     cdef OpsWriter writer = OpsWriter(fd, form, False)
     cdef const op *ops
     cdef size_t n
@@ -149,6 +153,40 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False)
             ops_write(writer.w, ops, n)
     writer.finish()
     return {"ops": total, "stray": op_source_stray(source.s)}
+
+
+cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) nogil:
+    """Copy what is no access; how many."""
+    cdef size_t i, kept = 0
+    for i in range(n):
+        if ops[i].code == OP_NEW or ops[i].code == OP_FREE or ops[i].code == OP_RESIZE:
+            out[kept] = ops[i]
+            kept += 1
+    return kept
+
+
+def write_heap_ops(origin, int fd, tick=None):
+    """Write the N, F and R of an ops file or a trace in the binary form. Returns how many."""
+    cdef Operations source = Operations(origin, tick)
+    cdef OpsWriter writer = OpsWriter(fd, "binary", False)
+    cdef const op *ops
+    cdef op *kept = NULL
+    cdef size_t n, made, room = 0
+    cdef uint64_t total = 0
+    try:
+        while source.next(&ops, &n):
+            if n > room:
+                free(kept)
+                kept, room = <op *>malloc(n * sizeof(op)), n
+                enough(kept != NULL)
+            with nogil:
+                made = keep_heap_ops(kept, ops, n)
+                ops_write(writer.w, kept, made)
+            total += made
+        writer.finish()
+    finally:
+        free(kept)
+    return total
 
 
 cdef class Unfreed:

@@ -84,11 +84,12 @@ def event_dtype():
 
 
 def op_dtype():
-    """numpy dtype of struct op: handle, addr, size, code (enum ops_code), 32 bytes."""
+    """numpy dtype of struct op: handle, addr, size, code (enum ops_code), thread, time (0: not told), 40 bytes."""
     import numpy as np
     if "op" not in _dtypes:
-        _dtypes["op"] = np.dtype({"names": ["handle", "addr", "size", "code"],
-                                  "formats": ["u8", "u8", "u8", "u4"], "offsets": [0, 8, 16, 24],
+        _dtypes["op"] = np.dtype({"names": ["handle", "addr", "size", "code", "thread", "time"],
+                                  "formats": ["u8", "u8", "u8", "u4", "u4", "u8"],
+                                  "offsets": [0, 8, 16, 24, 28, 32],
                                   "itemsize": sizeof(op)})
     return _dtypes["op"]
 

@@ -26,7 +26,9 @@ cdef extern from "steve/kernels/classic.h" nogil:
 cdef extern from "steve/kernels/opsource.h" nogil:
     struct op_source:
         pass
-    op_source *op_source_new(mt_reader *trace, ops_reader *ops, bint resizes)
+    struct op_wishes:
+        bint resizes, threads, times
+    op_source *op_source_new(mt_reader *trace, ops_reader *ops, op_wishes wishes)
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
     bint op_source_out_of_memory(const op_source *s)

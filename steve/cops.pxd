@@ -14,7 +14,8 @@ cdef extern from "memtrace/ops.h" nogil:
 
     struct op:
         uint64_t handle, addr, size
-        uint32_t code
+        uint32_t code, thread
+        uint64_t time
 
     struct ops_reader:
         pass

@@ -3,7 +3,8 @@
  * crash: writes through a null pointer in the 100th malloc; loop: never comes back from it; exit: ends the
  * process; escape: gives memory outside of the heap; overlap: gives one block again and again; sleep: each
  * malloc takes 20000 ns by the clock; noinit: cannot start; moves: hands out handles and slides unlocked
- * blocks down when full; spoils: the same, and changes a byte of the lowest one.
+ * blocks down when full; spoils: the same, and changes a byte of the lowest one; alone, stuck: crashes or
+ * hangs in a free by another thread than that which called malloc first.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/driver.h"
@@ -24,6 +25,7 @@ struct entry {
 static const char *s_way;
 static char *s_base, *s_top, *s_end;
 static unsigned s_calls;
+static pid_t s_thread;               /* that called malloc first */
 static struct entry s_entries[MOST]; /* in order of address; at = NULL: dead */
 static unsigned s_count;
 static char s_outside[64];
@@ -80,15 +82,25 @@ static void *add_entry(size_t size)
 
 static void *bad_malloc(size_t size, uint32_t id)
 {
-    if (++s_calls >= WHEN && !moves() && !is("sleep") && *s_way)
+    s_thread = s_thread ? s_thread : gettid();
+    if (++s_calls >= WHEN && !moves() && !is("sleep") && !is("alone") && !is("stuck") && *s_way)
         return misbehave();
     if (is("sleep"))
         wait_exactly();
     return add_entry((size + 15) & ~(size_t)15);
 }
 
+static bool is_stranger(void)
+{
+    return s_thread && s_thread != gettid();
+}
+
 static void bad_free(void *ref, uint32_t id)
 {
+    if (is_stranger() && is("alone"))
+        *(volatile int *)NULL = 1;
+    while (is_stranger() && is("stuck"))
+        continue;
     if (moves())
         ((struct entry *)ref)->at = NULL;
 }

@@ -21,7 +21,7 @@ SOURCE = Path(os.environ.get("LJTRACE_SRCDIR", "."))
 REPLAY = shutil.which("steve-replay") or "steve-replay"
 BAD = str(BUILD / "drivers/test/bad.so")
 SKELETON = str(BUILD / "drivers/test/skeleton.so")
-REAL = ["glibc", "jemalloc", "mimalloc", "luajit", "tcmalloc", "tbbmalloc", "boost"]
+REAL = ["glibc", "jemalloc", "mimalloc", "luajit", "tcmalloc", "tbbmalloc", "boost", "musl", "dlmalloc", "scudo"]
 TAGGED = ["firstfit", "nextfit", "bestfit", "tlsf"]
 JEFF = ["jeff", "jeff-compact", "jeff-coalesce"]
 OWN = ["bump", *TAGGED, "buddy", *JEFF, "example_user"]
@@ -64,6 +64,8 @@ def read_model(text: str) -> Model:
             m.total += max(0, int(size) - live[int(handle)])
             live[int(handle)] = int(size)
             m.ops.append(("R", int(size)))
+        elif op in "SM" or (op == "L" and size != "0"):
+            continue
         elif op == "F":
             locked.discard(int(handle))
             m.ops.append(("F", live.pop(int(handle))))
@@ -132,3 +134,22 @@ def parse_result(path: Path) -> dict[str, object]:
         values[name] = ast.literal_eval(value)
     values["alloc_stats"] = ast.literal_eval(rest.strip())
     return values
+
+
+def threaded_ops(count: int, seed: int, threads: int = 4, resize: float = 0.05) -> str:
+    """Ops as of random_ops, done by `threads` threads in turns of random length; most blocks stay with the
+    thread that made them, one operation in ten is another thread's."""
+    r = random.Random(seed)
+    owner: dict[str, int] = {}
+    lines: list[str] = []
+    last = 0
+    for line in random_ops(count, seed, most_live=400, resize=resize, largest=12).splitlines():
+        handle = line.split()[0]
+        thread = owner.setdefault(handle, r.randrange(threads) + 1)
+        if r.random() < 0.1:
+            thread = r.randrange(threads) + 1
+        if thread != last:
+            lines.append(f"# thread {thread}")
+            last = thread
+        lines.append(line)
+    return "\n".join(lines) + "\n"

@@ -202,6 +202,37 @@ def test_touch(tmp_path: Path) -> None:
     assert resident["pages"] >= 64 << 20 and resident["all"] >= 64 << 20
 
 
+def test_accesses_touch_what_the_program_did(tmp_path: Path) -> None:
+    """Of a large block only the pages that the file reads or writes become resident, and only if so wanted;
+    an access that runs over the block's end is cut off there."""
+    size, at = 64 << 20, 1 << 20
+    reach = "".join(f"0 S {at + i * 4096} 8\n" for i in range(1000)) + f"0 M {at + size - 4} 4096\n"
+    path, _ = write(tmp_path, f"0 N {at} {size}\n{reach}0 L {at + 8 * 4096} 4\n1 N 0 8\n")
+    resident = {a: stats("firstfit", path, "--heap", "1G", "--touch", "none", "--accesses", a,
+                         "--points", 2)["alloc_stats"][1]["resident"] for a in ("no", "yes")}
+    assert resident["no"] < 1 << 20
+    # those at the block's ends may share their page with the allocator's own bytes
+    assert 998 * 4096 <= resident["yes"] - resident["no"] <= 1002 * 4096
+
+
+@pytest.mark.parametrize("driver", ["null", "firstfit", "jeff-compact", "glibc", "mimalloc"])
+def test_accesses_spoil_nothing(driver: str, tmp_path: Path) -> None:
+    """Every block is used all over between the operations, and holds its pattern; counts stay."""
+    lines, places = [], {}
+    for line in random_ops(2000, seed=12, resize=0.1).splitlines():
+        handle, op, addr, size = line.split()
+        lines.append(line)
+        if op == "F":
+            del places[handle]
+            continue
+        places[handle] = (int(addr), int(size))
+        for other, (start, length) in list(places.items())[-3:]:
+            lines += [f"{other} S {start} {length}", f"{other} L {start + length // 2} 4"]
+    path, model = write(tmp_path, "\n".join(lines) + "\n")
+    r = stats(driver, path, "--heap", "64M", "--check", "--points", 50, "--accesses", "yes")
+    assert [p["used"] for p in r["alloc_stats"]] == [model.used[p["op_index"]] for p in r["alloc_stats"]]
+
+
 def test_warm_runs(tmp_path: Path) -> None:
     """Repeated in one process, the operations are no slower than at first, and the counts stay."""
     path, model = write(tmp_path, random_ops(20000, seed=2))

@@ -103,3 +103,25 @@ def test_missing_ffmpeg(ops: tuple[Path, Model], tmp_path: Path) -> None:
                env={"FFMPEG": "/no/ffmpeg"})
     assert p.returncode == 1 and "cannot run /no/ffmpeg" in p.stderr and "Debian's ffmpeg" in p.stderr
     assert os.listdir(tmp_path) == []
+
+
+def test_film_by_instructions(tmp_path: Path) -> None:
+    """Frames are equal in instructions: where the program did nothing to the heap the picture stands still."""
+    lines = [f"# time {1000 + i * 100}\n{i} N 0 {3000 + i}" for i in range(10)]
+    lines += [f"# time {9000 + i * 100}\n{i} F 0 0" for i in range(10)]
+    path = tmp_path / "timed-ops"
+    path.write_text("\n".join(lines) + "\n")
+    film = tmp_path / "f.mkv"
+    p = replay("-a", "firstfit", "--memplot", path, "-o", film, "--time=instructions", "--frames", 89, "--json")
+    assert p.returncode == 0, p.stderr
+    told = json.loads(p.stdout)
+    assert told["instructions_per_frame"] == 100 and told["frames"] == int(ffprobe(film)["nb_read_frames"])
+    assert 88 <= told["frames"] <= 90
+    p = replay("-a", "firstfit", "--memplot", path, "-o", film, "--time=ops", "--frames", 89, "--json")
+    assert json.loads(p.stdout)["frames"] == 20
+
+
+def test_film_by_instructions_needs_them(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "firstfit", "--memplot", ops[0], "-o", tmp_path / "f.mkv", "--time=instructions")
+    assert p.returncode == 1 and "steve ops --times" in p.stderr
+    assert os.listdir(tmp_path) == []

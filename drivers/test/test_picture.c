@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/frame.h"
+#include "drivers/yuv.h"
 #include "drivers/test/test_units.h"
 
 #include <stdlib.h>
@@ -70,13 +71,13 @@ static void test_glow_fades(void **state)
     assert_true(heapmap_open(&m, EXTENT, CELLS));
     heapmap_add(&m, LAYER_FRESH, 0, 64, 1);
     heapmap_frame(&m);
-    assert_int_equal(m.cell[0].fresh, HEAT_FULL);
+    assert_int_equal(m.cell[0].glow[0], HEAT_FULL);
     assert_true(m.cell[0].seen && !m.cell[1].seen);
     heapmap_frame(&m);
-    assert_int_equal(m.cell[0].fresh, HEAT_FULL - 1);
+    assert_int_equal(m.cell[0].glow[0], HEAT_FULL - 1);
     for (int i = 0; i < 2 * HEAT_FULL; i++)
         heapmap_frame(&m);
-    assert_int_equal(m.cell[0].fresh, 0);
+    assert_int_equal(m.cell[0].glow[0], 0);
     assert_true(m.cell[0].seen);
 }
 
@@ -93,7 +94,7 @@ static void test_states_differ(void **state)
     struct heapmap m;
     struct frame_facts facts = {.name = "test", .op = 1, .total = 2, .heap = EXTENT};
     uint32_t seen[5];
-    assert_true(frame_open(&f, 640, 360, EXTENT));
+    assert_true(frame_open(&f, 640, 360, EXTENT, EXTENT, LAYOUT_ROWS));
     assert_true(heapmap_open(&m, EXTENT, frame_cells(&f)));
     uint64_t c = m.cell_bytes;
     heapmap_add(&m, LAYER_USED, 0, 2 * c, 1);
@@ -110,6 +111,92 @@ static void test_states_differ(void **state)
     }
 }
 
+/* Each spot of the grid once, and each step of the Hilbert curve to a neighbour. */
+static void check_layout(enum layout layout, int columns, int rows)
+{
+    struct spot *s = layout_make(layout, columns, rows);
+    unsigned char *seen = calloc((size_t)columns * (size_t)rows, 1);
+    assert_true(s && seen);
+    for (int i = 0; i < columns * rows; i++) {
+        assert_true(s[i].column < columns && s[i].row < rows);
+        assert_int_equal(seen[s[i].row * columns + s[i].column]++, 0);
+        int dx = i ? abs(s[i].column - s[i - 1].column) : 0, dy = i ? abs(s[i].row - s[i - 1].row) : 0;
+        if (layout == LAYOUT_HILBERT)
+            assert_true(dx <= 1 && dy <= 1 && (columns % 2 || rows % 2 || dx + dy <= 1));
+    }
+    free(seen);
+}
+
+static void test_layouts_cover_the_grid(void **state)
+{
+    static const int sizes[][2] = {{64, 64}, {180, 78}, {316, 150}, {78, 180},
+                                   {37, 20}, {1, 9},    {8, 1},     {3, 3}};
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        check_layout(LAYOUT_ROWS, sizes[i][0], sizes[i][1]);
+        check_layout(LAYOUT_HILBERT, sizes[i][0], sizes[i][1]);
+    }
+}
+
+/* Read and written glow in colours of their own; a locked cell has an outline and its inside. */
+static void test_accesses_and_outlines(void **state)
+{
+    struct frame f;
+    struct heapmap m;
+    struct frame_facts facts = {.name = "test", .op = 1, .total = 2, .heap = EXTENT};
+    assert_true(frame_open(&f, 640, 360, EXTENT, EXTENT, LAYOUT_ROWS));
+    assert_true(heapmap_open(&m, EXTENT, frame_cells(&f)));
+    uint64_t c = m.cell_bytes;
+    heapmap_add(&m, LAYER_USED, 0, 4 * c, 1);
+    heapmap_add(&m, LAYER_READ, c, c, 1);
+    heapmap_add(&m, LAYER_WRITTEN, 2 * c, c, 1);
+    heapmap_add(&m, LAYER_LOCKED, 3 * c, c, 1);
+    heapmap_frame(&m);
+    frame_paint(&f, &m, &facts);
+    uint32_t plain = pixel_of_cell(&f, 0), read = pixel_of_cell(&f, 1), written = pixel_of_cell(&f, 2);
+    assert_true(plain != read && plain != written && read != written);
+    uint32_t edge = pixel_of_cell(&f, 3);
+    int x = f.left + 3 * f.cell + f.cell / 2, y = f.top + f.cell / 2;
+    assert_true(f.cell >= 5 && edge != plain && f.canvas.pixels[y * f.canvas.width + x] == plain);
+}
+
+/* Live 1/4 and resident 1/2 of the full height: filled to there, and a line at twice that. */
+static void test_strip_to_scale(void **state)
+{
+    struct canvas c;
+    struct strip s = {.left = 10, .top = 20, .width = 200, .height = 110, .most = 1000};
+    assert_true(canvas_open(&c, 300, 200));
+    strip_begin(&s, &c, 1);
+    strip_add(&s, &c, 0.5, 250, 500);
+    int x = 50, bottom = s.top + s.height - 1, room = s.height - 2;
+    assert_int_equal(s.drawn, 100);
+    assert_int_equal(c.pixels[(bottom - room / 4 + 2) * c.width + x], c.pixels[bottom * c.width + x]);
+    assert_int_not_equal(c.pixels[(bottom - room / 4 - 2) * c.width + x], c.pixels[bottom * c.width + x]);
+    assert_int_not_equal(c.pixels[(bottom - room / 2 - 1) * c.width + x],
+                         c.pixels[(bottom - room / 3) * c.width + x]);
+    assert_true(strip_fragmentation(250, 500) == 1.0 && strip_fragmentation(0, 9) == 0);
+}
+
+/* Against the formula of BT.601 in floating point; a pixel of the 2 x 2 counts a quarter. */
+static void test_yuv_of_colours(void **state)
+{
+    static const uint32_t colours[] = {0x000000, 0xffffff, 0xff0000, 0x00ff00, 0x0000ff, 0xd0463b, 0x2c7a45};
+    struct canvas c;
+    unsigned char out[4 * 2 * 3 / 2];
+    assert_true(canvas_open(&c, 4, 2) && yuv_bytes(4, 2) == sizeof out);
+    for (unsigned i = 0; i < sizeof colours / sizeof colours[0]; i++) {
+        double r = colours[i] >> 16, g = colours[i] >> 8 & 0xff, b = colours[i] & 0xff;
+        double y = 0.299 * r + 0.587 * g + 0.114 * b;
+        canvas_fill(&c, 0, 0, 4, 2, colours[i]);
+        yuv_from_canvas(out, &c);
+        for (int at = 0; at < 8; at++)
+            assert_true(abs(out[at] - (int)(16.5 + y * 219 / 255)) <= 1);
+        for (int at = 0; at < 2; at++) {
+            assert_true(abs(out[8 + at] - (int)(128.5 + (b - y) / 1.772 * 224 / 255)) <= 1);
+            assert_true(abs(out[10 + at] - (int)(128.5 + (r - y) / 1.402 * 224 / 255)) <= 1);
+        }
+    }
+}
+
 static void test_letters_differ(void **state)
 {
     for (int a = '0'; a <= 'z'; a++)
@@ -123,9 +210,11 @@ static void test_letters_differ(void **state)
 int run_picture_tests(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_map_covers_cells), cmocka_unit_test(test_map_equals_bytes),
-        cmocka_unit_test(test_map_cuts_off),     cmocka_unit_test(test_glow_fades),
-        cmocka_unit_test(test_states_differ),    cmocka_unit_test(test_letters_differ),
+        cmocka_unit_test(test_map_covers_cells),       cmocka_unit_test(test_map_equals_bytes),
+        cmocka_unit_test(test_map_cuts_off),           cmocka_unit_test(test_glow_fades),
+        cmocka_unit_test(test_layouts_cover_the_grid), cmocka_unit_test(test_accesses_and_outlines),
+        cmocka_unit_test(test_strip_to_scale),         cmocka_unit_test(test_yuv_of_colours),
+        cmocka_unit_test(test_states_differ),          cmocka_unit_test(test_letters_differ),
     };
     return cmocka_run_group_tests_name("picture", tests, NULL, NULL);
 }

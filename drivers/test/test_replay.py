@@ -76,6 +76,11 @@ def test_help_version_list() -> None:
     ["--min-heap", "x"], ["-a", "null", "--min-heap", "x", "--heap", "4x"],
     ["-a", "null", "--memplot", "x", "-o", "film.txt"], ["-a", "null", "--memplot", "x", "-o", "f.mp4",
                                                          "--size", "3x4"],
+    ["-a", "null", "--memplot", "x", "--layout", "spiral"], ["-a", "null", "--memplot", "x", "--time", "days"],
+    ["-a", "null", "--memplot", "x", "--at", "5"], ["-a", "null", "--memplot", "x", "--still", "a.png",
+                                                    "--at", "5,x"],
+    ["-a", "null", "--memplot", "x", "--extent", "0"], ["-a", "null", "--memplot", "x", "--accesses", "2"],
+    ["-a", "null", "--memplot", "x", "--poster", "p.jpg"],
 ])
 def test_wrong_usage_is_2(args: list[str]) -> None:
     p = replay(*args)

@@ -14,7 +14,7 @@
 
 static void test_handles_reuse_slots(void **state)
 {
-    struct handles *h = handles_new();
+    struct handles *h = handles_new(0);
     uint32_t slot;
     assert_int_equal(handles_make(h, 0, &slot), HANDLE_OK);
     assert_int_equal(slot, 0);
@@ -32,7 +32,7 @@ static void test_handles_reuse_slots(void **state)
 
 static void test_handles_faults(void **state)
 {
-    struct handles *h = handles_new();
+    struct handles *h = handles_new(0);
     uint32_t slot;
     assert_int_equal(handles_find(h, 3, &slot), HANDLE_UNKNOWN);
     assert_int_equal(handles_drop(h, UINT64_MAX, &slot), HANDLE_TOO_LARGE);
@@ -48,7 +48,7 @@ static void test_handles_faults(void **state)
 /* One handle on each page: refused before much memory is taken. */
 static void test_handles_too_sparse(void **state)
 {
-    struct handles *h = handles_new();
+    struct handles *h = handles_new(0);
     enum handle_result r = HANDLE_OK;
     uint64_t i;
     uint32_t slot;

@@ -200,10 +200,11 @@ static struct bytes write_ops(const struct op *ops, size_t n)
 
 static void test_write_bytes(void **state)
 {
-    static const struct op ops[] = {
-        {0, 0, 0, OP_NEW},    {9, 10, 99, OP_FREE}, {100, 101, 1000, OP_LOAD}, {7, UINT64_MAX, 5, OP_STORE},
-        {1, 2, 3, OP_MODIFY}, {1, 0, 0, OP_LOCK},   {1, 0, 0, OP_UNLOCK},      {1, 0, 0, OP_COMPACT},
-        {1, 64, 9, OP_RESIZE}};
+    static const struct op ops[] = {{0, 0, 0, OP_NEW, 0, 0},         {9, 10, 99, OP_FREE, 0, 0},
+                                    {100, 101, 1000, OP_LOAD, 0, 0}, {7, UINT64_MAX, 5, OP_STORE, 0, 0},
+                                    {1, 2, 3, OP_MODIFY, 0, 0},      {1, 0, 0, OP_LOCK, 0, 0},
+                                    {1, 0, 0, OP_UNLOCK, 0, 0},      {1, 0, 0, OP_COMPACT, 0, 0},
+                                    {1, 64, 9, OP_RESIZE, 0, 0}};
     static const char expected[] =
         "# two\n# lines\n0 N 0 0\n9 F 10 99\n100 L 101 1000\n7 S 18446744073709551615 5\n"
         "1 M 2 3\n1 L 0 0\n1 U 0 0\n1 O 0 0\n1 R 64 9\n";
@@ -215,9 +216,12 @@ static void test_write_bytes(void **state)
 
 static struct op random_op(uint64_t *seed)
 {
-    return (struct op){
-        random_next(seed) >> random_below(seed, 64), random_next(seed) >> random_below(seed, 64),
-        random_next(seed) >> random_below(seed, 64), (uint32_t)random_below(seed, OP_MODIFY + 1)};
+    return (struct op){random_next(seed) >> random_below(seed, 64),
+                       random_next(seed) >> random_below(seed, 64),
+                       random_next(seed) >> random_below(seed, 64),
+                       (uint32_t)random_below(seed, OP_MODIFY + 1),
+                       0,
+                       0};
 }
 
 /* Random operations out and in again; plain and zstd. */
@@ -253,7 +257,7 @@ static void test_write_error(void **state)
     FILE *full = fopen("/dev/full", "w");
     struct ops_writer *w = ops_writer_new(fileno(full), &err);
     for (int i = 0; i < 100000; i++)
-        ops_write(w, &(struct op){1, 2, 3, OP_NEW}, 1);
+        ops_write(w, &(struct op){1, 2, 3, OP_NEW, 0, 0}, 1);
     assert_int_equal(ops_writer_finish(w, &err), MT_ERROR);
     assert_int_equal(err.code, MT_E_IO);
     fclose(full);

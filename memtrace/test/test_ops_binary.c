@@ -23,7 +23,7 @@ static size_t matching(const struct op *a, const struct op *b, size_t n)
 {
     size_t i = 0;
     while (i < n && a[i].handle == b[i].handle && a[i].addr == b[i].addr && a[i].size == b[i].size &&
-           a[i].code == b[i].code)
+           a[i].code == b[i].code && a[i].thread == b[i].thread && a[i].time == b[i].time)
         i++;
     return i;
 }
@@ -64,6 +64,16 @@ static struct bytes packed(const struct op *ops, size_t n, enum ops_form form, e
     return b;
 }
 
+/* Give operations threads and times: wild ones, or as in a program that has both. */
+static void mark(struct op *ops, size_t n, bool wild)
+{
+    uint64_t seed = n, time = 0;
+    for (size_t i = 0; i < n; i++) {
+        ops[i].thread = wild ? random_below(&seed, OPS_MOST_THREADS + 1) : 1 + i / 100 % 7;
+        ops[i].time = wild ? random_next(&seed) >> random_below(&seed, 64) : (time += i % 3 * 50);
+    }
+}
+
 /* Operations of a kind; wild: any numbers, else like those of a program. */
 static struct op *operations(size_t n, enum ops_kind kind, bool wild)
 {
@@ -75,10 +85,17 @@ static struct op *operations(size_t n, enum ops_kind kind, bool wild)
         uint32_t code = codes[kind == OPS_LOCK][random_below(&seed, 6)];
         ops[i] = (struct op){random_next(&seed) >> random_below(&seed, 64),
                              random_next(&seed) >> random_below(&seed, 64),
-                             random_next(&seed) >> random_below(&seed, 64), code};
+                             random_next(&seed) >> random_below(&seed, 64),
+                             code,
+                             0,
+                             0};
         if (!wild)
             ops[i] = (struct op){code == OP_NEW ? handles++ : random_below(&seed, handles + 1),
-                                 4096 + 16 * random_below(&seed, 4096), code == OP_FREE ? 0 : 8, code};
+                                 4096 + 16 * random_below(&seed, 4096),
+                                 code == OP_FREE ? 0 : 8,
+                                 code,
+                                 0,
+                                 0};
     }
     return ops;
 }
@@ -86,6 +103,8 @@ static struct op *operations(size_t n, enum ops_kind kind, bool wild)
 static void check_roundtrip(enum ops_form form, enum ops_kind kind, bool wild, size_t n)
 {
     struct op *ops = operations(n, kind, wild);
+    if (wild || n % 2)
+        mark(ops, n, wild);
     struct bytes file = packed(ops, n, form, kind);
     struct result out = read_back(file.data, file.size, ops, form == OPS_BINARY ? OPS_UNKNOWN : kind);
     assert_int_equal(out.last, MT_END);
@@ -169,9 +188,44 @@ static void test_wrong(void **state)
     expect_error(file, file.size, OPS_LOCK, MT_E_CORRUPT, "bytes follow the end");
     file.data[8] = 7;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "kind of file");
-    file.data[7] = 2;
-    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 2");
+    file.data[7] = 3;
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 3");
+    file.data[7] = 0;
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 0");
     free(file.data);
+}
+
+/* Files of version 1 are those of version 2 without marks; one with marks is none. */
+static void test_version_1(void **state)
+{
+    enum { N = 1000 };
+    struct op *ops = operations(N, OPS_ACCESS, false);
+    struct bytes file = packed(ops, N, OPS_BINARY, OPS_ACCESS);
+    file.data[7] = 1;
+    struct result out = read_back(file.data, file.size, ops, OPS_UNKNOWN);
+    assert_int_equal(out.last, MT_END);
+    assert_int_equal(out.equal, N);
+    free(file.data);
+    mark(ops, N, false);
+    file = packed(ops, N, OPS_BINARY, OPS_ACCESS);
+    file.data[7] = 1;
+    expect_error(file, file.size, OPS_UNKNOWN, MT_E_CORRUPT, "this kind of file cannot have");
+    free(ops);
+    free(file.data);
+}
+
+static void test_large_thread(void **state)
+{
+    static const struct op op = {1, 2, 3, OP_NEW, OPS_MOST_THREADS + 1, 0};
+    struct mt_error err;
+    int fd = memory_file("", 0);
+    struct ops_writer *w = ops_writer_open(fd, OPS_BINARY, OPS_ACCESS, &err);
+    ops_write(w, &op, 1);
+    assert_int_equal(ops_writer_finish(w, &err), MT_ERROR);
+    close(fd);
+    struct bytes text = packed(&op, 1, OPS_TEXT, OPS_ACCESS);
+    expect_error(text, text.size, OPS_ACCESS, MT_E_CORRUPT, "line 2: threads");
+    free(text.data);
 }
 
 /* Operations of the other kind cannot get into a file: the reader would refuse it. */
@@ -188,7 +242,7 @@ static void test_other_kind(void **state)
 
 static void test_write_error(void **state)
 {
-    static const struct op op = {1, 2, 3, OP_NEW};
+    static const struct op op = {1, 2, 3, OP_NEW, 0, 0};
     for (enum ops_form form = OPS_TEXT_ZSTD; form <= OPS_BINARY; form++) {
         struct mt_error err;
         FILE *full = fopen("/dev/full", "w");
@@ -203,10 +257,11 @@ static void test_write_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roundtrip),   cmocka_unit_test(test_is_compact),
-        cmocka_unit_test(test_cut),         cmocka_unit_test(test_flip),
-        cmocka_unit_test(test_wrong),       cmocka_unit_test(test_other_kind),
-        cmocka_unit_test(test_write_error),
+        cmocka_unit_test(test_roundtrip),    cmocka_unit_test(test_is_compact),
+        cmocka_unit_test(test_cut),          cmocka_unit_test(test_flip),
+        cmocka_unit_test(test_wrong),        cmocka_unit_test(test_other_kind),
+        cmocka_unit_test(test_write_error),  cmocka_unit_test(test_version_1),
+        cmocka_unit_test(test_large_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

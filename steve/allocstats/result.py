@@ -16,7 +16,11 @@ from steve.plots.style import human_bytes
 
 @dataclass
 class Summary:
-    """Totals of one result file. Sizes in bytes, times in nanoseconds, None where not recorded."""
+    """Totals of one result file. Sizes in bytes, times in nanoseconds, None where not recorded.
+
+    replay_ns: time per operation of a whole replay without single timings, the least of the passes;
+    replay_spread: percent by which the slowest pass took longer than the quickest; fragmentation: percent that
+    the allocator held beyond what was live, mean over the bytes allocated (Johnstone and Wilson's first)."""
 
     allocator: str
     opsfile: str
@@ -35,6 +39,9 @@ class Summary:
     p99_ns: float
     smallest_maxmem: int
     confined: str | None
+    replay_ns: float | None
+    replay_spread: float | None
+    fragmentation: float | None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as a dictionary, for JSON."""
@@ -75,6 +82,30 @@ def _times(stats: AllocStats) -> tuple[float, float, float]:
     return float(times.mean()), float(np.median(times)), float(np.percentile(times, 99))
 
 
+def _number(stats: AllocStats, key: str) -> float | None:
+    value = stats.header.get(key)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _spread(stats: AllocStats) -> float | None:
+    """None unless there are two passes or more."""
+    times = stats.header.get("replay_times_per_op")
+    if not isinstance(times, list) or len(times) < 2 or not all(isinstance(t, (int, float)) for t in times):
+        return None
+    return (max(times) / min(times) - 1) * 100 if min(times) > 0 else None
+
+
+def fragmentation(stats: AllocStats) -> np.ndarray | None:
+    """Percent that is resident (else committed, else up to the highest address) beyond what is live, at each
+    point; 0 where nothing is live. None if the file knows none of the three."""
+    key = next((key for key in ("resident", "committed", "highest") if stats.has(key)), None)
+    if key is None:
+        return None
+    used = stats.column("used")
+    beyond = np.maximum(stats.column(key) - used, 0)
+    return np.divide(100.0 * beyond, used, out=np.zeros(len(stats)), where=used > 0)
+
+
 def summarise(stats: AllocStats) -> Summary:
     """Reduce a result file to its Summary."""
     mean, median, p99 = _times(stats)
@@ -98,6 +129,9 @@ def summarise(stats: AllocStats) -> Summary:
         p99_ns=p99,
         smallest_maxmem=int(stats.column("maxmem").min()),
         confined=None if confined is None else str(confined),
+        replay_ns=_number(stats, "replay_time_per_op"),
+        replay_spread=_spread(stats),
+        fragmentation=_number(stats, "fragmentation_1"),
     )
 
 

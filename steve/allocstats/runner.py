@@ -38,6 +38,7 @@ class Plan:
     points: int
     killpercent: int
     seed: int | None = None
+    threads: bool = False  # replay threads on real ones, too
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def _attempt(replay: Replay, plan: Plan, allocator: str, heap: int, result: str,
     arguments += ["--heap", str(heap)]
     arguments += ["--points", "2" if trial else str(plan.points), "--killpercent", str(plan.killpercent)]
     arguments += ["--seed", str(plan.seed)] if plan.seed is not None else []
+    arguments += ["--threads=replay"] if plan.threads and not trial else []
     arguments += ["--passes", "1"] if trial else []
     return replay.run(*arguments, folder=os.path.dirname(plan.ops))
 

@@ -72,6 +72,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", metavar="N", help="seed of that choice of blocks")
     parser.add_argument(
+        "--threads",
+        choices=("merge", "replay"),
+        default="merge",
+        help="all operations in one thread, or besides on real threads, of a file made by `steve ops "
+        "--threads` (default %(default)s)",
+    )
+    parser.add_argument(
         "--cores",
         metavar="N",
         default=_environment("CORES", "1"),
@@ -128,6 +135,7 @@ def _plan(args: argparse.Namespace, replay: Replay) -> Plan:
         _number("--points", args.points, 1, 10**7),
         _killpercent(args.killpercent),
         None if args.seed is None else _number("--seed", args.seed, 0, 2**63),
+        args.threads == "replay",
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""steve animate: a film of the heap while an ops file is replayed on one allocator.
+"""steve animate: a film of the heap while an ops file is replayed on one allocator, or several side by side.
 
 steve-replay draws the frames and pipes them into ffmpeg; this only names things, runs it and reports.
 """
@@ -8,25 +8,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from typing import Any
 
-from steve.allocstats.replay import Replay, choose
+from steve.allocstats.replay import Driver, Outcome, Replay, choose, plain_name
 from steve.allocstats.runner import heap_bytes
 from steve.errors import SteveError, UsageError
+from steve.plots.sidebyside import join_films, plan_grid
 from steve.progress import note
 
 NAME = "animate"
-HELP = "make a film of the heap from an ops file"
+HELP = "make a film or pictures of the heap from an ops file"
 EXAMPLES = """\
 The film goes to <ops>-animation.avi, beside OPS, unless -o names another; the ending chooses the
 container (.avi, .mp4, .mkv, .webm). $ALLOCATOR is the default of --allocator, as in the old scripts.
+Several allocators are shown side by side, in step and to the same scale; --still and --poster are for one.
 
 examples:
   steve animate app.ljt-ops
   steve animate app.ljt-ops --allocator jemalloc -o heap.mp4 --frames 600
+  steve animate app.ljt-ops --allocator glibc,jemalloc,mimalloc,luajit --size 1920x1080
+  steve animate app.ljt-ops --layout hilbert --still end.png --poster whole.png
 """
 
 
@@ -40,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allocator",
         metavar="NAME",
         default=os.environ.get("ALLOCATOR") or "firstfit",
-        help="allocator to show (default %(default)s)",
+        help="allocator to show, or several with commas (default %(default)s)",
     )
     parser.add_argument(
         "--heap", metavar="SIZE", help="bytes (K, M, G) or a multiple of the live peak, like 4x"
@@ -48,6 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", metavar="WxH", help="pixels, like 1280x720")
     parser.add_argument("--fps", metavar="N", help="frames in a second of film")
     parser.add_argument("--frames", metavar="N", help="most frames in all")
+    parser.add_argument("--layout", metavar="HOW", help="how addresses lie: rows (default) or hilbert")
+    parser.add_argument("--time", metavar="WHAT", help="what frames are equal in: ops (default), bytes or instructions")
+    parser.add_argument("--extent", metavar="SIZE", help="bytes of heap to draw (default: where blocks lie)")
+    parser.add_argument("--still", metavar="PNG", help="also a picture after the last operation")
+    parser.add_argument("--at", metavar="OP,...", help="pictures after these operations instead")
+    parser.add_argument("--poster", metavar="PNG", help="also a picture of all: address upwards, time to the right")
     parser.add_argument("--json", action="store_true", help="print path, frames and duration as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
@@ -89,15 +100,16 @@ def probe(film: str) -> dict[str, Any]:
         raise SteveError(f"{film}: ffprobe cannot read it: {result.stderr.strip()[:200]}") from None
 
 
-def _arguments(args: argparse.Namespace, replay: Replay, allocator: str, film: str) -> list[str]:
-    arguments = ["--allocator", allocator, "--memplot", args.ops, "-o", film]
+def _arguments(args: argparse.Namespace, replay: Replay, allocator: str, *more: str) -> list[str]:
+    """The command line of steve-replay for a film; `more` comes last and so wins."""
+    arguments = ["--allocator", allocator, "--memplot", args.ops]
     if args.heap:
         peak = replay.live_peak(args.ops) if args.heap.lower().endswith("x") else 0
         arguments += ["--heap", str(heap_bytes(args.heap, peak))]
-    for option in ("size", "fps", "frames"):
+    for option in ("size", "fps", "frames", "layout", "time", "extent"):
         value = getattr(args, option)
         arguments += [f"--{option}", value] if value is not None else []
-    return arguments
+    return [*arguments, *more]
 
 
 def _check_folder(film: str) -> None:
@@ -107,31 +119,79 @@ def _check_folder(film: str) -> None:
         raise SteveError(f"{film}: cannot write in folder {folder}; name another place with -o")
 
 
-def _one_allocator(wanted: str, replay: Replay) -> str:
-    drivers, _ = choose(wanted, replay.drivers())
-    if len(drivers) != 1:
-        raise UsageError("--allocator: a film shows one allocator; name one")
-    return drivers[0].name
+def _pictures(args: argparse.Namespace) -> list[str]:
+    """--still, --at and --poster, for steve-replay."""
+    given = [(name, getattr(args, name)) for name in ("still", "at", "poster")]
+    return [part for name, value in given if value is not None for part in (f"--{name}", value)]
+
+
+def _replayed(outcome: Outcome) -> None:
+    if outcome.status != 0:
+        hint = "; give more with --heap" if outcome.out_of_memory else ""
+        raise SteveError(outcome.message + hint)
+
+
+def _film_one(args: argparse.Namespace, replay: Replay, driver: Driver, unfinished: str) -> None:
+    _replayed(replay.run(*_arguments(args, replay, driver.name, "-o", unfinished, *_pictures(args))))
+
+
+def _size(text: str | None) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text or "1280x720")
+    if match is None:
+        raise UsageError(f"--size: '{text}' is not like 1280x720")
+    return int(match[1]), int(match[2])
+
+
+def _extent(args: argparse.Namespace, replay: Replay, drivers: list[Driver], aside: str) -> int:
+    """Bytes of heap to draw so that every allocator's blocks are in the picture, to one scale."""
+    still = os.path.join(aside, "extent.png")
+    extents = []
+    for driver in drivers:
+        outcome = replay.run(*_arguments(args, replay, driver.name, "--still", still, "--json"))
+        if outcome.status != 0 and not outcome.out_of_memory:
+            raise SteveError(outcome.message)
+        extents.append(int(json.loads(outcome.output)["extent"]))
+    return max(extents)
+
+
+def _film_several(args: argparse.Namespace, replay: Replay, drivers: list[Driver], unfinished: str) -> None:
+    """One film for each, then all in one. An allocator that runs out of memory stays where it ended."""
+    aside = os.path.dirname(unfinished)
+    grid = plan_grid(len(drivers), *_size(args.size))
+    extent = args.extent or str(_extent(args, replay, drivers, aside))
+    films, frames = [], []
+    for driver in drivers:
+        films.append(os.path.join(aside, f"{plain_name(driver.name)}.mkv"))
+        more = ("-o", films[-1], "--size", grid.size, "--extent", extent, "--json")
+        outcome = replay.run(*_arguments(args, replay, driver.name, *more))
+        if not outcome.out_of_memory:
+            _replayed(outcome)
+        else:
+            note(NAME, f"{outcome.message}; its picture stays there", args.quiet)
+        frames.append(int(json.loads(outcome.output)["frames"]))
+    join_films(films, frames, grid, unfinished)
 
 
 def _make(args: argparse.Namespace, film: str) -> dict[str, Any]:
     """Make the film aside, check it, name it: a failed run leaves nothing and spoils no old film."""
     replay = Replay()
-    allocator = _one_allocator(args.allocator, replay)
+    drivers, _ = choose(args.allocator, replay.drivers())
+    if len(drivers) > 1 and _pictures(args):
+        raise UsageError("--still, --at and --poster show one allocator; name one")
     with tempfile.TemporaryDirectory(
         prefix=".steve-animate.", dir=os.path.dirname(os.path.abspath(film))
     ) as aside:
         unfinished = os.path.join(aside, os.path.basename(film))
         try:
-            outcome = replay.run(*_arguments(args, replay, allocator, unfinished))
+            if len(drivers) == 1:
+                _film_one(args, replay, drivers[0], unfinished)
+            else:
+                _film_several(args, replay, drivers, unfinished)
         finally:
             replay.kill()
-        if outcome.status != 0:
-            hint = "; give more with --heap" if outcome.out_of_memory else ""
-            raise SteveError(outcome.message + hint)
         facts = probe(unfinished)
         os.replace(unfinished, film)
-    return {"film": film, "allocator": allocator, **facts}
+    return {"film": film, "allocator": ",".join(driver.name for driver in drivers), **facts}
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,10 +14,13 @@ EXAMPLES = """\
 Each line of an ops file is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (load), S (store) or M
 (modify). Handles count 0, 1, 2... in the order of the N; a resize is an F and an N with the next handle.
 --resize keeps them as R (resize, with the new address and size) of the same handle.
+--threads puts a line `# thread N` before operations done by another thread than those before, --times a line
+`# time N` with the instructions executed until then: at each N, F and R, and between them about every 4096.
 Accesses and frees that belong to no live block are left out and counted.
 
 examples:
   steve ops ljtrace.out.77.ljt              writes ljtrace.out.77.ljt-ops
+  steve ops --threads app.ljt               for steve-replay --threads=replay
   steve ops --binary --resize app.ljt       the compact form; docs/ops-format.md tells its bytes
   valgrind ... 2>&1 | steve ops - >app-ops  takes classic text out of other output
 """
@@ -28,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_output(parser, "default: FILE-ops")
     source.add_form(parser)
     parser.add_argument("--resize", action="store_true", help="write a resize as R instead of F and N")
+    parser.add_argument("--threads", action="store_true", help="tell which thread does what")
+    parser.add_argument("--times", action="store_true", help="tell when, in instructions")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     trace = source.open_trace(args)
     output = args.output or source.result_name(args.file, "-ops")
     with Output(output) as out, Progress(NAME, args.quiet) as progress:
-        counts = _kernels.write_ops(trace, out.fd, progress, form=form, resizes=args.resize)
+        counts = _kernels.write_ops(trace, out.fd, progress, form=form, resizes=args.resize,
+                                    threads=args.threads, times=args.times)
     remark = source.unmatched_note(trace, counts)
     if remark:
         note(NAME, remark, args.quiet)

@@ -108,7 +108,7 @@ static bool collect_due(struct lockfull *l)
 
 static void put(struct lockfull *l, uint64_t handle, enum ops_code code)
 {
-    l->out[l->n_out++] = (struct op){.handle = handle, .code = code};
+    l->out[l->n_out++] = (struct op){.handle = handle, .code = code, .thread = l->thread, .time = l->time};
     l->locks += code == OP_LOCK;
     l->unlocks += code == OP_UNLOCK;
 }
@@ -229,6 +229,8 @@ static bool block_resize(struct lockfull *l, const struct op *op)
 
 static bool step(struct lockfull *l, const struct op *op)
 {
+    l->thread = op->thread;
+    l->time = op->time;
     if (op->code == OP_NEW)
         return block_new(l, op);
     if (op->code == OP_FREE)

@@ -48,7 +48,9 @@ struct lockfull {
     struct lockfull_block *blocks;
     size_t room;
     uint32_t ring[LOCKFULL_RING];
-    int64_t index; /* of the operation at hand */
+    int64_t index;   /* of the operation at hand */
+    uint32_t thread; /* the same */
+    uint64_t time;   /* the same */
     uint64_t news;
     const uint64_t *unfreed; /* ordinals still to come, ascending */
     size_t n_unfreed;

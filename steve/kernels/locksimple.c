@@ -142,23 +142,24 @@ void locksimple_writer_free(struct locksimple_writer *w)
     livemap_free(&w->locked);
 }
 
-static struct op *put(struct op *out, uint64_t handle, enum ops_code code)
+/* A lock or unlock of a block at an operation on it. */
+static struct op *put(struct op *out, const struct op *at, enum ops_code code)
 {
-    *out = (struct op){.handle = handle, .code = code};
+    *out = (struct op){.handle = at->handle, .code = code, .thread = at->thread, .time = at->time};
     return out + 1;
 }
 
 /* What follows an N. */
-static struct op *lock_new(struct locksimple_writer *w, uint64_t handle, struct op *out)
+static struct op *lock_new(struct locksimple_writer *w, const struct op *op, struct op *out)
 {
     if (w->unlock_before_free)
-        livemap_remove(&w->locked, handle);
+        livemap_remove(&w->locked, op->handle);
     if (stays_unlocked(w))
         return out;
-    if (w->unlock_before_free && livemap_add(&w->locked, handle) == LIVEMAP_NONE)
+    if (w->unlock_before_free && livemap_add(&w->locked, op->handle) == LIVEMAP_NONE)
         w->out_of_memory = true;
     w->locks++;
-    return put(out, handle, OP_LOCK);
+    return put(out, op, OP_LOCK);
 }
 
 size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out)
@@ -166,16 +167,14 @@ size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_
     struct op *start = out;
 
     for (size_t i = 0; i < n; i++) {
-        uint64_t handle = ops[i].handle;
-
         if (!is_heap(ops[i].code))
             continue;
-        if (ops[i].code == OP_FREE && livemap_remove(&w->locked, handle) != LIVEMAP_NONE)
-            out = put(out, handle, OP_UNLOCK);
+        if (ops[i].code == OP_FREE && livemap_remove(&w->locked, ops[i].handle) != LIVEMAP_NONE)
+            out = put(out, &ops[i], OP_UNLOCK);
         *out = ops[i];
         out++->addr = 0;
         if (ops[i].code == OP_NEW)
-            out = lock_new(w, handle, out);
+            out = lock_new(w, &ops[i], out);
     }
     return (size_t)(out - start);
 }

@@ -10,6 +10,7 @@
 
 #define PIECE 2048
 #define NOBODY UINT64_MAX
+#define TIME_STEP 4096 /* instructions between the times of accesses */
 
 struct op_source {
     struct mt_reader *trace;
@@ -21,18 +22,19 @@ struct op_source {
     uint64_t next_handle;
     uint64_t stray;
     bool out_of_memory;
-    bool resizes; /* wanted as R */
+    struct op_wishes wishes;
+    uint64_t time; /* given last */
     struct op buffer[2 * PIECE];
 };
 
-struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, bool resizes)
+struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, struct op_wishes wishes)
 {
     struct op_source *s = calloc(1, sizeof *s);
 
     if (s) {
         s->trace = trace;
         s->ops = ops;
-        s->resizes = resizes;
+        s->wishes = wishes;
     }
     return s;
 }
@@ -51,6 +53,8 @@ static inline struct op *put(struct op *out, uint64_t handle, enum ops_code code
     out->addr = addr;
     out->size = size;
     out->code = code;
+    out->thread = 0;
+    out->time = 0;
     return out + 1;
 }
 
@@ -97,7 +101,7 @@ static struct op *put_resize(struct op_source *s, struct op *out, const struct m
 {
     uint64_t handle = handle_in(s, e->slot);
 
-    if (!s->resizes || handle == NOBODY)
+    if (!s->wishes.resizes || handle == NOBODY)
         return put_new(s, put_free(s, out, e, e->old_addr), e);
     return put(out, handle, OP_RESIZE, e->addr, e->size);
 }
@@ -120,14 +124,34 @@ static struct op *put_event(struct op_source *s, struct op *out, const struct mt
     }
 }
 
+/* Who did the operations from `from` on, and when. */
+static void mark(struct op_source *s, struct op *from, const struct op *end, const struct mt_event *e)
+{
+    bool access = e->kind == MT_LOAD || e->kind == MT_STORE || e->kind == MT_MODIFY;
+
+    if (!access || e->time - s->time >= TIME_STEP)
+        s->time = e->time;
+    for (; from < end; from++) {
+        from->thread = s->wishes.threads ? e->thread : 0;
+        from->time = s->wishes.times ? s->time : 0;
+    }
+}
+
 /* Translate the next piece of what was read; how many operations that made. */
 static size_t translate(struct op_source *s)
 {
     size_t n = s->n_events < PIECE ? s->n_events : PIECE;
     struct op *out = s->buffer;
 
-    for (size_t i = 0; i < n; i++)
+    bool marks = s->wishes.threads || s->wishes.times;
+
+    for (size_t i = 0; i < n; i++) {
+        struct op *first = out;
+
         out = put_event(s, out, &s->events[i]);
+        if (marks)
+            mark(s, first, out, &s->events[i]);
+    }
     s->events += n;
     s->n_events -= n;
     return (size_t)(out - s->buffer);

@@ -3,7 +3,9 @@
  * The translation: New, Free and accesses become N, F, L, S, M of the block's handle, with addresses and
  * sizes as they are (size 0 for F); a Resize becomes F of the old and N of a new handle, so that handles are
  * counted anew, 0, 1, 2... in the order of the N, or, if resizes are wanted, an R of the block's handle.
- * Events without a block are left out and counted. Memory: O(live blocks).
+ * Events without a block are left out and counted. If wanted, operations
+ * have the thread that did them, and the time: that of each heap event, and of an access that of the heap
+ * event before it or of one after so many instructions. Memory: O(live blocks).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_OPSOURCE_H
@@ -13,9 +15,14 @@
 
 struct op_source;
 
-/* Exactly one of trace and ops is given, and stays the caller's. resizes: of a trace, give a Resize as R.
- * NULL: out of memory. */
-struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, bool resizes);
+/* What to give of a trace besides. */
+struct op_wishes {
+    bool resizes; /* a Resize as R */
+    bool threads, times;
+};
+
+/* Exactly one of trace and ops is given, and stays the caller's. NULL: out of memory. */
+struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, struct op_wishes wishes);
 void op_source_free(struct op_source *s);
 
 /* As ops_next. After MT_ERROR: op_source_out_of_memory, else the reader's own error holds. */

@@ -10,12 +10,21 @@ from markupsafe import Markup
 
 from steve.allocstats.parse import AllocStats, read_allocstats
 from steve.allocstats.ranking import Table, honest_tables, ranked
-from steve.allocstats.result import Summary, memory_scale, off_the_picture, op_times, summarise, timed_points
+from steve.allocstats.result import (
+    Summary,
+    fragmentation,
+    memory_scale,
+    off_the_picture,
+    op_times,
+    summarise,
+    timed_points,
+)
 from steve.plots.allocators import MEMORY_LABELS, running_median
 from steve.plots.style import distinct_styles, human_bytes, human_count, human_ns
 from steve.report.svg import Plot, binary_ticks, decimal_ticks, log_ticks
 
 MOST_POINTS = 400
+UNREAL = ("null", "optimal")  # hold no memory
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ class Comparison:
     memory_name: str
     beyond: str
     times: Markup
+    fragmentation: Markup | None
     remarks: list[str]
     warnings: list[str]
 
@@ -96,6 +106,24 @@ def _times_plot(files: list[AllocStats], styles: dict[str, tuple[str, str]]) -> 
     return plot.svg()
 
 
+def _fragmentation_plot(files: list[AllocStats], styles: dict[str, tuple[str, str]]) -> Markup | None:
+    """How much more than live is resident. The first twentieth, where little is live, does not set the scale."""
+    curves = [(stats, fragmentation(stats)) for stats in files if stats.driver not in UNREAL]
+    known = [(stats, y) for stats, y in curves if y is not None]
+    if not known:
+        return None
+    settled = [float(y[len(y) // 20 :].max()) for _, y in known]
+    top = min(max(settled), 4 * float(np.median(settled))) * 1.06 or 1.0
+    plot = Plot("Resident beyond live bytes, percent", _last_index(files), top, height=240)
+    plot.y_axis(decimal_ticks(plot.y_top), lambda value: f"{value:g} %")
+    for stats, y in known:
+        color, dash = styles[stats.driver]
+        points = _thin(stats.column("op_index"), np.minimum(y, plot.y_top))
+        plot.line(points, "series", color, dash, stats.driver)
+    plot.x_axis(decimal_ticks(plot.x_top), human_count, "operation (New and Free)")
+    return plot.svg()
+
+
 def _remarks(files: list[AllocStats]) -> list[str]:
     """What a reader of the tables must know."""
     remarks = []
@@ -127,6 +155,7 @@ def compare(paths: list[str]) -> Comparison:
         memory_name=MEMORY_LABELS[key] if key else "",
         beyond=off_the_picture(files, key, memory_scale(files, key)[1]) if key else "",
         times=_times_plot(files, styles),
+        fragmentation=_fragmentation_plot(files, styles),
         remarks=_remarks(files),
         warnings=[text for stats in files for text in stats.warnings],
     )

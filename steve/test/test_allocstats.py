@@ -258,6 +258,25 @@ def test_real_allocators(real: Path) -> None:
         assert (stats.column("current_op_time") >= 0).all()
 
 
+def test_threads_and_resizes_reach_the_replay(real: Path) -> None:
+    """Leaving out the accesses leaves all else, and real threads do it all."""
+    ops = real / "app-ops"
+    ops.write_text("# thread 1\n0 N 64 100\n0 S 64 8\n# thread 2\n1 N 512 10\n0 R 1024 300\n"
+                   "# thread 1\n0 F 1024 0\n")
+    result = subprocess.run(
+        ["steve", "allocstats", str(ops), "--allocator", "glibc", "--threads", "replay", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    row = json.loads(result.stdout)["results"][0]
+    assert row["live_peak"] == 310
+    text = Path(row["path"]).read_text()
+    for line in ("resize_count = 1", "threads_resize_count = 1", "thread_count = 2", "threads_live_at_end = 10"):
+        assert line in text.splitlines()
+
+
 def test_accesses_make_no_difference(real: Path) -> None:
     """Ops with and without accesses give the same; results name the ops file, not a copy of it."""
     plain, full = real / "plain" / "app-ops", real / "full" / "app-ops"

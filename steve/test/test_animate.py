@@ -61,6 +61,40 @@ def test_film_facts_and_allocator(steve: Steve, ops: Path) -> None:
     assert facts["frames"] == len(frame_sums(steve.folder / "heap.mp4")) and facts["seconds"] > 0
 
 
+def picture_size(picture: Path) -> str:
+    result = subprocess.run(
+        ["ffprobe", "-v", "error", "-show_entries", "stream=width,height", "-of", "csv=p=0", str(picture)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return result.stdout.strip()
+
+
+def test_side_by_side_in_step(steve: Steve, ops: Path) -> None:
+    """Three tiles of four, each as the film of that allocator alone; the one in too small a heap stays."""
+    arguments = ("--frames", "20", "--size", "1280x720", "--json", "--heap", "1M")
+    result = steve("animate", "app-ops", "-o", "all.mkv", "--allocator", "bestfit,bump,buddy", *arguments)
+    assert result.returncode == 0, result.err
+    facts = json.loads(result.out)
+    assert (facts["allocator"], facts["width"], facts["height"]) == ("bestfit,bump,buddy", 1280, 720)
+    frames = len(frame_sums(steve.folder / "all.mkv"))
+    assert facts["frames"] == frames and len(set(frame_sums(steve.folder / "all.mkv"))) > frames // 2
+    assert "bump: out of memory" in result.err
+
+
+def test_pictures(steve: Steve, ops: Path) -> None:
+    result = steve(
+        *("animate", "app-ops", "-o", "f.webm", "--size", "640x360", "--frames", "5", "--layout", "hilbert"),
+        *("--time", "bytes", "--still", "s.png", "--at", "100,900", "--poster", "p.png", "-q"),
+    )
+    assert result.returncode == 0, result.err
+    for name in ("s-100.png", "s-900.png", "p.png"):
+        assert picture_size(steve.folder / name) == "640,360"
+    assert (steve.folder / "s-100.png").read_bytes() != (steve.folder / "s-900.png").read_bytes()
+    assert 5 <= len(frame_sums(steve.folder / "f.webm")) <= 6
+
+
 def test_stills_in_the_report(steve: Steve, ops: Path) -> None:
     (steve.folder / "memtrace").write_text(">>> N 4096 100\n>>> S 4100 4\n")
     assert steve("animate", "app-ops", "-o", "heap.avi", "--frames", "30", "-q").returncode == 0
@@ -79,7 +113,9 @@ def test_wrong_usage_and_bad_input(steve: Steve, ops: Path) -> None:
         (("foreign",), 1, "foreign"),
         ((), 2, "usage"),
         (("app-ops", "--allocator", "unheard-of"), 2, "unknown allocator 'unheard-of'"),
-        (("app-ops", "--allocator", "glibc,mimalloc"), 2, "name one"),
+        (("app-ops", "--allocator", "glibc,mimalloc", "--still", "x.png"), 2, "name one"),
+        (("app-ops", "--allocator", "glibc,mimalloc", "--size", "480x300"), 1, "640x200"),
+        (("app-ops", "--layout", "spiral"), 1, "--layout"),
         (("app-ops", "--size", "big"), 1, "--size"),
         (("app-ops", "-o", "no/folder/x.avi"), 1, "no/folder"),
         (("app-ops", "--heap", "4096", "--allocator", "firstfit"), 1, "--heap"),

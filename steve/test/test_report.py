@@ -16,6 +16,9 @@ from histories import histories
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steve.allocstats.parse import read_allocstats
+from steve.allocstats.result import fragmentation
+
 VOID = {"meta", "input", "img", "br", "link", "hr"}
 STACKS = "stack main f malloc\nstack main g malloc\nstack main h lj_alloc\n"
 
@@ -323,6 +326,23 @@ def test_page_with_everything(steve: Steve, trace: Callable[..., Path]) -> None:
     assert f'title="{summary["blocks"]["total"]:,}"' in raw
 
 
+def test_comparison_of_allocators(steve: Steve, trace: Callable[..., Path]) -> None:
+    """Spread over the passes, fragmentation as a number and as a curve; a file without them has dashes."""
+    trace(busy_script(50))
+    full = [record(i, used=1000, resident=1500 if i else 4000) for i in range(100)]
+    known = {"replay_time_per_op": 20.0, "replay_times_per_op": [25.0, 20.0, 22.0], "fragmentation_1": 47.5}
+    files = [write(steve.folder, "glibc", full, **known), write(steve.folder, "plain", series(100, 3))]
+    result = steve("report", "t.ljt", "-o", "r.html", "--allocstats", *files)
+    assert result.returncode == 0, result.err
+    text = " ".join(checked_page(steve.folder / "r.html").text)
+    assert "20.0 ns" in text and "25.0 %" in text and "47.5 %" in text and "–" in text
+    assert "Resident beyond live bytes, percent" in (steve.folder / "r.html").read_text()
+    stats = read_allocstats(files[0])
+    assert [fragmentation(stats)[i] for i in (0, 99)] == [300.0, 50.0]
+    bare = write(steve.folder, "bare", [record(i) for i in range(5)])
+    assert fragmentation(read_allocstats(bare)) is None
+
+
 def test_hostile_names_stay_text(steve: Steve, trace: Callable[..., Path]) -> None:
     evil = '</title><script>alert(1)</script>"onload="x'
     trace(
@@ -417,23 +437,18 @@ def test_bad_input(steve: Steve, trace: Callable[..., Path], no_leftovers: Calla
     assert not no_leftovers() and not (steve.folder / "report.html").exists()
 
 
-@pytest.mark.parametrize("events", [1_000_000])
-def test_speed(events: int) -> None:
-    """The kernel alone takes far more than the 20 million events a second that a report needs."""
-    import time
-
+def test_profile_counts_every_event_of_large_batches() -> None:
+    """A million events at a time, fed again and again; none is lost."""
     import numpy as np
     from steve._memtrace import event_dtype
     from steve._profile import Profile
 
+    events = 1_000_000
     batch = np.zeros(events, event_dtype())
     batch["kind"][:1000], batch["slot"][:1000], batch["size"] = 0, np.arange(1000), 8
     batch["kind"][1000:], batch["slot"][1000:] = 3, np.arange(events - 1000) % 1000
     profile = Profile(400)
-    start = time.perf_counter()
     for _ in range(5):
         profile.feed(batch, 1, 1)
-    rate = 5 * events / (time.perf_counter() - start)
     profile.finish()
     assert profile.totals()["operations"] == 5 * events
-    assert rate > 20e6, f"{rate / 1e6:.0f} million events/s"

@@ -1,0 +1,69 @@
+/* poster.c - one picture of the whole replay; see poster.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/colours.h"
+#include "drivers/frame.h"
+#include "drivers/poster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { MARGIN = 8 };
+
+int poster_columns(int width)
+{
+    return width - 2 * MARGIN;
+}
+
+bool poster_open(struct poster *p, int width, int height)
+{
+    int scale = width >= 1000 ? 2 : 1, line = FONT_HEIGHT * scale + 2 * MARGIN;
+    *p = (struct poster){.scale = scale,
+                         .left = MARGIN,
+                         .top = line,
+                         .columns = poster_columns(width),
+                         .rows = height - 2 * line};
+    if (!canvas_open(&p->canvas, width, height))
+        return false;
+    canvas_fill(&p->canvas, 0, 0, width, height, BACKGROUND_COLOUR);
+    return true;
+}
+
+static uint32_t colour_at(const struct cell *c)
+{
+    uint32_t colour = frame_colour(c);
+    return c->share[LAYER_LOCKED] > 0.5f ? LOCKED_COLOUR : colour;
+}
+
+void poster_add(struct poster *p, const struct heapmap *m, double done)
+{
+    int to = (int)(done * p->columns), width = to - p->drawn;
+    if (width <= 0)
+        return;
+    for (uint64_t i = 0; i < m->cells && i < (uint64_t)p->rows; i++)
+        canvas_fill(&p->canvas, p->left + p->drawn, p->top + p->rows - 1 - (int)i, width, 1,
+                    colour_at(&m->cell[i]));
+    p->drawn = to;
+}
+
+void poster_words(struct poster *p, const char *name, uint64_t extent, uint64_t total, const char *unit)
+{
+    static const struct {
+        const char *name;
+        uint32_t colour;
+    } keys[] = {{"used", USED_COLOUR},
+                {"locked", LOCKED_COLOUR},
+                {"overhead", OVERHEAD_COLOUR},
+                {"free", UNUSED_COLOUR},
+                {"never used", UNTOUCHED_COLOUR}};
+    char line[200];
+    int y = p->top + p->rows + MARGIN, x = p->left, side = FONT_HEIGHT * p->scale;
+    snprintf(line, sizeof line, "%s   up: address, %" PRIu64 " bytes   right: time, %" PRIu64 " %s", name,
+             extent, total, unit);
+    canvas_text(&p->canvas, p->left, MARGIN, p->scale, WORDS_COLOUR, line);
+    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        canvas_fill(&p->canvas, x, y, side, side, keys[i].colour);
+        x = canvas_text(&p->canvas, x + side + 4, y, p->scale, WORDS_COLOUR, keys[i].name) + 2 * MARGIN;
+    }
+}

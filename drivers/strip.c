@@ -1,0 +1,57 @@
+/* strip.c - the strip below a picture of the heap; see strip.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/colours.h"
+#include "drivers/strip.h"
+
+enum { LINE = 2, KEY_HEIGHT = FONT_HEIGHT + 3 };
+
+double strip_fragmentation(uint64_t used, uint64_t resident)
+{
+    return used && resident > used ? (double)resident / (double)used - 1 : 0;
+}
+
+static int height_of(const struct strip *s, double share)
+{
+    return (int)((share < 0 ? 0 : share > 1 ? 1 : share) * (s->height - LINE));
+}
+
+static void mark(const struct strip *s, struct canvas *c, int x, int width, int height, uint32_t colour)
+{
+    canvas_fill(c, x, s->top + s->height - height - LINE, width, LINE, colour);
+}
+
+void strip_add(struct strip *s, struct canvas *c, double done, uint64_t used, uint64_t resident)
+{
+    int to = (int)(done * s->width), x = s->left + s->drawn, width = to - s->drawn;
+    double most = s->most ? (double)s->most : 1;
+    if (width <= 0)
+        return;
+    int live = height_of(s, (double)used / most);
+    canvas_fill(c, x, s->top, width, s->height, STRIP_COLOUR);
+    canvas_fill(c, x, s->top + s->height - live, width, live, USED_COLOUR);
+    mark(s, c, x, width, height_of(s, (double)resident / most), RESIDENT_COLOUR);
+    mark(s, c, x, width, height_of(s, strip_fragmentation(used, resident)), FRAGMENTED_COLOUR);
+    s->drawn = to;
+}
+
+void strip_begin(struct strip *s, struct canvas *c, int scale)
+{
+    static const struct {
+        const char *name;
+        uint32_t colour;
+    } keys[] = {{"live", USED_COLOUR},
+                {"resident", RESIDENT_COLOUR},
+                {"resident over live, 0 to 100 %", FRAGMENTED_COLOUR}};
+    int x = s->left, y = s->top;
+    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        canvas_fill(c, x, y, FONT_HEIGHT * scale, FONT_HEIGHT * scale, keys[i].colour);
+        x = canvas_text(c, x + (FONT_HEIGHT + 2) * scale, y, scale, WORDS_COLOUR, keys[i].name) +
+            FONT_ADVANCE * 2 * scale;
+    }
+    s->top += KEY_HEIGHT * scale;
+    s->height -= KEY_HEIGHT * scale;
+    canvas_fill(c, s->left, s->top, s->width, s->height, STRIP_COLOUR);
+    s->drawn = 0;
+}

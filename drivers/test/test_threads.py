@@ -1,0 +1,191 @@
+"""End-to-end tests of the replay on real threads: the same operations as in one thread, in an order that keeps
+each block's own, on allocators that lock for themselves and on those that are locked.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from ops_tools import (  # noqa: E402
+    ALL, BAD, BUILD, parse_result, random_ops, read_model, replay, threaded_ops,
+)
+
+LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
+OWN_LOCKS = {"null", "glibc", "jemalloc", "mimalloc", "tcmalloc", "tbbmalloc", "scudo"}
+
+
+def run(path: Path, driver: str, *args: object, **kw: object) -> subprocess.CompletedProcess[str]:
+    if driver in LIST and not LIST[driver]["available"]:
+        pytest.skip(f"{driver}: {LIST[driver]['reason']}")
+    return replay("-a", driver, "--allocstats", path, "-o", path.parent / "result", "--passes", 1, "--points", 5,
+                  "--heap", "256M", "--threads=replay", *args, **kw)
+
+
+def result(path: Path, driver: str, *args: object) -> dict[str, object]:
+    p = run(path, driver, *args)
+    assert p.returncode == 0, p.stderr
+    return parse_result(path.parent / "result")
+
+
+def write(tmp_path: Path, text: str, name: str = "some-ops") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def check_totals(r: dict[str, object], text: str) -> None:
+    """The threads together did what the model did."""
+    m = read_model(text)
+    letters = [op for op, _ in m.ops]
+    assert r["threads"] == "replay"
+    assert r["total_ops"] == len(letters)
+    assert r["threads_new_count"] == r["new_count"] == letters.count("N")
+    assert r["threads_free_count"] == r["free_count"] == letters.count("F")
+    assert r["threads_resize_count"] == r["resize_count"] == letters.count("R")
+    assert r["threads_live_at_end"] == m.used[-1]
+    assert 0 <= r["threads_waited_share"] <= 1 and 0 <= r["threads_lock_waited_share"] <= 1
+
+
+@pytest.mark.parametrize("driver", ALL)
+def test_equal_to_merge(driver: str, tmp_path: Path) -> None:
+    """Every block keeps its bytes while four threads work on the heap, and the sums are those of one thread."""
+    text = threaded_ops(20000, seed=5)
+    r = result(write(tmp_path, text), driver, "--check")
+    check_totals(r, text)
+    assert r["thread_count"] == 4
+    assert r["threads_locked_by"] == ("allocator" if driver in OWN_LOCKS else "replay")
+
+
+def test_order_of_a_block(tmp_path: Path) -> None:
+    """Threads that hand one block on in a circle wait for each other at every operation."""
+    lines = []
+    for i in range(3000):
+        lines += [f"# thread {i % 3 + 1}", f"{i} N 0 {i % 300 + 1}", f"# thread {(i + 1) % 3 + 1}",
+                  f"{i} R 0 {i % 500 + 1}", f"# thread {(i + 2) % 3 + 1}", f"{i} F 0 0"]
+    text = "\n".join(lines) + "\n"
+    r = result(write(tmp_path, text), "glibc", "--check")
+    check_totals(r, text)
+    assert r["threads_live_at_end"] == 0
+    assert r["threads_waits"] > 0
+
+
+def test_locks_are_held(tmp_path: Path) -> None:
+    """Lock operations of several threads on an allocator that moves blocks."""
+    text = random_ops(4000, seed=8, locks=True, most_live=80)
+    lines = [f"# thread {i % 3 + 1}\n{line}" for i, line in enumerate(text.splitlines())]
+    path = write(tmp_path, "\n".join(lines) + "\n", "some-lockops")
+    check_totals(result(path, "jeff-compact", "--check"), path.read_text())
+
+
+def test_unknown_thread_is_one(tmp_path: Path) -> None:
+    """What comes before the first mark is a thread of its own."""
+    text = "0 N 0 10\n1 N 0 10\n# thread 7\n0 F 0 0\n"
+    r = result(write(tmp_path, text), "glibc")
+    assert r["thread_count"] == 2
+    check_totals(r, text)
+
+
+def test_merge_is_the_default(tmp_path: Path) -> None:
+    text = threaded_ops(500, seed=1)
+    path = write(tmp_path, text)
+    p = replay("-a", "glibc", "--allocstats", path, "-o", tmp_path / "r", "--passes", 1)
+    assert p.returncode == 0, p.stderr
+    r = parse_result(tmp_path / "r")
+    assert r["threads"] == "merge" and "thread_count" not in r
+
+
+def test_needs_threads(tmp_path: Path) -> None:
+    p = run(write(tmp_path, random_ops(50, seed=1)), "glibc")
+    assert p.returncode == 1 and "steve ops --threads" in p.stderr
+
+
+def test_too_many_threads(tmp_path: Path) -> None:
+    text = "".join(f"# thread {i + 1}\n{i} N 0 8\n" for i in range(1100))
+    p = run(write(tmp_path, text), "glibc")
+    assert p.returncode == 1 and "1024" in p.stderr
+
+
+def test_many_threads(tmp_path: Path) -> None:
+    text = "".join(f"# thread {i + 1}\n{i} N 0 8\n" for i in range(300))
+    text += "".join(f"# thread {300 - i}\n{i} F 0 0\n" for i in range(300))
+    check_totals(result(write(tmp_path, text), "mimalloc"), text)
+
+
+@pytest.mark.parametrize("args", [["--killpercent", 10], ["--threads=some"]])
+def test_usage(args: list[object], tmp_path: Path) -> None:
+    p = run(write(tmp_path, threaded_ops(50, seed=1)), "glibc", *args)
+    assert p.returncode == 2
+
+
+def test_crash_names_the_operation(tmp_path: Path) -> None:
+    """An allocator that crashes only when it is called by another thread than the first."""
+    text = "# thread 1\n" + "".join(f"{i} N 0 8\n" for i in range(20)) + "# thread 2\n0 F 0 0\n20 N 0 8\n"
+    p = run(write(tmp_path, text), BAD, env={"BAD_DRIVER": "alone"})
+    assert p.returncode == 1
+    assert "at operation 20: crashed: Segmentation fault" in p.stderr, p.stderr
+
+
+def test_hang_names_the_operation(tmp_path: Path) -> None:
+    text = "# thread 1\n" + "".join(f"{i} N 0 8\n" for i in range(20)) + "# thread 2\n0 F 0 0\n20 N 0 8\n"
+    p = run(write(tmp_path, text), BAD, "--timeout", 1, env={"BAD_DRIVER": "stuck"})
+    assert p.returncode == 1
+    assert "at operation 20: did nothing for 1 s" in p.stderr, p.stderr
+
+
+def steve(*args: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["steve", *map(str, args)], capture_output=True, text=True, timeout=300, check=True)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of four threads that free each other's blocks."""
+    folder = tmp_path_factory.mktemp("threads")
+    subprocess.run(["ljtrace", f"--out={folder}/t.ljt", BUILD / "regtest/native/conduct", "threads"], check=True,
+                   capture_output=True, timeout=300)
+    return folder / "t.ljt"
+
+
+def test_forms_of_a_real_trace(real: Path, tmp_path: Path) -> None:
+    """Text and binary say the same of threads and times; without the options nothing is said."""
+    steve("ops", "--threads", "--times", real, "-o", tmp_path / "text-ops")
+    steve("ops", "--threads", "--times", "--binary", real, "-o", tmp_path / "binary-ops")
+    steve("ops", real, "-o", tmp_path / "plain-ops")
+    marked = (tmp_path / "text-ops").read_text().splitlines()
+    assert {x for x in marked if x.startswith("# thread")} >= {f"# thread {i}" for i in range(1, 6)}
+    times = [int(x.split()[2]) for x in marked if x.startswith("# time")]
+    assert len(times) > 8000 and times == sorted(times)
+    plain = (tmp_path / "plain-ops").read_text()
+    assert "#" not in plain
+    assert [x for x in marked if not x.startswith("#")] == plain.splitlines()
+    assert sums(tmp_path, "text-ops") == sums(tmp_path, "binary-ops")
+    assert sums(tmp_path, "text-ops")["thread_count"] == 5
+
+
+def sums(folder: Path, name: str) -> dict[str, object]:
+    r = result(folder / name, "glibc")
+    return {key: r[key] for key in r if key.endswith("_count") or key == "threads_live_at_end"}
+
+
+@pytest.mark.parametrize("driver", sorted(OWN_LOCKS | {"musl", "luajit", "jeff-compact"}))
+def test_real_trace(driver: str, real: Path, tmp_path: Path) -> None:
+    path = tmp_path / "some-ops"
+    steve("ops", "--threads", "--resize", real, "-o", path)
+    r = result(path, driver, "--check")
+    check_totals(r, path.read_text())
+
+
+def test_lockops_of_a_real_trace(real: Path, tmp_path: Path) -> None:
+    """Locks are the thread's whose operation brought them."""
+    path = tmp_path / "some-ops"
+    steve("ops", "--threads", real, "-o", path)
+    steve("lockops", "--full", path, "-o", tmp_path / "some-lockopsfull")
+    r = result(tmp_path / "some-lockopsfull", "jeff-compact")
+    assert r["thread_count"] == 5 and r["lock_count"] > 0

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Join films of several allocators into one, side by side and in step.
+
+Every tile shows the same operation at the same moment, because all have the same operations per frame; one
+that ended early (out of memory) stays on its last picture. ffmpeg does the joining; nothing here runs a replay.
+"""
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from dataclasses import dataclass
+
+from steve.errors import SteveError
+
+LEAST_TILE = (320, 200)
+_CODECS = {
+    ".mp4": ["-c:v", "libx264", "-preset", "veryfast", "-crf", "20"],
+    ".mkv": ["-c:v", "libx264", "-preset", "veryfast", "-crf", "20"],
+    ".avi": ["-c:v", "mpeg4", "-q:v", "3"],
+    ".webm": ["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8"],
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Tiles in columns and rows, each of width x height pixels."""
+
+    columns: int
+    rows: int
+    width: int
+    height: int
+
+    @property
+    def size(self) -> str:
+        """Of a tile, as steve-replay takes it."""
+        return f"{self.width}x{self.height}"
+
+
+def plan_grid(tiles: int, width: int, height: int) -> Grid:
+    """A grid of `tiles` >= 1 within width x height pixels; SteveError if the tiles would be too small."""
+    columns = math.ceil(math.sqrt(tiles))
+    rows = math.ceil(tiles / columns)
+    grid = Grid(columns, rows, width // columns // 2 * 2, height // rows // 2 * 2)
+    if grid.width < LEAST_TILE[0] or grid.height < LEAST_TILE[1]:
+        least = f"{columns * LEAST_TILE[0]}x{rows * LEAST_TILE[1]}"
+        raise SteveError(f"{tiles} films side by side need --size {least} at least")
+    return grid
+
+
+def _filter(grid: Grid, frames: list[int]) -> str:
+    """The filter graph: hold short films on their last picture, then put all into the grid."""
+    longest = max(frames)
+    held = [
+        f"[{i}:v]tpad=stop_mode=clone:stop={longest - n}[t{i}]" if n < longest else f"[{i}:v]null[t{i}]"
+        for i, n in enumerate(frames)
+    ]
+    places = "|".join(
+        f"{i % grid.columns * grid.width}_{i // grid.columns * grid.height}" for i in range(len(frames))
+    )
+    inputs = "".join(f"[t{i}]" for i in range(len(frames)))
+    stack = f"{inputs}xstack=inputs={len(frames)}:layout={places}:fill=black"
+    # a last row that is not full: the picture is as large all the same
+    pad = f"pad={grid.columns * grid.width}:{grid.rows * grid.height}"
+    return ";".join([*held, f"{stack},{pad}" if len(frames) > 1 else f"{inputs}{pad}"])
+
+
+def join_films(films: list[str], frames: list[int], grid: Grid, target: str) -> None:
+    """Write the film `target` from `films`, which have `frames` each. SteveError if ffmpeg fails."""
+    codec = _CODECS.get(os.path.splitext(target)[1].lower())
+    if codec is None:
+        raise SteveError(f"{target}: a film's name must end in {', '.join(_CODECS)}")
+    inputs = [part for film in films for part in ("-i", film)]
+    command = [os.environ.get("FFMPEG") or "ffmpeg", "-v", "error", "-y", *inputs]
+    command += ["-filter_complex", _filter(grid, frames), *codec, "-pix_fmt", "yuv420p", "-an", target]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise SteveError(f"cannot run {command[0]}: {error.strerror}; install the package ffmpeg") from None
+    if result.returncode != 0:
+        raise SteveError(f"{target}: ffmpeg failed: {result.stderr.strip()[:200]}")
