@@ -59,13 +59,14 @@ def columns(str words, str form):
     return [(name, form) for name in words.split()]
 
 
-LIFE = np.dtype(columns("handle size bytes resizes born died born_time died_time first_use last_use loads "
+LIFE = np.dtype(columns("handle size bytes resizes first_size most moves copied born_allocated "
+                        "died_allocated born died born_time died_time first_use last_use loads "
                         "stores modifies bytes_read bytes_written used news peak peak_bytes", "u8")
                 + columns("stack heap", "u4") + columns("thread free_thread", "u2")
                 + columns("how freed shared spare", "u1"))
 GROUP = np.dtype(columns("blocks resizes bytes size frees foreign live_blocks live_bytes loads stores "
-                         "modifies bytes_read bytes_written used shared lifetimes most_bytes peak "
-                         "peak_bytes", "u8"))
+                         "modifies bytes_read bytes_written used shared lifetimes most_bytes most "
+                         "resized moves copied first_size last_size most_resizes peak peak_bytes", "u8"))
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
 assert LIFE.itemsize == sizeof(life) and GROUP.itemsize == sizeof(group)
 assert ACCESSES.itemsize == sizeof(lives_accesses)
@@ -190,6 +191,10 @@ cdef class Selection:
         cdef const uint8_t[::1] kept = np.ascontiguousarray(keep, bool).view(np.uint8)
         cdef uint8_t[::1] bits = self.array
         lives_mark(&bits[0], self.n_bits, <const life *>&raw[0], &kept[0], len(batch))
+
+    def as_bits(self):
+        """(array of bits by handle, how many bits), for steve._analyses.Walk."""
+        return self.array, self.n_bits
 
     def reach(self, handle):
         """Make the set large enough for a handle."""

@@ -16,10 +16,15 @@ struct group {
     uint64_t frees, foreign;          /* foreign: freed by another thread than made it */
     uint64_t live_blocks, live_bytes; /* never freed */
     uint64_t loads, stores, modifies, bytes_read, bytes_written;
-    uint64_t used;             /* bytes */
-    uint64_t shared;           /* blocks */
-    uint64_t lifetimes;        /* operations, of all blocks */
-    uint64_t most_bytes;       /* the largest block's */
+    uint64_t used;          /* bytes */
+    uint64_t shared;        /* blocks */
+    uint64_t lifetimes;     /* operations, of all blocks */
+    uint64_t most_bytes;    /* the largest block's */
+    uint64_t most;          /* the most bytes that a block ever had */
+    uint64_t resized;       /* blocks that were resized; of these: */
+    uint64_t moves, copied; /* as in struct life */
+    uint64_t first_size, last_size;
+    uint64_t most_resizes;     /* of one block */
     uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
 };
 

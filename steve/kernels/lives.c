@@ -105,6 +105,12 @@ static struct life record_of(const struct lives *l, const struct lives_block *b)
                          .size = b->size,
                          .bytes = b->bytes,
                          .resizes = b->resizes,
+                         .first_size = b->first_size,
+                         .most = b->most,
+                         .moves = b->moves,
+                         .copied = b->copied,
+                         .born_allocated = b->born_allocated,
+                         .died_allocated = l->totals.allocated,
                          .born = b->born,
                          .died = now,
                          .born_time = b->born_time,
@@ -169,6 +175,9 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     *b = (struct lives_block){.handle = e->handle,
                               .size = e->size,
                               .bytes = e->size,
+                              .first_size = e->size,
+                              .most = e->size,
+                              .born_allocated = l->totals.allocated + e->size,
                               .born = l->totals.operations,
                               .born_time = e->time,
                               .news = ++l->totals.news,
@@ -184,19 +193,31 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     return true;
 }
 
+/* What a Resize does beside giving another size. */
+static void note_growth(struct lives_block *b, const struct mt_event *e)
+{
+    if (e->addr != e->old_addr) {
+        b->moves++;
+        b->copied += e->size < b->size ? e->size : b->size;
+    }
+    if (e->size > b->most)
+        b->most = e->size;
+    b->resizes++;
+}
+
 static void block_resize(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
     uint8_t shift = shift_for(e->size);
     uint64_t parts = b->parts & parts_within(b->shift, b->size);
 
     note_peak(l, b);
+    note_growth(b, e);
     l->totals.resizes++;
     l->totals.live_bytes -= b->size;
     b->parts = convert_parts(parts, b->shift, shift) & parts_within(shift, e->size);
     b->shift = shift;
     b->size = e->size;
     b->bytes += e->size;
-    b->resizes++;
     heap_grew(l, e->size);
 }
 

@@ -23,6 +23,10 @@ struct life {
     uint64_t size;  /* at the end of its life */
     uint64_t bytes; /* asked for by New and Resizes */
     uint64_t resizes;
+    uint64_t first_size, most; /* at its New; the most it ever had */
+    uint64_t moves, copied;    /* Resizes that gave it another address, and the bytes kept by them */
+    uint64_t born_allocated,
+        died_allocated;            /* bytes asked for by all blocks up to then */
     uint64_t born, died;           /* numbers of New and Free, or of operations in all if never freed */
     uint64_t born_time, died_time; /* in instructions */
     uint64_t first_use, last_use;  /* numbers of accesses; both = died if there is none */
@@ -43,7 +47,8 @@ struct lives_block {
     uint64_t first_use, last_use;
     uint64_t loads, stores, modifies;
     uint64_t bytes_read, bytes_written;
-    uint64_t handle, size, bytes, resizes, born, born_time, news, peak, peak_bytes;
+    uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
+    uint64_t first_size, most, moves, copied;
     uint32_t stack, heap;
     uint16_t thread;
     uint8_t how, shift, live, shared; /* shift: a part is 2^shift bytes */
