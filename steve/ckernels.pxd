@@ -48,6 +48,7 @@ cdef extern from "steve/kernels/lockfull.h" nogil:
         bint compat, unlock_before_free
     struct lockfull:
         op *out
+        uint64_t *at
         size_t n_out
         uint64_t locks, unlocks, unmatched, news
         int64_t index
@@ -64,11 +65,36 @@ cdef extern from "steve/kernels/locksimple.h" nogil:
     bint locksimple_finish(locksimple *s)
     void locksimple_free(locksimple *s)
     struct locksimple_writer:
-        uint64_t news, locks
+        uint64_t news, locks, index
         bint out_of_memory
     bint locksimple_writer_init(locksimple_writer *w, const locksimple *plan, bint unlock_before_free)
     void locksimple_writer_free(locksimple_writer *w)
-    size_t locksimple_write(locksimple_writer *w, const op *ops, size_t n, op *out)
+    size_t locksimple_write(locksimple_writer *w, const op *ops, size_t n, op *out, uint64_t *at)
+
+cdef extern from "steve/kernels/lockstack.h" nogil:
+    struct lockstack:
+        op *out
+        uint64_t *at
+        size_t n_out
+        uint64_t locks, unlocks, now, next_handle
+    void lockstack_init(lockstack *l, const mt_reader *reader, bint unlock_before_free)
+    void lockstack_free(lockstack *l)
+    bint lockstack_feed(lockstack *l, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/lockstats.h" nogil:
+    struct lockstats_sample:
+        uint64_t operation, live_blocks, live_bytes, locked_blocks, locked_bytes
+    struct lockstats:
+        lockstats_sample samples[256]
+        size_t n_samples
+        double sums[4]
+        uint64_t fed, blocks_made, blocks_locked, locks, unlocks, died_locked
+        uint64_t holds[65]
+        uint64_t held, longest
+    bint lockstats_init(lockstats *s)
+    void lockstats_free(lockstats *s)
+    bint lockstats_feed(lockstats *s, const op *ops, const uint64_t *at, size_t n)
+    void lockstats_finish(lockstats *s, uint64_t end)
 
 cdef extern from "steve/kernels/lifetimes.h" nogil:
     struct lifetime:

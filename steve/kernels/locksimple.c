@@ -161,21 +161,29 @@ static struct op *lock_new(struct locksimple_writer *w, uint64_t handle, struct 
     return put(out, handle, OP_LOCK);
 }
 
-size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out)
+/* What a heap operation becomes. */
+static struct op *write_heap(struct locksimple_writer *w, const struct op *op, struct op *out)
+{
+    if (op->code == OP_FREE && livemap_remove(&w->locked, op->handle) != LIVEMAP_NONE)
+        out = put(out, op->handle, OP_UNLOCK);
+    *out = *op;
+    out++->addr = 0;
+    return op->code == OP_NEW ? lock_new(w, op->handle, out) : out;
+}
+
+size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out,
+                        uint64_t *at)
 {
     struct op *start = out;
 
-    for (size_t i = 0; i < n; i++) {
-        uint64_t handle = ops[i].handle;
+    for (size_t i = 0; i < n; i++, w->index++) {
+        size_t before = (size_t)(out - start);
 
         if (!is_heap(ops[i].code))
             continue;
-        if (ops[i].code == OP_FREE && livemap_remove(&w->locked, handle) != LIVEMAP_NONE)
-            out = put(out, handle, OP_UNLOCK);
-        *out = ops[i];
-        out++->addr = 0;
-        if (ops[i].code == OP_NEW)
-            out = lock_new(w, handle, out);
+        out = write_heap(w, &ops[i], out);
+        for (size_t k = before; k < (size_t)(out - start); k++)
+            at[k] = w->index;
     }
     return (size_t)(out - start);
 }
