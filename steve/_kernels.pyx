@@ -160,6 +160,7 @@ cdef class Unfreed:
         cdef const op *ops
         cdef size_t n
         cdef bint ok
+        op_source_skip_accesses(source.s)
         enough(unfreed_init(&self.u))
         while source.next(&ops, &n):
             with nogil:

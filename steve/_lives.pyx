@@ -24,7 +24,7 @@ cdef extern from "steve/kernels/lives.h" nogil:
     struct life:
         uint64_t handle
     struct lives_accesses:
-        uint64_t loads
+        uint64_t counts[3]
     struct lives_totals:
         uint64_t operations, news, frees, resizes, accesses, allocated, live_bytes, live_blocks, peak
         uint64_t peak_bytes, time
@@ -69,7 +69,8 @@ GROUP = np.dtype(columns("blocks resizes bytes size frees foreign live_blocks li
                          "resized moves copied first_size last_size most_resizes peak peak_bytes", "u8"))
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
 assert LIFE.itemsize == sizeof(life) and GROUP.itemsize == sizeof(group)
-assert ACCESSES.itemsize == sizeof(lives_accesses)
+BY_KIND = np.dtype([("counts", "u8", 3), ("bytes", "u8", 3)])
+assert BY_KIND.itemsize == sizeof(lives_accesses)
 
 KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD}
 
@@ -82,6 +83,16 @@ cdef object view_of(const void *data, size_t n, object dtype):
     if n == 0:
         return np.empty(0, dtype)
     return np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype)
+
+
+def accesses_of(by_kind):
+    """An array of ACCESSES from one of BY_KIND: a modification reads and writes."""
+    result = np.empty(len(by_kind), ACCESSES)
+    for i, name in enumerate(("loads", "stores", "modifies")):
+        result[name] = by_kind["counts"][:, i]
+    result["bytes_read"] = by_kind["bytes"][:, 0] + by_kind["bytes"][:, 2]
+    result["bytes_written"] = by_kind["bytes"][:, 1] + by_kind["bytes"][:, 2]
+    return result
 
 
 cdef class Lives:
@@ -113,10 +124,17 @@ cdef class Lives:
         while self.walk():
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
-        if not lives_finish(&self.l):
-            raise MemoryError
         yield view_of(self.l.out, self.l.n_out, LIFE)
         self.l.n_out = 0
+        while self.finish():
+            yield view_of(self.l.out, self.l.n_out, LIFE)
+            self.l.n_out = 0
+
+    cdef bint finish(self) except -1:
+        """Have records of blocks that live at the end; false when there are no more."""
+        if not lives_finish(&self.l):
+            raise MemoryError
+        return self.l.n_out > 0
 
     cdef bint walk(self) except -1:
         """Read on until there are enough records; false at the end."""
@@ -154,11 +172,11 @@ cdef class Lives:
 
     def site_accesses(self):
         """An array of ACCESSES by site id, of the blocks that were walked over."""
-        return view_of(self.l.sites, self.l.sites_room, ACCESSES).copy()
+        return accesses_of(view_of(self.l.sites, self.l.sites_room, BY_KIND))
 
     def thread_accesses(self):
         """The same by thread number."""
-        return view_of(self.l.threads, self.l.threads_room, ACCESSES).copy()
+        return accesses_of(view_of(self.l.threads, self.l.threads_room, BY_KIND))
 
 
 cdef size_t to_mark(const mt_event *events, size_t n) nogil:

@@ -30,6 +30,7 @@ cdef extern from "steve/kernels/opsource.h" nogil:
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
     bint op_source_out_of_memory(const op_source *s)
+    void op_source_skip_accesses(op_source *s)
     uint64_t op_source_stray(const op_source *s)
 
 cdef extern from "steve/kernels/unfreed.h" nogil:

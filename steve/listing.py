@@ -18,6 +18,7 @@ from steve.errors import UsageError
 from steve.output import Output
 
 TOP = 20
+SERIES_TOP = 100  # of rows that have an order of their own
 
 
 class Column(NamedTuple):
@@ -53,15 +54,13 @@ def count(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str]) -> None:
-    """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have an order of their own,
-    and a table has them all."""
+    """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have an order of their own."""
     source.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
     form.add_argument("--csv", action="store_true", help="write comma-separated values, all rows")
     parser.add_argument("--top", metavar="N", type=count,
-                        help="only the first N rows (default: " + (f"{TOP} in a table, else all)" if order
-                                                                   else "all)"))
+                        help=f"only the first N rows (default: {TOP if order else SERIES_TOP} in a table, else all)")
     parser.add_argument("--sort", metavar="COLUMN", default=order,
                         help="the column to sort by, largest first; of text in its order "
                              f"(default: {order or 'the order of the rows'})")
@@ -134,5 +133,5 @@ def write(args: argparse.Namespace, title: str, rows: List[dict], columns: Seque
             out.write(csv_text(kept, columns))
         else:
             plain = not sys.stdout.isatty() or args.output not in (None, "-")
-            top = len(rows) if args.top is None and args.sort is None else args.top
+            top = SERIES_TOP if args.top is None and args.sort is None else args.top
             out.write(text(title, rows, columns, top, plain))

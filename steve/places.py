@@ -39,6 +39,7 @@ class Places:
         self.trace = trace
         self.sites = Sites(trace)
         self._lines: Dict[int, Line] = {}
+        self._site_names: Dict[int, str] = {}
         self._texts: Dict[str, Callable[[int], str]] = {
             "site": self.site_name, "stack": self.stack_text,
             "function": lambda stack: self.stack_line(stack).function,
@@ -50,7 +51,9 @@ class Places:
         return self._texts[field](number)
 
     def site_name(self, stack: int) -> str:
-        return self.sites.name(self.sites.frames(stack))
+        if stack not in self._site_names:
+            self._site_names[stack] = self.sites.name(self.sites.frames(stack))
+        return self._site_names[stack]
 
     def stack_text(self, stack: int) -> str:
         return " < ".join(frame_text(frame) for frame in self.trace.stack_frames(stack))

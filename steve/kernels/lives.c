@@ -8,6 +8,8 @@
 
 #include "steve/kernels/grow.h"
 
+#define PIECE 8192 /* records of lives_finish */
+
 void lives_init(struct lives *l, const uint8_t *selected, uint64_t n_selected)
 {
     memset(l, 0, sizeof *l);
@@ -99,7 +101,8 @@ static void heap_grew(struct lives *l, uint64_t bytes)
 static struct life record_of(const struct lives *l, const struct lives_block *b)
 {
     uint64_t now = l->totals.operations;
-    bool touched = b->loads + b->stores + b->modifies > 0;
+    const uint64_t *n = b->counts, *bytes = b->bytes_of;
+    bool touched = n[0] + n[1] + n[2] > 0;
 
     return (struct life){.handle = b->handle,
                          .size = b->size,
@@ -117,11 +120,11 @@ static struct life record_of(const struct lives *l, const struct lives_block *b)
                          .died_time = l->totals.time,
                          .first_use = touched ? b->first_use : now,
                          .last_use = touched ? b->last_use : now,
-                         .loads = b->loads,
-                         .stores = b->stores,
-                         .modifies = b->modifies,
-                         .bytes_read = b->bytes_read,
-                         .bytes_written = b->bytes_written,
+                         .loads = n[0],
+                         .stores = n[1],
+                         .modifies = n[2],
+                         .bytes_read = bytes[0] + bytes[2],
+                         .bytes_written = bytes[1] + bytes[2],
                          .used = used_bytes(b),
                          .news = l->totals.news - b->news,
                          .peak = b->peak,
@@ -223,32 +226,27 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
 
 /* ---- accesses ------------------------------------------------------------------------------ */
 
-static inline void count(struct lives_accesses *a, const struct mt_event *e)
+static inline void count(struct lives_accesses *a, unsigned kind, uint64_t size)
 {
-    a->loads += e->kind == MT_LOAD;
-    a->stores += e->kind == MT_STORE;
-    a->modifies += e->kind == MT_MODIFY;
-    a->bytes_read += e->kind != MT_STORE ? e->size : 0;
-    a->bytes_written += e->kind != MT_LOAD ? e->size : 0;
+    a->counts[kind]++;
+    a->bytes[kind] += size;
 }
 
 static inline void block_access(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
     uint64_t now = l->totals.operations;
+    unsigned kind = e->kind - MT_LOAD;
 
-    if (b->loads + b->stores + b->modifies == 0)
+    if (b->counts[0] + b->counts[1] + b->counts[2] == 0)
         b->first_use = now;
     b->last_use = now;
-    b->loads += e->kind == MT_LOAD;
-    b->stores += e->kind == MT_STORE;
-    b->modifies += e->kind == MT_MODIFY;
-    b->bytes_read += e->kind != MT_STORE ? e->size : 0;
-    b->bytes_written += e->kind != MT_LOAD ? e->size : 0;
+    b->counts[kind]++;
+    b->bytes_of[kind] += e->size;
     b->parts |= parts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
     b->shared |= b->thread != e->thread;
     l->totals.accesses++;
-    count(&l->sites[e->ref < l->sites_room ? e->ref : 0], e);
-    count(&l->threads[e->thread], e);
+    count(&l->sites[e->ref < l->sites_room ? e->ref : 0], kind, e->size);
+    count(&l->threads[e->thread], kind, e->size);
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */
@@ -290,8 +288,8 @@ size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint
 
 bool lives_finish(struct lives *l)
 {
-    for (size_t i = 0; i < l->room; i++)
-        if (l->blocks[i].live && !bury(l, &l->blocks[i]))
+    for (; l->finished < l->room && l->n_out < PIECE; l->finished++)
+        if (l->blocks[l->finished].live && !bury(l, &l->blocks[l->finished]))
             return false;
     return true;
 }

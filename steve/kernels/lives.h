@@ -25,8 +25,7 @@ struct life {
     uint64_t resizes;
     uint64_t first_size, most; /* at its New; the most it ever had */
     uint64_t moves, copied;    /* Resizes that gave it another address, and the bytes kept by them */
-    uint64_t born_allocated,
-        died_allocated;            /* bytes asked for by all blocks up to then */
+    uint64_t born_allocated, died_allocated; /* bytes asked for by all blocks up to then */
     uint64_t born, died;           /* numbers of New and Free, or of operations in all if never freed */
     uint64_t born_time, died_time; /* in instructions */
     uint64_t first_use, last_use;  /* numbers of accesses; both = died if there is none */
@@ -44,9 +43,9 @@ struct life {
 /* What is known of a live block. The first 64 bytes change with each access. */
 struct lives_block {
     uint64_t parts; /* used ones */
-    uint64_t first_use, last_use;
-    uint64_t loads, stores, modifies;
-    uint64_t bytes_read, bytes_written;
+    uint64_t last_use;
+    uint64_t counts[3], bytes_of[3]; /* by kind of access, from MT_LOAD: how many, of how many bytes */
+    uint64_t first_use;
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
     uint32_t stack, heap;
@@ -54,9 +53,9 @@ struct lives_block {
     uint8_t how, shift, live, shared; /* shift: a part is 2^shift bytes */
 };
 
-/* Accesses made by a site or a thread; by kind of event. */
+/* Accesses made by a site or a thread; by kind, from MT_LOAD: how many, of how many bytes. */
 struct lives_accesses {
-    uint64_t loads, stores, modifies, bytes_read, bytes_written;
+    uint64_t counts[3], bytes[3];
 };
 
 struct lives_totals {
@@ -72,6 +71,7 @@ struct lives {
     size_t room;
     struct life *out; /* records not yet taken: out[0 .. n_out - 1] */
     size_t n_out, out_room;
+    size_t finished;                        /* slots whose blocks lives_finish has told */
     struct lives_accesses *sites, *threads; /* by site id, by thread number */
     size_t sites_room, threads_room;
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
@@ -85,7 +85,8 @@ void lives_free(struct lives *l);
 /* Take events up to and with the next MT_MARK, or all n: how many; SIZE_MAX when out of memory. sites: how
  * many the reader knows. */
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
-/* Records of the blocks that still live. Nothing may be fed afterwards. False when out of memory. */
+/* Records of blocks that still live, a limited number at each call, none when all are told. Nothing may be
+ * fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);
 
 /* Set the bit of the handle of each record that is to be kept. The set has bits for n_bits handles. */

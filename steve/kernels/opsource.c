@@ -22,6 +22,7 @@ struct op_source {
     uint64_t stray;
     bool out_of_memory;
     bool resizes; /* wanted as R */
+    bool skips;   /* accesses are not wanted */
     struct op buffer[2 * PIECE];
 };
 
@@ -120,14 +121,26 @@ static struct op *put_event(struct op_source *s, struct op *out, const struct mt
     }
 }
 
+/* The same without accesses. */
+static struct op *translate_heap(struct op_source *s, struct op *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s->events[i].kind <= MT_RESIZE)
+            out = put_event(s, out, &s->events[i]);
+    return out;
+}
+
 /* Translate the next piece of what was read; how many operations that made. */
 static size_t translate(struct op_source *s)
 {
     size_t n = s->n_events < PIECE ? s->n_events : PIECE;
     struct op *out = s->buffer;
 
-    for (size_t i = 0; i < n; i++)
-        out = put_event(s, out, &s->events[i]);
+    if (s->skips)
+        out = translate_heap(s, out, n);
+    else
+        for (size_t i = 0; i < n; i++)
+            out = put_event(s, out, &s->events[i]);
     s->events += n;
     s->n_events -= n;
     return (size_t)(out - s->buffer);
@@ -156,6 +169,11 @@ int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
 bool op_source_out_of_memory(const struct op_source *s)
 {
     return s->out_of_memory;
+}
+
+void op_source_skip_accesses(struct op_source *s)
+{
+    s->skips = true;
 }
 
 uint64_t op_source_stray(const struct op_source *s)
