@@ -31,7 +31,10 @@ void lockfull_free(struct lockfull *l)
 /* The index of the first operation at which the block's life is not above the threshold. */
 static int64_t deadline(const struct lockfull *l, const struct lockfull_block *block)
 {
-    return (block->end - l->rules.threshold + l->rules.decay - 1) / l->rules.decay;
+    int64_t above = block->end - l->rules.threshold;
+
+    /* nearly always the decay is the unit, and a division costs more than all the rest */
+    return l->rules.decay == 1 ? above : (above + l->rules.decay - 1) / l->rules.decay;
 }
 
 /* Put a block into the list of its deadline, or as far ahead as the ring goes. */
