@@ -1,7 +1,7 @@
 """Bins: counts of numbers whose range is not known before they have all been seen, in bounded memory.
 
-Log bins are powers of two: 0, 1, 2-3, 4-7... Linear bins are equally wide; their width is the smallest power of
-two with which MOST of them are enough, found by putting pairs together as larger numbers come. Each bin has
+Log bins are powers of two: 0, 1, 2-3, 4-7... Linear bins are equally wide; their width is the smallest power
+of two with which MOST of them are enough, found by putting pairs together as larger numbers come. Each bin has
 two sums: how many, and of a weight. Numbers are from 0 to 2^63 - 1.
 
 SPDX-License-Identifier: GPL-2.0-or-later

@@ -16,8 +16,8 @@ from typing import NoReturn, Optional, Sequence
 from steve.errors import SteveError
 
 COMMANDS = ("info", "summary", "sites", "lines", "threads", "leaks", "temporaries", "resizes", "globals",
-            "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings", "diff", "check", "dump",
-            "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report")
+            "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings", "diff", "check",
+            "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report")
 
 
 def load(name: str) -> ModuleType:

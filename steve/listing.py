@@ -54,13 +54,14 @@ def count(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str]) -> None:
-    """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have an order of their own."""
+    """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have their own order."""
     source.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
     form.add_argument("--csv", action="store_true", help="write comma-separated values, all rows")
     parser.add_argument("--top", metavar="N", type=count,
-                        help=f"only the first N rows (default: {TOP if order else SERIES_TOP} in a table, else all)")
+                        help="only the first N rows "
+                             f"(default: {TOP if order else SERIES_TOP} in a table, else all)")
     parser.add_argument("--sort", metavar="COLUMN", default=order,
                         help="the column to sort by, largest first; of text in its order "
                              f"(default: {order or 'the order of the rows'})")

@@ -93,7 +93,8 @@ def against_python(folder: Path, events: int = 20_000) -> List[Dict[str, Any]]:
     with open(os.devnull, "wb") as null:
         pairs = (("ops", lambda: reference.translate(history),
                   lambda: _kernels.write_ops(Trace(str(path)), null.fileno())),
-                 ("lockops --full", lambda: reference.lockops_full(ops[:3000], False), lambda: locks(null.fileno())))
+                 ("lockops --full", lambda: reference.lockops_full(ops[:3000], False),
+                  lambda: locks(null.fileno())))
         return [compared(name, slow, 3000 if "full" in name else len(ops), fast, len(ops))
                 for name, slow, fast in pairs]
 

@@ -75,13 +75,17 @@ def changed(first: Dict[Hashable, dict], second: Dict[Hashable, dict]) -> List[d
     return [row for row in rows if any(row[f"{key}_change"] for key, _, _ in MEASURES)]
 
 
+def total(found: Dict[Hashable, dict], key: str) -> int:
+    """A measure over all places."""
+    return sum(row[key] for row in found.values())
+
+
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     sides = [blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": file}))
              for file in (args.first, args.second)]
     first, second = (measured(side, args.by) for side in sides)
     rows = changed(first, second)
-    title = ", ".join(f"{key} {sum(row.get(key, 0) for row in second.values()) - sum(row.get(key, 0) for row in first.values()):+,}"
-                      for key, _, _ in MEASURES)
+    title = ", ".join(f"{key} {total(second, key) - total(first, key):+,}" for key, _, _ in MEASURES)
     listing.write(args, f"{sides[0].trace.name} to {sides[1].title(title)}", rows, COLUMNS)
     return max(side.verdict() for side in sides)

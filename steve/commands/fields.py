@@ -27,8 +27,8 @@ EXAMPLES = f"""\
 A field is a run of bytes with the same numbers of loads, stores and modifications: mostly a member of a
 structure, or several that are always used together. Fields without any are bytes that nothing needs. The
 sites shown are the --sites that made most bytes; choose one with --where 'site ~ "..."'. The trace is read
-twice. Offsets are told apart to the byte in sites with blocks of up to 4096 bytes; of larger ones, to cells of
-the smallest power of two of which 4096 make up the largest block.
+twice. Offsets are told apart to the byte in sites with blocks of up to 4096 bytes; of larger ones, to cells
+of the smallest power of two of which 4096 make up the largest block.
 
 {listing.explained(COLUMNS)}
 
@@ -59,7 +59,8 @@ def rows_of(site: str, largest: int, found: tuple) -> List[dict]:
     """The fields of a site; found: of steve._analyses.field_maps."""
     cell, made, cells = found
     return [{"site": site, "cell": cell, "blocks": made, "offset": first * cell,
-             "bytes": min(end * cell, largest) - first * cell, **counts} for first, end, counts in runs(cells)]
+             "bytes": min(end * cell, largest) - first * cell, **counts}
+            for first, end, counts in runs(cells)]
 
 
 def grouped(stacks: "np.ndarray", chosen: blocks.Blocks, most: int) -> tuple:

@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> "np.ndarray":
-    """The lives that are long enough. A block that is too old for the operations until its death is too old for
-    all of them, so only blocks of one time have to be kept."""
+    """The lives that are long enough. One too short for the operations up to its death is too short for all of
+    them, so only blocks that lived at the same time have to be kept."""
     import numpy as np
     kept: List["np.ndarray"] = []
     for batch, keep in chosen.batches():
@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args)
     lives = candidates(chosen, args)
     rows = [row_of(chosen, dict(zip(lives.dtype.names, life))) for life in lives.tolist()]
-    title = f"{len(rows):,} blocks of {sum(row['bytes'] for row in rows):,} bytes live for {args.share:g}% or more"
+    size = sum(row["bytes"] for row in rows)
+    title = f"{len(rows):,} blocks of {size:,} bytes live for {args.share:g}% or more"
     listing.write(args, chosen.title(title), rows, COLUMNS)
     return chosen.verdict()

@@ -25,7 +25,8 @@ COLUMNS = (
     Column("traffic", "", "bytes read and written"),
     Column("traffic_share", "% of traffic", "these in percent of those of all blocks looked at"),
     Column("traffic_cumulative", "% and hotter", "traffic of this and all hotter rows, in percent"),
-    Column("never_accessed", "", "bytes of these blocks that were never accessed, in parts of 1/64 of a block"),
+    Column("never_accessed", "",
+           "bytes of these blocks that were never accessed, in parts of 1/64 of a block"),
 )
 EXAMPLES = f"""\
 The heat of a block is its traffic: the bytes read from it and written to it, divided by its size. The hottest

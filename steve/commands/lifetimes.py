@@ -3,7 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import TYPE_CHECKING, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from steve import blocks, listing
 from steve.bins import KINDS, LogBins
@@ -28,8 +28,8 @@ COLUMNS = (
     Column("blocks", "blocks", "blocks that lived so long"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
     Column("share", "% of blocks", "the blocks in percent of all blocks looked at"),
-    Column("cumulative", "% up to here", "blocks of this and all rows before it of the same sizes, in percent of "
-                                         "all blocks of these sizes"),
+    Column("cumulative", "% up to here",
+           "blocks of this and all rows before it of the same sizes, in percent of all blocks of these sizes"),
 )
 EXAMPLES = f"""\
 A life is the time from New to Free or, of what is never freed, to the end. Units:
@@ -91,24 +91,24 @@ class Table:
 
     def __init__(self, bins: str, by_size: bool) -> None:
         self.make, self.by_size = KINDS[bins], by_size
-        self.classes: Dict[int, object] = {}
+        self.classes: Dict[int, Any] = {}
 
     def add(self, lives: "np.ndarray", sizes: "np.ndarray") -> None:
         import numpy as np
         number = LogBins.numbers(sizes) if self.by_size else np.zeros(len(sizes), "i8")
         for size in np.unique(number).tolist():
             here = number == size
-            self.classes.setdefault(size, self.make()).add(lives[here], sizes[here])  # type: ignore[attr-defined]
+            self.classes.setdefault(size, self.make()).add(lives[here], sizes[here])
 
     def rows(self) -> List[dict]:
         result: List[dict] = []
-        total = sum(count for bins in self.classes.values() for _, _, count, _ in bins)  # type: ignore
+        total = sum(count for bins in self.classes.values() for _, _, count, _ in bins)
         for size, bins in sorted(self.classes.items()):
-            result += rows_of(size if self.by_size else None, list(bins), total)  # type: ignore[call-overload]
+            result += rows_of(size if self.by_size else None, list(bins), total)
         return result
 
 
-def rows_of(size: "int | None", bins: list, total: int) -> List[dict]:
+def rows_of(size: Optional[int], bins: list, total: int) -> List[dict]:
     """The rows of a class of sizes."""
     rows, so_far, own = [], 0, sum(count for _, _, count, _ in bins)
     for first, last, count, weight in bins:

@@ -49,9 +49,9 @@ Blocks that are never freed are locked like others.
 
 --stats says what the locks mean for an allocator that compacts: how many blocks and bytes are live, locked
 and free to move, over time, and how long locks are held, in operations of FILE. Alone it reads a lockops
-file, in which each line counts as one operation; with one of the ways above, the locks found go to -o FILE, or
-nowhere. --csv gives the state over time; --json an object with the totals, the list "holds" and that list as
-"time".
+file, in which each line counts as one operation; with one of the ways above, the locks found go to -o FILE,
+or nowhere. --csv gives the state over time; --json an object with the totals, the list "holds" and that list
+as "time".
 
 {columns}
 
@@ -78,7 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        ("full", "lock and unlock by the life counter"),
                        ("stack", "lock while a function that touches the block is on the call stack")):
         way.add_argument(f"--{name}", dest="way", action="store_const", const=name, help=what)
-    parser.add_argument("--stats", action="store_true", help="show what the locks mean for a compacting allocator")
+    parser.add_argument("--stats", action="store_true",
+                        help="show what the locks mean for a compacting allocator")
     parser.add_argument("--json", action="store_true", help="--stats as one JSON object")
     parser.add_argument("--csv", action="store_true", help="the samples of --stats as comma-separated values")
     for name, what in (("gain", "life gained by an operation on the block (full; default: 1)"),
@@ -101,14 +102,15 @@ def check(args: argparse.Namespace) -> None:
     """UsageError for arguments that do not go together."""
     source.form_of(args)
     if args.way is None and not args.stats:
-        raise UsageError("name a way to guess locks: --simple, --full or --stack; or --stats of a lockops file")
+        raise UsageError("name a way to guess locks, --simple, --full or --stack; or --stats of a lockops file")
     if (args.json or args.csv) and not args.stats or args.json and args.csv:
         raise UsageError("--json and --csv are forms of --stats, of which there can be one")
     if args.way is None and args.output is not None:
         raise UsageError("--stats alone makes no lockops file for -o; its table goes to standard output")
-    if args.way == "stack" and (args.compat or any(x is not None for x in (args.gain, args.decay, args.threshold))):
+    numbers = any(x is not None for x in (args.gain, args.decay, args.threshold))
+    if args.way == "stack" and (args.compat or numbers):
         raise UsageError("--stack knows no --gain, --decay, --threshold and --compat")
-    changed = args.unlock_before_free or any(x is not None for x in (args.gain, args.decay, args.threshold))
+    changed = args.unlock_before_free or numbers
     if args.compat and changed:
         raise UsageError("--compat stands for the rules of the first Steve, which cannot be changed")
     if args.way == "simple" and (args.gain is not None or args.decay is not None):
@@ -195,8 +197,8 @@ def stack(args: argparse.Namespace, operations: source.Operations, last: object,
     """One walk over the events."""
     from steve import _kernels
     with Progress("lockops: locks", args.quiet) as progress:
-        return _kernels.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free, tick=progress,
-                                            form=source.form_of(args), stats=stats)
+        return _kernels.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free,
+                                            tick=progress, form=source.form_of(args), stats=stats)
 
 
 WAYS = {"full": full, "simple": simple, "stack": stack}

@@ -18,7 +18,7 @@ COLUMNS = (
     Column("copied", "copied", "bytes that these had to copy: the smaller of old and new size"),
     Column("first_size", "first bytes", "bytes of the resized blocks at their News, on average"),
     Column("last_size", "last bytes", "bytes of the resized blocks at the end of their lives, on average"),
-    Column("site", "site", "first three frames of the stack of the New, from the caller of the allocator", True),
+    Column("site", "site", "first three frames of the New's stack, from the caller of the allocator", True),
 )
 EXAMPLES = f"""\
 A block that is resized again and again, moved each time, grows by too small steps, or its last size was
@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     sums, = chosen.sum_by("stack")
     rows = [row_of(str(site), found) for site, found in blocks.merged(sums, chosen.places.site_name).items()
             if found["resizes"]]
-    title = f"{sum(row['resizes'] for row in rows):,} resizes, {sum(row['copied'] for row in rows):,} bytes copied"
+    resizes, copied = (sum(row[key] for row in rows) for key in ("resizes", "copied"))
+    title = f"{resizes:,} resizes, {copied:,} bytes copied"
     listing.write(args, chosen.title(title), rows, COLUMNS)
     return chosen.verdict()

@@ -12,7 +12,7 @@ from steve.listing import Column
 NAME = "reuse"
 HELP = "show reuse distances and the misses of LRU caches of each size"
 COLUMNS = (
-    Column("cache_bytes", "cache bytes", "bytes of a fully associative cache that drops the line used longest ago"),
+    Column("cache_bytes", "cache bytes", "bytes of a fully associative cache that drops what was used longest ago"),
     Column("cache_lines", "lines", "its lines"),
     Column("misses", "misses", "touches of lines that it does not hold, first touches included"),
     Column("miss_ratio", "% missed", "these in percent of all touches"),
@@ -24,7 +24,8 @@ EXAMPLES = f"""\
 The reuse distance of a touch is the number of other lines touched since the line was touched last. A cache of
 C lines hits exactly the touches with distances below C; first touches have none and always miss. An access
 that lies in two lines is two touches. Only accesses to the heap are in a trace, so the stack and static data
-of the program are not seen. With --where the trace is read twice, and only touches of the chosen blocks exist.
+of the program are not seen. With --where the trace is read twice, and there are only touches of the chosen
+blocks.
 
 Exact by default, in O(log lines) for each touch. --sample N follows one line of N, chosen by a hash of its
 address, and multiplies: N times faster, for traces with many more than N x 1000 lines.

@@ -25,8 +25,8 @@ COLUMNS = (
 )
 EXAMPLES = f"""\
 A transfer counts for the site of the block that the access is to; the line may have come because of a
-neighbouring block. Valgrind runs one thread at a time, in turns: run freely, the program may transfer far more
-often, at the same places. Sites whose blocks no second thread accessed, and without transfers, are left out.
+neighbouring block. Valgrind runs one thread at a time, in turns: run freely, the program may transfer far
+more often, at the same places. Sites whose blocks no second thread accessed, and without transfers, are left out.
 
 {listing.explained(COLUMNS)}
 

@@ -116,8 +116,8 @@ def test_globals(run: Run, share: int) -> None:
 def allocated_during(history: History, block: Block) -> int:
     """Bytes asked for after the block's New, up to its end."""
     seen = [i for i, h in enumerate(history.log) if h.block is block and h.letter == "N"][0]
-    ends = [i for i, h in enumerate(history.log) if h.block is block and h.letter == "F"] or [len(history.log)]
-    return sum(h.size for h in history.log[seen + 1:ends[0]] if h.letter in "NR")
+    ends = [i for i, h in enumerate(history.log) if h.block is block and h.letter == "F"]
+    return sum(h.size for h in history.log[seen + 1:(ends or [None])[0]] if h.letter in "NR")
 
 
 @RUNS
@@ -227,7 +227,8 @@ def test_only_what_was_made_after_the_mark_counts(steve: Steve, trace, command: 
 def test_reuse_of_many_lines(steve: Steve, trace) -> None:
     """40,000 lines in turn, four times: the tree is renumbered and made longer, every distance is known."""
     lines = 40_000
-    trace(f"N 65536 {64 * lines}\n" + "".join(f"L {65536 + 64 * i} 8\n" for i in range(lines)) * 4 + "end exit\n")
+    sweep = "".join(f"L {65536 + 64 * i} 8\n" for i in range(lines))
+    trace(f"N 65536 {64 * lines}\n" + sweep * 4 + "end exit\n")
     rows = json.loads(steve("reuse", "t.ljt", "--json").out)
     assert [(row["cache_lines"], row["misses"]) for row in rows][-2:] == [(32768, 4 * lines), (65536, lines)]
     sampled = json.loads(steve("reuse", "t.ljt", "--json", "--sample", "8").out)[-1]

@@ -116,6 +116,12 @@ def same(found: dict, expected: dict) -> None:
         assert row["locks"] == sum(row["from"] <= held <= row["to"] for held in expected["holds"])
 
 
+def json_of(folder: str, *arguments: str) -> dict:
+    result = subprocess.run(["steve", "lockops", "--stats", "--json", *arguments], cwd=folder,
+                            capture_output=True, check=True)
+    return json.loads(result.stdout)
+
+
 @RUNS
 @given(runs())
 def test_statistics(run: Run) -> None:
@@ -124,9 +130,7 @@ def test_statistics(run: Run) -> None:
     with tempfile.TemporaryDirectory() as folder:
         trace_of(folder, run)
         (Path(folder) / "x-lockops").write_text("".join(line + "\n" for line in lines))
-        found, alone = (json.loads(subprocess.run(["steve", "lockops", "--stats", "--json", *arguments], cwd=folder,
-                                                  capture_output=True, check=True).stdout)
-                        for arguments in (("--stack", "t.ljt"), ("x-lockops",)))
+        found, alone = (json_of(folder, *words) for words in (("--stack", "t.ljt"), ("x-lockops",)))
     same(found, statistics(expected))
     same(alone, statistics([*enumerate(lines), (len(lines), "end")]))
 
@@ -138,7 +142,7 @@ def test_statistics_of_other_ways_count_their_locks(steve: Steve, trace, way: st
     text = (steve.folder / "out").read_text()
     assert (found["locks"], found["unlocks"]) == (text.count(" L "), text.count(" U "))
     assert found["operations"] == 37 and found["blocks"] == 2 and len(found["time"]) == 37
-    # full: block 0 is locked at its first access, operation 2; after the third its life is 3, gone with the sixth after it
+    # full: block 0 is locked at its first access, operation 2; its life is then 3, gone with the sixth after it
     assert found["held"] == {"full": 8 + 31, "simple": 0}[way]
 
 
