@@ -26,6 +26,7 @@ from steve.errors import SteveError, WriteError
 
 RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
 assert len(RULES) == CHECK_RULES
+PIECE = OPS_PIECE  # operations: see memtrace/ops.h
 FORMS = {"text": OPS_TEXT, "zstd": OPS_TEXT_ZSTD, "binary": OPS_BINARY}
 
 cdef enum:
@@ -111,13 +112,15 @@ cdef object records(const void *data, size_t n, object dtype):
 
 
 cdef class OpsWriter:
-    """An ops writer of the trace library on a descriptor; form: one of FORMS."""
+    """An ops writer of the trace library on a descriptor; form: one of FORMS; piece: of struct ops_piece."""
     cdef ops_writer *w
 
-    def __cinit__(self, int fd, str form, bint locks):
+    def __cinit__(self, int fd, str form, bint locks, piece=(0, True, True)):
         cdef mt_error err
         cdef ops_form c_form = FORMS[form]
-        self.w = ops_writer_open(fd, c_form, OPS_LOCK if locks else OPS_ACCESS, &err)
+        cdef ops_piece c_piece
+        c_piece.before, c_piece.first, c_piece.last = piece
+        self.w = ops_writer_piece(fd, c_form, OPS_LOCK if locks else OPS_ACCESS, c_piece, &err)
         if self.w == NULL:
             raise SteveError(err.text.decode("utf-8", "backslashreplace"))
 
@@ -308,12 +311,25 @@ cdef class Summary:
                 "live_bytes": s.live_bytes, "live_blocks": s.live_blocks, "peak_bytes": s.peak_bytes,
                 "peak_blocks": s.peak_blocks, "lost": s.lost, "last_event": s.last_event}
 
+    def part(self):
+        """What a summary of a part of a trace has to tell, all in one dictionary; see steve.parts."""
+        import numpy as np
+        block = np.dtype([("size", "u8"), ("stack", "u4"), ("state", "u4")])
+        blocks = records(self.s.blocks, self.s.room, block)
+        live = np.flatnonzero(blocks["state"] == <int>SUMMARY_LIVE)
+        return {"events": self.events, "totals": self.totals, "stacks": self.stacks(),
+                "threads": records(self.s.threads, 1024, np.dtype("u8")), "live": live,
+                "blocks": blocks[live], "ended": records(self.s.ended, self.s.n_ended, np.dtype("u4"))}
+
     def stacks(self):
         """An array with a row for each stack id: news, resizes, bytes, live_blocks, live_bytes (u8)."""
         import numpy as np
         names = ["news", "resizes", "bytes", "live_blocks", "live_bytes"]
         dtype = np.dtype([(name, "u8") for name in names])
         return records(self.s.stacks, self.s.n_stacks, dtype)
+
+
+include "_parts.pxi"
 
 
 cdef object finding_dict(const check_finding *finding):

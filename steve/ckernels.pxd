@@ -29,6 +29,7 @@ cdef extern from "steve/kernels/opsource.h" nogil:
     op_source *op_source_new(mt_reader *trace, ops_reader *ops, bint resizes)
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
+    bint op_source_begin(op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
     bint op_source_out_of_memory(const op_source *s)
     void op_source_skip_accesses(op_source *s)
     uint64_t op_source_stray(const op_source *s)
@@ -109,15 +110,34 @@ cdef extern from "steve/kernels/lifetimes.h" nogil:
     void lifetimes_finish(lifetimes *l)
     void lifetimes_free(lifetimes *l)
 
+cdef extern from "steve/kernels/survey.h" nogil:
+    struct survey:
+        uint64_t operations, handles
+        uint64_t *slots
+        size_t n_slots
+    void survey_init(survey *s, bint resizes)
+    void survey_free(survey *s)
+    bint survey_feed(survey *s, const mt_event *events, size_t n)
+
 cdef extern from "steve/kernels/summary.h" nogil:
     struct summary_stack:
         uint64_t news, resizes, bytes, live_blocks, live_bytes
+    enum: SUMMARY_LIVE
+    struct summary_block:
+        uint64_t size
+        uint32_t stack, state
     struct summary:
         uint64_t events[11]
         uint64_t accessed[9]
-        uint64_t allocated, freed, live_bytes, live_blocks, peak_bytes, peak_blocks, lost, last_event
+        uint64_t allocated, freed, lost, last_event
+        int64_t live_bytes, live_blocks, peak_bytes, peak_blocks
+        summary_block *blocks
+        size_t room
+        uint32_t *ended
+        size_t n_ended
         summary_stack *stacks
         size_t n_stacks
+        uint64_t threads[1024]
     void summary_init(summary *s)
     bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
     unsigned summary_threads(const summary *s)

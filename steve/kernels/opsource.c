@@ -171,6 +171,16 @@ bool op_source_out_of_memory(const struct op_source *s)
     return s->out_of_memory;
 }
 
+bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
+{
+    if (!grow(&s->handles, &s->slots, n, sizeof *s->handles))
+        return false;
+    if (n)
+        memcpy(s->handles, handles, n * sizeof *handles);
+    s->next_handle = next_handle;
+    return true;
+}
+
 void op_source_skip_accesses(struct op_source *s)
 {
     s->skips = true;

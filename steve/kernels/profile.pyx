@@ -50,8 +50,8 @@ BIN = np.dtype([(name, "u8") for name in (
     "live_blocks_most", "reads", "writes", "news", "frees")])
 MARK = np.dtype([(name, "u8") for name in ("operation", "time", "string")])
 TOTALS = np.dtype([(name, "u8") for name in (
-    "new", "free", "resize", "load", "store", "modify", "mark", "badfree", "lost_records", "operations",
-    "allocated", "freed", "bytes_read", "bytes_written", "live_bytes", "live_blocks", "peak_bytes",
+    "new", "free", "resize", "load", "store", "modify", "mark", "badfree", "lost_records", "types", "states",
+    "operations", "allocated", "freed", "bytes_read", "bytes_written", "live_bytes", "live_blocks", "peak_bytes",
     "peak_operation", "peak_time", "peak_allocated", "peak_blocks", "most_blocks", "time", "lost", "marks")])
 
 if (TALLY.itemsize, BIN.itemsize, MARK.itemsize, TOTALS.itemsize) != (
