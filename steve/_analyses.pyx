@@ -6,7 +6,7 @@
 
 A Walk gives the events of a trace, or of a part of it between marks, with those of blocks that were not
 selected hidden; each function walks one to its end. steve/kernels/walk.h, fields.h, workingset.h, reuse.h,
-sharing.h, lockstack.h and lockstats.h say what is counted.
+sharing.h, states.h, lockstack.h and lockstats.h say what is counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -69,6 +69,18 @@ cdef extern from "steve/kernels/sharing.h" nogil:
     void sharing_free(sharing *s)
     bint sharing_feed(sharing *s, const mt_event *events, size_t n)
 
+cdef extern from "steve/kernels/states.h" nogil:
+    struct states_row:
+        pass
+    struct states:
+        uint64_t time
+        states_row *rows
+        size_t n
+    bint states_init(states *s)
+    void states_free(states *s)
+    bint states_feed(states *s, const mt_event *events, size_t n)
+    void states_finish(states *s, uint64_t time)
+
 
 def columns(str words):
     return np.dtype([(name, "u8") for name in words.split()])
@@ -77,6 +89,9 @@ def columns(str words):
 CELL = columns("loads stores modifies")
 WINDOW = columns("first operations time accesses bytes lines blocks live_bytes")
 SHARING = columns("blocks shared shared_bytes accesses foreign transfers false_transfers")
+STATE = columns("heap vm trace entries instructions allocs alloc_bytes frees free_bytes loads stores modifies "
+                "bytes_read bytes_written")
+assert STATE.itemsize == sizeof(states_row)
 assert WINDOW.itemsize == sizeof(workingset_window) and SHARING.itemsize == sizeof(sharing_row)
 
 cdef enum:
@@ -255,3 +270,25 @@ def sharing_by_stack(Walk walk):
         return array_of(s.rows, s.rows_room, SHARING)
     finally:
         sharing_free(&s)
+
+
+def states_of(Walk walk):
+    """An array of STATE; the first row is of no state."""
+    cdef states s
+    cdef const mt_event *events
+    cdef size_t n
+    cdef bint ok, first = True
+    try:
+        enough(states_init(&s))
+        while walk.next(&events, &n):
+            if first and walk.window is not None:
+                s.time = events[0].time
+            first = False
+            with nogil:
+                ok = states_feed(&s, events, n)
+            enough(ok)
+        if walk.window is None and walk.trace.problem is None:
+            states_finish(&s, walk.trace.stats()["totals"]["instructions"])
+        return array_of(s.rows, s.n, STATE)
+    finally:
+        states_free(&s)

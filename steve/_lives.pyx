@@ -20,6 +20,15 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from steve._memtrace cimport Trace
 from steve.cmemtrace cimport *
 
+cdef extern from "steve/kernels/luacode.h" nogil:
+    struct luacode_proto:
+        uint32_t offset, count, first
+    struct luacode:
+        luacode_proto *protos
+        uint32_t n_protos, n_places
+    bint luacode_init(luacode *c, const mt_reader *reader)
+    void luacode_free(luacode *c)
+
 cdef extern from "steve/kernels/lives.h" nogil:
     struct life:
         uint64_t handle
@@ -34,7 +43,9 @@ cdef extern from "steve/kernels/lives.h" nogil:
         size_t n_out
         lives_accesses *sites
         lives_accesses *threads
-        size_t sites_room, threads_room
+        lives_accesses *places
+        size_t sites_room, threads_room, places_room
+        luacode *code
     void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
     void lives_free(lives *l)
     size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
@@ -43,7 +54,7 @@ cdef extern from "steve/kernels/lives.h" nogil:
 
 cdef extern from "steve/kernels/groups.h" nogil:
     enum groups_key:
-        GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD
+        GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE
     struct group:
         uint64_t blocks
     struct groups:
@@ -63,7 +74,7 @@ LIFE = np.dtype(columns("handle size bytes resizes first_size most moves copied 
                         "died_allocated born died born_time died_time first_use last_use loads "
                         "stores modifies bytes_read bytes_written used news peak peak_bytes", "u8")
                 + columns("stack heap", "u4") + columns("thread free_thread", "u2")
-                + columns("how freed shared spare", "u1"))
+                + columns("how freed shared type", "u1"))
 GROUP = np.dtype(columns("blocks resizes bytes size frees foreign live_blocks live_bytes loads stores "
                          "modifies bytes_read bytes_written used shared lifetimes most_bytes most "
                          "resized moves copied first_size last_size most_resizes peak peak_bytes", "u8"))
@@ -72,7 +83,8 @@ assert LIFE.itemsize == sizeof(life) and GROUP.itemsize == sizeof(group)
 BY_KIND = np.dtype([("counts", "u8", 3), ("bytes", "u8", 3)])
 assert BY_KIND.itemsize == sizeof(lives_accesses)
 
-KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD}
+KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD,
+        "type": GROUPS_BY_TYPE}
 
 cdef enum:
     ENOUGH = 8192  # records worth handing out
@@ -100,23 +112,30 @@ cdef class Lives:
 
     window: None, or an object whose state(mark name) says after each named point whether events count from
     there on: "before", "within" or "after" (then the walk ends); `begins_within` says how it begins.
-    selected: None, or a Selection: the other blocks do not exist. tick: as everywhere."""
+    selected: None, or a Selection: the other blocks do not exist. tick: as everywhere. lua: lead accesses of
+    interpreted Lua code to its instructions, for lua_accesses(), and not to their sites."""
     cdef lives l
+    cdef luacode code
     cdef Trace trace
     cdef object window, tick, selected
     cdef readonly object state
     cdef unsigned walked
 
-    def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None):
+    def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, *, bint lua=False):
         self.trace, self.window, self.selected, self.tick = trace, window, selected, tick
         self.state = "within" if window is None else window.begin()
         if selected is None:
             lives_init(&self.l, NULL, 0)
         else:
             lives_init(&self.l, selected.bits(), selected.n_bits)
+        if lua:
+            self.l.code = &self.code
+            if not luacode_init(&self.code, trace.r):
+                raise MemoryError
 
     def __dealloc__(self):
         lives_free(&self.l)
+        luacode_free(&self.code)
 
     def batches(self):
         """Iterate over the lives as arrays of LIFE, each good until the next is asked for; blocks come when
@@ -173,6 +192,14 @@ cdef class Lives:
     def site_accesses(self):
         """An array of ACCESSES by site id, of the blocks that were walked over."""
         return accesses_of(view_of(self.l.sites, self.l.sites_room, BY_KIND))
+
+    def lua_accesses(self):
+        """A list of (prototype id, array of ACCESSES by its instructions), of those that made any."""
+        places = accesses_of(view_of(self.l.places, self.l.places_room, BY_KIND))
+        protos = [(i, self.code.protos[i].first, self.code.protos[i].count) for i in range(self.code.n_protos)]
+        found = [(i, places[first:first + count]) for i, first, count in protos]
+        return [(i, rows) for i, rows in found if rows["loads"].any() or rows["stores"].any()
+                or rows["modifies"].any()]
 
     def thread_accesses(self):
         """The same by thread number."""

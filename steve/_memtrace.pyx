@@ -138,7 +138,7 @@ cdef class Trace:
         cdef mt_reader_stats_t s
         mt_get_stats(self.r, &s)
         error = trace_error(self.path, self.name, err, s.is_text)
-        if err.code != MT_E_TRUNCATED and (err.code != MT_E_CORRUPT or s.events == 0):
+        if err.code != MT_E_TRUNCATED and (err.code != MT_E_CORRUPT or s.events == 0 and not self.midway):
             raise error
         self.problem = error
         return 0
@@ -156,6 +156,7 @@ cdef class Trace:
         cdef int result
         with nogil:
             result = mt_read_range(self.r, first, end)
+        self.midway = first > 0
         if result == MT_ERROR:
             self.failed()
 

@@ -87,9 +87,10 @@ class Blocks:
     lives: "Lives"
     totals: Dict[str, int]
 
-    def __init__(self, command: str, args: argparse.Namespace, twice: bool = False) -> None:
-        """twice: the trace will be walked over again even if no filter asks for it."""
-        self.command, self.args = command, args
+    def __init__(self, command: str, args: argparse.Namespace, twice: bool = False,
+                 lua: bool = False) -> None:
+        """twice: the trace will be walked over again even if no filter asks for it. lua: see steve._lives.Lives."""
+        self.command, self.args, self.lua = command, args, lua
         self.test = parse(args.where) if args.where is not None else None
         self._files = source.Operations(args.file, args.salvage) if self.test or twice else None
 
@@ -106,7 +107,7 @@ class Blocks:
         self.trace, window = self._open(), self._window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
-            self.lives = Lives(self.trace, window, selected, progress)
+            self.lives = Lives(self.trace, window, selected, progress, lua=self.lua)
             yield from self.lives.batches()
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)

@@ -36,6 +36,10 @@ class TraceError(SteveError):
         self.path, self.code, self.offset, self.is_text = path, code, offset, is_text
         self._arguments = (path, code, offset, is_text, text)
 
+    def of(self, path: str) -> "TraceError":
+        """The same about a file of another name."""
+        return TraceError(path, *self._arguments[1:])
+
     def __reduce__(self) -> tuple:
         """So that it can come from another process."""
         return TraceError, self._arguments

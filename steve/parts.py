@@ -90,7 +90,7 @@ class Rounds:
             self.stats.append(stats)
             self.progress(int(part.bytes * share), self.total)
             if problem is not None:
-                self.problem = problem
+                self.problem = problem.of(self.name)
                 break
         del self.parts[len(results):]
         return results

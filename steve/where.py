@@ -76,6 +76,7 @@ TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life th
     "function": ("function of its line, as in `steve lines`", "stack"),
     "file": ("file of its line", "stack"),
     "heap": ("kind of its heap: malloc, lua, mmap, custom", "heap"),
+    "type": ("what it holds, of a Lua heap: str, tab, func, proto...", "type"),
     "how": ("how it was made: malloc, calloc, realloc...", "how"),
 }
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "%": 0.01}

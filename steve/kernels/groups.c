@@ -19,6 +19,8 @@ static uint32_t key_of(enum groups_key key, const struct life *life)
 {
     if (key == GROUPS_BY_STACK)
         return life->stack;
+    if (key == GROUPS_BY_TYPE)
+        return life->type;
     return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
 }
 

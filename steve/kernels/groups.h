@@ -1,4 +1,4 @@
-/* groups.h - lives of blocks added up by a number they have: stack, thread.
+/* groups.h - lives of blocks added up by a number they have: stack, thread, type.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_GROUPS_H
@@ -6,7 +6,7 @@
 
 #include "steve/kernels/lives.h"
 
-enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD };
+enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
 
 /* Sums over the blocks of a group. Only uint64_t, so that it can be seen as an array with named columns. */
 struct group {

@@ -23,6 +23,7 @@ void lives_free(struct lives *l)
     free(l->out);
     free(l->sites);
     free(l->threads);
+    free(l->places);
 }
 
 /* ---- parts of a block ---------------------------------------------------------------------- */
@@ -133,7 +134,8 @@ static struct life record_of(const struct lives *l, const struct lives_block *b)
                          .heap = b->heap,
                          .thread = b->thread,
                          .how = b->how,
-                         .shared = b->shared};
+                         .shared = b->shared,
+                         .type = b->type};
 }
 
 /* The record of a block whose life is over; NULL when out of memory. */
@@ -232,6 +234,16 @@ static inline void count(struct lives_accesses *a, unsigned kind, uint64_t size)
     a->bytes[kind] += size;
 }
 
+/* Where an access counts: at its site, or at the Lua instruction that made it. */
+static inline struct lives_accesses *maker_of(struct lives *l, const struct mt_event *e)
+{
+    uint32_t place = l->code ? luacode_place(l->code, e) : LUACODE_NONE;
+
+    if (place != LUACODE_NONE)
+        return &l->places[place];
+    return &l->sites[e->ref < l->sites_room ? e->ref : 0];
+}
+
 static inline void block_access(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
     uint64_t now = l->totals.operations;
@@ -245,7 +257,7 @@ static inline void block_access(struct lives *l, struct lives_block *b, const st
     b->parts |= parts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
     b->shared |= b->thread != e->thread;
     l->totals.accesses++;
-    count(&l->sites[e->ref < l->sites_room ? e->ref : 0], kind, e->size);
+    count(maker_of(l, e), kind, e->size);
     count(&l->threads[e->thread], kind, e->size);
 }
 
@@ -268,14 +280,31 @@ static bool step(struct lives *l, const struct mt_event *e)
     return true;
 }
 
+static void note_type(struct lives *l, const struct mt_event *e)
+{
+    if (e->slot < l->room && l->blocks[e->slot].live)
+        l->blocks[e->slot].type = (uint8_t)e->ref;
+}
+
+/* Take over prototypes that were defined since the last batch. */
+static bool learn_code(struct lives *l)
+{
+    return !l->code || (luacode_learn(l->code) &&
+                        grow(&l->places, &l->places_room, l->code->n_places, sizeof *l->places));
+}
+
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
 {
     size_t i;
 
     if (!grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) ||
-        !grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads))
+        !grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads) || !learn_code(l))
         return SIZE_MAX;
     for (i = 0; i < n && events[i].kind != MT_MARK; i++) {
+        if (l->code && !luacode_follow(l->code, &events[i]))
+            return SIZE_MAX;
+        if (events[i].kind == MT_TYPE)
+            note_type(l, &events[i]);
         if (events[i].kind > MT_MODIFY)
             continue;
         l->totals.time = events[i].time;

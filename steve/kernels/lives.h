@@ -9,6 +9,8 @@
  * one. Accesses beyond the block's end count, the bytes there are not used bytes. Events of blocks whose New
  * was not fed are passed over.
  *
+ * With a luacode, accesses that belong to an interpreted Lua instruction count there and not at their site.
+ *
  * Used bytes: a block is seen as at most 64 parts of equal size, a power of two (1 byte for blocks of up to
  * 64 bytes), and a part is used when any byte of it is. A Resize keeps what was used below the new size.
  *
@@ -16,7 +18,7 @@
 #ifndef STEVE_LIVES_H
 #define STEVE_LIVES_H
 
-#include "memtrace/memtrace.h"
+#include "steve/kernels/luacode.h"
 
 struct life {
     uint64_t handle;
@@ -37,7 +39,7 @@ struct life {
     uint32_t stack, heap;
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
-    uint8_t spare;
+    uint8_t type; /* enum mt_type: what it held, as far as the trace tells */
 };
 
 /* What is known of a live block. The first 64 bytes change with each access. */
@@ -50,7 +52,7 @@ struct lives_block {
     uint64_t first_size, most, moves, copied;
     uint32_t stack, heap;
     uint16_t thread;
-    uint8_t how, shift, live, shared; /* shift: a part is 2^shift bytes */
+    uint8_t how, shift, live, shared, type; /* shift: a part is 2^shift bytes */
 };
 
 /* Accesses made by a site or a thread; by kind, from MT_LOAD: how many, of how many bytes. */
@@ -73,7 +75,9 @@ struct lives {
     size_t n_out, out_room;
     size_t finished;                        /* slots whose blocks lives_finish has told */
     struct lives_accesses *sites, *threads; /* by site id, by thread number */
-    size_t sites_room, threads_room;
+    struct lives_accesses *places; /* by place of struct luacode: accesses that are led to a Lua instruction */
+    size_t sites_room, threads_room, places_room;
+    struct luacode *code; /* NULL = sites are told as they are; else the caller's */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
 };
