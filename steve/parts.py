@@ -57,8 +57,10 @@ class Whole:
         self.name, self.problem, self._parts = self._trace.name, problem, stats
 
     def stats(self) -> dict:
-        """Those of the last part; what counts events is the sum of all."""
+        """Those of the last part; what counts events is the sum of all; how far the trace went, any part may tell."""
         result = self._trace.stats()
+        for name in ("instructions", "nanoseconds"):
+            result[name] = max(part[name] for part in self._parts)
         for name in ("unmatched_free", "unmatched_access"):
             result[name] = sum(part[name] for part in self._parts)
         return result

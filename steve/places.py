@@ -7,7 +7,7 @@ access is that of its instruction. A site is longer: the three innermost frames.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Tuple
 
 from steve.stacks import Sites, frame_text, is_allocator
 
@@ -41,6 +41,7 @@ class Places:
         self.trace = trace
         self.sites = Sites(trace)
         self._lines: Dict[int, Line] = {}
+        self._lua_lines: Dict[Tuple[str, int], Line] = {}
         self._site_names: Dict[int, str] = {}
         self._texts: Dict[str, Callable[[int], str]] = {
             "site": self.site_name, "stack": self.stack_text,
@@ -75,7 +76,7 @@ class Places:
         frames = self.trace.stack_frames(stack)
         lua = next((frame for frame in frames if frame.kind in LUA_FRAMES and frame.line), None)
         if lua is not None:
-            return line_of(lua)
+            return self._lua_line(line_of(lua))
         for frame in frames:
             if (frame.function or frame.file) and not is_allocator(frame):
                 return line_of(frame)
@@ -85,9 +86,16 @@ class Places:
         """The line of an access site."""
         known = self.trace.site(site)
         frame = self.trace.frame(known.frame) if known is not None and known.frame else None
-        return line_of(frame) if frame is not None else NOWHERE
+        if frame is None:
+            return NOWHERE
+        return self._lua_line(line_of(frame)) if frame.kind in LUA_FRAMES else line_of(frame)
+
+    def _lua_line(self, line: Line) -> Line:
+        """A line of Lua code has one name, though its function may be called by several: the first one met."""
+        return self._lua_lines.setdefault((line.file, line.line), line)
 
     def proto_lines(self, number: int) -> List[Line]:
-        """The lines of the instructions of a Lua prototype."""
+        """The lines of the instructions of a Lua prototype. It does not know what its function is called; a stack
+        or a trace with the same line may have told."""
         proto = self.trace.proto(number)
-        return [Line(proto.file, line, proto.function) for line in proto.lines]
+        return [self._lua_line(Line(proto.file, line, proto.function)) for line in proto.lines]

@@ -25,7 +25,7 @@ COLUMNS = (
     Column("share", "%", "of all instructions"),
     Column("allocs", "allocs", "blocks made in it"),
     Column("alloc_bytes", "bytes", "bytes that News and Resizes asked for in it"),
-    Column("frees", "frees", "blocks freed in it"),
+    Column("frees", "", "blocks freed in it"),
     Column("free_bytes", "freed", "bytes of those, and the old sizes of blocks resized in it"),
     Column("loads", "loads", "loads from blocks"),
     Column("stores", "stores", "stores to blocks"),

@@ -10,18 +10,15 @@ from steve.listing import Column
 NAME = "types"
 HELP = "show the blocks of Lua heaps by object type"
 COLUMNS = (
-    Column("type", "type", "what the blocks hold: an object (str, upval, thread, proto, func, trace, cdata, tab, "
-           "udata) or a part of one (array and hash of tables, stack of threads), LuaJIT's own (strtab, buffer, "
-           "jit, global), other; unknown: not told, as for blocks of C heaps", True),
     Column("blocks", "blocks", "blocks made"),
     Column("bytes", "bytes", "bytes that their News and Resizes asked for"),
     Column("share", "% of bytes", "of the bytes of all blocks looked at"),
-    Column("resizes", "resizes", "how often they were resized"),
+    Column("resizes", "", "how often they were resized"),
     Column("frees", "frees", "how many of them were freed"),
     Column("live_bytes_at_peak", "at peak", "their bytes when the whole heap held most bytes"),
     Column("live_bytes_at_end", "at end", "bytes of those never freed"),
     Column("live_blocks_at_end", "", "those never freed"),
-    Column("largest", "largest", "most bytes that one ever had"),
+    Column("largest", "", "most bytes that one ever had"),
     Column("mean_lifetime", "lifetime", "operations from New to Free or the end, on average"),
     Column("loads", "loads", "loads from them"),
     Column("stores", "stores", "stores to them"),
@@ -30,6 +27,9 @@ COLUMNS = (
     Column("bytes_written", "", "bytes written to them"),
     Column("utilisation", "used %",
            "bytes ever accessed (in parts of 1/64 of a block) in percent of their sizes"),
+    Column("type", "type", "what the blocks hold: an object (str, upval, thread, proto, func, trace, cdata, tab, "
+           "udata) or a part of one (array and hash of tables, stack of threads), LuaJIT's own (strtab, buffer, "
+           "jit, global), other; unknown: not told, as for blocks of C heaps", True),
 )
 EXAMPLES = f"""\
 A block has the type that was told last; ljtrace tells it once, when the block is filled in.
