@@ -30,7 +30,10 @@ enum ljtrace_request {
     LJTRACE_REQUEST_HIDE,            /* of the tool's own preload */
     LJTRACE_REQUEST_PEEK,            /* of the tool's own preload */
     LJTRACE_REQUEST_LUA_LAYOUT,      /* of the tool's own preload */
-    LJTRACE_REQUEST_LUA_STATE        /* of the tool's own preload */
+    LJTRACE_REQUEST_LUA_STATE,       /* of the tool's own preload */
+    LJTRACE_REQUEST_SNAPSHOT,
+    LJTRACE_REQUEST_POOL_CREATE,
+    LJTRACE_REQUEST_ALLOCATOR
 };
 
 /* Write a named mark into the trace: a point of the program that analyses can refer to. */
@@ -39,5 +42,27 @@ enum ljtrace_request {
 /* Record accesses, or only heap events, from here on. */
 #define LJTRACE_START() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 1, 0, 0, 0, 0)
 #define LJTRACE_STOP() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 0, 0, 0, 0, 0)
+
+/* Write all events so far into the file, so that it can be read up to here while the program runs on. */
+#define LJTRACE_SNAPSHOT() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SNAPSHOT, 0, 0, 0, 0, 0)
+
+/* A custom allocator. Each pool is a heap of its own, known by any address that is unique to it, and by a
+ * name. Its memory may come from malloc, mmap or another pool: the block that it came from counts as raw
+ * material from the first LJTRACE_POOL_ALLOC inside it until it is freed, and goes with all that is in it.
+ * Valgrind's own requests (VALGRIND_MALLOCLIKE_BLOCK..., VALGRIND_CREATE_MEMPOOL...) do the same without
+ * names. */
+#define LJTRACE_POOL_CREATE(pool, name)                                                                      \
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_POOL_CREATE, (pool), (name), 0, 0, 0)
+#define LJTRACE_POOL_ALLOC(pool, addr, size) VALGRIND_MEMPOOL_ALLOC(pool, addr, size)
+#define LJTRACE_POOL_FREE(pool, addr) VALGRIND_MEMPOOL_FREE(pool, addr)
+/* The block at `old` is now at `addr` (perhaps the same) and has `size` bytes. */
+#define LJTRACE_POOL_RESIZE(pool, old, addr, size) VALGRIND_MEMPOOL_CHANGE(pool, old, addr, size)
+/* The pool and all its blocks are gone. */
+#define LJTRACE_POOL_DESTROY(pool) VALGRIND_DESTROY_MEMPOOL(pool)
+
+/* Around an allocator's own work (its headers and free lists): the accesses of this thread between the two
+ * are not the program's and are left out. */
+#define LJTRACE_ALLOCATOR_BEGIN() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_ALLOCATOR, 1, 0, 0, 0, 0)
+#define LJTRACE_ALLOCATOR_END() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_ALLOCATOR, 0, 0, 0, 0, 0)
 
 #endif

@@ -11,6 +11,7 @@
 #include "lt_heap.h"
 #include "lt_lua.h"
 #include "lt_options.h"
+#include "lt_pools.h"
 #include "lt_ring.h"
 #include "lt_vm.h"
 #include "../memtrace/memtrace.h"
@@ -51,18 +52,28 @@ void lt_control_start(void)
 static void print_status(void)
 {
     if (lt_ring_alive())
-        VG_(gdb_printf)("recording to %s, accesses %s\n", lt_fork_name(), s_on ? "on" : "off");
+        VG_(gdb_printf)
+        ("recording to %s, accesses %s\n%s\n", lt_fork_name(), s_on ? "on" : "off", lt_ring_report(False));
     else
         VG_(gdb_printf)("recording has ended\n");
+}
+
+static void take_snapshot(void)
+{
+    if (lt_ring_alive())
+        VG_(gdb_printf)("%s: %s\n", lt_fork_name(), lt_ring_report(True));
+    else
+        print_status();
 }
 
 static void print_commands(void)
 {
     VG_(gdb_printf)
     ("ljtrace monitor commands:\n"
-     "  status      where to, and whether accesses are recorded\n"
+     "  status      where to, whether accesses are recorded, events, live blocks, bytes\n"
      "  on, off     record accesses, or only heap events\n"
      "  mark NAME   put a named mark into the trace\n"
+     "  snapshot    write all events so far, so that the file can be read up to here\n"
      "  stop        end the recording; the program runs on\n");
 }
 
@@ -86,6 +97,8 @@ static Bool obey(const HChar *text)
         turn(is(word, "on"));
     else if (is(word, "mark") && rest && *rest)
         put_mark(rest);
+    else if (is(word, "snapshot"))
+        take_snapshot();
     else if (is(word, "stop"))
         lt_ring_finish(MT_ENDING_STOPPED);
     else
@@ -102,6 +115,10 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         return True;
     case LJTRACE_REQUEST_SWITCH:
         turn(args[1] != 0);
+        return True;
+    case LJTRACE_REQUEST_SNAPSHOT:
+        if (lt_ring_alive())
+            lt_ring_report(True);
         return True;
     case LJTRACE_REQUEST_WATCH_ALLOCATOR:
         lt_lua_watch(args[1], args[2] != 0, (UInt)args[3]);
@@ -125,7 +142,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         *ret = obey((const HChar *)args[1]);
         return *ret != 0;
     default:
-        return False;
+        return lt_pools_request(tid, args, ret);
     }
 }
 

@@ -9,15 +9,12 @@
  */
 #include "lt_fork.h"
 #include "lt_info.h"
+#include "lt_name.h"
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_sys.h"
-#include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
-#include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
-#include "pub_tool_mallocfree.h"
-#include "pub_tool_options.h"
 
 static const HChar *s_name;
 static Int s_memfd = -1, s_socket = -1; /* of the child to be */
@@ -57,27 +54,17 @@ static void in_parent(ThreadId tid)
     close_both();
 }
 
-/* The parent's name with this process's id, if the user's pattern holds none. */
-static void choose_name(void)
-{
-    HChar *name = VG_(expand_file_name)("--out", lt_options.out);
-    if (VG_(strcmp)(name, s_name) == 0) {
-        SizeT room = VG_(strlen)(name) + 16;
-        name = VG_(realloc)("ljtrace.name", name, room);
-        VG_(sprintf)(name + VG_(strlen)(name), ".%d", VG_(getpid)());
-    }
-    s_name = name;
-}
-
 static void in_child(ThreadId tid)
 {
     if (!lt_ring_alive())
         return;
-    if (s_memfd < 0) {
+    const HChar *name = s_memfd < 0 ? NULL : lt_name_child(s_name);
+    if (!name) {
+        close_both();
         lt_ring_abandon();
         return;
     }
-    choose_name();
+    s_name = name;
     lt_ring_adopt(s_memfd, s_socket, s_name);
     s_memfd = s_socket = -1;
     lt_put_number("forked_from_pid", VG_(getppid)());

@@ -15,6 +15,7 @@
 #include "lt_ring.h"
 #include "lt_frames.h"
 #include "lt_segment.h"
+#include "lt_toggle.h"
 #include "lt_vm_watch.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_debuginfo.h"
@@ -250,9 +251,41 @@ static void watch_store(struct walk *w, const IRStmt *st)
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
 
+static IRExpr *stack_pointer(const struct walk *w)
+{
+    IRTemp sp = newIRTemp(w->out->tyenv, Ity_I64);
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->sp_offset, Ity_I64)));
+    return IRExpr_RdTmp(sp);
+}
+
+/* A function of --toggle-fn begins. */
+static void call_toggle_enter(struct walk *w)
+{
+    lt_segment_end(&w->segment);
+    addStmtToIRSB(w->out,
+                  IRStmt_Dirty(unsafeIRDirty_0_N(0, "lt_toggle_enter", VG_(fnptr_to_fnentry)(lt_toggle_enter),
+                                                 mkIRExprVec_1(stack_pointer(w)))));
+}
+
+/* A return that leaves the stack pointer where a call of such a function ends, or above. */
+static void call_toggle_return(struct walk *w)
+{
+    IRTypeEnv *env = w->out->tyenv;
+    IRTemp end = newIRTemp(env, Ity_I64), above = newIRTemp(env, Ity_I1);
+    IRExpr *sp = stack_pointer(w), *at = IRExpr_Const(IRConst_U64((Addr)&lt_toggle_sp));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(end, IRExpr_Load(Iend_LE, Ity_I64, at)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(above, IRExpr_Binop(Iop_CmpLE64U, IRExpr_RdTmp(end), sp)));
+    IRDirty *call = unsafeIRDirty_0_N(0, "lt_toggle_return", VG_(fnptr_to_fnentry)(lt_toggle_return),
+                                      mkIRExprVec_1(deepCopyIRExpr(sp)));
+    call->guard = IRExpr_RdTmp(above);
+    addStmtToIRSB(w->out, IRStmt_Dirty(call));
+}
+
 static void visit_instruction(struct walk *w, const IRStmt *st)
 {
     w->ip = st->Ist.IMark.addr + st->Ist.IMark.delta;
+    if (lt_toggle_is_entry(w->ip))
+        call_toggle_enter(w);
     if (lt_lua_is_entry(w->ip))
         call_enter(w);
     lt_segment_instruction(&w->segment);
@@ -330,6 +363,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     lt_segment_end(&w.segment);
     if (in->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);
+    if (in->jumpkind == Ijk_Ret && lt_toggle_wanted())
+        call_toggle_return(&w);
     VG_(free)(w.origin);
     return out;
 }

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_kernel.h"
+#include "lt_mmap.h"
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "pub_tool_aspacemgr.h"
@@ -30,9 +31,34 @@ static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *wha
         touch(part, RAW_LOAD, addr, VG_(strlen)((const HChar *)addr) + 1);
 }
 
+/* The last write of the call that is ending, until its result is known. */
+static struct {
+    Addr addr;
+    SizeT size;
+} s_held;
+
+static void release(void)
+{
+    touch(Vg_CoreSysCall, RAW_STORE, s_held.addr, s_held.size);
+    s_held.size = 0;
+}
+
 static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
 {
-    touch(part, RAW_STORE, addr, size);
+    if (part != Vg_CoreSysCall)
+        return;
+    release();
+    s_held.addr = addr;
+    s_held.size = size;
+}
+
+/* The core takes recvfrom to fill its buffer; it fills as much of it as there came. */
+static void release_at_end(UInt number, const UWord *args, SysRes result)
+{
+    Bool filled = number == __NR_recvfrom && !sr_isError(result) && s_held.addr == args[1];
+    if (filled && sr_Res(result) < s_held.size)
+        s_held.size = sr_Res(result);
+    release();
 }
 
 static void put_exec(UInt number, UInt begins)
@@ -44,12 +70,15 @@ static void put_exec(UInt number, UInt begins)
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
     put_exec(number, 1);
+    lt_mmap_before(number, args);
 }
 
 /* An exec that returns has failed. */
 static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, SysRes result)
 {
+    release_at_end(number, args, result);
     put_exec(number, 0);
+    lt_mmap_after(tid, number, args, sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result));
 }
 
 void lt_kernel_init(void)

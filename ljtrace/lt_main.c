@@ -12,7 +12,8 @@
  * lt_kernel.c                     system calls     lt_lua.c    LuaJIT's heaps
  * lt_ring.c, lt_sys.c             the ring         lt_frames.c stacks and names
  * lt_fork.c                       forked children  lt_control.c requests and vgdb
- * lt_options.c                    the command line lt_info.c  facts about the run
+ * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
+ * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
  */
 #include "config.h"
@@ -24,9 +25,12 @@
 #include "lt_instrument.h"
 #include "lt_kernel.h"
 #include "lt_lua.h"
+#include "lt_name.h"
 #include "lt_options.h"
 #include "lt_peek.h"
+#include "lt_pools.h"
 #include "lt_ring.h"
+#include "lt_toggle.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_libcassert.h"
@@ -41,10 +45,14 @@ static ThreadId s_thread;
 
 static void post_clo_init(void)
 {
-    HChar level[8];
-    VG_(sprintf)(level, "%d", lt_options.level);
-    const HChar *out = VG_(expand_file_name)("--out", lt_options.out);
-    if (!lt_ring_start(out, level)) {
+    UInt attempt = 0;
+    enum lt_start started = LT_START_TAKEN;
+    const HChar *out = NULL;
+    if (!lt_options.out)
+        lt_options.out = lt_options.text ? "ljtrace.out.%p.txt" : "ljtrace.out.%p.ljt";
+    while (started == LT_START_TAKEN && (out = lt_name_image(attempt++)))
+        started = lt_ring_start(out);
+    if (started != LT_START_OK) {
         VG_(fmsg)("nothing was run; give a writable file with --out=FILE\n");
         VG_(exit)(1);
     }
@@ -61,6 +69,7 @@ static void on_thread_runs(ThreadId tid, ULong blocks)
     s_thread = tid;
     lt_ring_put(RAW_THREAD, tid, NULL, 0, NULL, 0);
     lt_lua_thread(tid);
+    lt_toggle_thread(tid);
 }
 
 static void on_code_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
@@ -71,6 +80,7 @@ static void on_code_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong h
 
 static void fini(Int status)
 {
+    lt_toggle_finish();
     if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)
         VG_(umsg)("ljtrace: memtrace written to %s\n", lt_fork_name());
 }
@@ -92,11 +102,13 @@ static void pre_clo_init(void)
     VG_(details_avg_translation_sizeB)(320);
     VG_(basic_tool_funcs)(post_clo_init, lt_instrument, fini);
     VG_(track_start_client_code)(on_thread_runs);
+    VG_(track_pre_thread_ll_exit)(lt_toggle_thread_ends);
     VG_(track_new_mem_mmap)(on_code_mapped);
     lt_options_init();
     lt_heap_init();
     lt_kernel_init();
     lt_control_init();
+    lt_pools_init();
     keep_dead_loads();
 }
 

@@ -4,6 +4,7 @@
  */
 #include "lt_options.h"
 #include "lt_frames.h"
+#include "lt_toggle.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_options.h"
@@ -11,41 +12,74 @@
 #include "pub_tool_tooliface.h"
 
 struct lt_options lt_options = {
-    .out = "ljtrace.out.%p.ljt",
     .stack_depth = 12,
     .trace_mem = True,
     .trace_sp = False,
     .trace_fork = True,
     .heap_malloc = True,
     .heap_luajit = True,
+    .heap_custom = True,
     .level = 1,
 };
 
-/* A comma-separated list of heaps. */
+enum { SMALLEST = 64 << 10 };
+
+static const struct {
+    const HChar *name;
+    Bool *on;
+} s_heaps[] = {{"malloc", &lt_options.heap_malloc},
+               {"luajit", &lt_options.heap_luajit},
+               {"custom", &lt_options.heap_custom},
+               {"mmap", &lt_options.heap_mmap},
+               {"files", &lt_options.heap_files}};
+enum { HEAPS = sizeof s_heaps / sizeof *s_heaps };
+
+static Bool choose_heap(const HChar *name, SizeT length)
+{
+    for (UInt i = 0; i < HEAPS; i++)
+        if (VG_(strlen)(s_heaps[i].name) == length && VG_(strncmp)(name, s_heaps[i].name, length) == 0)
+            return *s_heaps[i].on = True;
+    return False;
+}
+
+/* A comma-separated list of heaps. `files` are mappings as well. */
 static Bool parse_heaps(const HChar *list)
 {
-    Bool malloc_on = False, luajit_on = False;
+    Bool any = False;
+    for (UInt i = 0; i < HEAPS; i++)
+        *s_heaps[i].on = False;
     while (*list) {
         SizeT n = VG_(strcspn)(list, ",");
-        if (n == 6 && VG_(strncmp)(list, "malloc", n) == 0)
-            malloc_on = True;
-        else if (n == 6 && VG_(strncmp)(list, "luajit", n) == 0)
-            luajit_on = True;
-        else
+        if (!choose_heap(list, n))
             return False;
+        any = True;
         list += n + (list[n] == ',');
     }
-    lt_options.heap_malloc = malloc_on;
-    lt_options.heap_luajit = luajit_on;
-    return malloc_on || luajit_on;
+    lt_options.heap_mmap |= lt_options.heap_files;
+    return any;
+}
+
+/* Bytes, with k, m or g behind them. */
+static Bool parse_size(const HChar *text, ULong *bytes)
+{
+    HChar *end;
+    Long n = VG_(strtoll10)(text, &end);
+    UInt shift = *end == 'k' || *end == 'K'   ? 10
+                 : *end == 'm' || *end == 'M' ? 20
+                 : *end == 'g' || *end == 'G' ? 30
+                                              : 0;
+    if (end == text || n < 0 || n > 1LL << 40 || end[shift > 0] != 0)
+        return False;
+    *bytes = (ULong)n << shift;
+    return True;
 }
 
 static Bool process_option(const HChar *arg)
 {
     const HChar *text;
     if (VG_STR_CLO(arg, "--out", lt_options.out)) {
-        if (lt_options.out[0] == 0)
-            VG_(fmsg_bad_option)(arg, "--out needs a file name\n");
+        if (lt_options.out[0] == 0 || VG_(strcmp)(lt_options.out, "|") == 0)
+            VG_(fmsg_bad_option)(arg, "--out needs a file name, -, or |COMMAND\n");
     } else if VG_BINT_CLO (arg, "--stack-depth", lt_options.stack_depth, 0, LT_MAX_DEPTH) {
     } else if VG_BINT_CLO (arg, "--compress", lt_options.level, 1, 19) {
     } else if VG_BOOL_CLO (arg, "--trace-mem", lt_options.trace_mem) {
@@ -54,7 +88,14 @@ static Bool process_option(const HChar *arg)
     } else if VG_BOOL_CLO (arg, "--trace-fork", lt_options.trace_fork) {
     } else if VG_STR_CLO (arg, "--heap", text) {
         if (!parse_heaps(text))
-            VG_(fmsg_bad_option)(arg, "--heap takes a list of: malloc, luajit\n");
+            VG_(fmsg_bad_option)(arg, "--heap takes a list of: malloc, luajit, custom, mmap, files\n");
+    } else if VG_STR_CLO (arg, "--toggle-fn", text) {
+        if (!lt_toggle_add(text))
+            VG_(fmsg_bad_option)(arg, "--toggle-fn was given too often; a name may have * and ? in it\n");
+    } else if VG_STR_CLO (arg, "--max-size", text) {
+        if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
+            VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, as 500m or 2g\n");
+    } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
         return VG_(replacement_malloc_process_cmd_line_option)(arg);
     return True;
@@ -63,15 +104,25 @@ static Bool process_option(const HChar *arg)
 static void print_usage(void)
 {
     VG_(printf)
-    ("    --out=FILE                write the memtrace to FILE; %%p is the process id [ljtrace.out.%%p.ljt]\n"
+    ("    --out=FILE                write the memtrace to FILE; %%p is the process id, %%n a number; - is "
+     "the\n"
+     "                              standard output, '|CMD' a command [ljtrace.out.%%p.ljt]\n"
+     "    --text=yes|no             write classic text (>>> lines) [no; default file: ljtrace.out.%%p.txt]\n"
+     "    --max-size=SIZE           end the recording before the file is larger than SIZE (k, m, g) [any "
+     "size]\n"
      "    --trace-mem=yes|no        record loads and stores, not only heap events [yes]\n"
      "    --trace-sp=yes|no         record accesses through the stack pointer, too: for programs whose\n"
      "                              stacks are heap blocks (fibers) [no]\n"
      "    --start-off=yes|no        record accesses only from LJTRACE_START or the monitor command `on` "
      "[no]\n"
+     "    --toggle-fn=NAME          record accesses only inside functions NAME (with * and ?); can be "
+     "repeated\n"
      "    --trace-fork=yes|no       record forked children, each into a file of its own (%%p, else .PID) "
      "[yes]\n"
-     "    --heap=malloc,luajit      which heaps to record [malloc,luajit]\n"
+     "    --heap=LIST               which heaps to record: malloc, luajit, custom (requests of the "
+     "program),\n"
+     "                              mmap (anonymous mappings, brk), files (those of files, too)\n"
+     "                              [malloc,luajit,custom]\n"
      "    --stack-depth=N           stack frames kept for each heap event, 0 to %d [12]\n"
      "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",
      LT_MAX_DEPTH);

@@ -10,7 +10,7 @@
 #include "pub_tool_basics.h"
 
 struct lt_options {
-    const HChar *out; /* --out: file name with %p */
+    const HChar *out; /* --out: file name with %p and %n, "-" or "|COMMAND" */
     Int stack_depth;  /* --stack-depth: frames kept for each heap event */
     Bool trace_mem;   /* --trace-mem: record loads and stores */
     Bool trace_sp;    /* --trace-sp: also those through the stack pointer */
@@ -18,7 +18,12 @@ struct lt_options {
     Bool trace_fork;  /* --trace-fork: forked children have traces of their own */
     Bool heap_malloc; /* --heap: record the C heap */
     Bool heap_luajit; /* --heap: record LuaJIT's heaps */
+    Bool heap_custom; /* --heap: record what the program declares by requests */
+    Bool heap_mmap;   /* --heap: record anonymous mappings and the break */
+    Bool heap_files;  /* --heap: record mappings of files, too */
     Int level;        /* --compress: zstd level of the collector */
+    Bool text;        /* --text: classic text */
+    ULong max_size;   /* --max-size: bytes of the memtrace, 0 = any */
 };
 
 extern struct lt_options lt_options;

@@ -7,6 +7,7 @@
  * nobody's child, so a program that waits for any child never meets it.
  */
 #include "lt_ring.h"
+#include "lt_options.h"
 #include "lt_sys.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
@@ -24,6 +25,10 @@ static Int s_socket = -1;
 static UInt s_free_slabs; /* slabs that may be written after the current one */
 static HChar s_text[512]; /* what the collector had to say */
 static UInt s_heard;      /* bytes of it */
+static Int s_traced;      /* this process, for the collector */
+static Bool s_reporting;  /* what comes is a report */
+static HChar s_report[256];
+static UInt s_reported;
 
 static Addr slab_address(UInt slab)
 {
@@ -47,17 +52,25 @@ static void init_header(void)
     use_slab(0);
 }
 
-/* Read what the collector sent: 'f' gives a slab back, anything else is the text of an error. */
+static void hear_byte(HChar byte)
+{
+    if (byte == RING_SLAB_FREE)
+        s_free_slabs++;
+    else if (byte == RING_REPORT)
+        s_reporting = !s_reporting;
+    else if (s_reporting && s_reported < sizeof s_report - 1)
+        s_report[s_reported++] = byte;
+    else if (!s_reporting && s_heard < sizeof s_text - 1)
+        s_text[s_heard++] = byte;
+}
+
+/* Read what the collector sent; what is no known byte is the text of an error. */
 static Bool hear(void)
 {
     HChar bytes[256];
     Int n = lt_receive(s_socket, bytes, sizeof bytes);
-    for (Int i = 0; i < n; i++) {
-        if (bytes[i] == RING_SLAB_FREE)
-            s_free_slabs++;
-        else if (s_heard < sizeof s_text - 1)
-            s_text[s_heard++] = bytes[i];
-    }
+    for (Int i = 0; i < n; i++)
+        hear_byte(bytes[i]);
     return n > 0;
 }
 
@@ -78,14 +91,33 @@ Bool lt_ring_alive(void)
 }
 
 /* In the grandchild: become the collector. */
-static void exec_collector(Int memfd, Int socket, const HChar *out, const HChar *level)
+static void exec_collector(Int memfd, Int socket, const HChar *out)
 {
-    HChar path[VKI_PATH_MAX], mem[16], sock[16];
+    HChar path[VKI_PATH_MAX], mem[16], sock[16], level[16], pid[16], max_size[32];
     VG_(snprintf)(path, sizeof path, "%s/%s", VG_(libdir), COLLECTOR_NAME);
-    /* dup2 within itself would keep close-on-exec: copy to descriptors that survive */
-    VG_(sprintf)(mem, "%lu", sr_Res(VG_(dup)(memfd)));
-    VG_(sprintf)(sock, "%lu", sr_Res(VG_(dup)(socket)));
-    const HChar *argv[] = {path, "--ring", mem, "--socket", sock, "--level", level, "--out", out, NULL};
+    /* dup2 within itself would keep close-on-exec: copy to descriptors that survive, and that are none of the
+     * three standard ones, which the collector may be asked to write to */
+    VG_(sprintf)(mem, "%d", lt_dup(memfd));
+    VG_(sprintf)(sock, "%d", lt_dup(socket));
+    VG_(sprintf)(level, "%d", lt_options.level);
+    VG_(sprintf)(pid, "%d", s_traced);
+    VG_(sprintf)(max_size, "%llu", lt_options.max_size);
+    const HChar *argv[] = {path,
+                           "--ring",
+                           mem,
+                           "--socket",
+                           sock,
+                           "--level",
+                           level,
+                           "--out",
+                           out,
+                           "--pid",
+                           pid,
+                           "--text",
+                           lt_options.text ? "1" : "0",
+                           "--max-size",
+                           max_size,
+                           NULL};
     lt_setsid();
     lt_default_signals();
     VG_(execv)(path, argv);
@@ -94,28 +126,30 @@ static void exec_collector(Int memfd, Int socket, const HChar *out, const HChar 
 }
 
 /* Fork twice, so that the collector is not a child of the program. */
-static Bool spawn_collector(Int memfd, Int socket, const HChar *out, const HChar *level)
+static Bool spawn_collector(Int memfd, Int socket, const HChar *out)
 {
+    s_traced = VG_(getpid)();
     Int status, child = lt_fork();
     if (child < 0)
         return False;
     if (child == 0) {
         Int grandchild = lt_fork();
         if (grandchild == 0)
-            exec_collector(memfd, socket, out, level);
+            exec_collector(memfd, socket, out);
         lt_exit(grandchild < 0);
     }
     return VG_(waitpid)(child, &status, 0) == child && status == 0;
 }
 
 /* The collector says that it has opened its output, or why not. */
-static Bool wait_until_ready(void)
+static enum lt_start wait_until_ready(void)
 {
     while (s_heard == 0 && hear())
         ;
-    if (s_heard == 1 && s_text[0] == RING_READY) {
+    HChar first = s_text[0];
+    if (s_heard == 1 && (first == RING_READY || first == RING_TAKEN)) {
         s_heard = 0;
-        return True;
+        return first == RING_READY ? LT_START_OK : LT_START_TAKEN;
     }
     while (hear())
         ;
@@ -123,7 +157,7 @@ static Bool wait_until_ready(void)
         VG_(fmsg)("%s\n", s_text);
     else
         VG_(fmsg)("the collector %s/" COLLECTOR_NAME " did not start\n", VG_(libdir));
-    return False;
+    return LT_START_FAILED;
 }
 
 Int lt_make_ring_memory(void)
@@ -141,27 +175,35 @@ static Bool map_ring(Int memfd)
     return lt_map_over((Addr)lt_ring, RING_BYTES, memfd) == (Long)(Addr)lt_ring;
 }
 
-Bool lt_ring_start(const HChar *out, const HChar *level)
+/* The collector's end is given away, ours hidden; False if the collector did not come to life. */
+static Bool start_on(Int memfd, const Int pair[2], const HChar *out)
+{
+    Bool started = spawn_collector(memfd, pair[1], out);
+    VG_(close)(pair[1]);
+    VG_(close)(memfd);
+    s_socket = lt_hide_fd(pair[0]);
+    return started && s_socket >= 0;
+}
+
+enum lt_start lt_ring_start(const HChar *out)
 {
     Int pair[2], memfd = lt_make_ring_memory();
-    lt_ring = VG_(am_shadow_alloc)(RING_BYTES);
+    if (!lt_ring)
+        lt_ring = VG_(am_shadow_alloc)(RING_BYTES);
     if (!lt_ring || memfd < 0 || !map_ring(memfd) || lt_socketpair(pair) < 0) {
         VG_(fmsg)
         ("cannot make shared memory of %llu bytes for the recording: see ulimit -v, -f and -n\n",
          (ULong)RING_BYTES);
-        return False;
+        return LT_START_FAILED;
     }
     init_header();
-    Bool started = spawn_collector(memfd, pair[1], out, level);
-    VG_(close)(pair[1]);
-    VG_(close)(memfd);
-    s_socket = lt_hide_fd(pair[0]);
-    if (started && s_socket >= 0 && wait_until_ready())
-        return True;
+    enum lt_start started = start_on(memfd, pair, out) ? wait_until_ready() : LT_START_FAILED;
+    if (started == LT_START_OK)
+        return started;
     if (s_socket >= 0)
         VG_(close)(s_socket);
     s_socket = -1;
-    return False;
+    return started;
 }
 
 static void send_slab(void)
@@ -215,12 +257,18 @@ void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, c
 void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
                       const UInt *size, UInt texts)
 {
+    lt_ring_put_text_as(type, 0, a, n, text, size, texts);
+}
+
+void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, UInt n,
+                         const HChar *const *text, const UInt *size, UInt texts)
+{
     UInt bytes = 0, used = 0;
     for (UInt i = 0; i < texts; i++)
         bytes += size[i];
     UInt words = (bytes + 7) / 8;
     uint64_t *at = reserve(1 + n + words);
-    at[0] = raw_header(type, 0, n + words);
+    at[0] = raw_header(type, argument, n + words);
     VG_(memcpy)(at + 1, a, n * sizeof *a);
     for (UInt i = 0; i < texts; used += size[i++])
         VG_(memcpy)((HChar *)(at + 1 + n) + used, text[i], size[i]);
@@ -258,7 +306,9 @@ void lt_ring_abandon(void)
 
 void lt_ring_adopt(Int memfd, Int socket, const HChar *name)
 {
-    struct ring_token token = {RING_FORK, (UInt)VG_(strlen)(name)};
+    struct ring_token token = {RING_FORK, 0};
+    HChar pid[16];
+    token.bytes = VG_(sprintf)(pid, "%d:", VG_(getpid)()) + VG_(strlen)(name);
     VG_(close)(s_socket);
     s_socket = lt_hide_fd(socket);
     s_heard = 0;
@@ -266,11 +316,23 @@ void lt_ring_adopt(Int memfd, Int socket, const HChar *name)
     VG_(close)(memfd);
     if (s_socket < 0)
         return;
-    if (lt_send(s_socket, &token, sizeof token) == 0 && lt_send(s_socket, name, token.bytes) == 0 &&
-        wait_until_ready())
+    if (lt_send(s_socket, &token, sizeof token) == 0 && lt_send(s_socket, pid, VG_(strlen)(pid)) == 0 &&
+        lt_send(s_socket, name, VG_(strlen)(name)) == 0 && wait_until_ready() == LT_START_OK)
         return;
     VG_(close)(s_socket);
     s_socket = -1;
+}
+
+const HChar *lt_ring_report(Bool snapshot)
+{
+    s_reported = 0;
+    lt_ring_put(RAW_REPORT, snapshot, NULL, 0, NULL, 0);
+    lt_ring_flush();
+    while (s_socket >= 0 && (s_reported == 0 || s_reporting))
+        if (!hear())
+            go_deaf();
+    s_report[s_reported] = 0;
+    return s_report;
 }
 
 Bool lt_ring_finish(UInt ending)

@@ -12,9 +12,10 @@
 #include "pub_tool_basics.h"
 #include "ring.h"
 
-/* Make the ring and start the collector, which writes to `out`. On failure says why and returns False; the
- * ring then swallows everything. */
-Bool lt_ring_start(const HChar *out, const HChar *level);
+/* Make the ring and start the collector, which writes to `out`. On failure says why; the ring then swallows
+ * everything. Taken: `out` holds the trace of this process's image before its exec; try another name. */
+enum lt_start { LT_START_OK, LT_START_TAKEN, LT_START_FAILED };
+enum lt_start lt_ring_start(const HChar *out);
 
 /* The shared header; never NULL after lt_ring_start. */
 extern struct ring_header *lt_ring;
@@ -24,6 +25,11 @@ void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, c
 /* The same with strings after the words: text[i] of size[i] bytes, together padded to whole words. */
 void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
                       const UInt *size, UInt texts);
+void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, UInt n,
+                         const HChar *const *text, const UInt *size, UInt texts);
+/* What the collector has to say about the state of the recording, one line; with `snapshot` after it has put
+ * all events so far into the file. */
+const HChar *lt_ring_report(Bool snapshot);
 
 /* Give the current slab away and go on with the next free one. Called from generated code. */
 void lt_ring_flush(void);

@@ -9,7 +9,7 @@
 #include "pub_tool_vkiscnums.h"
 
 enum { MFD_CLOEXEC_FLAG = 1, MSG_NOSIGNAL_FLAG = 0x4000, LOCAL_SOCKETS = 1, STREAM_SOCKET = 1 };
-enum { SOCKET_CLOEXEC = 02000000, F_DUPFD_CLOEXEC_COMMAND = 1030, FD_HIDDEN = 12 };
+enum { SOCKET_CLOEXEC = 02000000, F_DUPFD_COMMAND = 0, F_DUPFD_CLOEXEC_COMMAND = 1030, FD_HIDDEN = 12 };
 enum { SOCKET_LEVEL = 1, PASS_RIGHTS = 1, FILE_SIZE_LIMIT = 1 };
 
 Long lt_sys(ULong number, ULong a, ULong b, ULong c, ULong d, ULong e, ULong f)
@@ -116,6 +116,11 @@ Int lt_hide_fd(Int fd)
     Long hidden = lt_sys(__NR_fcntl, fd, F_DUPFD_CLOEXEC_COMMAND, limit.rlim_cur - FD_HIDDEN, 0, 0, 0);
     VG_(close)(fd);
     return hidden < 0 ? -1 : (Int)hidden;
+}
+
+Int lt_dup(Int fd)
+{
+    return (Int)lt_sys(__NR_fcntl, fd, F_DUPFD_COMMAND, 3, 0, 0, 0);
 }
 
 Int lt_fork(void)

@@ -26,6 +26,8 @@ Int lt_send_fds(Int fd, const void *buf, SizeT size, const Int fds[2]);
 Int lt_receive(Int fd, void *buf, SizeT size);
 /* Move fd out of the range of descriptors the program can see, with close-on-exec; -1 = no room. */
 Int lt_hide_fd(Int fd);
+/* A copy of fd that survives exec and is none of the three standard descriptors. */
+Int lt_dup(Int fd);
 /* fork without anything around it: VG_(fork) of Valgrind 3.19 leaves a pipe open in the parent, which the
  * program would see. */
 Int lt_fork(void);

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 1
+#define RING_VERSION 2
 
 /* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
 #define RING_SLABS 16
@@ -44,8 +44,8 @@ struct ring_header {
 };
 
 /* A full slab, tool to collector. Or RING_FORK: the process forks here, the token carries the memory and the
- * socket of the child's ring (SCM_RIGHTS); over that socket comes the child's file name, as a token whose
- * bytes are the name's length, and the name. */
+ * socket of the child's ring (SCM_RIGHTS); over that socket comes "PID:NAME" of the child and its file, after
+ * a token with its length. */
 struct ring_token {
     uint32_t slab;
     uint32_t bytes;
@@ -55,6 +55,8 @@ struct ring_token {
 /* Bytes from the collector to the tool; anything else is the text of its last words. */
 #define RING_READY '\1' /* its output is open */
 #define RING_SLAB_FREE '\2'
+#define RING_TAKEN '\3'  /* instead of READY: the file holds the trace of this process's image before exec */
+#define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text comes up to the next of these */
 
 enum raw_type {
     RAW_SEGMENT,  /* a segment ran: its words */
@@ -81,11 +83,21 @@ enum raw_type {
     RAW_LINES,    /* {count} lines of the prototype that follows, two to a word; may come in parts */
     RAW_PROTO,    /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
     RAW_TRACE,    /* {heap, number, addr, size, instructions, key of its start} */
+    RAW_HEAP,    /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
+    RAW_RENAME,  /* {heap, heap}: the first is called by the second's number from here on */
+    RAW_TRIM,    /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
+    RAW_UNMAP,   /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
+    RAW_REMAP,   /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
+    RAW_FOCUS,   /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
+    RAW_REPORT,  /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
     RAW_TYPES
 };
 
-/* The C heap's number in heap events; a LuaJIT heap's is its allocator's state pointer. */
-#define RAW_HEAP_C 0
+/* Numbers of heaps in heap events. A LuaJIT heap's is its allocator's state pointer, a pool's its anchor. */
+enum { RAW_HEAP_C = 0, RAW_HEAP_CUSTOM = 1 /* blocks of requests without a pool */, RAW_HEAP_MMAP = 2 };
+
+/* A heap not told by RAW_HEAP is LuaJIT's. */
+enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
 
 /* Access kinds in RAW_DEFINE. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };

@@ -197,6 +197,17 @@ static enum rare_result apply_vm(struct decoder *d, const struct rec_vm *r, stru
     return RARE_EVENT;
 }
 
+static enum rare_result apply_sample(struct decoder *d, const struct rec_sample *r, struct mt_event *ev)
+{
+    if (r->heap >= d->defs->heaps.count || r->vm >= MT_VMS || r->stack >= d->defs->stacks.count || !r->weight)
+        return fail(d, "a sample has an unknown heap, state or stack, or stands for nothing");
+    set_event(d, ev, MT_SAMPLE, (uint32_t)r->stack);
+    ev->heap = (uint32_t)r->heap;
+    ev->how = (uint8_t)r->vm;
+    ev->size = r->weight;
+    return RARE_EVENT;
+}
+
 static enum rare_result apply_touch(struct decoder *d, const struct rec_touch *r, struct mt_event *ev)
 {
     struct live_block *b = live_block(d, r->slot);
@@ -266,6 +277,7 @@ enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
         RARE(INHERIT, inherit)
         RARE(TYPE, type)
         RARE(VM, vm)
+        RARE(SAMPLE, sample)
     case REC_STOP:
         return RARE_STOP;
     default:

@@ -66,6 +66,14 @@ static void line_state(struct line *l, const struct mt_event *ev)
         line_number(l, "trace", ev->ref);
 }
 
+static void line_sample(struct line *l, const struct mt_event *ev)
+{
+    line_number(l, "heap", ev->heap);
+    line_word(l, "vm", mt_vm_name(ev->how));
+    line_number(l, "stack", ev->ref);
+    line_number(l, "weight", ev->size);
+}
+
 static void line_type(struct line *l, const struct mt_event *ev)
 {
     line_block(l, ev);
@@ -94,6 +102,8 @@ static void line_event(struct line *l, const struct mt_event *ev)
         line_type(l, ev);
     else if (ev->kind == MT_STATE)
         line_state(l, ev);
+    else if (ev->kind == MT_SAMPLE)
+        line_sample(l, ev);
     else
         line_other(l, ev);
     line_number(l, "thread", ev->thread);

@@ -40,6 +40,7 @@ unsigned chunk_streams(uint8_t type)
     case CHUNK_END:
     case CHUNK_INDEX:
     case CHUNK_LIVE:
+    case CHUNK_SNAPSHOT:
         return 1;
     default:
         return 0;

@@ -27,6 +27,7 @@
 #define MAX_STRING 65535u
 #define MAX_PROTO_LINES (1u << 24) /* bytes they take */
 #define MAX_DEFINITIONS (1u << 26) /* of each kind */
+#define MAX_SNAPSHOT_ITEMS (1u << 30) /* objects, and links, of a snapshot */
 #define MAX_LIVE_BLOCKS (1u << 30)
 
 enum chunk_type {
@@ -35,6 +36,7 @@ enum chunk_type {
     CHUNK_END = 3,
     CHUNK_INDEX = 4,
     CHUNK_LIVE = 5,
+    CHUNK_SNAPSHOT = 6,
     CHUNK_EVENTS = 7
 };
 

@@ -15,6 +15,7 @@
  *     EVENTS  = tokens sites slots offsets record*     accesses coded against predictors; records
  *                                           are the rare events (new, free, resize, thread, mark...)
  *     LIVE    = record*                     all live blocks, now and then: a reader can begin here
+ *     SNAPSHOT = record*                    all objects of a Lua state at one time, and their links
  *     END     = record*                     totals, why the trace ended
  *     INDEX   = record*                     file offset, first event and first handle of each chunk
  *
@@ -73,6 +74,7 @@ enum mt_kind {
     MT_LOST,    /* size events are missing here: ref = string id of the reason */
     MT_TYPE,    /* what a live block holds became known: ref = enum mt_type */
     MT_STATE,   /* a Lua state's virtual machine goes over to another state; how = enum mt_vm */
+    MT_SAMPLE,  /* where the program is after so many instructions: ref = stack id, size = weight */
     MT_KINDS
 };
 
@@ -162,6 +164,8 @@ enum mt_frame_kind {
  *            ref = site id (0 if kernel)
  *   TYPE:    handle, addr, size, heap, slot of the block, ref = enum mt_type
  *   STATE:   heap, how = enum mt_vm, ref = trace number
+ *   SAMPLE:  heap (whose virtual machine it is; 0 = none runs), how = enum mt_vm (no sense if heap is 0),
+ *            ref = stack id, size = guest instructions that it stands for, from 1
  *   BADFREE: addr, heap (it was freed to), how = enum mt_badfree, handle (of the block concerned, or
  *            MT_NO_HANDLE), offset (in that block), ref = stack id
  *   others:  see enum mt_kind
@@ -181,7 +185,8 @@ struct mt_event {
     uint16_t thread;     /* the tracer's thread number, from 1 */
     uint8_t kind;        /* enum mt_kind */
     uint8_t how : 4;     /* NEW: enum mt_how; BADFREE: enum mt_badfree; STATE: enum mt_vm */
-    uint8_t implied : 1; /* not seen. FREE: a New or Resize came to lie on the block; NEW: the block lived
+    uint8_t implied : 1; /* not seen. FREE: a New or Resize came to lie on or in the block, or the memory it
+                            was a piece of was freed; NEW: the block lived
                             before this trace began, in the process that was forked. Else 0 */
     uint8_t kernel : 1;  /* access: made by a system call, for all `size` bytes. Else 0 */
     uint8_t beyond : 1;  /* access: begins in the block and ends behind it. Else 0 */
@@ -236,6 +241,47 @@ struct mt_trace {
     uint32_t frame; /* where it begins */
 };
 
+/* An object of a Lua state at the time of a snapshot, as its garbage collector sees it. */
+struct mt_object {
+    uint64_t addr;
+    uint64_t size; /* with its parts: array, hash, stack, closed-over value... */
+    uint32_t name; /* string id. Userdata: its metatable's __name; cdata: its C type; functions and protos:
+                      `name file:line`; 0 = none */
+    uint8_t type;  /* enum mt_type, MT_TYPE_STR to MT_TYPE_UDATA or MT_TYPE_OTHER */
+    uint8_t dead;  /* 1 = nothing refers to it, and the sweep has not come by yet */
+    uint8_t root;  /* 1 = the collector begins here: main thread, registry, metatables of types... */
+};
+enum mt_link_kind {
+    MT_LINK_OTHER,
+    MT_LINK_METATABLE,
+    MT_LINK_ENV,
+    MT_LINK_PROTO,    /* of a function; of a proto that is defined within */
+    MT_LINK_UPVALUE,  /* name = its name, if known */
+    MT_LINK_CONSTANT, /* of a proto or a trace */
+    MT_LINK_ARRAY,    /* value in the array part; name = the index */
+    MT_LINK_KEY,      /* key in the hash part */
+    MT_LINK_VALUE,    /* value in the hash part; name = string id of the key, if it is a string */
+    MT_LINK_STACK,    /* slot of a thread's stack */
+    MT_LINK_KINDS
+};
+struct mt_link {
+    uint32_t from, to; /* objects of the same snapshot */
+    uint32_t name;     /* see kind; else 0 */
+    uint8_t kind;      /* enum mt_link_kind */
+    uint8_t weak;      /* 1 = does not keep alive what it refers to */
+};
+struct mt_snapshot {
+    uint32_t name; /* string id of what the program calls it */
+    uint32_t heap;
+    uint64_t time;     /* guest instructions */
+    uint64_t total;    /* bytes the collector counts: gc.total */
+    uint64_t internal; /* those in no object: string table, buffers, the state itself */
+    uint64_t event;    /* events in the file before it */
+    const struct mt_object *objects;
+    const struct mt_link *links;
+    uint32_t n_objects, n_links;
+};
+
 /* How a trace ended. */
 enum mt_ending {
     MT_ENDING_UNKNOWN, /* no END chunk (yet): still being written, or the writer was killed */
@@ -265,7 +311,8 @@ enum mt_open_flags {
     MT_OPEN_DEFAULT = 0,
     MT_OPEN_SALVAGE = 1, /* skip damaged chunks and go on; each is counted and described */
     MT_OPEN_TEXT = 2,    /* classic text even if no line looks like it (an empty file is a trace) */
-    MT_OPEN_FREED = 4    /* deliver accesses to freed memory too, in their place among the others */
+    MT_OPEN_FREED = 4,   /* deliver accesses to freed memory too, in their place among the others */
+    MT_OPEN_SNAPSHOTS = 8 /* keep snapshots, for mt_snapshot; without it they are passed over */
 };
 
 /* Open a trace of any kind; "-" is standard input. NULL on error, with *err filled. */
@@ -311,6 +358,10 @@ uint32_t mt_count_heaps(const struct mt_reader *r);
 uint32_t mt_count_protos(const struct mt_reader *r);
 uint32_t mt_count_traces(const struct mt_reader *r);
 
+/* Snapshots read so far, with MT_OPEN_SNAPSHOTS; NULL out of range. Memory: 24 bytes an object, 16 a link. */
+const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i);
+uint32_t mt_count_snapshots(const struct mt_reader *r);
+
 /* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given
  * several times the last: a forked child's trace holds its parent's facts, then its own), and the i-th. */
 const char *mt_info(const struct mt_reader *r, const char *key);
@@ -350,6 +401,7 @@ const char *mt_heap_kind_name(enum mt_heap_kind k);
 const char *mt_type_name(enum mt_type t); /* "str", "tab", "array", ... */
 const char *mt_vm_name(enum mt_vm v);     /* "INTERP", "C", "GC", ... */
 const char *mt_frame_kind_name(enum mt_frame_kind k);
+const char *mt_link_kind_name(enum mt_link_kind k); /* "metatable", "env", "array", ... */
 const char *mt_ending_name(enum mt_ending e); /* "unknown", "exit", "killed", ... */
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -408,6 +460,21 @@ void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, 
 /* A resize of a block that was made in a way of another kind than `how` is told in the same manner. */
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
                             uint32_t heap, enum mt_how how, uint32_t stack);
+/* Heaps in heaps. A New of a custom or Lua heap inside a live block of another heap (a pool's superblock made by
+ * malloc) makes that block raw material: it is freed (`implied`; not counted as dropped), the pieces own the
+ * accesses to their bytes, and accesses to the others are foreign. When its own heap frees the superblock,
+ * that is no bad free; the pieces still live in it are freed then (`implied`). */
+
+/* Memory of `heap` goes away by the range, as with munmap: blocks of the heap are freed, or cut by a Resize (in
+ * two: the second part is a New), other heaps' blocks in the range are freed (`implied`). Nothing there is no
+ * error. */
+void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
+/* A range of `heap` moves or changes its size, as with mremap: a Resize if it is one whole block. */
+void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint64_t addr, uint64_t size,
+                     uint32_t heap, uint32_t stack);
+/* Of `heap` only [addr, addr + size) remains: blocks are freed or cut to it. O(live blocks). */
+void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
+
 /* Free every live block of a heap: the arena is gone. */
 void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
 
@@ -451,12 +518,30 @@ void mt_writer_mark(struct mt_writer *w, uint32_t string);
 void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_type type);
 /* `trace` counts with MT_VM_TRACE only. */
 void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace);
+/* The program is in `stack`, and was for `weight` instructions (at least 1). */
+void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t stack, uint64_t weight);
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
+
+/* A snapshot, between begin and end: objects in any order, each gets the next number from 0; links may refer to
+ * objects that are yet to come. Strings may be defined meanwhile; events come after the end. Of s only name,
+ * heap, total and internal count. Links must be between objects that come. A snapshot that has no end when the next
+ * event comes is not one for readers. */
+void mt_writer_snapshot_begin(struct mt_writer *w, const struct mt_snapshot *s);
+uint32_t mt_writer_object(struct mt_writer *w, const struct mt_object *o);
+void mt_writer_link(struct mt_writer *w, const struct mt_link *l);
+void mt_writer_snapshot_end(struct mt_writer *w);
 
 /* Put everything so far into the file (ends the current chunk). */
 int mt_writer_flush(struct mt_writer *w);
 /* END chunk, index, and free the writer. MT_ERROR if anything could not be written; *err may be NULL. */
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err);
+
+/* Let the file have at most so many bytes. The chunk that would go beyond and all that come after it are left
+ * out, but counted: mt_writer_finish writes an MT_LOST with their number and this reason. Call it before the
+ * first event. */
+void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason);
+/* Events left out because of the limit so far; 0 while it is not reached. */
+uint64_t mt_writer_limited(const struct mt_writer *w);
 
 const struct mt_error *mt_writer_error(const struct mt_writer *w); /* code MT_E_NONE while all is well */
 uint64_t mt_writer_bytes(const struct mt_writer *w);               /* written to the file so far */

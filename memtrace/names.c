@@ -9,7 +9,7 @@
 const char *mt_kind_name(enum mt_kind k)
 {
     static const char *const names[MT_KINDS] = {"new",  "free",    "resize", "load", "store", "modify",
-                                                "mark", "badfree", "lost",   "type", "state"};
+                                                "mark", "badfree", "lost",   "type", "state", "sample"};
     return NAME_OF(names, k);
 }
 
@@ -51,6 +51,13 @@ const char *mt_vm_name(enum mt_vm v)
     static const char *const names[MT_VMS] = {"INTERP", "C",   "GC",    "EXIT", "RECORD",
                                               "OPT",    "ASM", "TRACE", "FAST"};
     return NAME_OF(names, v);
+}
+
+const char *mt_link_kind_name(enum mt_link_kind k)
+{
+    static const char *const names[MT_LINK_KINDS] = {
+        "other", "metatable", "env", "proto", "upvalue", "constant", "array", "key", "value", "stack"};
+    return NAME_OF(names, k);
 }
 
 const char *mt_frame_kind_name(enum mt_frame_kind k)

@@ -31,9 +31,9 @@ static void write_all(struct output *o, const uint8_t *p, size_t n)
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0) {
-            mt_fail(&o->err, MT_E_IO, o->written,
-                    "cannot write the trace: %s; it ends here, make room and trace again",
-                    strerror(done < 0 ? errno : ENOSPC));
+            const char *remedy = done < 0 && errno == EPIPE ? "its reader is gone" : "make room and trace again";
+            mt_fail(&o->err, MT_E_IO, o->written, "cannot write the trace: %s; it ends here, %s",
+                    strerror(done < 0 ? errno : ENOSPC), remedy);
             return;
         }
         p += done;
@@ -98,11 +98,29 @@ static void note_chunk(struct output *o, const struct chunk_header *h)
     put_chunk(&o->index, &r);
 }
 
+/* Room for the END chunk, the index and the trailer. */
+static uint64_t room_for_end(const struct output *o)
+{
+    return 3 * CHUNK_HEADER_SIZE + 512 + 2 * buffer_size(&o->index);
+}
+
+/* Is there no room for this chunk? Those that end the file always have it, and live blocks are not written if
+ * they would take it. */
+static bool refused(struct output *o, const struct chunk_header *h)
+{
+    if (o->limit == 0 || (h->type != CHUNK_EVENTS && h->type != CHUNK_DEFS))
+        return false;
+    o->full = o->full || o->written + CHUNK_HEADER_SIZE + h->stored_size + room_for_end(o) > o->limit;
+    return o->full;
+}
+
 void output_chunk(struct output *o, struct chunk_header *h, const struct buffer *streams)
 {
     uint8_t header[CHUNK_HEADER_SIZE];
     if (o->err.code == MT_E_NONE)
         pack_payload(o, h, streams);
+    if (refused(o, h))
+        return;
     if (o->err.code == MT_E_NONE) {
         h->nanoseconds = output_nanoseconds(o);
         h->payload_hash = XXH3_64bits(o->payload.data, h->stored_size);

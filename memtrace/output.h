@@ -22,6 +22,8 @@ struct output {
     ZSTD_CCtx *zstd;
     struct buffer payload;
     struct buffer index; /* CHUNK records */
+    uint64_t limit;      /* bytes the file may have, 0 = any number */
+    bool full;           /* a chunk did not fit: it and all later ones of events are left out */
     struct mt_error err;
 };
 

@@ -80,6 +80,7 @@ void mt_close(struct mt_reader *r)
         return;
     input_close(&r->in);
     defs_free(&r->defs);
+    snapshots_free(&r->snapshots);
     blockmap_destroy(&r->text.map);
     decoder_destroy(&r->binary.dec);
     ZSTD_freeDCtx(r->binary.zstd);
@@ -164,6 +165,16 @@ const struct mt_proto *mt_proto(const struct mt_reader *r, uint32_t id)
 const struct mt_trace *mt_trace(const struct mt_reader *r, uint32_t id)
 {
     return table_at(&r->defs.traces, id);
+}
+
+const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i)
+{
+    return i < r->snapshots.count ? &r->snapshots.items[i] : NULL;
+}
+
+uint32_t mt_count_snapshots(const struct mt_reader *r)
+{
+    return r->snapshots.count;
 }
 
 uint32_t mt_count_protos(const struct mt_reader *r)

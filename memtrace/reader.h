@@ -8,6 +8,7 @@
 #include "blockmap.h"
 #include "decode.h"
 #include "input.h"
+#include "snapshot.h"
 
 /* Events delivered at a time: few enough to stay in the first-level cache. */
 #define READER_BATCH 512
@@ -56,6 +57,7 @@ struct mt_reader {
     struct mt_reader_stats stats;
     struct defs defs;
     struct record_hook hook;
+    struct snapshots snapshots;
     struct binary_reader binary;
     struct text_reader text;
     char **notes;

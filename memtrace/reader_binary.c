@@ -175,7 +175,7 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
 static void take_totals(struct mt_totals *t, const struct rec_end *end, const struct rec_more *more)
 {
     *t = (struct mt_totals){.events = {end->new, end->free, end->resize, end->load, end->store, end->modify,
-                                       end->mark, end->badfree, end->lost, more->type, more->state},
+                                       end->mark, end->badfree, end->lost, more->type, more->state, more->sample},
                             .instructions = end->instructions,
                             .nanoseconds = end->nanoseconds,
                             .foreign = end->foreign,
@@ -233,6 +233,22 @@ static enum chunk_result read_live(struct mt_reader *r, uint32_t size)
     return wrong ? damaged(r, b->chunk_offset, wrong) : CHUNK_DONE;
 }
 
+static enum chunk_result read_snapshot(struct mt_reader *r, uint32_t size)
+{
+    struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
+    if (!(r->flags & MT_OPEN_SNAPSHOTS) && !r->hook.line)
+        return CHUNK_DONE;
+    const char *wrong = snapshots_take(&r->snapshots, &c, &r->defs, r->binary.next_event, &r->hook);
+    return wrong ? damaged(r, r->binary.chunk_offset, wrong) : CHUNK_DONE;
+}
+
+/* A snapshot that goes on no more was cut short, as when the program was killed meanwhile: it does not count. */
+static void check_snapshot(struct mt_reader *r, const struct chunk_header *h)
+{
+    if (r->snapshots.open && h->type != CHUNK_SNAPSHOT && h->type != CHUNK_DEFS)
+        snapshots_drop(&r->snapshots);
+}
+
 static struct rec_chunk index_entry(const struct mt_reader *r, const struct chunk_header *h)
 {
     return (struct rec_chunk){h->type, r->binary.chunk_offset, h->events, h->first_event, h->first_handle};
@@ -273,6 +289,7 @@ static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_he
     enum chunk_result result = check_order(r, h);
     if (result != CHUNK_DONE)
         return result;
+    check_snapshot(r, h);
     if (h->type != CHUNK_INDEX) {
         const struct rec_chunk entry = index_entry(r, h);
         r->binary.chunks = add_chunk(r->binary.chunks, &entry);
@@ -285,6 +302,8 @@ static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_he
         return begin_events(r, h, raw);
     case CHUNK_LIVE:
         return read_live(r, raw[0]);
+    case CHUNK_SNAPSHOT:
+        return read_snapshot(r, raw[0]);
     case CHUNK_END:
         return read_end(r, raw[0]);
     default:

@@ -64,6 +64,7 @@ void line_text(struct line *l, const char *field, struct text v)
 #define LINE_FRAMEKIND(l, field, v) line_word(l, field, mt_frame_kind_name((enum mt_frame_kind)(v)))
 #define LINE_TYPE(l, field, v) line_word(l, field, mt_type_name((enum mt_type)(v)))
 #define LINE_VM(l, field, v) line_word(l, field, mt_vm_name((enum mt_vm)(v)))
+#define LINE_LINKKIND(l, field, v) line_word(l, field, mt_link_kind_name((enum mt_link_kind)(v)))
 #define LINE_ENDING(l, field, v) line_word(l, field, mt_ending_name((enum mt_ending)(v)))
 #define F(field, coding) LINE_##coding(l, #field, r->field);
 #define RECORD(NAME, name, code, fields)                                                                     \

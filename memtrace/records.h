@@ -36,6 +36,7 @@ enum record_code {
 #define FIELD_FRAMEKIND uint64_t
 #define FIELD_TYPE uint64_t
 #define FIELD_VM uint64_t
+#define FIELD_LINKKIND uint64_t
 
 #define F(field, coding) FIELD_##coding field;
 #define RECORD(NAME, name, code, fields)                                                                     \
@@ -93,6 +94,7 @@ static inline void put_TEXT(struct buffer *b, struct text v)
 #define put_FRAMEKIND put_U
 #define put_TYPE put_U
 #define put_VM put_U
+#define put_LINKKIND put_U
 
 static inline uint64_t get_U(struct cursor *c)
 {
@@ -143,6 +145,7 @@ static inline struct text get_TEXT(struct cursor *c)
 #define get_FRAMEKIND get_U
 #define get_TYPE get_U
 #define get_VM get_U
+#define get_LINKKIND get_U
 
 /* -- records -- */
 #define F(field, coding) put_##coding(b, r->field);

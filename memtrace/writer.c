@@ -16,7 +16,7 @@
 /* Events from one look at the bytes to the next; they take no more than 8 MB. */
 #define CHECK_EVENTS (1u << 16)
 
-static void start_chunk(struct mt_writer *w)
+void writer_start_chunk(struct mt_writer *w)
 {
     encoder_start(&w->enc, w->totals.instructions);
     w->chunk_instructions = w->totals.instructions;
@@ -45,7 +45,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     if (w->chunk_events > MAX_CHUNK_EVENTS)
         w->chunk_events = MAX_CHUNK_EVENTS;
     if (!writer_failed(w)) {
-        start_chunk(w);
+        writer_start_chunk(w);
         return w;
     }
     if (err)
@@ -81,9 +81,11 @@ static void end_chunk(struct mt_writer *w)
     if (encoder_bytes(&w->enc) == UINT64_MAX)
         mt_fail_memory(&w->out.err);
     output_chunk(&w->out, &h, w->enc.streams);
-    w->chunk_first_event += w->enc.count;
+    if (!w->out.full)
+        w->chunk_first_event += w->enc.count;
+    writer_note_kept(w);
     writer_live(w);
-    start_chunk(w);
+    writer_start_chunk(w);
 }
 
 /* See whether the chunk is full. */
@@ -151,26 +153,37 @@ static void bury(struct mt_writer *w, const struct block *dead)
         mt_fail_memory(&w->out.err);
 }
 
-static void free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, bool implied)
+static void keep_arena(struct mt_writer *w, const struct block *b)
+{
+    if (!arenas_add(&w->arenas, b))
+        mt_fail_memory(&w->out.err);
+}
+
+void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why)
 {
     struct buffer *b = writer_begin_event(w, MT_FREE);
     if (!b)
         return;
-    put_free(b, &(struct rec_free){w->totals.instructions, slot, implied, stack});
+    put_free(b, &(struct rec_free){w->totals.instructions, slot, why != WRITER_FREED, stack});
     struct block dead = w->map.blocks[slot];
     blockmap_remove(&w->map, slot);
-    bury(w, &dead);
-    w->totals.dropped += implied;
+    if (why == WRITER_MATERIAL)
+        keep_arena(w, &dead);
+    else
+        bury(w, &dead);
+    w->totals.dropped += why == WRITER_COVERED;
     writer_end_event(w);
 }
 
-/* Free what a new or moved block lies on. */
-static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t except,
+/* Free what a new or moved block of `heap` lies on. */
+static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t except, uint32_t heap,
                             uint32_t stack)
 {
     uint32_t slot;
-    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, addr, size, except)) != NO_SLOT)
-        free_slot(w, slot, stack, true);
+    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, addr, size, except)) != NO_SLOT) {
+        bool material = writer_is_material(w, slot, addr, size, heap);
+        writer_free_slot(w, slot, stack, material ? WRITER_MATERIAL : WRITER_COVERED);
+    }
 }
 
 /* A block cannot end beyond the address space. */
@@ -208,7 +221,9 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     heap = known_heap(w, heap);
     stack = known_stack(w, stack);
     size = fitting_size(addr, size);
-    free_overlapped(w, addr, size, NO_SLOT, stack);
+    if (arenas_has(&w->arenas, heap))
+        writer_forget_arenas(w, addr, size, heap);
+    free_overlapped(w, addr, size, NO_SLOT, heap, stack);
     struct buffer *b = writer_begin_event(w, MT_NEW);
     if (!b)
         return;
@@ -245,11 +260,12 @@ static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_
     stack = known_stack(w, stack);
     uint32_t slot = writer_slot_at(w, addr, heap);
     if (slot == NO_SLOT) {
-        writer_bad_free(w, addr, heap, stack);
+        if (!writer_free_arena(w, addr, heap, stack))
+            writer_bad_free(w, addr, heap, stack);
         return;
     }
     writer_check_how(w, slot, how, stack);
-    free_slot(w, slot, stack, false);
+    writer_free_slot(w, slot, stack, WRITER_FREED);
 }
 
 void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
@@ -283,13 +299,14 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
     stack = known_stack(w, stack);
     uint32_t slot = writer_slot_at(w, old_addr, heap);
     if (slot == NO_SLOT) {
-        writer_bad_free(w, old_addr, heap, stack);
+        if (!writer_free_arena(w, old_addr, heap, stack))
+            writer_bad_free(w, old_addr, heap, stack);
         mt_writer_block_new(w, addr, size, heap, how, stack);
         return;
     }
     size = fitting_size(addr, size);
     writer_check_how(w, slot, how, stack);
-    free_overlapped(w, addr, size, slot, stack);
+    free_overlapped(w, addr, size, slot, heap, stack);
     struct buffer *b = writer_begin_event(w, MT_RESIZE);
     if (!b)
         return;
@@ -304,7 +321,8 @@ void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
     heap = known_heap(w, heap);
     for (uint32_t slot = 0; slot < w->map.used; slot++)
         if (w->map.blocks[slot].heap == heap)
-            free_slot(w, slot, known_stack(w, stack), false);
+            writer_free_slot(w, slot, known_stack(w, stack), WRITER_FREED);
+    writer_free_arenas(w, heap, known_stack(w, stack));
 }
 
 /* -- accesses and other events -- */
@@ -382,8 +400,8 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
     struct mt_totals t;
     mt_writer_totals(w, &t);
     const uint64_t *n = t.events;
-    if (n[MT_TYPE] || n[MT_STATE])
-        put_more(&b, &(struct rec_more){n[MT_TYPE], n[MT_STATE]});
+    if (n[MT_TYPE] || n[MT_STATE] || n[MT_SAMPLE])
+        put_more(&b, &(struct rec_more){n[MT_TYPE], n[MT_STATE], n[MT_SAMPLE]});
     put_end(&b, &(struct rec_end){ending, n[MT_NEW], n[MT_FREE], n[MT_RESIZE], n[MT_LOAD], n[MT_STORE],
                                   n[MT_MODIFY], n[MT_MARK], n[MT_BADFREE], n[MT_LOST], t.instructions,
                                   t.nanoseconds, t.foreign, t.dropped, t.freed});
@@ -400,6 +418,7 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
 {
     if (mt_writer_flush(w) == MT_OK) {
+        writer_end_limited(w);
         put_totals(w, ending);
         output_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
     }
@@ -410,8 +429,10 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     encoder_destroy(&w->enc);
     blockmap_destroy(&w->map);
     graves_destroy(&w->graves);
+    arenas_destroy(&w->arenas);
     writer_defs_free(w);
     writer_lua_free(w);
+    buffer_free(&w->snapshot.records);
     free(w);
     return result;
 }

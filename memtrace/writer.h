@@ -5,6 +5,7 @@
 #ifndef MEMTRACE_WRITER_H
 #define MEMTRACE_WRITER_H
 
+#include "arenas.h"
 #include "defs.h"
 #include "encode.h"
 #include "intern.h"
@@ -15,12 +16,23 @@ struct def_counts {
     uint64_t strings, frames, stacks, sites, heaps, infos, segments;
 };
 
+/* The snapshot being written. */
+struct snapshot_part {
+    bool open;
+    struct rec_snapshot head; /* its numbers count what stands in the parts before */
+    uint64_t objects, links;  /* all so far */
+    uint64_t from, to;        /* of the last link */
+    struct buffer records;
+};
+
 struct mt_writer {
+    struct snapshot_part snapshot;
     struct output out;
     struct encoder enc;
     struct blockmap map; /* a block's note is its stack << HOW_BITS | how */
     struct graves graves;
-    struct buffer defs; /* DEFS chunk being made */
+    struct arenas arenas; /* with the same notes */
+    struct buffer defs;   /* DEFS chunk being made */
     struct intern strings, stacks;
     struct table frames, sites, heaps, infos; /* those that are not interned, for forks */
     struct table protos, traces;              /* the same; protos as struct kept_proto */
@@ -35,6 +47,9 @@ struct mt_writer {
     uint64_t handles;
     uint32_t live_interval, live_chunks; /* EVENTS chunks: between LIVE ones, since the last */
     uint64_t live_written;               /* bytes in the file up to the last */
+    struct mt_totals kept;               /* with a limit: totals and News of the chunks in the file */
+    uint64_t kept_handles;
+    uint32_t limit_reason; /* string id */
 };
 
 enum { HOW_BITS = 4 };
@@ -45,6 +60,22 @@ struct buffer *writer_begin_event(struct mt_writer *w, enum mt_kind kind);
 /* The same of an access to freed memory. */
 struct buffer *writer_begin_freed(struct mt_writer *w);
 void writer_end_event(struct mt_writer *w);
+
+/* Why a block is freed: the program did; another came to lie on it (a loss); it went with the memory it was a
+ * piece of; another heap hands out its bytes from now on, and it becomes an arena. */
+enum writer_freeing { WRITER_FREED, WRITER_COVERED, WRITER_RELEASED, WRITER_MATERIAL };
+void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why);
+
+/* Does a new block of `heap` make this one an arena: is it a piece of it, of another allocator's? */
+bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size,
+                        uint32_t heap);
+/* The arena of `heap` that begins at addr is freed, with all pieces in it; false if there is none. */
+bool writer_free_arena(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
+/* All arenas of a heap are freed. */
+void writer_free_arenas(struct mt_writer *w, uint32_t heap, uint32_t stack);
+/* A heap gives out memory anew, so it has got back what it gave before. */
+void writer_forget_arenas(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap);
+void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from);
 
 /* A block of the process this one was forked from. */
 void writer_inherit(struct mt_writer *w, const struct block *block);
@@ -68,6 +99,13 @@ struct buffer *writer_def_buffer(struct mt_writer *w, uint64_t count);
 void writer_lua_copy(struct mt_writer *to, const struct mt_writer *from);
 bool writer_lua_init(struct mt_writer *w);
 void writer_lua_free(struct mt_writer *w);
+/* The last chunk was written: if it fitted, what it holds is kept. */
+void writer_note_kept(struct mt_writer *w);
+/* All else is ready to end: if the limit was reached, go back to what was kept and say how much is missing.
+ */
+void writer_end_limited(struct mt_writer *w);
+/* Begin a chunk, with a cold predictor. */
+void writer_start_chunk(struct mt_writer *w);
 
 bool writer_defs_init(struct mt_writer *w);
 void writer_defs_free(struct mt_writer *w);

@@ -30,6 +30,7 @@ struct mt_writer *mt_writer_fork(const struct mt_writer *w, int fd, const struct
     mt_writer_thread(child, w->thread);
     writer_defs_copy(child, w);
     inherit_blocks(child, w);
+    writer_copy_arenas(child, w);
     writer_lua_copy(child, w);
     if (!writer_failed(child))
         return child;

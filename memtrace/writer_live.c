@@ -20,6 +20,8 @@
 static bool is_due(const struct mt_writer *w)
 {
     uint64_t cost = LIVE_CHUNK_BYTES + LIVE_BLOCK_BYTES * w->map.live;
+    if (w->out.full || (w->out.limit && w->out.written + 2 * cost > w->out.limit))
+        return false;
     if (w->live_interval)
         return w->live_chunks >= w->live_interval;
     return w->live_chunks >= LIVE_INTERVAL && w->out.written - w->live_written >= LIVE_SHARE * cost;

@@ -119,6 +119,17 @@ void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_t
     writer_end_event(w);
 }
 
+void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t stack, uint64_t weight)
+{
+    struct buffer *b = writer_begin_event(w, MT_SAMPLE);
+    if (!b)
+        return;
+    put_sample(b, &(struct rec_sample){w->totals.instructions, known(heap, w->counts.heaps),
+                                       vm < MT_VMS ? vm : MT_VM_C, known(stack, w->counts.stacks),
+                                       weight ? weight : 1});
+    writer_end_event(w);
+}
+
 void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace)
 {
     struct buffer *b = writer_begin_event(w, MT_STATE);

@@ -27,10 +27,14 @@ cdef extern from "config.h":
     const char *PACKAGE_VERSION
 
 VERSION = PACKAGE_VERSION.decode()
-NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE = range(MT_KINDS)
+NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE, SAMPLE = range(MT_KINDS)
 KIND_NAMES = tuple(mt_kind_name(<mt_kind>kind).decode() for kind in range(MT_KINDS))
 TYPE_NAMES = tuple(mt_type_name(<mt_type>t).decode() for t in range(MT_TYPES))
 VM_NAMES = tuple(mt_vm_name(<mt_vm>v).decode() for v in range(MT_VMS))
+BADFREE_NAMES = tuple(mt_badfree_name(<mt_badfree>b).decode() for b in range(MT_BADFREES))
+# the byte `how` of an event: four bits of how, then these
+HOW_MASK, IMPLIED, KERNEL, BEYOND, FREED = 15, 16, 32, 64, 128
+LINK_NAMES = tuple(mt_link_kind_name(<mt_link_kind>k).decode() for k in range(MT_LINK_KINDS))
 HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
 OPS_HINTS = {None: OPS_UNKNOWN, "ops": OPS_ACCESS, "lockops": OPS_LOCK}
 
@@ -38,6 +42,7 @@ Frame = namedtuple("Frame", "ip function file object line defined kind approxima
                    defaults=(0, "host", False, 0))
 Proto = namedtuple("Proto", "handle heap function file defined offset lines")
 JitTrace = namedtuple("JitTrace", "heap number addr size time frame")
+Snapshot = namedtuple("Snapshot", "name heap time total internal event objects links")
 Site = namedtuple("Site", "ip frame size kind")
 Heap = namedtuple("Heap", "id kind")
 
@@ -88,9 +93,26 @@ def op_dtype():
     return _dtypes["op"]
 
 
+def object_dtype():
+    """numpy dtype of struct mt_object."""
+    import numpy as np
+    return np.dtype({"names": ["addr", "size", "name", "type", "dead", "root"],
+                     "formats": ["u8", "u8", "u4", "u1", "u1", "u1"], "offsets": [0, 8, 16, 20, 21, 22],
+                     "itemsize": sizeof(mt_object)})
+
+
+def link_dtype():
+    """numpy dtype of struct mt_link."""
+    import numpy as np
+    return np.dtype({"names": ["from", "to", "name", "kind", "weak"], "formats": ["u4", "u4", "u4", "u1", "u1"],
+                     "offsets": [0, 4, 8, 12, 13], "itemsize": sizeof(mt_link)})
+
+
 cdef object array_over(const void *data, size_t n, object dtype, bint copy):
     """n records at `data` as a read-only array, or a copy of them."""
     import numpy as np
+    if n == 0:
+        return np.empty(0, dtype)
     array = np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype)
     return array.copy() if copy else array
 
@@ -100,16 +122,19 @@ cdef class Trace:
 
     name: what messages call it (default: the path). salvage: skip damaged chunks and go on
     (stats()["damaged_chunks"] counts them). text: take the file for classic text even if no line looks like
-    it. Raises TraceError if the file cannot be opened or is no memtrace.
+    it. freed: deliver accesses to freed memory as well (bit FREED of `how`). Raises TraceError if the file cannot be opened or is no memtrace.
 
     problem: None, or the TraceError that ended reading early (file cut off or damaged); everything before
     it was delivered. Errors that leave nothing to deliver are raised instead."""
 
-    def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False):
+    def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False,
+                  bint freed=False, bint snapshots=False):
         cdef mt_error err
         cdef bytes path_bytes = os.fsencode(path)
         cdef const char *c_path = path_bytes
         cdef unsigned flags = (MT_OPEN_SALVAGE if salvage else 0) | (MT_OPEN_TEXT if text else 0)
+        flags |= MT_OPEN_FREED if freed else 0
+        flags |= MT_OPEN_SNAPSHOTS if snapshots else 0
         self.path, self.name = path, name or path_name(path)
         self.problem = None
         with nogil:
@@ -170,7 +195,7 @@ cdef class Trace:
         """Iterate over the events, as arrays of event_dtype() in program order.
 
         Without `copy` an array is a read-only view of the reader's memory: it is good until the next one is
-        asked for, and no longer than the Trace. Of `how` only the lower four bits count."""
+        asked for, and no longer than the Trace. Of `how` the lower four bits count (HOW_MASK); above them are IMPLIED, KERNEL, BEYOND and FREED."""
         cdef const mt_event *events
         cdef size_t n
         dtype = event_dtype()
@@ -252,6 +277,18 @@ cdef class Trace:
         """JitTrace(heap id, number, address and size of its code, time, frame id of its start), or None."""
         cdef const mt_trace *t = mt_get_trace(self.r, id)
         return None if t == NULL else JitTrace(t.heap, t.number, t.addr, t.size, t.time, t.frame)
+
+    def snapshots(self):
+        """The snapshots read so far, if `snapshots` was asked for: Snapshot(name, heap id, time, total, internal,
+        events before it, objects, links), the last two as arrays of object_dtype() and link_dtype()."""
+        cdef const mt_snapshot *s
+        found = []
+        for i in range(mt_count_snapshots(self.r)):
+            s = mt_get_snapshot(self.r, i)
+            found.append(Snapshot(self.string(s.name), s.heap, s.time, s.total, s.internal, s.event,
+                                  array_over(s.objects, s.n_objects, object_dtype(), True),
+                                  array_over(s.links, s.n_links, link_dtype(), True)))
+        return found
 
     def stack(self, uint32_t id):
         """(parent stack id, frame id), or None."""

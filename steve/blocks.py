@@ -87,12 +87,21 @@ class Blocks:
     lives: "Lives"
     totals: Dict[str, int]
 
-    def __init__(self, command: str, args: argparse.Namespace, twice: bool = False,
+    def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
                  lua: bool = False) -> None:
-        """twice: the trace will be walked over again even if no filter asks for it. lua: see steve._lives.Lives."""
+        """again: the caller will read the trace once more. lua: see steve._lives.Lives."""
         self.command, self.args, self.lua = command, args, lua
         self.test = parse(args.where) if args.where is not None else None
-        self._files = source.Operations(args.file, args.salvage) if self.test or twice else None
+        self._files = source.Operations(args.file, args.salvage) if self.test or again else None
+
+    def open_again(self, freed: bool = False) -> "Trace":
+        """The trace from its beginning; freed: with accesses to freed memory."""
+        assert self._files is not None
+        return self._files.open_trace(freed)
+
+    def is_whole(self) -> bool:
+        """Does nothing narrow down what is looked at?"""
+        return self.args.where is None and self.args.begin is None and self.args.end is None
 
     def _window(self) -> Optional[Window]:
         wanted = self.args.begin is not None or self.args.end is not None

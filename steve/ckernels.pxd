@@ -127,7 +127,7 @@ cdef extern from "steve/kernels/summary.h" nogil:
         uint64_t size
         uint32_t stack, state
     struct summary:
-        uint64_t events[11]
+        uint64_t events[12]
         uint64_t accessed[9]
         uint64_t allocated, freed, lost, last_event
         int64_t live_bytes, live_blocks, peak_bytes, peak_blocks
@@ -151,7 +151,7 @@ cdef extern from "steve/kernels/check.h" nogil:
     struct check:
         check_finding findings[9]
         check_finding crossing
-        uint64_t events[11]
+        uint64_t events[12]
         uint64_t n_events, live
     void check_init(check *c)
     struct check_ids:

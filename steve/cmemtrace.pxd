@@ -10,16 +10,18 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum: MT_ERROR, MT_END, MT_MORE
     enum mt_error_code:
         MT_E_NONE, MT_E_IO, MT_E_FORMAT, MT_E_VERSION, MT_E_CORRUPT, MT_E_TRUNCATED, MT_E_MEMORY
-    enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT
+    enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT, MT_OPEN_FREED, MT_OPEN_SNAPSHOTS
     enum mt_kind:
         MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST,
-        MT_TYPE, MT_STATE, MT_KINDS
+        MT_TYPE, MT_STATE, MT_SAMPLE, MT_KINDS
     enum mt_ending:
         MT_ENDING_UNKNOWN, MT_ENDING_LIMIT, MT_ENDINGS
     enum mt_heap_kind:
         MT_HEAP_LUA
     enum mt_how:
         MT_HOWS
+    enum mt_badfree:
+        MT_BADFREES
 
     struct mt_error:
         mt_error_code code
@@ -60,9 +62,26 @@ cdef extern from "memtrace/memtrace.h" nogil:
         uint64_t addr, size, time
         uint32_t heap, number, frame
 
+    struct mt_object:
+        uint64_t addr, size
+        uint32_t name
+        uint8_t type, dead, root
+
+    struct mt_link:
+        uint32_t from_ "from"
+        uint32_t to, name
+        uint8_t kind, weak
+
+    struct mt_snapshot:
+        uint32_t name, heap
+        uint64_t time, total, internal, event
+        const mt_object *objects
+        const mt_link *links
+        uint32_t n_objects, n_links
+
     struct mt_totals:
-        uint64_t events[11]
-        uint64_t instructions, nanoseconds, foreign, dropped
+        uint64_t events[12]
+        uint64_t instructions, nanoseconds, foreign, dropped, freed
 
     struct mt_reader_stats_t "mt_reader_stats":
         bint is_text
@@ -74,6 +93,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     struct mt_reader:
         pass
 
+    const char *mt_badfree_name(mt_badfree b)
     mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
     void mt_close(mt_reader *r)
     int mt_next(mt_reader *r, const mt_event **events, size_t *n)
@@ -87,6 +107,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
     const mt_stack *mt_get_stack "mt_stack"(const mt_reader *r, uint32_t id)
     const mt_site *mt_get_site "mt_site"(const mt_reader *r, uint32_t id)
     const mt_heap *mt_get_heap "mt_heap"(const mt_reader *r, uint32_t id)
+    const mt_snapshot *mt_get_snapshot "mt_snapshot"(const mt_reader *r, uint32_t i)
+    uint32_t mt_count_snapshots(const mt_reader *r)
     const mt_proto *mt_get_proto "mt_proto"(const mt_reader *r, uint32_t id)
     const mt_trace *mt_get_trace "mt_trace"(const mt_reader *r, uint32_t id)
     uint32_t mt_count_protos(const mt_reader *r)
@@ -109,6 +131,9 @@ cdef extern from "memtrace/memtrace.h" nogil:
         MT_TYPES
     enum mt_vm:
         MT_VMS
+    enum mt_link_kind:
+        MT_LINK_KINDS
+    const char *mt_link_kind_name(mt_link_kind k)
     enum mt_frame_kind:
         MT_FRAME_HOST, MT_FRAME_KINDS
     const char *mt_type_name(mt_type t)

@@ -140,10 +140,10 @@ class Operations:
             return OpsFile(self._path, self.name)
         return Trace(self._path, self.name, salvage=self.salvage)
 
-    def open_trace(self) -> "Trace":
-        """The same for what can only be a memtrace."""
+    def open_trace(self, freed: bool = False) -> "Trace":
+        """The same for what can only be a memtrace; freed: with accesses to freed memory."""
         from steve._memtrace import Trace
-        return Trace(self._path, self.name, salvage=self.salvage)
+        return Trace(self._path, self.name, salvage=self.salvage, freed=freed)
 
     def _expect_memtrace(self) -> None:
         """What is no ops file must be a memtrace."""

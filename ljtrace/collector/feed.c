@@ -6,6 +6,8 @@
 #include "map.h"
 #include "stacks.h"
 #include "ljtrace/ring.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -23,8 +25,11 @@ struct feed {
     uint32_t line_count, line_capacity;
     enum mt_ending ending;
     bool ended;
-    bool off;                /* accesses are not wanted now */
-    uint8_t inside[1 << 16]; /* by thread: depth of watched allocators it is in */
+    bool off;                   /* accesses are not wanted now, of the running thread */
+    bool switched_off;          /* of all threads */
+    enum feed_wish wish;        /* not yet fulfilled */
+    uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions to be watched */
+    uint8_t inside[1 << 16];    /* by thread: depth of watched allocators it is in */
 };
 
 /* A rare record: header and payload. */
@@ -69,6 +74,13 @@ void feed_rebind(struct feed *f, struct mt_writer *w)
 bool feed_ended(const struct feed *f)
 {
     return f->ended;
+}
+
+enum feed_wish feed_take_wish(struct feed *f)
+{
+    enum feed_wish wish = f->wish;
+    f->wish = FEED_NONE;
+    return wish;
 }
 
 void feed_time(struct feed *f, uint64_t uncounted)
@@ -168,6 +180,39 @@ static uint32_t heap_id(struct feed *f, uint64_t ud)
     return id;
 }
 
+/* The heap's name stands among the facts, by its id in the trace. */
+static void name_heap(struct feed *f, uint32_t id, const char *text, uint64_t size)
+{
+    char key[40], *name = strndup(text, size);
+    if (!name)
+        abort();
+    snprintf(key, sizeof key, "heap_name.%" PRIu32, id);
+    mt_writer_info(f->writer, key, name);
+    free(name);
+}
+
+static const char *take_heap(struct feed *f, const struct raw *r)
+{
+    static const uint8_t kinds[] = {[RAW_KIND_CUSTOM] = MT_HEAP_CUSTOM, [RAW_KIND_MMAP] = MT_HEAP_MMAP};
+    const char *text = text_at(r, 2, 0, r->word[1]);
+    if (!text || r->argument >= RAW_HEAP_KINDS)
+        return "heap of an unknown kind or with a name beyond its end";
+    struct mt_heap heap = {.id = r->word[0], .kind = kinds[r->argument]};
+    uint32_t id = mt_writer_heap(f->writer, &heap);
+    map_set(&f->heap_of, r->word[0], id);
+    if (r->word[1])
+        name_heap(f, id, text, r->word[1]);
+    return NULL;
+}
+
+static const char *take_rename(struct feed *f, const struct raw *r)
+{
+    uint32_t id = heap_id(f, r->word[0]);
+    map_set(&f->heap_of, r->word[0], 0);
+    map_set(&f->heap_of, r->word[1], id);
+    return NULL;
+}
+
 static uint32_t stack_behind(struct feed *f, const struct raw *r, uint32_t skip)
 {
     return stacks_intern(&f->stacks, r->word + skip, r->count - skip);
@@ -194,6 +239,28 @@ static const char *take_resize(struct feed *f, const struct raw *r)
     feed_time(f, r->word[4]);
     mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], heap_id(f, r->word[3]),
                            (enum mt_how)r->word[5], stack_behind(f, r, 6));
+    return NULL;
+}
+
+static const char *take_trim(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[3]);
+    mt_writer_trim(f->writer, r->word[1], r->word[2], heap_id(f, r->word[0]), stack_behind(f, r, 4));
+    return NULL;
+}
+
+static const char *take_unmap(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[3]);
+    mt_writer_unmap(f->writer, r->word[1], r->word[2], heap_id(f, r->word[0]), stack_behind(f, r, 4));
+    return NULL;
+}
+
+static const char *take_remap(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[5]);
+    mt_writer_remap(f->writer, r->word[1], r->word[2], r->word[3], r->word[4], heap_id(f, r->word[0]),
+                    stack_behind(f, r, 6));
     return NULL;
 }
 
@@ -279,10 +346,29 @@ static const char *take_trace(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+static void update_off(struct feed *f)
+{
+    f->off = f->switched_off || f->unfocused[f->thread];
+}
+
+static const char *take_focus(struct feed *f, const struct raw *r)
+{
+    f->unfocused[f->thread] = !r->argument;
+    update_off(f);
+    return NULL;
+}
+
+static const char *take_report(struct feed *f, const struct raw *r)
+{
+    f->wish = r->argument ? FEED_SNAPSHOT : FEED_STATUS;
+    return NULL;
+}
+
 static const char *take_thread(struct feed *f, const struct raw *r)
 {
     f->thread = r->argument & 0xffff;
     mt_writer_thread(f->writer, (uint16_t)f->thread);
+    update_off(f);
     return NULL;
 }
 
@@ -302,7 +388,8 @@ static const char *take_leave(struct feed *f, const struct raw *r)
 
 static const char *take_switch(struct feed *f, const struct raw *r)
 {
-    f->off = !r->argument;
+    f->switched_off = !r->argument;
+    update_off(f);
     return NULL;
 }
 
@@ -357,6 +444,9 @@ static const struct {
     [RAW_INFO] = {take_info, 1},     [RAW_EXEC] = {take_exec, 1},     [RAW_END] = {take_end, 1},
     [RAW_TYPE] = {take_type, 2},     [RAW_VM] = {take_vm, 3},         [RAW_LUAFRAME] = {take_luaframe, 5},
     [RAW_LINES] = {take_lines, 1},   [RAW_PROTO] = {take_proto, 4},   [RAW_TRACE] = {take_trace, 6},
+    [RAW_HEAP] = {take_heap, 2},     [RAW_RENAME] = {take_rename, 2}, [RAW_TRIM] = {take_trim, 4},
+    [RAW_UNMAP] = {take_unmap, 4},   [RAW_REMAP] = {take_remap, 6},   [RAW_FOCUS] = {take_focus, 0},
+    [RAW_REPORT] = {take_report, 0},
 };
 
 static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)

@@ -10,26 +10,37 @@
  */
 #define _GNU_SOURCE
 #include "feed.h"
+#include "sink.h"
 #include "ljtrace/ring.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+/* Events in a chunk when text is made from it: few, so that it comes soon. */
+enum { TEXT_CHUNK_EVENTS = 4096 };
+
+struct settings {
+    int level;
+    bool text;
+    uint64_t max_size; /* bytes, 0 = any */
+};
 
 struct collector {
     int socket;
-    int out;
+    struct sink sink;
     const char *name;
+    char process[64]; /* "PID@START" of the traced process */
     const struct ring_header *ring;
     struct mt_writer *writer;
     struct feed *feed;
-    int level;
+    struct settings settings;
     uint32_t last_slab; /* given to us by a token; RING_SLABS = none yet */
     bool forked;        /* this collector belongs to a forked child */
 };
@@ -43,14 +54,22 @@ static void tell(const struct collector *c, const char *what, const char *why)
         return; /* nobody listens any more */
 }
 
-static void close_others(int keep1, int keep2)
+static int compare(const void *a, const void *b)
 {
-    int low = keep1 < keep2 ? keep1 : keep2, high = keep1 < keep2 ? keep2 : keep1;
-    if (low > 0)
-        close_range(0, (unsigned)low - 1, 0);
-    if (high > low + 1)
-        close_range((unsigned)low + 1, (unsigned)high - 1, 0);
-    close_range((unsigned)high + 1, ~0U, 0);
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Close all descriptors but these; equal ones count once. */
+static void close_others(int *keep, size_t n)
+{
+    unsigned from = 0;
+    qsort(keep, n, sizeof *keep, compare);
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned)keep[i] > from)
+            close_range(from, (unsigned)keep[i] - 1, 0);
+        from = (unsigned)keep[i] + 1;
+    }
+    close_range(from, ~0U, 0);
 }
 
 static int option(int argc, char **argv, const char *name, const char **value)
@@ -126,14 +145,6 @@ static int consume_tail(struct collector *c)
     return consume(c, slab, cursor - start);
 }
 
-static int open_file(struct collector *c)
-{
-    c->out = open(c->name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (c->out < 0)
-        tell(c, "cannot write", strerror(errno));
-    return c->out >= 0;
-}
-
 static int say(const struct collector *c, char what)
 {
     return send(c->socket, &what, 1, MSG_NOSIGNAL) == 1;
@@ -141,37 +152,67 @@ static int say(const struct collector *c, char what)
 
 static int serve(struct collector *c);
 
-/* The name of a forked child's file, or NULL if there is no child (the fork failed). */
-static char *receive_name(int socket)
+/* The process and the file of a forked child: "PID:NAME". False if there is no child (the fork failed). */
+static bool receive_name(struct collector *c)
 {
     struct ring_token token;
-    if (!receive(socket, &token, sizeof token, NULL) || token.slab != RING_FORK)
-        return NULL;
-    char *name = calloc(1, (size_t)token.bytes + 1);
-    if (!name || !receive(socket, name, token.bytes, NULL))
-        return NULL;
-    return name;
+    char *name, *end;
+    if (!receive(c->socket, &token, sizeof token, NULL) || token.slab != RING_FORK)
+        return false;
+    name = calloc(1, (size_t)token.bytes + 1);
+    if (!name || !receive(c->socket, name, token.bytes, NULL))
+        return false;
+    if (!sink_process((int)strtol(name, &end, 10), c->process, sizeof c->process))
+        c->process[0] = 0;
+    c->name = *end ? end + 1 : end;
+    return true;
 }
 
-/* In a fork of the collector: leave the parent's ring and file alone and become the child's collector. */
+static struct mt_writer_options writer_options(const struct collector *c)
+{
+    /* text is read while it is made */
+    return (struct mt_writer_options){.level = c->settings.level,
+                                      .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
+}
+
+/* The first thing in a file is whose it is, for the next image of the process (RING_TAKEN). */
+static void begin_writing(struct collector *c)
+{
+    if (c->process[0])
+        mt_writer_info(c->writer, "process", c->process);
+    if (c->settings.max_size)
+        mt_writer_limit(c->writer, c->settings.max_size, "--max-size");
+    mt_writer_flush(c->writer);
+}
+
+static bool open_sink(struct collector *c, bool draft)
+{
+    if (sink_open(&c->sink, c->name, c->settings.text, draft, c->process))
+        return true;
+    tell(c, "cannot write", strerror(errno));
+    return false;
+}
+
+/* In a fork of the collector: leave the parent's ring and file alone and become the child's collector. The
+ * file is a draft until the child is seen to be more than the way to another program. */
 static int become_childs(struct collector *c, const int fds[2])
 {
-    const struct mt_writer_options options = {.level = c->level};
+    const struct mt_writer_options options = writer_options(c);
     struct mt_error err = {0};
     close(c->socket);
-    close(c->out);
+    sink_leave(&c->sink);
     munmap((void *)c->ring, RING_BYTES);
     c->socket = fds[1];
-    c->name = receive_name(c->socket);
-    c->ring = c->name ? map_ring(fds[0]) : NULL;
-    if (!c->ring || !open_file(c))
+    c->ring = receive_name(c) ? map_ring(fds[0]) : NULL;
+    if (!c->ring || !open_sink(c, true))
         return 1;
-    c->writer = mt_writer_fork(c->writer, c->out, &options, &err);
+    c->writer = mt_writer_fork(c->writer, c->sink.fd, &options, &err);
     if (!c->writer) {
         tell(c, "cannot write", err.text);
         return 1;
     }
     feed_rebind(c->feed, c->writer);
+    begin_writing(c);
     c->last_slab = RING_SLABS;
     c->forked = true;
     return serve(c) ? 0 : 1;
@@ -188,6 +229,31 @@ static void follow_fork(struct collector *c, const int fds[2])
     close(fds[1]);
 }
 
+/* Answer the tool's question about the state of things. */
+static void report(const struct collector *c)
+{
+    struct mt_totals t;
+    char text[200];
+    uint64_t events = 0;
+    mt_writer_totals(c->writer, &t);
+    for (int kind = 0; kind < MT_KINDS; kind++)
+        events += t.events[kind];
+    int n = snprintf(
+        text, sizeof text, "%c%" PRIu64 " events, %" PRIu64 " live blocks, %" PRIu64 " bytes written%c",
+        RING_REPORT, events, t.events[MT_NEW] - t.events[MT_FREE], mt_writer_bytes(c->writer), RING_REPORT);
+    if (send(c->socket, text, (size_t)n, MSG_NOSIGNAL) < 0)
+        return; /* the tool is gone: then the next token tells */
+}
+
+static void fulfil_wish(struct collector *c)
+{
+    enum feed_wish wish = feed_take_wish(c->feed);
+    if (wish == FEED_SNAPSHOT || c->settings.text)
+        mt_writer_flush(c->writer);
+    if (wish != FEED_NONE)
+        report(c);
+}
+
 static int collect(struct collector *c)
 {
     struct ring_token token;
@@ -202,17 +268,30 @@ static int collect(struct collector *c)
             return 0;
         c->last_slab = token.slab;
         say(c, RING_SLAB_FREE); /* the tool may be gone: then the next token tells */
+        fulfil_wish(c);
         if (feed_ended(c->feed))
             return 1;
+        sink_publish(&c->sink);
     }
     return consume_tail(c);
 }
 
-/* Nobody will find what was written into a file without a name. */
-static int is_removed(const struct collector *c)
+static void tell_limit(const struct collector *c, uint64_t dropped)
 {
-    struct stat st;
-    return fstat(c->out, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
+    char text[100];
+    snprintf(text, sizeof text, "--max-size was reached: the last %" PRIu64 " events were dropped", dropped);
+    tell(c, "written", text);
+}
+
+/* End the file, and see that those who read it are content. */
+static const char *end_file(struct collector *c, enum mt_ending ending, struct mt_error *err)
+{
+    bool written = mt_writer_finish(c->writer, ending, err) != MT_ERROR;
+    bool removed = sink_is_removed(&c->sink);
+    const char *wrong = sink_close(&c->sink);
+    if (!written)
+        return err->text;
+    return removed ? "the file was removed while it was written" : wrong;
 }
 
 /* Put the end on the file, whatever happened before. A child that was forked only to run another program is
@@ -222,16 +301,19 @@ static int finish(struct collector *c, int complete)
     struct mt_error err = {0};
     if (!feed_ended(c->feed))
         feed_time(c->feed, c->ring->instructions);
-    enum mt_ending ending = feed_ending(c->feed);
-    int result = mt_writer_finish(c->writer, ending, &err);
-    if (c->forked && ending == MT_ENDING_EXEC && c->last_slab == RING_SLABS)
-        unlink(c->name);
-    else if (complete && result == MT_ERROR)
-        tell(c, "cannot write", err.text);
-    else if (complete && is_removed(c))
-        tell(c, "lost", "the file was removed while it was written");
+    uint64_t dropped = mt_writer_limited(c->writer);
+    enum mt_ending ending = dropped ? MT_ENDING_LIMIT : feed_ending(c->feed);
+    if (c->sink.draft && ending == MT_ENDING_EXEC)
+        sink_discard(&c->sink);
+    else
+        sink_publish(&c->sink);
+    const char *wrong = end_file(c, ending, &err);
+    if (complete && wrong)
+        tell(c, "cannot write", wrong);
+    else if (complete && dropped)
+        tell_limit(c, dropped);
     feed_free(c->feed);
-    return complete && result != MT_ERROR;
+    return complete && !wrong;
 }
 
 static int serve(struct collector *c)
@@ -243,35 +325,57 @@ static int serve(struct collector *c)
 
 static int run(struct collector *c)
 {
-    const struct mt_writer_options options = {.level = c->level};
+    const struct mt_writer_options options = writer_options(c);
     struct mt_error err = {0};
-    if (!open_file(c))
+    if (c->process[0] && sink_is_of(c->name, c->process))
+        return say(c, RING_TAKEN) ? 0 : 1;
+    if (!open_sink(c, false))
         return 1;
-    c->writer = mt_writer_new(c->out, &options, &err);
+    c->writer = mt_writer_new(c->sink.fd, &options, &err);
     if (!c->writer) {
         tell(c, "cannot write", err.text);
         return 1;
     }
     c->feed = feed_new(c->writer);
+    begin_writing(c);
     return serve(c) ? 0 : 1;
+}
+
+/* `name value` pairs, all of them needed. */
+static bool parse(struct collector *c, int argc, char **argv, int *ring)
+{
+    const char *value[7];
+    static const char *const names[] = {"--ring", "--socket", "--level",   "--out",
+                                        "--pid",  "--text",   "--max-size"};
+    for (int i = 0; i < 7; i++)
+        if (!option(argc, argv, names[i], &value[i]))
+            return false;
+    *ring = atoi(value[0]);
+    c->socket = atoi(value[1]);
+    c->settings = (struct settings){atoi(value[2]), atoi(value[5]) != 0, strtoull(value[6], NULL, 10)};
+    c->name = value[3];
+    if (!sink_process(atoi(value[4]), c->process, sizeof c->process))
+        c->process[0] = 0;
+    return true;
 }
 
 int main(int argc, char **argv)
 {
-    const char *ring, *socket, *level;
     struct collector c = {.last_slab = RING_SLABS};
-    if (!option(argc, argv, "--ring", &ring) || !option(argc, argv, "--socket", &socket) ||
-        !option(argc, argv, "--level", &level) || !option(argc, argv, "--out", &c.name)) {
+    int ring;
+    if (!parse(&c, argc, argv, &ring)) {
         fprintf(stderr, "ljtrace-collector is run by valgrind --tool=ljtrace, not by hand\n");
         return 2;
     }
-    c.socket = atoi(socket);
-    close_others(atoi(ring), c.socket);
-    c.ring = map_ring(atoi(ring));
+    int keep[] = {ring, c.socket, STDOUT_FILENO, STDERR_FILENO};
+    close_others(keep, sink_needs_terminal(c.name) ? 4 : 2);
+    while (open("/dev/null", O_RDWR) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
+        ; /* whatever is opened from here on is none of the three */
+    fcntl(c.socket, F_SETFD, FD_CLOEXEC);
+    c.ring = map_ring(ring);
     if (!c.ring) {
         tell(&c, "cannot record to", "the tool and the collector are of different versions");
         return 1;
     }
-    c.level = atoi(level);
     return run(&c);
 }

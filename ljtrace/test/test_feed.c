@@ -285,6 +285,59 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(s->events, 0);
 }
 
+/* Heaps that are declared: by number, under a new number, cut by the range. */
+static void declared_heaps_are_cut_and_renamed(void **state)
+{
+    struct session *s = *state;
+    PUT(s, RAW_HEAP, RAW_KIND_CUSTOM, 0x77, 0);
+    PUT(s, RAW_HEAP, RAW_KIND_MMAP, RAW_HEAP_MMAP, 0);
+    PUT(s, RAW_NEW, 0, 0x1000, 100, 0x77, 1, MT_HOW_CUSTOM);
+    PUT(s, RAW_RENAME, 0, 0x77, 0x88);
+    PUT(s, RAW_TRIM, 0, 0x88, 0x1000, 40, 2);
+    PUT(s, RAW_NEW, 0, 0x10000, 0x3000, RAW_HEAP_MMAP, 3, MT_HOW_CUSTOM);
+    PUT(s, RAW_UNMAP, 0, RAW_HEAP_MMAP, 0x12000, 0x1000, 4);
+    PUT(s, RAW_REMAP, 0, RAW_HEAP_MMAP, 0x10000, 0x2000, 0x20000, 0x5000, 5);
+    PUT(s, RAW_CLOSE, 0, 0x88, 6);
+    read_back(s);
+    assert_int_equal(s->events, 6);
+    assert_event(s, 0, MT_NEW, 0, 0x1000);
+    assert_event(s, 1, MT_RESIZE, 0, 0x1000);
+    assert_event(s, 2, MT_NEW, 1, 0x10000);
+    assert_event(s, 3, MT_RESIZE, 1, 0x10000);
+    assert_event(s, 4, MT_RESIZE, 1, 0x20000);
+    assert_event(s, 5, MT_FREE, 0, 0x1000);
+    assert_int_equal(s->event[5].size, 40);
+}
+
+static void focus_is_each_threads_own(void **state)
+{
+    struct session *s = *state;
+    define_load_store(s);
+    PUT(s, RAW_NEW, 0, 0x1000, 100, RAW_HEAP_C, 1, MT_HOW_MALLOC);
+    s->word[s->words++] = raw_header(RAW_THREAD, 1, 0);
+    s->word[s->words++] = raw_header(RAW_FOCUS, 0, 0);
+    put_run(s, 0x1000, 0x1008);
+    s->word[s->words++] = raw_header(RAW_THREAD, 2, 0);
+    put_run(s, 0x1010, 0x1018);
+    s->word[s->words++] = raw_header(RAW_THREAD, 1, 0);
+    put_run(s, 0x1020, 0x1028);
+    read_back(s);
+    assert_int_equal(s->events, 3);
+    assert_event(s, 1, MT_LOAD, 0, 0x1010);
+    assert_event(s, 2, MT_STORE, 0, 0x1018);
+}
+
+static void reports_are_asked_for_once(void **state)
+{
+    struct session *s = *state;
+    s->word[s->words++] = raw_header(RAW_REPORT, 1, 0);
+    assert_null(feed_slab(s->feed, s->word, s->words));
+    s->words = 0;
+    assert_int_equal(feed_take_wish(s->feed), FEED_SNAPSHOT);
+    assert_int_equal(feed_take_wish(s->feed), FEED_NONE);
+    read_back(s);
+}
+
 static void maps_keep_what_they_are_given(void **state)
 {
     struct map m = {0};
@@ -316,6 +369,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(frees_tell_their_way, setup, teardown),
         cmocka_unit_test_setup_teardown(exec_is_an_ending_unless_it_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(declared_heaps_are_cut_and_renamed, setup, teardown),
+        cmocka_unit_test_setup_teardown(focus_is_each_threads_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(reports_are_asked_for_once, setup, teardown),
         cmocka_unit_test(maps_keep_what_they_are_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (write(fd, copy, size) != (ssize_t)size)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    read_all(path, MT_OPEN_FREED);
+    read_all(path, MT_OPEN_FREED | MT_OPEN_SNAPSHOTS);
     read_all(path, MT_OPEN_SALVAGE | MT_OPEN_TEXT);
     close(fd);
     free(copy);

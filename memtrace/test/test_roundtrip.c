@@ -1,5 +1,7 @@
 /* test_roundtrip.c - random histories through writer and reader, against a slow model of both.
  *
+ * No heap here lies in another: test_arena.c has those.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "support.h"
@@ -392,7 +394,7 @@ static void define(struct mt_writer *w)
         assert_int_equal(mt_writer_stack(w, i - 1, i), i);
     }
     for (uint32_t i = 1; i < HEAPS; i++)
-        assert_int_equal(mt_writer_heap(w, &(struct mt_heap){.id = i, .kind = MT_HEAP_LUA}), i);
+        assert_int_equal(mt_writer_heap(w, &(struct mt_heap){.id = i, .kind = MT_HEAP_MMAP}), i);
 }
 
 static void check(const struct model *m, const struct reading *got)

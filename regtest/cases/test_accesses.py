@@ -34,6 +34,28 @@ def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
     assert seen(trace) == truth
 
 
+@pytest.mark.parametrize("mode,least", [("vector", 11), ("mask", 6), ("gather", 3), ("string", 15), ("x87", 5),
+                                        ("atomic16", 3), ("kernel", 9)])
+def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
+    """Vectors, masks, repeated strings, helper functions of the translator, locks of 16 bytes, the kernel."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "wide", mode])
+    if trace.run.status == 77:
+        pytest.skip("this processor has no AVX2")
+    assert trace.run.status == 0
+    truth = expected(trace.run.text)
+    assert len(truth) >= least
+    assert seen(trace) == truth
+
+
+def test_processor_states(tmp_path: Path) -> None:
+    """fxsave and fxrstor: legacy and XMM areas; in which pieces is the translator's choice."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "wide", "state"])
+    if trace.run.status == 77:
+        pytest.skip("this processor has no AVX2")
+    for kind, block, _, offset, size in expected(trace.run.text):
+        assert covered(seen(trace), kind, block) >= set(range(offset, offset + size))
+
+
 def test_unused_volatile_loads_are_there(tmp_path: Path) -> None:
     """VEX would drop loads whose value nobody uses; the tool keeps it from that without the user's help."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "plain"])

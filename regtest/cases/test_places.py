@@ -18,6 +18,7 @@ from support import APP_C, NATIVE, Done, Trace, recorder, run
 
 PROGRAM = [str(APP_C), "300"]
 LONG_PROGRAM = [str(APP_C), "120000"]  # about 5 seconds, and a trace of 10 MB
+WRITTEN = 100_000  # bytes of it
 
 
 def same(traced: Done, plain: Done) -> None:
@@ -62,7 +63,8 @@ def while_it_runs(path: Path, happening: Callable[[int], object]) -> Done:
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     collector = collector_of(path)
-    time.sleep(1)
+    while path.stat().st_size < WRITTEN:  # at work, not only begun
+        time.sleep(0.1)
     assert process.poll() is None, "the program was too short for this test"
     happening(collector)
     out, err = process.communicate(timeout=300)

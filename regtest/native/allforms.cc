@@ -43,6 +43,10 @@ static void with_new()
     alignas(Named) unsigned char room[sizeof(Named)];
     seen(new (room) Named)->~Named();
     ::operator delete (seen(::operator new(501)), std::size_t{501});
+    constexpr std::align_val_t align{128};
+    ::operator delete[](seen(::operator new[](709, align, std::nothrow)), align);
+    ::operator delete (seen(::operator new(711, align)), std::size_t{711}, align);
+    ::operator delete[](seen(::operator new[](713)), std::size_t{713});
 }
 
 static void with_c()
@@ -57,6 +61,15 @@ static void with_c()
     if (posix_memalign(&p, 256, 407) == 0)
         free(seen(p));
     free(seen(strdup("a copy of this string")));
+    free(seen(strndup("a copy of a part", 6)));
+    free(seen(reallocarray(nullptr, 19, 29)));
+    char *text = nullptr;
+    if (asprintf(&text, "%0*d", 612, 7) == 612)
+        free(seen(text));
+    void *usable = seen(malloc(119));
+    std::printf("usable %zu\n", malloc_usable_size(usable));
+    std::memset(usable, 1, malloc_usable_size(usable));
+    free(usable);
     free(nullptr);
 }
 

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from steve import _analyses
     from steve._lives import Selection
     listing.check(args, COLUMNS)
-    chosen = blocks.Blocks(NAME, args, twice=True)
+    chosen = blocks.Blocks(NAME, args, again=True)
     selection = None if chosen.test is None else Selection()
     stacks, = chosen.sum_by("stack", chosen=selection)
     sites, largest, group_of = grouped(stacks, chosen, args.sites)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 NAME = "findings"
+ERRORS = "errors"
 HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
 
 
@@ -78,6 +79,10 @@ def idle_tail(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
     return touched(b) & is_old(b, args) & (b["died"] - b["last_use"] > lifetime(b) * (args.idle / 100))
 
 
+def resize_chain(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+    return b["resizes"] >= args.chain
+
+
 RULES = (
     Rule("never_touched", "Never accessed", "no access from New to Free or the end", never_touched),
     Rule("never_read", "Written, never read", "stores but no load and no modification", never_read),
@@ -96,6 +101,8 @@ RULES = (
          "first access after {late:g}% of a life of at least {min_life} operations", late_first_use),
     Rule("idle_tail", "Long idle before the end",
          "no access in the last {idle:g}% of a life of at least {min_life} operations", idle_tail),
+    Rule("resize_chain", "Resized again and again", "one block, resized {chain} times or more", resize_chain,
+         False),
 )
 COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),
@@ -107,7 +114,11 @@ EXAMPLES = f"""\
 A block can be found by several rules. The rules, with their thresholds, stand in the output:
 {chr(10).join(listing.entry(rule.key, rule.words, 16) for rule in RULES)}
 --json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
-with the columns below. --csv: one line for each rule and site. Rules about accesses are left out, and that is
+with the columns below. --csv: one line for each rule and site.
+First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end,
+double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one context. They are of
+the whole trace, so not shown with --where, --from, --to, nor in --csv. --json: objects with finding, title,
+rule, errors and the list contexts: count, kind, at, size, thread, block, offset, block_size, made_at, freed_at. Rules about accesses are left out, and that is
 said, if the trace holds none.
 
 {listing.explained(COLUMNS)}
@@ -139,6 +150,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             ("idle", 90, percent, "percent of a life that is a long idle end"),
             ("utilisation", 50, percent, "percent of the bytes below which utilisation is low"),
             ("short", 100, count, "operations of a short life"),
+            ("chain", 8, count, "resizes that make a chain"),
             ("min-life", 1000, count, "operations of a life whose parts are looked at"),
             ("min-size", 64, count, "bytes of a block whose utilisation is looked at")):
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value,
@@ -151,10 +163,21 @@ def rules_of(args: argparse.Namespace) -> List[Rule]:
     if args.rules is None:
         return list(RULES)
     known = {rule.key: rule for rule in RULES}
-    unknown = [key for key in args.rules.split(",") if key not in known]
+    unknown = [key for key in args.rules.split(",") if key not in known and key != ERRORS]
     if unknown:
-        raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join(known)}")
-    return [known[key] for key in args.rules.split(",")]
+        raise UsageError(f"--rules: no rule '{unknown[0]}'; there are: {', '.join((ERRORS, *known))}")
+    return [known[key] for key in args.rules.split(",") if key != ERRORS]
+
+
+def errors_of(chosen: blocks.Blocks, args: argparse.Namespace) -> List[dict]:
+    """The errors of the program, if they are asked for."""
+    from steve import faults
+    from steve.progress import Progress
+    wanted = args.rules is None or ERRORS in args.rules.split(",")
+    if not wanted or not chosen.is_whole() or args.csv:
+        return []
+    with Progress(NAME, args.quiet) as progress:
+        return faults.read(chosen.open_again, progress)
 
 
 def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) -> tuple:
@@ -186,40 +209,44 @@ def heading(found: dict) -> str:
             f"({listing.cell(found['share'])}%)\n  {found['rule']}")
 
 
-def text(chosen: blocks.Blocks, findings: List[dict], args: argparse.Namespace, left_out: str) -> str:
-    """Tables, one for each rule that found something."""
+def text(chosen: blocks.Blocks, errors: List[dict], findings: List[dict], args: argparse.Namespace,
+         left_out: str) -> str:
+    """The errors, then tables, one for each rule."""
+    from steve import faults
     plain = not sys.stdout.isatty() or args.output not in (None, "-")
     parts = [chosen.title("findings") + "\n"] + ([left_out + "\n"] if left_out else [])
+    parts += [faults.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
     for found in findings:
         parts.append(listing.text(heading(found), found["sites"], COLUMNS, args.top, plain))
     return "\n".join(parts)
 
 
-def write(args: argparse.Namespace, chosen: blocks.Blocks, findings: List[dict], left_out: str) -> None:
+def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: List[dict], findings: List[dict],
+          left_out: str) -> None:
     for found in findings:
         found["sites"] = found["sites"][:args.top] if args.json or args.csv else found["sites"]
     with Output(args.output or "-") as out:
         if args.json:
-            out.write(json.dumps(findings, indent=1) + "\n")
+            out.write(json.dumps(errors + findings, indent=1) + "\n")
         elif args.csv:
             rows = [{"finding": found["finding"], **site} for found in findings for site in found["sites"]]
             out.write(listing.csv_text(rows, (Column("finding", "", "", True), *COLUMNS)))
         else:
-            out.write(text(chosen, findings, args, left_out))
+            out.write(text(chosen, errors, findings, args, left_out))
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.progress import note
     listing.check(args, COLUMNS)
     rules = rules_of(args)
-    chosen = blocks.Blocks(NAME, args)
+    chosen = blocks.Blocks(NAME, args, again=True)
     sums, total = sums_of(chosen, rules, args)
     judged = [chosen.totals["accesses"] > 0 or not rule.of_accesses for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
     left_out = f"the trace holds no accesses; left out: {', '.join(missing)}" if missing else ""
     findings = [finding(rule, blocks.merged(rows, chosen.places.site_name), total, args)
                 for rule, rows, kept in zip(rules, sums, judged) if kept]
-    write(args, chosen, findings, left_out)
+    write(args, chosen, errors_of(chosen, args), findings, left_out)
     if left_out:
         note(NAME, left_out, args.quiet)
     return chosen.verdict()

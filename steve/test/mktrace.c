@@ -9,10 +9,13 @@
  *     thread N                  time INSTRUCTIONS                      mark NAME
  *     N ADDR SIZE [STACK [HEAP]]      F ADDR [STACK [HEAP]]            R OLD ADDR SIZE [STACK [HEAP]]
  *     L|S|M ADDR SIZE           lost EVENTS REASON                     flush
+ *     sample WEIGHT STACK HEAP VM      (VM: number of enum mt_vm)
+ *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE SIZE [NAME|- [dead|root]]       endsnapshot
+ *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
  *     at FRAME  (accesses that follow are made there)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
  *
- * A FRAME is FUNCTION or FUNCTION@FILE:LINE.
+ * A FRAME is FUNCTION or FUNCTION@FILE:LINE; of Lua FUNCTION@@FILE:LINE/DEFINED.
  *
  * No protection against silly scripts beyond naming the line. Not installed.
  *
@@ -59,9 +62,12 @@ static uint32_t frame_of(char *word)
 {
     struct mt_frame frame = {.ip = 0x1000 + s_line};
     char *function = strsep(&word, "@"), *file = strsep(&word, ":");
+    char *defined = word ? strchr(word, '/') : NULL;
 
     frame.function = string(function);
     frame.file = string(file);
+    frame.kind = file && *file == '@' ? MT_FRAME_LUA : MT_FRAME_HOST;
+    frame.defined = defined ? (uint32_t)strtoul(defined + 1, NULL, 0) : 0;
     frame.line = word ? (uint32_t)strtoul(word, NULL, 0) : 0;
     return mt_writer_frame(s_writer, &frame);
 }
@@ -148,8 +154,83 @@ static enum mt_ending ending_named(const char *name)
     return (enum mt_ending)e;
 }
 
+static void add_sample(char *rest)
+{
+    uint64_t weight = number(&rest), stack_number = number(&rest), heap_number = number(&rest);
+
+    if (stack_number >= s_n_stacks || heap_number >= s_n_heaps)
+        fail("stack or heap is not defined");
+    mt_writer_sample(s_writer, s_heaps[heap_number], (enum mt_vm)number(&rest), s_stacks[stack_number], weight);
+}
+
+static void begin_snapshot(char *rest)
+{
+    struct mt_snapshot s = {.name = string(strsep(&rest, " "))};
+
+    s.heap = s_heaps[number(&rest)];
+    s.total = number(&rest);
+    s.internal = number(&rest);
+    mt_writer_snapshot_begin(s_writer, &s);
+}
+
+static void add_object(char *rest)
+{
+    static uint64_t addr;
+    const char *type = strsep(&rest, " "), *name, *flag;
+    struct mt_object o = {.addr = addr += 4096};
+
+    while (o.type < MT_TYPES && strcmp(type, mt_type_name((enum mt_type)o.type)) != 0)
+        o.type++;
+    o.size = number(&rest);
+    name = strsep(&rest, " ");
+    flag = rest ? rest : "";
+    o.name = name && strcmp(name, "-") != 0 ? string(name) : 0;
+    o.dead = strcmp(flag, "dead") == 0;
+    o.root = strcmp(flag, "root") == 0;
+    mt_writer_object(s_writer, &o);
+}
+
+static void add_link(char *rest)
+{
+    struct mt_link l = {.from = (uint32_t)number(&rest)};
+    const char *kind, *name;
+
+    l.to = (uint32_t)number(&rest);
+    kind = strsep(&rest, " ");
+    while (l.kind < MT_LINK_KINDS && strcmp(kind, mt_link_kind_name((enum mt_link_kind)l.kind)) != 0)
+        l.kind++;
+    name = strsep(&rest, " ");
+    if (l.kind == MT_LINK_ARRAY)
+        l.name = name ? (uint32_t)strtoul(name, NULL, 0) : 0;
+    else
+        l.name = name ? string(name) : 0;
+    l.weak = rest != NULL;
+    mt_writer_link(s_writer, &l);
+}
+
+/* The commands of snapshots and samples; false if it is none of them. */
+static bool define_lua(const char *word, char *rest)
+{
+    if (strcmp(word, "sample") == 0)
+        add_sample(rest);
+    else if (strcmp(word, "snapshot") == 0)
+        begin_snapshot(rest);
+    else if (strcmp(word, "object") == 0)
+        add_object(rest);
+    else if (strcmp(word, "link") == 0)
+        add_link(rest);
+    else if (strcmp(word, "endsnapshot") == 0)
+        mt_writer_snapshot_end(s_writer);
+    else
+        return false;
+    return true;
+}
+
 static void define(const char *word, char *rest)
 {
+    if (define_lua(word, rest))
+        return;
+
     if (strcmp(word, "info") == 0) {
         char *key = strsep(&rest, " ");
 

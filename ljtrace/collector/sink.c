@@ -1,0 +1,168 @@
+/* sink.c - see sink.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#define _GNU_SOURCE
+#include "sink.h"
+#include "memtrace/memtrace.h"
+#include "text.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Field 22 of /proc/PID/stat, the time the process began, counted from behind the name in parentheses. */
+bool sink_process(int pid, char *out, size_t room)
+{
+    char path[40], text[1024], start[32];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f)
+        fclose(f);
+    text[n] = 0;
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at || sscanf(at, "%31s", start) != 1)
+        return false;
+    snprintf(out, room, "%d@%s", pid, start);
+    return true;
+}
+
+static bool text_is_of(const char *name, const char *process)
+{
+    char line[100], expected[100];
+    FILE *f = fopen(name, "re");
+    bool have = f && fgets(line, sizeof line, f);
+    if (f)
+        fclose(f);
+    snprintf(expected, sizeof expected, TEXT_FIRST_LINE, process);
+    return have && strcmp(line, expected) == 0;
+}
+
+bool sink_is_of(const char *name, const char *process)
+{
+    struct stat st;
+    const struct mt_event *events;
+    size_t n;
+    if (name[0] == '|' || stat(name, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    if (text_is_of(name, process))
+        return true;
+    struct mt_error err;
+    struct mt_reader *r = mt_open(name, MT_OPEN_DEFAULT, &err);
+    if (!r)
+        return false;
+    mt_next(r, &events, &n); /* the facts come first, whatever becomes of the events */
+    bool same = strcmp(mt_info(r, "process"), process) == 0;
+    mt_close(r);
+    return same;
+}
+
+bool sink_needs_terminal(const char *name)
+{
+    return name[0] == '|' || strcmp(name, "-") == 0;
+}
+
+/* What the collector ignores a command must not. */
+static void exec_command(const char *command, int in)
+{
+    static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGTSTP, SIGCHLD, SIGXFSZ};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_DFL);
+    dup2(in, STDIN_FILENO);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(127);
+}
+
+/* Start a child that reads from a pipe; the descriptor to write to, or -1. It runs `command` or, if that is
+ * NULL, writes text to `out`. */
+static int start_reader(struct sink *s, const char *command, int out, const char *process)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        if (command)
+            exec_command(command, ends[0]);
+        _exit(text_write(ends[0], out, process));
+    }
+    close(ends[0]);
+    if (child > 0)
+        s->child[s->children++] = child;
+    else
+        close(ends[1]);
+    return child > 0 ? ends[1] : -1;
+}
+
+static int open_file(struct sink *s, const char *name, bool draft)
+{
+    if (draft && asprintf(&s->draft, "%s.part", name) < 0)
+        s->draft = NULL;
+    return open(s->draft ? s->draft : name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+bool sink_open(struct sink *s, const char *name, bool text, bool draft, const char *process)
+{
+    *s = (struct sink){.name = name};
+    signal(SIGCHLD, SIG_DFL); /* children are to be waited for */
+    if (name[0] == '|')
+        s->fd = start_reader(s, name + 1, -1, NULL);
+    else if (strcmp(name, "-") == 0)
+        s->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    else
+        s->fd = open_file(s, name, draft);
+    if (s->fd < 0 || !text)
+        return s->fd >= 0;
+    int out = s->fd;
+    s->fd = start_reader(s, NULL, out, process);
+    close(out);
+    return s->fd >= 0;
+}
+
+bool sink_publish(struct sink *s)
+{
+    bool ok = !s->draft || rename(s->draft, s->name) == 0;
+    free(s->draft);
+    s->draft = NULL;
+    return ok;
+}
+
+void sink_discard(struct sink *s)
+{
+    if (s->draft)
+        unlink(s->draft);
+}
+
+void sink_leave(struct sink *s)
+{
+    close(s->fd);
+    free(s->draft);
+}
+
+const char *sink_close(struct sink *s)
+{
+    bool failed = false;
+    sink_leave(s);
+    for (int i = s->children - 1; i >= 0; i--) {
+        int status = 0;
+        while (waitpid(s->child[i], &status, 0) < 0 && errno == EINTR)
+            ;
+        failed = failed || status != 0;
+    }
+    return failed ? "the process that reads the trace has failed" : NULL;
+}
+
+bool sink_is_removed(const struct sink *s)
+{
+    struct stat st;
+    return fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
+}

@@ -1,0 +1,24 @@
+/* pages.c - inside the program: pvalloc, the one allocation function that Valgrind does not replace. (guest
+ * preload)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * libc's own would take memory from libc's own heap, which nobody else uses here, and the program's free
+ * would then be an error. It becomes a memalign, which is replaced.
+ */
+#include "../ljtrace.h"
+#include <stddef.h>
+
+enum { PAGE = 4096 };
+
+void *memalign(size_t align, size_t size);
+
+/* void *pvalloc(size_t size): whole pages; at least one, as with libc. */
+void *I_WRAP_SONAME_FNNAME_ZZ(libcZdsoZa, pvalloc)(size_t size);
+void *I_WRAP_SONAME_FNNAME_ZZ(libcZdsoZa, pvalloc)(size_t size)
+{
+    size_t pages = (size + PAGE - 1) / PAGE * PAGE;
+    if (pages < size)
+        return NULL;
+    return memalign(PAGE, pages ? pages : PAGE);
+}

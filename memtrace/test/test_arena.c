@@ -1,0 +1,266 @@
+/* test_arena.c - heaps in heaps, memory that goes by the range, and files of limited size.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MALLOC, MMAP, POOL, INNER, HEAPS };
+
+struct made {
+    int fd;
+    struct mt_writer *w;
+};
+
+static struct made begin(const struct mt_writer_options *options)
+{
+    static const uint8_t kinds[HEAPS] = {
+        [MMAP] = MT_HEAP_MMAP, [POOL] = MT_HEAP_CUSTOM, [INNER] = MT_HEAP_CUSTOM};
+    struct made m = {.fd = memory_file(NULL, 0)};
+    m.w = mt_writer_new(m.fd, options, NULL);
+    assert_non_null(m.w);
+    for (uint32_t i = 1; i < HEAPS; i++)
+        assert_int_equal(mt_writer_heap(m.w, &(struct mt_heap){.id = i, .kind = kinds[i]}), i);
+    return m;
+}
+
+static struct reading end(struct made *m)
+{
+    assert_int_equal(mt_writer_finish(m->w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(m->fd);
+    struct reading got = read_bytes(file.data, file.size, MT_OPEN_DEFAULT);
+    assert_int_equal(got.result, MT_END);
+    free(file.data);
+    close(m->fd);
+    return got;
+}
+
+static void block(struct made *m, uint32_t heap, uint64_t addr, uint64_t size)
+{
+    mt_writer_block_new(m->w, addr, size, heap, MT_HOW_CUSTOM, 0);
+}
+
+static void check(const struct reading *got, size_t i, enum mt_kind kind, uint64_t addr, uint64_t size,
+                  unsigned implied)
+{
+    assert_true(i < got->count);
+    const struct mt_event *e = &got->events[i];
+    assert_int_equal(e->kind, kind);
+    assert_int_equal(e->addr, addr);
+    assert_int_equal(e->size, size);
+    if (kind == MT_FREE)
+        assert_int_equal(e->implied, implied);
+}
+
+static void test_superblock(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL);
+    block(&m, MALLOC, 0x1000, 0x1000);
+    block(&m, POOL, 0x1000, 0x800); /* the first piece begins where the superblock does */
+    block(&m, INNER, 0x1100, 0x40); /* and is raw material itself */
+    mt_writer_block_free(m.w, 0x1100, INNER, 0);
+    block(&m, INNER, 0x1200, 0x40);
+    mt_writer_block_free(m.w, 0x1000, MALLOC, 0);
+    mt_writer_block_free(m.w, 0x1000, MALLOC, 0);
+    struct mt_totals totals;
+    mt_writer_totals(m.w, &totals);
+    assert_int_equal(totals.dropped, 0);
+    struct reading got = end(&m);
+    check(&got, 1, MT_FREE, 0x1000, 0x1000, 1);
+    check(&got, 2, MT_NEW, 0x1000, 0x800, 0);
+    check(&got, 3, MT_FREE, 0x1000, 0x800, 1);
+    check(&got, 7, MT_FREE, 0x1200, 0x40, 1);
+    assert_int_equal(got.events[8].kind, MT_BADFREE);
+    assert_int_equal(got.events[8].how, MT_BADFREE_DOUBLE);
+    assert_int_equal(got.events[8].handle, 0);
+    assert_int_equal(got.count, 9);
+    reading_free(&got);
+}
+
+static void test_heap_goes_with_its_arenas(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL);
+    block(&m, POOL, 0x1000, 0x1000);
+    block(&m, INNER, 0x1100, 0x40);
+    mt_writer_heap_free(m.w, POOL, 0);
+    block(&m, INNER, 0x1100, 0x40);
+    struct reading got = end(&m);
+    check(&got, 3, MT_FREE, 0x1100, 0x40, 1);
+    assert_int_equal(got.count, 5);
+    reading_free(&got);
+}
+
+static void test_unmap(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL);
+    block(&m, MMAP, 0x10000, 0x8000);
+    mt_writer_unmap(m.w, 0x12000, 0x1000, MMAP, 0);
+    block(&m, POOL, 0x14000, 0x100); /* the second part becomes an arena */
+    mt_writer_unmap(m.w, 0x17000, 0x1000, MMAP, 0);
+    mt_writer_unmap(m.w, 0x13000, 0x2000, MMAP, 0);
+    mt_writer_remap(m.w, 0x10000, 0x2000, 0x40000, 0x9000, MMAP, 0);
+    struct reading got = end(&m);
+    check(&got, 1, MT_RESIZE, 0x10000, 0x2000, 0);
+    check(&got, 2, MT_NEW, 0x13000, 0x5000, 0);
+    check(&got, 3, MT_FREE, 0x13000, 0x5000, 1);
+    check(&got, 5, MT_FREE, 0x14000, 0x100, 1);
+    check(&got, 6, MT_RESIZE, 0x40000, 0x9000, 0);
+    assert_int_equal(got.count, 7);
+    reading_free(&got);
+}
+
+/* A New that lies on another allocator's block without being a piece of it is still a loss. */
+static void test_what_is_no_piece(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL);
+    block(&m, POOL, 0x1000, 0x100);
+    block(&m, MALLOC, 0x1010, 0x10); /* malloc takes nothing from pools */
+    block(&m, INNER, 0x2000, 0x100);
+    block(&m, POOL, 0x20f0, 0x20); /* reaches beyond */
+    struct mt_totals totals;
+    mt_writer_totals(m.w, &totals);
+    assert_int_equal(totals.dropped, 2);
+    struct reading got = end(&m);
+    assert_int_equal(got.count, 6);
+    reading_free(&got);
+}
+
+static bool overlap(const struct mt_event *a, const struct mt_event *b)
+{
+    return a->addr < b->addr + b->size && b->addr < a->addr + a->size;
+}
+
+/* Live blocks never overlap, whatever the heaps do to each other. */
+static void check_no_overlap(const struct reading *got)
+{
+    static struct mt_event live[4096];
+    memset(live, 0, sizeof live);
+    for (size_t i = 0; i < got->count; i++) {
+        const struct mt_event *e = &got->events[i];
+        if (e->kind != MT_NEW && e->kind != MT_RESIZE && e->kind != MT_FREE)
+            continue;
+        assert_true(e->slot < 4096);
+        live[e->slot] = *e;
+        live[e->slot].size = e->kind == MT_FREE ? 0 : e->size;
+        for (uint32_t slot = 0; slot < 4096 && e->kind != MT_FREE; slot++)
+            assert_true(slot == e->slot || live[slot].size == 0 || !overlap(&live[slot], e));
+    }
+}
+
+static void at_random(struct made *m, uint64_t *seed)
+{
+    uint64_t addr = 0x10000 + 16 * random_below(seed, 2000), size = 16 * (1 + random_below(seed, 60));
+    uint32_t heap = (uint32_t)random_below(seed, HEAPS);
+    switch (random_below(seed, 8)) {
+    case 0:
+        mt_writer_unmap(m->w, addr, size, MMAP, 0);
+        break;
+    case 1:
+        mt_writer_remap(m->w, addr, size, addr + 0x1000, 2 * size, MMAP, 0);
+        break;
+    case 2:
+        mt_writer_trim(m->w, 0x10000 + size, 30000, heap, 0);
+        break;
+    case 3:
+    case 4:
+        mt_writer_block_free(m->w, addr, heap, 0);
+        break;
+    case 5:
+        mt_writer_block_resize(m->w, addr, addr + 16, size, heap, MT_HOW_CUSTOM, 0);
+        break;
+    default:
+        block(m, heap, addr, size);
+    }
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 30; seed++) {
+        uint64_t numbers = seed;
+        struct made m = begin(&(struct mt_writer_options){.chunk_events = 100, .live_chunks = 2});
+        for (int i = 0; i < 600; i++)
+            at_random(&m, &numbers);
+        struct reading got = end(&m);
+        check_no_overlap(&got);
+        memset(&m, 0, sizeof m);
+        reading_free(&got);
+    }
+}
+
+static void test_fork_takes_arenas_along(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL), child = {.fd = memory_file(NULL, 0)};
+    block(&m, MALLOC, 0x1000, 0x1000);
+    block(&m, POOL, 0x1100, 0x40);
+    child.w = mt_writer_fork(m.w, child.fd, NULL, NULL);
+    assert_non_null(child.w);
+    mt_writer_block_free(child.w, 0x1000, MALLOC, 0);
+    struct reading got = end(&child), parents = end(&m);
+    check(&got, 0, MT_NEW, 0x1100, 0x40, 0);
+    check(&got, 1, MT_FREE, 0x1100, 0x40, 1);
+    assert_int_equal(got.count, 2);
+    reading_free(&got);
+    reading_free(&parents);
+}
+
+/* -- limits -- */
+
+static void churn(struct made *m, unsigned blocks)
+{
+    for (unsigned i = 0; i < blocks; i++) {
+        uint64_t addr = 0x100000 + 4096 * ((uint64_t)i * i * 7919 % 100003);
+        block(m, MALLOC, addr, i % 4000 + 1);
+        mt_writer_block_free(m->w, addr, MALLOC, 0);
+    }
+}
+
+static struct bytes limited(uint64_t bytes, unsigned blocks)
+{
+    struct made m = begin(&(struct mt_writer_options){.chunk_events = 1000, .live_chunks = 3});
+    mt_writer_limit(m.w, bytes, "too much");
+    churn(&m, blocks);
+    assert_int_equal(mt_writer_finish(m.w, MT_ENDING_LIMIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(m.fd);
+    close(m.fd);
+    return file;
+}
+
+static void test_limit(void **state)
+{
+    (void)state;
+    for (uint64_t bytes = 4096; bytes <= 1 << 20; bytes *= 2) {
+        struct bytes file = limited(bytes, 20000);
+        struct reading got = read_bytes(file.data, file.size, MT_OPEN_DEFAULT);
+        assert_int_equal(got.result, MT_END);
+        assert_true(file.size <= bytes);
+        uint64_t lost = got.stats.totals.dropped;
+        const struct mt_event *last = &got.events[got.count - 1];
+        assert_int_equal(got.count - (lost > 0) + lost, 40000);
+        if (lost) {
+            assert_int_equal(last->kind, MT_LOST);
+            assert_int_equal(last->size, lost);
+        }
+        reading_free(&got);
+        free(file.data);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_superblock), cmocka_unit_test(test_heap_goes_with_its_arenas),
+        cmocka_unit_test(test_unmap),      cmocka_unit_test(test_what_is_no_piece),
+        cmocka_unit_test(test_random),     cmocka_unit_test(test_fork_takes_arenas_along),
+        cmocka_unit_test(test_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* writer_arena.c - heaps in heaps: blocks that another heap cuts up, and memory that goes away by the range.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "writer.h"
+#include "error.h"
+
+static enum mt_heap_kind kind_of(const struct mt_writer *w, uint32_t heap)
+{
+    return heap == 0 ? MT_HEAP_MALLOC
+                     : (enum mt_heap_kind)((struct mt_heap *)table_at(&w->heaps, heap - 1))->kind;
+}
+
+static uint64_t last_of(const struct block *b)
+{
+    return span_last(b->base, b->size);
+}
+
+bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t heap)
+{
+    const struct block *b = &w->map.blocks[slot];
+    enum mt_heap_kind kind = kind_of(w, heap);
+    if (b->heap == heap || (kind != MT_HEAP_CUSTOM && kind != MT_HEAP_LUA))
+        return false;
+    return addr >= b->base && span_last(addr, size) <= last_of(b);
+}
+
+/* Free whatever lies in a range that its owner has taken back. */
+static void release(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t stack)
+{
+    struct block gone;
+    uint32_t slot;
+    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, base, size, NO_SLOT)) != NO_SLOT)
+        writer_free_slot(w, slot, stack, WRITER_RELEASED);
+    for (uint32_t heap = 0; heap < w->arenas.heaps; heap++)
+        while (arenas_take_overlap(&w->arenas, heap, base, size, &gone))
+            ;
+}
+
+/* An arena's own allocator has taken it back: from now on it is freed memory. */
+static void end_arena(struct mt_writer *w, const struct block *arena, uint32_t stack)
+{
+    release(w, arena->base, arena->size, stack);
+    graves_cover(&w->graves, arena->base, arena->size);
+    if (arena->handle != MT_NO_HANDLE && !graves_add(&w->graves, arena))
+        mt_fail_memory(&w->out.err);
+}
+
+bool writer_free_arena(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
+{
+    struct block arena;
+    if (writer_failed(w) || !arenas_take(&w->arenas, heap, addr, &arena))
+        return false;
+    end_arena(w, &arena, stack);
+    return true;
+}
+
+void writer_free_arenas(struct mt_writer *w, uint32_t heap, uint32_t stack)
+{
+    struct block arena;
+    while (!writer_failed(w) && arenas_take_any(&w->arenas, heap, &arena))
+        end_arena(w, &arena, stack);
+}
+
+void writer_forget_arenas(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap)
+{
+    struct block gone;
+    while (arenas_take_overlap(&w->arenas, heap, base, size, &gone))
+        ;
+}
+
+void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from)
+{
+    for (uint32_t heap = 0; heap < from->arenas.heaps; heap++) {
+        const struct blockmap *m = from->arenas.of_heap[heap];
+        for (uint32_t slot = 0; m && slot < m->used; slot++) {
+            struct block b = m->blocks[slot];
+            bool dead = b.heap == DEAD_HEAP;
+            b.handle = MT_NO_HANDLE; /* the child's trace never had it */
+            if (!dead && !arenas_add(&to->arenas, &b))
+                mt_fail_memory(&to->out.err);
+        }
+    }
+}
+
+/* -- ranges ------------------------------------------------------------------------------------ */
+
+/* Take [addr, addr + size) out of a block: what is left keeps its handle; of two parts, the first. */
+static void cut(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
+{
+    struct block b = w->map.blocks[slot];
+    uint64_t end = b.base + b.size, gap_end = addr + size;
+    if (b.base >= addr && end <= gap_end) {
+        writer_free_slot(w, slot, stack, WRITER_FREED);
+        return;
+    }
+    uint64_t base = b.base < addr ? b.base : gap_end;
+    uint64_t left = b.base < addr ? addr - b.base : end - gap_end;
+    mt_writer_block_resize(w, b.base, base, left, b.heap, MT_HOW_CUSTOM, stack);
+    if (b.base < addr && end > gap_end)
+        mt_writer_block_new(w, gap_end, end - gap_end, b.heap, MT_HOW_CUSTOM, stack);
+}
+
+/* The same for an arena, of which nobody is told. */
+static void cut_arena(struct mt_writer *w, const struct block *arena, uint64_t addr, uint64_t size)
+{
+    struct block head = *arena, tail = *arena;
+    uint64_t end = arena->base + arena->size, gap_end = addr + size;
+    head.size = addr - arena->base;
+    tail.base = gap_end;
+    tail.size = end - gap_end;
+    bool ok = arena->base >= addr || arenas_add(&w->arenas, &head);
+    ok = ok && (end <= gap_end || arenas_add(&w->arenas, &tail));
+    if (!ok)
+        mt_fail_memory(&w->out.err);
+}
+
+void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
+{
+    struct block arena;
+    uint32_t slot;
+    if (size == 0 || addr + size < addr)
+        return;
+    while (!writer_failed(w) && arenas_take_overlap(&w->arenas, heap, addr, size, &arena))
+        cut_arena(w, &arena, addr, size);
+    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, addr, size, NO_SLOT)) != NO_SLOT)
+        if (w->map.blocks[slot].heap == heap)
+            cut(w, slot, addr, size, stack);
+        else
+            writer_free_slot(w, slot, stack, WRITER_RELEASED);
+}
+
+void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint64_t addr, uint64_t size,
+                     uint32_t heap, uint32_t stack)
+{
+    uint32_t slot = writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, old);
+    const struct block *b = slot == NO_SLOT ? NULL : &w->map.blocks[slot];
+    if (b && b->heap == heap && b->size == old_size) {
+        if (addr != old)
+            mt_writer_unmap(w, addr, size, heap, stack);
+        mt_writer_block_resize(w, old, addr, size, heap, MT_HOW_CUSTOM, stack);
+        return;
+    }
+    mt_writer_unmap(w, old, old_size, heap, stack);
+    mt_writer_unmap(w, addr, size, heap, stack);
+    mt_writer_block_new(w, addr, size, heap, MT_HOW_CUSTOM, stack);
+}
+
+void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
+{
+    uint64_t end = addr + size;
+    for (uint32_t slot = 0; slot < w->map.used && !writer_failed(w); slot++) {
+        struct block b = w->map.blocks[slot];
+        uint64_t base = b.base > addr ? b.base : addr, last = b.base + b.size < end ? b.base + b.size : end;
+        if (b.heap != heap || (base == b.base && last == b.base + b.size))
+            continue;
+        if (base >= last)
+            writer_free_slot(w, slot, stack, WRITER_FREED);
+        else
+            mt_writer_block_resize(w, b.base, base, last - base, heap, MT_HOW_CUSTOM, stack);
+    }
+}

@@ -1,0 +1,81 @@
+"""test_errors - errors of the traced program: all found, each with its place and its block, as memcheck finds.
+
+native/errors.c makes each error a known number of times. memcheck is the peer: the same errors, as often.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import os
+import subprocess
+import xml.etree.ElementTree as xml
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, SECONDS, record, steve
+
+ERRORS = NATIVE / "errors"
+# finding, function: how often
+KNOWN = {("freed_access", "load_freed"): 3, ("freed_access", "store_freed"): 1,
+         ("freed_access", "(system call)"): 1, ("beyond_end", "load_across"): 2, ("beyond_end", "store_across"): 1,
+         ("double_free", "free_twice"): 1, ("inside_free", "free_inside"): 1, ("invalid_free", "free_static"): 1,
+         ("mismatched_free", "free_of_new"): 1}
+MEMCHECK = {"InvalidRead", "InvalidWrite", "InvalidFree", "MismatchedFree", "SyscallParam"}
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    trace = record(tmp_path_factory.mktemp("errors") / "t.ljt", [ERRORS])
+    assert trace.run.status == 0
+    found = json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text)
+    shown = steve("findings", "--rules", "errors", trace.path).text
+    assert "Accesses to freed memory: 5 in 3 contexts" in shown and "free_twice (errors.c:" in shown
+    return found
+
+
+def places(findings: list[dict]) -> Counter[tuple[str, str]]:
+    """How often each finding in each function of errors.c."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for found in findings:
+        for context in found["contexts"]:
+            functions = [part.split(" (")[0] for part in context["at"].split(" < ")]
+            seen[found["finding"], next(f for f in functions if f not in ("free", ""))] += context["count"]
+    return seen
+
+
+def test_all_errors_are_found(findings: list[dict]) -> None:
+    assert places(findings) == KNOWN
+
+
+def test_each_tells_its_block(findings: list[dict]) -> None:
+    told = {c["at"].split(" (")[0]: c for f in findings for c in f["contexts"] if f["finding"] == "freed_access"}
+    assert (told["load_freed"]["offset"], told["load_freed"]["size"]) == (5, 1)
+    assert (told["store_freed"]["offset"], told["store_freed"]["size"]) == (8, 4)
+    across, = [c for f in findings if f["finding"] == "beyond_end" for c in f["contexts"] if c["kind"] == "load"]
+    assert (across["offset"], across["size"], across["block_size"]) == (20, 8, 24)
+    for context in told.values():
+        assert context["block_size"] == 24
+        assert "main (errors.c:" in context["made_at"] and "main (errors.c:" in context["freed_at"]
+
+
+def memcheck_errors(path: Path) -> int:
+    """The number of errors memcheck counts, of the kinds that concern the heap."""
+    env = {k: v for k, v in os.environ.items() if k != "VALGRIND_LIB"}
+    subprocess.run(["valgrind", "-q", "--undef-value-errors=no", "--xml=yes", f"--xml-file={path}", str(ERRORS)],
+                   env=env, check=True, capture_output=True, timeout=SECONDS)
+    tree = xml.parse(path).getroot()
+    kinds = {e.findtext("unique"): e.findtext("kind") for e in tree.iter("error")}
+    counts = {p.findtext("unique"): int(p.findtext("count") or 0) for p in tree.iter("pair")}
+    return sum(counts[unique] for unique, kind in kinds.items() if kind in MEMCHECK)
+
+
+def test_memcheck_counts_as_many(findings: list[dict], tmp_path: Path) -> None:
+    """But for the system call: memcheck looks at its arguments only with undefined values on."""
+    assert memcheck_errors(tmp_path / "m.xml") in (sum(KNOWN.values()), sum(KNOWN.values()) - 1)
+    assert sum(f["errors"] for f in findings) == sum(KNOWN.values())
+
+
+def test_a_sound_program_has_none(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["/bin/ls", "/"])
+    assert json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text) == []

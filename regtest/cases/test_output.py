@@ -1,0 +1,168 @@
+"""test_output - where a trace goes and how much of it: files of several images, pipes, text, limits, snapshots,
+functions to watch.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, SECONDS, Done, Trace, good, numbers, record, recorder, run, settled, steve, words
+
+HEAPS, REQUESTS = NATIVE / "heaps", NATIVE / "requests"
+CONDUCT = NATIVE / "conduct"
+SUPER = "80001"
+NOTHING = Done(0, b"", b"")
+
+
+def images(folder: Path, count: int) -> list[Trace]:
+    """The traces in a folder, once they are all complete."""
+    end = time.monotonic() + 20
+    while len(list(folder.iterdir())) != count and time.monotonic() < end:
+        time.sleep(0.2)
+    paths = sorted(folder.iterdir())
+    assert len(paths) == count, [p.name for p in paths]
+    for path in paths:
+        settled(path)
+    return [Trace(path, NOTHING).check() for path in paths]
+
+
+@pytest.mark.parametrize("out,names", [("t.ljt", ["t.ljt", "t.ljt.2"]), ("%n.ljt", None), ("%p.ljt", None)])
+def test_an_image_after_exec_has_its_own_file(out: str, names: list[str] | None, tmp_path: Path) -> None:
+    done = run([*recorder(tmp_path / out, "--trace-children=yes"), CONDUCT, "exec"])
+    assert done.text.endswith("from the new image\n")
+    first, second = images(tmp_path, 2)
+    assert names is None or [first.path.name, second.path.name] == names
+    assert {first.ending(), second.ending()} == {"exec", "exit"}
+
+
+def test_another_run_replaces_the_file(tmp_path: Path) -> None:
+    for _ in range(2):
+        record(tmp_path / "t.ljt", ["/bin/true"])
+    assert [p.name for p in tmp_path.iterdir()] == ["t.ljt"]
+
+
+def test_a_child_that_runs_a_traced_program(tmp_path: Path) -> None:
+    """The shell's child is forked and replaced: one file for the shell, one for the program."""
+    done = run([*recorder(tmp_path / "%p.ljt", "--trace-children=yes"), "/bin/sh", "-c",
+                f"{HEAPS} malloclike; exit 3"])
+    assert done.status == 3
+    traces = images(tmp_path, 2)
+    assert sum(any(e[3] == SUPER for e in t.events()) for t in traces) == 1
+
+
+def test_a_command_takes_the_trace(tmp_path: Path) -> None:
+    plain = record(tmp_path / "a.ljt", [HEAPS, "malloclike"])
+    good([*recorder(Path(f"|cat > {tmp_path}/b.ljt")), HEAPS, "malloclike"])
+    piped = Trace(tmp_path / "b.ljt", plain.run).check()
+    assert piped.events() == plain.events()
+
+
+def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
+    done = run([*recorder(Path("|exit 3")), HEAPS, "malloclike"])
+    assert done.status == 0
+    assert done.complaint.count("cannot write |exit 3") == 1
+
+
+def test_standard_output_takes_the_trace(tmp_path: Path) -> None:
+    done = good([*recorder(Path("-")), HEAPS, "malloclike"])
+    (tmp_path / "t.ljt").write_bytes(done.out)
+    assert len(Trace(tmp_path / "t.ljt", done).check().events()) == 8
+
+
+def test_live_text_is_the_traces_text(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [HEAPS, "named"])
+    done = good([*recorder(Path("-"), "--text=yes"), HEAPS, "named"])
+    lines = done.text.splitlines()
+    assert re.fullmatch(r"# ljtrace: process \d+@\d+", lines[0])
+    expected = steve("memtrace", trace.path).text.splitlines()
+    assert [x.split()[1::2] for x in lines[1:]] == [x.split()[1::2] for x in expected]  # addresses may differ
+    assert len(expected) > 8
+
+
+def test_text_is_read_by_the_tools(tmp_path: Path) -> None:
+    done = good([*recorder(tmp_path / "t.txt", "--text=yes"), HEAPS, "many"])
+    assert numbers(steve("summary", "--json", tmp_path / "t.txt").text) is not None
+    assert done.status == 0
+    steve("check", tmp_path / "t.txt")
+    lines = (tmp_path / "t.txt").read_text().splitlines()
+    assert sum(line.startswith(">>> N") for line in lines) == 200000
+
+
+def test_size_limit(tmp_path: Path) -> None:
+    whole = record(tmp_path / "w.ljt", [HEAPS, "many"])
+    trace = record(tmp_path / "t.ljt", [HEAPS, "many"], "--max-size=200k")
+    assert trace.run.status == 0
+    assert trace.ending() == "limit"
+    assert 50 << 10 < trace.path.stat().st_size <= 200 << 10 < whole.path.stat().st_size
+    kinds = ("new", "free", "resize", "load", "store", "modify")
+    missing = sum(whole.counts()[k] for k in kinds) - sum(trace.counts()[k] for k in kinds)
+    assert trace.counts()["dropped"] == missing
+    assert f"{missing} events were dropped" in trace.run.complaint
+    kept = trace.events()
+    assert [e[:4] for e in kept[:-1]] == [e[:4] for e in whole.events()][:len(kept) - 1]
+    assert kept[-1][0] == "lost"
+
+
+@pytest.mark.parametrize("size", ["1k", "-5", "", "12x", "5mm"])
+def test_silly_limits_are_refused(size: str, tmp_path: Path) -> None:
+    done = run([*recorder(tmp_path / "t.ljt", f"--max-size={size}"), "true"])
+    assert done.status == 1 and "--max-size takes" in done.complaint
+
+
+def test_limit_that_is_not_reached(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [HEAPS, "malloclike"], "--max-size=1m")
+    assert trace.ending() == "exit" and trace.counts()["dropped"] == 0
+
+
+def offsets(trace: Trace) -> list[int]:
+    return [int(w[3]) for w in words(trace.view("blocks", SUPER)) if w[0] == "S"]
+
+
+def test_functions_to_watch(tmp_path: Path) -> None:
+    """51: after a long jump the call ends with the next return."""
+    def watch(*patterns: str) -> list[int]:
+        options = [f"--toggle-fn={p}" for p in patterns]
+        return offsets(record(tmp_path / "t.ljt", [HEAPS, "toggle"], *options))
+    assert watch() == [10, 20, 21, 22, 30, 40, 41, 42, 51, 60, 70, 80]
+    assert watch("watched_one") == [20, 21, 22]
+    assert watch("watched_*") == [20, 21, 22, 40, 41, 42, 51, 70]
+    assert watch("watched_one", "deeper") == [20, 21, 22, 51]
+
+
+def test_no_function_of_that_name(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [HEAPS, "toggle"], "--toggle-fn=nonesuch")
+    assert "no function matched" in trace.run.complaint
+    assert offsets(trace) == [] and trace.counts()["new"] >= 1
+
+
+def monitor(pid: int, command: str) -> str:
+    return subprocess.run(["vgdb", f"--pid={pid}", command], capture_output=True, text=True, timeout=SECONDS,
+                          check=False).stdout
+
+
+def test_snapshot_and_status(tmp_path: Path) -> None:
+    """What was recorded up to a snapshot can be read while the program runs on."""
+    path, stop = tmp_path / "t.ljt", tmp_path / "stop"
+    traced = subprocess.Popen([str(a) for a in [*recorder(path), REQUESTS, "wait", stop]],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while not (found := re.search(r"(\d+) events, (\d+) live blocks, (\d+) bytes",
+                                      monitor(traced.pid, "status"))):
+            assert time.monotonic() < end, "no status"
+            time.sleep(0.2)
+        told = monitor(traced.pid, "snapshot")
+        snapshot = re.search(r"(\d+) events, (\d+) live blocks, (\d+) bytes", told)
+        assert snapshot and int(snapshot[1]) >= int(found[1]) and int(snapshot[3]) <= os.path.getsize(path)
+        seen = run([NATIVE / "traceview", "events", path])
+        assert "cut" in seen.complaint or "truncated" in seen.complaint or seen.status == 1
+        assert len(seen.text.splitlines()) >= 2
+    finally:
+        stop.touch()
+        traced.wait(timeout=SECONDS)
+    assert Trace(path, NOTHING).check().ending() == "exit"

@@ -1,0 +1,11 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+print(("key = value"):match("^(%w+)%s*=%s*(%w+)$"))
+print(("2026-11-21"):match("(%d+)-(%d+)-(%d+)"))
+print(("  trim  "):match("^%s*(.-)%s*$") .. "|")
+print(("f(a(b)c)d"):match("%b()"), ("THE (quick) fox"):find("%((%a+)%)"))
+print(("hello"):match("()ll()"), ("hello"):match(".-(l+)(.*)"))
+print(("x=1, y=2"):gsub("(%w)=(%w)", "%2=%1"))
+for k, v in ("a=1;b=22;c=333"):gmatch("(%w)=(%w+)") do io.write(k, v, " ") end print()
+print(("aaa"):find("a-", 2), ("[test]"):match("^%[(.*)%]$"), ("a.b"):gsub("%.", "%%"))
+print(("THE (quick) fox"):gsub("%f[%a]%a+", string.lower))
+print(pcall(string.match, "x", "[a"), pcall(string.match, "x", "%"), pcall(string.gsub, "x", "(", ""))

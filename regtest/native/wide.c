@@ -1,0 +1,213 @@
+/* wide.c - accesses that are not plain loads and stores of a register: vectors, masks, strings, states,
+ * kernel.
+ *
+ *     wide MODE     vector mask gather string state x87 atomic16 kernel
+ *
+ * Prints the events that the instruction set (or the system call) defines, in the form of pattern.c: `B block
+ * address size` for each block, then `LETTER block offset size`. Needs AVX2; exit status 77 without it.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { BLOCKS = 3, MAX_EVENTS = 256 };
+
+static const size_t s_size[BLOCKS] = {70001, 70003, 70005};
+static char *s_block[BLOCKS];
+static struct {
+    char kind;
+    int block;
+    size_t offset;
+    size_t size;
+} s_event[MAX_EVENTS];
+static int s_events;
+
+static void expect(char kind, int block, size_t offset, size_t size)
+{
+    if (s_events == MAX_EVENTS)
+        abort();
+    s_event[s_events].kind = kind;
+    s_event[s_events].block = block;
+    s_event[s_events].offset = offset;
+    s_event[s_events++].size = size;
+}
+
+/* A 64-byte boundary in a block. */
+static size_t aligned(int block)
+{
+    return 64 - (uintptr_t)s_block[block] % 64;
+}
+
+static int vector(void)
+{
+    for (size_t at = 3; at < 200; at += 61) {
+        __asm__ volatile("vmovdqu %%ymm0, (%0)\n\tvmovdqu (%0), %%ymm1" ::"r"(s_block[0] + at)
+                         : "memory", "xmm0", "xmm1");
+        expect('S', 0, at, 32);
+        expect('L', 0, at, 32);
+    }
+    __asm__ volatile(
+        "vbroadcastss (%0), %%ymm0\n\tmovlps %%xmm0, (%1)\n\tpextrw $3, %%xmm0, 2(%1)" ::"r"(s_block[1] + 8),
+        "r"(s_block[2] + 8)
+        : "memory", "xmm0");
+    expect('L', 1, 8, 4);
+    expect('S', 2, 8, 8);
+    expect('S', 2, 10, 2);
+    return 0;
+}
+
+/* Lanes whose mask is off are not accessed. */
+static int mask(void)
+{
+    static const int lanes[8] = {-1, 0, -1, 0, 0, 0, 0, -1};
+    __asm__ volatile("vmovdqu (%2), %%ymm2\n\t"
+                     "vmaskmovps (%0), %%ymm2, %%ymm1\n\t"
+                     "vpmaskmovd %%ymm1, %%ymm2, (%1)" ::"r"(s_block[0] + 100),
+                     "r"(s_block[1] + 200), "r"(lanes)
+                     : "memory", "xmm1", "xmm2");
+    for (size_t lane = 0; lane < 8; lane++)
+        if (lanes[lane])
+            expect('L', 0, 100 + 4 * lane, 4);
+    for (size_t lane = 0; lane < 8; lane++)
+        if (lanes[lane])
+            expect('S', 1, 200 + 4 * lane, 4);
+    return 0;
+}
+
+static int gather(void)
+{
+    static const int lanes[4] = {-1, 0, -1, -1};
+    static const int index[4] = {7, 8, 100, 3};
+    __asm__ volatile("vmovdqu (%1), %%xmm2\n\tvmovdqu (%2), %%xmm3\n\t"
+                     "vpgatherdd %%xmm2, (%0,%%xmm3,4), %%xmm1" ::"r"(s_block[0] + 40),
+                     "r"(lanes), "r"(index)
+                     : "memory", "xmm1", "xmm2", "xmm3");
+    for (size_t lane = 0; lane < 4; lane++)
+        if (lanes[lane])
+            expect('L', 0, 40 + 4 * (size_t)index[lane], 4);
+    return 0;
+}
+
+static int string(void)
+{
+    const char *from = s_block[0] + 10;
+    char *to = s_block[1] + 20;
+    size_t count = 5;
+    __asm__ volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(count)::"memory");
+    for (size_t i = 0; i < 5; i++) {
+        expect('L', 0, 10 + i, 1);
+        expect('S', 1, 20 + i, 1);
+    }
+    to = s_block[2] + 8;
+    count = 3;
+    __asm__ volatile("rep stosq" : "+D"(to), "+c"(count) : "a"(0L) : "memory");
+    for (size_t i = 0; i < 3; i++)
+        expect('S', 2, 8 + 8 * i, 8);
+    from = s_block[2] + 8;
+    count = 2;
+    __asm__ volatile("repne scasb" : "+D"(from), "+c"(count) : "a"(1L) : "cc", "memory");
+    expect('L', 2, 8, 1);
+    expect('L', 2, 9, 1);
+    return 0;
+}
+
+/* Whole processor states: the case asks only which bytes were touched. */
+static int state(void)
+{
+    size_t a = aligned(0);
+    __asm__ volatile("fxsave (%0)\n\tfxrstor (%0)" ::"r"(s_block[0] + a) : "memory");
+    expect('S', 0, a, 416);
+    expect('L', 0, a, 416);
+    return 0;
+}
+
+static int x87(void)
+{
+    __asm__ volatile("fld1\n\tfstpt (%0)\n\tfldt (%0)\n\tfstpl 16(%0)\n\tfnstcw 32(%0)\n\tfldcw 32(%0)" ::"r"(
+                         s_block[0] + 3)
+                     : "memory");
+    expect('S', 0, 3, 10);
+    expect('L', 0, 3, 10);
+    expect('S', 0, 19, 8);
+    expect('S', 0, 35, 2);
+    expect('L', 0, 35, 2);
+    return 0;
+}
+
+static int atomic16(void)
+{
+    size_t a = aligned(1);
+    __asm__ volatile("lock cmpxchg16b (%0)" ::"r"(s_block[1] + a), "a"(0L), "d"(0L), "b"(1L), "c"(2L)
+                     : "memory", "cc");
+    expect('M', 1, a, 16);
+    __asm__ volatile("lock btsl $3, (%0)\n\tlock notb 5(%0)" ::"r"(s_block[1] + a) : "memory", "cc");
+    expect('M', 1, a, 4);
+    expect('M', 1, a + 5, 1);
+    return 0;
+}
+
+/* -- the kernel: exactly the bytes that came or went, block by block ------------------------------------- */
+
+static int kernel(void)
+{
+    int ends[2];
+    struct iovec parts[2] = {{s_block[0] + 5, 7}, {s_block[1] + 9, 100}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || write(ends[0], s_block[2] + 1, 30) != 30)
+        return 1;
+    expect('L', 2, 1, 30);
+    if (readv(ends[1], parts, 2) != 30) /* 7, then 23 of 100 */
+        return 1;
+    expect('S', 0, 5, 7);
+    expect('S', 1, 9, 23);
+    if (writev(ends[0], parts, 2) != 107)
+        return 1;
+    expect('L', 0, 5, 7);
+    expect('L', 1, 9, 100);
+    if (recvmsg(ends[1], &message, 0) != 107)
+        return 1;
+    expect('S', 0, 5, 7);
+    expect('S', 1, 9, 100);
+    if (send(ends[0], s_block[2] + 2, 3, 0) != 3 || recv(ends[1], s_block[2] + 50, 50, 0) != 3)
+        return 1;
+    expect('L', 2, 2, 3);
+    expect('S', 2, 50, 3);
+    return recv(ends[1], s_block[2] + 50, 50, MSG_DONTWAIT) != -1; /* fails: touches nothing */
+}
+
+static void report(void)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        printf("B %d %" PRIuPTR " %zu\n", i, (uintptr_t)s_block[i], s_size[i]);
+    for (int i = 0; i < s_events; i++)
+        printf("%c %d %zu %zu\n", s_event[i].kind, s_event[i].block, s_event[i].offset, s_event[i].size);
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} s_modes[] = {{"vector", vector}, {"mask", mask}, {"gather", gather},     {"string", string},
+               {"state", state},   {"x87", x87},   {"atomic16", atomic16}, {"kernel", kernel}};
+
+int main(int argc, char **argv)
+{
+    if (!__builtin_cpu_supports("avx2"))
+        return 77;
+    for (int i = 0; i < BLOCKS; i++)
+        s_block[i] = malloc(s_size[i]);
+    for (size_t i = 0; i < sizeof s_modes / sizeof *s_modes; i++)
+        if (argc == 2 && strcmp(argv[1], s_modes[i].name) == 0) {
+            if (s_modes[i].run() != 0)
+                return 1;
+            report();
+            return 0;
+        }
+    fprintf(stderr, "usage: wide MODE\n");
+    return 2;
+}

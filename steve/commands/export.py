@@ -1,0 +1,182 @@
+"""steve export: results in the formats of other viewers.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import gzip
+import json
+import os
+from typing import Callable, Dict, Iterable, NamedTuple
+
+from steve import blocks, source
+from steve.errors import UsageError
+from steve.output import Output
+from steve.progress import Progress
+
+NAME = "export"
+HELP = "write a trace in the format of another viewer"
+
+
+class Format(NamedTuple):
+    """ending: of the file written by default; meaning: for --help; run: writes it; chooses: does --where work?"""
+    ending: str
+    meaning: str
+    run: Callable[[argparse.Namespace, Output], int]
+    chooses: bool = False
+
+
+def write_all(out: Output, texts: Iterable[str]) -> None:
+    """Write pieces of text in larger pieces."""
+    gathered, size = [], 0
+    for text in texts:
+        gathered.append(text)
+        size += len(text)
+        if size > 1 << 20:
+            out.write("".join(gathered))
+            gathered, size = [], 0
+    out.write("".join(gathered))
+
+
+def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], int]:
+    """A run function out of one that writes sums by stack: write(profile, args, out)."""
+    def run(args: argparse.Namespace, out: Output) -> int:
+        from steve.export.profile import Profile
+        chosen = blocks.Blocks(NAME, args)
+        write(Profile(chosen), args, out)
+        return chosen.verdict()
+    return run
+
+
+def write_pprof(profile: object, args: argparse.Namespace, out: Output) -> None:
+    from steve.export.pprof import pprof
+    out.write_bytes(pprof(profile))
+
+
+def write_folded(profile: object, args: argparse.Namespace, out: Output) -> None:
+    from steve.export.folded import fold, lines
+    from steve.export.profile import BY_NAME
+    write_all(out, lines(fold(profile, BY_NAME[args.metric])))
+
+
+def write_speedscope(profile: object, args: argparse.Namespace, out: Output) -> None:
+    from steve._memtrace import VERSION
+    from steve.export.speedscope import speedscope
+    out.write(json.dumps(speedscope(profile, VERSION)) + "\n")
+
+
+def write_callgrind(profile: object, args: argparse.Namespace, out: Output) -> None:
+    from steve._memtrace import VERSION
+    from steve.export.callgrind import callgrind
+    write_all(out, callgrind(profile, VERSION))
+
+
+def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
+    from steve.export.table import table
+    out.write(table(profile))
+
+
+def run_massif(args: argparse.Namespace, out: Output) -> int:
+    from steve.export.massif import Sampler, massif
+    from steve.export.walk import walk
+    trace, sampler = source.open_trace(args), Sampler()
+    with Progress(NAME, args.quiet) as progress:
+        state = walk(trace, progress, sampler)
+    write_all(out, massif(trace, sampler.finish(state)))
+    return source.verdict(NAME, trace)
+
+
+def run_dhat(args: argparse.Namespace, out: Output) -> int:
+    from steve.export.dhat import dhat
+    from steve.export.walk import walk
+    chosen = blocks.Blocks(NAME, args)
+    sums, = chosen.sum_by("stack")
+    trace = source.open_trace(args)
+    with Progress(NAME, args.quiet) as progress:
+        state = walk(trace, progress)
+    out.write(json.dumps(dhat(state, trace, sums)) + "\n")
+    return source.verdict(NAME, trace)
+
+
+def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
+    from steve.export.heaptrack import HeaptrackWriter
+    trace = source.open_trace(args)
+    with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, \
+            gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+        HeaptrackWriter(trace, packed.write).run(progress)
+    return source.verdict(NAME, trace)
+
+
+def run_memprof(args: argparse.Namespace, out: Output) -> int:
+    from steve.memprof.traced import Traced
+    from steve.memprof.writer import MemprofWriter
+    trace, writer = source.open_trace(args), MemprofWriter(out.fd)
+    with Progress(NAME, args.quiet) as progress:
+        Traced(trace, args.heap, progress).feed(writer)
+    writer.finish()
+    return source.verdict(NAME, trace)
+
+
+def run_sysprof(args: argparse.Namespace, out: Output) -> int:
+    from steve.sysprof import traced
+    from steve.sysprof.writer import SysprofWriter
+    trace, writer = source.open_trace(args), SysprofWriter(out.fd)
+    with Progress(NAME, args.quiet) as progress:
+        found = traced.collect(trace, progress)
+    traced.write(trace, found, writer)
+    writer.finish()
+    return source.verdict(NAME, trace)
+
+
+FORMATS: Dict[str, Format] = {
+    "pprof": Format(".pb.gz", "`go tool pprof`: allocated, in use and accessed, by stack",
+                    with_profile(write_pprof), True),
+    "folded": Format(".folded", "folded stacks of one --metric, for flamegraph.pl and speedscope",
+                     with_profile(write_folded), True),
+    "speedscope": Format(".speedscope.json", "https://www.speedscope.app", with_profile(write_speedscope), True),
+    "callgrind": Format(".callgrind", "callgrind_annotate, kcachegrind", with_profile(write_callgrind), True),
+    "csv": Format(".csv", "a table, a row for each stack", with_profile(write_csv), True),
+    "dhat": Format(".dhat.json", "Valgrind's dh_view.html", run_dhat),
+    "massif": Format(".massif", "ms_print, massif-visualizer: the heap over time", run_massif),
+    "heaptrack": Format(".heaptrack.gz", "heaptrack_print, heaptrack_gui: every allocation", run_heaptrack),
+    "memprof": Format(".memprof", "luajit-parse-memprof: the events of LuaJIT's heaps", run_memprof),
+    "sysprof": Format(".sysprof", "luajit-parse-sysprof: samples, of a trace that has them", run_sysprof),
+}
+EXAMPLES = """\
+formats (in brackets what is added to FILE's name by default):
+""" + "".join(f"  {name:<12}{known.meaning} ({known.ending})\n" for name, known in FORMATS.items()) + f"""
+{blocks.WHERE_HELP.replace("--to MARK", "--until MARK").replace("next mark TO", "next mark UNTIL")}
+--where, --from and --until hold for: {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
+
+examples:
+  steve export --to pprof app.ljt && go tool pprof -top app.pb.gz
+  steve export --to folded --metric peak_space app.ljt -o - | flamegraph.pl >app.svg
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from steve.export.profile import BY_NAME
+    source.add_trace(parser)
+    source.add_output(parser, "default: FILE with another ending")
+    parser.add_argument("--to", metavar="FORMAT", required=True, choices=list(FORMATS), help="see below")
+    parser.add_argument("--where", metavar="EXPRESSION", help="only blocks for which this holds; see below")
+    parser.add_argument("--from", dest="begin", metavar="MARK", help="begin at a named point of the program")
+    parser.add_argument("--until", dest="end", metavar="MARK", help="end there (what others call --to)")
+    parser.add_argument("--metric", metavar="NAME", choices=list(BY_NAME), default="alloc_space",
+                        help="for folded: " + ", ".join(BY_NAME) + " (default: alloc_space)")
+    parser.add_argument("--heap", choices=("lua", "all"), default="lua",
+                        help="for memprof: LuaJIT's heaps only (the default), or all")
+
+
+def default_name(path: str, ending: str) -> str:
+    """FILE.ljt makes FILE + ending; standard input, standard output."""
+    return "-" if path == "-" else path.removesuffix(".zst").removesuffix(".ljt") + ending
+
+
+def run(args: argparse.Namespace) -> int:
+    known = FORMATS[args.to]
+    if not known.chooses and (args.where, args.begin, args.end) != (None, None, None):
+        raise UsageError(f"--to {args.to} takes the whole trace; --where, --from and --until work with others")
+    if args.to == "dhat" and args.file == "-":
+        raise UsageError("--to dhat reads the trace twice; name a file")
+    with Output(args.output or default_name(args.file, known.ending)) as out:
+        return known.run(args, out)

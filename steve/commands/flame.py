@@ -1,0 +1,76 @@
+"""steve flame: a flame graph as one SVG file.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import os
+from typing import Dict, Tuple
+
+from steve import blocks, profiles, source
+from steve.errors import UsageError
+from steve.output import Output
+
+NAME = "flame"
+HELP = "draw a flame graph of allocations or samples"
+EXAMPLES = f"""\
+FILE is a memtrace (its allocations by --metric), a file of sysprof (its samples), or folded stacks in a file
+whose name ends in .folded. The result, FILE.svg by default, needs a browser and nothing else: a click zooms,
+/ searches. The outermost frames are at the top; siblings stand by name.
+
+{blocks.WHERE_HELP}
+examples:
+  steve flame app.ljt --metric peak_space
+  luajit-parse-sysprof sysprof.bin -o s.folded && steve flame s.folded
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from steve.export.profile import BY_NAME
+    blocks.add_arguments(parser)
+    source.add_output(parser, "default: FILE.svg")
+    parser.add_argument("--metric", metavar="NAME", choices=list(BY_NAME), default="alloc_space",
+                        help="of a memtrace: " + ", ".join(BY_NAME) + " (default: alloc_space)")
+    parser.add_argument("--title", metavar="TEXT", help="the heading (default: FILE and metric)")
+
+
+Stacks = Tuple[Dict[Tuple[str, ...], int], str, str, int]
+
+
+def of_folded(args: argparse.Namespace) -> Stacks:
+    from steve.flame.tree import parse
+    with open(args.file, encoding="utf-8", errors="backslashreplace") as file:
+        return parse(file, args.file), "samples", "samples", 0
+
+
+def of_sysprof(args: argparse.Namespace) -> Stacks:
+    from steve.commands.sysprof import fold_file
+    folded, problem = fold_file(args.file)
+    return folded, "samples", "samples", 1 if problem else 0
+
+
+def of_trace(args: argparse.Namespace) -> Stacks:
+    from steve.export.folded import fold
+    from steve.export.profile import BY_NAME, Profile
+    chosen, metric = blocks.Blocks(NAME, args), BY_NAME[args.metric]
+    folded = fold(Profile(chosen), metric)
+    return folded, metric.name, metric.unit, chosen.verdict()
+
+
+def stacks_of(args: argparse.Namespace) -> Stacks:
+    """(folded stacks, what they measure, unit, exit status)."""
+    if args.file != "-" and not args.file.endswith(".folded") and not profiles.is_profile(args.file):
+        return of_trace(args)
+    if (args.where, args.begin, args.end) != (None, None, None):
+        raise UsageError("--where, --from and --to choose blocks of a memtrace; samples have none")
+    return of_folded(args) if args.file.endswith(".folded") else of_sysprof(args)
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve.flame.draw import Drawing
+    folded, what, unit, status = stacks_of(args)
+    drawing = Drawing(folded, args.title or f"{os.path.basename(args.file)}: {what}", unit)
+    target = args.output or ("-" if args.file == "-" else args.file + ".svg")
+    with Output(target) as out:
+        for piece in drawing.svg():
+            out.write(piece)
+    return status

@@ -1,0 +1,114 @@
+"""steve memprof: the report of LuaJIT's memory profiler, from its own files or from a memtrace.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import json
+from typing import Iterable
+
+from steve import listing, profiles, source
+from steve.cli import complain
+from steve.errors import SteveError, UsageError
+from steve.memprof.report import Report
+from steve.output import Output
+from steve.progress import Progress
+
+NAME = "memprof"
+HELP = "report allocations by Lua line, as luajit-parse-memprof does"
+EXAMPLES = """\
+FILE is a file of memprof (symbols and events of version 3, or of the first RFC's version 1) or a memtrace.
+Sections: what each place took, resized and gave back, with the places whose memory that was ("Overrides"),
+from the most frequent; then what each place holds at the end.
+
+examples:
+  steve memprof memprof.bin --leak-only --human-readable
+  steve memprof app.ljt --heap-snap-interval 10
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser, "file of memprof, or memtrace; - is standard input")
+    source.add_output(parser, "the default")
+    source.add_json(parser)
+    parser.add_argument("--leak-only", action="store_true", help="only what is held at the end")
+    parser.add_argument("--human-readable", action="store_true", help="sizes in KiB, MiB...")
+    parser.add_argument("--heap-snap-interval", metavar="SEC", type=listing.count, default=0,
+                        help="also report what is held each SEC seconds")
+    parser.add_argument("--dump", action="store_true",
+                        help="show the objects of the trace's last universe, instead of allocations")
+    parser.add_argument("--today", action="store_true",
+                        help="lines as Tarantool's parser writes them now, instead of the first RFC's")
+    parser.add_argument("--heap", choices=("lua", "all"), default="lua",
+                        help="of a memtrace: LuaJIT's heaps only (the default), or all")
+
+
+class Run:
+    """One report in the making."""
+
+    def __init__(self, args: argparse.Namespace, out: Output) -> None:
+        from steve._ljstream import Heap
+        self.args, self.out = args, out
+        self.report, self.heap = Report(args.today, args.human_readable), Heap()
+
+    def _write(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.out.write(line + "\n")
+
+    def snapshot(self, seconds: int) -> None:
+        if self.args.heap_snap_interval and seconds % self.args.heap_snap_interval == 0:
+            self._write(self.report.snapshot(self.heap, seconds))
+
+    def finish(self) -> None:
+        if self.args.json:
+            self.out.write(json.dumps(self.report.as_json(self.heap), indent=1) + "\n")
+        else:
+            self._write(self.report.whole(self.heap, self.args.leak_only))
+
+
+def read_profile(run: Run) -> int:
+    """Report on a file of memprof; the exit status."""
+    from steve.memprof.reader import MemprofFile
+    path = run.args.file
+    file = MemprofFile(profiles.contents(path), profiles.name_of(path))
+    if run.args.heap_snap_interval and file.version != 1:
+        raise SteveError(f"{file.name}: version {file.version} has no time marks, which --heap-snap-interval "
+                         "needs; version 1 and memtraces have them")
+    seconds = 0
+
+    def second() -> None:
+        nonlocal seconds
+        seconds += 1
+        run.snapshot(seconds)
+    file.read(run.heap, second)
+    run.finish()
+    if file.problem is not None:
+        complain(NAME, f"{file.problem}; the result covers what comes before it")
+    return 1 if file.problem is not None else 0
+
+
+def read_trace(run: Run) -> int:
+    """Report on a memtrace; the exit status."""
+    from steve.memprof.traced import Traced
+    trace = source.open_trace(run.args)
+    with Progress(NAME, run.args.quiet) as progress:
+        Traced(trace, run.args.heap, progress).feed(run.heap, run.snapshot)
+    run.finish()
+    return source.verdict(NAME, trace)
+
+
+def dump(args: argparse.Namespace) -> int:
+    """Show the universe."""
+    from steve.universe.show import memprof_dump
+    if profiles.is_profile(args.file):
+        raise SteveError(f"{args.file}: a file of memprof has no universe; record a memtrace with a snapshot")
+    return memprof_dump(NAME, args)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.json and args.heap_snap_interval:
+        raise UsageError("--json gives one object, --heap-snap-interval many; choose one")
+    if args.dump:
+        return dump(args)
+    with Output(args.output or "-") as out:
+        state = Run(args, out)
+        return read_profile(state) if profiles.is_profile(args.file) else read_trace(state)

@@ -1,0 +1,111 @@
+"""steve sysprof: folded stacks, or counts by VM state, from a file of LuaJIT's sampling profiler.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import json
+from typing import Any, Dict, Tuple
+
+from steve import profiles, source
+from steve.cli import complain
+from steve.errors import UsageError
+from steve.progress import Progress
+from steve.output import Output
+
+NAME = "sysprof"
+HELP = "fold the stacks of a sampling profile, as luajit-parse-sysprof does"
+EXAMPLES = """\
+FILE is a file of sysprof (version 2 or 1) or a memtrace recorded with --sample-stacks.
+Folded stacks are `root;...;leaf N`, C and Lua together, for
+flamegraph.pl, speedscope and `steve flame`. Samples of a memtrace are weighed by instructions.
+
+examples:
+  steve sysprof sysprof.bin -o app.folded && steve flame app.folded
+  steve sysprof sysprof.bin --states
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser, "file of sysprof, or memtrace with samples; - is standard input")
+    source.add_output(parser, "the default")
+    parser.add_argument("--states", action="store_true", help="count samples by VM state, not by stack")
+    parser.add_argument("--leaf", action="store_true", help="only the innermost frame of each stack")
+    source.add_json(parser)
+
+
+def open_profile(path: str) -> Any:
+    from steve.sysprof.reader import SysprofFile
+    return SysprofFile(profiles.contents(path), profiles.name_of(path))
+
+
+def fold_file(path: str, leaf: bool = False) -> Tuple[Dict[Tuple[str, ...], int], object]:
+    """(samples by stack, None or what ended reading early)."""
+    from steve.sysprof.fold import Folder, add
+    file, folded = open_profile(path), {}  # type: Any, Dict[Tuple[str, ...], int]
+    folder = Folder(file.symbols)
+    for sample in file.samples():
+        stack = folder.stack(sample)
+        add(folded, stack[-1:] if leaf else stack)
+    if file.problem is not None:
+        complain(NAME, f"{file.problem}; the result covers what comes before it")
+    return folded, file.problem
+
+
+def count_states(path: str) -> Tuple[Dict[str, int], object]:
+    """(samples by VM state, problem)."""
+    from steve.sysprof.samples import STATES
+    file, counts = open_profile(path), dict.fromkeys(STATES, 0)
+    for sample in file.samples():
+        counts[STATES[sample.state]] += 1
+    if file.problem is not None:
+        complain(NAME, f"{file.problem}; the result covers what comes before it")
+    return counts, file.problem
+
+
+def states_text(counts: Dict[str, int], as_json: bool) -> str:
+    if as_json:
+        return json.dumps(counts, indent=1) + "\n"
+    total = max(sum(counts.values()), 1)
+    return "".join(f"{state:<8}{n:>10}{100 * n / total:>8.2f} %\n" for state, n in counts.items())
+
+
+def from_trace(args: argparse.Namespace, out: Output) -> int:
+    """The samples of a memtrace, weighed by instructions; the exit status."""
+    from steve.sysprof import traced
+    trace = source.open_trace(args)
+    with Progress(NAME, args.quiet) as progress:
+        found = traced.collect(trace, progress)
+    if args.states:
+        out.write(states_text(traced.states(found), args.json))
+    else:
+        stacks: Dict[Tuple[str, ...], int] = {}
+        for stack, weight in traced.folded(trace, found).items():
+            key = stack[-1:] if args.leaf else stack
+            stacks[key] = stacks.get(key, 0) + weight
+        out.write(folded_text(stacks, args.json))
+    return source.verdict(NAME, trace)
+
+
+def from_profile(args: argparse.Namespace, out: Output) -> int:
+    """A file of sysprof; the exit status."""
+    if args.states:
+        counts, problem = count_states(args.file)
+        out.write(states_text(counts, args.json))
+    else:
+        folded, problem = fold_file(args.file, args.leaf)
+        out.write(folded_text(folded, args.json))
+    return 1 if problem is not None else 0
+
+
+def folded_text(folded: Dict[Tuple[str, ...], int], as_json: bool) -> str:
+    from steve.export.folded import lines
+    if as_json:
+        return json.dumps([{"stack": stack, "samples": n} for stack, n in sorted(folded.items())], indent=1) + "\n"
+    return "".join(lines(folded))
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.states and args.leaf:
+        raise UsageError("--states counts states, --leaf frames; choose one")
+    with Output(args.output or "-") as out:
+        return from_profile(args, out) if profiles.is_profile(args.file) else from_trace(args, out)

@@ -1,0 +1,118 @@
+"""steve universe: the objects of a Lua state at one time: by type, by what they retain, who holds them.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import json
+from typing import TYPE_CHECKING, Any, List, Optional
+
+from steve import listing, source
+from steve.errors import SteveError
+from steve.listing import Column
+from steve.output import Output
+
+if TYPE_CHECKING:
+    from steve.universe.graph import Universe
+
+NAME = "universe"
+HELP = "show all Lua objects of a snapshot: by type, retained sizes, who holds them"
+EXAMPLES = """\
+A snapshot is taken at the end of a recording (--universe=at-exit) or by the script (ljtrace.snapshot). Tables:
+bytes by type and by name (of cdata the C type, of userdata the metatable's), objects that wait for the sweep
+apart; then the objects that retain most, with a shortest path from the roots. What an object retains is what
+would go with it. Weak references keep nothing.
+
+examples:
+  steve universe app.ljt
+  steve universe app.ljt --snapshot 'request 200' --diff 'request 100'
+"""
+TYPES = (Column("type", "type", "", True), Column("name", "name", "", True), Column("objects", "objects", ""),
+         Column("bytes", "bytes", ""), Column("dead_objects", "dead", ""), Column("dead_bytes", "dead bytes", ""))
+HOLDERS = (Column("retained", "retained", ""), Column("bytes", "own", ""), Column("object", "object", "", True),
+           Column("path", "path from a root", "", True))
+GROWTH = (Column("more_bytes", "more bytes", ""), Column("more_objects", "more", ""), Column("type", "type", "", True),
+          Column("name", "name", "", True), Column("bytes", "bytes now", ""), Column("objects", "objects now", ""))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    source.add_trace(parser)
+    source.add_output(parser, "the default")
+    source.add_json(parser)
+    parser.add_argument("--snapshot", metavar="NAME", help="which one, by name or number (default: the last)")
+    parser.add_argument("--diff", metavar="NAME", help="what grew since this snapshot of the trace, and who holds it")
+    parser.add_argument("--diff-file", metavar="FILE", help="the same since the last snapshot (or --diff) of FILE")
+    parser.add_argument("--top", metavar="N", type=listing.count, default=listing.TOP,
+                        help=f"rows of each table (default: {listing.TOP})")
+
+
+def open_universe(path: str, wanted: Optional[str], salvage: bool) -> "Universe":
+    from steve._memtrace import Trace
+    from steve.universe.graph import read
+    return read(Trace(path, salvage=salvage, snapshots=True), wanted)
+
+
+def type_rows(universe: "Universe") -> List[dict]:
+    """By type and name, most bytes first."""
+    rows = [{"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead, "dead_bytes": gone}
+            for (kind, name), (n, size, dead, gone) in universe.groups(True).items()]
+    return sorted(rows, key=lambda row: (-row["bytes"], row["type"], row["name"]))
+
+
+def holder_rows(universe: "Universe", numbers: List[int]) -> List[dict]:
+    return [{"retained": int(universe.retained[n]), "bytes": int(universe.objects["size"][n]),
+             "object": universe.label(n), "path": universe.path_text(n)} for n in numbers]
+
+
+def largest(universe: "Universe", most: int) -> List[int]:
+    """The objects that retain most."""
+    import numpy as np
+    order = np.lexsort((np.arange(len(universe.objects)), -universe.retained.astype(np.int64)))
+    return order[:most].tolist()
+
+
+def facts(universe: "Universe") -> dict:
+    s = universe.snapshot
+    return {"snapshot": s.name, "time": s.time, "gc_total": s.total, "objects": len(universe.objects),
+            "object_bytes": universe.bytes, "internal_bytes": s.internal, "unaccounted": universe.unaccounted}
+
+
+def summary(universe: "Universe", most: int) -> dict:
+    return {**facts(universe), "types": type_rows(universe),
+            "holders": holder_rows(universe, largest(universe, most))}
+
+
+def difference(before: "Universe", after: "Universe", most: int) -> dict:
+    from steve.universe.diff import growth, newcomers
+    return {**facts(after), "since": facts(before), "growth": growth(before, after),
+            "holders": holder_rows(after, newcomers(before, after, most))}
+
+
+def text(result: dict, name: str, most: int, plain: bool) -> str:
+    """The result as tables."""
+    from steve.tables import number, render
+    head = (f"{name}: snapshot '{result['snapshot']}': {number(result['objects'])} objects of "
+            f"{number(result['object_bytes'])} bytes + {number(result['internal_bytes'])} internal = "
+            f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}")
+    parts: List[Any] = [head]
+    if "growth" in result:
+        parts.append(listing.table(f"grown since '{result['since']['snapshot']}'", result["growth"][:most], GROWTH))
+        parts.append(listing.table("new objects that retain most", result["holders"], HOLDERS))
+    else:
+        parts.append(listing.table("by type and name", result["types"][:most], TYPES))
+        parts.append(listing.table("objects that retain most", result["holders"], HOLDERS))
+    return render(parts, not plain)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.file == "-" and args.diff:
+        raise SteveError("--diff reads the trace twice; name a file")
+    universe = open_universe(args.file, args.snapshot, args.salvage)
+    if args.diff is not None or args.diff_file is not None:
+        before = open_universe(args.diff_file or args.file, args.diff, args.salvage)
+        result = difference(before, universe, args.top)
+    else:
+        result = summary(universe, args.top)
+    with Output(args.output or "-") as out:
+        out.write(json.dumps(result, indent=1) + "\n" if args.json
+                  else text(result, universe.trace.name, args.top, True))
+    return source.verdict(NAME, universe.trace)

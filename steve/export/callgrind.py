@@ -1,0 +1,78 @@
+"""callgrind's format: costs by function and line, with the calls between them; for callgrind_annotate and kcachegrind.
+
+Costs are sums over the blocks allocated, not instructions. A call's inclusive cost counts once for each
+stack, also where a function recurses. https://valgrind.org/docs/manual/cl-format.html
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import Dict, Iterator, List, Sequence, Tuple
+
+from steve.export.profile import METRICS, Profile
+from steve.frames import label
+
+EVENTS = [METRICS.index(metric) for metric in METRICS if metric.name in (
+    "alloc_space", "alloc_objects", "inuse_space", "peak_space", "loads", "stores")]
+Function = Tuple[str, str]  # file, name
+Costs = List[int]
+
+
+class Graph:
+    """own: function -> line -> costs; calls: caller -> (line, callee, its line) -> [stacks, costs...]."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.own: Dict[Function, Dict[int, Costs]] = {}
+        self.calls: Dict[Function, Dict[Tuple[int, Function, int], Costs]] = {}
+        self.total = [0] * len(EVENTS)
+        for sample in profile.samples:
+            self._add(sample.frames, [sample.values[column] for column in EVENTS])
+
+    def _where(self, number: int) -> Tuple[Function, int]:
+        if not number:
+            return ("???", "(no stack)"), 0
+        frame = self.profile.frame(number)
+        return (frame.file or "???", frame.function or label(frame)), frame.line
+
+    def _add(self, frames: Sequence[int], costs: Costs) -> None:
+        stack = [self._where(number) for number in frames]
+        function, line = stack[0]
+        bump(self.own.setdefault(function, {}), line, costs)
+        self.total = [a + b for a, b in zip(self.total, costs)]
+        edges = {(caller, at, callee, first) for (callee, first), (caller, at) in zip(stack, stack[1:])}
+        for caller, at, callee, first in edges:
+            self.own.setdefault(caller, {})
+            bump(self.calls.setdefault(caller, {}), (at, callee, first), [1, *costs])
+
+
+def bump(table: dict, key: object, costs: Costs) -> None:
+    known = table.get(key)
+    table[key] = list(costs) if known is None else [a + b for a, b in zip(known, costs)]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def joined(numbers: Sequence[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def function_lines(graph: Graph, function: Function) -> Iterator[str]:
+    file, name = map(one_line, function)
+    yield f"\nfl={file}\nfn={name}\n"
+    for line, costs in sorted(graph.own[function].items()):
+        yield f"{line} {joined(costs)}\n"
+    for (line, callee, first), costs in sorted(graph.calls.get(function, {}).items()):
+        yield f"cfi={one_line(callee[0])}\ncfn={one_line(callee[1])}\ncalls={costs[0]} {first}\n"
+        yield f"{line} {joined(costs[1:])}\n"
+
+
+def callgrind(profile: Profile, version: str) -> Iterator[str]:
+    """The text of the file."""
+    graph = Graph(profile)
+    names = joined([METRICS[column].name for column in EVENTS])  # type: ignore[misc]
+    yield (f"# callgrind format\nversion: 1\ncreator: steve {version}\ncmd: {one_line(profile.command)}\n"
+           f"positions: line\nevents: {names}\nsummary: {joined(graph.total)}\n")
+    for function in sorted(graph.own):
+        yield from function_lines(graph, function)
+    yield f"\ntotals: {joined(graph.total)}\n"

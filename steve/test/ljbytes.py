@@ -1,0 +1,37 @@
+"""Bytes of memprof's and sysprof's files, made by hand: an encoder of its own for the tests.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import Union
+
+
+def uleb(value: int) -> bytes:
+    """ULEB128 by the definition: groups of seven bits, the lowest first."""
+    groups = []
+    while True:
+        groups.append(value % 128)
+        value //= 128
+        if not value:
+            return bytes([g + 128 for g in groups[:-1]] + [groups[-1]])
+
+
+def text(value: str) -> bytes:
+    data = value.encode()
+    return uleb(len(data)) + data
+
+
+def numbers(*values: Union[int, str]) -> bytes:
+    return b"".join(text(v) if isinstance(v, str) else uleb(v) for v in values)
+
+
+def record(header: int, *values: Union[int, str]) -> bytes:
+    """A header byte and what follows it."""
+    return bytes([header]) + numbers(*values)
+
+
+def symtab(version: int, *records: bytes) -> bytes:
+    return b"ljs" + bytes([version, 0, 0, 0]) + b"".join(records) + b"\x80"
+
+
+def stream(letters: bytes, version: int, *records: bytes) -> bytes:
+    return letters + bytes([version, 0, 0, 0]) + b"".join(records) + b"\x80"

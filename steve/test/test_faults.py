@@ -1,0 +1,77 @@
+"""Tests of the errors in `steve findings`: sums, contexts, what is excused, what the arguments do.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+from pathlib import Path
+from typing import Callable
+
+SCRIPT = """\
+stack main make@a.c:1
+stack main drop@a.c:2
+N 0x1000 64 1
+N 0x2000 20 1
+F 0x1000 2
+at use@a.c:3
+L 0x1008 8
+L 0x1010 8
+S 0x1018 4
+S 0x2010 8
+at vector@a.c:4
+L 0x2000 32
+at wide@a.c:5
+L 0x2004 32
+F 0x1000 2
+F 0x1234 2
+F 0x2008 2
+end exit
+"""
+
+
+def found(steve: Callable, *arguments: str) -> dict:
+    result = steve("findings", "--json", "--rules", "errors", "t.ljt", *arguments)
+    assert result.returncode == 0, result.err
+    return {row["finding"]: row for row in json.loads(result.out)}
+
+
+def test_contexts(steve: Callable, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    rows = found(steve)
+    assert {key: row["errors"] for key, row in rows.items()} == {
+        "freed_access": 3, "beyond_end": 2, "double_free": 1, "invalid_free": 1, "inside_free": 1}
+    load, store = rows["freed_access"]["contexts"]
+    assert (load["kind"], load["count"], load["offset"], load["block"]) == ("load", 2, 8, 0)
+    assert (store["kind"], store["count"], store["size"], store["block_size"]) == ("store", 1, 4, 64)
+    assert load["at"] == "use (a.c:3)"
+    assert load["made_at"].startswith("make (a.c:1)") and load["freed_at"].startswith("drop (a.c:2)")
+    inside, = rows["inside_free"]["contexts"]
+    assert (inside["block"], inside["offset"], inside["freed_at"]) == (1, 8, None)
+    invalid, = rows["invalid_free"]["contexts"]
+    assert invalid["block"] is None and invalid["block_size"] is None
+
+
+def test_aligned_vector_loads_are_excused(steve: Callable, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    places = {context["at"] for context in found(steve)["beyond_end"]["contexts"]}
+    assert places == {"use (a.c:3)", "wide (a.c:5)"}
+
+
+def test_text_and_pipe(steve: Callable, trace: Callable[..., Path]) -> None:
+    path = trace(SCRIPT)
+    direct = steve("findings", "--rules", "errors", "t.ljt")
+    assert "Accesses to freed memory: 3 in 2 contexts" in direct.out
+    assert "8 bytes into block 0 of 64 bytes" in direct.out
+    piped = steve("findings", "--rules", "errors", "-", stdin=path.read_bytes())
+    assert piped.out.splitlines()[1:] == direct.out.splitlines()[1:]
+
+
+def test_only_of_whole_traces(steve: Callable, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    assert found(steve, "--where", "size > 0") == {}
+
+
+def test_without_errors(steve: Callable, trace: Callable[..., Path]) -> None:
+    trace("N 0x1000 64\nF 0x1000\nend exit\n")
+    assert found(steve) == {}
+    everything = steve("findings", "--json", "t.ljt")
+    assert all("sites" in row for row in json.loads(everything.out))

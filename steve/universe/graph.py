@@ -1,0 +1,126 @@
+"""A snapshot as a graph: sizes by type and name, retained sizes, paths from the roots.
+
+Weak links keep nothing alive and are no part of paths. Objects that wait for the sweep (dead) are counted apart.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Dict, List, Tuple
+
+import numpy as np
+
+from steve.errors import SteveError
+
+if TYPE_CHECKING:
+    from steve._memtrace import Snapshot, Trace
+
+ARRAY, STRINGS = 6, frozenset((4, 8))  # numbers of enum mt_link_kind: array; upvalue and value, named by string
+
+
+class Universe:
+    """One snapshot of a trace that was read to its end."""
+
+    def __init__(self, trace: "Trace", snapshot: "Snapshot") -> None:
+        from steve._memtrace import LINK_NAMES, TYPE_NAMES
+        self.trace, self.snapshot = trace, snapshot
+        self.objects, self.links = snapshot.objects, snapshot.links
+        self._types, self._link_names = TYPE_NAMES, LINK_NAMES
+        self.strong = np.flatnonzero(self.links["weak"] == 0)
+        self.roots = np.flatnonzero(self.objects["root"])
+        if len(self.objects) and not len(self.roots):
+            raise SteveError(f"{trace.name}: the snapshot '{snapshot.name}' has no roots")
+        self._retained: "np.ndarray | None" = None
+        self._via: "np.ndarray | None" = None
+
+    @property
+    def bytes(self) -> int:
+        return int(self.objects["size"].sum())
+
+    @property
+    def unaccounted(self) -> int:
+        """gc.total less objects and internal bytes: 0 in a whole snapshot."""
+        return self.snapshot.total - self.snapshot.internal - self.bytes
+
+    def type_name(self, number: int) -> str:
+        return self._types[self.objects["type"][number]]
+
+    def name(self, number: int) -> str:
+        return self.trace.string(int(self.objects["name"][number]))
+
+    def label(self, number: int) -> str:
+        """`type name`, the address where there is no name."""
+        return f"{self.type_name(number)} {self.name(number) or hex(int(self.objects['addr'][number]))}"
+
+    def _ends(self) -> "Tuple[np.ndarray, np.ndarray]":
+        return (self.links["from"][self.strong].astype(np.int64), self.links["to"][self.strong].astype(np.int64))
+
+    @property
+    def retained(self) -> "np.ndarray":
+        """Bytes that go when an object goes."""
+        if self._retained is None:
+            from steve._universe import dominators, retained
+            over, order = dominators(len(self.objects), *self._ends(), self.roots)
+            self._retained = retained(self.objects["size"], over, order)
+        return self._retained
+
+    def path(self, number: int) -> "List[Tuple[int, int]]":
+        """[(object, link that leads to it, -1 for the root)] of a shortest path from the roots; [] if none."""
+        if self._via is None:
+            from steve._universe import shortest
+            self._via = shortest(len(self.objects), *self._ends(), self.roots)
+        if self._via[number] == -2:
+            return []
+        steps = []
+        while self._via[number] >= 0:
+            link = int(self.strong[self._via[number]])
+            steps.append((number, link))
+            number = int(self.links["from"][link])
+        return [(number, -1)] + steps[::-1]
+
+    def link_text(self, number: int) -> str:
+        """`.key`, `[index]`, or the kind of the link."""
+        link = self.links[number]
+        kind, name = int(link["kind"]), int(link["name"])
+        if kind == ARRAY:
+            return f"[{name}]"
+        text = self.trace.string(name) if kind in STRINGS else ""
+        return f".{text}" if text else f"<{self._link_names[kind]}>"
+
+    def path_text(self, number: int) -> str:
+        steps = self.path(number)
+        if not steps:
+            return "(not reached)"
+        return self.label(steps[0][0]) + "".join(
+            f" {self.link_text(link)} {self.label(at)}" for at, link in steps[1:])
+
+    def groups(self, by_name: bool = False) -> Dict[Tuple[str, str], List[int]]:
+        """(type, name or "") -> [live objects, their bytes, dead objects, their bytes]."""
+        names = self.objects["name"] if by_name else np.zeros(len(self.objects), np.uint32)
+        keys = self.objects["type"].astype(np.uint64) << np.uint64(32) | names
+        distinct, group = np.unique(keys, return_inverse=True)
+        dead = self.objects["dead"] != 0
+        found: Dict[Tuple[str, str], List[int]] = {}
+        columns = [np.bincount(group, weights, len(distinct)).astype(np.int64) for weights in (
+            ~dead * 1.0, ~dead * self.objects["size"], dead * 1.0, dead * self.objects["size"])]
+        for key, *row in zip(distinct.tolist(), *(column.tolist() for column in columns)):
+            name = self.trace.string(key & 0xffffffff) if by_name else ""
+            known = found.setdefault((self._types[key >> 32], name), [0, 0, 0, 0])
+            found[self._types[key >> 32], name] = [a + b for a, b in zip(known, row)]
+        return found
+
+
+def read(trace: "Trace", wanted: "str | None" = None) -> Universe:
+    """The last snapshot of a trace, or the last of a name (or number, from 1). Reads the trace."""
+    trace.skim()
+    snapshots = trace.snapshots()
+    if not snapshots:
+        raise SteveError(f"{trace.name}: has no snapshot; record it with --universe=at-exit or take one with "
+                         "ljtrace.snapshot()")
+    if wanted is None:
+        return Universe(trace, snapshots[-1])
+    named = [s for s in snapshots if s.name == wanted]
+    if not named and wanted.isdecimal() and 0 < int(wanted) <= len(snapshots):
+        named = [snapshots[int(wanted) - 1]]
+    if not named:
+        known = ", ".join(f"'{s.name}'" for s in snapshots[:20])
+        raise SteveError(f"{trace.name}: no snapshot '{wanted}'; there are: {known}")
+    return Universe(trace, named[-1])
