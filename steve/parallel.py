@@ -1,8 +1,8 @@
 """Parts of one trace, worked on side by side: by processes here (-j) or by a Dask cluster (--scheduler).
 
-A trace can be read from several points on (steve._memtrace.Trace.points); a task is a function of a module, called
-with a path, a first and an end point and whatever else it needs, so that it can be sent elsewhere. Results come
-in the order of the parts, and only a few are waited for at a time. What tasks do and how their results are
+A trace can be read from several points on (steve._memtrace.Trace.points); a task is a function of a module,
+called with a path, a first and an end point and whatever else it needs, so that it can be sent elsewhere.
+Results come in the order of the parts, and only a few are waited for at a time. What tasks do and how their results are
 joined is told in steve.parts; here is only who does the work.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1,
                         help="work on N parts of the trace at a time; 0: as many as there are processors")
     parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
-                        help="let the workers of this Dask cluster do it; they must see FILE at the same path and "
-                             "have steve installed")
+                        help="let the workers of this Dask cluster do it; they must see FILE at the same path "
+                             "and have steve installed")
 
 
 def jobs(text: str) -> int:
@@ -55,7 +55,8 @@ def split(trace: "Trace", n: int) -> List[Part]:
     wanted = [offsets[0] + (total - offsets[0]) * i // n for i in range(1, n)]
     firsts = sorted({0, *(min(range(len(offsets)), key=lambda k: abs(offsets[k] - at)) for at in wanted)})
     ends = [*firsts[1:], len(offsets)]
-    return [Part(first, end, offsets[end] if end < len(offsets) else total) for first, end in zip(firsts, ends)]
+    offsets.append(total)
+    return [Part(first, end, offsets[end]) for first, end in zip(firsts, ends)]
 
 
 class Pool:
@@ -72,7 +73,8 @@ class Pool:
         if self.remote:
             self._workers, self.n = connect(self._address)
         else:
-            self._workers = ProcessPoolExecutor(self.n, multiprocessing.get_context("fork"), ignore_interrupts)
+            context = multiprocessing.get_context("fork")
+            self._workers = ProcessPoolExecutor(self.n, context, ignore_interrupts)
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -100,7 +102,8 @@ class Pool:
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool:
-            raise SteveError("a worker process was killed, perhaps for want of memory; take a smaller -j") from None
+            raise SteveError("a worker process was killed, perhaps for want of memory; "
+                             "take a smaller -j") from None
         finally:
             for future in waiting:
                 future.cancel()

@@ -1,12 +1,12 @@
 """What is done with the parts of a trace, and how the results become those of the whole, exactly.
 
-Ops: a first round counts the operations and handles of each part and finds which handle each slot has at its
-end; with that known the second round writes all pieces at once, and they are put one behind the other. Pieces of
-the binary form begin where one of its blocks does: a worker skips what belongs to the piece before and reads on
-into the next part.
+Ops: a first round counts the operations and handles of each part and finds which handle each slot has at
+its end; with that known the second round writes all pieces at once, and they are put one behind the other.
+Pieces of the binary form begin where one of its blocks does: a worker skips what belongs to the piece before
+and reads on into the next part.
 
-Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made before
-it; heights of the heap are relative to the beginning of the part.
+Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made
+before it; heights of the heap are relative to the beginning of the part.
 
 A part that is damaged is the last one, as for one reader.
 
@@ -57,7 +57,8 @@ class Whole:
         self.name, self.problem, self._parts = self._trace.name, problem, stats
 
     def stats(self) -> dict:
-        """Those of the last part; what counts events is the sum of all; how far the trace went, any part may tell."""
+        """Those of the last part; what counts events is the sum of all; how far the trace went, any part may
+        tell."""
         result = self._trace.stats()
         for name in ("instructions", "nanoseconds"):
             result[name] = max(part[name] for part in self._parts)
@@ -227,13 +228,14 @@ def write_piece(path: str, first: int, start: Start, skip: int, count: int, piec
     trace = Trace(path)
     trace.read_range(first, len(trace.points()))
     with tempfile.NamedTemporaryFile(dir=folder, delete=folder is None) as file:
-        _kernels.write_ops_piece(trace, file.fileno(), start.handles, start.next_handle, skip, count, piece=piece,
-                                 **how)
+        _kernels.write_ops_piece(trace, file.fileno(), start.handles, start.next_handle, skip, count,
+                                 piece=piece, **how)
         return file.name if folder is not None else Path(file.name).read_bytes()
 
 
 def pieces_of(rounds: Rounds, starts: List[Start], grain: int) -> Iterator[tuple]:
-    """(first point, start, operations to skip, to write, piece) for each piece; they begin at multiples of grain."""
+    """(first point, start, operations to skip, to write, piece) for each piece; grain: they begin at
+    multiples of it."""
     begins = [-(-start.operations // grain) * grain for start in starts[:-1]] + [starts[-1].operations]
     begins = [min(begin, begins[-1]) for begin in begins]
     last = max((i for i in range(len(begins) - 1) if begins[i] < begins[i + 1]), default=0)
@@ -245,7 +247,8 @@ def pieces_of(rounds: Rounds, starts: List[Start], grain: int) -> Iterator[tuple
 
 def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str, resizes: bool,
               folder: Optional[str]) -> Tuple[Whole, dict]:
-    """As steve._kernels.write_ops; form: text or binary; folder: for pieces (None: where temporary files are)."""
+    """As steve._kernels.write_ops; form: text or binary; folder: for pieces (None: that of temporary
+    files)."""
     from steve._kernels import PIECE
     rounds = Rounds(path, pool, progress)
     starts = starts_of(rounds.first(survey, resizes, share=0.2))

@@ -32,8 +32,8 @@ COLUMNS = (
     Column("place", "line", "", True),
 )
 EXAMPLES = f"""\
-Allocations count at the innermost frame of a Lua function in their stack, if there is one, else at the innermost
-frame that has a name and is not the allocator. Accesses count at the line of their instruction. What
+Allocations count at the innermost frame of a Lua function in their stack, if there is one, else at the
+innermost frame that has a name and is not the allocator. Accesses count at the line of their instruction. What
 LuaJIT's interpreter, library functions, collector and compiler do to blocks of a Lua heap counts at the
 line of the Lua instruction that was executed last by that thread.
 
@@ -61,7 +61,8 @@ def join(made: Dict[Line, dict], accessed: Dict[Line, dict]) -> List[dict]:
     """Rows from what lines made and what lines accessed."""
     rows = {line: empty(line) for line in (*made, *accessed)}
     for line, found in made.items():
-        rows[line].update(mean_lifetime=blocks.mean(found["lifetimes"], found["blocks"]), allocs=found["blocks"], alloc_bytes=found["bytes"], frees=found["frees"],
+        rows[line].update(mean_lifetime=blocks.mean(found["lifetimes"], found["blocks"]),
+                          allocs=found["blocks"], alloc_bytes=found["bytes"], frees=found["frees"],
                           resizes=found["resizes"], live_bytes_at_peak=found["peak_bytes"],
                           live_bytes_at_end=found["live_bytes"], live_blocks_at_end=found["live_blocks"])
     for line, found in accessed.items():

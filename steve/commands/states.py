@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 NAME = "states"
 HELP = "show instructions, accesses and bytes by state of the Lua virtual machine"
 COLUMNS = (
-    Column("state", "state", "INTERP (interprets bytecode), C (a C function), GC, EXIT (leaves a trace), RECORD, OPT "
-           "and ASM (the JIT compiler), TRACE (runs one), FAST (a fast function, in builds that tell it); none: no "
-           "Lua state has told any yet", True),
+    Column("state", "state", "INTERP (interprets bytecode), C (a C function), GC, EXIT (leaves a trace), "
+           "RECORD, OPT and ASM (the JIT compiler), TRACE (runs one), FAST (a fast function, in builds that "
+           "tell it); none: no Lua state has told any yet", True),
     Column("trace", "trace", "number of the trace; 0 in other states"),
     Column("heap", "", "number of the Lua state's heap"),
     Column("entries", "entries", "how often it came into this state from another"),
@@ -74,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     rows = []
     for values in found.tolist():
         row = dict(zip(found.dtype.names, values))
-        rows.append({**row, "state": (*VM_NAMES, "none")[row["vm"]], "share": blocks.share(row["instructions"], total),
-                     "starts": starts.get((row["heap"], row["trace"]), "") if row["trace"] else ""})
+        rows.append({**row, "state": (*VM_NAMES, "none")[row["vm"]],
+                     "share": blocks.share(row["instructions"], total), "starts":
+                     starts.get((row["heap"], row["trace"]), "") if row["trace"] else ""})
     listing.write(args, chosen.title("states of the Lua virtual machine"), rows, COLUMNS)
     return chosen.verdict()

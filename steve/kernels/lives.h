@@ -39,7 +39,7 @@ struct life {
     uint32_t stack, heap;
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
-    uint8_t type; /* enum mt_type: what it held, as far as the trace tells */
+    uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
 };
 
 /* What is known of a live block. The first 64 bytes change with each access. */
@@ -75,9 +75,10 @@ struct lives {
     size_t n_out, out_room;
     size_t finished;                        /* slots whose blocks lives_finish has told */
     struct lives_accesses *sites, *threads; /* by site id, by thread number */
-    struct lives_accesses *places; /* by place of struct luacode: accesses that are led to a Lua instruction */
+    struct lives_accesses
+        *places; /* by place of struct luacode: accesses that are led to a Lua instruction */
     size_t sites_room, threads_room, places_room;
-    struct luacode *code; /* NULL = sites are told as they are; else the caller's */
+    struct luacode *code;    /* NULL = sites are told as they are; else the caller's */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
 };

@@ -1,13 +1,13 @@
 /* luacode.h - which Lua instruction makes an access.
  *
- * Each instruction that LuaJIT's interpreter executes is loaded, 4 bytes, from the block of its prototype. That load
- * and what its thread does to blocks of Lua heaps until the next such load belong to the instruction: also what
- * library functions, the collector's steps and the compiler do on its behalf. In machine code of a trace the
- * site itself has a Lua frame, and counts as it is. What a thread does to blocks of other heaps stays
- * with its site.
+ * Each instruction that LuaJIT's interpreter executes is loaded, 4 bytes, from the block of its prototype.
+ * That load and what its thread does to blocks of Lua heaps until the next such load belong to the
+ * instruction: also what library functions, the collector's steps and the compiler do on its behalf. In
+ * machine code of a trace the site itself has a Lua frame, and counts as it is. What a thread does to blocks
+ * of other heaps stays with its site.
  *
- * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory: O(live
- * blocks + instructions).
+ * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
+ * O(live blocks + instructions).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_LUACODE_H
@@ -34,7 +34,7 @@ struct luacode {
     uint64_t *live; /* by slot: handle of the live block plus 1 */
     uint32_t *held; /* by slot: id of the prototype that its block holds plus 1 */
     size_t live_room, held_room;
-    uint32_t *now; /* by thread: the place it is at plus 1 */
+    uint32_t *now;   /* by thread: the place it is at plus 1 */
     uint8_t *jitted; /* by site: is it in a trace? */
     size_t jitted_room;
     uint32_t n_sites;
@@ -42,7 +42,8 @@ struct luacode {
     size_t lua_room;
 };
 
-bool luacode_init(struct luacode *c, const struct mt_reader *reader); /* false: out of memory; free it then, too */
+bool luacode_init(struct luacode *c,
+                  const struct mt_reader *reader); /* false: out of memory; free it then, too */
 void luacode_free(struct luacode *c);
 /* Take over what the reader has defined; before each batch. False: out of memory. */
 bool luacode_learn(struct luacode *c);

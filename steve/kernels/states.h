@@ -1,10 +1,10 @@
 /* states.h - what happens while Lua's virtual machines are in each of their states.
  *
- * A thread is in the state that the last MT_STATE it made told, of the Lua heap that told it; before the first one
- * it is in none. Instructions between two events belong to the state of the thread of the first: the traced
- * threads run one at a time, and each turn ends with an event or soon after one. So the instructions of all rows
- * add up to those of the events walked over, whatever the threads do. Heap events and accesses belong to the
- * state of their own thread. Memory: O(states + traces + threads).
+ * A thread is in the state that the last MT_STATE it made told, of the Lua heap that told it; before the
+ * first one it is in none. Instructions between two events belong to the state of the thread of the first:
+ * the traced threads run one at a time, and each turn ends with an event or soon after one. So the
+ * instructions of all rows add up to those of the events walked over, whatever the threads do. Heap events
+ * and accesses belong to the state of their own thread. Memory: O(states + traces + threads).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_STATES_H

@@ -4,9 +4,9 @@
  * the new size in the bytes, not in the blocks; the peak does not see both at once. Sites are allocation
  * stacks; a resized block belongs to the stack that resized it. Memory: O(live blocks + stacks).
  *
- * The walk may begin in the middle of a trace. Blocks that lived before are known by their end only: their slots
- * are listed, and all that is said of live blocks and bytes is relative to the beginning. steve.parts joins
- * such summaries.
+ * The walk may begin in the middle of a trace. Blocks that lived before are known by their end only: their
+ * slots are listed, and all that is said of live blocks and bytes is relative to the beginning. steve.parts
+ * joins such summaries.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_SUMMARY_H

@@ -1,8 +1,8 @@
 /* survey.h - what has to be known of a part of a trace before the parts after it can be translated alone.
  *
- * How many operations the part makes, how many handles it gives out, and which of them the slots have at its end.
- * One walk that looks at nothing else; it needs to know nothing of what comes before the part. Memory: O(live
- * blocks).
+ * How many operations the part makes, how many handles it gives out, and which of them the slots have at its
+ * end. One walk that looks at nothing else; it needs to know nothing of what comes before the part. Memory:
+ * O(live blocks).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_SURVEY_H
@@ -13,7 +13,11 @@
 #include <stdbool.h>
 
 /* What a slot holds at the end: */
-enum { SURVEY_SAME, SURVEY_NONE, SURVEY_MADE }; /* what it held before; nothing; handle number k + SURVEY_MADE */
+enum {
+    SURVEY_SAME,
+    SURVEY_NONE,
+    SURVEY_MADE
+}; /* what it held before; nothing; handle number k + SURVEY_MADE */
 
 struct survey {
     uint64_t operations;
