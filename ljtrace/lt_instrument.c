@@ -351,7 +351,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     w.lua_code = lt_watch_is_lua_code(closure->readdr);
     w.run_time_code = lt_vm_first() && lt_is_run_time_code(closure->readdr);
     Int i = copy_preamble(in, out);
-    lt_segment_begin(&w.segment, out);
+    lt_segment_begin(&w.segment, out, !w.lua_code && !w.run_time_code);
     if (lt_options.trace_mem)
         lt_segment_check_room(out);
     for (; i < in->stmts_used; i++) {

@@ -8,6 +8,7 @@
  * are unmapped in part.
  */
 #include "lt_mmap.h"
+#include "lt_filter.h"
 #include "lt_heap.h"
 #include "lt_lua.h"
 #include "lt_options.h"
@@ -75,6 +76,7 @@ static void moved(ThreadId tid, const UWord *a, Addr addr)
 {
     uint64_t words[6] = {heap(), a[0], a[1], addr, a[2], lt_ring->instructions};
     const struct lt_stack *stack = take(tid);
+    lt_filter_add(addr, a[2]);
     if (lt_lua_inside(tid))
         unmap(tid, a[0], pages(a[1]));
     else

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_segment.h"
+#include "lt_filter.h"
 #include "lt_frames.h"
 #include "lt_ring.h"
 #include "pub_tool_libcassert.h"
@@ -35,15 +36,25 @@ static IRExpr *plus(IRSB *out, IRExpr *e, ULong n)
 
 static void empty(struct lt_segment *s)
 {
-    s->cursor = IRTemp_INVALID;
+    s->cursor = s->maybe = IRTemp_INVALID;
     s->count = s->told = s->words = s->instructions = s->changed = 0;
 }
 
-void lt_segment_begin(struct lt_segment *s, IRSB *out)
+void lt_segment_begin(struct lt_segment *s, IRSB *out, Bool filtered)
 {
     s->out = out;
+    s->filtered = filtered;
     s->written = 0;
     empty(s);
+}
+
+/* May one of the words so far be a block's? */
+static void look_up(struct lt_segment *s, IRExpr *value)
+{
+    IRExpr *found = lt_filter_lookup(s->out, value);
+    if (s->maybe != IRTemp_INVALID)
+        found = assign(s->out, Ity_I8, IRExpr_Binop(Iop_Or8, found, IRExpr_RdTmp(s->maybe)));
+    s->maybe = found->Iex.RdTmp.tmp;
 }
 
 static void store_word(struct lt_segment *s, IRExpr *value)
@@ -52,6 +63,8 @@ static void store_word(struct lt_segment *s, IRExpr *value)
         s->cursor = load_word(s->out, &lt_ring->cursor)->Iex.RdTmp.tmp;
     IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), (s->words + 1) * sizeof(ULong));
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, value));
+    if (s->filtered)
+        look_up(s, value);
 }
 
 /* Of an access that may not happen, the ring gets address 0 if it does not, which is no block's. Such a word
@@ -115,7 +128,7 @@ static UInt define(struct lt_segment *s)
 {
     uint64_t words[1 + 3 * LT_SEGMENT_ACCESSES];
     UInt n = 0;
-    words[n++] = raw_pair(s->instructions, s->words);
+    words[n++] = raw_pair(s->filtered ? 0 : s->instructions, s->words);
     for (UInt i = s->told; i < s->count; i++) {
         const struct lt_access *a = &s->access[i];
         lt_name_frame(a->ip);
@@ -128,6 +141,20 @@ static UInt define(struct lt_segment *s)
     return s_segments++;
 }
 
+/* Code whose segments may not come into the ring counts its instructions. */
+static void emit_count(struct lt_segment *s)
+{
+    IRExpr *sum = plus(s->out, load_word(s->out, &lt_ring->instructions), s->instructions);
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, word((Addr)&lt_ring->instructions), sum));
+    s->instructions = 0;
+}
+
+static IRExpr *maybe(struct lt_segment *s)
+{
+    IRExpr *zero = IRExpr_Const(IRConst_U8(0));
+    return assign(s->out, Ity_I1, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(s->maybe), zero));
+}
+
 /* Put the segment so far into the ring, over a shorter part of it that may be there. */
 static void emit_segment(struct lt_segment *s)
 {
@@ -136,24 +163,18 @@ static void emit_segment(struct lt_segment *s)
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, start, word(raw_header(RAW_SEGMENT, 0, define(s)))));
     if (longer) {
         IRExpr *next = plus(s->out, start, (s->words + 1) * sizeof(ULong));
+        if (s->filtered)
+            next = assign(s->out, Ity_I64, IRExpr_ITE(maybe(s), next, start));
         addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, word((Addr)&lt_ring->cursor), next));
     }
 }
 
-/* Code without accesses only counts its instructions. */
-static void emit_count(struct lt_segment *s)
-{
-    IRExpr *sum = plus(s->out, load_word(s->out, &lt_ring->instructions), s->instructions);
-    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, word((Addr)&lt_ring->instructions), sum));
-    s->instructions = 0;
-}
-
 void lt_segment_exit(struct lt_segment *s)
 {
-    if (s->changed && s->count)
-        emit_segment(s);
-    else if (s->changed)
+    if (s->changed && (s->count == 0 || s->filtered))
         emit_count(s);
+    if (s->changed && (s->filtered ? s->count > s->told : s->count > 0))
+        emit_segment(s);
     s->changed = False;
 }
 

@@ -50,6 +50,8 @@ struct lt_word {
 
 struct lt_segment {
     IRSB *out;
+    Bool filtered;     /* leave out what cannot be a block's */
+    IRTemp maybe;      /* I8, not 0: some word may be a block's; IRTemp_INVALID while empty */
     IRTemp cursor;    /* value of the ring's cursor at the segment's start; IRTemp_INVALID while empty */
     UInt count, told; /* accesses; those that the collector was told of */
     UInt words;
@@ -60,7 +62,8 @@ struct lt_segment {
     struct lt_access access[LT_SEGMENT_ACCESSES];
 };
 
-void lt_segment_begin(struct lt_segment *s, IRSB *out);
+/* Begin a superblock. filtered: keep out of the ring what cannot be to a block (lt_filter.h). */
+void lt_segment_begin(struct lt_segment *s, IRSB *out, Bool filtered);
 /* An access of the instruction at ip; `guard` may be NULL. A store that follows a load of the same place by
  * the same instruction makes it a modify. */
 void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,

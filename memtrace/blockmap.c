@@ -8,16 +8,29 @@
 #include "leaf.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static unsigned level_shift(unsigned level)
 {
     return PAGE_BITS + LEVEL_BITS * level;
 }
 
+static bool grow_slots(struct blockmap *m)
+{
+    uint32_t capacity = m->capacity ? m->capacity * 2 : 1024;
+    struct block *blocks = capacity < CROWD ? realloc(m->blocks, capacity * sizeof *blocks) : NULL;
+    if (!blocks)
+        return false;
+    memset(blocks + m->capacity, 0, (capacity - m->capacity) * sizeof *blocks);
+    m->blocks = blocks;
+    m->capacity = capacity;
+    return true;
+}
+
 bool blockmap_init(struct blockmap *m)
 {
     *m = (struct blockmap){.free_slot = NO_SLOT, .free_crowd = UINT32_MAX};
-    bool ok = true;
+    bool ok = grow_slots(m);
     for (unsigned i = 0; i < BLOCKMAP_LEVELS; i++)
         ok &= pagetab_init(&m->levels[i]);
     return ok;
@@ -180,17 +193,6 @@ static void leave(struct blockmap *m, uint32_t slot)
 }
 
 /* -- slots -- */
-
-static bool grow_slots(struct blockmap *m)
-{
-    uint32_t capacity = m->capacity ? m->capacity * 2 : 1024;
-    struct block *blocks = capacity < CROWD ? realloc(m->blocks, capacity * sizeof *blocks) : NULL;
-    if (!blocks)
-        return false;
-    m->blocks = blocks;
-    m->capacity = capacity;
-    return true;
-}
 
 static uint32_t take_slot(struct blockmap *m)
 {

@@ -52,8 +52,8 @@ struct crowd {
 };
 
 struct blockmap {
-    struct block *blocks;
-    uint32_t used; /* slots ever used */
+    struct block *blocks; /* zeroed where never used; never NULL */
+    uint32_t used;        /* slots ever used */
     uint32_t capacity;
     uint32_t free_slot; /* head of the list of free slots, NO_SLOT = none */
     uint64_t live;

@@ -111,7 +111,7 @@ static void add_word(struct codebook *b, const struct mt_segment *s, uint32_t wo
     reach(s, word, &lowest, &highest);
     struct word_state line = {.lowest = lowest,
                               .span = (uint16_t)(highest - lowest),
-                              .words = word ? 0 : (uint8_t)s->words,
+                              .words = (uint8_t)(word ? NOT_FIRST + s->words - 1 - word : s->words),
                               .name = word ? UINT32_MAX : b->segment_count * 2,
                               .counts = word ? 0 : s->instructions << 24};
     for (uint32_t i = 0; i < s->count; i++)

@@ -42,7 +42,6 @@ void encoder_start(struct encoder *e, uint64_t time)
 struct batch {
     const struct block *blocks;
     const uint64_t *foreign;
-    uint32_t used; /* slots */
     uint64_t loads, stores, modifies, foreigners, instructions;
 };
 
@@ -59,40 +58,52 @@ static inline bool is_foreign(const struct batch *b, const struct word_state *s,
     return foreign_page(b->foreign, lowest) && foreign_page(b->foreign, lowest + s->span);
 }
 
-/* Is a word in the guessed place, and that in a block? */
-static inline bool is_guessed(const struct batch *b, const struct word_state *s, uint64_t lowest,
-                              struct guess g)
-{
-    if (lowest != g.addr || g.slot >= b->used)
-        return false;
-    const struct block *block = &b->blocks[g.slot];
-    uint64_t offset = lowest - block->base;
-    return offset < block->size && s->span < block->size - offset;
-}
+/* Where the stream is: in the segment that begins at `at`, whose state is at `line`. */
+struct place {
+    const uint64_t *at;
+    uint32_t line, prev; /* and that of the segment before */
+    uint32_t taken;      /* words of this segment that were as guessed */
+    uint32_t live;       /* those that are not foreign */
+};
 
-/* Take the words of a warm segment, as long as they are as guessed; how many, and how many of them are not
- * foreign. */
-static inline uint32_t take_guessed(struct batch *b, struct recent *recent, struct word_state *first,
-                                    const uint64_t *words, uint32_t n, uint32_t *live)
+/* Take what is as guessed, word by word, over the borders of segments; up to `stop`, behind which there is a
+ * whole segment's room. p->at is left at the segment in which something was not as guessed. */
+static uint64_t take_guessed(struct encoder *e, struct batch *b, struct place *p, const uint64_t *stop)
 {
-    *live = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        struct word_state *s = &first[i];
-        uint64_t lowest = words[i] + (uint64_t)(int64_t)s->lowest;
+    struct word_state *lines = e->book.lines, *s = &lines[p->line];
+    struct recent *recent = &e->recent;
+    const uint64_t *at = p->at;
+    uint64_t run = 0;
+    while (at < stop) {
+        uint64_t first = s->words < NOT_FIRST, more = (s->words & (NOT_FIRST - 1)) - first;
+        if (((at[0] << 1) ^ s->name) & -first)
+            break;
+        uint64_t lowest = at[first] + (uint64_t)(int64_t)s->lowest;
+        struct guess g = guess_word(s, recent);
         if (s->mode & MODE_FOREIGN) {
             if (!is_foreign(b, s, lowest))
-                return i;
+                break;
             b->foreigners += accesses_of(s);
+        } else if (is_guessed(b->blocks, s, lowest, g)) {
+            learn_word(s, recent, lowest, g.slot);
+            count_live(b, s->counts);
+            p->live++;
+        } else {
+            break;
+        }
+        at += 1 + first;
+        p->taken++;
+        if (more) {
+            s++;
             continue;
         }
-        struct guess g = guess_word(s, recent);
-        if (!is_guessed(b, s, lowest, g))
-            return i;
-        learn_word(s, recent, lowest, g.slot);
-        count_live(b, s->counts);
-        ++*live;
+        b->instructions += instructions_of(&lines[p->line]);
+        run += p->live != 0;
+        p->prev = p->live ? p->line : p->prev;
+        *p = (struct place){.at = at, .line = lines[p->prev].next[0], .prev = p->prev};
+        s = &lines[p->line];
     }
-    return n;
+    return run;
 }
 
 /* Does a segment that touched no block the last time touch none now? */
@@ -114,7 +125,7 @@ static inline bool is_quiet(struct batch *b, const struct word_state *first, con
 static struct batch begin_batch(struct encoder *e, const struct surroundings *in)
 {
     check_foreign(e, in);
-    return (struct batch){.blocks = in->live->blocks, .foreign = e->foreign, .used = in->live->used};
+    return (struct batch){.blocks = in->live->blocks, .foreign = e->foreign};
 }
 
 static void end_batch(struct encoder *e, const struct surroundings *in, const struct batch *b)
@@ -127,49 +138,43 @@ static void end_batch(struct encoder *e, const struct surroundings *in, const st
     e->count += (uint32_t)(b->loads + b->stores + b->modifies);
 }
 
+/* The segment at p, in which something was not as guessed; false if there is none. */
+static bool take_segment(struct encoder *e, const struct surroundings *in, struct batch *b, struct place *p,
+                         const uint64_t *end)
+{
+    uint64_t id = *p->at;
+    if (id >= e->book.segment_count)
+        return false;
+    uint32_t line = e->book.segments[id].line;
+    const struct word_state *first = &e->book.lines[line];
+    uint32_t words = first->words;
+    if (words >= (size_t)(end - p->at))
+        return false;
+    b->instructions += instructions_of(first);
+    e->prev_line = p->prev;
+    if (p->taken || !is_quiet(b, first, p->at + 1, words))
+        code_segment(e, in, (uint32_t)id, p->at + 1, p->taken, p->live != 0);
+    *p = (struct place){
+        .at = p->at + 1 + words, .line = e->book.lines[e->prev_line].next[0], .prev = e->prev_line};
+    return true;
+}
+
 size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint64_t *stream, size_t n,
                         uint64_t *instructions)
 {
-    const uint64_t *at = stream, *end = stream + n;
-    const uint64_t *stop = n < ENCODE_BATCH ? end : stream + ENCODE_BATCH;
+    const uint64_t *end = stream + n, *stop = n < ENCODE_BATCH ? end : stream + ENCODE_BATCH;
+    const uint64_t *room = end - stream > 1 + MT_SEGMENT_WORDS ? end - 1 - MT_SEGMENT_WORDS : stream;
     struct batch b = begin_batch(e, in);
-    struct word_state *lines = e->book.lines;
-    uint32_t prev = e->prev_line;
-    uint64_t run = 0;
-    while (at < stop) {
-        uint32_t line = lines[prev].next[0];
-        bool hit = lines[line].name == *at << 1;
-        if (!hit) {
-            if (*at >= e->book.segment_count)
-                break;
-            line = e->book.segments[*at].line;
-        }
-        struct word_state *first = &lines[line];
-        uint32_t words = first->words, taken = 0, live = 0;
-        if (words >= (size_t)(end - at))
+    struct place p = {.at = stream, .line = e->book.lines[e->prev_line].next[0], .prev = e->prev_line};
+    while (p.at < stop) {
+        e->run += take_guessed(e, &b, &p, stop < room ? stop : room);
+        if (p.at < stop && !take_segment(e, in, &b, &p, end))
             break;
-        __builtin_prefetch(at + 96);
-        b.instructions += instructions_of(first);
-        if (hit)
-            taken = take_guessed(&b, &e->recent, first, at + 1, words, &live);
-        if (taken == words) {
-            run += live != 0;
-            prev = live ? line : prev;
-        } else if (taken || !is_quiet(&b, first, at + 1, words)) {
-            e->run += run;
-            run = 0;
-            e->prev_line = prev;
-            code_segment(e, in, (uint32_t)*at, at + 1, taken, live != 0);
-            prev = e->prev_line;
-            lines = e->book.lines;
-        }
-        at += 1 + words;
     }
-    e->run += run;
-    e->prev_line = prev;
+    e->prev_line = p.prev;
     end_batch(e, in, &b);
     *instructions += b.instructions;
-    return (size_t)(at - stream);
+    return (size_t)(p.at - stream);
 }
 
 void encoder_accesses(struct encoder *e, const struct surroundings *in, const uint32_t *sites,

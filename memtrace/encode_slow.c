@@ -112,54 +112,37 @@ static enum word_code code_place(struct encoder *e, const struct surroundings *i
     return inside ? WORD_INSIDE : WORD_BLOCK;
 }
 
+/* Code a word that is not foreign and not as guessed. */
 static enum word_code code_word(struct encoder *e, const struct surroundings *in, struct word_state *s,
                                 const struct found *f)
 {
-    bool foreign = s->mode & MODE_FOREIGN;
     uint32_t far = 0;
-    enum word_code code;
-    if (f->slot == NO_SLOT) {
-        s->mode |= MODE_FOREIGN;
-        return foreign ? WORD_GUESSED : WORD_FOREIGN;
-    }
-    if (is_right(guess_word(s, &e->recent), f)) {
-        code = foreign ? WORD_AGAIN : WORD_GUESSED;
-    } else if (is_right(guess_other(s, &e->recent), f)) {
-        code = WORD_OTHER;
-    } else if ((far = find_back(e, s, f))) {
-        code = WORD_BACK;
-        put_number(e, STREAM_FARS, far);
-    } else {
-        code = code_place(e, in, s, f);
+    enum word_code code = WORD_AGAIN;
+    if (!(s->mode & MODE_FOREIGN) || !is_right(guess_word(s, &e->recent), f)) {
+        if (is_right(guess_other(s, &e->recent), f)) {
+            code = WORD_OTHER;
+        } else if ((far = find_back(e, s, f))) {
+            code = WORD_BACK;
+            put_number(e, STREAM_FARS, far);
+        } else {
+            code = code_place(e, in, s, f);
+        }
     }
     learn_miss(s, &e->recent, code, far, f->lowest, f->slot);
     learn_word(s, &e->recent, f->lowest, f->slot);
     return code;
 }
 
-/* Code the words of a segment from `taken` on; false if all are as guessed. */
-static bool code_words(struct encoder *e, const struct surroundings *in, struct word_state *first,
-                       const struct found *found, uint32_t taken)
+/* End a segment whose words are coded. */
+static void end_segment(struct encoder *e, uint32_t line, uint64_t codes)
 {
-    uint64_t codes = 0;
-    for (uint32_t i = taken; i < first->words; i++)
-        codes |= (uint64_t)code_word(e, in, &first[i], &found[i]) << i * WORD_BITS;
-    if (codes)
-        put_number(e, STREAM_CODES, codes);
-    return codes;
-}
-
-static void code_found(struct encoder *e, const struct surroundings *in, uint32_t line,
-                       const struct found *found, uint32_t taken)
-{
-    struct word_state *first = &e->book.lines[line];
-    unsigned misses = 0;
+    unsigned misses = codes ? MISS_WORDS : 0;
     if (line != e->book.lines[e->prev_line].next[0]) {
         code_name(e, line);
-        misses = MISS_SEGMENT;
+        misses |= MISS_SEGMENT;
     }
-    if (code_words(e, in, first, found, taken))
-        misses |= MISS_WORDS;
+    if (codes)
+        put_number(e, STREAM_CODES, codes);
     if (misses)
         put_token(e, misses);
     else
@@ -193,6 +176,21 @@ static void code_outside(struct encoder *e, const struct surroundings *in, uint3
     e->count++;
 }
 
+/* A site as a segment of its own. */
+static void code_single(struct encoder *e, const struct surroundings *in, uint32_t line, uint64_t addr,
+                        uint32_t slot)
+{
+    struct word_state *s = &e->book.lines[line];
+    const struct found f = {.lowest = addr, .slot = slot};
+    uint64_t code = WORD_GUESSED;
+    warm(e, s);
+    if (is_right(guess_word(s, &e->recent), &f))
+        learn_word(s, &e->recent, addr, slot);
+    else
+        code = code_word(e, in, s, &f);
+    end_segment(e, line, code);
+}
+
 void code_access(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr)
 {
     if (site - 1 >= e->book.site_count - 1 || !reserve(e, 4)) {
@@ -206,8 +204,7 @@ void code_access(struct encoder *e, const struct surroundings *in, uint32_t site
         return;
     }
     e->room -= 3;
-    warm(e, &e->book.lines[line]);
-    code_found(e, in, line, &(struct found){.lowest = addr, .slot = slot}, 0);
+    code_single(e, in, line, addr, slot);
     in->totals->events[e->book.sites[site].kind]++;
     e->count++;
 }
@@ -281,61 +278,99 @@ static void count_part(struct encoder *e, const struct surroundings *in, const s
     }
 }
 
-/* Count the accesses of the words from `taken` on; those that are to stand alone count themselves. */
-static void count_words(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
-                        const struct found *found, uint32_t taken)
+static void count_word(struct encoder *e, const struct surroundings *in, const struct word_state *s)
 {
-    const struct word_state *first = &e->book.lines[seg->line];
-    for (uint32_t i = taken; i < first->words; i++) {
-        uint32_t counts = first[i].counts;
-        if (found[i].slot == NO_SLOT) {
-            in->totals->foreign += found[i].alone ? 0 : accesses_of(&first[i]);
-        } else if (found[i].part) {
-            count_part(e, in, seg, i, &found[i]);
-        } else {
-            in->totals->events[MT_LOAD] += counts & 0xff;
-            in->totals->events[MT_STORE] += counts >> 8 & 0xff;
-            in->totals->events[MT_MODIFY] += counts >> 16 & 0xff;
-            e->count += accesses_of(&first[i]);
-        }
-    }
+    in->totals->events[MT_LOAD] += s->counts & 0xff;
+    in->totals->events[MT_STORE] += s->counts >> 8 & 0xff;
+    in->totals->events[MT_MODIFY] += s->counts >> 16 & 0xff;
+    e->count += accesses_of(s);
 }
 
 static void code_alone(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
-                       const struct found *found, const uint64_t *words, uint32_t taken)
+                       const uint64_t *words, uint32_t alone)
 {
     for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
         const struct mt_access a = e->book.accesses[i];
-        if (a.word >= taken && found[a.word].alone)
+        if (alone >> a.word & 1)
             code_access(e, in, a.site, words[a.word] + (uint64_t)(int64_t)a.distance);
+    }
+}
+
+/* The words of a segment that is being coded, a bit or three for each. */
+struct coding {
+    uint64_t codes;
+    uint32_t foreign; /* they are it now, and were not */
+    uint32_t alone;   /* their accesses are to be coded one by one */
+    bool live;        /* some word is not foreign */
+};
+
+/* A word of which nothing is known yet. */
+static void code_unknown(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
+                         uint32_t i, uint64_t value, struct coding *c)
+{
+    struct word_state *s = &e->book.lines[seg->line + i];
+    struct found f;
+    find_word(e, in, seg, i, value, &f);
+    if (f.slot == NO_SLOT) {
+        c->foreign |= (uint32_t) !(s->mode & MODE_FOREIGN) << i;
+        c->alone |= (uint32_t)f.alone << i;
+        in->totals->foreign += f.alone ? 0 : accesses_of(s);
+        return;
+    }
+    c->live = true;
+    c->codes |= (uint64_t)code_word(e, in, s, &f) << i * WORD_BITS;
+    if (f.part)
+        count_part(e, in, seg, i, &f);
+    else
+        count_word(e, in, s);
+}
+
+static void code_any(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
+                     uint32_t i, uint64_t value, struct coding *c)
+{
+    struct word_state *s = &e->book.lines[seg->line + i];
+    uint64_t lowest = value + (uint64_t)(int64_t)s->lowest;
+    struct guess g = guess_word(s, &e->recent);
+    if (s->mode & MODE_FOREIGN || !is_guessed(in->live->blocks, s, lowest, g)) {
+        code_unknown(e, in, seg, i, value, c);
+        return;
+    }
+    learn_word(s, &e->recent, lowest, g.slot);
+    count_word(e, in, s);
+    c->live = true;
+}
+
+/* Words that have become foreign: that is told only if the segment is. */
+static void mark_foreign(struct encoder *e, const struct coded_segment *seg, struct coding *c)
+{
+    for (uint32_t bits = c->foreign; bits; bits &= bits - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(bits);
+        e->book.lines[seg->line + i].mode |= MODE_FOREIGN;
+        c->codes |= (uint64_t)WORD_FOREIGN << i * WORD_BITS;
     }
 }
 
 void code_segment(struct encoder *e, const struct surroundings *in, uint32_t segment, const uint64_t *words,
                   uint32_t taken, bool live)
 {
-    struct found found[MT_SEGMENT_WORDS];
     const struct coded_segment seg = e->book.segments[segment];
     struct word_state *first = &e->book.lines[seg.line];
-    bool alone = false;
+    struct coding c = {.live = live};
     uint32_t n = first->words;
-    for (uint32_t i = taken; i < n; i++) {
-        find_word(e, in, &seg, i, words[i], &found[i]);
-        live |= found[i].slot != NO_SLOT;
-        alone |= found[i].alone;
-    }
-    if (live && !reserve(e, 3 * n + 2)) {
+    if (!reserve(e, 3 * n + 2)) {
         in->totals->dropped += seg.count;
         return;
     }
-    count_words(e, in, &seg, found, taken);
     warm(e, first);
-    if (live) {
+    for (uint32_t i = taken; i < n; i++)
+        code_any(e, in, &seg, i, words[i], &c);
+    if (c.live) {
+        mark_foreign(e, &seg, &c);
         e->room -= 3 * n + 1;
-        code_found(e, in, seg.line, found, taken);
-    } else if (!alone) {
+        end_segment(e, seg.line, c.codes);
+    } else if (!c.alone) {
         first->epoch |= QUIET;
     }
-    if (alone)
-        code_alone(e, in, &seg, found, words, taken);
+    if (c.alone)
+        code_alone(e, in, &seg, words, c.alone);
 }

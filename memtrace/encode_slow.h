@@ -25,4 +25,14 @@ static inline bool foreign_page(const uint64_t *pages, uint64_t addr)
     return pages[addr >> PAGE_BITS & (FOREIGN_PAGES - 1)] == (addr >> PAGE_BITS) + 1;
 }
 
+/* Is a word in the guessed place, and that in a block? One test: what is right together is told by one
+ * branch. */
+static inline bool is_guessed(const struct block *blocks, const struct word_state *s, uint64_t lowest,
+                              struct guess g)
+{
+    const struct block *block = &blocks[g.slot];
+    uint64_t offset = lowest - block->base;
+    return (lowest == g.addr) & (offset < block->size) & (s->span < block->size - offset);
+}
+
 #endif

@@ -8,35 +8,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "expected.h"
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-enum { BLOCKS = 3, MAX_EVENTS = 256 };
-
-static const size_t s_size[BLOCKS] = {70001, 70003, 70005};
-static char *s_block[BLOCKS];
-static struct {
-    char kind;
-    int block;
-    size_t offset;
-    size_t size;
-} s_event[MAX_EVENTS];
-static int s_events;
-
-static void expect(char kind, int block, size_t offset, size_t size)
-{
-    if (s_events == MAX_EVENTS)
-        abort();
-    s_event[s_events].kind = kind;
-    s_event[s_events].block = block;
-    s_event[s_events].offset = offset;
-    s_event[s_events++].size = size;
-}
 
 /* A 64-byte boundary in a block. */
 static size_t aligned(int block)
@@ -179,14 +155,6 @@ static int kernel(void)
     expect('L', 2, 2, 3);
     expect('S', 2, 50, 3);
     return recv(ends[1], s_block[2] + 50, 50, MSG_DONTWAIT) != -1; /* fails: touches nothing */
-}
-
-static void report(void)
-{
-    for (int i = 0; i < BLOCKS; i++)
-        printf("B %d %" PRIuPTR " %zu\n", i, (uintptr_t)s_block[i], s_size[i]);
-    for (int i = 0; i < s_events; i++)
-        printf("%c %d %zu %zu\n", s_event[i].kind, s_event[i].block, s_event[i].offset, s_event[i].size);
 }
 
 static const struct {
