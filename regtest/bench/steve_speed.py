@@ -33,6 +33,7 @@ COMMANDS: Dict[str, List[str]] = {
     "lockops --simple": ["lockops", "--simple", "--binary", *NOWHERE], "sites": ["sites"], "lines": ["lines"],
     "findings": ["findings"], "lifetimes": ["lifetimes"], "heat": ["heat"], "workingset": ["workingset"],
     "reuse": ["reuse"], "sharing": ["sharing"], "fields": ["fields"], "check": ["check"],
+    "report": ["report", "--json"], "types": ["types"], "states": ["states"],
 }
 
 

@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Callable
 
-import pytest
 from allocstats_files import record, series, write
 from conftest import Steve, make_trace
 from histories import histories
@@ -415,25 +414,3 @@ def test_bad_input(steve: Steve, trace: Callable[..., Path], no_leftovers: Calla
         assert (result.returncode, message in result.err) == (status, True), (arguments, result.err)
         assert "Traceback" not in result.err
     assert not no_leftovers() and not (steve.folder / "report.html").exists()
-
-
-@pytest.mark.parametrize("events", [1_000_000])
-def test_speed(events: int) -> None:
-    """The kernel alone takes far more than the 20 million events a second that a report needs."""
-    import time
-
-    import numpy as np
-    from steve._memtrace import event_dtype
-    from steve._profile import Profile
-
-    batch = np.zeros(events, event_dtype())
-    batch["kind"][:1000], batch["slot"][:1000], batch["size"] = 0, np.arange(1000), 8
-    batch["kind"][1000:], batch["slot"][1000:] = 3, np.arange(events - 1000) % 1000
-    profile = Profile(400)
-    start = time.perf_counter()
-    for _ in range(5):
-        profile.feed(batch, 1, 1)
-    rate = 5 * events / (time.perf_counter() - start)
-    profile.finish()
-    assert profile.totals()["operations"] == 5 * events
-    assert rate > 20e6, f"{rate / 1e6:.0f} million events/s"
