@@ -13,7 +13,8 @@ packages="build-essential autoconf automake pkg-config valgrind luajit libluajit
     libxxhash-dev libcmocka-dev cython3 python3 python3-dev python3-numpy python3-matplotlib python3-rich
     python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev"
 # allocators that are left out where there is no such package
-optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev"
+optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev
+    python3-distributed"
 
 say() { printf 'bootstrap: %s\n' "$*"; }
 fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }

@@ -41,6 +41,7 @@ struct decoder {
     bool state_whole;      /* all LIVE chunks of a state have been taken */
     uint64_t state_blocks; /* of the LIVE chunks being read, taken so far */
     bool want_freed;       /* deliver accesses to freed memory */
+    bool midway;           /* reading began behind blocks that are dead: slots may lie free unseen */
     bool salvage;          /* a FREE or access of a lost block is counted, not an error */
     uint64_t lost;         /* events left out for that since the reader last looked */
     uint32_t epoch;

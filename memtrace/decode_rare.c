@@ -70,8 +70,9 @@ static void remember(struct decoder *d, uint64_t slot)
 
 static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, struct mt_event *ev)
 {
-    /* slots are dense; only a salvaged trace may have lost the ones below */
-    uint64_t limit = d->salvage ? d->block_count + (uint64_t)MAX_CHUNK_EVENTS : d->block_count;
+    /* slots are dense; but those that were used and are free are not known in a salvaged trace and after
+     * beginning in the middle */
+    uint64_t limit = d->salvage || d->midway ? d->block_count + (uint64_t)MAX_CHUNK_EVENTS : d->block_count;
     if (r->slot > limit || r->slot >= MAX_LIVE_BLOCKS || live_block(d, r->slot))
         return fail(d, "a new block has a slot that is not free");
     if (!span_fits(r->addr, r->size))

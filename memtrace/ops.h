@@ -72,6 +72,16 @@ struct ops_writer *ops_writer_new(int fd, struct mt_error *err);
 /* The same in any form; the kind (not OPS_UNKNOWN) matters for OPS_BINARY only, which takes no operations of
  * the other kind. */
 struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kind, struct mt_error *err);
+/* A piece of a file that several writers make one after the other, or at the same time: the bytes of all pieces
+ * in order are those of one writer. Only the last one may hold a number of operations that is no multiple of
+ * OPS_PIECE. OPS_TEXT_ZSTD has no pieces. */
+#define OPS_PIECE 65536
+struct ops_piece {
+    uint64_t before;  /* operations in the pieces before this one */
+    bool first, last; /* which holds the file's header, which its end */
+};
+struct ops_writer *ops_writer_piece(int fd, enum ops_form form, enum ops_kind kind, struct ops_piece piece,
+                                    struct mt_error *err);
 void ops_write(struct ops_writer *w, const struct op *ops, size_t n);
 void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);

@@ -24,7 +24,7 @@
 
 #define OPS_MAGIC "\x7fOPS\r\n\x1a\x02" /* the last byte is the version; 1, without marks, is read too */
 #define OPS_MAGIC_SIZE 8
-#define OPS_BLOCK 65536 /* operations in a block, at most */
+#define OPS_BLOCK OPS_PIECE /* operations in a block, at most */
 #define OPS_PREDICTED 4096
 
 /* What the next operation is expected to be; the same on both sides. */
@@ -66,10 +66,12 @@ struct ops_encoder {
     size_t used, packed_room;
     uint32_t count;
     uint64_t total;
+    bool last; /* it ends the file */
     struct ops_predictor predictor;
 };
 
-struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct mt_error *err);
+struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct ops_piece piece,
+                                    struct mt_error *err);
 void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);

@@ -21,7 +21,8 @@ static void write_header(struct ops_sink *sink, enum ops_kind kind)
     ops_sink_write(sink, header, sizeof header);
 }
 
-struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct mt_error *err)
+struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct ops_piece piece,
+                                    struct mt_error *err)
 {
     struct ops_encoder *e = calloc(1, sizeof *e);
     size_t room = ZSTD_compressBound(OPS_BLOCK * OPS_LONGEST);
@@ -31,6 +32,8 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
         e->packed = malloc(room);
         e->packed_room = room;
         e->kind = kind;
+        e->total = piece.before;
+        e->last = piece.last;
     }
     if (!e || !e->zstd || !e->raw || !e->packed) {
         mt_fail_memory(err);
@@ -38,7 +41,8 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
             ops_encoder_finish(e, NULL);
         return NULL;
     }
-    write_header(sink, kind);
+    if (piece.first)
+        write_header(sink, kind);
     return e;
 }
 
@@ -131,7 +135,7 @@ void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink)
 {
     if (sink && e->count)
         end_block(e, sink);
-    if (sink && e->count == 0)
+    if (sink && e->count == 0 && e->last)
         write_block(e, sink, 0);
     ZSTD_freeCCtx(e->zstd);
     free(e->raw);

@@ -31,7 +31,8 @@ char ops_letter(enum ops_code c)
     return (unsigned)c < OP_CODES ? letters[c] : '?';
 }
 
-static bool begin(struct ops_writer *w, int fd, enum ops_form form, enum ops_kind kind)
+static bool begin(struct ops_writer *w, int fd, enum ops_form form, enum ops_kind kind,
+                  struct ops_piece piece)
 {
     w->used = 0;
     w->thread = 0;
@@ -40,18 +41,24 @@ static bool begin(struct ops_writer *w, int fd, enum ops_form form, enum ops_kin
     if (!ops_sink_init(&w->sink, fd, form == OPS_TEXT_ZSTD))
         return false;
     if (form == OPS_BINARY)
-        w->binary = ops_encoder_new(&w->sink, kind, &w->sink.err);
+        w->binary = ops_encoder_new(&w->sink, kind, piece, &w->sink.err);
     return form != OPS_BINARY || w->binary;
 }
 
-struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kind, struct mt_error *err)
+struct ops_writer *ops_writer_piece(int fd, enum ops_form form, enum ops_kind kind, struct ops_piece piece,
+                                    struct mt_error *err)
 {
     struct ops_writer *w = malloc(sizeof *w);
-    if (w && begin(w, fd, form, kind))
+    if (w && begin(w, fd, form, kind, piece))
         return w;
     mt_fail_memory(err);
     free(w);
     return NULL;
+}
+
+struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kind, struct mt_error *err)
+{
+    return ops_writer_piece(fd, form, kind, (struct ops_piece){.first = true, .last = true}, err);
 }
 
 struct ops_writer *ops_writer_new(int fd, struct mt_error *err)

@@ -93,7 +93,7 @@ int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end)
                                               "cannot go back: only plain .ljt files are read in parts");
     if (read_definitions(r, &points[first]) != MT_OK || binary_go(r, &points[first]) != MT_OK)
         return MT_ERROR;
-    r->binary.adrift = first > 0;
+    r->binary.adrift = r->binary.dec.midway = first > 0;
     r->binary.stop = end < n ? points[end].offset : UINT64_MAX;
     return MT_OK;
 }

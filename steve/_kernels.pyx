@@ -26,6 +26,7 @@ from steve.errors import SteveError, WriteError
 
 RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
 assert len(RULES) == CHECK_RULES
+PIECE = OPS_PIECE  # operations: see memtrace/ops.h
 FORMS = {"text": OPS_TEXT, "zstd": OPS_TEXT_ZSTD, "binary": OPS_BINARY}
 
 cdef enum:
@@ -113,13 +114,15 @@ cdef object records(const void *data, size_t n, object dtype):
 
 
 cdef class OpsWriter:
-    """An ops writer of the trace library on a descriptor; form: one of FORMS."""
+    """An ops writer of the trace library on a descriptor; form: one of FORMS; piece: of struct ops_piece."""
     cdef ops_writer *w
 
-    def __cinit__(self, int fd, str form, bint locks):
+    def __cinit__(self, int fd, str form, bint locks, piece=(0, True, True)):
         cdef mt_error err
         cdef ops_form c_form = FORMS[form]
-        self.w = ops_writer_open(fd, c_form, OPS_LOCK if locks else OPS_ACCESS, &err)
+        cdef ops_piece c_piece
+        c_piece.before, c_piece.first, c_piece.last = piece
+        self.w = ops_writer_piece(fd, c_form, OPS_LOCK if locks else OPS_ACCESS, c_piece, &err)
         if self.w == NULL:
             raise SteveError(err.text.decode("utf-8", "backslashreplace"))
 
@@ -189,108 +192,7 @@ def write_heap_ops(origin, int fd, tick=None):
     return total
 
 
-cdef class Unfreed:
-    """The blocks of a trace that are never freed: the first walk of the full locks."""
-    cdef unfreed u
-
-    def __cinit__(self, origin, tick=None):
-        cdef Operations source = Operations(origin, tick)
-        cdef const op *ops
-        cdef size_t n
-        cdef bint ok
-        enough(unfreed_init(&self.u))
-        while source.next(&ops, &n):
-            with nogil:
-                ok = unfreed_feed(&self.u, ops, n)
-            enough(ok)
-        enough(unfreed_finish(&self.u))
-
-    def __dealloc__(self):
-        unfreed_free(&self.u)
-
-    def __len__(self):
-        return self.u.n
-
-
-def write_lockops_full(origin, Unfreed unfreed, int fd, *, rules=(2, 1, 0), bint compat=False,
-                       bint unlock_before_free=False, tick=None, str form="text"):
-    """Write N, F, L and U by the life counter. `unfreed` is of an earlier walk over the same operations.
-
-    rules: gain, decay and threshold of the life counter in any common unit, up to 10^6 each. compat: at most
-    one lock event at each index, as the first Steve. unlock_before_free: a block that dies locked is unlocked
-    first. Returns counts: ops walked over,
-    blocks, locks, unlocks, unmatched (accesses to handles that are not live)."""
-    cdef Operations source = Operations(origin, tick)
-    cdef OpsWriter writer = OpsWriter(fd, form, True)
-    cdef lockfull l
-    cdef const op *ops
-    cdef size_t n
-    cdef bint ok
-    cdef lockfull_rules c_rules
-    c_rules.gain, c_rules.decay, c_rules.threshold = rules
-    c_rules.compat, c_rules.unlock_before_free = compat, unlock_before_free
-    enough(lockfull_init(&l, unfreed.u.list, unfreed.u.n, c_rules))
-    try:
-        while source.next(&ops, &n):
-            with nogil:
-                ok = lockfull_feed(&l, ops, n)
-                ops_write(writer.w, l.out, l.n_out)
-            enough(ok)
-        writer.finish()
-        return {"ops": l.index, "blocks": l.news, "locks": l.locks, "unlocks": l.unlocks,
-                "unmatched": l.unmatched}
-    finally:
-        lockfull_free(&l)
-
-
-cdef class SimplePlan:
-    """Which blocks live long enough to stay unlocked: the first walk of the simple locks.
-
-    threshold: the macro lifetime from which a block does, in thousandths."""
-    cdef locksimple s
-
-    def __cinit__(self, origin, *, uint64_t threshold=500, bint compat=False, tick=None):
-        cdef Operations source = Operations(origin, tick)
-        cdef const op *ops
-        cdef size_t n
-        cdef bint ok
-        enough(locksimple_init(&self.s, threshold, compat))
-        while source.next(&ops, &n):
-            with nogil:
-                ok = locksimple_feed(&self.s, ops, n)
-            enough(ok)
-        enough(locksimple_finish(&self.s))
-
-    def __dealloc__(self):
-        locksimple_free(&self.s)
-
-
-def write_lockops_simple(origin, SimplePlan plan, int fd, tick=None, *, bint unlock_before_free=False,
-                         str form="text"):
-    """Write N, F, and L after the N of each block that `plan` (of the same operations) locks;
-    unlock_before_free: and U before its F. Returns counts."""
-    cdef Operations source = Operations(origin, tick)
-    cdef OpsWriter writer = OpsWriter(fd, form, True)
-    cdef locksimple_writer w
-    cdef const op *ops
-    cdef op *out = NULL
-    cdef size_t n, made, room = 0
-    enough(locksimple_writer_init(&w, &plan.s, unlock_before_free))
-    try:
-        while source.next(&ops, &n):
-            if n > room:
-                free(out)
-                out, room = <op *>malloc(2 * n * sizeof(op)), n
-                enough(out != NULL)
-            with nogil:
-                made = locksimple_write(&w, ops, n, out)
-                ops_write(writer.w, out, made)
-            enough(not w.out_of_memory)
-        writer.finish()
-    finally:
-        free(out)
-        locksimple_writer_free(&w)
-    return {"blocks": w.news, "locks": w.locks, "accesses": plan.s.accesses, "unmatched": plan.s.unmatched}
+include "_locks.pxi"
 
 
 cdef void put_handles(textout *out, const op *ops, size_t n, bint first) nogil:
@@ -447,12 +349,25 @@ cdef class Summary:
                 "live_bytes": s.live_bytes, "live_blocks": s.live_blocks, "peak_bytes": s.peak_bytes,
                 "peak_blocks": s.peak_blocks, "lost": s.lost, "last_event": s.last_event}
 
+    def part(self):
+        """What a summary of a part of a trace has to tell, all in one dictionary; see steve.parts."""
+        import numpy as np
+        block = np.dtype([("size", "u8"), ("stack", "u4"), ("state", "u4")])
+        blocks = records(self.s.blocks, self.s.room, block)
+        live = np.flatnonzero(blocks["state"] == <int>SUMMARY_LIVE)
+        return {"events": self.events, "totals": self.totals, "stacks": self.stacks(),
+                "threads": records(self.s.threads, 1024, np.dtype("u8")), "live": live,
+                "blocks": blocks[live], "ended": records(self.s.ended, self.s.n_ended, np.dtype("u4"))}
+
     def stacks(self):
         """An array with a row for each stack id: news, resizes, bytes, live_blocks, live_bytes (u8)."""
         import numpy as np
         names = ["news", "resizes", "bytes", "live_blocks", "live_bytes"]
         dtype = np.dtype([(name, "u8") for name in names])
         return records(self.s.stacks, self.s.n_stacks, dtype)
+
+
+include "_parts.pxi"
 
 
 cdef object finding_dict(const check_finding *finding):

@@ -9,6 +9,7 @@ cdef class Trace:
     cdef mt_reader *r
     cdef readonly str path, name
     cdef readonly object problem
+    cdef bint midway
     cdef int next(self, const mt_event **events, size_t *n) except -1
     cdef int failed(self) except -1
 

@@ -164,10 +164,27 @@ cdef class Trace:
         cdef mt_reader_stats_t s
         mt_get_stats(self.r, &s)
         error = trace_error(self.path, self.name, err, s.is_text)
-        if err.code != MT_E_TRUNCATED and (err.code != MT_E_CORRUPT or s.events == 0):
+        if err.code != MT_E_TRUNCATED and (err.code != MT_E_CORRUPT or s.events == 0 and not self.midway):
             raise error
         self.problem = error
         return 0
+
+    def points(self):
+        """Where reading can begin: a list of (events before, News before, offset), one at least."""
+        cdef const mt_point *points
+        cdef uint32_t n
+        if mt_points(self.r, &points, &n) == MT_ERROR:
+            raise trace_error(self.path, self.name, mt_reader_error(self.r), False)
+        return [(points[i].event, points[i].handle, points[i].offset) for i in range(n)]
+
+    def read_range(self, uint32_t first, uint32_t end):
+        """From now on deliver the events from point `first` up to point `end`."""
+        cdef int result
+        with nogil:
+            result = mt_read_range(self.r, first, end)
+        self.midway = first > 0
+        if result == MT_ERROR:
+            self.failed()
 
     def probe(self):
         """Read the first events, which are then lost: raises TraceError if this is no memtrace."""

@@ -18,6 +18,7 @@ from steve.where import explained, parse
 if TYPE_CHECKING:
     import numpy as np
 
+    from steve._analyses import Walk
     from steve._lives import Lives, Selection
     from steve._memtrace import Trace
 
@@ -35,6 +36,11 @@ ended at the next mark TO. An operation is a New, Free, Resize, Load, Store or M
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """FILE, --salvage, -q, --where, --from, --to."""
     source.add_trace(parser)
+    add_choice(parser)
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """--where, --from, --to."""
     parser.add_argument("--where", metavar="EXPRESSION", help="only blocks for which this holds; see below")
     parser.add_argument("--from", dest="begin", metavar="MARK", help="begin at a named point of the program")
     parser.add_argument("--to", dest="end", metavar="MARK", help="end at a named point of the program")
@@ -81,9 +87,10 @@ class Blocks:
     lives: "Lives"
     totals: Dict[str, int]
 
-    def __init__(self, command: str, args: argparse.Namespace, again: bool = False) -> None:
-        """again: the caller will read the trace once more (open_again)."""
-        self.command, self.args = command, args
+    def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
+                 lua: bool = False) -> None:
+        """again: the caller will read the trace once more. lua: see steve._lives.Lives."""
+        self.command, self.args, self.lua = command, args, lua
         self.test = parse(args.where) if args.where is not None else None
         self._files = source.Operations(args.file, args.salvage) if self.test or again else None
 
@@ -109,7 +116,7 @@ class Blocks:
         self.trace, window = self._open(), self._window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
-            self.lives = Lives(self.trace, window, selected, progress)
+            self.lives = Lives(self.trace, window, selected, progress, lua=self.lua)
             yield from self.lives.batches()
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)
@@ -142,6 +149,28 @@ class Blocks:
             pass
         return sums
 
+    def over_events(self, fold: "Callable[[Walk], Any]", chosen: "Optional[Selection]" = None) -> Any:
+        """What a function of steve._analyses makes of the events of the chosen blocks.
+
+        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first."""
+        from steve._analyses import Walk
+        if chosen is None and self.test is not None:
+            chosen = self._choose()
+        self.trace, window = self._open(), self._window()
+        self.places = Places(self.trace)
+        with Progress(self.command, self.args.quiet) as progress:
+            result = fold(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress))
+        if window is not None and self.trace.problem is None:
+            window.verify(self.trace.name)
+        return result
+
+    def _choose(self) -> "Selection":
+        from steve._lives import Selection
+        chosen = Selection()
+        for batch, keep in self.batches():
+            chosen.add(batch, keep)
+        return chosen
+
     def title(self, what: str) -> str:
         """A heading that says of what trace and what blocks."""
         parts = [f"{self.trace.name}: {what}"]
@@ -162,11 +191,8 @@ def merged(rows: "np.ndarray", key_of: Callable[[int], Hashable]) -> Dict[Hashab
         if any(row):
             found = dict(zip(rows.dtype.names, row))
             known = result.setdefault(key_of(number), dict.fromkeys(found, 0))
-            largest = max(known.get("most_bytes", 0), found.get("most_bytes", 0))
             for name, value in found.items():
-                known[name] += value
-            if "most_bytes" in found:
-                known["most_bytes"] = largest
+                known[name] = max(known[name], value) if name.startswith("most") else known[name] + value
     return result
 
 

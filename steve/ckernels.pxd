@@ -31,7 +31,9 @@ cdef extern from "steve/kernels/opsource.h" nogil:
     op_source *op_source_new(mt_reader *trace, ops_reader *ops, op_wishes wishes)
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
+    bint op_source_begin(op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
     bint op_source_out_of_memory(const op_source *s)
+    void op_source_skip_accesses(op_source *s)
     uint64_t op_source_stray(const op_source *s)
 
 cdef extern from "steve/kernels/unfreed.h" nogil:
@@ -50,6 +52,7 @@ cdef extern from "steve/kernels/lockfull.h" nogil:
         bint compat, unlock_before_free
     struct lockfull:
         op *out
+        uint64_t *at
         size_t n_out
         uint64_t locks, unlocks, unmatched, news
         int64_t index
@@ -66,11 +69,36 @@ cdef extern from "steve/kernels/locksimple.h" nogil:
     bint locksimple_finish(locksimple *s)
     void locksimple_free(locksimple *s)
     struct locksimple_writer:
-        uint64_t news, locks
+        uint64_t news, locks, index
         bint out_of_memory
     bint locksimple_writer_init(locksimple_writer *w, const locksimple *plan, bint unlock_before_free)
     void locksimple_writer_free(locksimple_writer *w)
-    size_t locksimple_write(locksimple_writer *w, const op *ops, size_t n, op *out)
+    size_t locksimple_write(locksimple_writer *w, const op *ops, size_t n, op *out, uint64_t *at)
+
+cdef extern from "steve/kernels/lockstack.h" nogil:
+    struct lockstack:
+        op *out
+        uint64_t *at
+        size_t n_out
+        uint64_t locks, unlocks, now, next_handle
+    void lockstack_init(lockstack *l, const mt_reader *reader, bint unlock_before_free)
+    void lockstack_free(lockstack *l)
+    bint lockstack_feed(lockstack *l, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/lockstats.h" nogil:
+    struct lockstats_sample:
+        uint64_t operation, live_blocks, live_bytes, locked_blocks, locked_bytes
+    struct lockstats:
+        lockstats_sample samples[256]
+        size_t n_samples
+        double sums[4]
+        uint64_t fed, blocks_made, blocks_locked, locks, unlocks, died_locked
+        uint64_t holds[65]
+        uint64_t held, longest
+    bint lockstats_init(lockstats *s)
+    void lockstats_free(lockstats *s)
+    bint lockstats_feed(lockstats *s, const op *ops, const uint64_t *at, size_t n)
+    void lockstats_finish(lockstats *s, uint64_t end)
 
 cdef extern from "steve/kernels/lifetimes.h" nogil:
     struct lifetime:
@@ -84,15 +112,34 @@ cdef extern from "steve/kernels/lifetimes.h" nogil:
     void lifetimes_finish(lifetimes *l)
     void lifetimes_free(lifetimes *l)
 
+cdef extern from "steve/kernels/survey.h" nogil:
+    struct survey:
+        uint64_t operations, handles
+        uint64_t *slots
+        size_t n_slots
+    void survey_init(survey *s, bint resizes)
+    void survey_free(survey *s)
+    bint survey_feed(survey *s, const mt_event *events, size_t n)
+
 cdef extern from "steve/kernels/summary.h" nogil:
     struct summary_stack:
         uint64_t news, resizes, bytes, live_blocks, live_bytes
+    enum: SUMMARY_LIVE
+    struct summary_block:
+        uint64_t size
+        uint32_t stack, state
     struct summary:
         uint64_t events[12]
         uint64_t accessed[9]
-        uint64_t allocated, freed, live_bytes, live_blocks, peak_bytes, peak_blocks, lost, last_event
+        uint64_t allocated, freed, lost, last_event
+        int64_t live_bytes, live_blocks, peak_bytes, peak_blocks
+        summary_block *blocks
+        size_t room
+        uint32_t *ended
+        size_t n_ended
         summary_stack *stacks
         size_t n_stacks
+        uint64_t threads[1024]
     void summary_init(summary *s)
     bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
     unsigned summary_threads(const summary *s)

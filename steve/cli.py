@@ -15,8 +15,9 @@ from typing import NoReturn, Optional, Sequence
 
 from steve.errors import SteveError
 
-COMMANDS = ("info", "summary", "sites", "lines", "threads", "leaks", "temporaries", "findings", "check",
-            "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report",
+COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
+            "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
+            "diff", "check", "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report",
             "export", "flame", "memprof", "sysprof", "universe")
 
 

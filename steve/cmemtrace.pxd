@@ -97,6 +97,10 @@ cdef extern from "memtrace/memtrace.h" nogil:
     mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
     void mt_close(mt_reader *r)
     int mt_next(mt_reader *r, const mt_event **events, size_t *n)
+    struct mt_point:
+        uint64_t event, handle, offset
+    int mt_points(mt_reader *r, const mt_point **points, uint32_t *n)
+    int mt_read_range(mt_reader *r, uint32_t first, uint32_t end)
     const mt_error *mt_reader_error(const mt_reader *r)
     const char *mt_string(const mt_reader *r, uint32_t id)
     const mt_frame *mt_get_frame "mt_frame"(const mt_reader *r, uint32_t id)

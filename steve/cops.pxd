@@ -34,6 +34,12 @@ cdef extern from "memtrace/ops.h" nogil:
     enum ops_form:
         OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY
 
+    enum: OPS_PIECE
+    struct ops_piece:
+        uint64_t before
+        bint first, last
+
+    ops_writer *ops_writer_piece(int fd, ops_form form, ops_kind kind, ops_piece piece, mt_error *err)
     ops_writer *ops_writer_open(int fd, ops_form form, ops_kind kind, mt_error *err)
     void ops_write(ops_writer *w, const op *ops, size_t n)
     int ops_writer_finish(ops_writer *w, mt_error *err)

@@ -34,3 +34,12 @@ class TraceError(SteveError):
         named = not offset or re.search(r"\b(offset|line) \d", text)
         super().__init__(f"{path}: {'' if named else place}{text}")
         self.path, self.code, self.offset, self.is_text = path, code, offset, is_text
+        self._arguments = (path, code, offset, is_text, text)
+
+    def of(self, path: str) -> "TraceError":
+        """The same about a file of another name."""
+        return TraceError(path, *self._arguments[1:])
+
+    def __reduce__(self) -> tuple:
+        """So that it can come from another process."""
+        return TraceError, self._arguments

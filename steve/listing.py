@@ -18,6 +18,7 @@ from steve.errors import UsageError
 from steve.output import Output
 
 TOP = 20
+SERIES_TOP = 100  # of rows that have an order of their own
 
 
 class Column(NamedTuple):
@@ -52,27 +53,31 @@ def count(text: str) -> int:
     return int(text)
 
 
-def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: str) -> None:
-    """-o, --json, --csv, --top, --sort."""
+def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str]) -> None:
+    """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have their own order."""
     source.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
     form.add_argument("--csv", action="store_true", help="write comma-separated values, all rows")
     parser.add_argument("--top", metavar="N", type=count,
-                        help=f"only the first N rows (default: {TOP} in a table, else all)")
+                        help="only the first N rows "
+                             f"(default: {TOP if order else SERIES_TOP} in a table, else all)")
     parser.add_argument("--sort", metavar="COLUMN", default=order,
-                        help=f"the column to sort by, largest first; of text in its order (default: {order})")
+                        help="the column to sort by, largest first; of text in its order "
+                             f"(default: {order or 'the order of the rows'})")
 
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
     """UsageError if --sort names no column."""
     keys = [column.key for column in columns]
-    if args.sort not in keys:
+    if args.sort is not None and args.sort not in keys:
         raise UsageError(f"--sort {args.sort}: no such column; there are: {', '.join(keys)}")
 
 
-def ranked(rows: List[dict], columns: Sequence[Column], order: str) -> List[dict]:
+def ranked(rows: List[dict], columns: Sequence[Column], order: Optional[str]) -> List[dict]:
     """Sorted by a column; equal ones by their texts, so that the order is always the same."""
+    if order is None:
+        return rows
     texts = [column.key for column in columns if column.is_text]
     rows = sorted(rows, key=lambda row: tuple(str(row[key]) for key in texts))
     if order in texts:
@@ -129,4 +134,5 @@ def write(args: argparse.Namespace, title: str, rows: List[dict], columns: Seque
             out.write(csv_text(kept, columns))
         else:
             plain = not sys.stdout.isatty() or args.output not in (None, "-")
-            out.write(text(title, rows, columns, args.top, plain))
+            top = SERIES_TOP if args.top is None and args.sort is None else args.top
+            out.write(text(title, rows, columns, top, plain))

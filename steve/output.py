@@ -52,6 +52,11 @@ class Output:
                              "name another place with -o") from None
         os.fchmod(self.fd, file_mode(self._target))
 
+    @property
+    def folder(self) -> Optional[str]:
+        """Where the file will be, for what belongs beside it; None for what is written directly."""
+        return os.path.dirname(self._target) if self._temporary is not None else None
+
     def write(self, text: str) -> None:
         """Write text as UTF-8; lone surrogates (bytes that were not UTF-8) go out as they came in."""
         self.write_bytes(text.encode("utf-8", "surrogateescape"))

@@ -1,12 +1,13 @@
 """Where in the program something happens: lines and sites of stacks and of access sites.
 
-The line of a stack is its innermost frame that has a name and is not the allocator itself; the line of an
+The line of a stack is its innermost frame of a Lua function or, where there is none, that has a name and is
+not the allocator itself; the line of an
 access is that of its instruction. A site is longer: the three innermost frames. Names are looked up once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
-from typing import TYPE_CHECKING, Callable, Dict, NamedTuple
+from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Tuple
 
 from steve.stacks import Sites, frame_text, is_allocator
 
@@ -21,6 +22,7 @@ class Line(NamedTuple):
     function: str
 
 
+LUA_FRAMES = ("lua", "inlined")
 NOWHERE = Line("", 0, "(unknown)")
 
 
@@ -35,22 +37,27 @@ class Places:
     """The places of one trace."""
 
     def __init__(self, trace: "Trace") -> None:
-        from steve._memtrace import HOW_NAMES
+        from steve._memtrace import HOW_NAMES, TYPE_NAMES
         self.trace = trace
         self.sites = Sites(trace)
         self._lines: Dict[int, Line] = {}
+        self._lua_lines: Dict[Tuple[str, int], Line] = {}
+        self._site_names: Dict[int, str] = {}
         self._texts: Dict[str, Callable[[int], str]] = {
             "site": self.site_name, "stack": self.stack_text,
             "function": lambda stack: self.stack_line(stack).function,
             "file": lambda stack: self.stack_line(stack).file,
-            "heap": self.heap_kind, "how": lambda how: HOW_NAMES[how]}
+            "heap": self.heap_kind, "how": lambda how: HOW_NAMES[how],
+            "type": lambda number: TYPE_NAMES[number]}
 
     def text(self, field: str, number: int) -> str:
         """The text of a stack, heap or way of allocation; field: of steve.where.TEXTS."""
         return self._texts[field](number)
 
     def site_name(self, stack: int) -> str:
-        return self.sites.name(self.sites.frames(stack))
+        if stack not in self._site_names:
+            self._site_names[stack] = self.sites.name(self.sites.frames(stack))
+        return self._site_names[stack]
 
     def stack_text(self, stack: int) -> str:
         return " < ".join(frame_text(frame) for frame in self.trace.stack_frames(stack))
@@ -67,6 +74,9 @@ class Places:
 
     def _find_line(self, stack: int) -> Line:
         frames = self.trace.stack_frames(stack)
+        lua = next((frame for frame in frames if frame.kind in LUA_FRAMES and frame.line), None)
+        if lua is not None:
+            return self._lua_line(line_of(lua))
         for frame in frames:
             if (frame.function or frame.file) and not is_allocator(frame):
                 return line_of(frame)
@@ -76,4 +86,16 @@ class Places:
         """The line of an access site."""
         known = self.trace.site(site)
         frame = self.trace.frame(known.frame) if known is not None and known.frame else None
-        return line_of(frame) if frame is not None else NOWHERE
+        if frame is None:
+            return NOWHERE
+        return self._lua_line(line_of(frame)) if frame.kind in LUA_FRAMES else line_of(frame)
+
+    def _lua_line(self, line: Line) -> Line:
+        """A line of Lua code has one name, though its function may be called by several: the first one met."""
+        return self._lua_lines.setdefault((line.file, line.line), line)
+
+    def proto_lines(self, number: int) -> List[Line]:
+        """The lines of the instructions of a Lua prototype. It does not know what its function is called; a stack
+        or a trace with the same line may have told."""
+        proto = self.trace.proto(number)
+        return [self._lua_line(Line(proto.file, line, proto.function)) for line in proto.lines]

@@ -118,8 +118,8 @@ with the columns below. --csv: one line for each rule and site.
 First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end,
 double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one context. They are of
 the whole trace, so not shown with --where, --from, --to, nor in --csv. --json: objects with finding, title,
-rule, errors and the list contexts: count, kind, at, size, thread, block, offset, block_size, made_at, freed_at. Rules about accesses are left out, and that is
-said, if the trace holds none.
+rule, errors and the list contexts: count, kind, at, size, thread, block, offset, block_size, made_at, freed_at.
+Rules about accesses are left out, and that is said, if the trace holds none.
 
 {listing.explained(COLUMNS)}
 

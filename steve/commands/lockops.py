@@ -3,16 +3,24 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+import json
 import math
+import os
 import re
+from typing import TYPE_CHECKING, Optional
 
-from steve import source
+from steve import listing, source
 from steve.errors import UsageError
+from steve.lockstats import COLUMNS, object_of, samples_of, text
 from steve.output import Output
 from steve.progress import Progress, note
 
+if TYPE_CHECKING:
+    from steve._kernels import LockStats
+
 NAME = "lockops"
 HELP = "guess from the accesses when blocks have to be locked"
+ENDINGS = {"simple": "-lockops", "full": "-lockopsfull", "stack": "-stack-lockops"}
 EXAMPLES = """\
 FILE is an ops file or a memtrace. A lockops file has lines `HANDLE OP ADDRESS SIZE` with OP N (new), F
 (free), L (lock) and U (unlock); accesses are left out. A resize that the ops file has as R is kept and
@@ -31,6 +39,22 @@ its life (1), what one on another takes (0.5), and the life above which it is lo
 --threshold is the macro lifetime below which a block is locked (0.5). Three decimals count.
 --unlock-before-free puts a U before the F of a block that dies locked.
 
+--stack (memtraces only): a block is locked while a function that touches it is on the call stack, as far as
+the trace tells. An access by function f of thread t pins the block; the pin goes before the first later New,
+Free or Resize of t whose stack does not contain f, for only then is it known that f has returned. A block is
+locked while it has a pin. So locks last up to the next heap operation of the thread; recursion and functions
+of the same name lengthen them; code without names counts as one function for each object file; where a trace
+has no stacks, nothing is ever unlocked; record deep stacks, for a frame cut off looks as if it had returned.
+Blocks that are never freed are locked like others.
+
+--stats says what the locks mean for an allocator that compacts: how many blocks and bytes are live, locked
+and free to move, over time, and how long locks are held, in operations of FILE. Alone it reads a lockops
+file, in which each line counts as one operation; with one of the ways above, the locks found go to -o FILE,
+or nowhere. --csv gives the state over time; --json an object with the totals, the list "holds" and that list
+as "time".
+
+{columns}
+
 --compat gives the bytes of the first Steve. Simple: a block without accesses of its own counts as having
 one. Full: of several lock events at one operation only that of the largest handle is kept (it collected
 them by index, in the order of handles, and the last one stayed); the ops file must have no comment lines.
@@ -38,17 +62,26 @@ them by index, in the order of handles, and the last one stayed); the ops file m
 examples:
   steve lockops --full app-ops        writes app-lockopsfull
   steve lockops --simple app.ljt      writes app.ljt-lockops
+  steve lockops --stack app.ljt       writes app.ljt-stack-lockops
+  steve lockops --stack --stats app.ljt
+  steve lockops --stats app-lockopsfull
   steve lockops --full --decay 0.1 --unlock-before-free app-ops
-"""
+""".replace("{columns}", listing.explained(COLUMNS))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "ops file or memtrace; - is standard input")
-    source.add_output(parser, "default: FILE without -ops, with -lockops or -lockopsfull")
+    source.add_output(parser, "default: FILE without -ops, with -lockops, -lockopsfull or -stack-lockops")
     source.add_form(parser)
-    way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--simple", action="store_true", help="lock for life or not at all, by macro lifetime")
-    way.add_argument("--full", action="store_true", help="lock and unlock by the life counter")
+    way = parser.add_mutually_exclusive_group()
+    for name, what in (("simple", "lock for life or not at all, by macro lifetime"),
+                       ("full", "lock and unlock by the life counter"),
+                       ("stack", "lock while a function that touches the block is on the call stack")):
+        way.add_argument(f"--{name}", dest="way", action="store_const", const=name, help=what)
+    parser.add_argument("--stats", action="store_true",
+                        help="show what the locks mean for a compacting allocator")
+    parser.add_argument("--json", action="store_true", help="--stats as one JSON object")
+    parser.add_argument("--csv", action="store_true", help="the samples of --stats as comma-separated values")
     for name, what in (("gain", "life gained by an operation on the block (full; default: 1)"),
                        ("decay", "life lost by an operation on another (full; default: 0.5)"),
                        ("threshold", "life above which a block is locked (full; default: 0), or macro "
@@ -68,10 +101,19 @@ def thousandths(text: str) -> int:
 def check(args: argparse.Namespace) -> None:
     """UsageError for arguments that do not go together."""
     source.form_of(args)
-    changed = args.unlock_before_free or any(x is not None for x in (args.gain, args.decay, args.threshold))
+    if args.way is None and not args.stats:
+        raise UsageError("name a way to guess locks, --simple, --full or --stack; or --stats of a lockops file")
+    if (args.json or args.csv) and not args.stats or args.json and args.csv:
+        raise UsageError("--json and --csv are forms of --stats, of which there can be one")
+    if args.way is None and args.output is not None:
+        raise UsageError("--stats alone makes no lockops file for -o; its table goes to standard output")
+    numbers = any(x is not None for x in (args.gain, args.decay, args.threshold))
+    if args.way == "stack" and (args.compat or numbers):
+        raise UsageError("--stack knows no --gain, --decay, --threshold and --compat")
+    changed = args.unlock_before_free or numbers
     if args.compat and changed:
         raise UsageError("--compat stands for the rules of the first Steve, which cannot be changed")
-    if args.simple and (args.gain is not None or args.decay is not None):
+    if args.way == "simple" and (args.gain is not None or args.decay is not None):
         raise UsageError("--gain and --decay are of --full; --simple has only --threshold")
     if args.gain == 0 or args.decay == 0:
         raise UsageError("--gain and --decay must be above 0")
@@ -87,18 +129,47 @@ def life_rules(args: argparse.Namespace) -> tuple:
 
 def run(args: argparse.Namespace) -> int:
     check(args)
+    if args.way is None:
+        return of_lockops(args)
+    from steve import _kernels
+    stats = _kernels.LockStats() if args.stats else None
     operations = source.Operations(args.file, args.salvage)
-    last = operations.open()
-    output = args.output or source.result_name(args.file, "-lockopsfull" if args.full else "-lockops")
+    last = operations.open_trace() if args.way == "stack" else operations.open()
+    output = args.output or (os.devnull if args.stats else source.result_name(args.file, ENDINGS[args.way]))
     with Output(output) as out:
-        counts = (full if args.full else simple)(args, operations, last, out.fd)
+        counts = WAYS[args.way](args, operations, last, out.fd, stats)
+    if stats is not None:
+        report(args, last.name, stats)
     remark = source.unmatched_note(last, counts)
     if remark:
         note(NAME, remark, args.quiet)
     return source.verdict(NAME, last)
 
 
-def full(args: argparse.Namespace, operations: source.Operations, last: object, fd: int) -> dict:
+def of_lockops(args: argparse.Namespace) -> int:
+    """--stats of a lockops file."""
+    from steve import _kernels
+    from steve._memtrace import OpsFile
+    stats, file = _kernels.LockStats(), OpsFile(args.file, kind="lockops")
+    with Progress("lockops: statistics", args.quiet) as progress:
+        stats.walk(file, progress)
+    report(args, file.name, stats)
+    return source.verdict(NAME, file)
+
+
+def report(args: argparse.Namespace, name: str, stats: "LockStats") -> None:
+    """Write what --stats asks for."""
+    with Output("-") as out:
+        if args.csv:
+            out.write(listing.csv_text(samples_of(stats), COLUMNS))
+        elif args.json:
+            out.write(json.dumps(object_of(name, stats), indent=2) + "\n")
+        else:
+            out.write(text(name, stats))
+
+
+def full(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
+         stats: "Optional[LockStats]") -> dict:
     """Two walks: which blocks die, then the locks."""
     from steve import _kernels
     with Progress("lockops: blocks that are freed", args.quiet) as progress:
@@ -106,10 +177,11 @@ def full(args: argparse.Namespace, operations: source.Operations, last: object, 
     with Progress("lockops: locks", args.quiet) as progress:
         return _kernels.write_lockops_full(last, unfreed, fd, rules=life_rules(args), compat=args.compat,
                                            unlock_before_free=args.unlock_before_free, tick=progress,
-                                           form=source.form_of(args))
+                                           form=source.form_of(args), stats=stats)
 
 
-def simple(args: argparse.Namespace, operations: source.Operations, last: object, fd: int) -> dict:
+def simple(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
+           stats: "Optional[LockStats]") -> dict:
     """Two walks: macro lifetimes, then the locks."""
     from steve import _kernels
     with Progress("lockops: lifetimes", args.quiet) as progress:
@@ -117,4 +189,16 @@ def simple(args: argparse.Namespace, operations: source.Operations, last: object
         plan = _kernels.SimplePlan(operations.open(), threshold=threshold, compat=args.compat, tick=progress)
     with Progress("lockops: locks", args.quiet) as progress:
         return _kernels.write_lockops_simple(last, plan, fd, progress, form=source.form_of(args),
-                                             unlock_before_free=args.unlock_before_free)
+                                             unlock_before_free=args.unlock_before_free, stats=stats)
+
+
+def stack(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
+          stats: "Optional[LockStats]") -> dict:
+    """One walk over the events."""
+    from steve import _kernels
+    with Progress("lockops: locks", args.quiet) as progress:
+        return _kernels.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free,
+                                            tick=progress, form=source.form_of(args), stats=stats)
+
+
+WAYS = {"full": full, "simple": simple, "stack": stack}

@@ -3,10 +3,14 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from typing import TYPE_CHECKING, Tuple
 
-from steve import source
+from steve import parallel, parts, source
 from steve.output import Output
 from steve.progress import Progress, note
+
+if TYPE_CHECKING:
+    from steve._memtrace import Trace
 
 NAME = "ops"
 HELP = "translate a memtrace to operations on numbered blocks"
@@ -30,19 +34,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     source.add_output(parser, "default: FILE-ops")
     source.add_form(parser)
+    parallel.add_arguments(parser)
     parser.add_argument("--resize", action="store_true", help="write a resize as R instead of F and N")
     parser.add_argument("--threads", action="store_true", help="tell which thread does what")
     parser.add_argument("--times", action="store_true", help="tell when, in instructions")
 
 
-def run(args: argparse.Namespace) -> int:
+def whole(args: argparse.Namespace, out: Output, form: str) -> "Tuple[Trace, dict]":
+    """Translate by one walk over the trace."""
     from steve import _kernels
-    form = source.form_of(args)
     trace = source.open_trace(args)
-    output = args.output or source.result_name(args.file, "-ops")
-    with Output(output) as out, Progress(NAME, args.quiet) as progress:
-        counts = _kernels.write_ops(trace, out.fd, progress, form=form, resizes=args.resize,
-                                    threads=args.threads, times=args.times)
+    with Progress(NAME, args.quiet) as progress:
+        return trace, _kernels.write_ops(trace, out.fd, progress, form=form, resizes=args.resize,
+                                          threads=args.threads, times=args.times)
+
+
+def in_parts(args: argparse.Namespace, out: Output, form: str) -> "Tuple[parts.Whole, dict]":
+    """Translate parts of the trace side by side."""
+    with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
+        return parts.write_ops(args.file, out.fd, pool, progress, form=form, resizes=args.resize,
+                               folder=out.folder)
+
+
+def run(args: argparse.Namespace) -> int:
+    form = source.form_of(args)
+    divided = form != "zstd" and not (args.threads or args.times) and parts.wanted(args)
+    with Output(args.output or source.result_name(args.file, "-ops")) as out:
+        trace, counts = (in_parts if divided else whole)(args, out, form)
     remark = source.unmatched_note(trace, counts)
     if remark:
         note(NAME, remark, args.quiet)

@@ -5,9 +5,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Tuple
 
-from steve import source
+from steve import parallel, parts, source
 from steve.listing import count
 from steve.output import Output
 from steve.progress import Progress
@@ -34,15 +34,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     source.add_output(parser, "the default")
     source.add_json(parser)
+    parallel.add_arguments(parser)
     parser.add_argument("--top", metavar="N", type=count, default=10,
                         help="sites in each table (default: 10)")
 
 
-def run(args: argparse.Namespace) -> int:
-    from steve import _kernels, totals
+def walk(args: argparse.Namespace) -> "Tuple[Any, Any]":
+    """The trace, read to its end by one or several, and its summary."""
+    from steve import _kernels
+    if parts.wanted(args):
+        with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
+            return parts.summary_of(args.file, pool, progress)
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
-        summary = _kernels.Summary(trace, progress)
+        return trace, _kernels.Summary(trace, progress)
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve import totals
+    trace, summary = walk(args)
     figures = totals.summary_object(trace, summary)
     with Output(args.output or "-") as out:
         if args.json:

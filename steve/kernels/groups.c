@@ -19,6 +19,8 @@ static uint32_t key_of(enum groups_key key, const struct life *life)
 {
     if (key == GROUPS_BY_STACK)
         return life->stack;
+    if (key == GROUPS_BY_TYPE)
+        return life->type;
     return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
 }
 
@@ -43,10 +45,28 @@ static void add_accesses(struct group *g, const struct life *life)
     g->shared += life->shared;
 }
 
+static void keep_most(uint64_t *most, uint64_t value)
+{
+    if (value > *most)
+        *most = value;
+}
+
+static void add_resizes(struct group *g, const struct life *life)
+{
+    if (life->resizes == 0)
+        return;
+    g->resized++;
+    g->resizes += life->resizes;
+    g->moves += life->moves;
+    g->copied += life->copied;
+    g->first_size += life->first_size;
+    g->last_size += life->size;
+    keep_most(&g->most_resizes, life->resizes);
+}
+
 static void add(struct group *g, const struct life *life)
 {
     g->blocks++;
-    g->resizes += life->resizes;
     g->bytes += life->bytes;
     g->size += life->size;
     g->frees += life->freed;
@@ -54,8 +74,9 @@ static void add(struct group *g, const struct life *life)
     g->live_blocks += !life->freed;
     g->live_bytes += life->freed ? 0 : life->size;
     g->lifetimes += life->died - life->born;
-    if (life->size > g->most_bytes)
-        g->most_bytes = life->size;
+    keep_most(&g->most_bytes, life->size);
+    keep_most(&g->most, life->most);
+    add_resizes(g, life);
     add_accesses(g, life);
     add_peak(g, life);
 }

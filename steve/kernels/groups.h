@@ -1,4 +1,4 @@
-/* groups.h - lives of blocks added up by a number they have: stack, thread.
+/* groups.h - lives of blocks added up by a number they have: stack, thread, type.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_GROUPS_H
@@ -6,7 +6,7 @@
 
 #include "steve/kernels/lives.h"
 
-enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD };
+enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
 
 /* Sums over the blocks of a group. Only uint64_t, so that it can be seen as an array with named columns. */
 struct group {
@@ -16,10 +16,15 @@ struct group {
     uint64_t frees, foreign;          /* foreign: freed by another thread than made it */
     uint64_t live_blocks, live_bytes; /* never freed */
     uint64_t loads, stores, modifies, bytes_read, bytes_written;
-    uint64_t used;             /* bytes */
-    uint64_t shared;           /* blocks */
-    uint64_t lifetimes;        /* operations, of all blocks */
-    uint64_t most_bytes;       /* the largest block's */
+    uint64_t used;          /* bytes */
+    uint64_t shared;        /* blocks */
+    uint64_t lifetimes;     /* operations, of all blocks */
+    uint64_t most_bytes;    /* the largest block's */
+    uint64_t most;          /* the most bytes that a block ever had */
+    uint64_t resized;       /* blocks that were resized; of these: */
+    uint64_t moves, copied; /* as in struct life */
+    uint64_t first_size, last_size;
+    uint64_t most_resizes;     /* of one block */
     uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
 };
 

@@ -2,7 +2,8 @@
  *
  * An ops file names blocks by handles that only grow; the kernels keep one record for each *live* block in an
  * array. This maps the one to the index of the other and gives the indices of dead blocks out again, so that
- * memory follows the live blocks alone. A hash table with linear probing, at most half full.
+ * memory follows the live blocks alone. A hash table with linear probing, at most half full. Blocks made one
+ * after the other are mostly used and freed together, so eight successive handles stand side by side.
  * Handles 0 ... UINT64_MAX - 1.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -39,7 +40,7 @@ uint32_t livemap_remove(struct livemap *m, uint64_t handle);
 
 static inline size_t livemap_home(const struct livemap *m, uint64_t key)
 {
-    return (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & m->mask;
+    return (size_t)(((key >> 3) * 0x9E3779B97F4A7C15u >> 20 << 3) + (key & 7)) & m->mask;
 }
 
 /* The index of a handle, or LIVEMAP_NONE. */

@@ -8,6 +8,8 @@
 
 #include "steve/kernels/grow.h"
 
+#define PIECE 8192 /* records of lives_finish */
+
 void lives_init(struct lives *l, const uint8_t *selected, uint64_t n_selected)
 {
     memset(l, 0, sizeof *l);
@@ -21,6 +23,7 @@ void lives_free(struct lives *l)
     free(l->out);
     free(l->sites);
     free(l->threads);
+    free(l->places);
 }
 
 /* ---- parts of a block ---------------------------------------------------------------------- */
@@ -99,23 +102,30 @@ static void heap_grew(struct lives *l, uint64_t bytes)
 static struct life record_of(const struct lives *l, const struct lives_block *b)
 {
     uint64_t now = l->totals.operations;
-    bool touched = b->loads + b->stores + b->modifies > 0;
+    const uint64_t *n = b->counts, *bytes = b->bytes_of;
+    bool touched = n[0] + n[1] + n[2] > 0;
 
     return (struct life){.handle = b->handle,
                          .size = b->size,
                          .bytes = b->bytes,
                          .resizes = b->resizes,
+                         .first_size = b->first_size,
+                         .most = b->most,
+                         .moves = b->moves,
+                         .copied = b->copied,
+                         .born_allocated = b->born_allocated,
+                         .died_allocated = l->totals.allocated,
                          .born = b->born,
                          .died = now,
                          .born_time = b->born_time,
                          .died_time = l->totals.time,
                          .first_use = touched ? b->first_use : now,
                          .last_use = touched ? b->last_use : now,
-                         .loads = b->loads,
-                         .stores = b->stores,
-                         .modifies = b->modifies,
-                         .bytes_read = b->bytes_read,
-                         .bytes_written = b->bytes_written,
+                         .loads = n[0],
+                         .stores = n[1],
+                         .modifies = n[2],
+                         .bytes_read = bytes[0] + bytes[2],
+                         .bytes_written = bytes[1] + bytes[2],
                          .used = used_bytes(b),
                          .news = l->totals.news - b->news,
                          .peak = b->peak,
@@ -124,7 +134,8 @@ static struct life record_of(const struct lives *l, const struct lives_block *b)
                          .heap = b->heap,
                          .thread = b->thread,
                          .how = b->how,
-                         .shared = b->shared};
+                         .shared = b->shared,
+                         .type = b->type};
 }
 
 /* The record of a block whose life is over; NULL when out of memory. */
@@ -169,6 +180,9 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     *b = (struct lives_block){.handle = e->handle,
                               .size = e->size,
                               .bytes = e->size,
+                              .first_size = e->size,
+                              .most = e->size,
+                              .born_allocated = l->totals.allocated + e->size,
                               .born = l->totals.operations,
                               .born_time = e->time,
                               .news = ++l->totals.news,
@@ -184,50 +198,67 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     return true;
 }
 
+/* What a Resize does beside giving another size. */
+static void note_growth(struct lives_block *b, const struct mt_event *e)
+{
+    if (e->addr != e->old_addr) {
+        b->moves++;
+        b->copied += e->size < b->size ? e->size : b->size;
+    }
+    if (e->size > b->most)
+        b->most = e->size;
+    b->resizes++;
+}
+
 static void block_resize(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
     uint8_t shift = shift_for(e->size);
     uint64_t parts = b->parts & parts_within(b->shift, b->size);
 
     note_peak(l, b);
+    note_growth(b, e);
     l->totals.resizes++;
     l->totals.live_bytes -= b->size;
     b->parts = convert_parts(parts, b->shift, shift) & parts_within(shift, e->size);
     b->shift = shift;
     b->size = e->size;
     b->bytes += e->size;
-    b->resizes++;
     heap_grew(l, e->size);
 }
 
 /* ---- accesses ------------------------------------------------------------------------------ */
 
-static inline void count(struct lives_accesses *a, const struct mt_event *e)
+static inline void count(struct lives_accesses *a, unsigned kind, uint64_t size)
 {
-    a->loads += e->kind == MT_LOAD;
-    a->stores += e->kind == MT_STORE;
-    a->modifies += e->kind == MT_MODIFY;
-    a->bytes_read += e->kind != MT_STORE ? e->size : 0;
-    a->bytes_written += e->kind != MT_LOAD ? e->size : 0;
+    a->counts[kind]++;
+    a->bytes[kind] += size;
+}
+
+/* Where an access counts: at its site, or at the Lua instruction that made it. */
+static inline struct lives_accesses *maker_of(struct lives *l, const struct mt_event *e)
+{
+    uint32_t place = l->code ? luacode_place(l->code, e) : LUACODE_NONE;
+
+    if (place != LUACODE_NONE)
+        return &l->places[place];
+    return &l->sites[e->ref < l->sites_room ? e->ref : 0];
 }
 
 static inline void block_access(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
     uint64_t now = l->totals.operations;
+    unsigned kind = e->kind - MT_LOAD;
 
-    if (b->loads + b->stores + b->modifies == 0)
+    if (b->counts[0] + b->counts[1] + b->counts[2] == 0)
         b->first_use = now;
     b->last_use = now;
-    b->loads += e->kind == MT_LOAD;
-    b->stores += e->kind == MT_STORE;
-    b->modifies += e->kind == MT_MODIFY;
-    b->bytes_read += e->kind != MT_STORE ? e->size : 0;
-    b->bytes_written += e->kind != MT_LOAD ? e->size : 0;
+    b->counts[kind]++;
+    b->bytes_of[kind] += e->size;
     b->parts |= parts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
     b->shared |= b->thread != e->thread;
     l->totals.accesses++;
-    count(&l->sites[e->ref < l->sites_room ? e->ref : 0], e);
-    count(&l->threads[e->thread], e);
+    count(maker_of(l, e), kind, e->size);
+    count(&l->threads[e->thread], kind, e->size);
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */
@@ -249,14 +280,31 @@ static bool step(struct lives *l, const struct mt_event *e)
     return true;
 }
 
+static void note_type(struct lives *l, const struct mt_event *e)
+{
+    if (e->slot < l->room && l->blocks[e->slot].live)
+        l->blocks[e->slot].type = (uint8_t)e->ref;
+}
+
+/* Take over prototypes that were defined since the last batch. */
+static bool learn_code(struct lives *l)
+{
+    return !l->code || (luacode_learn(l->code) &&
+                        grow(&l->places, &l->places_room, l->code->n_places, sizeof *l->places));
+}
+
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
 {
     size_t i;
 
     if (!grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) ||
-        !grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads))
+        !grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads) || !learn_code(l))
         return SIZE_MAX;
     for (i = 0; i < n && events[i].kind != MT_MARK; i++) {
+        if (l->code && !luacode_follow(l->code, &events[i]))
+            return SIZE_MAX;
+        if (events[i].kind == MT_TYPE)
+            note_type(l, &events[i]);
         if (events[i].kind > MT_MODIFY)
             continue;
         l->totals.time = events[i].time;
@@ -269,8 +317,8 @@ size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint
 
 bool lives_finish(struct lives *l)
 {
-    for (size_t i = 0; i < l->room; i++)
-        if (l->blocks[i].live && !bury(l, &l->blocks[i]))
+    for (; l->finished < l->room && l->n_out < PIECE; l->finished++)
+        if (l->blocks[l->finished].live && !bury(l, &l->blocks[l->finished]))
             return false;
     return true;
 }

@@ -9,6 +9,8 @@
  * one. Accesses beyond the block's end count, the bytes there are not used bytes. Events of blocks whose New
  * was not fed are passed over.
  *
+ * With a luacode, accesses that belong to an interpreted Lua instruction count there and not at their site.
+ *
  * Used bytes: a block is seen as at most 64 parts of equal size, a power of two (1 byte for blocks of up to
  * 64 bytes), and a part is used when any byte of it is. A Resize keeps what was used below the new size.
  *
@@ -16,13 +18,16 @@
 #ifndef STEVE_LIVES_H
 #define STEVE_LIVES_H
 
-#include "memtrace/memtrace.h"
+#include "steve/kernels/luacode.h"
 
 struct life {
     uint64_t handle;
     uint64_t size;  /* at the end of its life */
     uint64_t bytes; /* asked for by New and Resizes */
     uint64_t resizes;
+    uint64_t first_size, most; /* at its New; the most it ever had */
+    uint64_t moves, copied;    /* Resizes that gave it another address, and the bytes kept by them */
+    uint64_t born_allocated, died_allocated; /* bytes asked for by all blocks up to then */
     uint64_t born, died;           /* numbers of New and Free, or of operations in all if never freed */
     uint64_t born_time, died_time; /* in instructions */
     uint64_t first_use, last_use;  /* numbers of accesses; both = died if there is none */
@@ -34,24 +39,25 @@ struct life {
     uint32_t stack, heap;
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
-    uint8_t spare;
+    uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
 };
 
 /* What is known of a live block. The first 64 bytes change with each access. */
 struct lives_block {
     uint64_t parts; /* used ones */
-    uint64_t first_use, last_use;
-    uint64_t loads, stores, modifies;
-    uint64_t bytes_read, bytes_written;
-    uint64_t handle, size, bytes, resizes, born, born_time, news, peak, peak_bytes;
+    uint64_t last_use;
+    uint64_t counts[3], bytes_of[3]; /* by kind of access, from MT_LOAD: how many, of how many bytes */
+    uint64_t first_use;
+    uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
+    uint64_t first_size, most, moves, copied;
     uint32_t stack, heap;
     uint16_t thread;
-    uint8_t how, shift, live, shared; /* shift: a part is 2^shift bytes */
+    uint8_t how, shift, live, shared, type; /* shift: a part is 2^shift bytes */
 };
 
-/* Accesses made by a site or a thread; by kind of event. */
+/* Accesses made by a site or a thread; by kind, from MT_LOAD: how many, of how many bytes. */
 struct lives_accesses {
-    uint64_t loads, stores, modifies, bytes_read, bytes_written;
+    uint64_t counts[3], bytes[3];
 };
 
 struct lives_totals {
@@ -67,8 +73,12 @@ struct lives {
     size_t room;
     struct life *out; /* records not yet taken: out[0 .. n_out - 1] */
     size_t n_out, out_room;
+    size_t finished;                        /* slots whose blocks lives_finish has told */
     struct lives_accesses *sites, *threads; /* by site id, by thread number */
-    size_t sites_room, threads_room;
+    struct lives_accesses
+        *places; /* by place of struct luacode: accesses that are led to a Lua instruction */
+    size_t sites_room, threads_room, places_room;
+    struct luacode *code;    /* NULL = sites are told as they are; else the caller's */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
 };
@@ -80,7 +90,8 @@ void lives_free(struct lives *l);
 /* Take events up to and with the next MT_MARK, or all n: how many; SIZE_MAX when out of memory. sites: how
  * many the reader knows. */
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
-/* Records of the blocks that still live. Nothing may be fed afterwards. False when out of memory. */
+/* Records of blocks that still live, a limited number at each call, none when all are told. Nothing may be
+ * fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);
 
 /* Set the bit of the handle of each record that is to be kept. The set has bits for n_bits handles. */

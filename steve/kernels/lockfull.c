@@ -25,12 +25,16 @@ void lockfull_free(struct lockfull *l)
     free(l->blocks);
     free(l->due);
     free(l->out);
+    free(l->at);
 }
 
 /* The index of the first operation at which the block's life is not above the threshold. */
 static int64_t deadline(const struct lockfull *l, const struct lockfull_block *block)
 {
-    return (block->end - l->rules.threshold + l->rules.decay - 1) / l->rules.decay;
+    int64_t above = block->end - l->rules.threshold;
+
+    /* nearly always the decay is the unit, and a division costs more than all the rest */
+    return l->rules.decay == 1 ? above : (above + l->rules.decay - 1) / l->rules.decay;
 }
 
 /* Put a block into the list of its deadline, or as far ahead as the ring goes. */
@@ -106,9 +110,22 @@ static bool collect_due(struct lockfull *l)
     return true;
 }
 
+/* Room for n more operations. */
+static bool reserve(struct lockfull *l, size_t n)
+{
+    return grow(&l->out, &l->out_room, l->n_out + n, sizeof *l->out) &&
+           grow(&l->at, &l->at_room, l->n_out + n, sizeof *l->at);
+}
+
+static void give(struct lockfull *l, struct op op)
+{
+    l->out[l->n_out] = op;
+    l->at[l->n_out++] = (uint64_t)l->index;
+}
+
 static void put(struct lockfull *l, uint64_t handle, enum ops_code code)
 {
-    l->out[l->n_out++] = (struct op){.handle = handle, .code = code, .thread = l->thread, .time = l->time};
+    give(l, (struct op){.handle = handle, .code = code, .thread = l->thread, .time = l->time});
     l->locks += code == OP_LOCK;
     l->unlocks += code == OP_UNLOCK;
 }
@@ -119,7 +136,7 @@ static bool put_events(struct lockfull *l, uint64_t lock)
     size_t first = l->rules.compat && l->n_due ? l->n_due - 1 : 0;
     bool locks = lock != UINT64_MAX;
 
-    if (!grow(&l->out, &l->out_room, l->n_out + l->n_due + 2, sizeof *l->out))
+    if (!reserve(l, l->n_due + 2))
         return false;
     if (l->rules.compat && locks && l->n_due) {
         locks = lock > l->due[first];
@@ -168,7 +185,7 @@ static bool block_new(struct lockfull *l, const struct op *op)
     if (b == NONE || !grow(&l->blocks, &l->room, (size_t)b + 1, sizeof *l->blocks) || !others(l))
         return false;
     l->blocks[b] = (struct lockfull_block){.handle = op->handle, .mortal = is_mortal(l, l->news++)};
-    l->out[l->n_out++] = *op;
+    give(l, *op);
     return true;
 }
 
@@ -183,7 +200,7 @@ static bool block_free(struct lockfull *l, const struct op *op)
     sort_due(l);
     if (!put_events(l, UINT64_MAX))
         return false;
-    l->out[l->n_out++] = *op;
+    give(l, *op);
     return true;
 }
 
@@ -221,9 +238,9 @@ static bool block_access(struct lockfull *l, const struct op *op)
 /* An operation like an access; it is given after the lock events. */
 static bool block_resize(struct lockfull *l, const struct op *op)
 {
-    if (!block_access(l, op) || !grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
+    if (!block_access(l, op) || !reserve(l, 1))
         return false;
-    l->out[l->n_out++] = *op;
+    give(l, *op);
     return true;
 }
 

@@ -57,7 +57,8 @@ struct lockfull {
     uint64_t *due; /* handles to unlock here */
     size_t n_due, due_room;
     struct op *out; /* what the last lockfull_feed made */
-    size_t n_out, out_room;
+    uint64_t *at;   /* which operation each of them stands before, or is */
+    size_t n_out, out_room, at_room;
     uint64_t locks, unlocks, unmatched;
 };
 

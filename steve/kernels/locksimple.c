@@ -162,19 +162,29 @@ static struct op *lock_new(struct locksimple_writer *w, const struct op *op, str
     return put(out, op, OP_LOCK);
 }
 
-size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out)
+/* What a heap operation becomes. */
+static struct op *write_heap(struct locksimple_writer *w, const struct op *op, struct op *out)
+{
+    if (op->code == OP_FREE && livemap_remove(&w->locked, op->handle) != LIVEMAP_NONE)
+        out = put(out, op, OP_UNLOCK);
+    *out = *op;
+    out++->addr = 0;
+    return op->code == OP_NEW ? lock_new(w, op, out) : out;
+}
+
+size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out,
+                        uint64_t *at)
 {
     struct op *start = out;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++, w->index++) {
+        size_t before = (size_t)(out - start);
+
         if (!is_heap(ops[i].code))
             continue;
-        if (ops[i].code == OP_FREE && livemap_remove(&w->locked, ops[i].handle) != LIVEMAP_NONE)
-            out = put(out, &ops[i], OP_UNLOCK);
-        *out = ops[i];
-        out++->addr = 0;
-        if (ops[i].code == OP_NEW)
-            out = lock_new(w, &ops[i], out);
+        out = write_heap(w, &ops[i], out);
+        for (size_t k = before; k < (size_t)(out - start); k++)
+            at[k] = w->index;
     }
     return (size_t)(out - start);
 }

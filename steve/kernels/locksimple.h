@@ -45,7 +45,7 @@ void locksimple_free(struct locksimple *s);
 struct locksimple_writer {
     const struct locksimple *plan;
     size_t next_long;
-    uint64_t news, locks;
+    uint64_t news, locks, index; /* index: operations walked over */
     bool unlock_before_free;
     struct livemap locked; /* live blocks that are locked, kept for unlock_before_free only */
     bool out_of_memory;
@@ -54,7 +54,9 @@ struct locksimple_writer {
 bool locksimple_writer_init(struct locksimple_writer *w, const struct locksimple *plan,
                             bool unlock_before_free);
 void locksimple_writer_free(struct locksimple_writer *w);
-/* out has room for 2 * n; how many it became. Afterwards see out_of_memory. */
-size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out);
+/* out and at have room for 2 * n; how many it became. at: the number of the operation that each comes of.
+ * Afterwards see out_of_memory. */
+size_t locksimple_write(struct locksimple_writer *w, const struct op *ops, size_t n, struct op *out,
+                        uint64_t *at);
 
 #endif

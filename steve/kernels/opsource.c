@@ -24,6 +24,7 @@ struct op_source {
     bool out_of_memory;
     struct op_wishes wishes;
     uint64_t time; /* given last */
+    bool skips;    /* accesses are not wanted */
     struct op buffer[2 * PIECE];
 };
 
@@ -137,6 +138,27 @@ static void mark(struct op_source *s, struct op *from, const struct op *end, con
     }
 }
 
+/* With threads or times. */
+static struct op *translate_marked(struct op_source *s, struct op *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct op *first = out;
+
+        out = put_event(s, out, &s->events[i]);
+        mark(s, first, out, &s->events[i]);
+    }
+    return out;
+}
+
+/* Without accesses. */
+static struct op *translate_heap(struct op_source *s, struct op *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s->events[i].kind <= MT_RESIZE)
+            out = put_event(s, out, &s->events[i]);
+    return out;
+}
+
 /* Translate the next piece of what was read; how many operations that made. */
 static size_t translate(struct op_source *s)
 {
@@ -145,13 +167,13 @@ static size_t translate(struct op_source *s)
 
     bool marks = s->wishes.threads || s->wishes.times;
 
-    for (size_t i = 0; i < n; i++) {
-        struct op *first = out;
-
-        out = put_event(s, out, &s->events[i]);
-        if (marks)
-            mark(s, first, out, &s->events[i]);
-    }
+    if (s->skips && !marks)
+        out = translate_heap(s, out, n);
+    else if (!marks)
+        for (size_t i = 0; i < n; i++)
+            out = put_event(s, out, &s->events[i]);
+    else
+        out = translate_marked(s, out, n);
     s->events += n;
     s->n_events -= n;
     return (size_t)(out - s->buffer);
@@ -180,6 +202,21 @@ int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
 bool op_source_out_of_memory(const struct op_source *s)
 {
     return s->out_of_memory;
+}
+
+bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
+{
+    if (!grow(&s->handles, &s->slots, n, sizeof *s->handles))
+        return false;
+    if (n)
+        memcpy(s->handles, handles, n * sizeof *handles);
+    s->next_handle = next_handle;
+    return true;
+}
+
+void op_source_skip_accesses(struct op_source *s)
+{
+    s->skips = true;
 }
 
 uint64_t op_source_stray(const struct op_source *s)

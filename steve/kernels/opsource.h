@@ -29,6 +29,13 @@ void op_source_free(struct op_source *s);
 int op_source_next(struct op_source *s, const struct op **ops, size_t *n);
 bool op_source_out_of_memory(const struct op_source *s);
 
+/* Begin in the middle of a trace: handles of the blocks that live there, plus 1, by slot (0 = none), and the next
+ * one. They are copied. False when out of memory. */
+bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle);
+
+/* From now on leave out accesses where that is cheap: of a trace. For those who look at N and F alone. */
+void op_source_skip_accesses(struct op_source *s);
+
 /* Accesses to slots where nothing lives: 0 for any trace of a sound reader. */
 uint64_t op_source_stray(const struct op_source *s);
 

@@ -41,6 +41,8 @@ cdef extern from "steve/kernels/profile.h" nogil:
 
 import numpy as np
 
+from steve._memtrace import KIND_NAMES
+
 TALLY = np.dtype([(name, "u8") for name in (
     "blocks", "resizes", "bytes", "frees", "live_blocks", "live_bytes", "peak_blocks", "peak_bytes", "reads",
     "writes", "bytes_read", "bytes_written", "unread_blocks", "unread_bytes", "unwritten_blocks",
@@ -49,11 +51,11 @@ BIN = np.dtype([(name, "u8") for name in (
     "operations_end", "time_end", "allocated_end", "live_bytes_end", "live_bytes_most", "live_blocks_end",
     "live_blocks_most", "reads", "writes", "news", "frees")])
 MARK = np.dtype([(name, "u8") for name in ("operation", "time", "string")])
+EVENTS = tuple("lost_records" if name == "lost" else name for name in KIND_NAMES)
 TOTALS = np.dtype([(name, "u8") for name in (
-    "new", "free", "resize", "load", "store", "modify", "mark", "badfree", "lost_records", "types", "states",
-    "samples", "operations",
-    "allocated", "freed", "bytes_read", "bytes_written", "live_bytes", "live_blocks", "peak_bytes",
-    "peak_operation", "peak_time", "peak_allocated", "peak_blocks", "most_blocks", "time", "lost", "marks")])
+    *EVENTS, "operations", "allocated", "freed", "bytes_read", "bytes_written", "live_bytes", "live_blocks",
+    "peak_bytes", "peak_operation", "peak_time", "peak_allocated", "peak_blocks", "most_blocks", "time", "lost",
+    "marks")])
 
 if (TALLY.itemsize, BIN.itemsize, MARK.itemsize, TOTALS.itemsize) != (
         sizeof(profile_tally), sizeof(timeline_bin), sizeof(profile_mark), sizeof(profile_totals)):

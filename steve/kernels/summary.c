@@ -13,6 +13,7 @@ void summary_init(struct summary *s)
 void summary_free(struct summary *s)
 {
     free(s->blocks);
+    free(s->ended);
     free(s->stacks);
 }
 
@@ -29,9 +30,9 @@ static bool begin(struct summary *s, const struct mt_event *e)
 
     if (!grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks))
         return false;
-    s->blocks[e->slot] = (struct summary_block){.size = e->size, .stack = stack};
+    s->blocks[e->slot] = (struct summary_block){e->size, stack, SUMMARY_LIVE};
     s->allocated += e->size;
-    s->live_bytes += e->size;
+    s->live_bytes += (int64_t)e->size;
     s->live_blocks++;
     if (s->live_bytes > s->peak_bytes)
         s->peak_bytes = s->live_bytes;
@@ -43,21 +44,36 @@ static bool begin(struct summary *s, const struct mt_event *e)
     return true;
 }
 
-/* It ends. */
-static void end(struct summary *s, uint32_t slot)
+/* A block that was made before the beginning: its stack is not known here. */
+static bool note_ended(struct summary *s, uint32_t slot)
+{
+    if (!grow(&s->ended, &s->ended_room, s->n_ended + 1, sizeof *s->ended))
+        return false;
+    s->ended[s->n_ended++] = slot;
+    return true;
+}
+
+/* The block of a slot, or its size of so far, ends. */
+static bool end(struct summary *s, uint32_t slot, uint64_t size)
 {
     struct summary_block *block;
     struct summary_stack *made;
 
-    if (slot >= s->room)
-        return;
+    if (!grow(&s->blocks, &s->room, (size_t)slot + 1, sizeof *s->blocks))
+        return false;
     block = &s->blocks[slot];
     made = &s->stacks[block->stack];
-    s->freed += block->size;
-    s->live_bytes -= block->size;
+    s->freed += size;
+    s->live_bytes -= (int64_t)size;
     s->live_blocks--;
-    made->live_blocks--;
-    made->live_bytes -= block->size;
+    if (block->state == SUMMARY_BEFORE && !note_ended(s, slot))
+        return false;
+    if (block->state == SUMMARY_LIVE) {
+        made->live_blocks--;
+        made->live_bytes -= size;
+    }
+    block->state = SUMMARY_DEAD;
+    return true;
 }
 
 static bool heap_event(struct summary *s, const struct mt_event *e)
@@ -67,12 +83,10 @@ static bool heap_event(struct summary *s, const struct mt_event *e)
         s->stacks[known_stack(s, e->ref)].news++;
         return begin(s, e);
     case MT_FREE:
-        end(s, e->slot);
-        return true;
+        return end(s, e->slot, e->size);
     case MT_RESIZE:
         s->stacks[known_stack(s, e->ref)].resizes++;
-        end(s, e->slot);
-        return begin(s, e);
+        return end(s, e->slot, e->old_size) && begin(s, e);
     case MT_LOST:
         s->lost += e->size;
         return true;

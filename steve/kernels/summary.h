@@ -4,6 +4,10 @@
  * the new size in the bytes, not in the blocks; the peak does not see both at once. Sites are allocation
  * stacks; a resized block belongs to the stack that resized it. Memory: O(live blocks + stacks).
  *
+ * The walk may begin in the middle of a trace. Blocks that lived before are known by their end only: their
+ * slots are listed, and all that is said of live blocks and bytes is relative to the beginning. steve.parts
+ * joins such summaries.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_SUMMARY_H
 #define STEVE_SUMMARY_H
@@ -14,23 +18,27 @@
 struct summary_stack {
     uint64_t news, resizes;           /* blocks made, blocks resized, here */
     uint64_t bytes;                   /* asked for by those */
-    uint64_t live_blocks, live_bytes; /* now; at the end: never freed */
+    uint64_t live_blocks, live_bytes; /* made here and live now; at the end: never freed */
 };
+
+enum summary_state { SUMMARY_BEFORE, SUMMARY_LIVE, SUMMARY_DEAD };
 
 struct summary_block {
     uint64_t size;
-    uint32_t stack;
+    uint32_t stack, state; /* state: SUMMARY_BEFORE = nothing happened to this slot since the beginning */
 };
 
 struct summary {
     uint64_t events[MT_KINDS];
     uint64_t accessed[MT_KINDS]; /* bytes, by kind of access */
     uint64_t allocated, freed;   /* bytes */
-    uint64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
+    int64_t live_bytes, live_blocks, peak_bytes, peak_blocks;
     uint64_t lost;                /* events missing where the trace says so */
     uint64_t last_event;          /* guest instructions at the last event */
     struct summary_block *blocks; /* by slot */
     size_t room;
+    uint32_t *ended; /* slots whose block lived before the beginning and ended */
+    size_t n_ended, ended_room;
     struct summary_stack *stacks; /* by stack id */
     size_t n_stacks;
     uint64_t threads[1024]; /* bit set of thread numbers */

@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Callable
 
-import pytest
 from allocstats_files import record, series, write
 from conftest import Steve, make_trace
 from histories import histories

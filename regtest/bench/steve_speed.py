@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""How fast steve is: each command on growing traces, against plain Python, and its memory.
+
+    ./in-place python3 regtest/bench/steve_speed.py [--events N] [--json FILE]
+
+User CPU time, that of starting steve subtracted, so that a loaded machine tells nearly the same. Three
+tables: millions of events a second on traces of N/4 and N events (default 16 million), and by how much the
+time for an event grew (1.00 = linear); the plain Python references of the tests on a trace of 20,000 events,
+in the same run, and how many times faster steve is; the most memory at 1,000 and at 1,000,000 live blocks.
+
+Nothing here passes or fails: the numbers are for people.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+ROOT = Path(__file__).resolve().parents[2]
+MKLOAD = Path(os.environ.get("LJTRACE_BUILDDIR", "")) / "steve" / "test" / "mkload"
+NOWHERE = ["-o", "/dev/null"]
+COMMANDS: Dict[str, List[str]] = {
+    "summary": ["summary"], "ops --binary": ["ops", "--binary", *NOWHERE], "ops": ["ops", *NOWHERE],
+    "memtrace": ["memtrace", *NOWHERE], "lockops --full": ["lockops", "--full", "--binary", *NOWHERE],
+    "lockops --stack": ["lockops", "--stack", "--binary", *NOWHERE],
+    "lockops --simple": ["lockops", "--simple", "--binary", *NOWHERE], "sites": ["sites"], "lines": ["lines"],
+    "findings": ["findings"], "lifetimes": ["lifetimes"], "heat": ["heat"], "workingset": ["workingset"],
+    "reuse": ["reuse"], "sharing": ["sharing"], "fields": ["fields"], "check": ["check"],
+    "report": ["report", "--json"], "types": ["types"], "states": ["states"],
+}
+
+
+class Run:
+    """A command that was run: user (CPU seconds), rss (bytes, the most)."""
+
+    def __init__(self, *command: object) -> None:
+        process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(f"steve_speed.py: {' '.join(map(str, command))} ended with status {process.returncode}")
+        self.user, self.rss = usage.ru_utime, usage.ru_maxrss * 1024
+
+
+def load(folder: Path, events: int, live: int) -> Path:
+    """A trace made by mkload."""
+    path = folder / f"{events}-{live}.ljt"
+    if not path.exists():
+        Run(MKLOAD, path, events, live)
+    return path
+
+
+def seconds(arguments: List[str], path: Path) -> float:
+    """User CPU time of a subcommand: the best of two, for caches and neighbours only add."""
+    return min(Run("steve", *arguments, "-q", path).user for _ in range(2))
+
+
+def speeds(folder: Path, events: int, live: int) -> List[Dict[str, Any]]:
+    """One row for each command."""
+    rows = []
+    for name, arguments in COMMANDS.items():
+        start = seconds(arguments, load(folder, 100, 10))
+        small, large = (max(seconds(arguments, load(folder, n, live)) - start, 1e-3)
+                        for n in (events // 4, events))
+        rows.append({"command": name, "quarter": events / 4 / small / 1e6, "whole": events / large / 1e6,
+                     "growth": large / small / 4})
+        print("{command:<18}{quarter:>12.1f}{whole:>12.1f}{growth:>12.2f}".format(**rows[-1]), flush=True)
+    return rows
+
+
+def against_python(folder: Path, events: int = 20_000) -> List[Dict[str, Any]]:
+    """The references of the tests and the kernels, on the same operations."""
+    sys.path.insert(0, str(ROOT / "steve" / "test"))
+    import reference
+    from steve import _kernels
+    from steve._memtrace import OpsFile, Trace
+    path = load(folder, events, 200)
+    ops_path = folder / "small-ops"
+    Run("steve", "ops", "-q", "-o", ops_path, path)
+    ops = [reference.Op(int(words[0]), words[1], int(words[2]), int(words[3]))
+           for words in (line.split() for line in ops_path.read_text().splitlines())]
+    history = [reference.Event(op.letter, op.addr, op.size) for op in ops]
+
+    def locks(fd: int) -> None:
+        _kernels.write_lockops_full(OpsFile(str(ops_path)), _kernels.Unfreed(OpsFile(str(ops_path))), fd)
+
+    with open(os.devnull, "wb") as null:
+        pairs = (("ops", lambda: reference.translate(history),
+                  lambda: _kernels.write_ops(Trace(str(path)), null.fileno())),
+                 ("lockops --full", lambda: reference.lockops_full(ops[:3000], False),
+                  lambda: locks(null.fileno())))
+        return [compared(name, slow, 3000 if "full" in name else len(ops), fast, len(ops))
+                for name, slow, fast in pairs]
+
+
+def compared(name: str, slow: Any, n_slow: int, fast: Any, n_fast: int) -> Dict[str, Any]:
+    """Events a second of two functions, and their ratio."""
+    rates = []
+    for function, n in ((slow, n_slow), (fast, n_fast)):
+        start = time.process_time()
+        function()
+        rates.append(n / max(time.process_time() - start, 1e-6))
+    row = {"command": name, "python": rates[0], "steve": rates[1], "times": rates[1] / rates[0]}
+    print("{command:<18}{python:>12,.0f}{steve:>14,.0f}{times:>10,.0f} x".format(**row), flush=True)
+    return row
+
+
+def memory(folder: Path, events: int) -> List[Dict[str, Any]]:
+    """The most memory at few and at many live blocks."""
+    rows = []
+    for name, arguments in COMMANDS.items():
+        few, many = (Run("steve", *arguments, "-q", load(folder, events, live)).rss / 1e6
+                     for live in (1_000, 1_000_000))
+        rows.append({"command": name, "few": few, "many": many})
+        print("{command:<18}{few:>12.0f}{many:>12.0f}".format(**rows[-1]), flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--events", type=int, default=16_000_000, help="of the largest trace")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers to FILE too")
+    args = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        print(f"\n{'M events/s':<18}{args.events // 4:>12,}{args.events:>12,}{'growth':>12}")
+        result: Dict[str, Any] = {"speed": speeds(folder, args.events, 10_000)}
+        print(f"\n{'events/s':<18}{'Python':>12}{'steve':>14}")
+        result["python"] = against_python(folder)
+        print(f"\n{'MB':<18}{'1,000 live':>12}{'1,000,000':>12}")
+        result["memory"] = memory(folder, max(args.events // 4, 2_000_000))
+    if args.json:
+        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

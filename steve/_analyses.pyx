@@ -1,0 +1,294 @@
+# cython: language_level=3, boundscheck=False
+"""The analyses of accesses and locks for Python: walks over the events of chosen blocks.
+
+    walk = Walk(trace, window, selection, progress)
+    windows = working_set(walk, 100000)
+
+A Walk gives the events of a trace, or of a part of it between marks, with those of blocks that were not
+selected hidden; each function walks one to its end. steve/kernels/walk.h, fields.h, workingset.h, reuse.h,
+sharing.h, states.h, lockstack.h and lockstats.h say what is counted.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import numpy as np
+
+from cpython.buffer cimport PyBUF_READ
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from steve._memtrace cimport OpsFile, Trace
+from steve.cmemtrace cimport *
+from steve.cops cimport *
+
+cdef extern from "steve/kernels/walk.h" nogil:
+    struct walk:
+        pass
+    void walk_init(walk *w, const uint8_t *selected, uint64_t n_selected)
+    void walk_free(walk *w)
+    const mt_event *walk_filter(walk *w, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/fields.h" nogil:
+    struct fields_map:
+        void *cells
+        size_t n
+        uint64_t blocks
+        uint8_t shift
+    struct fields:
+        fields_map *maps
+    bint fields_init(fields *f, const uint32_t *group_of, size_t n_stacks, const uint64_t *largest,
+                     size_t n_groups)
+    void fields_free(fields *f)
+    bint fields_feed(fields *f, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/workingset.h" nogil:
+    struct workingset_window:
+        pass
+    struct workingset:
+        workingset_window *windows
+        size_t n_windows
+    bint workingset_init(workingset *w, uint64_t length)
+    bint workingset_feed(workingset *w, const mt_event *events, size_t n)
+    bint workingset_finish(workingset *w)
+    void workingset_free(workingset *w)
+
+cdef extern from "steve/kernels/reuse.h" nogil:
+    struct reuse:
+        uint64_t touches, cold
+        uint64_t bins[65]
+    bint reuse_init(reuse *r, uint8_t shift, uint64_t rate)
+    void reuse_free(reuse *r)
+    bint reuse_feed(reuse *r, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/sharing.h" nogil:
+    struct sharing_row:
+        pass
+    struct sharing:
+        sharing_row *rows
+        size_t rows_room
+    bint sharing_init(sharing *s)
+    void sharing_free(sharing *s)
+    bint sharing_feed(sharing *s, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/states.h" nogil:
+    struct states_row:
+        pass
+    struct states:
+        uint64_t time
+        states_row *rows
+        size_t n
+    bint states_init(states *s)
+    void states_free(states *s)
+    bint states_feed(states *s, const mt_event *events, size_t n)
+    void states_finish(states *s, uint64_t time)
+
+
+def columns(str words):
+    return np.dtype([(name, "u8") for name in words.split()])
+
+
+CELL = columns("loads stores modifies")
+WINDOW = columns("first operations time accesses bytes lines blocks live_bytes")
+SHARING = columns("blocks shared shared_bytes accesses foreign transfers false_transfers")
+STATE = columns("heap vm trace entries instructions allocs alloc_bytes frees free_bytes loads stores modifies "
+                "bytes_read bytes_written")
+assert STATE.itemsize == sizeof(states_row)
+assert WINDOW.itemsize == sizeof(workingset_window) and SHARING.itemsize == sizeof(sharing_row)
+
+cdef enum:
+    TICK = 256  # batches of events between two calls of tick
+
+
+cdef object array_of(const void *data, size_t n, object dtype):
+    """A copy of n records."""
+    if n == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype).copy()
+
+
+cdef int enough(bint ok) except -1:
+    if not ok:
+        raise MemoryError
+    return 0
+
+
+cdef class Walk:
+    """The events of a Trace that count; to be walked over once.
+
+    window, tick: as of steve._lives.Lives. selected: None, or (an array of bits by handle, how many)."""
+    cdef walk w
+    cdef Trace trace
+    cdef object window, tick, bits
+    cdef object state
+    cdef bint filters
+    cdef const mt_event *events
+    cdef size_t n
+    cdef unsigned walked
+
+    def __cinit__(self, Trace trace, window=None, selected=None, tick=None):
+        cdef const uint8_t[::1] view
+        self.trace, self.window, self.tick = trace, window, tick
+        self.state = "within" if window is None else window.begin()
+        self.filters = window is not None or selected is not None
+        if selected is None:
+            walk_init(&self.w, NULL, 0)
+        else:
+            self.bits, n_bits = selected
+            view = self.bits
+            walk_init(&self.w, &view[0], n_bits)
+
+    def __dealloc__(self):
+        walk_free(&self.w)
+
+    cdef bint next(self, const mt_event **events, size_t *n) except -1:
+        """The next events, up to and with a mark if marks matter; false at the end."""
+        if self.window is None:
+            if not self.read():
+                return False
+            n[0] = self.n
+        else:
+            if not self.read_within():
+                return False
+            n[0] = to_mark(self.events, self.n)
+        events[0] = self.events
+        self.events += n[0]
+        self.n -= n[0]
+        if self.window is not None and events[0][n[0] - 1].kind == MT_MARK:
+            self.meet(&events[0][n[0] - 1])
+        if self.filters:
+            events[0] = walk_filter(&self.w, events[0], n[0])
+            enough(events[0] != NULL)
+        return True
+
+    cdef bint read_within(self) except -1:
+        """Read on to where events count; false at the end."""
+        cdef size_t n
+        while self.state != "after" and self.read():
+            if self.state == "within":
+                return True
+            n = to_mark(self.events, self.n)
+            if self.events[n - 1].kind == MT_MARK:
+                self.meet(&self.events[n - 1])
+            self.events += n
+            self.n -= n
+        return False
+
+    cdef int meet(self, const mt_event *mark) except -1:
+        self.state = self.window.state(self.trace.string(mark.ref))
+        return 0
+
+    cdef bint read(self) except -1:
+        """Have events at hand; false at the end."""
+        if self.n > 0:
+            return True
+        if not self.trace.next(&self.events, &self.n):
+            return False
+        self.walked += 1
+        if self.tick is not None and self.walked % TICK == 0:
+            self.tick(*self.trace.progress())
+        return True
+
+
+cdef size_t to_mark(const mt_event *events, size_t n) nogil:
+    """How many events there are up to and with the next mark."""
+    cdef size_t i = 0
+    while i < n and events[i].kind != MT_MARK:
+        i += 1
+    return i + 1 if i < n else n
+
+
+def field_maps(Walk walk, group_of, largest):
+    """What of each group's blocks is accessed: a list of (bytes of a cell, blocks, array of CELL).
+
+    group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the
+    most bytes that a block of each group has."""
+    cdef fields f
+    cdef const mt_event *events
+    cdef size_t n
+    cdef bint ok
+    cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
+    cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")
+    cdef size_t n_groups = len(largest)
+    try:
+        enough(fields_init(&f, &groups[0], len(group_of), &sizes[0], n_groups))
+        while walk.next(&events, &n):
+            with nogil:
+                ok = fields_feed(&f, events, n)
+            enough(ok)
+        return [(1 << f.maps[i].shift, f.maps[i].blocks, array_of(f.maps[i].cells, f.maps[i].n, CELL))
+                for i in range(n_groups)]
+    finally:
+        fields_free(&f)
+
+
+def working_set(Walk walk, uint64_t length):
+    """An array of WINDOW, one for each `length` operations."""
+    cdef workingset w
+    cdef const mt_event *events
+    cdef size_t n
+    cdef bint ok
+    try:
+        enough(workingset_init(&w, length))
+        while walk.next(&events, &n):
+            with nogil:
+                ok = workingset_feed(&w, events, n)
+            enough(ok)
+        enough(workingset_finish(&w))
+        return array_of(w.windows, w.n_windows, WINDOW)
+    finally:
+        workingset_free(&w)
+
+
+def reuse_distances(Walk walk, *, int line_shift=6, uint64_t rate=1):
+    """{"touches", "cold", "bins"}: bins[0] counts distance 0, bins[i] 2^(i-1) to 2^i - 1 lines."""
+    cdef reuse r
+    cdef const mt_event *events
+    cdef size_t n
+    cdef bint ok
+    try:
+        enough(reuse_init(&r, line_shift, rate))
+        while walk.next(&events, &n):
+            with nogil:
+                ok = reuse_feed(&r, events, n)
+            enough(ok)
+        return {"touches": r.touches, "cold": r.cold, "bins": [r.bins[i] for i in range(65)]}
+    finally:
+        reuse_free(&r)
+
+
+def sharing_by_stack(Walk walk):
+    """An array of SHARING by stack id."""
+    cdef sharing s
+    cdef const mt_event *events
+    cdef size_t n
+    cdef bint ok
+    try:
+        enough(sharing_init(&s))
+        while walk.next(&events, &n):
+            with nogil:
+                ok = sharing_feed(&s, events, n)
+            enough(ok)
+        return array_of(s.rows, s.rows_room, SHARING)
+    finally:
+        sharing_free(&s)
+
+
+def states_of(Walk walk):
+    """An array of STATE; the first row is of no state."""
+    cdef states s
+    cdef const mt_event *events
+    cdef size_t n
+    cdef bint ok, first = True
+    try:
+        enough(states_init(&s))
+        while walk.next(&events, &n):
+            if first and walk.window is not None:
+                s.time = events[0].time
+            first = False
+            with nogil:
+                ok = states_feed(&s, events, n)
+            enough(ok)
+        if walk.window is None and walk.trace.problem is None:
+            states_finish(&s, walk.trace.stats()["totals"]["instructions"])
+        return array_of(s.rows, s.n, STATE)
+    finally:
+        states_free(&s)

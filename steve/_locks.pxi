@@ -1,0 +1,207 @@
+# _locks.pxi - the part of _kernels.pyx that guesses locks, by each of the three ways, and tells what they mean.
+#
+# Included there, for it walks over the same sources and writes with the same writer.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+
+cdef class Unfreed:
+    """The blocks of a trace that are never freed: the first walk of the full locks."""
+    cdef unfreed u
+
+    def __cinit__(self, origin, tick=None):
+        cdef Operations source = Operations(origin, tick)
+        cdef const op *ops
+        cdef size_t n
+        cdef bint ok
+        op_source_skip_accesses(source.s)
+        enough(unfreed_init(&self.u))
+        while source.next(&ops, &n):
+            with nogil:
+                ok = unfreed_feed(&self.u, ops, n)
+            enough(ok)
+        enough(unfreed_finish(&self.u))
+
+    def __dealloc__(self):
+        unfreed_free(&self.u)
+
+    def __len__(self):
+        return self.u.n
+
+
+def write_lockops_full(origin, Unfreed unfreed, int fd, *, rules=(2, 1, 0), bint compat=False,
+                       bint unlock_before_free=False, tick=None, str form="text", LockStats stats=None):
+    """Write N, F, L and U by the life counter. `unfreed` is of an earlier walk over the same operations.
+
+    rules: gain, decay and threshold of the life counter in any common unit, up to 10^6 each. compat: at most
+    one lock event at each index, as the first Steve. unlock_before_free: a block that dies locked is unlocked
+    first. Returns counts: ops walked over,
+    blocks, locks, unlocks, unmatched (accesses to handles that are not live)."""
+    cdef Operations source = Operations(origin, tick)
+    cdef OpsWriter writer = OpsWriter(fd, form, True)
+    cdef lockfull l
+    cdef const op *ops
+    cdef size_t n
+    cdef bint ok
+    cdef lockfull_rules c_rules
+    c_rules.gain, c_rules.decay, c_rules.threshold = rules
+    c_rules.compat, c_rules.unlock_before_free = compat, unlock_before_free
+    enough(lockfull_init(&l, unfreed.u.list, unfreed.u.n, c_rules))
+    try:
+        while source.next(&ops, &n):
+            with nogil:
+                ok = lockfull_feed(&l, ops, n)
+                ops_write(writer.w, l.out, l.n_out)
+            enough(ok)
+            if stats is not None:
+                stats.feed(l.out, l.at, l.n_out)
+        writer.finish()
+        if stats is not None:
+            stats.finish(l.index)
+        return {"ops": l.index, "blocks": l.news, "locks": l.locks, "unlocks": l.unlocks,
+                "unmatched": l.unmatched}
+    finally:
+        lockfull_free(&l)
+
+
+cdef class LockStats:
+    """What locks mean for a compacting allocator, of the operations that a writer of locks makes."""
+    cdef lockstats s
+    cdef uint64_t end
+
+    def __cinit__(self):
+        enough(lockstats_init(&self.s))
+
+    def __dealloc__(self):
+        lockstats_free(&self.s)
+
+    cdef int feed(self, const op *ops, const uint64_t *at, size_t n) except -1:
+        cdef bint ok
+        with nogil:
+            ok = lockstats_feed(&self.s, ops, at, n)
+        return enough(ok)
+
+    cdef int finish(self, uint64_t end) except -1:
+        self.end = end
+        lockstats_finish(&self.s, end)
+        return 0
+
+    def walk(self, OpsFile file, tick=None):
+        """Take the operations of a lockops file, each as one step of time."""
+        cdef const op *ops
+        cdef size_t n
+        cdef unsigned batches = 0
+        while file.next(&ops, &n):
+            self.feed(ops, NULL, n)
+            batches += 1
+            if tick is not None and batches % TICK == 0:
+                tick(*file.progress())
+        self.finish(self.s.fed)
+
+    @property
+    def totals(self):
+        """operations, blocks, blocks_locked, locks, unlocks, died_locked; held (operations, of all locks),
+        longest."""
+        cdef lockstats *s = &self.s
+        return {"operations": self.end, "blocks": s.blocks_made, "blocks_locked": s.blocks_locked,
+                "locks": s.locks, "unlocks": s.unlocks, "died_locked": s.died_locked, "held": s.held,
+                "longest": s.longest}
+
+    @property
+    def sums(self):
+        """live_blocks, live_bytes, locked_blocks, locked_bytes, each added up over all operations."""
+        return dict(zip(("live_blocks", "live_bytes", "locked_blocks", "locked_bytes"), self.s.sums))
+
+    @property
+    def samples(self):
+        """A list of {operation, live_blocks, live_bytes, locked_blocks, locked_bytes}, over time."""
+        return [dict(self.s.samples[i]) for i in range(self.s.n_samples)]
+
+    @property
+    def holds(self):
+        """Locks by how long they were held: 0 operations, then 2^(i-1) to 2^i - 1."""
+        return [self.s.holds[i] for i in range(65)]
+
+
+def write_lockops_stack(Trace trace, int fd, *, bint unlock_before_free=False, tick=None, str form="text",
+                        LockStats stats=None):
+    """Write N, F, L and U by the call stacks of a memtrace. Returns counts: ops, blocks, locks, unlocks."""
+    cdef OpsWriter writer = OpsWriter(fd, form, True)
+    cdef lockstack l
+    cdef const mt_event *events
+    cdef size_t n
+    cdef unsigned batches = 0
+    cdef bint ok
+    lockstack_init(&l, trace.r, unlock_before_free)
+    try:
+        while trace.next(&events, &n):
+            with nogil:
+                ok = lockstack_feed(&l, events, n)
+                ops_write(writer.w, l.out, l.n_out)
+            enough(ok)
+            if stats is not None:
+                stats.feed(l.out, l.at, l.n_out)
+            ticked(trace, tick, &batches)
+        writer.finish()
+        if stats is not None:
+            stats.finish(l.now)
+        return {"ops": l.now, "blocks": l.next_handle, "locks": l.locks, "unlocks": l.unlocks}
+    finally:
+        lockstack_free(&l)
+
+
+cdef class SimplePlan:
+    """Which blocks live long enough to stay unlocked: the first walk of the simple locks.
+
+    threshold: the macro lifetime from which a block does, in thousandths."""
+    cdef locksimple s
+
+    def __cinit__(self, origin, *, uint64_t threshold=500, bint compat=False, tick=None):
+        cdef Operations source = Operations(origin, tick)
+        cdef const op *ops
+        cdef size_t n
+        cdef bint ok
+        enough(locksimple_init(&self.s, threshold, compat))
+        while source.next(&ops, &n):
+            with nogil:
+                ok = locksimple_feed(&self.s, ops, n)
+            enough(ok)
+        enough(locksimple_finish(&self.s))
+
+    def __dealloc__(self):
+        locksimple_free(&self.s)
+
+
+def write_lockops_simple(origin, SimplePlan plan, int fd, tick=None, *, bint unlock_before_free=False,
+                         str form="text", LockStats stats=None):
+    """Write N, F, and L after the N of each block that `plan` (of the same operations) locks;
+    unlock_before_free: and U before its F. Returns counts."""
+    cdef Operations source = Operations(origin, tick)
+    cdef OpsWriter writer = OpsWriter(fd, form, True)
+    cdef locksimple_writer w
+    cdef const op *ops
+    cdef op *out = NULL
+    cdef uint64_t *at = NULL
+    cdef size_t n, made, room = 0
+    enough(locksimple_writer_init(&w, &plan.s, unlock_before_free))
+    try:
+        while source.next(&ops, &n):
+            if n > room:
+                free(out)
+                free(at)
+                out, at = <op *>malloc(2 * n * sizeof(op)), <uint64_t *>malloc(2 * n * sizeof(uint64_t))
+                room = n
+                enough(out != NULL and at != NULL)
+            with nogil:
+                made = locksimple_write(&w, ops, n, out, at)
+                ops_write(writer.w, out, made)
+            enough(not w.out_of_memory)
+            if stats is not None:
+                stats.feed(out, at, made)
+        writer.finish()
+        if stats is not None:
+            stats.finish(w.index)
+    finally:
+        free(out)
+        free(at)
+        locksimple_writer_free(&w)
+    return {"blocks": w.news, "locks": w.locks, "accesses": plan.s.accesses, "unmatched": plan.s.unmatched}

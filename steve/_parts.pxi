@@ -1,0 +1,50 @@
+# _parts.pxi - the part of _kernels.pyx that works on a part of a trace; steve.parts joins the results.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+
+def survey_of(Trace trace, *, bint resizes=False, tick=None):
+    """(operations, handles given out, array by slot of what it holds at the end: see steve/kernels/survey.h)."""
+    import numpy as np
+    cdef survey s
+    cdef const mt_event *events
+    cdef size_t n
+    cdef unsigned batches = 0
+    cdef bint ok
+    survey_init(&s, resizes)
+    try:
+        while trace.next(&events, &n):
+            with nogil:
+                ok = survey_feed(&s, events, n)
+            enough(ok)
+            ticked(trace, tick, &batches)
+        return s.operations, s.handles, records(s.slots, s.n_slots, np.dtype("u8"))
+    finally:
+        survey_free(&s)
+
+
+def write_ops_piece(Trace trace, int fd, handles, uint64_t next_handle, uint64_t skip, uint64_t count, *,
+                    piece, str form="text", bint resizes=False):
+    """Write `count` operations of what the trace will deliver, after `skip` that another piece holds.
+
+    handles: by slot, plus 1, of the blocks that live here (0 = none); next_handle: of the next New. piece:
+    (operations in the pieces before, is it the first, the last). Returns how many were written, fewer if the
+    trace ended before."""
+    cdef Operations source = Operations(trace, None, resizes)
+    cdef OpsWriter writer = OpsWriter(fd, form, False, piece)
+    cdef const uint64_t[::1] known = handles
+    cdef const op *ops
+    cdef size_t n
+    cdef uint64_t left = count
+    enough(op_source_begin(source.s, &known[0] if len(known) else NULL, len(known), next_handle))
+    while left and source.next(&ops, &n):
+        if skip >= n:
+            skip -= n
+            continue
+        ops, n = ops + skip, n - skip
+        skip = 0
+        n = min(n, left)
+        left -= n
+        with nogil:
+            ops_write(writer.w, ops, n)
+    writer.finish()
+    return count - left

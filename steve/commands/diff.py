@@ -1,0 +1,91 @@
+"""steve diff: what two traces have that the other has not, by allocation site.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+from typing import Dict, Hashable, List
+
+from steve import blocks, listing, source
+from steve.listing import Column
+
+NAME = "diff"
+HELP = "compare two memtraces: what grew, by allocation site or line"
+MEASURES = (("blocks", "blocks", "blocks made"),
+            ("bytes", "bytes", "bytes that News and Resizes asked for"),
+            ("peak_bytes", "at peak", "bytes when the whole heap held most bytes"),
+            ("live_bytes", "at end", "bytes of blocks never freed"),
+            ("accesses", "accesses", "loads, stores and modifications of the blocks"))
+COLUMNS = tuple(column for key, head, what in MEASURES for column in (
+    Column(f"{key}_a", "", f"{what}, in the first trace"), Column(f"{key}_b", "", f"{what}, in the second"),
+    Column(f"{key}_change", head, f"second less first of {key}"))) + (
+    Column("place", "where", "site (three frames of the stack) or, with --by, line or function", True),)
+EXAMPLES = f"""\
+Sites are matched by their names, so the traces may be of different builds. Rows without any change are left
+out; the rows with the largest growth come first.
+
+{listing.explained(COLUMNS)}
+
+{blocks.WHERE_HELP}
+examples:
+  steve diff before.ljt after.ljt
+  steve diff before.ljt after.ljt --by line --sort peak_bytes_change
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("first", metavar="A", help=source.TRACE_HELP)
+    parser.add_argument("second", metavar="B", help="the memtrace to compare with it")
+    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
+    source.add_quiet(parser)
+    blocks.add_choice(parser)
+    parser.add_argument("--by", choices=("site", "line", "function"), default="site",
+                        help="what to compare (default: site)")
+    listing.add_arguments(parser, COLUMNS, "bytes_change")
+
+
+def place_of(chosen: blocks.Blocks, by: str, stack: int) -> str:
+    """The text of a stack that both traces can have."""
+    if by == "site":
+        return chosen.places.site_name(stack)
+    line = chosen.places.stack_line(stack)
+    return f"{line.function} ({line.file}:{line.line})" if by == "line" and line.file else line.function
+
+
+def measured(chosen: blocks.Blocks, by: str) -> Dict[Hashable, dict]:
+    """The measures of each place of one trace."""
+    sums, = chosen.sum_by("stack")
+    found = blocks.merged(sums, lambda stack: place_of(chosen, by, stack))
+    for row in found.values():
+        row["accesses"] = row["loads"] + row["stores"] + row["modifies"]
+    return found
+
+
+def row_of(place: str, first: dict, second: dict) -> dict:
+    """One row from the measures of a place in both traces."""
+    row: dict = {"place": place}
+    for key, _, _ in MEASURES:
+        a, b = first.get(key, 0), second.get(key, 0)
+        row.update({f"{key}_a": a, f"{key}_b": b, f"{key}_change": b - a})
+    return row
+
+
+def changed(first: Dict[Hashable, dict], second: Dict[Hashable, dict]) -> List[dict]:
+    """The rows of places that are not the same in both."""
+    rows = [row_of(str(place), first.get(place, {}), second.get(place, {})) for place in {**first, **second}]
+    return [row for row in rows if any(row[f"{key}_change"] for key, _, _ in MEASURES)]
+
+
+def total(found: Dict[Hashable, dict], key: str) -> int:
+    """A measure over all places."""
+    return sum(row[key] for row in found.values())
+
+
+def run(args: argparse.Namespace) -> int:
+    listing.check(args, COLUMNS)
+    sides = [blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": file}))
+             for file in (args.first, args.second)]
+    first, second = (measured(side, args.by) for side in sides)
+    rows = changed(first, second)
+    title = ", ".join(f"{key} {total(second, key) - total(first, key):+,}" for key, _, _ in MEASURES)
+    listing.write(args, f"{sides[0].trace.name} to {sides[1].title(title)}", rows, COLUMNS)
+    return max(side.verdict() for side in sides)

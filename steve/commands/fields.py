@@ -1,0 +1,89 @@
+"""steve fields: which bytes of an allocation site's blocks are read and written.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+from typing import TYPE_CHECKING, Dict, Iterator, List
+
+from steve import blocks, listing
+from steve.listing import Column, count
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "fields"
+HELP = "show which bytes of a site's blocks are read and written"
+COLUMNS = (
+    Column("offset", "offset", "first byte of the field in the block"),
+    Column("bytes", "bytes", "bytes of the field"),
+    Column("loads", "loads", "loads of each of its bytes, from all blocks of the site"),
+    Column("stores", "stores", "stores to each of its bytes"),
+    Column("modifies", "modifies", "modifications of each of its bytes"),
+    Column("cell", "cell", "bytes that are told apart: 1, or more where the site has blocks of over 4096"),
+    Column("blocks", "", "blocks made by the site"),
+    Column("site", "site", "first three frames of the stack, from the caller of the allocator", True),
+)
+EXAMPLES = f"""\
+A field is a run of bytes with the same numbers of loads, stores and modifications: mostly a member of a
+structure, or several that are always used together. Fields without any are bytes that nothing needs. The
+sites shown are the --sites that made most bytes; choose one with --where 'site ~ "..."'. The trace is read
+twice. Offsets are told apart to the byte in sites with blocks of up to 4096 bytes; of larger ones, to cells
+of the smallest power of two of which 4096 make up the largest block.
+
+{listing.explained(COLUMNS)}
+
+{blocks.WHERE_HELP}
+examples:
+  steve fields app.ljt --where 'site ~ "new_node"'
+  steve fields app.ljt --sites 1000 --csv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    blocks.add_arguments(parser)
+    parser.add_argument("--sites", metavar="N", type=count, default=5,
+                        help="how many sites, those with most bytes (default: 5)")
+    listing.add_arguments(parser, COLUMNS, None)
+
+
+def runs(cells: "np.ndarray") -> Iterator[tuple]:
+    """(first, end, counts) of each run of equal cells."""
+    import numpy as np
+    edges = np.flatnonzero(cells[1:] != cells[:-1]) + 1
+    starts = [0, *edges.tolist()] if len(cells) else []
+    for first, end in zip(starts, [*starts[1:], len(cells)]):
+        yield first, end, dict(zip(cells.dtype.names, cells[first].tolist()))
+
+
+def rows_of(site: str, largest: int, found: tuple) -> List[dict]:
+    """The fields of a site; found: of steve._analyses.field_maps."""
+    cell, made, cells = found
+    return [{"site": site, "cell": cell, "blocks": made, "offset": first * cell,
+             "bytes": min(end * cell, largest) - first * cell, **counts}
+            for first, end, counts in runs(cells)]
+
+
+def grouped(stacks: "np.ndarray", chosen: blocks.Blocks, most: int) -> tuple:
+    """(sites with most bytes, the most bytes of a block of each, the number of its site for each stack)."""
+    import numpy as np
+    sums = blocks.merged(stacks, chosen.places.site_name)
+    sites = sorted(sums, key=lambda site: (-sums[site]["bytes"], str(site)))[:most]
+    number: Dict[object, int] = {site: i for i, site in enumerate(sites)}
+    group_of = np.full(len(stacks), 2**32 - 1, "u4")
+    for stack in np.flatnonzero(stacks["blocks"]).tolist():
+        group_of[stack] = number.get(chosen.places.site_name(stack), 2**32 - 1)
+    return sites, [sums[site]["most"] for site in sites], group_of
+
+
+def run(args: argparse.Namespace) -> int:
+    from steve import _analyses
+    from steve._lives import Selection
+    listing.check(args, COLUMNS)
+    chosen = blocks.Blocks(NAME, args, again=True)
+    selection = None if chosen.test is None else Selection()
+    stacks, = chosen.sum_by("stack", chosen=selection)
+    sites, largest, group_of = grouped(stacks, chosen, args.sites)
+    maps = chosen.over_events(lambda walk: _analyses.field_maps(walk, group_of, largest), selection)
+    rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(str(site), most, found)]
+    listing.write(args, chosen.title("fields"), rows, COLUMNS)
+    return chosen.verdict()

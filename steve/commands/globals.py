@@ -1,0 +1,81 @@
+"""steve globals: blocks that live nearly as long as the program, as global variables do.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+from typing import TYPE_CHECKING, List
+
+from steve import blocks, listing
+from steve.commands.findings import percent
+from steve.listing import Column, count
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "globals"
+HELP = "show blocks that live nearly as long as the program, as globals do"
+COLUMNS = (
+    Column("handle", "handle", "number of the block, in the order of the News"),
+    Column("bytes", "bytes", "its bytes at the end of its life"),
+    Column("share", "% of run", "its lifetime in percent of all operations"),
+    Column("accesses", "accesses", "loads, stores and modifications of it"),
+    Column("loads", "loads", "loads from it"),
+    Column("stores", "stores", "stores to it"),
+    Column("modifies", "", "modifications of it"),
+    Column("freed", "", "1 if it was freed, 0 if it lived to the end"),
+    Column("site", "site", "first three frames of its stack, from the caller of the allocator", True),
+)
+EXAMPLES = f"""\
+A block is listed if it lives for at least --share percent of all operations and is accessed at least
+--accesses times. Memory for such blocks might as well be static; a heap that compacts has to get around them.
+
+{listing.explained(COLUMNS)}
+
+{blocks.WHERE_HELP}
+examples:
+  steve globals app.ljt
+  steve globals app.ljt --share 50 --accesses 1000 --sort bytes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    blocks.add_arguments(parser)
+    parser.add_argument("--share", metavar="N", type=percent, default=90,
+                        help="least per cent of all operations that it lives through (default: 90)")
+    parser.add_argument("--accesses", metavar="N", type=count, default=1,
+                        help="least accesses to it (default: 1)")
+    listing.add_arguments(parser, COLUMNS, "accesses")
+
+
+def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> "np.ndarray":
+    """The lives that are long enough. One too short for the operations up to its death is too short for all of
+    them, so only blocks that lived at the same time have to be kept."""
+    import numpy as np
+    kept: List["np.ndarray"] = []
+    for batch, keep in chosen.batches():
+        touched = batch["loads"] + batch["stores"] + batch["modifies"] >= args.accesses
+        long = (batch["died"] - batch["born"]) >= batch["died"] * (args.share / 100)
+        found = touched & long if keep is None else touched & long & keep
+        kept.append(batch[found].copy())
+    lives = np.concatenate(kept)
+    return lives[lives["died"] - lives["born"] >= chosen.totals["operations"] * (args.share / 100)]
+
+
+def row_of(chosen: blocks.Blocks, life: dict) -> dict:
+    """One row from a life."""
+    total = chosen.totals["operations"]
+    return {**{name: life[name] for name in ("handle", "loads", "stores", "modifies", "freed")},
+            "bytes": life["size"], "share": blocks.share(life["died"] - life["born"], total),
+            "accesses": life["loads"] + life["stores"] + life["modifies"],
+            "site": chosen.places.site_name(life["stack"])}
+
+
+def run(args: argparse.Namespace) -> int:
+    listing.check(args, COLUMNS)
+    chosen = blocks.Blocks(NAME, args)
+    lives = candidates(chosen, args)
+    rows = [row_of(chosen, dict(zip(lives.dtype.names, life))) for life in lives.tolist()]
+    size = sum(row["bytes"] for row in rows)
+    title = f"{len(rows):,} blocks of {size:,} bytes live for {args.share:g}% or more"
+    listing.write(args, chosen.title(title), rows, COLUMNS)
+    return chosen.verdict()

@@ -1,0 +1,102 @@
+"""steve heat: hot and cold bytes: how the accesses are spread over the blocks.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+from typing import TYPE_CHECKING, List
+
+from steve import blocks, listing
+from steve.listing import Column
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "heat"
+HELP = "show hot and cold bytes: how many take how many of the accesses"
+CLASSES = 20  # 0; below 1; 1, 2-3, 4-7 ... from 2^17 on
+COLUMNS = (
+    Column("from", "traffic from", "least traffic of the row: bytes accessed for each byte of the block"),
+    Column("to", "below", "the traffic that the row's blocks do not reach; null for the hottest row"),
+    Column("blocks", "blocks", "blocks of such traffic"),
+    Column("bytes", "bytes", "their bytes at the end of their lives"),
+    Column("share", "% of bytes", "these in percent of the bytes of all blocks looked at"),
+    Column("cumulative", "% and hotter", "bytes of this and all hotter rows, in percent"),
+    Column("accesses", "accesses", "loads, stores and modifications of these blocks"),
+    Column("traffic", "", "bytes read and written"),
+    Column("traffic_share", "% of traffic", "these in percent of those of all blocks looked at"),
+    Column("traffic_cumulative", "% and hotter", "traffic of this and all hotter rows, in percent"),
+    Column("never_accessed", "",
+           "bytes of these blocks that were never accessed, in parts of 1/64 of a block"),
+)
+EXAMPLES = f"""\
+The heat of a block is its traffic: the bytes read from it and written to it, divided by its size. The hottest
+rows come first: the cumulative columns say which part of the heap takes which part of the traffic. Bytes of
+successive blocks add up, so these are not bytes at one time.
+
+{listing.explained(COLUMNS)}
+
+{blocks.WHERE_HELP}
+examples:
+  steve heat app.ljt
+  steve heat app.ljt --where 'lifetime > 1M'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    blocks.add_arguments(parser)
+    listing.add_arguments(parser, COLUMNS, None)
+
+
+def class_of(traffic: "np.ndarray", sizes: "np.ndarray") -> "np.ndarray":
+    """0: no traffic; 1: less than the size; 2, 3...: from 1, 2, 4... times the size."""
+    import numpy as np
+    from steve.bins import LogBins
+    times = LogBins.numbers(traffic // np.maximum(sizes, 1))
+    return np.where(traffic == 0, 0, np.minimum(times + 1, CLASSES - 1))
+
+
+def sums_of(chosen: blocks.Blocks) -> List[dict]:
+    """blocks, bytes, accesses, traffic and never_accessed of each class, coldest first."""
+    import numpy as np
+    names = ("blocks", "bytes", "accesses", "traffic", "never_accessed")
+    sums = {name: np.zeros(CLASSES, "u8") for name in names}
+    for batch, keep in chosen.batches():
+        batch = batch if keep is None else batch[keep]
+        traffic = batch["bytes_read"] + batch["bytes_written"]
+        number = class_of(traffic, batch["size"])
+        for name, values in (("blocks", np.uint64(1)), ("bytes", batch["size"]), ("traffic", traffic),
+                             ("accesses", batch["loads"] + batch["stores"] + batch["modifies"]),
+                             ("never_accessed", batch["size"] - batch["used"])):
+            np.add.at(sums[name], number, values)
+    return [{name: int(sums[name][i]) for name in names} for i in range(CLASSES)]
+
+
+def bounds(number: int) -> dict:
+    """The traffic of a class."""
+    if number < 2:
+        return {"from": 0, "to": number}
+    return {"from": 1 << (number - 2), "to": 1 << (number - 1) if number < CLASSES - 1 else None}
+
+
+def rows_of(sums: List[dict]) -> List[dict]:
+    """Rows of the classes that hold any, hottest first."""
+    size, traffic = (sum(row[key] for row in sums) for key in ("bytes", "traffic"))
+    rows, hotter_size, hotter_traffic = [], 0, 0
+    for number in reversed(range(CLASSES)):
+        row = sums[number]
+        hotter_size += row["bytes"]
+        hotter_traffic += row["traffic"]
+        if row["blocks"]:
+            rows.append({**bounds(number), **row, "share": blocks.share(row["bytes"], size),
+                         "cumulative": blocks.share(hotter_size, size),
+                         "traffic_share": blocks.share(row["traffic"], traffic),
+                         "traffic_cumulative": blocks.share(hotter_traffic, traffic)})
+    return rows
+
+
+def run(args: argparse.Namespace) -> int:
+    listing.check(args, COLUMNS)
+    chosen = blocks.Blocks(NAME, args)
+    rows = rows_of(sums_of(chosen))
+    listing.write(args, chosen.title("heat of blocks"), rows, COLUMNS)
+    return chosen.verdict()

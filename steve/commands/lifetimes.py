@@ -1,0 +1,131 @@
+"""steve lifetimes: how long blocks live, in several units, by size if wanted.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from steve import blocks, listing
+from steve.bins import KINDS, LogBins
+from steve.listing import Column
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "lifetimes"
+HELP = "show how long blocks live, in operations, instructions, bytes or time"
+UNITS = {
+    "operations": "News, Frees, Resizes, Loads, Stores and Modifies",
+    "instructions": "instructions executed",
+    "bytes": "bytes that the program asked for meanwhile, a clock that does not depend on what else it does",
+    "nanoseconds": "wall-clock time while recording, interpolated between the chunks of the file",
+}
+COLUMNS = (
+    Column("from_size", "size from", "least size of the row's blocks; 0 without --by-size"),
+    Column("to_size", "to", "largest size; null without --by-size"),
+    Column("from", "life from", "shortest life of the row, in the unit of --unit"),
+    Column("to", "to", "longest life"),
+    Column("blocks", "blocks", "blocks that lived so long"),
+    Column("bytes", "bytes", "their bytes at the end of their lives"),
+    Column("share", "% of blocks", "the blocks in percent of all blocks looked at"),
+    Column("cumulative", "% up to here",
+           "blocks of this and all rows before it of the same sizes, in percent of all blocks of these sizes"),
+)
+EXAMPLES = f"""\
+A life is the time from New to Free or, of what is never freed, to the end. Units:
+{chr(10).join(listing.entry(name, what, 14) for name, what in UNITS.items())}
+--bins log: rows are powers of two; linear: at most 64 equal bins, as wide as the longest life needs (a power
+of two). --by-size makes rows for each power of two of sizes: the table of lifetime by size.
+
+{listing.explained(COLUMNS)}
+
+{blocks.WHERE_HELP}
+examples:
+  steve lifetimes app.ljt
+  steve lifetimes app.ljt --unit bytes --by-size --csv
+  steve lifetimes app.ljt --unit nanoseconds --bins linear --where 'site ~ "parse"'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    blocks.add_arguments(parser)
+    parser.add_argument("--unit", choices=tuple(UNITS), default="operations",
+                        help="unit of lifetimes (default: operations)")
+    parser.add_argument("--bins", choices=tuple(KINDS), default="log", help="kind of bins (default: log)")
+    parser.add_argument("--by-size", action="store_true", help="rows for each power of two of sizes")
+    listing.add_arguments(parser, COLUMNS, None)
+
+
+class Clock:
+    """From instructions to nanoseconds: a line through the times that the chunks of the trace tell."""
+
+    def __init__(self, chosen: blocks.Blocks) -> None:
+        self.chosen = chosen
+        self.points: Dict[int, int] = {0: 0}
+
+    def note(self) -> None:
+        """Learn where the reader is."""
+        stats = self.chosen.trace.stats()
+        self.points[stats["instructions"]] = stats["nanoseconds"]
+
+    def at(self, instructions: "np.ndarray") -> "np.ndarray":
+        import numpy as np
+        known = sorted(self.points)
+        return np.interp(instructions, known, [self.points[i] for i in known])
+
+
+def lives_in(unit: str, batch: "np.ndarray", clock: Clock) -> "np.ndarray":
+    """The lifetimes of a batch."""
+    if unit == "operations":
+        return batch["died"] - batch["born"]
+    if unit == "instructions":
+        return batch["died_time"] - batch["born_time"]
+    if unit == "bytes":
+        return batch["died_allocated"] - batch["born_allocated"]
+    clock.note()
+    return (clock.at(batch["died_time"]) - clock.at(batch["born_time"])).round().astype("u8")
+
+
+class Table:
+    """Bins of lifetimes for each class of sizes; class 0 for all sizes unless by_size."""
+
+    def __init__(self, bins: str, by_size: bool) -> None:
+        self.make, self.by_size = KINDS[bins], by_size
+        self.classes: Dict[int, Any] = {}
+
+    def add(self, lives: "np.ndarray", sizes: "np.ndarray") -> None:
+        import numpy as np
+        number = LogBins.numbers(sizes) if self.by_size else np.zeros(len(sizes), "i8")
+        for size in np.unique(number).tolist():
+            here = number == size
+            self.classes.setdefault(size, self.make()).add(lives[here], sizes[here])
+
+    def rows(self) -> List[dict]:
+        result: List[dict] = []
+        total = sum(count for bins in self.classes.values() for _, _, count, _ in bins)
+        for size, bins in sorted(self.classes.items()):
+            result += rows_of(size if self.by_size else None, list(bins), total)
+        return result
+
+
+def rows_of(size: Optional[int], bins: list, total: int) -> List[dict]:
+    """The rows of a class of sizes."""
+    rows, so_far, own = [], 0, sum(count for _, _, count, _ in bins)
+    for first, last, count, weight in bins:
+        so_far += count
+        rows.append({"from_size": 1 << size >> 1 if size is not None else 0,
+                     "to_size": (1 << size) - 1 if size is not None else None,
+                     "from": first, "to": last, "blocks": count, "bytes": weight,
+                     "share": blocks.share(count, total), "cumulative": blocks.share(so_far, own)})
+    return rows
+
+
+def run(args: argparse.Namespace) -> int:
+    listing.check(args, COLUMNS)
+    chosen = blocks.Blocks(NAME, args)
+    clock, table = Clock(chosen), Table(args.bins, args.by_size)
+    for batch, keep in chosen.batches():
+        batch = batch if keep is None else batch[keep]
+        table.add(lives_in(args.unit, batch, clock), batch["size"])
+    listing.write(args, chosen.title(f"lifetimes in {args.unit}"), table.rows(), COLUMNS)
+    return chosen.verdict()

@@ -1,0 +1,58 @@
+"""steve resizes: chains of resizes, what they copy and how far they lead, by allocation site.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+
+from steve import blocks, listing
+from steve.listing import Column
+
+NAME = "resizes"
+HELP = "show chains of resizes: how long, how often moved, what was copied"
+COLUMNS = (
+    Column("resizes", "resizes", "how often the site's blocks were resized, wherever"),
+    Column("resized", "blocks", "blocks that were resized at least once"),
+    Column("made", "made", "all blocks made by the site"),
+    Column("longest", "longest", "most resizes of one block"),
+    Column("moves", "moves", "resizes that gave the block another address"),
+    Column("copied", "copied", "bytes that these had to copy: the smaller of old and new size"),
+    Column("first_size", "first bytes", "bytes of the resized blocks at their News, on average"),
+    Column("last_size", "last bytes", "bytes of the resized blocks at the end of their lives, on average"),
+    Column("site", "site", "first three frames of the New's stack, from the caller of the allocator", True),
+)
+EXAMPLES = f"""\
+A block that is resized again and again, moved each time, grows by too small steps, or its last size was
+known to someone before.
+
+{listing.explained(COLUMNS)}
+
+{blocks.WHERE_HELP}
+examples:
+  steve resizes app.ljt
+  steve resizes app.ljt --where 'resizes >= 8' --sort longest
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    blocks.add_arguments(parser)
+    listing.add_arguments(parser, COLUMNS, "copied")
+
+
+def row_of(site: str, found: dict) -> dict:
+    """One row from the sums of a site."""
+    return {"site": site, "resizes": found["resizes"], "resized": found["resized"], "made": found["blocks"],
+            "longest": found["most_resizes"], "moves": found["moves"], "copied": found["copied"],
+            "first_size": blocks.mean(found["first_size"], found["resized"]),
+            "last_size": blocks.mean(found["last_size"], found["resized"])}
+
+
+def run(args: argparse.Namespace) -> int:
+    listing.check(args, COLUMNS)
+    chosen = blocks.Blocks(NAME, args)
+    sums, = chosen.sum_by("stack")
+    rows = [row_of(str(site), found) for site, found in blocks.merged(sums, chosen.places.site_name).items()
+            if found["resizes"]]
+    resizes, copied = (sum(row[key] for row in rows) for key in ("resizes", "copied"))
+    title = f"{resizes:,} resizes, {copied:,} bytes copied"
+    listing.write(args, chosen.title(title), rows, COLUMNS)
+    return chosen.verdict()

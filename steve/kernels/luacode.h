@@ -1,0 +1,61 @@
+/* luacode.h - which Lua instruction makes an access.
+ *
+ * Each instruction that LuaJIT's interpreter executes is loaded, 4 bytes, from the block of its prototype.
+ * That load and what its thread does to blocks of Lua heaps until the next such load belong to the
+ * instruction: also what library functions, the collector's steps and the compiler do on its behalf. In
+ * machine code of a trace the site itself has a Lua frame, and counts as it is. What a thread does to blocks
+ * of other heaps stays with its site.
+ *
+ * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
+ * O(live blocks + instructions).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_LUACODE_H
+#define STEVE_LUACODE_H
+
+#include "memtrace/memtrace.h"
+#include "steve/kernels/livemap.h"
+
+#define LUACODE_NONE UINT32_MAX
+
+struct luacode_proto {
+    uint32_t offset, count; /* as of struct mt_proto */
+    uint32_t first;         /* place of its first instruction */
+};
+
+struct luacode {
+    const struct mt_reader *reader;
+    struct luacode_proto *protos; /* by prototype id */
+    uint32_t n_protos, n_places;
+    size_t protos_room;
+    struct livemap handles; /* of the blocks of prototypes */
+    uint32_t *proto_of;     /* by index of the handle */
+    size_t proto_of_room;
+    uint64_t *live; /* by slot: handle of the live block plus 1 */
+    uint32_t *held; /* by slot: id of the prototype that its block holds plus 1 */
+    size_t live_room, held_room;
+    uint32_t *now;   /* by thread: the place it is at plus 1 */
+    uint8_t *jitted; /* by site: is it in a trace? */
+    size_t jitted_room;
+    uint32_t n_sites;
+    bool *lua; /* by heap */
+    size_t lua_room;
+};
+
+bool luacode_init(struct luacode *c,
+                  const struct mt_reader *reader); /* false: out of memory; free it then, too */
+void luacode_free(struct luacode *c);
+/* Take over what the reader has defined; before each batch. False: out of memory. */
+bool luacode_learn(struct luacode *c);
+/* Follow an event. False: out of memory. */
+bool luacode_follow(struct luacode *c, const struct mt_event *e);
+
+/* The place that an access just followed belongs to, or LUACODE_NONE. */
+static inline uint32_t luacode_place(const struct luacode *c, const struct mt_event *e)
+{
+    if (e->heap >= c->lua_room || !c->lua[e->heap] || (e->ref < c->n_sites && c->jitted[e->ref]))
+        return LUACODE_NONE;
+    return c->now[e->thread] - 1;
+}
+
+#endif

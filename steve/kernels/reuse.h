@@ -1,0 +1,43 @@
+/* reuse.h - reuse distances: how many other lines are touched before a line is touched again.
+ *
+ * The stack distance of Mattson, Gecsei, Slutz and Traiger (Evaluation techniques for storage hierarchies,
+ * IBM Systems Journal 9, 1970): an access hits in a fully associative LRU cache of C lines exactly if the
+ * distance is below C. Counted as Bennett and Kruskal do (LRU stack processing, 1975): a tree of sums over
+ * time has a one at the last access of each line; the distance is the number of ones since. Times are given
+ * out anew when they reach the end of the tree, which is twice as long as there are lines, so one access
+ * costs O(log lines) and memory is O(lines). A line touched again at once has distance 0.
+ *
+ * With a rate R above 1 only lines whose hash is a multiple of R are followed, and distances are multiplied
+ * by R: spatially hashed sampling (Waldspurger and others, SHARDS, FAST 2015).
+ *
+ * An access that lies in two lines counts as two touches. Lines are those of the address space.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_REUSE_H
+#define STEVE_REUSE_H
+
+#include "memtrace/memtrace.h"
+#include "steve/kernels/livemap.h"
+
+#define REUSE_BINS 65
+
+struct reuse {
+    uint8_t shift;      /* a line is 2^shift bytes */
+    uint64_t rate;      /* one line of so many is followed */
+    struct livemap map; /* from line numbers to indices of times */
+    uint32_t *times;    /* of the last touch, by index; 1 ... tree_size */
+    uint32_t *at;       /* by time: the line's index + 1; 0 = no line was touched last then */
+    uint32_t *tree;     /* sums of ones (Fenwick) */
+    size_t times_room;
+    uint32_t tree_size, now; /* now: the time last given out */
+    uint64_t last_line;
+    uint64_t touches, cold;    /* cold: first touches */
+    uint64_t bins[REUSE_BINS]; /* distance 0; then 2^(i-1) ... 2^i - 1 */
+};
+
+bool reuse_init(struct reuse *r, uint8_t shift, uint64_t rate);
+void reuse_free(struct reuse *r);
+/* False when out of memory (or for more than 2^30 lines). */
+bool reuse_feed(struct reuse *r, const struct mt_event *events, size_t n);
+
+#endif

@@ -1,0 +1,48 @@
+/* walk.c - the events of the blocks that were chosen; see walk.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/walk.h"
+
+#include "steve/kernels/grow.h"
+
+void walk_init(struct walk *w, const uint8_t *selected, uint64_t n_selected)
+{
+    memset(w, 0, sizeof *w);
+    w->selected = selected;
+    w->n_selected = n_selected;
+}
+
+void walk_free(struct walk *w)
+{
+    free(w->mine);
+    free(w->copy);
+}
+
+static bool is_chosen(const struct walk *w, uint64_t handle)
+{
+    return !w->selected || (handle < w->n_selected && (w->selected[handle / 8] >> handle % 8 & 1));
+}
+
+/* Does the event belong to a chosen block? A New decides it for the block's life. */
+static bool counts(struct walk *w, const struct mt_event *e)
+{
+    if (e->kind == MT_NEW)
+        w->mine[e->slot] = is_chosen(w, e->handle);
+    return e->slot < w->room && w->mine[e->slot];
+}
+
+const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events, size_t n)
+{
+    if (!grow(&w->copy, &w->copy_room, n, sizeof *w->copy))
+        return NULL;
+    memcpy(w->copy, events, n * sizeof *events);
+    for (size_t i = 0; i < n; i++) {
+        if (events[i].kind > MT_MODIFY)
+            continue;
+        if (events[i].kind == MT_NEW && !grow(&w->mine, &w->room, (size_t)events[i].slot + 1, 1))
+            return NULL;
+        if (!counts(w, &events[i]))
+            w->copy[i].kind = WALK_OTHER;
+    }
+    return w->copy;
+}

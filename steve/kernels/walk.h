@@ -1,0 +1,43 @@
+/* walk.h - the events of the blocks that were chosen, and of no others.
+ *
+ * An analysis of accesses with a filter walks over the trace twice: once over the lives of blocks, to choose
+ * them, then over the events. Here the second walk hides what was not chosen: such an event keeps its place,
+ * so that operations can be counted, but has the kind WALK_OTHER. Blocks made before the first event fed are
+ * not chosen. Without a selection and from the beginning of a trace nothing has to be hidden, and nothing is
+ * copied. Memory: O(live blocks + a batch).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_WALK_H
+#define STEVE_WALK_H
+
+#include "memtrace/memtrace.h"
+
+#define WALK_OTHER 200 /* a kind: an operation on a block that does not count */
+
+struct walk {
+    const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
+    uint64_t n_selected;
+    uint8_t *mine; /* by slot: does a chosen block live there? */
+    size_t room;
+    struct mt_event *copy;
+    size_t copy_room;
+};
+
+/* selected: as in lives.h; stays the caller's. */
+void walk_init(struct walk *w, const uint8_t *selected, uint64_t n_selected);
+void walk_free(struct walk *w);
+/* The n events with those of other blocks hidden: an array good until the next call; NULL: out of memory. */
+const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events, size_t n);
+
+static inline bool walk_is_access(const struct mt_event *e)
+{
+    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
+}
+
+/* Is it an operation: a New, Free, Resize or access, of whichever block? */
+static inline bool walk_is_operation(const struct mt_event *e)
+{
+    return e->kind <= MT_MODIFY || e->kind == WALK_OTHER;
+}
+
+#endif

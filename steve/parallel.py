@@ -1,0 +1,133 @@
+"""Parts of one trace, worked on side by side: by processes here (-j) or by a Dask cluster (--scheduler).
+
+A trace can be read from several points on (steve._memtrace.Trace.points); a task is a function of a module,
+called with a path, a first and an end point and whatever else it needs, so that it can be sent elsewhere.
+Results come in the order of the parts, and only a few are waited for at a time. What tasks do and how their results are
+joined is told in steve.parts; here is only who does the work.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import collections
+import multiprocessing
+import os
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, NamedTuple, Tuple
+
+from steve.errors import SteveError
+
+if TYPE_CHECKING:
+    from steve._memtrace import Trace
+
+PARTS_EACH = 4  # parts for each worker, so that none waits long for the last
+PATIENCE = 10   # seconds for a scheduler to answer
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """-j N, --scheduler ADDRESS."""
+    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1,
+                        help="work on N parts of the trace at a time; 0: as many as there are processors")
+    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
+                        help="let the workers of this Dask cluster do it; they must see FILE at the same path "
+                             "and have steve installed")
+
+
+def jobs(text: str) -> int:
+    """The argument of -j."""
+    if not text.isdecimal() or int(text) > 1024:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 0 to 1024")
+    return int(text) or len(os.sched_getaffinity(0))
+
+
+class Part(NamedTuple):
+    """Points of a trace: first to end; bytes: of the file up to its end, for progress."""
+    first: int
+    end: int
+    bytes: int
+
+
+def split(trace: "Trace", n: int) -> List[Part]:
+    """At most n parts of about the same number of bytes; together they are the whole trace."""
+    offsets = [point[2] for point in trace.points()]
+    total = trace.progress()[1]
+    wanted = [offsets[0] + (total - offsets[0]) * i // n for i in range(1, n)]
+    firsts = sorted({0, *(min(range(len(offsets)), key=lambda k: abs(offsets[k] - at)) for at in wanted)})
+    ends = [*firsts[1:], len(offsets)]
+    offsets.append(total)
+    return [Part(first, end, offsets[end]) for first, end in zip(firsts, ends)]
+
+
+class Pool:
+    """Workers. `with Pool(args) as pool: for result in pool.run(function, tasks)`; n: how many there are."""
+
+    n: int
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._address, self.n = args.scheduler, args.jobs
+        self.remote = self._address is not None
+        self._workers: Any = None
+
+    def __enter__(self) -> "Pool":
+        if self.remote:
+            self._workers, self.n = connect(self._address)
+        else:
+            context = multiprocessing.get_context("fork")
+            self._workers = ProcessPoolExecutor(self.n, context, ignore_interrupts)
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.remote:
+            self._workers.close()
+            return
+        children = list((self._workers._processes or {}).values()) if kind is not None else []
+        self._workers.shutdown(wait=not children, cancel_futures=True)
+        for child in children:
+            child.terminate()
+
+    def _submit(self, function: Callable[..., Any], task: Tuple[Any, ...]) -> Any:
+        if self.remote:
+            return self._workers.submit(function, *task, pure=False)
+        return self._workers.submit(function, *task)
+
+    def run(self, function: Callable[..., Any], tasks: Iterable[Tuple[Any, ...]]) -> Iterator[Any]:
+        """The results of function(*task) for each task, in their order."""
+        waiting: "collections.deque[Any]" = collections.deque()
+        try:
+            for task in tasks:
+                waiting.append(self._submit(function, task))
+                if len(waiting) > 2 * self.n:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool:
+            raise SteveError("a worker process was killed, perhaps for want of memory; "
+                             "take a smaller -j") from None
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def ignore_interrupts() -> None:
+    """In a worker: the parent ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_DFL)
+
+
+def connect(address: str) -> Tuple[Any, int]:
+    """A client of a Dask cluster and how many tasks it works on at a time."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise SteveError("--scheduler needs the package python3-distributed") from None
+    try:
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise SteveError(f"{address}: no Dask scheduler answers: {error}") from None
+    threads = sum(client.nthreads().values())
+    if threads == 0:
+        client.close()
+        raise SteveError(f"{address}: the scheduler has no workers; start `dask-worker {address}`")
+    return client, threads

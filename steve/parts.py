@@ -1,0 +1,274 @@
+"""What is done with the parts of a trace, and how the results become those of the whole, exactly.
+
+Ops: a first round counts the operations and handles of each part and finds which handle each slot has at
+its end; with that known the second round writes all pieces at once, and they are put one behind the other.
+Pieces of the binary form begin where one of its blocks does: a worker skips what belongs to the piece before
+and reads on into the next part.
+
+Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made
+before it; heights of the heap are relative to the beginning of the part.
+
+A part that is damaged is the last one, as for one reader.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from steve.parallel import PARTS_EACH, Part, Pool, split
+
+if TYPE_CHECKING:
+    import argparse
+
+    import numpy as np
+
+    from steve._memtrace import Trace
+    from steve.errors import TraceError
+    from steve.progress import Progress
+
+SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/survey.h
+
+
+def wanted(args: "argparse.Namespace") -> bool:
+    """Do the arguments ask for parts, and can the trace have some? Others are read by one process."""
+    from steve._memtrace import Trace
+    if (args.jobs == 1 and args.scheduler is None) or args.salvage or args.file == "-":
+        return False
+    return os.path.isfile(args.file) and len(Trace(args.file).points()) > 1
+
+
+def open_part(path: str, first: int, end: int) -> "Trace":
+    """A trace that delivers from one point up to another."""
+    from steve._memtrace import Trace
+    trace = Trace(path)
+    trace.read_range(first, end)
+    return trace
+
+
+class Whole:
+    """What is left to know of a trace that was read in parts: as a Trace that was read to its end."""
+
+    def __init__(self, path: str, last: Part, problem: "Optional[TraceError]", stats: List[dict]) -> None:
+        self._trace = open_part(path, last.first, last.end)
+        self._trace.skim()
+        self.name, self.problem, self._parts = self._trace.name, problem, stats
+
+    def stats(self) -> dict:
+        """Those of the last part; what counts events is the sum of all; how far the trace went, any part may
+        tell."""
+        result = self._trace.stats()
+        for name in ("instructions", "nanoseconds"):
+            result[name] = max(part[name] for part in self._parts)
+        for name in ("unmatched_free", "unmatched_access"):
+            result[name] = sum(part[name] for part in self._parts)
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        """Definitions: all are known once the last part was read."""
+        return getattr(self._trace, name)
+
+
+class Rounds:
+    """A trace, its parts and the workers; every round gives a result for each part up to a damaged one."""
+
+    def __init__(self, path: str, pool: Pool, progress: "Progress") -> None:
+        from steve._memtrace import Trace
+        self.path, self.pool, self.progress = os.path.abspath(path), pool, progress
+        self.name = path
+        trace = Trace(path)
+        self.total = trace.progress()[1]
+        self.parts = split(trace, PARTS_EACH * pool.n)
+        self.problem: "Optional[TraceError]" = None
+        self.stats: List[dict] = []
+
+    def first(self, task: Any, *more: Any, share: float = 1.0) -> List[Any]:
+        """task(path, first, end, *more) for each part: its results; share: how much of the work it is."""
+        results = []
+        tasks = [(self.path, part.first, part.end, *more) for part in self.parts]
+        for part, (result, problem, stats) in zip(self.parts, self.pool.run(task, tasks)):
+            results.append(result)
+            self.stats.append(stats)
+            self.progress(int(part.bytes * share), self.total)
+            if problem is not None:
+                self.problem = problem.of(self.name)
+                break
+        del self.parts[len(results):]
+        return results
+
+    def whole(self) -> Whole:
+        return Whole(self.name, self.parts[-1], self.problem, self.stats)
+
+
+# ---- summary ----------------------------------------------------------------------------------
+
+
+def summarise(path: str, first: int, end: int) -> Tuple[dict, "Optional[TraceError]", dict]:
+    """Task: the summary of a part."""
+    from steve import _kernels
+    trace = open_part(path, first, end)
+    part = _kernels.Summary(trace).part()
+    return part, trace.problem, trace.stats()
+
+
+class Summary:
+    """As steve._kernels.Summary, of parts that are added in their order."""
+
+    def __init__(self) -> None:
+        import numpy as np
+        self.events: Dict[str, int] = {}
+        self.totals: Dict[str, int] = {}
+        self._threads = np.zeros(1024, "u8")
+        self._size = np.zeros(0, "u8")   # by slot, of live blocks
+        self._stack = np.zeros(0, "u4")  # likewise
+        self._stacks: "Optional[np.ndarray]" = None
+
+    def add(self, part: dict) -> None:
+        """Take the summary of the next part."""
+        self._add_totals(part["totals"])
+        self.events = {name: self.events.get(name, 0) + n for name, n in part["events"].items()}
+        self._threads |= part["threads"]
+        self._add_stacks(part["stacks"])
+        self._end(part["ended"])
+        self._begin(part["live"], part["blocks"])
+
+    def _add_totals(self, part: Dict[str, int]) -> None:
+        """The heap of a part is that of its beginning, and what it tells."""
+        sums = self.totals
+        for what in ("bytes", "blocks"):
+            height = sums.get(f"live_{what}", 0) + part[f"peak_{what}"]
+            sums[f"peak_{what}"] = max(sums.get(f"peak_{what}", 0), height)
+        for name in ("allocated", "freed", "read", "written", "live_bytes", "live_blocks", "lost"):
+            sums[name] = sums.get(name, 0) + part[name]
+        sums["last_event"] = part["last_event"]
+
+    def _add_stacks(self, rows: "np.ndarray") -> None:
+        import numpy as np
+        if self._stacks is None:
+            self._stacks = rows
+            return
+        sums = np.zeros(max(len(rows), len(self._stacks)), rows.dtype)
+        for one in (rows, self._stacks):
+            for name in rows.dtype.names:
+                sums[name][:len(one)] += one[name]
+        self._stacks = sums
+
+    def _end(self, slots: "np.ndarray") -> None:
+        """Blocks of earlier parts ended: they no longer live where they were made."""
+        import numpy as np
+        assert self._stacks is not None
+        np.subtract.at(self._stacks["live_blocks"], self._stack[slots], np.uint64(1))
+        np.subtract.at(self._stacks["live_bytes"], self._stack[slots], self._size[slots])
+
+    def _begin(self, slots: "np.ndarray", blocks: "np.ndarray") -> None:
+        """Blocks live at the end of a part."""
+        import numpy as np
+        more = int(slots.max()) + 1 - len(self._size) if len(slots) else 0
+        if more > 0:
+            self._size = np.concatenate((self._size, np.zeros(more, "u8")))
+            self._stack = np.concatenate((self._stack, np.zeros(more, "u4")))
+        self._size[slots], self._stack[slots] = blocks["size"], blocks["stack"]
+
+    @property
+    def threads(self) -> int:
+        return sum(int(word).bit_count() for word in self._threads)
+
+    def stacks(self) -> "np.ndarray":
+        return self._stacks
+
+
+def summary_of(path: str, pool: Pool, progress: "Progress") -> Tuple[Whole, Summary]:
+    """The summary of a trace."""
+    rounds, summary = Rounds(path, pool, progress), Summary()
+    for part in rounds.first(summarise):
+        summary.add(part)
+    return rounds.whole(), summary
+
+
+# ---- ops --------------------------------------------------------------------------------------
+
+
+class Start(NamedTuple):
+    """What stands before a part: operations; handles given out; handle of each slot, plus 1."""
+    operations: int
+    next_handle: int
+    handles: "np.ndarray"
+
+
+def survey(path: str, first: int, end: int, resizes: bool) -> Tuple[tuple, "Optional[TraceError]", dict]:
+    """Task: operations and handles of a part."""
+    from steve import _kernels
+    trace = open_part(path, first, end)
+    return _kernels.survey_of(trace, resizes=resizes), trace.problem, trace.stats()
+
+
+def starts_of(surveys: List[tuple]) -> List[Start]:
+    """Where each part starts, and after them where the trace ends."""
+    import numpy as np
+    at = Start(0, 0, np.zeros(0, "u8"))
+    starts = [at]
+    for operations, handles, slots in surveys:
+        known = np.zeros(max(len(at.handles), len(slots)), "u8")
+        known[:len(at.handles)] = at.handles
+        made = np.flatnonzero(slots >= SLOT_MADE)
+        known[made] = slots[made] - SLOT_MADE + at.next_handle + 1
+        known[:len(slots)][slots == SLOT_NONE] = 0
+        at = Start(at.operations + operations, at.next_handle + handles, known)
+        starts.append(at)
+    return starts
+
+
+def write_piece(path: str, first: int, start: Start, skip: int, count: int, piece: tuple, how: dict,
+                folder: Optional[str]) -> Any:
+    """Task: write a piece into a file of a folder, whose path comes back; without a folder its bytes do."""
+    from steve import _kernels
+    from steve._memtrace import Trace
+    trace = Trace(path)
+    trace.read_range(first, len(trace.points()))
+    with tempfile.NamedTemporaryFile(dir=folder, delete=folder is None) as file:
+        _kernels.write_ops_piece(trace, file.fileno(), start.handles, start.next_handle, skip, count,
+                                 piece=piece, **how)
+        return file.name if folder is not None else Path(file.name).read_bytes()
+
+
+def pieces_of(rounds: Rounds, starts: List[Start], grain: int) -> Iterator[tuple]:
+    """(first point, start, operations to skip, to write, piece) for each piece; grain: they begin at
+    multiples of it."""
+    begins = [-(-start.operations // grain) * grain for start in starts[:-1]] + [starts[-1].operations]
+    begins = [min(begin, begins[-1]) for begin in begins]
+    last = max((i for i in range(len(begins) - 1) if begins[i] < begins[i + 1]), default=0)
+    for i, part in enumerate(rounds.parts[:last + 1]):
+        if i == 0 or begins[i] < begins[i + 1]:
+            yield (part.first, starts[i], begins[i] - starts[i].operations, begins[i + 1] - begins[i],
+                   (begins[i], i == 0, i == last))
+
+
+def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str, resizes: bool,
+              folder: Optional[str]) -> Tuple[Whole, dict]:
+    """As steve._kernels.write_ops; form: text or binary; folder: for pieces (None: that of temporary
+    files)."""
+    from steve._kernels import PIECE
+    rounds = Rounds(path, pool, progress)
+    starts = starts_of(rounds.first(survey, resizes, share=0.2))
+    how = {"form": form, "resizes": resizes}
+    with tempfile.TemporaryDirectory(prefix=".steve-", dir=folder, ignore_cleanup_errors=True) as scratch:
+        place = None if pool.remote else scratch
+        pieces = list(pieces_of(rounds, starts, PIECE if form == "binary" else 1))
+        tasks = ((rounds.path, *piece, how, place) for piece in pieces)
+        for i, result in enumerate(pool.run(write_piece, tasks)):
+            append(fd, result)
+            progress(int(rounds.total * (0.2 + 0.8 * (i + 1) / len(pieces))), rounds.total)
+    return rounds.whole(), {"ops": starts[-1].operations, "stray": 0}
+
+
+def append(fd: int, piece: Any) -> None:
+    """Put a piece, bytes or the path of a file that then goes away, behind what was written."""
+    with open(fd, "wb", closefd=False) as out:
+        if isinstance(piece, bytes):
+            out.write(piece)
+            return
+        with open(piece, "rb") as file:
+            shutil.copyfileobj(file, out, 1 << 20)
+    os.unlink(piece)

@@ -1,0 +1,104 @@
+/* mkload.c - make a large memtrace for the speed tests: how large, and with how many live blocks.
+ *
+ *     mkload OUT EVENTS LIVE
+ *
+ * First LIVE blocks are made, then of 16 operations one frees a block and makes another, and the others are
+ * accesses, most of them to the block before. Sizes are 16 to 512 bytes, from 64 stacks, by 2 threads. The
+ * same arguments make the same file. Not installed.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "memtrace/memtrace.h"
+
+#define STACKS 64
+#define PLACES 16
+#define CELL 512 /* every block begins at a multiple of this */
+#define BASE 0x10000u
+
+static struct mt_writer *s_writer;
+static uint32_t s_stacks[STACKS], s_sites[3][PLACES];
+static uint64_t s_random = 1;
+
+/* A number below n, from a linear congruential generator (Knuth's MMIX). */
+static uint64_t below(uint64_t n)
+{
+    s_random = s_random * 6364136223846793005u + 1442695040888963407u;
+    return (s_random >> 33) % n;
+}
+
+static uint32_t frame(const char *prefix, unsigned i)
+{
+    char name[32];
+    struct mt_frame f = {.ip = 0x400000 + 64 * i, .line = i + 1};
+    int n = snprintf(name, sizeof name, "%s%u", prefix, i);
+
+    f.function = mt_writer_string(s_writer, name, (size_t)n);
+    f.file = mt_writer_string(s_writer, "load.c", 6);
+    return mt_writer_frame(s_writer, &f);
+}
+
+static void define(void)
+{
+    uint32_t root = mt_writer_stack(s_writer, 0, frame("main", 0));
+
+    for (unsigned i = 0; i < STACKS; i++)
+        s_stacks[i] = mt_writer_stack(s_writer, root, frame("make", i));
+    for (unsigned i = 0; i < PLACES; i++) {
+        uint32_t place = frame("use", i);
+
+        for (unsigned kind = 0; kind < 3; kind++) {
+            struct mt_site site = {
+                .ip = 0x500000 + 64 * i + 8 * kind, .frame = place, .size = 8, .kind = MT_LOAD + kind};
+
+            s_sites[kind][i] = mt_writer_site(s_writer, &site);
+        }
+    }
+}
+
+static void make(uint64_t block)
+{
+    mt_writer_block_new(s_writer, BASE + CELL * block, 16 + 8 * below(63), 0, MT_HOW_MALLOC,
+                        s_stacks[below(STACKS)]);
+}
+
+static void touch(uint64_t block)
+{
+    uint64_t addr = BASE + CELL * block + 8 * below(2);
+
+    mt_writer_accesses(s_writer, &s_sites[below(3)][below(PLACES)], &addr, 1);
+}
+
+static void run(uint64_t events, uint64_t live)
+{
+    uint64_t block = 0;
+
+    for (uint64_t i = 0; i < live; i++)
+        make(i);
+    for (uint64_t i = live; i < events; i += 17) {
+        mt_writer_time(s_writer, 10 * i);
+        mt_writer_thread(s_writer, (uint16_t)(1 + below(2)));
+        block = below(live);
+        mt_writer_block_free(s_writer, BASE + CELL * block, 0, s_stacks[0]);
+        make(block);
+        for (unsigned k = 0; k < 15; k++)
+            touch(k % 5 ? block : below(live));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct mt_error error;
+    int fd = argc == 4 ? open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
+
+    s_writer = fd < 0 ? NULL : mt_writer_new(fd, NULL, &error);
+    if (!s_writer) {
+        fprintf(stderr, "usage: mkload OUT EVENTS LIVE\n");
+        return 2;
+    }
+    define();
+    run(strtoull(argv[2], NULL, 0), strtoull(argv[3], NULL, 0));
+    return mt_writer_finish(s_writer, MT_ENDING_EXIT, &error) == MT_ERROR;
+}

@@ -1,0 +1,193 @@
+"""Work in parts gives the same bytes as work in one piece: random traces, a larger one, a Dask cluster, damage.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Iterator, List
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from conftest import BUILD, Steve, make_trace
+from histories import histories
+from reference import Event
+from steve import _kernels, parallel, parts, totals
+from steve._memtrace import Trace
+
+MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
+FORMS = ([], ["--binary"], ["--resize"], ["--resize", "--binary"])
+
+
+class Here:
+    """A pool that works in this process, with as many parts as there can be."""
+    n, remote = 100, False
+
+    def run(self, function: Any, tasks: Any) -> Iterator[Any]:
+        return (function(*task) for task in tasks)
+
+
+def silent(done: int, total: int) -> None:
+    """A progress that shows nothing."""
+
+
+def ops_in_parts(path: Path, form: str, resizes: bool) -> bytes:
+    with tempfile.TemporaryFile() as file:
+        parts.write_ops(str(path), file.fileno(), Here(), silent, form=form, resizes=resizes, folder=None)
+        file.seek(0)
+        return file.read()
+
+
+def ops_in_one(path: Path, form: str, resizes: bool) -> bytes:
+    with tempfile.TemporaryFile() as file:
+        _kernels.write_ops(Trace(str(path)), file.fileno(), form=form, resizes=resizes)
+        file.seek(0)
+        return file.read()
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.sampled_from((1, 3, 8)), st.sampled_from(("text", "binary")), st.booleans())
+def test_random_ops(history: List[Event], chunk: int, form: str, resizes: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
+        assert ops_in_parts(path, form, resizes) == ops_in_one(path, form, resizes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.sampled_from((1, 3, 8)))
+def test_random_summaries(history: List[Event], chunk: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
+        one = Trace(str(path))
+        expected = _kernels.Summary(one)
+        whole, summary = parts.summary_of(str(path), Here(), silent)
+        assert totals.summary_object(whole, summary) == totals.summary_object(one, expected)
+        assert summary.stacks().tolist() == expected.stacks().tolist()
+
+
+def test_parts_are_many() -> None:
+    """The tests above would show nothing of traces that have one part."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = "".join(f"N {0x1000 * i} 8\nL {0x1000 * i} 4\n" for i in range(1, 100))
+        path = make_trace(Path(folder) / "t.ljt", script, 3, 1)
+        trace = Trace(str(path))
+        found = parallel.split(trace, 100)
+        assert len(found) > 5 and found[0].first == 0 and found[-1].end == len(trace.points())
+        assert [part.end for part in found[:-1]] == [part.first for part in found[1:]]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace with several places to begin at, and several blocks of binary ops in each part."""
+    path = tmp_path_factory.mktemp("parts") / "large.ljt"
+    subprocess.run([MKLOAD, path, "10000000", "500"], check=True)
+    assert len(Trace(str(path)).points()) > 2
+    return path
+
+
+@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+def test_processes(steve: Steve, large: Path, form: List[str], no_leftovers: Any) -> None:
+    for name, jobs in (("one", []), ("parts", ["-j", "2"])):
+        assert steve("ops", *form, *jobs, "-o", name, large).returncode == 0
+    assert (steve.folder / "one").stat().st_size > 0
+    subprocess.run(["cmp", "one", "parts"], cwd=steve.folder, check=True)
+    assert sorted(os.listdir(steve.folder)) == ["one", "parts"]
+
+
+def test_summary_by_processes(steve: Steve, large: Path) -> None:
+    for how in ([], ["--json"]):
+        assert steve("summary", *how, "-j", "2", large).out == steve("summary", *how, large).out
+
+
+def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> None:
+    data = bytearray(large.read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "bad.ljt").write_bytes(data)
+    for command in (["ops", "-o"], ["summary", "-o"]):
+        one, many = (steve(*command, f"r{jobs}", "-j", jobs, "bad.ljt") for jobs in (1, 2))
+        assert one.returncode == many.returncode == 1 and one.err == many.err != ""
+        subprocess.run(["cmp", "r1", "r2"], cwd=tmp_path, check=True)
+
+
+def test_cut_off(steve: Steve, large: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.ljt").write_bytes(large.read_bytes()[:large.stat().st_size * 2 // 3])
+    one, many = (steve("summary", "-j", jobs, "cut.ljt") for jobs in (1, 2))
+    assert one.returncode == many.returncode == 1 and one.err == many.err != "" and one.out == many.out
+
+
+def test_what_has_no_parts(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(">>> N 1000 8\n>>> L 1000 4\n")
+    assert steve("ops", "-j", "4", "-o", "-", "t").out == steve("ops", "-o", "-", "t").out
+    assert steve("ops", "-j", "x", "t").returncode == 2
+
+
+# ---- a real Dask cluster ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler with two workers, each a process of its own."""
+    pytest.importorskip("distributed", reason="python3-distributed is not installed")
+    folder = tmp_path_factory.mktemp("dask")
+    log = open(folder / "scheduler.log", "w+")
+    common = ["--no-dashboard", "--host", "127.0.0.1"]
+    processes = [subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", *common, "--port", "0"],
+                                  cwd=folder, stderr=log, stdout=log)]
+    try:
+        address = address_in(folder / "scheduler.log", processes[0])
+        for i in range(2):
+            worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, *common, "--nthreads", "1",
+                      "--name", f"w{i}"]
+            processes.append(subprocess.Popen(worker, cwd=folder, stderr=log, stdout=log))
+        wait_for_workers(address, 2)
+        yield address
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+        log.close()
+
+
+def address_in(path: Path, process: subprocess.Popen) -> str:
+    """The address that a scheduler tells in its log."""
+    import time
+    while process.poll() is None:
+        found = re.search(r"Scheduler at:\s+(tcp://\S+)", path.read_text())
+        if found:
+            return found[1]
+        time.sleep(0.1)
+    pytest.fail(f"the scheduler ended: {path.read_text()[-2000:]}")
+
+
+def wait_for_workers(address: str, n: int) -> None:
+    from distributed import Client
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(n, timeout=60)
+
+
+def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
+    for form in FORMS[:2]:
+        for name, how in (("one", []), ("parts", ["--scheduler", cluster])):
+            result = steve("ops", *form, *how, "-o", name, large)
+            assert result.returncode == 0, result.err
+        subprocess.run(["cmp", "one", "parts"], cwd=steve.folder, check=True)
+    assert steve("summary", "--json", "--scheduler", cluster, large).out == steve("summary", "--json", large).out
+
+
+def test_both_workers_take_part(large: Path, cluster: str) -> None:
+    with parallel.Pool(Namespace(scheduler=cluster, jobs=1)) as pool:
+        assert pool.n == 2 and set(pool.run(os.getpid, [()] * 20)) == set(pool._workers.run(os.getpid).values())
+
+
+def test_no_scheduler(steve: Steve, large: Path) -> None:
+    pytest.importorskip("distributed", reason="python3-distributed is not installed")
+    result = steve("summary", "--scheduler", "no-address", large)
+    assert result.returncode == 1 and "no Dask scheduler answers" in result.err
