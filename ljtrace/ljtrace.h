@@ -33,7 +33,8 @@ enum ljtrace_request {
     LJTRACE_REQUEST_LUA_STATE,       /* of the tool's own preload */
     LJTRACE_REQUEST_SNAPSHOT,
     LJTRACE_REQUEST_POOL_CREATE,
-    LJTRACE_REQUEST_ALLOCATOR
+    LJTRACE_REQUEST_ALLOCATOR,
+    LJTRACE_REQUEST_HEAP_CLOSING /* of the tool's own preload */
 };
 
 /* Write a named mark into the trace: a point of the program that analyses can refer to. */
@@ -43,8 +44,11 @@ enum ljtrace_request {
 #define LJTRACE_START() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 1, 0, 0, 0, 0)
 #define LJTRACE_STOP() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 0, 0, 0, 0, 0)
 
-/* Write all events so far into the file, so that it can be read up to here while the program runs on. */
-#define LJTRACE_SNAPSHOT() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SNAPSHOT, 0, 0, 0, 0, 0)
+/* Take a snapshot of all objects of all LuaJIT states (see `steve universe`), and write it and all events so far
+ * into the file, so that it can be read up to here while the program runs on. */
+#define LJTRACE_SNAPSHOT() LJTRACE_SNAPSHOT_NAMED("snapshot")
+#define LJTRACE_SNAPSHOT_NAMED(name)                                                                         \
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SNAPSHOT, (name), 0, 0, 0, 0)
 
 /* A custom allocator. Each pool is a heap of its own, known by any address that is unique to it, and by a
  * name. Its memory may come from malloc, mmap or another pool: the block that it came from counts as raw

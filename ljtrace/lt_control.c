@@ -13,6 +13,7 @@
 #include "lt_options.h"
 #include "lt_pools.h"
 #include "lt_ring.h"
+#include "lt_universe.h"
 #include "lt_vm.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_clreq.h"
@@ -58,10 +59,20 @@ static void print_status(void)
         VG_(gdb_printf)("recording has ended\n");
 }
 
-static void take_snapshot(void)
+/* Everything so far goes into the file, with all objects of all Lua states; what the collector says of it. */
+static const HChar *take_snapshot(const HChar *name)
 {
+    if (!lt_ring_alive())
+        return "";
+    lt_universe_take(name);
+    return lt_ring_report(True);
+}
+
+static void print_snapshot(const HChar *name)
+{
+    const HChar *told = take_snapshot(name && *name ? name : "monitor");
     if (lt_ring_alive())
-        VG_(gdb_printf)("%s: %s\n", lt_fork_name(), lt_ring_report(True));
+        VG_(gdb_printf)("%s: %s\n", lt_fork_name(), told);
     else
         print_status();
 }
@@ -73,7 +84,7 @@ static void print_commands(void)
      "  status      where to, whether accesses are recorded, events, live blocks, bytes\n"
      "  on, off     record accesses, or only heap events\n"
      "  mark NAME   put a named mark into the trace\n"
-     "  snapshot    write all events so far, so that the file can be read up to here\n"
+     "  snapshot [NAME]  take a snapshot of all Lua objects; write it and all events so far\n"
      "  stop        end the recording; the program runs on\n");
 }
 
@@ -98,7 +109,7 @@ static Bool obey(const HChar *text)
     else if (is(word, "mark") && rest && *rest)
         put_mark(rest);
     else if (is(word, "snapshot"))
-        take_snapshot();
+        print_snapshot(rest);
     else if (is(word, "stop"))
         lt_ring_finish(MT_ENDING_STOPPED);
     else
@@ -117,8 +128,11 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         turn(args[1] != 0);
         return True;
     case LJTRACE_REQUEST_SNAPSHOT:
-        if (lt_ring_alive())
-            lt_ring_report(True);
+        take_snapshot(args[1] ? (const HChar *)args[1] : "snapshot");
+        return True;
+    case LJTRACE_REQUEST_HEAP_CLOSING:
+        if (lt_options.universe && lt_ring_alive())
+            lt_universe_take_of(args[1], "at exit");
         return True;
     case LJTRACE_REQUEST_WATCH_ALLOCATOR:
         lt_lua_watch(args[1], args[2] != 0, (UInt)args[3]);

@@ -11,6 +11,7 @@
 #include "lt_heap.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vm_heap.h"
 #include "lt_vm_names.h"
 #include "lt_vm_stack.h"
 #include "lt_vm_types.h"
@@ -158,8 +159,11 @@ static struct lt_vm *vm_of(Addr ud, UInt image)
         return vm;
     lt_vm_first_block(first->block, first->size, ud, image);
     vm = lt_vm_of(ud);
-    if (vm)
+    if (vm) {
+        lt_heap_made(vm, first->size);
+        lt_heap_internal(vm, first->block, first->size);
         lt_types_global(vm, first->block);
+    }
     first->block = 0;
     return vm;
 }
@@ -187,17 +191,21 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     else
         lt_take_stack(tid, &call->stack);
     lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
-    if (c->depth == 1 && ptr && nsize == 0)
+    if (c->depth == 1 && ptr && nsize == 0) {
         lt_put_free(ptr, ud, MT_HOW_LUA, &call->stack);
+        if (call->vm)
+            lt_heap_gone(call->vm, ptr, osize);
+    }
     expect_return(c);
 }
 
 static void record_new(const struct call *call, Addr result)
 {
     lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
-    if (call->vm)
+    if (call->vm) {
+        lt_heap_made(call->vm, call->nsize);
         lt_types_made(call->vm, result, call->nsize, call->sp);
-    else
+    } else
         s_first[call->ud / 16 % FIRST_SLOTS] = (struct first){call->ud, result, call->nsize};
 }
 
@@ -207,8 +215,11 @@ static void record(const struct call *call, Addr result)
         return;
     if (!call->ptr)
         record_new(call, result);
-    else
+    else {
         lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+        if (call->vm)
+            lt_heap_moved(call->vm, call->ptr, call->osize, result, call->nsize);
+    }
 }
 
 void lt_lua_return(Addr result)

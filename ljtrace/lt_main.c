@@ -15,6 +15,7 @@
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
  * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
+ * lt_universe*.c                  snapshots of all Lua objects
  */
 #include "config.h"
 #include "lt_control.h"
@@ -31,6 +32,7 @@
 #include "lt_pools.h"
 #include "lt_ring.h"
 #include "lt_toggle.h"
+#include "lt_universe.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_libcassert.h"
@@ -81,6 +83,8 @@ static void on_code_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong h
 static void fini(Int status)
 {
     lt_toggle_finish();
+    if (lt_options.universe && lt_ring_alive())
+        lt_universe_take("at exit");
     if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)
         VG_(umsg)("ljtrace: memtrace written to %s\n", lt_fork_name());
 }

@@ -22,7 +22,7 @@ struct lt_options lt_options = {
     .level = 1,
 };
 
-enum { SMALLEST = 64 << 10 };
+enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000 };
 
 static const struct {
     const HChar *name;
@@ -95,6 +95,13 @@ static Bool process_option(const HChar *arg)
     } else if VG_STR_CLO (arg, "--max-size", text) {
         if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
             VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, as 500m or 2g\n");
+    } else if VG_XACT_CLO (arg, "--universe=at-exit", lt_options.universe, True) {
+    } else if VG_XACT_CLO (arg, "--universe=no", lt_options.universe, False) {
+    } else if VG_STR_CLO (arg, "--universe", text) {
+        VG_(fmsg_bad_option)(arg, "--universe is at-exit or no\n");
+    } else if VG_STR_CLO (arg, "--sample-stacks", text) {
+        if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
+            VG_(fmsg_bad_option)(arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
         return VG_(replacement_malloc_process_cmd_line_option)(arg);
@@ -124,6 +131,8 @@ static void print_usage(void)
      "                              mmap (anonymous mappings, brk), files (those of files, too)\n"
      "                              [malloc,luajit,custom]\n"
      "    --stack-depth=N           stack frames kept for each heap event, 0 to %d [12]\n"
+     "    --sample-stacks=N         take the call stack every N instructions (1000 or more) [no]\n"
+     "    --universe=at-exit|no     take a snapshot of all Lua objects when a state ends [no]\n"
      "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",
      LT_MAX_DEPTH);
 }

@@ -23,6 +23,8 @@ struct lt_options {
     Bool heap_files;  /* --heap: record mappings of files, too */
     Int level;        /* --compress: zstd level of the collector */
     Bool text;        /* --text: classic text */
+    Bool universe;    /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
+    ULong sample;     /* --sample-stacks: instructions from one sample to the next, 0 = none */
     ULong max_size;   /* --max-size: bytes of the memtrace, 0 = any */
 };
 

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_vm.h"
+#include "lt_vm_heap.h"
 #include "lt_vm_record.h"
 #include "lt_vm_types.h"
 #include "lt_vm_watch.h"
@@ -54,6 +55,17 @@ static const struct lt_offsets s_wide = {
     .trace_code = 88,
     .trace_number = 104,
     .recorder_pc = 136,
+    .tab_asize = 48,
+    .tab_colo = 11,
+    .tab_meta = 32,
+    .thread_open = 64,
+    .thread_env = 72,
+    .upval_value = 32,
+    .env = 16,
+    .trace_nk = 40,
+    .trace_start = 64,
+    .proto_constants = 48,
+    .proto_trace = 62,
 };
 static const struct lt_offsets s_narrow = {
     .ref = 4,
@@ -94,6 +106,17 @@ static const struct lt_offsets s_narrow = {
     .trace_code = 64,
     .trace_number = 80,
     .recorder_pc = 112,
+    .tab_asize = 24,
+    .tab_colo = 7,
+    .tab_meta = 16,
+    .thread_open = 40,
+    .thread_env = 44,
+    .upval_value = 16,
+    .env = 8,
+    .trace_nk = 24,
+    .trace_start = 48,
+    .proto_constants = 24,
+    .proto_trace = 38,
 };
 
 void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *object)
@@ -122,6 +145,7 @@ void lt_vm_announce(Addr g, Addr ud, UInt image)
         vm = VG_(calloc)("ljtrace.vm", 1, sizeof *vm);
         vm->next = s_vms;
         vm->vmstate = -100;
+        vm->string_forms = 15;
         s_vms = vm;
         lt_types_begin(vm);
     }
@@ -165,6 +189,7 @@ void lt_vm_closed(Addr ud)
             *at = vm->next;
             lt_recording_free(vm);
             lt_types_end(vm);
+            lt_heap_end(vm);
             if (vm->gc_frames)
                 VG_(free)(vm->gc_frames);
             VG_(free)(vm);

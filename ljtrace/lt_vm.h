@@ -25,15 +25,15 @@ enum lt_gct {
 /* Offsets that depend on the width of references alone. */
 struct lt_offsets {
     UInt ref, gct, ffid; /* width; in every object */
-    UInt thread_base, thread_stack, thread_size, thread_cframe;
+    UInt thread_base, thread_stack, thread_size, thread_cframe, thread_open, thread_env;
     UInt proto_code, proto_count, proto_k, proto_bytes, proto_chunk, proto_first, proto_lines,
-        proto_line_count, proto_upvalues, proto_vars;
+        proto_line_count, proto_upvalues, proto_vars, proto_constants, proto_trace;
     UInt func_pc, func_upvalues, func_c; /* code, number of upvalues, C function */
     UInt lua_func_bytes, c_func_bytes;   /* without upvalues */
-    UInt tab_array, tab_node, tab_bytes;
-    UInt udata_len, udata_bytes, upval_bytes;
+    UInt tab_array, tab_node, tab_bytes, tab_asize, tab_colo, tab_meta;
+    UInt udata_len, udata_bytes, upval_bytes, upval_value, env; /* env: of functions and userdata */
     UInt trace_nsnap, trace_nins, trace_ir, trace_snap, trace_snapmap, trace_startpc, trace_code_bytes,
-        trace_code, trace_number;
+        trace_code, trace_number, trace_nk, trace_start;
     UInt recorder_pc; /* in the compiler's structure */
 };
 
@@ -51,6 +51,11 @@ struct lt_vm {
     struct lt_recording *recording;
     struct lt_pending *pending; /* block whose type is not known yet */
     Addr last_object;           /* table or thread made last */
+    ULong live_bytes;           /* as the allocator was asked for (lt_vm_heap.c): */
+    struct _VgHashTable *internal; /* blocks that are no objects */
+    ULong internal_bytes;
+    UInt string_forms; /* ways to compute a string's size that fit all strings so far */
+    Addr gc, string_table; /* where the last snapshot found them; 0 = none was taken */
 };
 
 /* The preload found the layout of an image, or did not: then that is said once. */

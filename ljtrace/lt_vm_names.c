@@ -282,6 +282,18 @@ static const HChar *name_of(const struct lt_vm *vm, struct proto *p, Addr caller
     return p->name = VG_(strdup)("ljtrace.name", name);
 }
 
+const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
+{
+    static HChar title[2 * NAME_LIMIT + 40];
+    struct proto *p = know(vm, proto);
+    if (!p)
+        return "";
+    if (!p->name)
+        return default_name(vm, p);
+    VG_(snprintf)(title, sizeof title, "%s %s:%u", p->name, p->chunk, first_line(vm, proto));
+    return title;
+}
+
 /* -- telling -- */
 
 static void tell_lines(const struct lt_vm *vm, Addr proto)

@@ -37,6 +37,9 @@ Addr lt_proto_holding(const struct lt_vm *vm, Addr pc);
 /* Line of the instruction at pc; 0. */
 UInt lt_line_at(const struct lt_vm *vm, Addr proto, Addr pc);
 
+/* What a prototype is called: `name file:line`. Valid until the next call. */
+const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto);
+
 /* A Lua function was made: tell of its prototype, so that what it executes can be led to its lines. */
 void lt_function_made(const struct lt_vm *vm, Addr function);
 /* A block is a prototype; a block of a Lua heap is gone. */

@@ -4,6 +4,7 @@
  */
 #include "lt_vm_types.h"
 #include "lt_ring.h"
+#include "lt_vm_heap.h"
 #include "lt_vm_names.h"
 #include "../memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
@@ -92,6 +93,14 @@ static Bool is_table(const struct lt_vm *vm, SizeT size)
     return size >= vm->at->tab_bytes && rest <= 17 * 8 && rest % 8 == 0;
 }
 
+/* An object made is the first of the collector's list: another follows. */
+static Bool is_linked(const struct lt_vm *vm, Addr o)
+{
+    Addr next = lt_vm_ref(vm, o);
+    UInt gct = next & 3 ? 0 : lt_vm_gct(vm, next);
+    return gct >= GCT_STR && gct <= GCT_UDATA;
+}
+
 /* The object that the block says it is, if its size agrees. */
 static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 {
@@ -111,7 +120,7 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
     case GCT_TRACE:
         return size > TRACE_BYTES ? MT_TYPE_TRACE : MT_TYPE_UNKNOWN;
     case GCT_CDATA:
-        return MT_TYPE_CDATA;
+        return is_linked(vm, o) ? MT_TYPE_CDATA : MT_TYPE_UNKNOWN;
     case GCT_TAB:
         return is_table(vm, size) ? MT_TYPE_TAB : MT_TYPE_UNKNOWN;
     case GCT_UDATA:
@@ -163,6 +172,12 @@ static enum mt_type global_part(const struct lt_vm *vm, const struct lt_pending 
     return MT_TYPE_UNKNOWN;
 }
 
+static Bool is_internal(enum mt_type type)
+{
+    return type == MT_TYPE_UNKNOWN ||
+           (type > MT_TYPE_UDATA && type != MT_TYPE_TAB_ARRAY && type != MT_TYPE_TAB_HASH && type != MT_TYPE_STACK);
+}
+
 void lt_types_settle(struct lt_vm *vm)
 {
     struct lt_pending *p = vm->pending;
@@ -179,6 +194,10 @@ void lt_types_settle(struct lt_vm *vm)
         lt_proto_made(vm, p->block);
     else if (type == MT_TYPE_FUNC)
         lt_function_made(vm, p->block);
+    else if (type == MT_TYPE_STR)
+        lt_heap_learn_string(vm, p->block, p->size);
+    if (is_internal(type))
+        lt_heap_internal(vm, p->block, p->size);
     tell(vm, p->block, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
     p->block = 0;
 }

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 2
+#define RING_VERSION 3
 
 /* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
 #define RING_SLABS 16
@@ -90,6 +90,13 @@ enum raw_type {
     RAW_REMAP,   /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
     RAW_FOCUS,   /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
     RAW_REPORT,  /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
+    RAW_UNIVERSE,     /* {heap, instructions, bytes the state counts, bytes in no object, name bytes} name, padded.
+                         A snapshot begins: objects, then links */
+    RAW_NAME,         /* {key, bytes} text, padded: of objects and links of this snapshot */
+    RAW_OBJECT,       /* {addr, size, key of its name or 0} argument: enum mt_type | dead << 8 | root << 9 */
+    RAW_LINKS,        /* {from} pairs {to, enum mt_link_kind | weak << 7 | index or key of a name << 8} */
+    RAW_UNIVERSE_END, /* it is whole */
+    RAW_SAMPLE,       /* {heap, instructions, weight} code addresses. argument: enum mt_vm. heap 0: no state runs */
     RAW_TYPES
 };
 

@@ -5,6 +5,7 @@
 #include "feed.h"
 #include "map.h"
 #include "stacks.h"
+#include "universe.h"
 #include "ljtrace/ring.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ struct feed {
     uint32_t accesses;
     struct map site_of; /* hash of a site -> its id */
     struct map heap_of; /* state pointer -> heap id */
+    struct universe universe;
     uint64_t counted;   /* instructions of segments so far */
     uint32_t thread;
     uint32_t *lines; /* of the Lua prototype that comes next */
@@ -57,6 +59,7 @@ void feed_free(struct feed *f)
     stacks_free(&f->stacks);
     map_clear(&f->site_of);
     map_clear(&f->heap_of);
+    universe_clear(&f->universe);
     free(f->lines);
     free(f);
 }
@@ -346,6 +349,58 @@ static const char *take_trace(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+static const char *take_universe(struct feed *f, const struct raw *r)
+{
+    const char *text = text_at(r, 5, 0, r->word[4]);
+    if (!text)
+        return "snapshot with a name beyond its end";
+    struct mt_snapshot s = {.name = mt_writer_string(f->writer, text, r->word[4]),
+                            .heap = heap_id(f, r->word[0]),
+                            .total = r->word[2],
+                            .internal = r->word[3]};
+    feed_time(f, r->word[1]);
+    universe_begin(&f->universe, f->writer, &s);
+    return NULL;
+}
+
+static const char *take_name(struct feed *f, const struct raw *r)
+{
+    const char *text = text_at(r, 2, 0, r->word[1]);
+    if (!text)
+        return "name beyond its end";
+    universe_name(&f->universe, f->writer, r->word[0], text, r->word[1]);
+    return NULL;
+}
+
+static const char *take_object(struct feed *f, const struct raw *r)
+{
+    universe_object(&f->universe, f->writer, r->word, r->argument);
+    return NULL;
+}
+
+static const char *take_links(struct feed *f, const struct raw *r)
+{
+    universe_links(&f->universe, f->writer, r->word[0], r->word + 1, r->count - 1);
+    return NULL;
+}
+
+static const char *take_universe_end(struct feed *f, const struct raw *r)
+{
+    (void)r;
+    universe_end(&f->universe, f->writer);
+    return NULL;
+}
+
+static const char *take_sample(struct feed *f, const struct raw *r)
+{
+    if (r->argument >= MT_VMS || r->word[2] == 0)
+        return "sample with an unknown state or of no weight";
+    feed_time(f, r->word[1]);
+    mt_writer_sample(f->writer, r->word[0] ? heap_id(f, r->word[0]) : 0, (enum mt_vm)r->argument,
+                     stack_behind(f, r, 3), r->word[2]);
+    return NULL;
+}
+
 static void update_off(struct feed *f)
 {
     f->off = f->switched_off || f->unfocused[f->thread];
@@ -446,7 +501,9 @@ static const struct {
     [RAW_LINES] = {take_lines, 1},   [RAW_PROTO] = {take_proto, 4},   [RAW_TRACE] = {take_trace, 6},
     [RAW_HEAP] = {take_heap, 2},     [RAW_RENAME] = {take_rename, 2}, [RAW_TRIM] = {take_trim, 4},
     [RAW_UNMAP] = {take_unmap, 4},   [RAW_REMAP] = {take_remap, 6},   [RAW_FOCUS] = {take_focus, 0},
-    [RAW_REPORT] = {take_report, 0},
+    [RAW_REPORT] = {take_report, 0}, [RAW_UNIVERSE] = {take_universe, 5}, [RAW_NAME] = {take_name, 2},
+    [RAW_OBJECT] = {take_object, 3}, [RAW_LINKS] = {take_links, 1}, [RAW_UNIVERSE_END] = {take_universe_end, 0},
+    [RAW_SAMPLE] = {take_sample, 3},
 };
 
 static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)

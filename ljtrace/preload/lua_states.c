@@ -230,6 +230,8 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
     const struct image *image = know((void *)fn.nraddr);
     if (image && image->api.getallocf)
         image->api.getallocf(L, &ud);
+    if (ud)
+        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSING, ud, 0, 0, 0, 0);
     CALL_FN_v_W(fn, L);
     if (ud)
         VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSED, ud, 0, 0, 0, 0);

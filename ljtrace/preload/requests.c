@@ -32,11 +32,9 @@ void ljtrace_script_mark(const char *name)
     LJTRACE_MARK(name);
 }
 
-/* A mark; where the recorder can, all before it goes into the file at once. */
+/* A mark and a snapshot of that name; all before it goes into the file at once. */
 void ljtrace_script_snapshot(const char *name)
 {
     LJTRACE_MARK(name);
-#ifdef LJTRACE_SNAPSHOT
-    LJTRACE_SNAPSHOT();
-#endif
+    LJTRACE_SNAPSHOT_NAMED(name);
 }

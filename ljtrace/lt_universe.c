@@ -1,0 +1,128 @@
+/* lt_universe.c - see lt_universe.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The sums are checked: bytes of the objects, by their own word, and of the blocks that are no objects, by the
+ * allocator's, must equal what the state counts itself. If they do not, it is said, and the snapshot shows it.
+ */
+#include "lt_universe.h"
+#include "lt_ring.h"
+#include "lt_universe_parts.h"
+#include "lt_vm_heap.h"
+#include "lt_vm_types.h"
+#include "../memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+
+enum { MOST_ROOTS = 80 };
+
+static Addr s_root[MOST_ROOTS];
+static UInt s_roots;
+static ULong s_bytes; /* of the objects */
+
+static UInt type_of(UInt gct)
+{
+    static const UChar types[] = {[GCT_STR] = MT_TYPE_STR,     [GCT_UPVAL] = MT_TYPE_UPVAL,
+                                  [GCT_THREAD] = MT_TYPE_THREAD, [GCT_PROTO] = MT_TYPE_PROTO,
+                                  [GCT_FUNC] = MT_TYPE_FUNC,   [GCT_TRACE] = MT_TYPE_TRACE,
+                                  [GCT_CDATA] = MT_TYPE_CDATA, [GCT_TAB] = MT_TYPE_TAB,
+                                  [GCT_UDATA] = MT_TYPE_UDATA};
+    return types[gct];
+}
+
+/* Fixed strings are never collected. */
+static Bool is_root(const struct universe *u, Addr o)
+{
+    enum { FIXED = 0x60 };
+    if (o == universe_main(u) || o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env))
+        return True;
+    for (UInt i = 0; i < s_roots; i++)
+        if (s_root[i] == o)
+            return True;
+    return lt_vm_gct(u->vm, o) == GCT_STR && lt_peek_number(o + u->at->gct - 1, 1) & FIXED;
+}
+
+/* The main thread is a part of the state's own block. */
+static void count_object(struct universe *u, Addr o)
+{
+    Addr part[2];
+    object_parts(u, o, part);
+    if (o != universe_main(u))
+        lt_heap_claim(u->vm, o);
+    lt_heap_claim(u->vm, part[0]);
+    lt_heap_claim(u->vm, part[1]);
+    s_bytes += object_bytes(u, o);
+}
+
+static void tell_object(struct universe *u, Addr o)
+{
+    UInt flags = type_of(lt_vm_gct(u->vm, o)) | (UInt)object_is_dead(u, o) << 8 | (UInt)is_root(u, o) << 9;
+    uint64_t words[3] = {o, object_bytes(u, o), object_is_dead(u, o) ? 0 : universe_name(u, o)};
+    lt_ring_put(RAW_OBJECT, flags, words, 3, NULL, 0);
+}
+
+/* What the dead refer to may be gone. */
+static void tell_links(struct universe *u, Addr o)
+{
+    if (!object_is_dead(u, o))
+        universe_links(u, o);
+}
+
+static void begin(const struct universe *u, const HChar *name)
+{
+    UInt size = VG_(strlen)(name);
+    uint64_t words[5] = {u->vm->ud, lt_ring->instructions, lt_peek_number(u->gc, u->at->ref),
+                         lt_heap_internal_bytes(u->vm), size};
+    universe_forget_names();
+    universe_roots(u, s_root, &s_roots, MOST_ROOTS);
+    lt_ring_put_text(RAW_UNIVERSE, words, 5, &name, &size, 1);
+}
+
+static void check(const struct universe *u, const HChar *name, Bool whole)
+{
+    ULong total = lt_peek_number(u->gc, u->at->ref), internal = lt_heap_internal_bytes(u->vm);
+    if (!whole)
+        VG_(umsg)("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
+    if (s_bytes + internal == total)
+        return;
+    VG_(umsg)("ljtrace: snapshot '%s': objects of %llu bytes and %llu internal bytes are not the %llu bytes\n",
+              name, s_bytes, internal, total);
+    VG_(umsg)("ljtrace: that the Lua state counts (%llu were allocated)\n", u->vm->live_bytes);
+}
+
+/* Three walks: for the sums, which a snapshot begins with; for the objects, which get numbers; for the links. */
+static Bool take(struct lt_vm *vm, const HChar *name)
+{
+    struct universe u;
+    const HChar *wrong;
+    lt_types_settle(vm);
+    if ((wrong = universe_find(&u, vm))) {
+        VG_(umsg)("ljtrace: snapshot '%s': %s; none is taken\n", name, wrong);
+        return False;
+    }
+    s_bytes = 0;
+    Bool whole = universe_walk(&u, count_object);
+    begin(&u, name);
+    universe_walk(&u, tell_object);
+    universe_walk(&u, tell_links);
+    lt_ring_put(RAW_UNIVERSE_END, 0, NULL, 0, NULL, 0);
+    check(&u, name, whole);
+    return True;
+}
+
+UInt lt_universe_take(const HChar *name)
+{
+    UInt n = 0;
+    lt_peek_forget();
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        n += take(vm, name);
+    return n;
+}
+
+void lt_universe_take_of(Addr ud, const HChar *name)
+{
+    struct lt_vm *vm = lt_vm_of(ud);
+    lt_peek_forget();
+    if (vm)
+        take(vm, name);
+}

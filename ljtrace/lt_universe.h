@@ -1,0 +1,20 @@
+/* lt_universe.h - snapshots of all objects of a Lua state. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A snapshot is taken while the program stands still: every object in the collector's lists and the string table
+ * is told (RAW_OBJECT), then, in a second walk, what it refers to (RAW_LINKS). Nothing is kept for each
+ * object here; the collector gives them numbers. Nothing of the program is changed, and whatever its memory
+ * holds, the walk ends: lists are at most as long as the heap's bytes allow.
+ */
+#ifndef LT_UNIVERSE_H
+#define LT_UNIVERSE_H
+
+#include "lt_vm.h"
+
+/* Take a snapshot of every known state; returns how many. `name`: what readers call it. */
+UInt lt_universe_take(const HChar *name);
+/* The same of the one state with that allocator's state pointer. */
+void lt_universe_take_of(Addr ud, const HChar *name);
+
+#endif

@@ -1,0 +1,75 @@
+/* lt_universe_parts.h - how the files of the snapshot (lt_universe*.c) work together. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * lt_universe.c         takes the snapshot and checks its sums
+ * lt_universe_find.c    where the global state keeps its lists, found and checked at the first snapshot
+ * lt_universe_object.c  sizes, colours, values
+ * lt_universe_links.c   what an object refers to
+ * lt_universe_names.c   names of functions, userdata and keys
+ * lt_universe_ctype.c   names and sizes of cdata
+ */
+#ifndef LT_UNIVERSE_PARTS_H
+#define LT_UNIVERSE_PARTS_H
+
+#include "lt_vm.h"
+
+enum { UNIVERSE_TEXT = 400, NODE_BYTES = 24, FFID_LUA = 0, FFID_C = 1 };
+
+/* A state while its snapshot is taken. */
+struct universe {
+    struct lt_vm *vm;
+    const struct lt_offsets *at;
+    Addr gc;      /* of the collector's counters: total first */
+    Addr strings; /* the string table */
+    UInt string_mask, string_count;
+    Addr ctypes;    /* the FFI's state; 0 = there is none */
+    Addr roots;     /* names of metamethods, then metatables of types: references */
+    UInt root_count;
+    ULong limit;    /* a list can not have more objects */
+    ULong seen;     /* in this walk */
+};
+
+typedef void object_visitor(struct universe *u, Addr object);
+
+/* Fill u; NULL, or why not. */
+const HChar *universe_find(struct universe *u, struct lt_vm *vm);
+/* Visit every object once; False if a list is broken. */
+Bool universe_walk(struct universe *u, object_visitor *visit);
+static inline Addr universe_main(const struct universe *u)
+{
+    return u->vm->g - u->vm->layout->thread_size;
+}
+
+/* The object that the value at `slot` refers to, with its type; 0 if it is a number or the like. */
+Addr object_value(const struct universe *u, Addr slot, UInt *gct);
+/* Bytes of an object with its parts; 0 if they make no sense. Of the main thread only its stack. */
+ULong object_bytes(const struct universe *u, Addr object);
+/* Begin of the blocks that the object has besides its own; 0 = none. */
+void object_parts(const struct universe *u, Addr object, Addr part[2]);
+Bool object_is_dead(const struct universe *u, Addr object);
+ULong string_bytes(const struct lt_vm *vm, Addr string);
+/* Length of the text of a string. */
+UInt string_length(const struct lt_vm *vm, Addr string);
+
+/* Tell what an object refers to. */
+void universe_links(struct universe *u, Addr object);
+/* Is this word of the global state a place where the collector begins? */
+void universe_roots(const struct universe *u, Addr *root, UInt *count, UInt most);
+
+/* The key of the object's name, told before it is returned; 0 = none. */
+Addr universe_name(const struct universe *u, Addr object);
+/* The same for a string, and for a text in the program's memory. */
+Addr universe_string(const struct universe *u, Addr string);
+Addr universe_text(Addr text);
+void universe_forget_names(void);
+/* Value of a field of a table with a string as key; 0. */
+Addr table_field(const struct universe *u, Addr table, const HChar *name);
+/* Weak keys 1, weak values 2, of tables with this metatable. */
+UInt table_mode(const struct universe *u, Addr metatable);
+
+/* Bytes of a cdata; 0 = not known. Its block begins at *block. */
+ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block);
+void ctype_name(const struct universe *u, UInt id, HChar *to);
+
+#endif
