@@ -44,8 +44,8 @@ enum ljtrace_request {
 #define LJTRACE_START() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 1, 0, 0, 0, 0)
 #define LJTRACE_STOP() VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SWITCH, 0, 0, 0, 0, 0)
 
-/* Take a snapshot of all objects of all LuaJIT states (see `steve universe`), and write it and all events so far
- * into the file, so that it can be read up to here while the program runs on. */
+/* Take a snapshot of all objects of all LuaJIT states (see `steve universe`), and write it and all events so
+ * far into the file, so that it can be read up to here while the program runs on. */
 #define LJTRACE_SNAPSHOT() LJTRACE_SNAPSHOT_NAMED("snapshot")
 #define LJTRACE_SNAPSHOT_NAMED(name)                                                                         \
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_SNAPSHOT, (name), 0, 0, 0, 0)

@@ -54,9 +54,8 @@ static void print_status(void)
 {
     if (lt_ring_alive())
         VG_(gdb_printf)
-        ("recording to %s, accesses %s\n%s\n", lt_fork_name(), s_on ? "on" : "off", lt_ring_report(False));
-    else
-        VG_(gdb_printf)("recording has ended\n");
+    ("recording to %s, accesses %s\n%s\n", lt_fork_name(), s_on ? "on" : "off", lt_ring_report(False));
+    else VG_(gdb_printf)("recording has ended\n");
 }
 
 /* Everything so far goes into the file, with all objects of all Lua states; what the collector says of it. */

@@ -14,6 +14,7 @@
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_frames.h"
+#include "lt_sample.h"
 #include "lt_segment.h"
 #include "lt_toggle.h"
 #include "lt_vm_watch.h"
@@ -38,7 +39,8 @@ struct walk {
     struct origin *origin; /* of each temporary of the program */
     Bool lua_code;         /* of a LuaJIT image */
     Bool run_time_code;
-    Int sp_offset;         /* of the stack pointer in the guest state */
+    UInt uncounted; /* instructions since the last point of exit, for samples */
+    Int sp_offset;  /* of the stack pointer in the guest state */
 };
 
 static Bool is_from_sp(const struct walk *w, const IRExpr *e)
@@ -289,6 +291,15 @@ static void visit_instruction(struct walk *w, const IRStmt *st)
     if (lt_lua_is_entry(w->ip))
         call_enter(w);
     lt_segment_instruction(&w->segment);
+    w->uncounted++;
+}
+
+/* Control may leave here. */
+static void count_for_samples(struct walk *w)
+{
+    if (lt_options.sample && w->uncounted)
+        lt_sample_count(w->out, w->uncounted);
+    w->uncounted = 0;
 }
 
 /* Record what a statement does to memory, ahead of the statement itself. */
@@ -322,6 +333,7 @@ static void visit(struct walk *w, const IRStmt *st)
         break;
     case Ist_Exit:
         lt_segment_exit(&w->segment);
+        count_for_samples(w);
         break;
     default:
         break;
@@ -354,6 +366,9 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     lt_segment_begin(&w.segment, out, !w.lua_code && !w.run_time_code);
     if (lt_options.trace_mem)
         lt_segment_check_room(out);
+    w.uncounted = 0;
+    if (lt_options.sample)
+        lt_sample_check(out);
     for (; i < in->stmts_used; i++) {
         visit(&w, in->stmts[i]);
         addStmtToIRSB(out, in->stmts[i]);
@@ -361,6 +376,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
             watch_store(&w, in->stmts[i]);
     }
     lt_segment_end(&w.segment);
+    count_for_samples(&w);
     if (in->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);
     if (in->jumpkind == Ijk_Ret && lt_toggle_wanted())

@@ -101,7 +101,8 @@ static Bool process_option(const HChar *arg)
         VG_(fmsg_bad_option)(arg, "--universe is at-exit or no\n");
     } else if VG_STR_CLO (arg, "--sample-stacks", text) {
         if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
-            VG_(fmsg_bad_option)(arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
+            VG_(fmsg_bad_option)
+            (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
         return VG_(replacement_malloc_process_cmd_line_option)(arg);

@@ -2,8 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The sums are checked: bytes of the objects, by their own word, and of the blocks that are no objects, by the
- * allocator's, must equal what the state counts itself. If they do not, it is said, and the snapshot shows it.
+ * The sums are checked: bytes of the objects, by their own word, and of the blocks that are no objects, by
+ * the allocator's, must equal what the state counts itself. If they do not, it is said, and the snapshot
+ * shows it.
  */
 #include "lt_universe.h"
 #include "lt_ring.h"
@@ -22,11 +23,10 @@ static ULong s_bytes; /* of the objects */
 
 static UInt type_of(UInt gct)
 {
-    static const UChar types[] = {[GCT_STR] = MT_TYPE_STR,     [GCT_UPVAL] = MT_TYPE_UPVAL,
-                                  [GCT_THREAD] = MT_TYPE_THREAD, [GCT_PROTO] = MT_TYPE_PROTO,
-                                  [GCT_FUNC] = MT_TYPE_FUNC,   [GCT_TRACE] = MT_TYPE_TRACE,
-                                  [GCT_CDATA] = MT_TYPE_CDATA, [GCT_TAB] = MT_TYPE_TAB,
-                                  [GCT_UDATA] = MT_TYPE_UDATA};
+    static const UChar types[] = {
+        [GCT_STR] = MT_TYPE_STR,     [GCT_UPVAL] = MT_TYPE_UPVAL, [GCT_THREAD] = MT_TYPE_THREAD,
+        [GCT_PROTO] = MT_TYPE_PROTO, [GCT_FUNC] = MT_TYPE_FUNC,   [GCT_TRACE] = MT_TYPE_TRACE,
+        [GCT_CDATA] = MT_TYPE_CDATA, [GCT_TAB] = MT_TYPE_TAB,     [GCT_UDATA] = MT_TYPE_UDATA};
     return types[gct];
 }
 
@@ -85,12 +85,14 @@ static void check(const struct universe *u, const HChar *name, Bool whole)
         VG_(umsg)("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
     if (s_bytes + internal == total)
         return;
-    VG_(umsg)("ljtrace: snapshot '%s': objects of %llu bytes and %llu internal bytes are not the %llu bytes\n",
-              name, s_bytes, internal, total);
+    VG_(umsg)
+    ("ljtrace: snapshot '%s': objects of %llu bytes and %llu internal bytes are not the %llu bytes\n", name,
+     s_bytes, internal, total);
     VG_(umsg)("ljtrace: that the Lua state counts (%llu were allocated)\n", u->vm->live_bytes);
 }
 
-/* Three walks: for the sums, which a snapshot begins with; for the objects, which get numbers; for the links. */
+/* Three walks: for the sums, which a snapshot begins with; for the objects, which get numbers; for the links.
+ */
 static Bool take(struct lt_vm *vm, const HChar *name)
 {
     struct universe u;

@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A snapshot is taken while the program stands still: every object in the collector's lists and the string table
- * is told (RAW_OBJECT), then, in a second walk, what it refers to (RAW_LINKS). Nothing is kept for each
+ * A snapshot is taken while the program stands still: every object in the collector's lists and the string
+ * table is told (RAW_OBJECT), then, in a second walk, what it refers to (RAW_LINKS). Nothing is kept for each
  * object here; the collector gives them numbers. Nothing of the program is changed, and whatever its memory
  * holds, the walk ends: lists are at most as long as the heap's bytes allow.
  */

@@ -67,8 +67,8 @@ static Bool get_raw(const struct universe *u, UInt id, struct ctype *to)
     return False;
 }
 
-/* What has no fixed size or a large alignment is told by what stands before it: how far the block begins before
- * it (2 bytes), how much the block has besides the content (2), and the content's bytes (4). */
+/* What has no fixed size or a large alignment is told by what stands before it: how far the block begins
+ * before it (2 bytes), how much the block has besides the content (2), and the content's bytes (4). */
 static ULong variable_bytes(Addr cdata, Addr *block)
 {
     *block = cdata - lt_peek_number(cdata - 8, 2);

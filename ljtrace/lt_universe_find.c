@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The collector's counters have had one shape in all builds but not one place; so have the string table, the
- * FFI's state and the roots. Each is found by what must be true of it alone: the list of all objects holds the
- * main thread; the string table has as many strings as it says; the FFI's state refers back; the names of
+ * FFI's state and the roots. Each is found by what must be true of it alone: the list of all objects holds
+ * the main thread; the string table has as many strings as it says; the FFI's state refers back; the names of
  * metamethods begin with __index. A place is looked for once for each state and checked each time.
  */
 #include "lt_universe_parts.h"
@@ -125,7 +125,8 @@ static void find_roots(struct universe *u)
     u->root_count = 0;
     for (UInt o = 0; o < end && !u->root_count; o += ref) {
         Addr at = u->vm->g + o;
-        if (!is_text(u, lt_vm_ref(u->vm, at), "__index") || !is_text(u, lt_vm_ref(u->vm, at + ref), "__newindex"))
+        if (!is_text(u, lt_vm_ref(u->vm, at), "__index") ||
+            !is_text(u, lt_vm_ref(u->vm, at + ref), "__newindex"))
             continue;
         u->roots = at;
         for (UInt i = 0; i < MOST_ROOTS && o + i * ref < end; i++, u->root_count++) {

@@ -188,11 +188,13 @@ static void link_trace(const struct universe *u, Addr o)
 /* The interpreter's top is up to date in C functions only; a Lua function may use its whole frame. */
 static Addr end_of_stack(const struct universe *u, Addr o, Addr stack, Addr end)
 {
-    Addr base = lt_vm_ref(u->vm, o + u->at->thread_base), top = lt_vm_ref(u->vm, o + u->at->thread_base + u->at->ref);
+    Addr base = lt_vm_ref(u->vm, o + u->at->thread_base),
+         top = lt_vm_ref(u->vm, o + u->at->thread_base + u->at->ref);
     Addr callee = lt_vm_ref(u->vm, base - (u->vm->layout->gc64 ? 16 : 8)) & (((Addr)1 << 47) - 1);
     Addr proto = lt_proto_of(u->vm, callee);
     if (proto)
-        base += 8 * lt_peek_number(proto + u->at->func_upvalues, 1); /* its frame's size is at the same place */
+        base +=
+            8 * lt_peek_number(proto + u->at->func_upvalues, 1); /* its frame's size is at the same place */
     if (proto && base > top)
         top = base;
     return top > stack && top <= end ? top : end;

@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A name travels once, with a key (RAW_NAME): the address of what bears it, or, of C types, a small number. Which
- * keys were told is kept in a table of fixed size: telling one twice is harmless.
+ * A name travels once, with a key (RAW_NAME): the address of what bears it, or, of C types, a small number.
+ * Which keys were told is kept in a table of fixed size: telling one twice is harmless.
  */
 #include "lt_ring.h"
 #include "lt_universe_parts.h"

@@ -14,7 +14,7 @@ Addr object_value(const struct universe *u, Addr slot, UInt *gct)
 {
     ULong v = lt_peek_number(slot, SLOT);
     Bool wide = u->vm->layout->gc64;
-    UInt tag = wide ? (UInt)~((Long)v >> 47) : ~(UInt)(v >> 32);
+    UInt tag = wide ? (UInt) ~((Long)v >> 47) : ~(UInt)(v >> 32);
     if (tag < GCT_STR || tag > GCT_UDATA)
         return 0;
     *gct = tag;

@@ -23,11 +23,11 @@ struct universe {
     Addr gc;      /* of the collector's counters: total first */
     Addr strings; /* the string table */
     UInt string_mask, string_count;
-    Addr ctypes;    /* the FFI's state; 0 = there is none */
-    Addr roots;     /* names of metamethods, then metatables of types: references */
+    Addr ctypes; /* the FFI's state; 0 = there is none */
+    Addr roots;  /* names of metamethods, then metatables of types: references */
     UInt root_count;
-    ULong limit;    /* a list can not have more objects */
-    ULong seen;     /* in this walk */
+    ULong limit; /* a list can not have more objects */
+    ULong seen;  /* in this walk */
 };
 
 typedef void object_visitor(struct universe *u, Addr object);

@@ -49,12 +49,12 @@ struct lt_vm {
     struct lua_frames *gc_frames; /* during a phase of the collector nothing moves on the Lua stack */
     UInt gc_changes;
     struct lt_recording *recording;
-    struct lt_pending *pending; /* block whose type is not known yet */
-    Addr last_object;           /* table or thread made last */
-    ULong live_bytes;           /* as the allocator was asked for (lt_vm_heap.c): */
+    struct lt_pending *pending;    /* block whose type is not known yet */
+    Addr last_object;              /* table or thread made last */
+    ULong live_bytes;              /* as the allocator was asked for (lt_vm_heap.c): */
     struct _VgHashTable *internal; /* blocks that are no objects */
     ULong internal_bytes;
-    UInt string_forms; /* ways to compute a string's size that fit all strings so far */
+    UInt string_forms;     /* ways to compute a string's size that fit all strings so far */
     Addr gc, string_table; /* where the last snapshot found them; 0 = none was taken */
 };
 

@@ -2,8 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Only the few internal blocks of a state (string table, buffers, the compiler's) are kept one by one. A snapshot
- * checks its sums against this: it comes from the allocator's calls, not from the state's own counters.
+ * Only the few internal blocks of a state (string table, buffers, the compiler's) are kept one by one. A
+ * snapshot checks its sums against this: it comes from the allocator's calls, not from the state's own
+ * counters.
  */
 #ifndef LT_VM_HEAP_H
 #define LT_VM_HEAP_H

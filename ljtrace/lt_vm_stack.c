@@ -11,6 +11,7 @@
 #include "lt_options.h"
 #include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
+#include "libvex_guest_amd64.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
@@ -29,6 +30,7 @@ struct walk {
     Addr L, bottom, top;
     Addr frame, next; /* the frame at hand and the one above it; 0 = it is the uppermost */
     Addr cframe;
+    Addr pc; /* of the uppermost frame, if a register holds it; else 0 */
     struct lua_frames *out;
     /* Functions whose caller, which knows their names, comes next: a Lua function and a fast one above it. */
     Addr fast; /* 0 = none */
@@ -68,7 +70,7 @@ static Addr cframe_prev(const struct walk *w)
 static Addr return_pc(const struct walk *w)
 {
     if (!w->next)
-        return cframe_pc(w);
+        return w->pc ? w->pc : cframe_pc(w);
     Long link = link_of(w, w->next);
     if ((link & 3) == LINK_LUA)
         return (Addr)link;
@@ -211,7 +213,7 @@ static void walk_exit(struct walk *w)
     walk_down(w);
 }
 
-static enum mt_vm machine_state(const struct lt_vm *vm)
+UInt lt_machine_state(const struct lt_vm *vm)
 {
     Int state = (Int)lt_vm_u32(vm->g + vm->layout->vmstate);
     if (state > 0)
@@ -219,7 +221,7 @@ static enum mt_vm machine_state(const struct lt_vm *vm)
     return ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
 }
 
-static void put_part(struct walk *w, enum mt_vm state)
+static void put_part(struct walk *w, UInt state)
 {
     if (state == MT_VM_GC)
         add(w, lt_name_part(LT_PART_GC), w->cframe);
@@ -255,15 +257,45 @@ static void keep_for_gc(struct lt_vm *vm, const struct lua_frames *frames)
     vm->gc_changes = vm->changes;
 }
 
-/* `size`: of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0
- * = it does not. */
-static void take_lua(struct lt_vm *vm, Addr code, SizeT size, struct lua_frames *out)
+/* What the interpreter keeps in registers while its code runs, not a function in C. */
+struct registers {
+    Addr base, pc;
+};
+
+static void get_registers(ThreadId tid, struct registers *r)
+{
+    VG_(get_shadow_regs_area)
+    (tid, (UChar *)&r->base, 0, offsetof(VexGuestAMD64State, guest_RDX), sizeof r->base);
+    VG_(get_shadow_regs_area)(tid, (UChar *)&r->pc, 0, offsetof(VexGuestAMD64State, guest_RBX), sizeof r->pc);
+}
+
+/* They are what they are taken for if they agree: a frame of a function that has this bytecode, or of a fast
+ * function that returns there. */
+static void use_registers(struct walk *w, const struct registers *r)
+{
+    Addr frame = r->base - 8;
+    if (r->base & 7 || !inside(w, frame))
+        return;
+    Addr function = function_of(w, frame), proto = lt_proto_of(w->vm, function);
+    if (proto && lt_line_at(w->vm, proto, r->pc - 4)) {
+        w->frame = frame;
+        w->pc = r->pc;
+    } else if (!proto && lt_vm_gct(w->vm, function) == GCT_FUNC && link_of(w, frame) == (Long)r->pc)
+        w->frame = frame;
+}
+
+/* `live`: registers of the interpreter, NULL if other code runs. `size`: of the block that is made, 0 = none.
+ * `code`: where the C stack leads into code made at run time, 0 = it does not. */
+static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, SizeT size,
+                     struct lua_frames *out)
 {
     struct walk w;
     struct lt_spot spot;
-    enum mt_vm state = machine_state(vm);
+    UInt state = lt_machine_state(vm);
     if ((state == MT_VM_GC && take_again(vm, out)) || !begin(&w, vm, out))
         return;
+    if (live)
+        use_registers(&w, live);
     put_part(&w, state);
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     if (on_trace && code && lt_trace_spot(vm, code, &spot))
@@ -302,8 +334,15 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
         put(to, host->ips[i], host->sps[i]);
 }
 
-void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
+Addr lt_vm_cframe(const struct lt_vm *vm)
 {
+    Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
+    return L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
+}
+
+static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled, struct lt_stack *stack)
+{
+    struct registers live;
     static struct lt_stack host;
     static struct lua_frames lua;
     Addr code = 0;
@@ -311,12 +350,24 @@ void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_sta
     lua.count = 0;
     if (host.depth && host.in_run_time_code) {
         code = host.ips[host.depth - 1];
-        Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
-        Addr cframe = L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
+        Addr cframe = lt_vm_cframe(vm);
         host.depth--; /* the trace's own frame: Lua's stand for it */
         if (cframe)
             lt_resume_stack(tid, &host, cframe + vm->layout->cframe_size);
     }
-    take_lua(vm, code, size, &lua);
+    sampled = sampled && !code && host.depth && host.sps[0] == lt_vm_cframe(vm);
+    if (sampled)
+        get_registers(tid, &live);
+    take_lua(vm, sampled ? &live : NULL, code, size, &lua);
     join(&host, &lua, stack);
+}
+
+void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
+{
+    take_stack(tid, vm, size, False, stack);
+}
+
+void lt_take_sampled_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack)
+{
+    take_stack(tid, vm, 0, True, stack);
 }

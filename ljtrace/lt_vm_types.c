@@ -174,8 +174,8 @@ static enum mt_type global_part(const struct lt_vm *vm, const struct lt_pending 
 
 static Bool is_internal(enum mt_type type)
 {
-    return type == MT_TYPE_UNKNOWN ||
-           (type > MT_TYPE_UDATA && type != MT_TYPE_TAB_ARRAY && type != MT_TYPE_TAB_HASH && type != MT_TYPE_STACK);
+    return type == MT_TYPE_UNKNOWN || (type > MT_TYPE_UDATA && type != MT_TYPE_TAB_ARRAY &&
+                                       type != MT_TYPE_TAB_HASH && type != MT_TYPE_STACK);
 }
 
 void lt_types_settle(struct lt_vm *vm)

@@ -2,45 +2,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "feed.h"
-#include "map.h"
-#include "stacks.h"
-#include "universe.h"
-#include "ljtrace/ring.h"
+#include "feed_parts.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-
-struct feed {
-    struct mt_writer *writer;
-    struct stacks stacks;
-    struct mt_access access[MT_SEGMENT_MOST]; /* of the segment defined last */
-    uint32_t accesses;
-    struct map site_of; /* hash of a site -> its id */
-    struct map heap_of; /* state pointer -> heap id */
-    struct universe universe;
-    uint64_t counted;   /* instructions of segments so far */
-    uint32_t thread;
-    uint32_t *lines; /* of the Lua prototype that comes next */
-    uint32_t line_count, line_capacity;
-    enum mt_ending ending;
-    bool ended;
-    bool off;                   /* accesses are not wanted now, of the running thread */
-    bool switched_off;          /* of all threads */
-    enum feed_wish wish;        /* not yet fulfilled */
-    uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions to be watched */
-    uint8_t inside[1 << 16];    /* by thread: depth of watched allocators it is in */
-};
-
-/* A rare record: header and payload. */
-struct raw {
-    enum raw_type type;
-    uint32_t argument;
-    uint32_t count;
-    const uint64_t *word;
-};
 
 struct feed *feed_new(struct mt_writer *w)
 {
@@ -127,8 +94,7 @@ static const char *take_define(struct feed *f, const struct raw *r)
                                                                   : "segment definition that can not be";
 }
 
-/* A string of the payload: `size` bytes at byte `offset` behind `skip` words; NULL if it is not all there. */
-static const char *text_at(const struct raw *r, uint32_t skip, uint64_t offset, uint64_t size)
+const char *feed_text(const struct raw *r, uint32_t skip, uint64_t offset, uint64_t size)
 {
     if (r->count < skip || offset + size > (uint64_t)(r->count - skip) * sizeof *r->word)
         return NULL;
@@ -138,7 +104,7 @@ static const char *text_at(const struct raw *r, uint32_t skip, uint64_t offset, 
 static const char *take_frame(struct feed *f, const struct raw *r)
 {
     uint32_t function = (uint32_t)r->word[2], file = r->word[2] >> 32, object = (uint32_t)r->word[3];
-    const char *text = text_at(r, 4, 0, (uint64_t)function + file + object);
+    const char *text = feed_text(r, 4, 0, (uint64_t)function + file + object);
     if (!text)
         return "frame with strings beyond its end";
     struct mt_frame frame = {
@@ -152,27 +118,7 @@ static const char *take_frame(struct feed *f, const struct raw *r)
     return NULL;
 }
 
-static const char *take_luaframe(struct feed *f, const struct raw *r)
-{
-    uint32_t function = (uint32_t)r->word[4], file = r->word[4] >> 32;
-    const char *text = text_at(r, 5, 0, (uint64_t)function + file);
-    if (!text)
-        return "Lua frame with strings beyond its end";
-    struct mt_frame frame = {
-        .ip = r->word[1],
-        .line = (uint32_t)r->word[2],
-        .defined = r->word[2] >> 32,
-        .kind = (uint8_t)r->word[3],
-        .approximate = r->word[3] >> 8 & 1,
-        .trace = r->word[3] >> 32,
-        .function = mt_writer_string(f->writer, text, function),
-        .file = mt_writer_string(f->writer, text + function, file),
-    };
-    stacks_define_as(&f->stacks, r->word[0], &frame);
-    return NULL;
-}
-
-static uint32_t heap_id(struct feed *f, uint64_t ud)
+uint32_t feed_heap(struct feed *f, uint64_t ud)
 {
     uint32_t id;
     if (map_get(&f->heap_of, ud, &id) && (id != 0 || ud == RAW_HEAP_C))
@@ -197,7 +143,7 @@ static void name_heap(struct feed *f, uint32_t id, const char *text, uint64_t si
 static const char *take_heap(struct feed *f, const struct raw *r)
 {
     static const uint8_t kinds[] = {[RAW_KIND_CUSTOM] = MT_HEAP_CUSTOM, [RAW_KIND_MMAP] = MT_HEAP_MMAP};
-    const char *text = text_at(r, 2, 0, r->word[1]);
+    const char *text = feed_text(r, 2, 0, r->word[1]);
     if (!text || r->argument >= RAW_HEAP_KINDS)
         return "heap of an unknown kind or with a name beyond its end";
     struct mt_heap heap = {.id = r->word[0], .kind = kinds[r->argument]};
@@ -210,13 +156,13 @@ static const char *take_heap(struct feed *f, const struct raw *r)
 
 static const char *take_rename(struct feed *f, const struct raw *r)
 {
-    uint32_t id = heap_id(f, r->word[0]);
+    uint32_t id = feed_heap(f, r->word[0]);
     map_set(&f->heap_of, r->word[0], 0);
     map_set(&f->heap_of, r->word[1], id);
     return NULL;
 }
 
-static uint32_t stack_behind(struct feed *f, const struct raw *r, uint32_t skip)
+uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip)
 {
     return stacks_intern(&f->stacks, r->word + skip, r->count - skip);
 }
@@ -224,46 +170,46 @@ static uint32_t stack_behind(struct feed *f, const struct raw *r, uint32_t skip)
 static const char *take_new(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[3]);
-    mt_writer_block_new(f->writer, r->word[0], r->word[1], heap_id(f, r->word[2]), (enum mt_how)r->word[4],
-                        stack_behind(f, r, 5));
+    mt_writer_block_new(f->writer, r->word[0], r->word[1], feed_heap(f, r->word[2]), (enum mt_how)r->word[4],
+                        feed_stack(f, r, 5));
     return NULL;
 }
 
 static const char *take_free(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[2]);
-    mt_writer_block_free_as(f->writer, r->word[0], heap_id(f, r->word[1]), (enum mt_how)r->word[3],
-                            stack_behind(f, r, 4));
+    mt_writer_block_free_as(f->writer, r->word[0], feed_heap(f, r->word[1]), (enum mt_how)r->word[3],
+                            feed_stack(f, r, 4));
     return NULL;
 }
 
 static const char *take_resize(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[4]);
-    mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], heap_id(f, r->word[3]),
-                           (enum mt_how)r->word[5], stack_behind(f, r, 6));
+    mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], feed_heap(f, r->word[3]),
+                           (enum mt_how)r->word[5], feed_stack(f, r, 6));
     return NULL;
 }
 
 static const char *take_trim(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[3]);
-    mt_writer_trim(f->writer, r->word[1], r->word[2], heap_id(f, r->word[0]), stack_behind(f, r, 4));
+    mt_writer_trim(f->writer, r->word[1], r->word[2], feed_heap(f, r->word[0]), feed_stack(f, r, 4));
     return NULL;
 }
 
 static const char *take_unmap(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[3]);
-    mt_writer_unmap(f->writer, r->word[1], r->word[2], heap_id(f, r->word[0]), stack_behind(f, r, 4));
+    mt_writer_unmap(f->writer, r->word[1], r->word[2], feed_heap(f, r->word[0]), feed_stack(f, r, 4));
     return NULL;
 }
 
 static const char *take_remap(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[5]);
-    mt_writer_remap(f->writer, r->word[1], r->word[2], r->word[3], r->word[4], heap_id(f, r->word[0]),
-                    stack_behind(f, r, 6));
+    mt_writer_remap(f->writer, r->word[1], r->word[2], r->word[3], r->word[4], feed_heap(f, r->word[0]),
+                    feed_stack(f, r, 6));
     return NULL;
 }
 
@@ -285,119 +231,6 @@ static const char *take_close(struct feed *f, const struct raw *r)
         mt_writer_heap_free(f->writer, id, 0);
         map_set(&f->heap_of, r->word[0], 0);
     }
-    return NULL;
-}
-
-static const char *take_type(struct feed *f, const struct raw *r)
-{
-    mt_writer_type(f->writer, r->word[0], heap_id(f, r->word[1]), (enum mt_type)r->argument);
-    return NULL;
-}
-
-static const char *take_vm(struct feed *f, const struct raw *r)
-{
-    feed_time(f, r->word[1]);
-    mt_writer_state(f->writer, heap_id(f, r->word[0]), (enum mt_vm)r->argument, (uint32_t)r->word[2]);
-    return NULL;
-}
-
-static const char *take_lines(struct feed *f, const struct raw *r)
-{
-    uint64_t n = r->word[0], size = n * sizeof *f->lines;
-    const char *lines = n < 1 << 20 ? text_at(r, 1, 0, size) : NULL;
-    if (!lines)
-        return "lines beyond their end";
-    if (f->line_count + n > f->line_capacity) {
-        f->line_capacity = 2 * (f->line_count + (uint32_t)n);
-        f->lines = grow(f->lines, f->line_capacity, sizeof *f->lines);
-    }
-    memcpy(f->lines + f->line_count, lines, size);
-    f->line_count += (uint32_t)n;
-    return NULL;
-}
-
-static const char *take_proto(struct feed *f, const struct raw *r)
-{
-    uint32_t function = (uint32_t)r->word[3], file = r->word[3] >> 32;
-    const char *text = text_at(r, 4, 0, (uint64_t)function + file);
-    if (!text)
-        return "prototype with strings beyond its end";
-    struct mt_proto p = {
-        .function = mt_writer_string(f->writer, text, function),
-        .file = mt_writer_string(f->writer, text + function, file),
-        .defined = (uint32_t)r->word[2],
-        .offset = r->word[2] >> 32,
-        .count = f->line_count,
-        .lines = f->lines,
-    };
-    mt_writer_proto(f->writer, r->word[0], heap_id(f, r->word[1]), &p);
-    f->line_count = 0;
-    return NULL;
-}
-
-static const char *take_trace(struct feed *f, const struct raw *r)
-{
-    struct mt_trace t = {
-        .addr = r->word[2],
-        .size = r->word[3],
-        .time = f->counted + r->word[4],
-        .heap = heap_id(f, r->word[0]),
-        .number = (uint32_t)r->word[1],
-        .frame = r->word[5] ? stacks_frame(&f->stacks, r->word[5]) : 0,
-    };
-    mt_writer_trace(f->writer, &t);
-    return NULL;
-}
-
-static const char *take_universe(struct feed *f, const struct raw *r)
-{
-    const char *text = text_at(r, 5, 0, r->word[4]);
-    if (!text)
-        return "snapshot with a name beyond its end";
-    struct mt_snapshot s = {.name = mt_writer_string(f->writer, text, r->word[4]),
-                            .heap = heap_id(f, r->word[0]),
-                            .total = r->word[2],
-                            .internal = r->word[3]};
-    feed_time(f, r->word[1]);
-    universe_begin(&f->universe, f->writer, &s);
-    return NULL;
-}
-
-static const char *take_name(struct feed *f, const struct raw *r)
-{
-    const char *text = text_at(r, 2, 0, r->word[1]);
-    if (!text)
-        return "name beyond its end";
-    universe_name(&f->universe, f->writer, r->word[0], text, r->word[1]);
-    return NULL;
-}
-
-static const char *take_object(struct feed *f, const struct raw *r)
-{
-    universe_object(&f->universe, f->writer, r->word, r->argument);
-    return NULL;
-}
-
-static const char *take_links(struct feed *f, const struct raw *r)
-{
-    universe_links(&f->universe, f->writer, r->word[0], r->word + 1, r->count - 1);
-    return NULL;
-}
-
-static const char *take_universe_end(struct feed *f, const struct raw *r)
-{
-    (void)r;
-    universe_end(&f->universe, f->writer);
-    return NULL;
-}
-
-static const char *take_sample(struct feed *f, const struct raw *r)
-{
-    if (r->argument >= MT_VMS || r->word[2] == 0)
-        return "sample with an unknown state or of no weight";
-    feed_time(f, r->word[1]);
-    mt_writer_sample(f->writer, r->word[0] ? heap_id(f, r->word[0]) : 0, (enum mt_vm)r->argument,
-                     stack_behind(f, r, 3), r->word[2]);
     return NULL;
 }
 
@@ -450,7 +283,7 @@ static const char *take_switch(struct feed *f, const struct raw *r)
 
 static const char *take_mark(struct feed *f, const struct raw *r)
 {
-    const char *text = text_at(r, 2, 0, r->word[1]);
+    const char *text = feed_text(r, 2, 0, r->word[1]);
     if (!text)
         return "mark with a name beyond its end";
     feed_time(f, r->word[0]);
@@ -461,7 +294,7 @@ static const char *take_mark(struct feed *f, const struct raw *r)
 static const char *take_info(struct feed *f, const struct raw *r)
 {
     uint32_t key = (uint32_t)r->word[0], value = r->word[0] >> 32;
-    const char *text = text_at(r, 1, 0, (uint64_t)key + value);
+    const char *text = feed_text(r, 1, 0, (uint64_t)key + value);
     if (!text)
         return "info with text beyond its end";
     char *k = strndup(text, key), *v = strndup(text + key, value);
@@ -492,18 +325,40 @@ static const struct {
     const char *(*take)(struct feed *f, const struct raw *r);
     uint32_t least; /* payload words */
 } s_rare[RAW_TYPES] = {
-    [RAW_DEFINE] = {take_define, 1}, [RAW_THREAD] = {take_thread, 0}, [RAW_FRAME] = {take_frame, 4},
-    [RAW_NEW] = {take_new, 5},       [RAW_FREE] = {take_free, 4},     [RAW_RESIZE] = {take_resize, 6},
-    [RAW_TOUCH] = {take_touch, 2},   [RAW_ENTER] = {take_enter, 0},   [RAW_LEAVE] = {take_leave, 0},
-    [RAW_CLOSE] = {take_close, 2},   [RAW_SWITCH] = {take_switch, 0}, [RAW_MARK] = {take_mark, 2},
-    [RAW_INFO] = {take_info, 1},     [RAW_EXEC] = {take_exec, 1},     [RAW_END] = {take_end, 1},
-    [RAW_TYPE] = {take_type, 2},     [RAW_VM] = {take_vm, 3},         [RAW_LUAFRAME] = {take_luaframe, 5},
-    [RAW_LINES] = {take_lines, 1},   [RAW_PROTO] = {take_proto, 4},   [RAW_TRACE] = {take_trace, 6},
-    [RAW_HEAP] = {take_heap, 2},     [RAW_RENAME] = {take_rename, 2}, [RAW_TRIM] = {take_trim, 4},
-    [RAW_UNMAP] = {take_unmap, 4},   [RAW_REMAP] = {take_remap, 6},   [RAW_FOCUS] = {take_focus, 0},
-    [RAW_REPORT] = {take_report, 0}, [RAW_UNIVERSE] = {take_universe, 5}, [RAW_NAME] = {take_name, 2},
-    [RAW_OBJECT] = {take_object, 3}, [RAW_LINKS] = {take_links, 1}, [RAW_UNIVERSE_END] = {take_universe_end, 0},
-    [RAW_SAMPLE] = {take_sample, 3},
+    [RAW_DEFINE] = {take_define, 1},
+    [RAW_THREAD] = {take_thread, 0},
+    [RAW_FRAME] = {take_frame, 4},
+    [RAW_NEW] = {take_new, 5},
+    [RAW_FREE] = {take_free, 4},
+    [RAW_RESIZE] = {take_resize, 6},
+    [RAW_TOUCH] = {take_touch, 2},
+    [RAW_ENTER] = {take_enter, 0},
+    [RAW_LEAVE] = {take_leave, 0},
+    [RAW_CLOSE] = {take_close, 2},
+    [RAW_SWITCH] = {take_switch, 0},
+    [RAW_MARK] = {take_mark, 2},
+    [RAW_INFO] = {take_info, 1},
+    [RAW_EXEC] = {take_exec, 1},
+    [RAW_END] = {take_end, 1},
+    [RAW_TYPE] = {feed_type, 2},
+    [RAW_VM] = {feed_vm, 3},
+    [RAW_LUAFRAME] = {feed_luaframe, 5},
+    [RAW_LINES] = {feed_lines, 1},
+    [RAW_PROTO] = {feed_proto, 4},
+    [RAW_TRACE] = {feed_trace, 6},
+    [RAW_HEAP] = {take_heap, 2},
+    [RAW_RENAME] = {take_rename, 2},
+    [RAW_TRIM] = {take_trim, 4},
+    [RAW_UNMAP] = {take_unmap, 4},
+    [RAW_REMAP] = {take_remap, 6},
+    [RAW_FOCUS] = {take_focus, 0},
+    [RAW_REPORT] = {take_report, 0},
+    [RAW_UNIVERSE] = {feed_universe, 5},
+    [RAW_NAME] = {feed_name, 2},
+    [RAW_OBJECT] = {feed_object, 3},
+    [RAW_LINKS] = {feed_links, 1},
+    [RAW_UNIVERSE_END] = {feed_universe_end, 0},
+    [RAW_SAMPLE] = {feed_sample, 3},
 };
 
 static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)

@@ -63,7 +63,8 @@ void universe_links(struct universe *u, struct mt_writer *w, uint64_t from, cons
     uint32_t number = u->open ? number_of(u, from) : 0;
     for (size_t i = 0; number && i + 1 < n; i += 2) {
         uint32_t to = number_of(u, pair[i]);
-        struct mt_link l = {.from = number - 1, .to = to - 1, .kind = pair[i + 1] & 0x7f, .weak = pair[i + 1] >> 7 & 1};
+        struct mt_link l = {
+            .from = number - 1, .to = to - 1, .kind = pair[i + 1] & 0x7f, .weak = pair[i + 1] >> 7 & 1};
         l.name = is_named(l.kind) ? string_of(u, pair[i + 1] >> 8) : index_of(l.kind, pair[i + 1] >> 8);
         if (to)
             mt_writer_link(w, &l);

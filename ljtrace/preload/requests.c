@@ -1,7 +1,7 @@
 /* requests.c - functions for scripts that cannot make Valgrind's client requests themselves. (guest preload)
  *
- * The Lua module (ljtrace/lua/ljtrace.lua) calls them by FFI; it finds them because the preload is in the global
- * scope of the program, and knows by their absence that there is no recorder. They have no state.
+ * The Lua module (ljtrace/lua/ljtrace.lua) calls them by FFI; it finds them because the preload is in the
+ * global scope of the program, and knows by their absence that there is no recorder. They have no state.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

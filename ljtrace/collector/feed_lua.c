@@ -1,0 +1,139 @@
+/* feed_lua.c - records of LuaJIT: see feed_parts.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "feed_parts.h"
+#include <string.h>
+
+const char *feed_luaframe(struct feed *f, const struct raw *r)
+{
+    uint32_t function = (uint32_t)r->word[4], file = r->word[4] >> 32;
+    const char *text = feed_text(r, 5, 0, (uint64_t)function + file);
+    if (!text)
+        return "Lua frame with strings beyond its end";
+    struct mt_frame frame = {
+        .ip = r->word[1],
+        .line = (uint32_t)r->word[2],
+        .defined = r->word[2] >> 32,
+        .kind = (uint8_t)r->word[3],
+        .approximate = r->word[3] >> 8 & 1,
+        .trace = r->word[3] >> 32,
+        .function = mt_writer_string(f->writer, text, function),
+        .file = mt_writer_string(f->writer, text + function, file),
+    };
+    stacks_define_as(&f->stacks, r->word[0], &frame);
+    return NULL;
+}
+
+const char *feed_type(struct feed *f, const struct raw *r)
+{
+    mt_writer_type(f->writer, r->word[0], feed_heap(f, r->word[1]), (enum mt_type)r->argument);
+    return NULL;
+}
+
+const char *feed_vm(struct feed *f, const struct raw *r)
+{
+    feed_time(f, r->word[1]);
+    mt_writer_state(f->writer, feed_heap(f, r->word[0]), (enum mt_vm)r->argument, (uint32_t)r->word[2]);
+    return NULL;
+}
+
+const char *feed_lines(struct feed *f, const struct raw *r)
+{
+    uint64_t n = r->word[0], size = n * sizeof *f->lines;
+    const char *lines = n < 1 << 20 ? feed_text(r, 1, 0, size) : NULL;
+    if (!lines)
+        return "lines beyond their end";
+    if (f->line_count + n > f->line_capacity) {
+        f->line_capacity = 2 * (f->line_count + (uint32_t)n);
+        f->lines = grow(f->lines, f->line_capacity, sizeof *f->lines);
+    }
+    memcpy(f->lines + f->line_count, lines, size);
+    f->line_count += (uint32_t)n;
+    return NULL;
+}
+
+const char *feed_proto(struct feed *f, const struct raw *r)
+{
+    uint32_t function = (uint32_t)r->word[3], file = r->word[3] >> 32;
+    const char *text = feed_text(r, 4, 0, (uint64_t)function + file);
+    if (!text)
+        return "prototype with strings beyond its end";
+    struct mt_proto p = {
+        .function = mt_writer_string(f->writer, text, function),
+        .file = mt_writer_string(f->writer, text + function, file),
+        .defined = (uint32_t)r->word[2],
+        .offset = r->word[2] >> 32,
+        .count = f->line_count,
+        .lines = f->lines,
+    };
+    mt_writer_proto(f->writer, r->word[0], feed_heap(f, r->word[1]), &p);
+    f->line_count = 0;
+    return NULL;
+}
+
+const char *feed_trace(struct feed *f, const struct raw *r)
+{
+    struct mt_trace t = {
+        .addr = r->word[2],
+        .size = r->word[3],
+        .time = f->counted + r->word[4],
+        .heap = feed_heap(f, r->word[0]),
+        .number = (uint32_t)r->word[1],
+        .frame = r->word[5] ? stacks_frame(&f->stacks, r->word[5]) : 0,
+    };
+    mt_writer_trace(f->writer, &t);
+    return NULL;
+}
+
+const char *feed_universe(struct feed *f, const struct raw *r)
+{
+    const char *text = feed_text(r, 5, 0, r->word[4]);
+    if (!text)
+        return "snapshot with a name beyond its end";
+    struct mt_snapshot s = {.name = mt_writer_string(f->writer, text, r->word[4]),
+                            .heap = feed_heap(f, r->word[0]),
+                            .total = r->word[2],
+                            .internal = r->word[3]};
+    feed_time(f, r->word[1]);
+    universe_begin(&f->universe, f->writer, &s);
+    return NULL;
+}
+
+const char *feed_name(struct feed *f, const struct raw *r)
+{
+    const char *text = feed_text(r, 2, 0, r->word[1]);
+    if (!text)
+        return "name beyond its end";
+    universe_name(&f->universe, f->writer, r->word[0], text, r->word[1]);
+    return NULL;
+}
+
+const char *feed_object(struct feed *f, const struct raw *r)
+{
+    universe_object(&f->universe, f->writer, r->word, r->argument);
+    return NULL;
+}
+
+const char *feed_links(struct feed *f, const struct raw *r)
+{
+    universe_links(&f->universe, f->writer, r->word[0], r->word + 1, r->count - 1);
+    return NULL;
+}
+
+const char *feed_universe_end(struct feed *f, const struct raw *r)
+{
+    (void)r;
+    universe_end(&f->universe, f->writer);
+    return NULL;
+}
+
+const char *feed_sample(struct feed *f, const struct raw *r)
+{
+    if (r->argument >= MT_VMS || r->word[2] == 0)
+        return "sample with an unknown state or of no weight";
+    feed_time(f, r->word[1]);
+    mt_writer_sample(f->writer, r->word[0] ? feed_heap(f, r->word[0]) : 0, (enum mt_vm)r->argument,
+                     feed_stack(f, r, 3), r->word[2]);
+    return NULL;
+}

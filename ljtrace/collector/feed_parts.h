@@ -1,0 +1,67 @@
+/* feed_parts.h - what the files of the feed share: its state, and the record at hand.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * feed.c takes the stream apart and knows heaps and accesses, feed_lua.c what is LuaJIT's: frames, types,
+ * states, prototypes, traces, snapshots and samples.
+ */
+#ifndef COLLECTOR_FEED_PARTS_H
+#define COLLECTOR_FEED_PARTS_H
+
+#include "feed.h"
+#include "map.h"
+#include "stacks.h"
+#include "universe.h"
+#include "ljtrace/ring.h"
+
+struct feed {
+    struct mt_writer *writer;
+    struct stacks stacks;
+    struct mt_access access[MT_SEGMENT_MOST]; /* of the segment defined last */
+    uint32_t accesses;
+    struct map site_of; /* hash of a site -> its id */
+    struct map heap_of; /* state pointer -> heap id */
+    struct universe universe;
+    uint64_t counted; /* instructions of segments so far */
+    uint32_t thread;
+    uint32_t *lines; /* of the Lua prototype that comes next */
+    uint32_t line_count, line_capacity;
+    enum mt_ending ending;
+    bool ended;
+    bool off;                   /* accesses are not wanted now, of the running thread */
+    bool switched_off;          /* of all threads */
+    enum feed_wish wish;        /* not yet fulfilled */
+    uint8_t unfocused[1 << 16]; /* by thread: it is outside the functions to be watched */
+    uint8_t inside[1 << 16];    /* by thread: depth of watched allocators it is in */
+};
+
+/* A rare record: header and payload. */
+struct raw {
+    enum raw_type type;
+    uint32_t argument;
+    uint32_t count;
+    const uint64_t *word;
+};
+
+/* A string of the payload: `size` bytes at byte `offset` behind `skip` words; NULL if it is not all there. */
+const char *feed_text(const struct raw *r, uint32_t skip, uint64_t offset, uint64_t size);
+/* Id of the heap with that state pointer, a new one if there is none. */
+uint32_t feed_heap(struct feed *f, uint64_t ud);
+/* Id of the stack of code addresses behind `skip` words. */
+uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip);
+
+/* What a record of each type does; NULL, or what is wrong with it. */
+const char *feed_luaframe(struct feed *f, const struct raw *r);
+const char *feed_type(struct feed *f, const struct raw *r);
+const char *feed_vm(struct feed *f, const struct raw *r);
+const char *feed_lines(struct feed *f, const struct raw *r);
+const char *feed_proto(struct feed *f, const struct raw *r);
+const char *feed_trace(struct feed *f, const struct raw *r);
+const char *feed_universe(struct feed *f, const struct raw *r);
+const char *feed_name(struct feed *f, const struct raw *r);
+const char *feed_object(struct feed *f, const struct raw *r);
+const char *feed_links(struct feed *f, const struct raw *r);
+const char *feed_universe_end(struct feed *f, const struct raw *r);
+const char *feed_sample(struct feed *f, const struct raw *r);
+
+#endif

@@ -1,0 +1,82 @@
+/* lt_sample.c - see lt_sample.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_sample.h"
+#include "lt_options.h"
+#include "lt_ring.h"
+#include "lt_vm_stack.h"
+#include "../memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_tooliface.h"
+
+static ULong s_executed; /* by generated code */
+static ULong s_due, s_last;
+
+static IRExpr *word(ULong v)
+{
+    return IRExpr_Const(IRConst_U64(v));
+}
+
+static IRExpr *assign(IRSB *out, IRType type, IRExpr *e)
+{
+    IRTemp t = newIRTemp(out->tyenv, type);
+    addStmtToIRSB(out, IRStmt_WrTmp(t, e));
+    return IRExpr_RdTmp(t);
+}
+
+static IRExpr *load(IRSB *out, const ULong *at)
+{
+    return assign(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, word((Addr)at)));
+}
+
+void lt_sample_check(IRSB *out)
+{
+    IRExpr *executed = load(out, &s_executed), *due = load(out, &s_due);
+    IRDirty *call =
+        unsafeIRDirty_0_N(0, "lt_sample_take", VG_(fnptr_to_fnentry)(lt_sample_take), mkIRExprVec_0());
+    call->guard = assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, due, executed));
+    addStmtToIRSB(out, IRStmt_Dirty(call));
+}
+
+void lt_sample_count(IRSB *out, UInt n)
+{
+    IRExpr *sum = assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, load(out, &s_executed), word(n)));
+    addStmtToIRSB(out, IRStmt_Store(Iend_LE, word((Addr)&s_executed), sum));
+}
+
+/* The state whose machine was entered last on the thread's stack; NULL if none is running there. */
+static struct lt_vm *running(ThreadId tid)
+{
+    Addr sp = VG_(get_SP)(tid), innermost = VG_(thread_get_stack_max)(tid);
+    struct lt_vm *found = NULL;
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
+        Addr cframe = lt_vm_cframe(vm);
+        if (cframe >= sp && cframe < innermost) {
+            innermost = cframe;
+            found = vm;
+        }
+    }
+    return found;
+}
+
+void lt_sample_take(void)
+{
+    static struct lt_stack stack;
+    ThreadId tid = VG_(get_running_tid)();
+    ULong weight = s_executed - s_last;
+    s_due = s_executed + lt_options.sample;
+    if (weight == 0) /* the program's first instruction */
+        return;
+    s_last = s_executed;
+    struct lt_vm *vm = running(tid);
+    if (vm)
+        lt_take_sampled_stack(tid, vm, &stack);
+    else
+        lt_take_stack(tid, &stack);
+    uint64_t words[3] = {vm ? vm->ud : 0, lt_ring->instructions, weight};
+    lt_ring_put(RAW_SAMPLE, vm ? lt_machine_state(vm) : MT_VM_C, words, 3, (const uint64_t *)stack.ips,
+                stack.depth);
+}
