@@ -11,6 +11,7 @@
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_sample.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_hashtable.h"
 #include "pub_tool_libcassert.h"
@@ -68,6 +69,7 @@ void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const s
 void lt_heap_hide(ThreadId tid, Bool hide)
 {
     s_hiding = hide ? tid : 0;
+    lt_sample_pause(hide);
 }
 
 /* What a Lua state's allocator function takes from the C heap is its raw material, not the program's blocks.

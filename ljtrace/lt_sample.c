@@ -14,6 +14,7 @@
 
 static ULong s_executed; /* by generated code */
 static ULong s_due, s_last;
+static ULong s_paused; /* what was executed when the pause began, + 1; 0 = there is none */
 
 static IRExpr *word(ULong v)
 {
@@ -47,6 +48,16 @@ void lt_sample_count(IRSB *out, UInt n)
     addStmtToIRSB(out, IRStmt_Store(Iend_LE, word((Addr)&s_executed), sum));
 }
 
+void lt_sample_pause(Bool pause)
+{
+    if (pause && !s_paused)
+        s_paused = s_executed + 1;
+    else if (!pause && s_paused) {
+        s_executed = s_paused - 1;
+        s_paused = 0;
+    }
+}
+
 /* The state whose machine was entered last on the thread's stack; NULL if none is running there. */
 static struct lt_vm *running(ThreadId tid)
 {
@@ -67,6 +78,8 @@ void lt_sample_take(void)
     static struct lt_stack stack;
     ThreadId tid = VG_(get_running_tid)();
     ULong weight = s_executed - s_last;
+    if (s_paused)
+        return;
     s_due = s_executed + lt_options.sample;
     if (weight == 0) /* the program's first instruction */
         return;

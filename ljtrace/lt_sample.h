@@ -16,6 +16,8 @@
 void lt_sample_check(IRSB *out);
 /* Code that counts n instructions. */
 void lt_sample_count(IRSB *out, UInt n);
+/* What runs between pause and the end of it is the recorder's own: it does not count. */
+void lt_sample_pause(Bool pause);
 /* Called from generated code. */
 void lt_sample_take(void);
 

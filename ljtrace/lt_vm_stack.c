@@ -340,6 +340,17 @@ Addr lt_vm_cframe(const struct lt_vm *vm)
     return L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
 }
 
+/* Some of the machine's code can not be unwound (exits of traces): the first of its frames that was not come to
+ * shows where to go on. */
+static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
+{
+    Addr cframe = lt_vm_cframe(vm), reached = host->depth ? host->sps[host->depth - 1] : ~(Addr)0;
+    for (UInt i = 0; i < LT_MAX_DEPTH && cframe && cframe <= reached; i++)
+        cframe = lt_peek_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
+    if (cframe > reached)
+        lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
+}
+
 static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled, struct lt_stack *stack)
 {
     struct registers live;
@@ -355,6 +366,8 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
         if (cframe)
             lt_resume_stack(tid, &host, cframe + vm->layout->cframe_size);
     }
+    if (sampled && !code)
+        go_on_behind_machine(tid, vm, &host);
     sampled = sampled && !code && host.depth && host.sps[0] == lt_vm_cframe(vm);
     if (sampled)
         get_registers(tid, &live);

@@ -9,11 +9,13 @@ from typing import Dict, Tuple
 from steve import blocks, profiles, source
 from steve.errors import UsageError
 from steve.output import Output
+from steve.progress import Progress
 
 NAME = "flame"
+SAMPLES = "samples"
 HELP = "draw a flame graph of allocations or samples"
 EXAMPLES = f"""\
-FILE is a memtrace (its allocations by --metric), a file of sysprof (its samples), or folded stacks in a file
+FILE is a memtrace (its samples, if it was recorded with --sample-stacks, else its allocations; or by --metric), a file of sysprof (its samples), or folded stacks in a file
 whose name ends in .folded. The result, FILE.svg by default, needs a browser and nothing else: a click zooms,
 / searches. The outermost frames are at the top; siblings stand by name.
 
@@ -28,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
     blocks.add_arguments(parser)
     source.add_output(parser, "default: FILE.svg")
-    parser.add_argument("--metric", metavar="NAME", choices=list(BY_NAME), default="alloc_space",
-                        help="of a memtrace: " + ", ".join(BY_NAME) + " (default: alloc_space)")
+    parser.add_argument("--metric", metavar="NAME", choices=[SAMPLES, *BY_NAME],
+                        help="of a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples, if it has "
+                             "them, else alloc_space)")
     parser.add_argument("--title", metavar="TEXT", help="the heading (default: FILE and metric)")
 
 
@@ -48,10 +51,35 @@ def of_sysprof(args: argparse.Namespace) -> Stacks:
     return folded, "samples", "samples", 1 if problem else 0
 
 
+def has_samples(args: argparse.Namespace) -> bool:
+    """Was the trace recorded with samples? Standard input can not be asked beforehand."""
+    if args.file == "-" or (args.where, args.begin, args.end) != (None, None, None):
+        return False
+    trace = source.open_trace(args)
+    trace.probe()
+    return "sample_stacks" in trace.info()
+
+
+def of_samples(args: argparse.Namespace) -> Stacks:
+    from steve.sysprof import traced
+    if (args.where, args.begin, args.end) != (None, None, None):
+        raise UsageError("--where, --from and --to choose blocks of a memtrace; samples have none")
+    trace = source.open_trace(args)
+    with Progress(NAME, args.quiet) as progress:
+        found = traced.collect(trace, progress)
+    return traced.folded(trace, found), SAMPLES, "instructions", source.verdict(NAME, trace)
+
+
 def of_trace(args: argparse.Namespace) -> Stacks:
+    if args.metric == SAMPLES or (args.metric is None and has_samples(args)):
+        return of_samples(args)
+    return of_allocations(args)
+
+
+def of_allocations(args: argparse.Namespace) -> Stacks:
     from steve.export.folded import fold
     from steve.export.profile import BY_NAME, Profile
-    chosen, metric = blocks.Blocks(NAME, args), BY_NAME[args.metric]
+    chosen, metric = blocks.Blocks(NAME, args), BY_NAME[args.metric or "alloc_space"]
     folded = fold(Profile(chosen), metric)
     return folded, metric.name, metric.unit, chosen.verdict()
 

@@ -30,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_output(parser, "the default")
     parser.add_argument("--states", action="store_true", help="count samples by VM state, not by stack")
     parser.add_argument("--leaf", action="store_true", help="only the innermost frame of each stack")
+    parser.add_argument("--mode", choices=("default", "leaf", "callgraph"),
+                        help="as the profiler's own modes: default is --states, leaf is --leaf, callgraph whole stacks "
+                             "(the default)")
     source.add_json(parser)
 
 
@@ -104,7 +107,15 @@ def folded_text(folded: Dict[Tuple[str, ...], int], as_json: bool) -> str:
     return "".join(lines(folded))
 
 
+def set_mode(args: argparse.Namespace) -> None:
+    """--mode says the same as --states, --leaf or neither."""
+    if args.mode and (args.states or args.leaf):
+        raise UsageError("--mode says what --states and --leaf say; give one of them")
+    args.states, args.leaf = args.states or args.mode == "default", args.leaf or args.mode == "leaf"
+
+
 def run(args: argparse.Namespace) -> int:
+    set_mode(args)
     if args.states and args.leaf:
         raise UsageError("--states counts states, --leaf frames; choose one")
     with Output(args.output or "-") as out:

@@ -1,0 +1,163 @@
+"""test_universe - snapshots of all Lua objects, as recorded: sums, names, holders, growth, JIT on and off.
+
+The truth is the script's own collectgarbage("count") and what it is known to hold.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support import SOURCE, Trace, record, recorder, steve
+
+SCRIPT = SOURCE / "regtest/native/universe.lua"
+FLAGS = {"jit": [], "interpreter": ["-joff"], "eager jit": ["-Ohotloop=2", "-Ohotexit=2"]}
+NAMES = ("before", "after", "sweeping", "last")
+
+
+def universe(path: Path, *options: str) -> dict:
+    return json.loads(steve("universe", path, "--json", "--top=1000", *options).text)
+
+
+def rows(result: dict, kind: str) -> dict[str, int]:
+    """Live objects of a type by name."""
+    return {row["name"]: row["objects"] for row in result["types"] if row["type"] == kind}
+
+
+@pytest.fixture(scope="module", params=FLAGS)
+def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    folder = tmp_path_factory.mktemp("universe")
+    done = record(folder / "t.ljt", ["luajit", *FLAGS[request.param], SCRIPT], "--trace-mem=no",
+                  "--universe=at-exit")
+    assert done.run.status == 0 and "ljtrace: snapshot" not in done.run.complaint, done.run.complaint
+    return done
+
+
+def test_bytes_equal_what_the_state_counts(trace: Trace) -> None:
+    counts = [int(line) for line in trace.run.text.split()]
+    for count, name in zip(counts, NAMES, strict=True):
+        found = universe(trace.path, "--snapshot", name)
+        assert found["gc_total"] == count
+        assert found["unaccounted"] == 0 and found["internal_bytes"] > 6000
+        assert found["object_bytes"] == sum(r["bytes"] + r["dead_bytes"] for r in found["types"])
+    last = universe(trace.path)
+    assert last["snapshot"] == "at exit" and last["unaccounted"] == 0
+
+
+def test_objects_have_their_names(trace: Trace) -> None:
+    found = universe(trace.path, "--snapshot", "before")
+    cdata = rows(found, "cdata")
+    assert (cdata["struct node"], cdata["point"], cdata["int32_t [?]"], cdata["double [24 bytes]"]) == (40,) * 4
+    assert rows(found, "udata")["my.proxy"] == 1
+    assert rows(found, "thread")[""] == 21
+    assert any(re.fullmatch(r".*universe\.lua:\d+", name) for name in rows(found, "proto"))
+
+
+def test_what_is_held_has_a_path(trace: Trace) -> None:
+    found = universe(trace.path, "--snapshot", "after")
+    paths = {row["path"] for row in found["holders"]}
+    assert any(re.search(r"\.Leaky tab \S+ \.cache tab \S+$", path) for path in paths)
+    everything = json.loads(steve("universe", trace.path, "--snapshot=after", "--json", "--top=100000").text)
+    unreached = [r for r in everything["holders"] if r["path"] == "(not reached)" and r["object"].startswith("tab")]
+    assert unreached == []  # after a full collection all tables can be reached, by upvalues and stacks, too
+    held = [r["path"] for r in everything["holders"]]
+    assert sum(bool(re.search(r"\.hidden upval \S+ <upvalue> tab \S+$", path)) for path in held) == 1
+    assert sum(bool(re.search(r"\[\d+\] thread \S+ <stack> tab \S+$", path)) for path in held) == 20
+
+
+def test_difference_names_what_grew_and_its_holder(trace: Trace) -> None:
+    found = universe(trace.path, "--snapshot", "after", "--diff", "before")
+    tables = next(row for row in found["growth"] if row["type"] == "tab")
+    assert tables["more_objects"] == 500
+    news = [row["path"] for row in found["holders"] if row["object"].startswith("tab")]
+    assert sum(bool(re.search(r"\.Leaky tab \S+ \.cache tab \S+ \.more\d+ tab", path)) for path in news) == 500
+
+
+def test_what_waits_for_the_sweep_is_told_apart(trace: Trace) -> None:
+    """In the steps of a collection there are dead tables at some time, and none after a full one."""
+    assert all(row["dead_objects"] == 0 for row in universe(trace.path, "--snapshot", "after")["types"])
+    assert universe(trace.path, "--snapshot", "sweeping")["unaccounted"] == 0
+
+
+DEAD = """\
+local t = require "ljtrace"
+collectgarbage() collectgarbage("stop")
+local keep = {} for i = 1, 20000 do keep[i] = {} end
+for i = 1, 20000 do keep[i] = nil end
+for i = 1, 400 do collectgarbage("step", 2) collectgarbage("stop") t.snapshot("s" .. i) end
+"""
+
+
+def test_dead_objects_are_seen_during_the_sweep(tmp_path: Path) -> None:
+    script = tmp_path / "dead.lua"
+    script.write_text(DEAD.replace("400", "60"))
+    path = record(tmp_path / "t.ljt", ["luajit", script], "--trace-mem=no").path
+    seen = []
+    for i in range(1, 61):
+        found = universe(path, "--snapshot", f"s{i}")
+        assert found["unaccounted"] == 0
+        seen.append(sum(row["dead_objects"] for row in found["types"] if row["type"] == "tab"))
+    assert max(seen) > 1000 and min(seen) == 0
+
+
+def test_more_than_a_million_objects(tmp_path: Path) -> None:
+    script = tmp_path / "many.lua"
+    script.write_text("Keep = {} for i = 1, 1100000 do Keep[i] = {} end collectgarbage()\n"
+                      "List = false for i = 1, 100000 do List = {List} end")
+    trace = record(tmp_path / "t.ljt", ["luajit", script], "--trace-mem=no", "--universe=at-exit")
+    found = json.loads(steve("universe", trace.path, "--json", "--top=5").text)
+    assert found["unaccounted"] == 0 and found["objects"] > 1_200_000
+    assert any(row["retained"] > 64 * 1_100_000 and ".Keep tab" in row["path"] for row in found["holders"])
+    assert any(row["retained"] >= 100_000 * 64 and ".List tab" in row["path"] for row in found["holders"])
+
+
+def test_every_state_of_a_program_has_its_snapshot(tmp_path: Path) -> None:
+    if shutil.which("nvim") is None:
+        pytest.skip("nvim is not installed (package neovim)")
+    env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    trace = record(tmp_path / "t.ljt", ["nvim", "--headless", "-u", "NONE", "+q"], "--trace-mem=no",
+                   "--universe=at-exit", env=env)
+    found = universe(trace.path)
+    assert found["unaccounted"] == 0 and found["objects"] > 1000
+
+
+def test_no_snapshot_unless_asked_for(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["luajit", "-e", "x = {}"], "--trace-mem=no")
+    done = subprocess.run(["steve", "universe", str(trace.path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "--universe=at-exit" in done.stderr
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    for option in ("--universe=always", "--sample-stacks=10", "--sample-stacks=x"):
+        command = [str(a) for a in (*recorder(tmp_path / "t.ljt", option), "true")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and option.split("=", maxsplit=1)[0] in done.stderr
+
+
+@pytest.mark.parametrize("what", ["cycle", "wild", "huge"])
+def test_broken_memory_ends_the_walk_not_the_program(what: str, tmp_path: Path) -> None:
+    """A table is damaged while the snapshot is taken and then repaired: the tool survives and says so."""
+    script = tmp_path / "broken.lua"
+    damage = {"cycle": "w[0] = ffi.cast('uint64_t', p)", "wild": "w[0] = 0x123456789000",
+              "huge": "d[12] = 0x7fffffff d[13] = 0x7fffffff"}[what]
+    script.write_text(f"""\
+local ffi, t = require "ffi", require "ljtrace"
+local victim = {{1}}
+local p = tonumber(("%p"):format(victim):sub(3), 16)
+local w, d = ffi.cast("uint64_t *", p), ffi.cast("uint32_t *", p)
+collectgarbage() collectgarbage("stop")
+local w0, d12, d13 = w[0], d[12], d[13]
+{damage}
+t.snapshot("broken")
+w[0], d[12], d[13] = w0, d12, d13
+t.snapshot("whole")
+print("alive")
+""")
+    trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script], "--trace-mem=no")
+    assert (trace.run.status, trace.run.text) == (0, "alive\n")
+    assert "snapshot 'broken'" in trace.run.complaint and "snapshot 'whole'" not in trace.run.complaint
+    assert universe(trace.path, "--snapshot", "whole")["unaccounted"] == 0
