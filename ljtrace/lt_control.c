@@ -130,8 +130,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         take_snapshot(args[1] ? (const HChar *)args[1] : "snapshot");
         return True;
     case LJTRACE_REQUEST_HEAP_CLOSING:
-        if (lt_options.universe && lt_ring_alive())
-            lt_universe_take_of(args[1], "at exit");
+        lt_universe_state_ends(args[1]);
         return True;
     case LJTRACE_REQUEST_WATCH_ALLOCATOR:
         lt_lua_watch(args[1], args[2] != 0, (UInt)args[3]);

@@ -160,6 +160,7 @@ static struct lt_vm *vm_of(Addr ud, UInt image)
     lt_vm_first_block(first->block, first->size, ud, image);
     vm = lt_vm_of(ud);
     if (vm) {
+        vm->counted = True;
         lt_heap_made(vm, first->size);
         lt_heap_internal(vm, first->block, first->size);
         lt_types_global(vm, first->block);

@@ -7,6 +7,7 @@
  * shows it.
  */
 #include "lt_universe.h"
+#include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_universe_parts.h"
 #include "lt_vm_heap.h"
@@ -68,11 +69,20 @@ static void tell_links(struct universe *u, Addr o)
         universe_links(u, o);
 }
 
+/* Without the allocator's word (its calls were not seen from the first on) they are what is left. */
+static ULong internal_bytes(const struct universe *u)
+{
+    ULong total = lt_peek_number(u->gc, u->at->ref);
+    if (u->vm->counted)
+        return lt_heap_internal_bytes(u->vm);
+    return total > s_bytes ? total - s_bytes : 0;
+}
+
 static void begin(const struct universe *u, const HChar *name)
 {
     UInt size = VG_(strlen)(name);
     uint64_t words[5] = {u->vm->ud, lt_ring->instructions, lt_peek_number(u->gc, u->at->ref),
-                         lt_heap_internal_bytes(u->vm), size};
+                         internal_bytes(u), size};
     universe_forget_names();
     universe_roots(u, s_root, &s_roots, MOST_ROOTS);
     lt_ring_put_text(RAW_UNIVERSE, words, 5, &name, &size, 1);
@@ -80,9 +90,13 @@ static void begin(const struct universe *u, const HChar *name)
 
 static void check(const struct universe *u, const HChar *name, Bool whole)
 {
-    ULong total = lt_peek_number(u->gc, u->at->ref), internal = lt_heap_internal_bytes(u->vm);
+    ULong total = lt_peek_number(u->gc, u->at->ref), internal = internal_bytes(u);
     if (!whole)
         VG_(umsg)("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
+    if (!u->vm->counted)
+        VG_(umsg)
+    ("ljtrace: snapshot '%s': the state's allocator was not seen: bytes in no object are not checked\n",
+     name);
     if (s_bytes + internal == total)
         return;
     VG_(umsg)
@@ -117,14 +131,19 @@ UInt lt_universe_take(const HChar *name)
     UInt n = 0;
     lt_peek_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        n += take(vm, name);
+        n += !vm->ended && take(vm, name);
     return n;
 }
 
-void lt_universe_take_of(Addr ud, const HChar *name)
+void lt_universe_state_ends(Addr g)
 {
-    struct lt_vm *vm = lt_vm_of(ud);
+    struct lt_vm *vm = lt_vm_first();
+    while (vm && vm->g != g)
+        vm = vm->next;
+    if (!vm)
+        return;
     lt_peek_forget();
-    if (vm)
-        take(vm, name);
+    if (lt_options.universe && lt_ring_alive())
+        take(vm, "at exit");
+    vm->ended = True;
 }

@@ -10,7 +10,15 @@
 #include "lt_universe_parts.h"
 #include "pub_tool_libcbase.h"
 
-enum { SEARCHED = 1024, LEAST_TOTAL = 2048, LAST_STATE = 8, LEAST_STRING_MASK = 31, MOST_ROOTS = 64 };
+enum {
+    SEARCHED = 1024,
+    LEAST_TOTAL = 2048,
+    LAST_STATE = 8,
+    LEAST_STRING_MASK = 31,
+    MOST_ROOTS = 64,
+    LEAST_OBJECT = 16
+};
+#define LARGEST (1ULL << 36) /* bytes of a heap; a wrong number does not keep the walk busy for long */
 
 static UInt root_offset(const struct universe *u)
 {
@@ -28,10 +36,16 @@ static Bool is_object(const struct universe *u, Addr o)
 
 /* -- the collector's counters -- */
 
-static Bool list_holds(const struct universe *u, Addr first, Addr wanted)
+/* No more objects than a heap of that many bytes can hold. */
+static ULong most_objects(ULong bytes)
+{
+    return (bytes < LARGEST ? bytes : LARGEST) / LEAST_OBJECT + 1024;
+}
+
+static Bool list_holds(const struct universe *u, Addr first, ULong most, Addr wanted)
 {
     ULong n = 0;
-    for (Addr o = first; is_object(u, o) && n++ < u->limit; o = lt_vm_ref(u->vm, o))
+    for (Addr o = first; is_object(u, o) && n++ < most; o = lt_vm_ref(u->vm, o))
         if (o == wanted)
             return True;
     return False;
@@ -41,9 +55,9 @@ static Bool are_counters(const struct universe *u, Addr gc)
 {
     UInt white = (UInt)lt_peek_number(gc + 2 * u->at->ref, 1) & 3;
     UInt state = (UInt)lt_peek_number(gc + 2 * u->at->ref + 1, 1);
-    return (white == 1 || white == 2) && state <= LAST_STATE &&
-           lt_peek_number(gc, u->at->ref) >= LEAST_TOTAL &&
-           list_holds(u, lt_vm_ref(u->vm, gc + root_offset(u)), universe_main(u));
+    ULong total = lt_peek_number(gc, u->at->ref);
+    return (white == 1 || white == 2) && state <= LAST_STATE && total >= LEAST_TOTAL &&
+           list_holds(u, lt_vm_ref(u->vm, gc + root_offset(u)), most_objects(total), universe_main(u));
 }
 
 static Bool find_counters(struct universe *u)
@@ -140,9 +154,9 @@ static void find_roots(struct universe *u)
 const HChar *universe_find(struct universe *u, struct lt_vm *vm)
 {
     *u = (struct universe){.vm = vm, .at = vm->at};
-    u->limit = vm->live_bytes / 16 + 1024;
     if (!find_counters(u))
         return "the collector's list of objects was not found";
+    u->limit = most_objects(lt_peek_number(u->gc, u->at->ref));
     if (!find_strings(u))
         return "the string table was not found";
     find_ctypes(u);

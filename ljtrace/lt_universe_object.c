@@ -99,7 +99,7 @@ static ULong bytes_of(const struct universe *u, Addr o)
 ULong object_bytes(const struct universe *u, Addr o)
 {
     ULong bytes = bytes_of(u, o);
-    return bytes <= u->vm->live_bytes ? bytes : 0;
+    return bytes <= lt_peek_number(u->gc, u->at->ref) ? bytes : 0;
 }
 
 void object_parts(const struct universe *u, Addr o, Addr part[2])

@@ -11,7 +11,7 @@
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
 
-enum { MAX_IMAGES = 17, LEAST_GLOBAL = 4096 };
+enum { MAX_IMAGES = 17, LEAST_GLOBAL = 2048 };
 
 static struct lua_layout s_layout[MAX_IMAGES];
 static struct lt_vm *s_vms;
@@ -150,6 +150,7 @@ void lt_vm_announce(Addr g, Addr ud, UInt image)
         lt_types_begin(vm);
     }
     vm->g = g;
+    vm->ended = False;
     vm->ud = ud;
     vm->image = image;
     vm->layout = &s_layout[image];

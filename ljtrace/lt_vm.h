@@ -54,6 +54,8 @@ struct lt_vm {
     ULong live_bytes;              /* as the allocator was asked for (lt_vm_heap.c): */
     struct _VgHashTable *internal; /* blocks that are no objects */
     ULong internal_bytes;
+    Bool ended;            /* it is being closed */
+    Bool counted;          /* from its first block on */
     UInt string_forms;     /* ways to compute a string's size that fit all strings so far */
     Addr gc, string_table; /* where the last snapshot found them; 0 = none was taken */
 };

@@ -99,13 +99,20 @@ static void watch(alloc_function *f, int internal, const struct image *image)
                                     image ? image - s_images + 1 : 0, 0, 0);
 }
 
+/* The global state of a thread. */
+static uint64_t global_of(const void *L, const struct image *image)
+{
+    return image->layout.gc64 ? *(const uint64_t *)((const char *)L + 16)
+                              : *(const uint32_t *)((const char *)L + 8);
+}
+
 /* A state is there: the tool may not have seen how it was made. L: any thread of it. */
 static void announce(void *L, const struct image *image)
 {
     void *ud = NULL;
     if (!L || !image || !image->layout.known)
         return;
-    uint64_t g = image->layout.gc64 ? *(uint64_t *)((char *)L + 16) : *(uint32_t *)((char *)L + 8);
+    uint64_t g = global_of(L, image);
     image->api.getallocf(L, &ud);
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_STATE, g, ud, image - s_images + 1, 0, 0);
 }
@@ -230,8 +237,8 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
     const struct image *image = know((void *)fn.nraddr);
     if (image && image->api.getallocf)
         image->api.getallocf(L, &ud);
-    if (ud)
-        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSING, ud, 0, 0, 0, 0);
+    if (image && image->layout.known)
+        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSING, global_of(L, image), 0, 0, 0, 0);
     CALL_FN_v_W(fn, L);
     if (ud)
         VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSED, ud, 0, 0, 0, 0);
