@@ -14,7 +14,8 @@
 
 /* Take a snapshot of every known state; returns how many. `name`: what readers call it. */
 UInt lt_universe_take(const HChar *name);
-/* The state with that global state is about to be closed: with --universe=at-exit its last snapshot is taken. */
+/* The state with that global state is about to be closed: with --universe=at-exit its last snapshot is taken.
+ */
 void lt_universe_state_ends(Addr g);
 
 #endif

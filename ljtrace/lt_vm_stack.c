@@ -340,8 +340,8 @@ Addr lt_vm_cframe(const struct lt_vm *vm)
     return L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
 }
 
-/* Some of the machine's code can not be unwound (exits of traces): the first of its frames that was not come to
- * shows where to go on. */
+/* Some of the machine's code can not be unwound (exits of traces): the first of its frames that was not come
+ * to shows where to go on. */
 static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
 {
     Addr cframe = lt_vm_cframe(vm), reached = host->depth ? host->sps[host->depth - 1] : ~(Addr)0;

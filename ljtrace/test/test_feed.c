@@ -338,6 +338,60 @@ static void reports_are_asked_for_once(void **state)
     read_back(s);
 }
 
+static void put_name(struct session *s, uint64_t key, const char *text)
+{
+    uint64_t word = 0;
+    memcpy(&word, text, strlen(text));
+    PUT(s, RAW_NAME, 0, key, strlen(text), word);
+}
+
+/* Two objects and a dead one; a link to what is no object falls away, as does an object told twice. */
+static void put_universe(struct session *s)
+{
+    PUT(s, RAW_UNIVERSE, 0, 0x88, 5, 300, 100, 1, 'u');
+    put_name(s, 77, "key");
+    PUT(s, RAW_OBJECT, MT_TYPE_TAB | 1 << 9, 0x1000, 120, 0);
+    PUT(s, RAW_OBJECT, MT_TYPE_CDATA, 0x2000, 60, 77);
+    PUT(s, RAW_OBJECT, MT_TYPE_TAB | 1 << 8, 0x3000, 20, 0);
+    PUT(s, RAW_OBJECT, MT_TYPE_TAB, 0x1000, 500, 0);
+    PUT(s, RAW_LINKS, 0, 0x1000, 0x2000, MT_LINK_VALUE | 77 << 8, 0x9999, MT_LINK_OTHER, 0x2000,
+        MT_LINK_ARRAY | 1 << 7 | 12 << 8);
+    PUT(s, RAW_UNIVERSE_END, 0, 0);
+}
+
+static void snapshots_are_numbered(void **state)
+{
+    struct session *s = *state;
+    struct mt_error err = {0};
+    char path[64];
+    put_universe(s);
+    read_back(s);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
+    mt_close(s->reader);
+    const struct mt_event *batch;
+    size_t n;
+    s->reader = mt_open(path, MT_OPEN_SNAPSHOTS, &err);
+    while (mt_next(s->reader, &batch, &n) == MT_MORE)
+        ;
+    const struct mt_snapshot *u = mt_snapshot(s->reader, 0);
+    assert_true(u && u->n_objects == 3 && u->n_links == 2 && u->total == 300 && u->internal == 100);
+    assert_true(u->objects[0].root && !u->objects[0].dead && u->objects[2].dead && u->objects[1].size == 60);
+    assert_true(u->links[0].to == 1 && u->links[0].kind == MT_LINK_VALUE && !u->links[0].weak);
+    assert_int_equal(u->links[0].name, u->objects[1].name);
+    assert_true(u->links[1].kind == MT_LINK_ARRAY && u->links[1].weak && u->links[1].name == 12);
+}
+
+static void samples_are_weighed(void **state)
+{
+    struct session *s = *state;
+    PUT(s, RAW_SAMPLE, MT_VM_GC, 0x88, 40, 1000, 0x5000);
+    PUT(s, RAW_SAMPLE, MT_VM_C, 0, 80, 2000);
+    read_back(s);
+    assert_int_equal(s->events, 2);
+    assert_true(s->event[0].kind == MT_SAMPLE && s->event[0].size == 1000 && s->event[0].heap == 1);
+    assert_true(s->event[1].size == 2000 && s->event[1].heap == 0);
+}
+
 static void maps_keep_what_they_are_given(void **state)
 {
     struct map m = {0};
@@ -372,6 +426,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(declared_heaps_are_cut_and_renamed, setup, teardown),
         cmocka_unit_test_setup_teardown(focus_is_each_threads_own, setup, teardown),
         cmocka_unit_test_setup_teardown(reports_are_asked_for_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),
+        cmocka_unit_test_setup_teardown(samples_are_weighed, setup, teardown),
         cmocka_unit_test(maps_keep_what_they_are_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,9 +15,9 @@ NAME = "flame"
 SAMPLES = "samples"
 HELP = "draw a flame graph of allocations or samples"
 EXAMPLES = f"""\
-FILE is a memtrace (its samples, if it was recorded with --sample-stacks, else its allocations; or by --metric), a file of sysprof (its samples), or folded stacks in a file
-whose name ends in .folded. The result, FILE.svg by default, needs a browser and nothing else: a click zooms,
-/ searches. The outermost frames are at the top; siblings stand by name.
+FILE is a memtrace (its samples, if it was recorded with --sample-stacks, else its allocations; or by --metric),
+a file of sysprof (its samples), or folded stacks in a file whose name ends in .folded. The result, FILE.svg
+by default, needs a browser and nothing else: a click zooms, / searches. The outermost frames are at the top; siblings stand by name.
 
 {blocks.WHERE_HELP}
 examples:
