@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,34 @@ print("alive")
     assert (trace.run.status, trace.run.text) == (0, "alive\n")
     assert "snapshot 'broken'" in trace.run.complaint and "snapshot 'whole'" not in trace.run.complaint
     assert universe(trace.path, "--snapshot", "whole")["unaccounted"] == 0
+
+
+def test_the_monitor_takes_snapshots(tmp_path: Path) -> None:
+    """While the script waits in its main thread; the file can be read meanwhile."""
+    path, stop, script = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "wait.lua"
+    script.write_text("Keep = {} for i = 1, 300 do Keep[i] = {i} end local ffi = require 'ffi'\n"
+                      "ffi.cdef 'int usleep(unsigned);'\n"
+                      "while not io.open(arg[1]) do ffi.C.usleep(50000) end")
+    command = [str(a) for a in (*recorder(path, "--trace-mem=no"), "luajit", script, stop)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as traced:
+        try:
+            end = time.monotonic() + 60
+            while "live blocks" not in vgdb(traced.pid, "status") or live_blocks(traced.pid) < 1000:
+                assert time.monotonic() < end, "the script does not come to its loop"
+                time.sleep(0.2)
+            assert "live blocks" in vgdb(traced.pid, "snapshot by hand")
+        finally:
+            stop.touch()
+    found = universe(path, "--snapshot", "by hand")
+    assert found["objects"] > 600
+    assert any(re.search(r"\.Keep tab \S+$", row["path"]) for row in found["holders"])
+
+
+def vgdb(pid: int, command: str) -> str:
+    return subprocess.run(["vgdb", f"--pid={pid}", *command.split(" ", maxsplit=1)], capture_output=True, text=True,
+                          timeout=60, check=False).stdout
+
+
+def live_blocks(pid: int) -> int:
+    found = re.search(r"(\d+) live blocks", vgdb(pid, "status"))
+    return int(found[1]) if found else 0

@@ -15,9 +15,10 @@ NAME = "flame"
 SAMPLES = "samples"
 HELP = "draw a flame graph of allocations or samples"
 EXAMPLES = f"""\
-FILE is a memtrace (its samples, if it was recorded with --sample-stacks, else its allocations; or by --metric),
-a file of sysprof (its samples), or folded stacks in a file whose name ends in .folded. The result, FILE.svg
-by default, needs a browser and nothing else: a click zooms, / searches. The outermost frames are at the top; siblings stand by name.
+FILE is a memtrace (its samples, if it was recorded with --sample-stacks, else its allocations; or by
+--metric), a file of sysprof (its samples), or folded stacks in a file whose name ends in .folded. The result,
+FILE.svg by default, needs a browser and nothing else: a click zooms, / searches. The outermost frames are at
+the top; siblings stand by name.
 
 {blocks.WHERE_HELP}
 examples:
@@ -31,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     source.add_output(parser, "default: FILE.svg")
     parser.add_argument("--metric", metavar="NAME", choices=[SAMPLES, *BY_NAME],
-                        help="of a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples, if it has "
-                             "them, else alloc_space)")
+                        help="of a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples, if it "
+                             "has them, else alloc_space)")
     parser.add_argument("--title", metavar="TEXT", help="the heading (default: FILE and metric)")
 
 

@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--states", action="store_true", help="count samples by VM state, not by stack")
     parser.add_argument("--leaf", action="store_true", help="only the innermost frame of each stack")
     parser.add_argument("--mode", choices=("default", "leaf", "callgraph"),
-                        help="as the profiler's own modes: default is --states, leaf is --leaf, callgraph whole stacks "
-                             "(the default)")
+                        help="as the profiler's own modes: default is --states, leaf is --leaf, callgraph whole "
+                             "stacks (the default)")
     source.add_json(parser)
 
 
@@ -103,7 +103,8 @@ def from_profile(args: argparse.Namespace, out: Output) -> int:
 def folded_text(folded: Dict[Tuple[str, ...], int], as_json: bool) -> str:
     from steve.export.folded import lines
     if as_json:
-        return json.dumps([{"stack": stack, "samples": n} for stack, n in sorted(folded.items())], indent=1) + "\n"
+        rows = [{"stack": stack, "samples": n} for stack, n in sorted(folded.items())]
+        return json.dumps(rows, indent=1) + "\n"
     return "".join(lines(folded))
 
 

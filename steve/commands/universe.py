@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 NAME = "universe"
 HELP = "show all Lua objects of a snapshot: by type, retained sizes, who holds them"
 EXAMPLES = """\
-A snapshot is taken at the end of a recording (--universe=at-exit) or by the script (ljtrace.snapshot). Tables:
+A snapshot is taken at the end of a recording (--universe=at-exit) or when the script (ljtrace.snapshot), the
+program (LJTRACE_SNAPSHOT) or vgdb asks for it. Tables:
 bytes by type and by name (of cdata the C type, of userdata the metatable's), objects that wait for the sweep
 apart; then the objects that retain most, with a shortest path from the roots. What an object retains is what
 would go with it. Weak references keep nothing.
@@ -27,11 +28,13 @@ examples:
   steve universe app.ljt --snapshot 'request 200' --diff 'request 100'
 """
 TYPES = (Column("type", "type", "", True), Column("name", "name", "", True), Column("objects", "objects", ""),
-         Column("bytes", "bytes", ""), Column("dead_objects", "dead", ""), Column("dead_bytes", "dead bytes", ""))
-HOLDERS = (Column("retained", "retained", ""), Column("bytes", "own", ""), Column("object", "object", "", True),
-           Column("path", "path from a root", "", True))
-GROWTH = (Column("more_bytes", "more bytes", ""), Column("more_objects", "more", ""), Column("type", "type", "", True),
-          Column("name", "name", "", True), Column("bytes", "bytes now", ""), Column("objects", "objects now", ""))
+         Column("bytes", "bytes", ""), Column("dead_objects", "dead", ""),
+         Column("dead_bytes", "dead bytes", ""))
+HOLDERS = (Column("retained", "retained", ""), Column("bytes", "own", ""),
+           Column("object", "object", "", True), Column("path", "path from a root", "", True))
+GROWTH = (Column("more_bytes", "more bytes", ""), Column("more_objects", "more", ""),
+          Column("type", "type", "", True), Column("name", "name", "", True),
+          Column("bytes", "bytes now", ""), Column("objects", "objects now", ""))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_output(parser, "the default")
     source.add_json(parser)
     parser.add_argument("--snapshot", metavar="NAME", help="which one, by name or number (default: the last)")
-    parser.add_argument("--diff", metavar="NAME", help="what grew since this snapshot of the trace, and who holds it")
-    parser.add_argument("--diff-file", metavar="FILE", help="the same since the last snapshot (or --diff) of FILE")
+    parser.add_argument("--diff", metavar="NAME",
+                        help="what grew since this snapshot of the trace, and who holds it")
+    parser.add_argument("--diff-file", metavar="FILE",
+                        help="the same since the last snapshot (or --diff) of FILE")
     parser.add_argument("--top", metavar="N", type=listing.count, default=listing.TOP,
                         help=f"rows of each table (default: {listing.TOP})")
 
@@ -53,7 +58,8 @@ def open_universe(path: str, wanted: Optional[str], salvage: bool) -> "Universe"
 
 def type_rows(universe: "Universe") -> List[dict]:
     """By type and name, most bytes first."""
-    rows = [{"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead, "dead_bytes": gone}
+    rows = [{"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead,
+             "dead_bytes": gone}
             for (kind, name), (n, size, dead, gone) in universe.groups(True).items()]
     return sorted(rows, key=lambda row: (-row["bytes"], row["type"], row["name"]))
 
@@ -95,7 +101,8 @@ def text(result: dict, name: str, most: int, plain: bool) -> str:
             f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}")
     parts: List[Any] = [head]
     if "growth" in result:
-        parts.append(listing.table(f"grown since '{result['since']['snapshot']}'", result["growth"][:most], GROWTH))
+        since = result["since"]["snapshot"]
+        parts.append(listing.table(f"grown since '{since}'", result["growth"][:most], GROWTH))
         parts.append(listing.table("new objects that retain most", result["holders"], HOLDERS))
     else:
         parts.append(listing.table("by type and name", result["types"][:most], TYPES))

@@ -34,7 +34,7 @@ class Traced:
         return self.heap == "all" or (known is not None and known.kind == "lua")
 
     def batches(self) -> Iterator[List[tuple]]:
-        """(kind, stack, old address, old size, address, size, nanoseconds, instructions) of each event, in lists."""
+        """(kind, stack, old address, old size, address, size, nanoseconds, instructions) of events, in lists."""
         from steve._ljstream import heap_events
         for batch in heap_events(self.trace, self._chosen, self.tick):
             self.seen += len(batch)

@@ -1,6 +1,7 @@
 """A snapshot as a graph: sizes by type and name, retained sizes, paths from the roots.
 
-Weak links keep nothing alive and are no part of paths. Objects that wait for the sweep (dead) are counted apart.
+Weak links keep nothing alive and are no part of paths. Objects that wait for the sweep (dead) are counted
+apart.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,7 +14,8 @@ from steve.errors import SteveError
 if TYPE_CHECKING:
     from steve._memtrace import Snapshot, Trace
 
-ARRAY, STRINGS = 6, frozenset((4, 8))  # numbers of enum mt_link_kind: array; upvalue and value, named by string
+# numbers of enum mt_link_kind: array; upvalue and value, which are named by strings
+ARRAY, STRINGS = 6, frozenset((4, 8))
 
 
 class Universe:
@@ -51,7 +53,8 @@ class Universe:
         return f"{self.type_name(number)} {self.name(number) or hex(int(self.objects['addr'][number]))}"
 
     def _ends(self) -> "Tuple[np.ndarray, np.ndarray]":
-        return (self.links["from"][self.strong].astype(np.int64), self.links["to"][self.strong].astype(np.int64))
+        links = self.links[self.strong]
+        return links["from"].astype(np.int64), links["to"].astype(np.int64)
 
     @property
     def retained(self) -> "np.ndarray":
@@ -63,7 +66,7 @@ class Universe:
         return self._retained
 
     def path(self, number: int) -> "List[Tuple[int, int]]":
-        """[(object, link that leads to it, -1 for the root)] of a shortest path from the roots; [] if none."""
+        """[(object, link that leads to it, -1: a root)] of a shortest path from the roots; [] if none."""
         if self._via is None:
             from steve._universe import shortest
             self._via = shortest(len(self.objects), *self._ends(), self.roots)
