@@ -167,6 +167,8 @@ static struct lt_vm *vm_of(Addr ud, UInt image)
 void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
 {
     ThreadId tid = VG_(get_running_tid)();
+    if (lt_heap_is_hiding(tid))
+        return; /* the preload's scratch state */
     struct calls *c = calls_of(tid);
     drop_stale(c, sp);
     if (c->depth == MAX_NESTED)

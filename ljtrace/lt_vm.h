@@ -44,7 +44,8 @@ struct lt_vm {
     UInt image;
     const struct lua_layout *layout;
     const struct lt_offsets *at;
-    Int vmstate;                  /* as last told */
+    Int vmstate;                  /* as last seen */
+    Bool untold;                  /* and not yet in the trace */
     UInt changes;                 /* of it */
     struct lua_frames *gc_frames; /* during a phase of the collector nothing moves on the Lua stack */
     UInt gc_changes;

@@ -33,6 +33,13 @@ struct lt_recording {
     struct steps *of[MAX_TRACES];
 };
 
+static UInt s_begun; /* recordings */
+
+UInt lt_recording_generation(void)
+{
+    return s_begun;
+}
+
 static void free_steps(struct steps *s)
 {
     if (s && s->step)
@@ -94,6 +101,7 @@ static void add_step(struct lt_recording *r, const struct step *s, Addr base)
 static void begin_trace(struct lt_recording *r, UInt trace)
 {
     r->trace = trace;
+    s_begun++;
     free_steps(r->of[trace]);
     r->of[trace] = VG_(calloc)("ljtrace.steps", 1, sizeof **r->of);
     r->of[trace]->base = r->last_base;

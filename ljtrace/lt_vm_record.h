@@ -35,6 +35,8 @@ UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *wanted,
 Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first);
 /* Does a block of that size look like a table or its hash part? */
 Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size);
+/* Counts the recordings begun. */
+UInt lt_recording_generation(void);
 UInt lt_recording_end(const struct lt_vm *vm, UInt trace);
 
 #endif

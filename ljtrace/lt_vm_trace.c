@@ -17,7 +17,9 @@ enum {
     MAX_TRACES = 65536,
     MOST_SNAPSHOTS = 600,
     MAX_CALLS = 16,
-    CALL_SLOTS = 1024
+    CALL_SLOTS = 1024,
+    MET_SLOTS = 1024,
+    MET_PLACES = 8
 };
 
 /* Where code addresses were found. */
@@ -199,23 +201,25 @@ static struct calls {
     Addr ip[MAX_CALLS];
 } s_calls[CALL_SLOTS];
 
+static UInt s_call_count; /* changes of the table */
+
 static UInt rank_of(const struct lt_spot *spot, Addr ip, Bool tables)
 {
     struct calls *c = &s_calls[((spot->snap ^ spot->code * 3) * 0x9e3779b97f4a7c15ULL + tables) >> 54];
     UInt rank = 0, i = 0;
     if (c->snap != spot->snap || c->code != spot->code || c->tables != tables)
-        *c = (struct calls){.snap = spot->snap, .code = spot->code, .tables = tables};
+        *c = (struct calls){.snap = spot->snap, .code = spot->code, .tables = tables}, s_call_count++;
     while (i < c->count && c->ip[i] != ip)
         i++;
     if (i == c->count && c->count < MAX_CALLS)
-        c->ip[c->count++] = ip;
+        c->ip[c->count++] = ip, s_call_count++;
     for (i = 0; i < c->count; i++)
         rank += c->ip[i] < ip;
     return rank;
 }
 
-UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
-                         UInt max)
+static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size,
+                            struct lt_place *to, UInt max)
 {
     Addr snaps = lt_vm_ref(vm, spot->trace + vm->at->trace_snap), next = spot->snap + SNAP_BYTES;
     Addr end = snaps + SNAP_BYTES * lt_peek_number(spot->trace + vm->at->trace_nsnap, 2);
@@ -233,4 +237,40 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
     }
     UInt n = lt_recording_places(vm, &wanted, to, max);
     return n ? n : lt_trace_places(vm, spot, to, max);
+}
+
+/* Allocations met before. New calls in the range, recordings and dying prototypes change what is found. */
+static struct met {
+    struct lt_spot spot;
+    const struct lt_vm *vm;
+    SizeT size;
+    UInt calls, recordings, places, count;
+    struct lt_place place[MET_PLACES];
+} s_met[MET_SLOTS];
+
+static Bool holds(const struct met *m, const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
+{
+    return m->spot.ip == spot->ip && m->size == size && m->spot.trace == spot->trace &&
+           m->spot.code == spot->code && m->spot.snap == spot->snap && m->vm == vm &&
+           m->calls == s_call_count && m->recordings == lt_recording_generation() &&
+           m->places == lt_places_generation();
+}
+
+UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
+                         UInt max)
+{
+    struct met *m = &s_met[((spot->ip ^ size << 20) * 0x9e3779b97f4a7c15ULL) >> 54];
+    if (!holds(m, vm, spot, size)) {
+        UInt n = find_allocation(vm, spot, size, to, max);
+        if (n > MET_PLACES)
+            return n;
+        *m = (struct met){.spot = *spot, .vm = vm, .size = size, .calls = s_call_count, .count = n};
+        m->recordings = lt_recording_generation();
+        m->places = lt_places_generation();
+        for (UInt i = 0; i < n; i++)
+            m->place[i] = to[i];
+    }
+    for (UInt i = 0; i < m->count && i < max; i++)
+        to[i] = m->place[i];
+    return m->count < max ? m->count : max;
 }

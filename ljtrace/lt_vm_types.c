@@ -13,10 +13,10 @@
 #include "pub_tool_threadstate.h"
 
 enum {
-    HAND_WORDS = 24, /* of the C stack above a call of the allocator */
-    SAVED_REGISTERS = 6,
-    NEAR_BYTES = 1024, /* of the global state in which the string table and buffers are */
-    FAR_BYTES = 6400,  /* and behind it the compiler's structure */
+    HAND_WORDS = 24,      /* of the C stack above a call of the allocator */
+    SAVED_REGISTERS = 13, /* from RBX to R15, as they lie side by side */
+    NEAR_BYTES = 1024,    /* of the global state in which the string table and buffers are */
+    FAR_BYTES = 6400,     /* and behind it the compiler's structure */
     TRACE_BYTES = 100
 };
 
@@ -41,12 +41,8 @@ void lt_types_global(const struct lt_vm *vm, Addr block)
 
 static UInt take_registers(ThreadId tid, Addr *to)
 {
-    static const PtrdiffT at[SAVED_REGISTERS] = {
-        offsetof(VexGuestAMD64State, guest_RBX), offsetof(VexGuestAMD64State, guest_RBP),
-        offsetof(VexGuestAMD64State, guest_R12), offsetof(VexGuestAMD64State, guest_R13),
-        offsetof(VexGuestAMD64State, guest_R14), offsetof(VexGuestAMD64State, guest_R15)};
-    for (UInt i = 0; i < SAVED_REGISTERS; i++)
-        VG_(get_shadow_regs_area)(tid, (UChar *)&to[i], 0, at[i], sizeof *to);
+    VG_(get_shadow_regs_area)
+    (tid, (UChar *)to, 0, offsetof(VexGuestAMD64State, guest_RBX), SAVED_REGISTERS * sizeof *to);
     return SAVED_REGISTERS;
 }
 
@@ -60,8 +56,8 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
     p->words = take_registers(tid, p->at_hand);
     if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_readable(sp, HAND_WORDS * sizeof(Addr)))
         return;
-    VG_(memcpy)(p->at_hand + p->words, (const void *)sp, HAND_WORDS * sizeof(Addr));
-    p->words += HAND_WORDS;
+    for (UInt i = 0; i < HAND_WORDS; i++)
+        p->at_hand[p->words++] = ((const Addr *)sp)[i];
 }
 
 /* -- objects -- */

@@ -127,13 +127,13 @@ static void probe(struct image *image)
     void *L, *ud, *(*new_state)(void) = (void *(*)(void))symbol_of(image->object, "luaL_newstate");
     if (!new_state || !image->api.getallocf || !image->api.close || !(L = new_state()))
         return;
-    alloc_function *f = image->api.getallocf(L, &ud);
+    watch(image->api.getallocf(L, &ud), 1,
+          image); /* first, so that what runs next need not be translated twice */
     if (image->layout.known)
         lua_calibrate(&image->api, L, &image->layout);
     image->api.close(L);
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_LAYOUT, &image->layout, image - s_images + 1,
                                     image->object, 0, 0);
-    watch(f, 1, image);
 }
 
 /* The image of a Lua function, probed at the first time. */
