@@ -62,7 +62,10 @@ void lt_vm_announce(Addr g, Addr ud, UInt image);
 void lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
 /* The state of a heap; NULL if none is known or several share the pointer and it is not clear which. */
 struct lt_vm *lt_vm_of(Addr ud);
-void lt_vm_closed(Addr ud);
+/* g: the state; 0 = all states of the heap. */
+void lt_vm_closed(Addr ud, Addr g);
+/* How many states have this heap. */
+UInt lt_vm_count(Addr ud);
 /* All states; NULL ends. */
 struct lt_vm *lt_vm_first(void);
 

@@ -60,8 +60,8 @@ struct ring_token {
 
 enum raw_type {
     RAW_SEGMENT,  /* a segment ran: its words */
-    RAW_DEFINE,   /* a segment: instructions | words << 32, then for each access {code address, size | kind << 32,
-                     distance | word << 32}. Argument 1: the accesses of the segment before come first */
+    RAW_DEFINE,   /* a segment: instructions | words << 32, then for each access {code address, size | kind <<
+                     32,   distance | word << 32}. Argument 1: the accesses of the segment before come first */
     RAW_THREAD,   /* argument: the thread that runs from here on */
     RAW_FRAME,    /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
     RAW_NEW,      /* {addr, size, heap, instructions, how} code addresses innermost first */
@@ -83,13 +83,14 @@ enum raw_type {
     RAW_LINES,    /* {count} lines of the prototype that follows, two to a word; may come in parts */
     RAW_PROTO,    /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
     RAW_TRACE,    /* {heap, number, addr, size, instructions, key of its start} */
-    RAW_HEAP,    /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
-    RAW_RENAME,  /* {heap, heap}: the first is called by the second's number from here on */
-    RAW_TRIM,    /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
-    RAW_UNMAP,   /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
-    RAW_REMAP,   /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
-    RAW_FOCUS,   /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
-    RAW_REPORT,  /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
+    RAW_HEAP,   /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
+    RAW_RENAME, /* {heap, heap}: the second is called by the first's number from here on. argument 1: so is
+                   the first still */
+    RAW_TRIM,   /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
+    RAW_UNMAP,  /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
+    RAW_REMAP,  /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
+    RAW_FOCUS,  /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
+    RAW_REPORT, /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
     RAW_TYPES
 };
 
