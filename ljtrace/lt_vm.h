@@ -37,6 +37,14 @@ struct lt_offsets {
     UInt recorder_pc; /* in the compiler's structure */
 };
 
+/* A trace and its snapshot in whose range a code address lies. */
+struct lt_spot {
+    Addr trace; /* 0 = none */
+    UInt number;
+    Addr ip;
+    Addr code, snap; /* start of its machine code, the snapshot */
+};
+
 /* A Lua state. */
 struct lt_vm {
     struct lt_vm *next;
@@ -51,6 +59,7 @@ struct lt_vm {
     UInt gc_changes;
     struct lt_recording *recording;
     struct lt_pending *pending; /* block whose type is not known yet */
+    struct lt_spot asking;      /* the trace that asked for a block last */
     Addr last_object;           /* table or thread made last */
 };
 

@@ -307,10 +307,12 @@ static void take_lua(struct lt_vm *vm, Addr code, SizeT size, struct lua_frames 
     if ((state == MT_VM_GC && take_again(vm, out)) || !begin(&w, vm, out))
         return;
     put_part(&w, state);
+    vm->asking.trace = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
-    if (on_trace && code && lt_trace_spot(vm, code, &spot))
+    if (on_trace && code && lt_trace_spot(vm, code, &spot)) {
+        vm->asking = spot;
         walk_trace(&w, &spot, size);
-    else if (state == MT_VM_EXIT && inside(&w, w.frame))
+    } else if (state == MT_VM_EXIT && inside(&w, w.frame))
         walk_exit(&w);
     else
         walk_down(&w);

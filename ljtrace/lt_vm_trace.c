@@ -8,6 +8,7 @@
 #include "lt_vm_trace.h"
 #include "lt_ring.h"
 #include "lt_vm_record.h"
+#include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 
 enum {
@@ -18,6 +19,7 @@ enum {
     MOST_SNAPSHOTS = 600,
     MAX_CALLS = 16,
     CALL_SLOTS = 1024,
+    MAKER_SLOTS = 4096,
     MET_SLOTS = 1024,
     MET_PLACES = 8
 };
@@ -196,19 +198,54 @@ static Bool original_of(const struct lt_vm *vm, const struct lt_spot *spot, Addr
  * is all that stands before it. */
 static struct calls {
     Addr snap, code;
-    Bool tables;
+    UInt kind;
     UInt count;
     Addr ip[MAX_CALLS];
 } s_calls[CALL_SLOTS];
 
 static UInt s_call_count; /* changes of the table */
 
-static UInt rank_of(const struct lt_spot *spot, Addr ip, Bool tables)
+/* What was made by calls. */
+static struct maker {
+    Addr ip, trace, code;
+    UInt types; /* a bit for each */
+} s_makers[MAKER_SLOTS];
+
+static struct maker *maker_of(const struct lt_spot *spot)
 {
-    struct calls *c = &s_calls[((spot->snap ^ spot->code * 3) * 0x9e3779b97f4a7c15ULL + tables) >> 54];
+    struct maker *m = &s_makers[(spot->ip * 0x9e3779b97f4a7c15ULL) >> 52];
+    if (m->ip != spot->ip || m->trace != spot->trace || m->code != spot->code)
+        *m = (struct maker){.ip = spot->ip, .trace = spot->trace, .code = spot->code};
+    return m;
+}
+
+static enum lt_makes makes(const struct maker *m)
+{
+    if (m->types & 1U << MT_TYPE_TAB)
+        return LT_MAKES_TABLES;
+    if (m->types & (1U << MT_TYPE_TAB_ARRAY | 1U << MT_TYPE_TAB_HASH))
+        return LT_MAKES_ROOM;
+    if (m->types & 1U << MT_TYPE_STR)
+        return LT_MAKES_STRINGS;
+    return m->types & 1U << MT_TYPE_FUNC ? LT_MAKES_FUNCTIONS : LT_MAKES_ANYTHING;
+}
+
+void lt_trace_made(const struct lt_spot *spot, UInt type)
+{
+    struct maker *m = maker_of(spot);
+    enum lt_makes before = makes(m);
+    m->types |= 1U << type;
+    if (makes(m) != before)
+        s_call_count++;
+}
+
+/* `kind`: calls of other kinds do not count. */
+static UInt rank_of(const struct lt_spot *spot, Addr ip, UInt kind)
+{
+    struct calls *c = &s_calls[((spot->snap ^ spot->code * 3) * 0x9e3779b97f4a7c15ULL + kind) >> 54];
     UInt rank = 0, i = 0;
-    if (c->snap != spot->snap || c->code != spot->code || c->tables != tables)
-        *c = (struct calls){.snap = spot->snap, .code = spot->code, .tables = tables}, s_call_count++;
+    if (c->snap != spot->snap || c->code != spot->code || c->kind != kind)
+        *c = (struct calls){.snap = spot->snap, .code = spot->code, .kind = kind}, s_call_count++;
     while (i < c->count && c->ip[i] != ip)
         i++;
     if (i == c->count && c->count < MAX_CALLS)
@@ -226,7 +263,9 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
     UInt recorded = lt_recording_end(vm, spot->number);
     struct lt_wanted wanted = {.trace = spot->number, .from = snapshot_ref(spot->snap), .size = size};
     wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;
-    wanted.rank = rank_of(spot, spot->ip, lt_recording_is_table(vm, size));
+    wanted.makes = makes(maker_of(spot));
+    wanted.rank =
+        rank_of(spot, spot->ip, 2 * wanted.makes + (!wanted.makes && lt_recording_is_table(vm, size)));
     wanted.base_slot = vm->layout->gc64 ? (Int)(snapshot_key(vm, spot->trace, snaps) & 0xff) + 2 : 1;
     if (wanted.from >= recorded && spot->snap > snaps) {
         UInt behind;

@@ -4,7 +4,7 @@
  */
 #include "lt_vm_types.h"
 #include "lt_ring.h"
-#include "lt_vm_names.h"
+#include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_libcbase.h"
@@ -24,6 +24,7 @@ enum {
 struct lt_pending {
     Addr block; /* 0 = none */
     SizeT size;
+    struct lt_spot from; /* the trace that asked for it */
     UInt words;
     Addr at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
 };
@@ -53,6 +54,7 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
     Addr top = VG_(thread_get_stack_max)(tid);
     p->block = block;
     p->size = size;
+    p->from = vm->asking;
     p->words = take_registers(tid, p->at_hand);
     if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_readable(sp, HAND_WORDS * sizeof(Addr)))
         return;
@@ -175,6 +177,8 @@ void lt_types_settle(struct lt_vm *vm)
         lt_proto_made(vm, p->block);
     else if (type == MT_TYPE_FUNC)
         lt_function_made(vm, p->block);
+    if (p->from.trace)
+        lt_trace_made(&p->from, type);
     tell(vm, p->block, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
     p->block = 0;
 }
