@@ -5,7 +5,13 @@ and lua_gc, which says how many bytes a state holds (native/luahost.c).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import shutil
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import pytest
 
 from steve._memtrace import FREE, MARK, NEW, RESIZE
 from support import NATIVE, good, record
@@ -88,3 +94,62 @@ def test_live_blocks_sum_to_what_the_states_hold(tmp_path: Path) -> None:
             live[handle] = int(event["size"])
     assert len(sums) == 9
     assert [seen for _, seen in sums] == [truth for truth, _ in sums]
+
+
+# -- real programs --
+
+
+def host(name: str) -> str:
+    path = shutil.which(name)
+    if not path:
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+def news_of_line(trace: Path, name: str, line: int) -> Counter:
+    """News whose innermost Lua function is at that line of the file, by heap."""
+    counts: Counter = Counter()
+    for reader, event in events(trace, (NEW,)):
+        frames = lua_frames(reader, int(event["ref"]))
+        if frames and frames[0].line == line and frames[0].file.endswith(name):
+            counts[int(event["heap"])] += 1
+    return counts
+
+
+def test_neovim(tmp_path: Path) -> None:
+    text = "local keep = {}\nfor i = 1, 500 do\n  keep[i] = {i}\nend\nvim.cmd('qa!')\n"
+    trace = record(tmp_path / "t.ljt", [host("nvim"), "--headless", "-u", "NONE", "-i", "NONE", "-S",
+                                        script(tmp_path, text)], "--trace-mem=no")
+    assert trace.run.status == 0, trace.run.complaint
+    assert 500 <= news_of_line(trace.path, "script.lua", 3).total() <= 510
+
+
+def test_sysbench_has_a_state_for_each_thread(tmp_path: Path) -> None:
+    text = "function event()\n  local t = {}\n  for i = 1, 50 do\n    t[i] = {i}\n  end\nend\n"
+    trace = record(tmp_path / "t.ljt", [host("sysbench"), script(tmp_path, text), "--events=40", "--time=0",
+                                        "--threads=2", "run"], "--trace-mem=no")
+    assert trace.run.status == 0, trace.run.complaint
+    counts = news_of_line(trace.path, "script.lua", 4)
+    assert 40 * 50 <= counts.total() <= 40 * 52 and len(counts) <= 2
+
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_wrk(tmp_path: Path) -> None:
+    """Each request makes a table."""
+    text = "local n = 0\nfunction request()\n  n = n + 1\n  local headers = {n}\n  return wrk.format('GET', '/')\nend\n"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/"
+    argv = [host("wrk"), "-t1", "-c1", "-d2s", "-s", script(tmp_path, text), url]
+    trace = record(tmp_path / "t.ljt", argv, "--trace-mem=no")
+    server.shutdown()
+    assert trace.run.status == 0, trace.run.complaint
+    assert news_of_line(trace.path, "script.lua", 4).total() > 0
