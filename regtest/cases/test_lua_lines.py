@@ -103,8 +103,9 @@ def test_stacks_join_lua_and_c(tmp_path: Path) -> None:
     assert found == {"method", "rep"}
 
 
-PROGRAMS = {"trees.lua": "10", "objects.lua": "60", "closures.lua": "4000", "coroutines.lua": "8000", "strings.lua": "4",
-            "hashing.lua": "4000", "parsing.lua": "300", "sorting.lua": "3000", "tables.lua": "300", "cdata.lua": "120"}
+PROGRAMS = {"trees.lua": "10", "objects.lua": "60", "closures.lua": "4000", "coroutines.lua": "8000",
+            "strings.lua": "4", "hashing.lua": "4000", "parsing.lua": "300", "sorting.lua": "3000",
+            "tables.lua": "300", "cdata.lua": "120"}
 
 
 def compiles(reader: Reader, stack: int) -> bool:
