@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * One ring for each traced process. Instrumented code appends to it by itself through the cursor in the
- * shared header (lt_instrument.c) and calls lt_ring_make_room when a slab is full; everything rarer goes through
- * lt_ring_put. When the collector is gone, the ring swallows: the program runs on, nothing is kept.
+ * shared header (lt_instrument.c) and calls lt_ring_make_room when a slab is full; everything rarer goes
+ * through lt_ring_put. When the collector is gone, the ring swallows: the program runs on, nothing is kept.
  */
 #ifndef LT_RING_H
 #define LT_RING_H
