@@ -136,7 +136,10 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         lt_lua_watch(args[1], args[2] != 0, (UInt)args[3]);
         return True;
     case LJTRACE_REQUEST_HEAP_CLOSED:
-        lt_lua_heap_closed(args[1]);
+        lt_lua_state_closed(lt_lua_heap(args[1]), args[2], args[3] != 0);
+        return True;
+    case LJTRACE_REQUEST_HEAP_MOVED:
+        lt_lua_heap_moved(lt_lua_heap(args[1]), lt_lua_heap(args[2]));
         return True;
     case LJTRACE_REQUEST_PEEK:
         *ret = lt_peek(args[1], (void *)args[2], args[3]) ? args[3] : 0;
@@ -145,7 +148,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         lt_vm_layout((const struct lua_layout *)args[1], (UInt)args[2], (const HChar *)args[3]);
         return True;
     case LJTRACE_REQUEST_LUA_STATE:
-        lt_vm_announce(args[1], args[2], (UInt)args[3]);
+        lt_vm_announce(args[1], lt_lua_heap(args[2]), (UInt)args[3]);
         return True;
     case LJTRACE_REQUEST_HIDE:
         lt_heap_hide(tid, args[1] != 0);

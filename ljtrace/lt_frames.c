@@ -16,7 +16,7 @@
 #include "pub_tool_stacktrace.h"
 #include "pub_tool_threadstate.h"
 
-enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SLOTS = 1 << 10, MEMO_DEPTH = 24 };
+enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SETS = 1 << 9, MEMO_WAYS = 4, MEMO_DEPTH = 24 };
 
 /* Where an address on the stack leads. */
 enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
@@ -27,17 +27,18 @@ static struct named {
     enum place place;
 } s_named[NAMED_SLOTS];
 
-/* Unwinding costs as much as all else about an allocation, and most allocations come along few ways. A memo
- * keeps the last stack seen at a place (code address, stack pointer, return address); it still holds if every
- * return address that was found then is in its place on the stack now. */
+/* Unwinding costs as much as all else about an allocation, and most allocations come along few ways. Memos
+ * keep the last few stacks seen at a place (code address, stack pointer, return address); one still holds if
+ * every return address that was found then is in its place on the stack now. */
 struct memo {
     Addr sp;
-    UInt depth;
+    UInt depth, limit; /* at most so many frames were taken */
     Addr ips[MEMO_DEPTH];
     Addr sps[MEMO_DEPTH];
 };
 
-static struct memo s_memo[MEMO_SLOTS];
+static struct memo s_memo[MEMO_SETS][MEMO_WAYS];
+static UInt s_victim; /* the way to be overwritten next */
 
 static UInt slot_of(Addr ip)
 {
@@ -47,8 +48,9 @@ static UInt slot_of(Addr ip)
 void lt_forget_frames(void)
 {
     VG_(memset)(s_named, 0, sizeof s_named);
-    for (UInt i = 0; i < MEMO_SLOTS; i++)
-        s_memo[i].depth = 0;
+    for (UInt i = 0; i < MEMO_SETS; i++)
+        for (UInt k = 0; k < MEMO_WAYS; k++)
+            s_memo[i][k].depth = 0;
 }
 
 static UInt limited_length(const HChar *s)
@@ -158,14 +160,15 @@ static Bool memo_holds(const struct memo *m, ThreadId tid, Addr ip, Addr sp)
     return True;
 }
 
-static void remember(struct memo *m, const struct lt_stack *stack, Addr sp, const Addr *sps)
+static void remember(struct memo *m, const struct lt_stack *stack, Addr sp, UInt limit)
 {
     m->depth = 0;
+    m->limit = limit;
     if (stack->depth > MEMO_DEPTH)
         return;
     for (UInt i = 0; i < stack->depth; i++) {
         m->ips[i] = stack->ips[i];
-        m->sps[i] = sps[i];
+        m->sps[i] = stack->sps[i];
     }
     m->sp = sp;
     m->depth = stack->depth;
@@ -173,19 +176,31 @@ static void remember(struct memo *m, const struct lt_stack *stack, Addr sp, cons
         m->depth = 0; /* its return addresses are not where they are looked for */
 }
 
+/* The memo of a stack, as far as `limit` frames; NULL = there is none. */
+static const struct memo *recall(struct memo *set, ThreadId tid, Addr ip, Addr sp, UInt limit)
+{
+    for (UInt k = 0; k < MEMO_WAYS; k++)
+        if (memo_holds(&set[k], tid, ip, sp) && (set[k].depth < set[k].limit || set[k].limit >= limit))
+            return &set[k];
+    return NULL;
+}
+
 /* The thread's stack from its registers on, at most `limit` frames. */
 static void take(ThreadId tid, struct lt_stack *stack, UInt limit)
 {
     Addr ip = VG_(get_IP)(tid), sp = VG_(get_SP)(tid);
-    struct memo *m = &s_memo[((sp ^ ip * 31 ^ *(Addr *)sp * 127) * 0x9e3779b97f4a7c15ULL) >> 54];
-    if (!memo_holds(m, tid, ip, sp)) {
+    struct memo *set = s_memo[((sp ^ ip * 31 ^ *(Addr *)sp * 127) * 0x9e3779b97f4a7c15ULL) >> 55];
+    const struct memo *m = recall(set, tid, ip, sp, limit);
+    if (!m) {
         UInt found = VG_(get_StackTrace)(tid, stack->ips, limit, stack->sps, NULL, 0);
         stack->depth = known_depth(stack->ips, found);
-        remember(m, stack, sp, stack->sps);
+        remember(&set[s_victim++ % MEMO_WAYS], stack, sp, limit);
     } else {
         stack->depth = m->depth < limit ? m->depth : limit;
-        VG_(memcpy)(stack->ips, m->ips, stack->depth * sizeof(Addr));
-        VG_(memcpy)(stack->sps, m->sps, stack->depth * sizeof(Addr));
+        for (UInt i = 0; i < stack->depth; i++) {
+            stack->ips[i] = m->ips[i];
+            stack->sps[i] = m->sps[i];
+        }
     }
     stack->in_run_time_code = stack->depth && name(stack->ips[stack->depth - 1]) == RUN_TIME_CODE;
 }

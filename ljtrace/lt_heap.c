@@ -72,6 +72,11 @@ void lt_heap_hide(ThreadId tid, Bool hide)
     lt_sample_pause(hide);
 }
 
+Bool lt_heap_is_hiding(ThreadId tid)
+{
+    return s_hiding == tid;
+}
+
 /* What a Lua state's allocator function takes from the C heap is its raw material, not the program's blocks.
  */
 static Bool hidden_now(ThreadId tid)

@@ -12,6 +12,7 @@ void lt_heap_init(void);
 
 /* What this thread allocates while hidden is the recorder's own (in the preload), and never in the trace. */
 void lt_heap_hide(ThreadId tid, Bool hide);
+Bool lt_heap_is_hiding(ThreadId tid);
 
 /* Write heap events; `heap` is RAW_HEAP_C or an allocator's state pointer. */
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);

@@ -227,7 +227,7 @@ static Bool may_be_watched(const struct walk *w, const IRStmt *st)
     if (!w->lua_code)
         return w->run_time_code && size == 4 && data->tag == Iex_Const;
     if (size == 4)
-        return True;
+        return data->tag != Iex_Const || lt_watch_is_state(data->Iex.Const.con->Ico.U32);
     return size == 8 && lt_watch_is_recorder(displacement(w, st->Ist.Store.addr));
 }
 
@@ -239,7 +239,6 @@ static void watch_store(struct walk *w, const IRStmt *st)
     IRTemp byte = newIRTemp(env, Ity_I8), hit = newIRTemp(env, Ity_I1);
     IRExpr *mask = IRExpr_Const(IRConst_U64(LT_WATCH_SLOTS - 1));
     IRExpr *table = IRExpr_Const(IRConst_U64((Addr)lt_watch_table));
-    lt_segment_end(&w->segment);
     addStmtToIRSB(
         w->out, IRStmt_WrTmp(page, IRExpr_Binop(Iop_Shr64, st->Ist.Store.addr, IRExpr_Const(IRConst_U8(2)))));
     addStmtToIRSB(w->out, IRStmt_WrTmp(slot, IRExpr_Binop(Iop_And64, IRExpr_RdTmp(page), mask)));

@@ -118,12 +118,19 @@ void lt_lua_watch(Addr f, Bool internal, UInt image)
     retranslate(w);
 }
 
-void lt_lua_heap_closed(Addr ud)
+void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too)
 {
     uint64_t words[2] = {ud, lt_ring->instructions};
-    if (lt_options.heap_luajit)
+    if (lt_options.heap_luajit && heap_too)
         lt_ring_put(RAW_CLOSE, 0, words, 2, NULL, 0);
-    lt_vm_closed(ud);
+    lt_vm_closed(ud, g);
+}
+
+void lt_lua_heap_moved(Addr from, Addr to)
+{
+    uint64_t words[2] = {from, to};
+    if (from != to && lt_options.heap_luajit && lt_vm_count(to) == 0)
+        lt_ring_put(RAW_RENAME, lt_vm_count(from) > 1, words, 2, NULL, 0);
 }
 
 static void expect_return(const struct calls *c)
@@ -172,11 +179,14 @@ static struct lt_vm *vm_of(Addr ud, UInt image)
 void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
 {
     ThreadId tid = VG_(get_running_tid)();
+    if (lt_heap_is_hiding(tid))
+        return; /* the preload's scratch state */
     struct calls *c = calls_of(tid);
     drop_stale(c, sp);
     if (c->depth == MAX_NESTED)
         return;
     struct call *call = &c->call[c->depth++];
+    ud = lt_lua_heap(ud);
     call->sp = sp;
     call->ud = ud;
     call->ptr = ptr;

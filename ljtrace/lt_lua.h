@@ -15,8 +15,17 @@
 /* Watch the function at `f`. `internal`: it is LuaJIT's own, which returns within its own object; any other
  * may leave through a tail call to anywhere. */
 void lt_lua_watch(Addr f, Bool internal, UInt image);
-/* The heap with this state pointer is gone with all its blocks. */
-void lt_lua_heap_closed(Addr ud);
+/* The state with the global state g (0 = not known) is gone; with `heap_too`, all blocks of its heap are. */
+void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too);
+/* A state's allocator is told another pointer from here on: it is the same heap. If the other pointer is that
+ * of other states already, they stay apart. */
+void lt_lua_heap_moved(Addr from, Addr to);
+/* A heap's number in the ring: the pointer that its allocator function is told, but for a few small ones, as
+ * NULL, which are other heaps' numbers. */
+static inline Addr lt_lua_heap(Addr ud)
+{
+    return ud < 8 ? ud + 8 : ud;
+}
 
 /* For the instrumenter: does a watched function begin here; may a return here end one? */
 Bool lt_lua_is_entry(Addr ip);

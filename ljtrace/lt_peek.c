@@ -15,9 +15,12 @@ static struct {
 } s_range[RANGES];
 static UInt s_ranges, s_next;
 
+UWord lt_peek_pages[LT_PEEK_PAGES];
+
 void lt_peek_forget(void)
 {
     s_ranges = s_next = 0;
+    VG_(memset)(lt_peek_pages, 0, sizeof lt_peek_pages);
 }
 
 static Bool look_up(Addr a, SizeT n)
@@ -53,20 +56,14 @@ Bool lt_peek(Addr a, void *to, SizeT n)
     return True;
 }
 
-ULong lt_peek_number(Addr a, UInt size)
+ULong lt_peek_number_slowly(Addr a, UInt size)
 {
     ULong v = 0;
+    UWord page = a >> LT_PEEK_PAGE_BITS;
     if (!lt_readable(a, size))
         return 0;
-    switch (size) {
-    case 1:
-        return *(const UChar *)a;
-    case 2:
-        return *(const UShort *)a;
-    case 4:
-        return *(const UInt *)a;
-    default:
-        VG_(memcpy)(&v, (const void *)a, size);
-        return v;
-    }
+    if (lt_readable(page << LT_PEEK_PAGE_BITS, (SizeT)1 << LT_PEEK_PAGE_BITS))
+        lt_peek_pages[page % LT_PEEK_PAGES] = page;
+    VG_(memcpy)(&v, (const void *)a, size); /* the machine's byte order is the small end first */
+    return v;
 }

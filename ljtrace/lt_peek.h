@@ -10,12 +10,39 @@
 
 #include "pub_tool_basics.h"
 
+enum { LT_PEEK_PAGE_BITS = 12, LT_PEEK_PAGES = 256 };
+
+/* Numbers of pages known to be readable, each in the slot of its low bits; 0 = none. */
+extern UWord lt_peek_pages[LT_PEEK_PAGES];
+
 /* What the program may read changes only in system calls: call this whenever its code runs on. */
 void lt_peek_forget(void);
 Bool lt_readable(Addr a, SizeT n);
+/* An address in a page known to be readable, so that n bytes lie in it. */
+static inline Bool lt_peek_is_known(Addr a, UInt n)
+{
+    UWord page = a >> LT_PEEK_PAGE_BITS;
+    return lt_peek_pages[page % LT_PEEK_PAGES] == page &&
+           (a & ((1 << LT_PEEK_PAGE_BITS) - 1)) + n <= 1 << LT_PEEK_PAGE_BITS && page;
+}
 /* Copy; False, and nothing copied, if it can not all be read. */
 Bool lt_peek(Addr a, void *to, SizeT n);
 /* An unsigned number of `size` bytes; 0 if it can not be read. */
-ULong lt_peek_number(Addr a, UInt size);
+ULong lt_peek_number_slowly(Addr a, UInt size);
+static inline ULong lt_peek_number(Addr a, UInt size)
+{
+    if (!lt_peek_is_known(a, size))
+        return lt_peek_number_slowly(a, size);
+    switch (size) {
+    case 1:
+        return *(const UChar *)a;
+    case 2:
+        return *(const UShort *)a;
+    case 4:
+        return *(const UInt *)a;
+    default:
+        return *(const ULong *)a;
+    }
+}
 
 #endif

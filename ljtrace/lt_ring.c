@@ -29,16 +29,23 @@ static Int s_traced;      /* this process, for the collector */
 static Bool s_reporting;  /* what comes is a report */
 static HChar s_report[256];
 static UInt s_reported;
+static void (*s_call_back)(void); /* wants to write; NULL = none */
 
 static Addr slab_address(UInt slab)
 {
     return lt_ring->slabs + (Addr)slab * RING_SLAB_BYTES;
 }
 
+static void set_limit(void)
+{
+    Addr end = slab_address(lt_ring->current) + RING_SLAB_BYTES;
+    lt_ring->limit = s_call_back ? 0 : end - RING_MARGIN_BYTES;
+}
+
 static void use_slab(UInt slab)
 {
     lt_ring->current = slab;
-    lt_ring->limit = slab_address(slab) + RING_SLAB_BYTES - RING_MARGIN_BYTES;
+    set_limit();
     lt_ring->cursor = slab_address(slab);
 }
 
@@ -213,6 +220,28 @@ static void send_slab(void)
         go_deaf();
 }
 
+void lt_ring_call_back(void (*f)(void))
+{
+    s_call_back = f;
+    set_limit();
+}
+
+static void call_back(void)
+{
+    void (*f)(void) = s_call_back;
+    s_call_back = NULL;
+    set_limit();
+    f();
+}
+
+void lt_ring_make_room(void)
+{
+    if (s_call_back)
+        call_back();
+    if (lt_ring->cursor >= lt_ring->limit)
+        lt_ring_flush();
+}
+
 void lt_ring_flush(void)
 {
     if (s_socket >= 0)
@@ -233,7 +262,7 @@ static uint64_t *reserve(UInt words)
 {
     tl_assert(words * sizeof(ULong) <= RING_MARGIN_BYTES);
     if (lt_ring->cursor >= lt_ring->limit)
-        lt_ring_flush();
+        lt_ring_make_room();
     return (uint64_t *)lt_ring->cursor;
 }
 
@@ -249,8 +278,10 @@ void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, c
 {
     uint64_t *at = reserve(1 + n + m);
     at[0] = raw_header(type, argument, n + m);
-    VG_(memcpy)(at + 1, a, n * sizeof *a);
-    VG_(memcpy)(at + 1 + n, b, m * sizeof *b);
+    for (UInt i = 0; i < n; i++)
+        at[1 + i] = a[i];
+    for (UInt i = 0; i < m; i++)
+        at[1 + n + i] = b[i];
     commit(1 + n + m);
 }
 

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * One ring for each traced process. Instrumented code appends to it by itself through the cursor in the
- * shared header (lt_instrument.c) and calls lt_ring_flush when a slab is full; everything rarer goes through
- * lt_ring_put. When the collector is gone, the ring swallows: the program runs on, nothing is kept.
+ * shared header (lt_instrument.c) and calls lt_ring_make_room when a slab is full; everything rarer goes
+ * through lt_ring_put. When the collector is gone, the ring swallows: the program runs on, nothing is kept.
  */
 #ifndef LT_RING_H
 #define LT_RING_H
@@ -31,8 +31,13 @@ void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, U
  * all events so far into the file. */
 const HChar *lt_ring_report(Bool snapshot);
 
-/* Give the current slab away and go on with the next free one. Called from generated code. */
+/* Give the current slab away and go on with the next free one. */
 void lt_ring_flush(void);
+/* The same if it is full. Called from generated code when the cursor has reached the limit. */
+void lt_ring_make_room(void);
+/* Have f called before the next superblock that records, or the next record, whichever comes first: what is
+ * found in the midst of a segment can be put into the ring only then. */
+void lt_ring_call_back(void (*f)(void));
 
 /* Memory for another ring; negative on failure. */
 Int lt_make_ring_memory(void);

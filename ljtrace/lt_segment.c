@@ -200,7 +200,7 @@ void lt_segment_check_room(IRSB *out)
     IRExpr *limit = load_word(out, &lt_ring->limit);
     IRExpr *full = assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, limit, cursor));
     IRDirty *call =
-        unsafeIRDirty_0_N(0, "lt_ring_flush", VG_(fnptr_to_fnentry)(lt_ring_flush), mkIRExprVec_0());
+        unsafeIRDirty_0_N(0, "lt_ring_make_room", VG_(fnptr_to_fnentry)(lt_ring_make_room), mkIRExprVec_0());
     call->guard = full;
     addStmtToIRSB(out, IRStmt_Dirty(call));
 }

@@ -181,12 +181,20 @@ struct lt_vm *lt_vm_of(Addr ud)
     return found;
 }
 
-void lt_vm_closed(Addr ud)
+UInt lt_vm_count(Addr ud)
+{
+    UInt n = 0;
+    for (const struct lt_vm *vm = s_vms; vm; vm = vm->next)
+        n += vm->ud == ud;
+    return n;
+}
+
+void lt_vm_closed(Addr ud, Addr g)
 {
     struct lt_vm **at = &s_vms;
     while (*at) {
         struct lt_vm *vm = *at;
-        if (vm->ud == ud) {
+        if (vm->ud == ud && (g == 0 || vm->g == g)) {
             *at = vm->next;
             lt_recording_free(vm);
             lt_types_end(vm);

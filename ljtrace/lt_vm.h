@@ -37,6 +37,14 @@ struct lt_offsets {
     UInt recorder_pc; /* in the compiler's structure */
 };
 
+/* A trace and its snapshot in whose range a code address lies. */
+struct lt_spot {
+    Addr trace; /* 0 = none */
+    UInt number;
+    Addr ip;
+    Addr code, snap; /* start of its machine code, the snapshot */
+};
+
 /* A Lua state. */
 struct lt_vm {
     struct lt_vm *next;
@@ -44,12 +52,14 @@ struct lt_vm {
     UInt image;
     const struct lua_layout *layout;
     const struct lt_offsets *at;
-    Int vmstate;                  /* as last told */
+    Int vmstate;                  /* as last seen */
+    Bool untold;                  /* and not yet in the trace */
     UInt changes;                 /* of it */
     struct lua_frames *gc_frames; /* during a phase of the collector nothing moves on the Lua stack */
     UInt gc_changes;
     struct lt_recording *recording;
     struct lt_pending *pending;    /* block whose type is not known yet */
+    struct lt_spot asking;         /* the trace that asked for a block last */
     Addr last_object;              /* table or thread made last */
     ULong live_bytes;              /* as the allocator was asked for (lt_vm_heap.c): */
     struct _VgHashTable *internal; /* blocks that are no objects */
@@ -68,7 +78,10 @@ void lt_vm_announce(Addr g, Addr ud, UInt image);
 void lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
 /* The state of a heap; NULL if none is known or several share the pointer and it is not clear which. */
 struct lt_vm *lt_vm_of(Addr ud);
-void lt_vm_closed(Addr ud);
+/* g: the state; 0 = all states of the heap. */
+void lt_vm_closed(Addr ud, Addr g);
+/* How many states have this heap. */
+UInt lt_vm_count(Addr ud);
 /* All states; NULL ends. */
 struct lt_vm *lt_vm_first(void);
 

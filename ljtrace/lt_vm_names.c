@@ -23,6 +23,7 @@ struct proto {
 static OSet *s_protos; /* by address */
 static struct proto *s_recent[RECENT_SLOTS];
 static Addr s_told[TOLD_SLOTS];
+static UInt s_generation;
 
 static Word holds(const void *key, const void *elem)
 {
@@ -39,6 +40,12 @@ static struct proto *proto_at(Addr a)
 void lt_forget_places(void)
 {
     VG_(memset)(s_told, 0, sizeof s_told);
+    s_generation++;
+}
+
+UInt lt_places_generation(void)
+{
+    return s_generation;
 }
 
 /* A text that ends in NUL, cut to fit. */

@@ -33,6 +33,13 @@ struct lt_recording {
     struct steps *of[MAX_TRACES];
 };
 
+static UInt s_begun; /* recordings */
+
+UInt lt_recording_generation(void)
+{
+    return s_begun;
+}
+
 static void free_steps(struct steps *s)
 {
     if (s && s->step)
@@ -50,29 +57,50 @@ void lt_recording_free(struct lt_vm *vm)
     vm->recording = NULL;
 }
 
-/* The frames on the Lua stack now; the uppermost executes `pc`. */
-static void take_frames(const struct lt_vm *vm, Addr pc, Addr base, struct step *s)
+static Long link_of(const struct lt_vm *vm, Addr frame)
+{
+    return vm->layout->gc64 ? *(Long *)frame : (Long) * (UInt *)(frame + 4);
+}
+
+static Addr proto_of(const struct lt_vm *vm, Addr frame)
 {
     Bool wide = vm->layout->gc64;
+    return lt_proto_of(vm, wide ? *(Addr *)(frame - 8) & (((Addr)1 << 47) - 1) : *(UInt *)frame);
+}
+
+/* The frame of the Lua function that called the one at hand; it executes *pc then. 0 = none did. */
+static Addr caller_of(const struct lt_vm *vm, Addr frame, Addr *pc)
+{
+    Long link = link_of(vm, frame);
+    if (link & 3)
+        return 0;
+    *pc = (Addr)link - 4;
+    return frame - 8 * (Addr)((vm->layout->gc64 ? 2 : 1) + (lt_vm_u32(*pc) >> 8 & 0xff));
+}
+
+static Bool is_frame(Addr frame)
+{
+    return frame && lt_readable(frame - 16, 24);
+}
+
+/* The frames on the Lua stack now; the uppermost executes `pc`. A built-in function that is being recorded
+ * counts as part of the call. */
+static void take_frames(const struct lt_vm *vm, Addr pc, Addr base, struct step *s)
+{
     Addr frame = base - 8;
     s->depth = 0;
-    while (s->depth < MAX_DEPTH && lt_readable(frame - 16, 24)) {
-        Addr function = wide ? *(Addr *)(frame - 8) & (((Addr)1 << 47) - 1) : *(UInt *)frame;
-        Addr proto = lt_proto_of(vm, function);
-        Long link = wide ? *(Long *)frame : (Long) * (UInt *)(frame + 4);
+    if (is_frame(frame) && !proto_of(vm, frame))
+        frame = caller_of(vm, frame, &pc);
+    while (s->depth < MAX_DEPTH && is_frame(frame)) {
+        Addr proto = proto_of(vm, frame);
         if (!proto)
             return;
         s->slot[s->depth] = ((Long)frame + 8 - (Long)base) / 8;
         s->proto[s->depth] = proto;
         s->pc[s->depth++] = pc;
-        if ((link & 3) == 3) { /* arguments that vary: the function's frame proper is below */
-            frame -= (Addr)(link & ~(Long)7);
-            link = wide ? *(Long *)frame : (Long) * (UInt *)(frame + 4);
-        }
-        if (link & 3)
-            return;
-        pc = (Addr)link - 4;
-        frame -= 8 * (Addr)((wide ? 2 : 1) + (lt_vm_u32(pc) >> 8 & 0xff));
+        if ((link_of(vm, frame) & 3) == 3) /* arguments that vary: the function's frame proper is below */
+            frame -= (Addr)(link_of(vm, frame) & ~(Long)7);
+        frame = caller_of(vm, frame, &pc);
     }
 }
 
@@ -94,6 +122,7 @@ static void add_step(struct lt_recording *r, const struct step *s, Addr base)
 static void begin_trace(struct lt_recording *r, UInt trace)
 {
     r->trace = trace;
+    s_begun++;
     free_steps(r->of[trace]);
     r->of[trace] = VG_(calloc)("ljtrace.steps", 1, sizeof **r->of);
     r->of[trace]->base = r->last_base;
@@ -151,18 +180,44 @@ Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size)
            (size % NODE_BYTES == 0 && (nodes & (nodes - 1)) == 0);
 }
 
-/* How well does a bytecode fit the block? 0 = it makes none. */
-static UInt fitness(const struct lt_vm *vm, const struct step *s, const struct step *next, SizeT size)
+static Bool is_call(const struct lua_layout *l, UInt op)
+{
+    return op == l->op_call || op == l->op_call - 1u;
+}
+
+/* How well does a bytecode fit a call that makes that? 0 = it makes none. */
+static UInt fitness_known(const struct lua_layout *l, UInt op, enum lt_makes makes)
+{
+    switch (makes) {
+    case LT_MAKES_TABLES:
+        return op == l->op_tnew || op == l->op_tdup ? 5 : 0;
+    case LT_MAKES_ROOM:
+        return op >= l->op_tsets - 1u && op <= l->op_tsets + 1u ? 5 : 0;
+    case LT_MAKES_STRINGS:
+        return op == l->op_cat ? 5 : 0;
+    default:
+        return op == l->op_fnew ? 5 : 0;
+    }
+}
+
+/* The same if only the block's size is known. */
+static UInt fitness_by_size(const struct lt_vm *vm, UInt op, SizeT size)
 {
     const struct lua_layout *l = vm->layout;
-    UInt op = lt_vm_u32(s->pc[0]) & 0xff;
     if (op == l->op_tnew || op == l->op_tdup)
         return lt_recording_is_table(vm, size) ? 5 : 1;
     if (op == l->op_cat || op == l->op_fnew)
         return 4;
-    if (op == l->op_call || op == l->op_call - 1u) /* a call of a Lua function makes nothing by itself */
-        return next && next->depth > s->depth ? 0 : 3;
     return op >= l->op_tsets - 1u && op <= l->op_tsets + 1u ? 2 : 0;
+}
+
+static UInt fitness(const struct lt_vm *vm, const struct step *s, const struct step *next,
+                    const struct lt_wanted *w)
+{
+    UInt op = lt_vm_u32(s->pc[0]) & 0xff;
+    if (is_call(vm->layout, op)) /* a call of a Lua function makes nothing by itself */
+        return next && next->depth > s->depth ? 0 : 3;
+    return w->makes ? fitness_known(vm->layout, op, w->makes) : fitness_by_size(vm, op, w->size);
 }
 
 static Bool emits(const struct steps *all, UInt i, const struct lt_wanted *w)
@@ -180,7 +235,7 @@ static const struct step *choose(const struct lt_vm *vm, const struct steps *all
     *fits = 0;
     for (UInt i = 0; all && i < all->count; i++) {
         const struct step *next = i + 1 < all->count ? &all->step[i + 1] : NULL;
-        UInt f = emits(all, i, w) ? fitness(vm, &all->step[i], next, w->size) : 0;
+        UInt f = emits(all, i, w) ? fitness(vm, &all->step[i], next, w) : 0;
         if (f == 0 || f < *fits)
             continue;
         seen = f > *fits ? 0 : seen + 1;

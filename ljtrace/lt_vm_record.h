@@ -16,11 +16,21 @@
 void lt_recording_step(struct lt_vm *vm);
 void lt_recording_free(struct lt_vm *vm);
 
+/* What a call from a trace's code makes, as far as blocks made there before have told. */
+enum lt_makes {
+    LT_MAKES_ANYTHING,
+    LT_MAKES_TABLES,
+    LT_MAKES_ROOM /* of tables */,
+    LT_MAKES_STRINGS,
+    LT_MAKES_FUNCTIONS
+};
+
 /* What to look for in a trace: a range of intermediate instructions, and the size of the block that is made.
  */
 struct lt_wanted {
     UInt trace, from, to;
     SizeT size;
+    enum lt_makes makes;
     UInt rank;     /* of the call in the machine code, among those of the range */
     Int base_slot; /* of the place where the trace starts */
 };
@@ -35,6 +45,8 @@ UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *wanted,
 Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first);
 /* Does a block of that size look like a table or its hash part? */
 Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size);
+/* Counts the recordings begun. */
+UInt lt_recording_generation(void);
 UInt lt_recording_end(const struct lt_vm *vm, UInt trace);
 
 #endif

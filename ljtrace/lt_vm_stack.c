@@ -16,6 +16,7 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 
+enum { SEEN_SLOTS = 2048 };
 enum { LINK_LUA = 0, LINK_C = 1, LINK_CONT = 2, LINK_VARG = 3, MOST_STEPS = 100000, FFI_CALLBACK = 1 };
 
 struct lua_frames {
@@ -23,6 +24,14 @@ struct lua_frames {
     Addr key[LT_MAX_DEPTH];
     Addr cframe[LT_MAX_DEPTH];
 };
+
+/* Frames met before: the same function at the same place has the same key as long as no prototype dies. */
+static struct seen {
+    const struct lt_vm *vm;
+    Addr function, pc; /* pc: behind the instruction */
+    UInt generation;
+    Addr proto, key;
+} s_seen[SEEN_SLOTS];
 
 /* A walk down a Lua stack. */
 struct walk {
@@ -37,7 +46,27 @@ struct walk {
     struct lt_place pending;
     Bool has_pending;
     Addr fast_cframe, pending_cframe;
+    struct seen *fast_seen, *pending_seen; /* where to keep their keys; NULL = nowhere */
 };
+
+static struct seen *seen_slot(Addr function, Addr pc)
+{
+    return &s_seen[((function ^ pc * 31) * 0x9e3779b97f4a7c15ULL) >> 53];
+}
+
+static Bool is_seen(const struct seen *s, const struct lt_vm *vm, Addr function, Addr pc)
+{
+    return s->function == function && s->pc == pc && s->vm == vm && s->key &&
+           s->generation == lt_places_generation();
+}
+
+/* A frame's key is known: so it will be next time. */
+static Addr keep(struct seen *s, Addr key)
+{
+    if (s)
+        s->key = key;
+    return key;
+}
 
 static Bool is_wide(const struct walk *w)
 {
@@ -92,13 +121,13 @@ static void add(struct walk *w, Addr key, Addr cframe)
 static void settle(struct walk *w, Addr proto, Addr pc)
 {
     if (w->fast)
-        add(w, lt_name_fast(w->vm, w->fast, proto, pc), w->fast_cframe);
+        add(w, keep(w->fast_seen, lt_name_fast(w->vm, w->fast, proto, pc)), w->fast_cframe);
     w->fast = 0;
     if (!w->has_pending)
         return;
     w->pending.caller_proto = proto;
     w->pending.caller_pc = pc;
-    add(w, lt_name_place(w->vm, &w->pending), w->pending_cframe);
+    add(w, keep(w->pending_seen, lt_name_place(w->vm, &w->pending)), w->pending_cframe);
     w->has_pending = False;
 }
 
@@ -108,25 +137,38 @@ static void visit_place(struct walk *w, const struct lt_place *place)
     w->pending = *place;
     w->has_pending = True;
     w->pending_cframe = w->cframe;
+    w->pending_seen = NULL;
 }
 
-static void visit_frame(struct walk *w)
+static void visit_new_frame(struct walk *w, Addr function, Addr pc, struct seen *seen)
 {
-    Addr function = function_of(w, w->frame);
     Addr proto = lt_proto_of(w->vm, function);
+    *seen = (struct seen){w->vm, function, pc, lt_places_generation(), proto, 0};
     if (proto) {
-        Addr pc = return_pc(w);
         struct lt_place place = {.proto = proto, .pc = pc ? pc - 4 : 0};
         if (!pc || !lt_line_at(w->vm, proto, place.pc)) {
             place.pc = proto + w->vm->at->proto_code;
             place.approximate = True;
         }
         visit_place(w, &place);
+        w->pending_seen = seen;
     } else if (lt_vm_gct(w->vm, function) == GCT_FUNC) {
         settle(w, 0, 0);
         if (lt_peek_number(function + w->vm->at->ffid, 1) > 1)
-            w->fast = function, w->fast_cframe = w->cframe;
+            w->fast = function, w->fast_cframe = w->cframe, w->fast_seen = seen;
     }
+}
+
+static void visit_frame(struct walk *w)
+{
+    Addr function = function_of(w, w->frame), pc = return_pc(w);
+    struct seen *seen = seen_slot(function, pc);
+    if (!is_seen(seen, w->vm, function, pc)) {
+        visit_new_frame(w, function, pc, seen);
+        return;
+    }
+    settle(w, seen->proto, seen->proto && pc ? pc - 4 : 0);
+    add(w, seen->key, w->cframe);
 }
 
 static Bool inside(const struct walk *w, Addr frame)
@@ -297,10 +339,12 @@ static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, 
     if (live)
         use_registers(&w, live);
     put_part(&w, state);
+    vm->asking.trace = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
-    if (on_trace && code && lt_trace_spot(vm, code, &spot))
+    if (on_trace && code && lt_trace_spot(vm, code, &spot)) {
+        vm->asking = spot;
         walk_trace(&w, &spot, size);
-    else if (state == MT_VM_EXIT && inside(&w, w.frame))
+    } else if (state == MT_VM_EXIT && inside(&w, w.frame))
         walk_exit(&w);
     else
         walk_down(&w);

@@ -8,6 +8,7 @@
 #include "lt_vm_trace.h"
 #include "lt_ring.h"
 #include "lt_vm_record.h"
+#include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 
 enum {
@@ -17,7 +18,10 @@ enum {
     MAX_TRACES = 65536,
     MOST_SNAPSHOTS = 600,
     MAX_CALLS = 16,
-    CALL_SLOTS = 1024
+    CALL_SLOTS = 1024,
+    MAKER_SLOTS = 4096,
+    MET_SLOTS = 1024,
+    MET_PLACES = 8
 };
 
 /* Where code addresses were found. */
@@ -194,35 +198,74 @@ static Bool original_of(const struct lt_vm *vm, const struct lt_spot *spot, Addr
  * is all that stands before it. */
 static struct calls {
     Addr snap, code;
-    Bool tables;
+    UInt kind;
     UInt count;
     Addr ip[MAX_CALLS];
 } s_calls[CALL_SLOTS];
 
-static UInt rank_of(const struct lt_spot *spot, Addr ip, Bool tables)
+static UInt s_call_count; /* changes of the table */
+
+/* What was made by calls. */
+static struct maker {
+    Addr ip, trace, code;
+    UInt types; /* a bit for each */
+} s_makers[MAKER_SLOTS];
+
+static struct maker *maker_of(const struct lt_spot *spot)
 {
-    struct calls *c = &s_calls[((spot->snap ^ spot->code * 3) * 0x9e3779b97f4a7c15ULL + tables) >> 54];
+    struct maker *m = &s_makers[(spot->ip * 0x9e3779b97f4a7c15ULL) >> 52];
+    if (m->ip != spot->ip || m->trace != spot->trace || m->code != spot->code)
+        *m = (struct maker){.ip = spot->ip, .trace = spot->trace, .code = spot->code};
+    return m;
+}
+
+static enum lt_makes makes(const struct maker *m)
+{
+    if (m->types & 1U << MT_TYPE_TAB)
+        return LT_MAKES_TABLES;
+    if (m->types & (1U << MT_TYPE_TAB_ARRAY | 1U << MT_TYPE_TAB_HASH))
+        return LT_MAKES_ROOM;
+    if (m->types & 1U << MT_TYPE_STR)
+        return LT_MAKES_STRINGS;
+    return m->types & 1U << MT_TYPE_FUNC ? LT_MAKES_FUNCTIONS : LT_MAKES_ANYTHING;
+}
+
+void lt_trace_made(const struct lt_spot *spot, UInt type)
+{
+    struct maker *m = maker_of(spot);
+    enum lt_makes before = makes(m);
+    m->types |= 1U << type;
+    if (makes(m) != before)
+        s_call_count++;
+}
+
+/* `kind`: calls of other kinds do not count. */
+static UInt rank_of(const struct lt_spot *spot, Addr ip, UInt kind)
+{
+    struct calls *c = &s_calls[((spot->snap ^ spot->code * 3) * 0x9e3779b97f4a7c15ULL + kind) >> 54];
     UInt rank = 0, i = 0;
-    if (c->snap != spot->snap || c->code != spot->code || c->tables != tables)
-        *c = (struct calls){.snap = spot->snap, .code = spot->code, .tables = tables};
+    if (c->snap != spot->snap || c->code != spot->code || c->kind != kind)
+        *c = (struct calls){.snap = spot->snap, .code = spot->code, .kind = kind}, s_call_count++;
     while (i < c->count && c->ip[i] != ip)
         i++;
     if (i == c->count && c->count < MAX_CALLS)
-        c->ip[c->count++] = ip;
+        c->ip[c->count++] = ip, s_call_count++;
     for (i = 0; i < c->count; i++)
         rank += c->ip[i] < ip;
     return rank;
 }
 
-UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
-                         UInt max)
+static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size,
+                            struct lt_place *to, UInt max)
 {
     Addr snaps = lt_vm_ref(vm, spot->trace + vm->at->trace_snap), next = spot->snap + SNAP_BYTES;
     Addr end = snaps + SNAP_BYTES * lt_peek_number(spot->trace + vm->at->trace_nsnap, 2);
     UInt recorded = lt_recording_end(vm, spot->number);
     struct lt_wanted wanted = {.trace = spot->number, .from = snapshot_ref(spot->snap), .size = size};
     wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;
-    wanted.rank = rank_of(spot, spot->ip, lt_recording_is_table(vm, size));
+    wanted.makes = makes(maker_of(spot));
+    wanted.rank =
+        rank_of(spot, spot->ip, 2 * wanted.makes + (!wanted.makes && lt_recording_is_table(vm, size)));
     wanted.base_slot = vm->layout->gc64 ? (Int)(snapshot_key(vm, spot->trace, snaps) & 0xff) + 2 : 1;
     if (wanted.from >= recorded && spot->snap > snaps) {
         UInt behind;
@@ -233,4 +276,40 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
     }
     UInt n = lt_recording_places(vm, &wanted, to, max);
     return n ? n : lt_trace_places(vm, spot, to, max);
+}
+
+/* Allocations met before. New calls in the range, recordings and dying prototypes change what is found. */
+static struct met {
+    struct lt_spot spot;
+    const struct lt_vm *vm;
+    SizeT size;
+    UInt calls, recordings, places, count;
+    struct lt_place place[MET_PLACES];
+} s_met[MET_SLOTS];
+
+static Bool holds(const struct met *m, const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
+{
+    return m->spot.ip == spot->ip && m->size == size && m->spot.trace == spot->trace &&
+           m->spot.code == spot->code && m->spot.snap == spot->snap && m->vm == vm &&
+           m->calls == s_call_count && m->recordings == lt_recording_generation() &&
+           m->places == lt_places_generation();
+}
+
+UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
+                         UInt max)
+{
+    struct met *m = &s_met[((spot->ip ^ size << 20) * 0x9e3779b97f4a7c15ULL) >> 54];
+    if (!holds(m, vm, spot, size)) {
+        UInt n = find_allocation(vm, spot, size, to, max);
+        if (n > MET_PLACES)
+            return n;
+        *m = (struct met){.spot = *spot, .vm = vm, .size = size, .calls = s_call_count, .count = n};
+        m->recordings = lt_recording_generation();
+        m->places = lt_places_generation();
+        for (UInt i = 0; i < n; i++)
+            m->place[i] = to[i];
+    }
+    for (UInt i = 0; i < m->count && i < max; i++)
+        to[i] = m->place[i];
+    return m->count < max ? m->count : max;
 }

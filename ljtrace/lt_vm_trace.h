@@ -7,14 +7,6 @@
 
 #include "lt_vm_names.h"
 
-/* A trace and its snapshot in whose range a code address lies. */
-struct lt_spot {
-    Addr trace;
-    UInt number;
-    Addr ip;
-    Addr code, snap; /* start of its machine code, the snapshot */
-};
-
 /* Find the trace of a state that holds a code address, and tell of it when it is first met. */
 Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot);
 /* The state in one of whose traces it is. */
@@ -30,5 +22,8 @@ UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct 
  * tells. */
 UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
                          UInt max);
+/* A block that was asked for there turned out to be of this type (enum mt_type): what is asked for there
+ * later is told apart by it. */
+void lt_trace_made(const struct lt_spot *spot, UInt type);
 
 #endif

@@ -5,7 +5,7 @@
 #include "lt_vm_types.h"
 #include "lt_ring.h"
 #include "lt_vm_heap.h"
-#include "lt_vm_names.h"
+#include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_libcbase.h"
@@ -14,10 +14,10 @@
 #include "pub_tool_threadstate.h"
 
 enum {
-    HAND_WORDS = 24, /* of the C stack above a call of the allocator */
-    SAVED_REGISTERS = 6,
-    NEAR_BYTES = 1024, /* of the global state in which the string table and buffers are */
-    FAR_BYTES = 6400,  /* and behind it the compiler's structure */
+    HAND_WORDS = 24,      /* of the C stack above a call of the allocator */
+    SAVED_REGISTERS = 13, /* from RBX to R15, as they lie side by side */
+    NEAR_BYTES = 1024,    /* of the global state in which the string table and buffers are */
+    FAR_BYTES = 6400,     /* and behind it the compiler's structure */
     TRACE_BYTES = 100
 };
 
@@ -25,6 +25,7 @@ enum {
 struct lt_pending {
     Addr block; /* 0 = none */
     SizeT size;
+    struct lt_spot from; /* the trace that asked for it */
     UInt words;
     Addr at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
 };
@@ -42,12 +43,8 @@ void lt_types_global(const struct lt_vm *vm, Addr block)
 
 static UInt take_registers(ThreadId tid, Addr *to)
 {
-    static const PtrdiffT at[SAVED_REGISTERS] = {
-        offsetof(VexGuestAMD64State, guest_RBX), offsetof(VexGuestAMD64State, guest_RBP),
-        offsetof(VexGuestAMD64State, guest_R12), offsetof(VexGuestAMD64State, guest_R13),
-        offsetof(VexGuestAMD64State, guest_R14), offsetof(VexGuestAMD64State, guest_R15)};
-    for (UInt i = 0; i < SAVED_REGISTERS; i++)
-        VG_(get_shadow_regs_area)(tid, (UChar *)&to[i], 0, at[i], sizeof *to);
+    VG_(get_shadow_regs_area)
+    (tid, (UChar *)to, 0, offsetof(VexGuestAMD64State, guest_RBX), SAVED_REGISTERS * sizeof *to);
     return SAVED_REGISTERS;
 }
 
@@ -58,11 +55,12 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
     Addr top = VG_(thread_get_stack_max)(tid);
     p->block = block;
     p->size = size;
+    p->from = vm->asking;
     p->words = take_registers(tid, p->at_hand);
     if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_readable(sp, HAND_WORDS * sizeof(Addr)))
         return;
-    VG_(memcpy)(p->at_hand + p->words, (const void *)sp, HAND_WORDS * sizeof(Addr));
-    p->words += HAND_WORDS;
+    for (UInt i = 0; i < HAND_WORDS; i++)
+        p->at_hand[p->words++] = ((const Addr *)sp)[i];
 }
 
 /* -- objects -- */
@@ -198,6 +196,8 @@ void lt_types_settle(struct lt_vm *vm)
         lt_heap_learn_string(vm, p->block, p->size);
     if (is_internal(type))
         lt_heap_internal(vm, p->block, p->size);
+    if (p->from.trace)
+        lt_trace_made(&p->from, type);
     tell(vm, p->block, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
     p->block = 0;
 }

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_vm_watch.h"
+#include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_vm_record.h"
 #include "../memtrace/memtrace.h"
@@ -50,14 +51,32 @@ static void mark(Addr a)
 
 static void tell_state(struct lt_vm *vm)
 {
+    Int state = vm->vmstate;
+    vm->untold = False;
+    UInt known = state > 0 ? MT_VM_TRACE : ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
+    uint64_t words[3] = {vm->ud, lt_ring->instructions, state > 0 ? (UInt)state : 0};
+    lt_ring_put(RAW_VM, known, words, 3, NULL, 0);
+}
+
+static void tell_states(void)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (vm->untold)
+            tell_state(vm);
+}
+
+static void note_state(struct lt_vm *vm)
+{
     Int state = (Int)lt_vm_u32(state_word(vm));
     if (state == vm->vmstate)
         return;
     vm->vmstate = state;
     vm->changes++;
-    UInt known = state > 0 ? MT_VM_TRACE : ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
-    uint64_t words[3] = {vm->ud, lt_ring->instructions, state > 0 ? (UInt)state : 0};
-    lt_ring_put(RAW_VM, known, words, 3, NULL, 0);
+    vm->untold = True;
+    if (lt_options.trace_mem)
+        lt_ring_call_back(tell_states);
+    else
+        tell_state(vm);
 }
 
 void lt_watch_state(const struct lt_vm *vm)
@@ -78,9 +97,14 @@ void lt_watch_hit(Addr a)
 {
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         if (a == state_word(vm))
-            tell_state(vm);
+            note_state(vm);
         else if (a == recorder_word(vm))
             lt_recording_step(vm);
+}
+
+Bool lt_watch_is_state(UInt value)
+{
+    return (Int)~value >= 0 && ~value < LUA_LAYOUT_VM_STATES;
 }
 
 Bool lt_watch_is_recorder(Long displacement)

@@ -84,7 +84,8 @@ enum raw_type {
     RAW_PROTO,    /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
     RAW_TRACE,    /* {heap, number, addr, size, instructions, key of its start} */
     RAW_HEAP,   /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
-    RAW_RENAME, /* {heap, heap}: the first is called by the second's number from here on */
+    RAW_RENAME, /* {heap, heap}: the second is called by the first's number from here on. argument 1: so is
+                   the first still */
     RAW_TRIM,   /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
     RAW_UNMAP,  /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
     RAW_REMAP,  /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */

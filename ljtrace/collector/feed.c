@@ -157,7 +157,8 @@ static const char *take_heap(struct feed *f, const struct raw *r)
 static const char *take_rename(struct feed *f, const struct raw *r)
 {
     uint32_t id = feed_heap(f, r->word[0]);
-    map_set(&f->heap_of, r->word[0], 0);
+    if (!r->argument)
+        map_set(&f->heap_of, r->word[0], 0);
     map_set(&f->heap_of, r->word[1], id);
     return NULL;
 }

@@ -23,6 +23,7 @@ struct image {
     const char *object; /* where it was loaded from */
     struct lua_api api;
     struct lua_layout layout;
+    alloc_function *own; /* LuaJIT's own allocator; NULL = not known */
 };
 
 static struct image s_images[MAX_IMAGES];
@@ -99,11 +100,12 @@ static void watch(alloc_function *f, int internal, const struct image *image)
                                     image ? image - s_images + 1 : 0, 0, 0);
 }
 
-/* The global state of a thread. */
-static uint64_t global_of(const void *L, const struct image *image)
+/* The global state of a thread; 0 = the layout is not known. */
+static uint64_t global_of(void *L, const struct image *image)
 {
-    return image->layout.gc64 ? *(const uint64_t *)((const char *)L + 16)
-                              : *(const uint32_t *)((const char *)L + 8);
+    if (!image->layout.known)
+        return 0;
+    return image->layout.gc64 ? *(uint64_t *)((char *)L + 16) : *(uint32_t *)((char *)L + 8);
 }
 
 /* A state is there: the tool may not have seen how it was made. L: any thread of it. */
@@ -134,13 +136,13 @@ static void probe(struct image *image)
     void *L, *ud, *(*new_state)(void) = (void *(*)(void))symbol_of(image->object, "luaL_newstate");
     if (!new_state || !image->api.getallocf || !image->api.close || !(L = new_state()))
         return;
-    alloc_function *f = image->api.getallocf(L, &ud);
+    image->own = image->api.getallocf(L, &ud);
+    watch(image->own, 1, image); /* first: what runs next need not be translated twice */
     if (image->layout.known)
         lua_calibrate(&image->api, L, &image->layout);
     image->api.close(L);
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_LAYOUT, &image->layout, image - s_images + 1,
                                     image->object, 0, 0);
-    watch(f, 1, image);
 }
 
 /* The image of a Lua function, probed at the first time. */
@@ -211,6 +213,7 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud);
 void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
 {
     OrigFn fn;
+    void *old = NULL;
     VALGRIND_GET_ORIG_FN(fn);
     if (is_probing()) {
         CALL_FN_v_WWW(fn, L, f, ud);
@@ -219,27 +222,36 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
     struct image *image = know((void *)fn.nraddr);
     if (is_function(f))
         watch((alloc_function *)f, 0, image);
+    if (image && image->api.getallocf)
+        image->api.getallocf(L, &old);
     CALL_FN_v_WWW(fn, L, f, ud);
+    if (image && image->api.getallocf)
+        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_MOVED, old, ud, 0, 0, 0);
     announce(L, image);
 }
 
-/* void lua_close(lua_State *L): what is left of the heap afterwards went with its arena. */
+/* void lua_close(lua_State *L): what is left of LuaJIT's own heap afterwards went with its arena. Another
+ * allocator is asked to free every block, and may serve other states. */
 void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L);
 void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
 {
     OrigFn fn;
     void *ud = NULL;
+    uint64_t g = 0;
+    int is_own = 0;
     VALGRIND_GET_ORIG_FN(fn);
     if (is_probing()) {
         CALL_FN_v_W(fn, L);
         return;
     }
     const struct image *image = know((void *)fn.nraddr);
-    if (image && image->api.getallocf)
-        image->api.getallocf(L, &ud);
-    if (image && image->layout.known)
-        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSING, global_of(L, image), 0, 0, 0, 0);
+    if (image && image->api.getallocf) {
+        is_own = image->api.getallocf(L, &ud) == image->own;
+        g = global_of(L, image);
+    }
+    if (g)
+        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSING, g, 0, 0, 0, 0);
     CALL_FN_v_W(fn, L);
-    if (ud)
-        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSED, ud, 0, 0, 0, 0);
+    if (image && image->api.getallocf)
+        VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HEAP_CLOSED, ud, g, is_own, 0, 0);
 }
