@@ -16,6 +16,7 @@
 #include "lt_frames.h"
 #include "lt_sample.h"
 #include "lt_segment.h"
+#include "lt_smc.h"
 #include "lt_toggle.h"
 #include "lt_vm_watch.h"
 #include "libvex_guest_amd64.h"
@@ -339,12 +340,14 @@ static void visit(struct walk *w, const IRStmt *st)
     }
 }
 
-/* Statements ahead of the first instruction are the translator's own: leave them alone. */
-static Int copy_preamble(const IRSB *in, IRSB *out)
+/* Statements ahead of the first instruction are the translator's own: only checks not needed are left out. */
+static Int copy_preamble(const IRSB *in, IRSB *out, const VexGuestExtents *extents)
 {
+    Bool sealed = lt_smc_is_sealed(extents);
     Int i = 0;
-    while (i < in->stmts_used && in->stmts[i]->tag != Ist_IMark)
-        addStmtToIRSB(out, in->stmts[i++]);
+    for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++)
+        if (!sealed || !lt_smc_is_check(in->stmts[i]))
+            addStmtToIRSB(out, in->stmts[i]);
     return i;
 }
 
@@ -361,7 +364,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         w.origin[t].root = (IRTemp)t;
     w.lua_code = lt_watch_is_lua_code(closure->readdr);
     w.run_time_code = lt_vm_first() && lt_is_run_time_code(closure->readdr);
-    Int i = copy_preamble(in, out);
+    Int i = copy_preamble(in, out, extents);
     lt_segment_begin(&w.segment, out, !w.lua_code && !w.run_time_code);
     if (lt_options.trace_mem)
         lt_segment_check_room(out);

@@ -6,6 +6,7 @@
 #include "lt_mmap.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_smc.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_tooliface.h"
@@ -71,6 +72,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
     put_exec(number, 1);
     lt_mmap_before(number, args);
+    lt_smc_before(number, args);
 }
 
 /* An exec that returns has failed. */
@@ -78,7 +80,9 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
 {
     release_at_end(number, args, result);
     put_exec(number, 0);
-    lt_mmap_after(tid, number, args, sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result));
+    Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
+    lt_mmap_after(tid, number, args, value);
+    lt_smc_after(number, args, value);
 }
 
 void lt_kernel_init(void)

@@ -14,6 +14,7 @@
  * lt_fork.c                       forked children  lt_control.c requests and vgdb
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
  * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
+ * lt_smc.c                        code at run time
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
  * lt_universe*.c                  snapshots of all Lua objects
  */
@@ -31,6 +32,7 @@
 #include "lt_peek.h"
 #include "lt_pools.h"
 #include "lt_ring.h"
+#include "lt_smc.h"
 #include "lt_toggle.h"
 #include "lt_universe.h"
 #include "../memtrace/memtrace.h"
@@ -59,6 +61,7 @@ static void post_clo_init(void)
         VG_(exit)(1);
     }
     lt_fork_init(out);
+    lt_smc_init();
     lt_put_facts();
     lt_control_start();
 }
