@@ -151,6 +151,13 @@ static void *resize_block(ThreadId tid, void *old, SizeT size)
     return p;
 }
 
+/* Later Valgrinds tell the alignment that was asked for as well as the one to give. */
+#if LT_ASKED_ALIGN
+#define AND_ASKED , SizeT asked
+#else
+#define AND_ASKED
+#endif
+
 static void *on_malloc(ThreadId tid, SizeT n)
 {
     return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_MALLOC);
@@ -159,7 +166,7 @@ static void *on_new(ThreadId tid, SizeT n)
 {
     return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_CXX_NEW);
 }
-static void *on_new_aligned(ThreadId tid, SizeT n, SizeT align)
+static void *on_new_aligned(ThreadId tid, SizeT n, SizeT align AND_ASKED)
 {
     return new_block(tid, n, align, False, MT_HOW_CXX_NEW);
 }
@@ -167,11 +174,11 @@ static void *on_vec_new(ThreadId tid, SizeT n)
 {
     return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_CXX_NEW_ARRAY);
 }
-static void *on_vec_new_aligned(ThreadId tid, SizeT n, SizeT align)
+static void *on_vec_new_aligned(ThreadId tid, SizeT n, SizeT align AND_ASKED)
 {
     return new_block(tid, n, align, False, MT_HOW_CXX_NEW_ARRAY);
 }
-static void *on_memalign(ThreadId tid, SizeT align, SizeT n)
+static void *on_memalign(ThreadId tid, SizeT align AND_ASKED, SizeT n)
 {
     return new_block(tid, n, align, False, MT_HOW_MEMALIGN);
 }
