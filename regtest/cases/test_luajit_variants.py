@@ -1,0 +1,104 @@
+"""test_luajit_variants - LuaJIT built in other ways is recorded as well as Debian's.
+
+`make luajit-variants` builds them (regtest/luajit-variants), in a folder outside the tree, which can be named
+with LJTRACE_LUAJIT_VARIANTS. What is not there is skipped. Neither sizes nor versions tell where these builds
+keep their state, so they are what the recorder's calibration has to prove itself on.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+from pathlib import Path
+
+import pytest
+
+from steve._memtrace import LOAD, MODIFY
+from support import APP_LUA, COUNTED_LUA, SENTINELS, Trace, good, numbers, record, run
+from test_completeness import COUNTS, HOOK_ENV
+from test_lua_lines import ACCESSES, EXPECTED, KNOWN, LUA_KINDS, events, lines, script, typed_lines
+from test_luascripts import command
+
+VARIANTS = ("plain", "gc32", "assert", "sysmalloc", "nojit", "padded", "rwxmcode", "luajit2")
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+FOLDER = Path(os.environ.get("LJTRACE_LUAJIT_VARIANTS") or CACHE / "ljtrace/luajit-variants")
+
+
+@pytest.fixture(params=VARIANTS)
+def variant(request: pytest.FixtureRequest) -> Path:
+    """The interpreter of a variant."""
+    path = FOLDER / request.param / "luajit"
+    if not path.exists():
+        pytest.skip(f"LuaJIT `{request.param}` is not in {FOLDER}: `make luajit-variants` builds it")
+    return path
+
+
+def libraries(variant: Path) -> dict[str, str]:
+    """The environment in which it finds its own Lua files."""
+    return {"LUA_PATH": f"{variant.parent}/?.lua;./?.lua"}
+
+
+def has_jit(variant: Path) -> bool:
+    return variant.parent.name != "nojit"
+
+
+def small_mcode(variant: Path) -> list[str]:
+    """Every loop a trace, and so little room for machine code that it is flushed over and over."""
+    return ["-Ohotloop=1", "-Ohotexit=1", "-Osizemcode=4", "-Omaxmcode=16"] if has_jit(variant) else []
+
+
+@pytest.mark.parametrize("eager", [False, True], ids=["as it comes", "small mcode"])
+def test_output_is_unchanged(variant: Path, eager: bool, tmp_path: Path) -> None:
+    argv = command(*(small_mcode(variant) if eager else []), interpreter=variant)
+    native = run(argv, env=libraries(variant))
+    traced = record(tmp_path / "t.ljt", argv, "--trace-mem=no", env=libraries(variant)).run
+    assert native.out.count(b"\n== ") > 60
+    assert traced.status == native.status
+    assert traced.out.splitlines() == native.out.splitlines()
+    assert traced.err_of_program == native.err
+
+
+def test_heap_is_complete(variant: Path, tmp_path: Path) -> None:
+    """The truth is an allocator hook in a native run."""
+    report, env = tmp_path / "counts", {**HOOK_ENV, **libraries(variant)}
+    argv = [variant, COUNTED_LUA, "yes", report, APP_LUA, "0.1", "0.002"]
+    native = good(argv, env=env)
+    truth = numbers(report.read_text())
+    trace = record(tmp_path / "t.ljt", [*argv[:2], "off", *argv[3:]], "--trace-mem=no", env=env)
+    assert trace.run.out == native.out
+    seen = numbers(trace.view("between", *SENTINELS))
+    assert {k: seen[v] for k, v in COUNTS.items()} == truth
+    assert truth["news"] > 1000
+
+
+def refused(trace: Trace) -> bool:
+    """Was it said, once, that this LuaJIT's layout is not known?"""
+    said = [line for line in trace.run.complaint.splitlines() if "layout" in line and "ljtrace" in line]
+    assert len(said) <= 1
+    return bool(said)
+
+
+def test_lines_are_exact_or_refused(variant: Path, tmp_path: Path) -> None:
+    off = ["-joff"] if has_jit(variant) else []
+    trace = record(tmp_path / "t.ljt", [variant, *off, script(tmp_path, KNOWN)], "--trace-mem=no",
+                   env=libraries(variant))
+    assert trace.run.status == 0
+    if refused(trace):
+        assert variant.parent.name == "padded", trace.run.complaint
+        assert set(lines(trace.path)) == {None}
+        return
+    seen = typed_lines(trace.path)
+    assert {key: seen[key] for key in EXPECTED} == EXPECTED
+
+
+def test_accesses_of_traces_have_lines(variant: Path, tmp_path: Path) -> None:
+    if not has_jit(variant):
+        pytest.skip("this variant has no compiler, so no traces")
+    trace = record(tmp_path / "t.ljt", [variant, script(tmp_path, ACCESSES)], env=libraries(variant))
+    if refused(trace):
+        return
+    on_line = everywhere = 0
+    for reader, event in events(trace.path, (LOAD, MODIFY)):
+        frame = reader.frame(reader.site(int(event["ref"])).frame)
+        everywhere += frame.kind in LUA_KINDS
+        on_line += frame.kind in LUA_KINDS and frame.line == 6
+    assert 90 * 1000 <= on_line <= 3 * 100 * 1000
+    assert on_line > 0.9 * everywhere
