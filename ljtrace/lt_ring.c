@@ -192,11 +192,22 @@ static Bool start_on(Int memfd, const Int pair[2], const HChar *out)
     return started && s_socket >= 0;
 }
 
+/* Address space that Valgrind gives to nobody else; NULL if there is none. */
+static void *reserve_addresses(SizeT size)
+{
+#if LT_RESERVED_IS_RESULT
+    SysRes result = VG_(am_shadow_alloc)(size);
+    return sr_isError(result) ? NULL : (void *)sr_Res(result);
+#else
+    return VG_(am_shadow_alloc)(size);
+#endif
+}
+
 enum lt_start lt_ring_start(const HChar *out)
 {
     Int pair[2], memfd = lt_make_ring_memory();
     if (!lt_ring)
-        lt_ring = VG_(am_shadow_alloc)(RING_BYTES);
+        lt_ring = reserve_addresses(RING_BYTES);
     if (!lt_ring || memfd < 0 || !map_ring(memfd) || lt_socketpair(pair) < 0) {
         VG_(fmsg)
         ("cannot make shared memory of %llu bytes for the recording: see ulimit -v, -f and -n\n",

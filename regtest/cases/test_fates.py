@@ -15,8 +15,8 @@ from support import NATIVE, Done, Trace, record, run
 FATES = NATIVE / "fates"
 BEFORE, AFTER = "12347", "43211"
 ENDING = ("_exit", "quick_exit", "handled-term")
-LIVING = ("vfork-exec", "posix_spawn", "system", "failing-exec", "sigchld", "close-all", "limit-nofile",
-          "limit-fsize", "dlopen", "sigaltstack", "longjmp", "64-threads")
+LIVING = ("vfork-exec", "posix_spawn", "system", "failing-exec", "sigchld", "wait-any", "close-all",
+          "limit-nofile", "limit-fsize", "dlopen", "sigaltstack", "longjmp", "64-threads")
 
 
 def fate(mode: str, folder: Path) -> Trace:

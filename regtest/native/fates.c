@@ -111,6 +111,21 @@ static int exec_fails(void)
     return 0;
 }
 
+/* The program has two children; it waits until there is none. */
+static int wait_for_any(void)
+{
+    int status, sum = 0, count = 0;
+    for (int i = 1; i <= 2; i++)
+        if (fork() == 0)
+            _exit(i * 10);
+    for (; wait(&status) > 0; count++)
+        sum += WEXITSTATUS(status);
+    report("children", count);
+    report("sum", sum);
+    report("no more", errno == ECHILD);
+    return 0;
+}
+
 static volatile sig_atomic_t s_children;
 
 static void on_child(int signum)
@@ -278,13 +293,11 @@ static const struct {
     const char *name;
     int (*run)(void);
 } s_modes[] = {
-    {"_exit", leave_at_once},      {"quick_exit", leave_quickly},
-    {"handled-term", handle_term}, {"vfork-exec", vfork_exec},
-    {"posix_spawn", spawn},        {"system", shell},
-    {"failing-exec", exec_fails},  {"sigchld", count_children},
-    {"close-all", close_all},      {"limit-nofile", few_files},
-    {"limit-fsize", small_files},  {"dlopen", load_library},
-    {"sigaltstack", other_stack},  {"longjmp", jump},
+    {"_exit", leave_at_once},     {"quick_exit", leave_quickly}, {"handled-term", handle_term},
+    {"vfork-exec", vfork_exec},   {"posix_spawn", spawn},        {"system", shell},
+    {"failing-exec", exec_fails}, {"sigchld", count_children},   {"wait-any", wait_for_any},
+    {"close-all", close_all},     {"limit-nofile", few_files},   {"limit-fsize", small_files},
+    {"dlopen", load_library},     {"sigaltstack", other_stack},  {"longjmp", jump},
     {"64-threads", many_threads},
 };
 
