@@ -137,7 +137,8 @@ static void probe(struct image *image)
     if (!new_state || !image->api.getallocf || !image->api.close || !(L = new_state()))
         return;
     image->own = image->api.getallocf(L, &ud);
-    watch(image->own, ud != NULL, image); /* first: what runs next need not be translated twice */
+    /* first: what runs next need not be translated twice; one made of realloc may end in it by a jump */
+    watch(image->own, ud != NULL, image);
     if (image->layout.known)
         lua_calibrate(&image->api, L, &image->layout);
     image->api.close(L);

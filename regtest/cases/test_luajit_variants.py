@@ -56,16 +56,24 @@ def test_output_is_unchanged(variant: Path, eager: bool, tmp_path: Path) -> None
     assert traced.err_of_program == native.err
 
 
+def sums(counts: dict[str, int]) -> tuple[int, int, int, int]:
+    """Blocks and bytes made, by New or Resize; blocks and bytes that remain.
+
+    A block from before the hook that is resized goes over to the hook's heap: that is a Free and a New.
+    """
+    return (counts["news"] + counts["resizes"], counts["new_bytes"] + counts["resize_bytes"],
+            counts["news"] - counts["frees"], counts["live_bytes"])
+
+
 def test_heap_is_complete(variant: Path, tmp_path: Path) -> None:
-    """The truth is an allocator hook in a native run."""
+    """The truth is an allocator hook in the same run: where blocks lie decides some of what these builds do."""
     report, env = tmp_path / "counts", {**HOOK_ENV, **libraries(variant)}
     argv = [variant, COUNTED_LUA, "yes", report, APP_LUA, "0.1", "0.002"]
-    native = good(argv, env=env)
+    trace = record(tmp_path / "t.ljt", argv, "--trace-mem=no", env=env)
     truth = numbers(report.read_text())
-    trace = record(tmp_path / "t.ljt", [*argv[:2], "off", *argv[3:]], "--trace-mem=no", env=env)
-    assert trace.run.out == native.out
+    assert trace.run.out == good(argv, env=env).out
     seen = numbers(trace.view("between", *SENTINELS))
-    assert {k: seen[v] for k, v in COUNTS.items()} == truth
+    assert sums({k: seen[v] for k, v in COUNTS.items()}) == sums(truth)
     assert truth["news"] > 1000
 
 
