@@ -60,8 +60,8 @@ struct ring_token {
 
 enum raw_type {
     RAW_SEGMENT,  /* a segment ran: its words */
-    RAW_DEFINE,   /* a segment: instructions | words << 32, then for each access {code address, size | kind <<
-                     32,   distance | word << 32}. Argument 1: the accesses of the segment before come first */
+    RAW_DEFINE,   /* a segment: instructions | words << 32, then for each access {code address, size | kind << 32,
+                     distance | word << 32}. Argument 1: the accesses of the segment before come first */
     RAW_THREAD,   /* argument: the thread that runs from here on */
     RAW_FRAME,    /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
     RAW_NEW,      /* {addr, size, heap, instructions, how} code addresses innermost first */
