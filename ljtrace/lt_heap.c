@@ -211,8 +211,8 @@ static void on_vec_delete_aligned(ThreadId tid, void *p, SizeT align)
 }
 static void *on_realloc(ThreadId tid, void *p, SizeT n)
 {
-    if (!p)
-        return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_REALLOC);
+    if (!p) /* only reallocarray comes here so: Valgrind makes realloc(NULL, n) a malloc, and so do we */
+        return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_MALLOC);
     if (n == 0) {
         free_block(tid, p, MT_HOW_REALLOC);
         return NULL;
