@@ -13,6 +13,7 @@ typedef int c_function(void *L);
 
 /* The functions of one LuaJIT image. */
 struct lua_api {
+    void *(*newstate)(void);
     alloc_function *(*getallocf)(void *L, void **ud);
     void (*setallocf)(void *L, alloc_function *f, void *ud);
     void (*close)(void *L);

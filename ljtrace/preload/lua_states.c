@@ -66,31 +66,37 @@ static void hide(int on)
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HIDE, on, 0, 0, 0, 0);
 }
 
-static void *symbol_of(const char *object, const char *name)
+/* Where to look for the symbols of an object: the global scope if its Lua is the one that is found there, as
+ * that of the program itself always is (dlopen would search the disk for its name); else a handle, to be
+ * closed. */
+static void *scope_of(const char *object)
 {
-    void *handle = dlopen(object, RTLD_LAZY | RTLD_NOLOAD), *found = NULL;
-    if (handle) {
-        found = dlsym(handle, name);
-        dlclose(handle);
-    }
-    return found ? found : dlsym(RTLD_DEFAULT, name);
+    Dl_info info;
+    void *f = dlsym(RTLD_DEFAULT, "lua_getallocf");
+    if (f && dladdr(f, &info) && info.dli_fname == object)
+        return RTLD_DEFAULT;
+    return dlopen(object, RTLD_LAZY | RTLD_NOLOAD);
 }
 
 /* The functions of an object. False if one is missing: this is another Lua, or none. */
 static int find_api(const char *object, struct lua_api *api)
 {
-    static const char *const names[] = {
-        "lua_getallocf",    "lua_setallocf", "lua_close",  "luaL_openlibs", "luaL_loadbuffer", "lua_pcall",
-        "lua_pushcclosure", "lua_topointer", "lua_settop", "lua_tointeger", "luaJIT_setmode"};
-    void **to[] = {(void **)&api->getallocf,    (void **)&api->setallocf,  (void **)&api->close,
-                   (void **)&api->openlibs,     (void **)&api->loadbuffer, (void **)&api->pcall,
-                   (void **)&api->pushcclosure, (void **)&api->topointer,  (void **)&api->settop,
-                   (void **)&api->tointeger,    (void **)&api->setmode};
+    static const char *const names[] = {"luaL_newstate", "lua_getallocf",    "lua_setallocf",
+                                        "lua_close",     "luaL_openlibs",    "luaL_loadbuffer",
+                                        "lua_pcall",     "lua_pushcclosure", "lua_topointer",
+                                        "lua_settop",    "lua_tointeger",    "luaJIT_setmode"};
+    void **to[] = {(void **)&api->newstate, (void **)&api->getallocf,    (void **)&api->setallocf,
+                   (void **)&api->close,    (void **)&api->openlibs,     (void **)&api->loadbuffer,
+                   (void **)&api->pcall,    (void **)&api->pushcclosure, (void **)&api->topointer,
+                   (void **)&api->settop,   (void **)&api->tointeger,    (void **)&api->setmode};
     int all = 1;
+    void *scope = scope_of(object);
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        *to[i] = symbol_of(object, names[i]);
+        *to[i] = dlsym(scope, names[i]);
         all &= *to[i] != NULL;
     }
+    if (scope)
+        dlclose(scope);
     return all;
 }
 
@@ -133,15 +139,16 @@ static struct image *image_of(void *function, const char **object)
 /* Make a state just to see what allocator this image's luaL_newstate uses and where it keeps its state. */
 static void probe(struct image *image)
 {
-    void *L, *ud, *(*new_state)(void) = (void *(*)(void))symbol_of(image->object, "luaL_newstate");
-    if (!new_state || !image->api.getallocf || !image->api.close || !(L = new_state()))
+    const struct lua_api *api = &image->api;
+    void *L, *ud;
+    if (!api->newstate || !api->getallocf || !api->close || !(L = api->newstate()))
         return;
-    image->own = image->api.getallocf(L, &ud);
+    image->own = api->getallocf(L, &ud);
     /* first: what runs next need not be translated twice; one made of realloc may end in it by a jump */
     watch(image->own, ud != NULL, image);
     if (image->layout.known)
-        lua_calibrate(&image->api, L, &image->layout);
-    image->api.close(L);
+        lua_calibrate(api, L, &image->layout);
+    api->close(L);
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_LAYOUT, &image->layout, image - s_images + 1,
                                     image->object, 0, 0);
 }
