@@ -43,7 +43,8 @@ def test_c_and_lua_stand_in_one_stack(sampled: Trace) -> None:
     called = {frame for s in c for frame in s if "payload.lua" in frame}
     assert called == {f"main chunk {PAYLOAD} payload.lua:{C_LINE}"}
     assert all(f"payload.lua:{LUA_LINE}" in " ".join(s) for s in lua if sum("lua_payload" in f for f in s) > 3)
-    assert max(s.count("c_payload") for s in c) == 14
+    # 14 deep at most; samples need not meet the deepest, and one at the very call may show its caller twice
+    assert 12 <= max(s.count("c_payload") for s in c) <= 15
     assert max(sum("lua_payload" in f for f in s) for s in lua) >= 12
 
 
