@@ -11,8 +11,8 @@
  *     file    = magic version chunk* [index]
  *     chunk   = header payload              header: type, flags, sizes, ordinals, checksums
  *     payload = zstd( stream+ )             the streams of a chunk type are fixed, see records.def
- *     DEFS    = record*                     strings, frames, stacks, sites, heaps, info
- *     EVENTS  = tokens sites slots offsets record*     accesses coded against predictors; records
+ *     DEFS    = record*                     strings, frames, stacks, sites, segments, heaps, protos, traces, info
+ *     EVENTS  = tokens segments slots offsets record* codes fars   accesses against predictors; records
  *                                           are the rare events (new, free, resize, thread, mark...)
  *     LIVE    = record*                     all live blocks, now and then: a reader can begin here
  *     SNAPSHOT = record*                    all objects of a Lua state at one time, and their links
