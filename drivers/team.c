@@ -84,20 +84,44 @@ static bool start_all(struct turns *t)
     return false;
 }
 
-/* How far it is: the earliest operation under way. False: all are done. */
+/* The earliest operation under way, of those in the allocator or of those that wait. UINT64_MAX: none. */
+static uint64_t earliest(const struct turns *t, bool waits)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct lane *l = &t->lanes[i];
+        if (!atomic_load(&l->done) && l->waits == waits && l->op < least)
+            least = l->op;
+    }
+    return least;
+}
+
+static bool all_done(const struct turns *t)
+{
+    for (uint32_t i = 0; i < t->count; i++)
+        if (!atomic_load(&t->lanes[i].done))
+            return false;
+    return true;
+}
+
+static uint64_t ops_done(const struct turns *t)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        sum += t->lanes[i].ops;
+    return sum;
+}
+
+/* How far it is. Who hangs in the allocator keeps the others waiting, with earlier operations as well: so the
+ * place is that of a thread which waits for nobody. False: all are done. */
 static bool look(const struct turns *t)
 {
-    uint64_t earliest = UINT64_MAX, sum = 0;
-    for (uint32_t i = 0; i < t->count; i++) {
-        uint64_t op = t->lanes[i].op;
-        sum += t->lanes[i].ops;
-        if (!atomic_load(&t->lanes[i].done) && op < earliest)
-            earliest = op;
-    }
-    t->e->board->heartbeat = sum;
-    if (earliest == UINT64_MAX)
+    t->e->board->heartbeat = ops_done(t);
+    if (all_done(t))
         return false;
-    t->e->board->op_index = earliest;
+    uint64_t in = earliest(t, false), op = in != UINT64_MAX ? in : earliest(t, true);
+    if (op != UINT64_MAX)
+        t->e->board->op_index = op;
     return true;
 }
 

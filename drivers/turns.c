@@ -91,30 +91,37 @@ void turns_await_start(struct lane *l)
         pause_after(l, n);
 }
 
-static void add_wait(struct waits *w, uint64_t from)
+static uint64_t begin_wait(struct lane *l)
+{
+    l->waits = true;
+    return clock_ticks();
+}
+
+static void end_wait(struct lane *l, struct waits *w, uint64_t from)
 {
     w->count++;
     w->ticks += clock_ticks() - from;
+    l->waits = false;
 }
 
 static __attribute__((noinline)) bool await_turn(struct lane *l, const struct cell *c, uint32_t turn)
 {
-    uint64_t from = clock_ticks();
+    uint64_t from = begin_wait(l);
     for (unsigned n = 0; atomic_load_explicit(&c->turn, memory_order_acquire) != turn; n++) {
         if (atomic_load_explicit(&l->all->stop, memory_order_relaxed))
             return false;
         pause_after(l, n);
     }
-    add_wait(&l->for_turn, from);
+    end_wait(l, &l->for_turn, from);
     return true;
 }
 
 static __attribute__((noinline)) void await_lock(struct lane *l)
 {
-    uint64_t from = clock_ticks();
+    uint64_t from = begin_wait(l);
     for (unsigned n = 0; atomic_exchange_explicit(&l->all->held, true, memory_order_acquire); n++)
         pause_after(l, n);
-    add_wait(&l->for_lock, from);
+    end_wait(l, &l->for_lock, from);
 }
 
 static inline void enter(struct lane *l)

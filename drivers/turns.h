@@ -32,6 +32,7 @@ struct lane {
     uint32_t first;                 /* run */
     volatile uint64_t op;           /* operation under way, in the order of the file */
     volatile uint64_t ops;          /* done, by this thread */
+    volatile bool waits;            /* for its turn or for the lock: not in the allocator */
     uint64_t counts[STEP_MASK + 1]; /* steps done, by code */
     uint64_t bytes; /* made live less freed; sums over the threads wrap around to what is live */
     struct waits for_turn, for_lock;

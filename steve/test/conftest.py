@@ -82,3 +82,12 @@ def bound_by_permissions(steve: Steve) -> Steve:
 def no_leftovers(tmp_path: Path) -> Callable[[], List[str]]:
     """The temporary files that a failed command left in the folder of the test."""
     return lambda: [entry.name for entry in tmp_path.iterdir() if entry.name.endswith(".part")]
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Callable[[bytes], Path]:
+    """Write a profiler's file and give its path."""
+    def write(data: bytes) -> Path:
+        (tmp_path / "prof.bin").write_bytes(data)
+        return tmp_path / "prof.bin"
+    return write

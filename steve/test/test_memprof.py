@@ -6,7 +6,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
 import os
-from pathlib import Path
 from typing import Any, Callable, List
 
 import pytest
@@ -56,14 +55,6 @@ CFUNC callback holds 32B: 1 allocs, 0 frees
 TRACE [7] started at @test.lua:3 holds 16B: 1 allocs, 0 frees
 
 """
-
-
-@pytest.fixture
-def profile(tmp_path: Path) -> Callable[[bytes], Path]:
-    def write(data: bytes) -> Path:
-        (tmp_path / "prof.bin").write_bytes(data)
-        return tmp_path / "prof.bin"
-    return write
 
 
 def test_report_of_version_3(steve: Any, profile: Callable) -> None:

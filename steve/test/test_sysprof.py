@@ -51,14 +51,6 @@ main;lua_pcall;@pair.lua:0;lj_BC_FUNCC;c_payload;c_payload 1
 """
 
 
-@pytest.fixture
-def profile(tmp_path: Path) -> Callable[[bytes], Path]:
-    def write(data: bytes) -> Path:
-        (tmp_path / "prof.bin").write_bytes(data)
-        return tmp_path / "prof.bin"
-    return write
-
-
 def test_folded_stacks_join_c_and_lua(steve: Any, profile: Callable) -> None:
     done = steve("sysprof", profile(DATA))
     assert (done.returncode, done.err, done.out) == (0, "", FOLDED)
