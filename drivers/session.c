@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INFO_TIMEOUT = 20 };
+enum { INFO_TIMEOUT = 60 };
 
 bool session_info(const char *path, struct board_info *info, char *text, size_t size)
 {

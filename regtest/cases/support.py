@@ -1,7 +1,9 @@
 """support - how the end-to-end cases run programs, record them, and look at traces.
 
-Everything a case runs goes through `run`, which never hangs and never inherits a terminal. A trace made here
-is always checked (`Trace.check`): by traceview, which knows only the format library, and by `steve check`.
+Everything a case runs goes through `run` or `started`, which never hang, never inherit a terminal, and leave no
+process behind: each command is a process group, which is killed as one. Who waits, waits for a condition (`wait_for`), never
+for a time. A trace made here is always checked (`Trace.check`): by traceview, which knows only the format library,
+and by `steve check`.
 The module finds the build through the environment that ./in-place sets.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -12,9 +14,10 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
 BUILD = Path(os.environ["LJTRACE_BUILDDIR"])
@@ -22,7 +25,10 @@ NATIVE = BUILD / "regtest/native"
 APP_LUA = SOURCE / "examples/app.lua"
 APP_C = BUILD / "examples/app"
 COUNTED_LUA = SOURCE / "regtest/native/counted.lua"
-SECONDS = 300
+SECONDS = 600  # for what takes a second or so on an idle machine
+
+# Valgrind's own tools are not in the build tree, which VALGRIND_LIB names
+INSTALLED_VALGRIND = ("env", "-u", "VALGRIND_LIB", "valgrind")
 
 # lines Valgrind itself writes: ==123== text, --123-- text, **123** text
 VALGRIND_LINE = re.compile(rb"^(==|--|\*\*)\d+(==|--|\*\*)")
@@ -53,12 +59,48 @@ class Done:
         return b"".join(x for x in self.err.splitlines(keepends=True) if not VALGRIND_LINE.match(x))
 
 
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+@contextmanager
+def started(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path | None = None,
+            **options: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A running command, with the outputs that the options name, else none. What is left of it when the block ends
+    is killed."""
+    streams = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
+    process = subprocess.Popen([str(a) for a in argv], env={**os.environ, **(env or {})}, cwd=cwd,
+                               process_group=0, **{**streams, **options})  # type: ignore[call-overload]
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            kill_group(process)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
 def run(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path | None = None,
         stdin: bytes = b"", seconds: int = SECONDS) -> Done:
     """Run a command to its end; env is added to ours."""
-    done = subprocess.run([str(a) for a in argv], env={**os.environ, **(env or {})}, cwd=cwd, input=stdin,
-                          capture_output=True, timeout=seconds, check=False)
-    return Done(done.returncode, done.stdout, done.stderr)
+    pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    with started(argv, env, cwd, **pipes) as process:
+        out, err = process.communicate(stdin, timeout=seconds)
+        return Done(process.returncode, out, err)
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = SECONDS) -> None:
+    """Until something holds; a test fails if it does not come to hold in all that time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not so after {seconds} s"
+        time.sleep(0.05)
 
 
 def good(argv: Sequence[object], **options: object) -> Done:
@@ -116,12 +158,14 @@ def recorder(path: Path, *options: str) -> list[object]:
     return ["valgrind", "--tool=ljtrace", f"--out={path}", *options]
 
 
-def settled(path: Path, seconds: float = 20) -> None:
+def settled(path: Path) -> None:
     """Wait until the collector, which outlives a program that was killed, has ended the file."""
-    end = time.monotonic() + seconds
-    while run([NATIVE / "traceview", "counts", path]).status != 0:
-        assert time.monotonic() < end, f"{path} is not complete {seconds} s after the program's death"
-        time.sleep(0.2)
+    wait_for(lambda: run([NATIVE / "traceview", "counts", path]).status == 0, f"{path} is complete")
+
+
+def monitor(pid: int, command: str) -> str:
+    """What the recorder of a running program answers to a monitor command."""
+    return run(["vgdb", f"--pid={pid}", *command.split()]).text
 
 
 def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, str] | None = None) -> Trace:
@@ -136,13 +180,10 @@ def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, 
 def dhat_totals(path: Path, argv: Sequence[object]) -> dict[str, int]:
     """What DHAT counted over a whole run: blocks, bytes, and what was live at the end.
 
-    DHAT comes from the installed Valgrind, so VALGRIND_LIB of the build tree is put aside. What libc holds at
-    the end (output buffers) is left alone, as the recorder leaves it.
+    What libc holds at the end (output buffers) is left alone, as the recorder leaves it.
     """
-    env = {k: v for k, v in os.environ.items() if k != "VALGRIND_LIB"}
-    command = ["valgrind", "-q", "--tool=dhat", "--run-libc-freeres=no", "--run-cxx-freeres=no",
-               f"--dhat-out-file={path}", *map(str, argv)]
-    subprocess.run(command, env=env, check=True, capture_output=True, timeout=SECONDS)
+    good([*INSTALLED_VALGRIND, "-q", "--tool=dhat", "--run-libc-freeres=no", "--run-cxx-freeres=no",
+          f"--dhat-out-file={path}", *argv])
     points = json.loads(path.read_text())["pps"]
     names = {"blocks": "tbk", "bytes": "tb", "end_blocks": "ebk", "end_bytes": "eb"}
     return {name: sum(p[short] for p in points) for name, short in names.items()}

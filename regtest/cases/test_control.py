@@ -2,13 +2,9 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import subprocess
-import time
 from pathlib import Path
 
-import pytest
-
-from support import NATIVE, SECONDS, Trace, record, recorder, run, settled, words
+from support import NATIVE, SECONDS, Trace, monitor, record, recorder, run, settled, started, wait_for, words
 
 REQUESTS = NATIVE / "requests"
 BLOCK, OTHER = "60001", "60003"
@@ -48,9 +44,8 @@ def children(folder: Path) -> list[Path]:
 def test_a_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
     parent = record(tmp_path / "t.ljt", [REQUESTS, "fork"])
     assert parent.run.status == 0
-    end = time.monotonic() + 20
-    while len(children(tmp_path)) != 1 and time.monotonic() < end:
-        time.sleep(0.2)  # the file of system()'s child goes when the collector has seen its exec
+    # the file of system()'s child goes when the collector has seen its exec
+    wait_for(lambda: len(children(tmp_path)) == 1, "the child has a file")
     path, = children(tmp_path)
     settled(path)
     child = Trace(path, parent.run).check()
@@ -77,25 +72,10 @@ def test_the_kernels_accesses_are_exact(tmp_path: Path) -> None:
         [(w[0], int(w[3]), int(w[4])) for w in words(trace.view("blocks", OTHER))]
 
 
-def monitor(pid: int, command: str) -> str:
-    return subprocess.run(["vgdb", f"--pid={pid}", *command.split()], capture_output=True, text=True,
-                          timeout=SECONDS, check=False).stdout
-
-
-def await_gdbserver(pid: int, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while "recording to" not in monitor(pid, "status"):
-        if time.monotonic() > end:
-            pytest.fail(f"vgdb does not reach the recorder after {seconds} s")
-        time.sleep(0.3)
-
-
 def test_monitor_commands(tmp_path: Path) -> None:
     path, stop = tmp_path / "t.ljt", tmp_path / "stop"
-    traced = subprocess.Popen([str(a) for a in [*recorder(path), REQUESTS, "wait", stop]],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        await_gdbserver(traced.pid)
+    with started([*recorder(path), REQUESTS, "wait", stop]) as traced:
+        wait_for(lambda: "recording to" in monitor(traced.pid, "status"), "vgdb reaches the recorder")
         assert "accesses on" in monitor(traced.pid, "status")
         monitor(traced.pid, "off")
         assert "accesses off" in monitor(traced.pid, "status")
@@ -104,10 +84,8 @@ def test_monitor_commands(tmp_path: Path) -> None:
         monitor(traced.pid, "stop")
         assert "ended" in monitor(traced.pid, "status")
         assert "mark NAME" in monitor(traced.pid, "help")
-    finally:
         stop.touch()
-        traced.wait(timeout=SECONDS)
-    assert traced.returncode == 0
+        assert traced.wait(timeout=SECONDS) == 0
     trace = Trace(path, run(["true"])).check()
     assert trace.ending() == "stopped"
     assert marks(trace) == 3

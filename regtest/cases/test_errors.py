@@ -5,15 +5,13 @@ native/errors.c makes each error a known number of times. memcheck is the peer: 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
-import os
-import subprocess
 import xml.etree.ElementTree as xml
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, SECONDS, record, steve
+from support import INSTALLED_VALGRIND, NATIVE, good, record, steve
 
 ERRORS = NATIVE / "errors"
 # finding, function: how often
@@ -61,9 +59,7 @@ def test_each_tells_its_block(findings: list[dict]) -> None:
 
 def memcheck_errors(path: Path) -> int:
     """The number of errors memcheck counts, of the kinds that concern the heap."""
-    env = {k: v for k, v in os.environ.items() if k != "VALGRIND_LIB"}
-    subprocess.run(["valgrind", "-q", "--xml=yes", f"--xml-file={path}", str(ERRORS)],
-                   env=env, check=True, capture_output=True, timeout=SECONDS)
+    good([*INSTALLED_VALGRIND, "-q", "--xml=yes", f"--xml-file={path}", ERRORS])
     tree = xml.parse(path).getroot()
     kinds = {e.findtext("unique"): e.findtext("kind") for e in tree.iter("error")}
     counts = {p.findtext("unique"): int(p.findtext("count") or 0) for p in tree.iter("pair")}

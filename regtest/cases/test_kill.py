@@ -17,26 +17,19 @@ import os
 import random
 import signal
 import struct
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Done, Trace, numbers, recorder, settled
+from support import NATIVE, SECONDS, Done, Trace, numbers, recorder, settled, started, wait_for
 
 KILLS = int(os.environ.get("LJTRACE_FAULTS") or 3)
 BOUND = 128
 BLOCK, BYTES = "70021", 64
 CYCLE = 2 + 3 * BYTES  # events in a block's life
-LATEST = 2.0  # seconds after the start; the first half second or so is Valgrind's own
+LATEST = 2.0  # seconds after the start; the first half second or so is Valgrind's own. Any moment will do
 NAMES = ("new", "store", "load", "modify", "free")
-
-
-def start(path: Path, counts: Path) -> subprocess.Popen[bytes]:
-    argv = [*map(str, recorder(path)), str(NATIVE / "teller"), str(counts)]
-    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL)
 
 
 def told(counts: Path) -> tuple[int, ...]:
@@ -64,20 +57,13 @@ def test_prefixes() -> None:
         assert after(n) == tuple(order[:n].count(name) for name in NAMES)
 
 
-def wait_for_work(counts: Path, events: int, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while sum(told(counts)) < events:
-        assert time.monotonic() < end, f"teller is not at work after {seconds} s"
-        time.sleep(0.05)
-
-
 def killed_after(seconds: float, events: int, folder: Path) -> tuple[Path, tuple[int, ...]]:
     path, counts = folder / "t.ljt", folder / "counts"
-    process = start(path, counts)
-    wait_for_work(counts, events)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait(timeout=30) == -signal.SIGKILL
+    with started([*recorder(path), NATIVE / "teller", counts]) as process:
+        wait_for(lambda: sum(told(counts)) >= events, "teller is at work")
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(timeout=SECONDS) == -signal.SIGKILL
     return path, told(counts)
 
 

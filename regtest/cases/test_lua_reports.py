@@ -3,13 +3,12 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import record
+from support import record, steve
 
 ROUNDS, LENGTH, TABLES, THREADS = 100, 1000, 300, 12
 SCRIPT = f"""\
@@ -39,8 +38,7 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def rows(command: str, trace: Path, *more: str) -> list[dict[str, Any]]:
     """What a command of steve finds."""
-    result = subprocess.run(["steve", command, "--json", *more, trace], capture_output=True, check=True)
-    return json.loads(result.stdout)
+    return json.loads(steve(command, "--json", *more, trace).text)
 
 
 def by_line(found: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -54,7 +52,7 @@ def test_types(trace: Path) -> None:
     assert found["thread"]["blocks"] == THREADS
     assert found["stack"]["blocks"] == THREADS + 1  # that of the main thread, which is a part of GG_State
     assert TABLES + 2 <= found["tab"]["blocks"] < TABLES + 100  # and those of the libraries
-    total = json.loads(subprocess.run(["steve", "summary", "--json", trace], capture_output=True, check=True).stdout)
+    total = json.loads(steve("summary", "--json", trace).text)
     for key, whole in (("blocks", total["blocks"]["total"]), ("bytes", total["bytes"]["allocated"]),
                        ("live_bytes_at_peak", total["bytes"]["peak_live"])):
         assert sum(row[key] for row in found.values()) == whole
@@ -64,7 +62,7 @@ def test_types(trace: Path) -> None:
 
 def test_states_add_up(trace: Path) -> None:
     found = rows("states", trace)
-    total = json.loads(subprocess.run(["steve", "summary", "--json", trace], capture_output=True, check=True).stdout)
+    total = json.loads(steve("summary", "--json", trace).text)
     assert sum(row["instructions"] for row in found) == total["instructions"]
     for key, whole in (("allocs", total["blocks"]["total"]), ("alloc_bytes", total["bytes"]["allocated"]),
                        ("free_bytes", total["bytes"]["freed"]), ("bytes_read", total["bytes"]["read"]),
@@ -78,7 +76,7 @@ def test_states_add_up(trace: Path) -> None:
 
 def test_lines(trace: Path) -> None:
     found = rows("lines", trace)
-    total = json.loads(subprocess.run(["steve", "summary", "--json", trace], capture_output=True, check=True).stdout)
+    total = json.loads(steve("summary", "--json", trace).text)
     for key, whole in (("allocs", total["blocks"]["total"]), ("loads", total["events"]["load"]),
                        ("stores", total["events"]["store"]), ("bytes_written", total["bytes"]["written"])):
         assert sum(row[key] for row in found) == whole

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import SOURCE, Trace, record, run, steve, words
+from support import INSTALLED_VALGRIND, SOURCE, Trace, record, run, steve, words
 
 SCRIPT = SOURCE / "regtest/native/requests.lua"
 BLOCK = "60017"  # with the header of a cdata
@@ -42,7 +42,7 @@ def test_marks_bound_an_analysis(tmp_path: Path) -> None:
     ("no ffi", ["-e", "package.preload.ffi = function() error('none') end package.loaded.ffi = nil"]),
     ("under another tool", [])])
 def test_does_nothing_without_the_recorder(why: str, options: list[str]) -> None:
-    tool = ["env", "-u", "VALGRIND_LIB", "valgrind", "-q", "--tool=none"] if not options else []
+    tool = [*INSTALLED_VALGRIND, "-q", "--tool=none"] if not options else []
     ask = "local t = require 'ljtrace' t.start() t.mark('x') t.snapshot() t.stop() print(t.running())"
     done = run([*tool, "luajit", *options, "-e", ask])
     assert (done.status, done.out) == (0, b"false\n"), done.complaint

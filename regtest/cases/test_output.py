@@ -5,13 +5,13 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
 import re
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, SECONDS, Done, Trace, good, numbers, record, recorder, run, settled, steve, words
+from support import (
+    NATIVE, SECONDS, Done, Trace, good, monitor, numbers, record, recorder, run, settled, started, steve, wait_for, words,
+)
 
 HEAPS, REQUESTS = NATIVE / "heaps", NATIVE / "requests"
 CONDUCT = NATIVE / "conduct"
@@ -21,11 +21,8 @@ NOTHING = Done(0, b"", b"")
 
 def images(folder: Path, count: int) -> list[Trace]:
     """The traces in a folder, once they are all complete."""
-    end = time.monotonic() + 20
-    while len(list(folder.iterdir())) != count and time.monotonic() < end:
-        time.sleep(0.2)
+    wait_for(lambda: len(list(folder.iterdir())) == count, f"{count} files in {folder}")
     paths = sorted(folder.iterdir())
-    assert len(paths) == count, [p.name for p in paths]
     for path in paths:
         settled(path)
     return [Trace(path, NOTHING).check() for path in paths]
@@ -140,29 +137,22 @@ def test_no_function_of_that_name(tmp_path: Path) -> None:
     assert offsets(trace) == [] and trace.counts()["new"] >= 1
 
 
-def monitor(pid: int, command: str) -> str:
-    return subprocess.run(["vgdb", f"--pid={pid}", command], capture_output=True, text=True, timeout=SECONDS,
-                          check=False).stdout
+def told(pid: int, command: str) -> list[int]:
+    """Events, live blocks, bytes written, as a monitor command tells them; empty if it does not."""
+    found = re.search(r"(\d+) events, (\d+) live blocks, (\d+) bytes", monitor(pid, command))
+    return [int(number) for number in found.groups()] if found else []
 
 
 def test_snapshot_and_status(tmp_path: Path) -> None:
     """What was recorded up to a snapshot can be read while the program runs on."""
     path, stop = tmp_path / "t.ljt", tmp_path / "stop"
-    traced = subprocess.Popen([str(a) for a in [*recorder(path), REQUESTS, "wait", stop]],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + 30
-        while not (found := re.search(r"(\d+) events, (\d+) live blocks, (\d+) bytes",
-                                      monitor(traced.pid, "status"))) or int(found[1]) < 20:
-            assert time.monotonic() < end, f"no status, or no events: {found}"
-            time.sleep(0.2)
-        told = monitor(traced.pid, "snapshot")
-        snapshot = re.search(r"(\d+) events, (\d+) live blocks, (\d+) bytes", told)
-        assert snapshot and int(snapshot[1]) >= int(found[1]) and int(snapshot[3]) <= os.path.getsize(path)
+    with started([*recorder(path), REQUESTS, "wait", stop]) as traced:
+        wait_for(lambda: told(traced.pid, "status") >= [20], "the recorder tells of 20 events")
+        events, _, size = told(traced.pid, "snapshot")
+        assert events >= 20 and size <= os.path.getsize(path)
         seen = run([NATIVE / "traceview", "events", path])
         assert "cut" in seen.complaint or "truncated" in seen.complaint or seen.status == 1
         assert len(seen.text.splitlines()) >= 2
-    finally:
         stop.touch()
         traced.wait(timeout=SECONDS)
     assert Trace(path, NOTHING).check().ending() == "exit"

@@ -8,17 +8,17 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Callable, Iterator
 
 import pytest
 
-from support import APP_C, NATIVE, Done, Trace, recorder, run
+from support import APP_C, NATIVE, SECONDS, Done, Trace, recorder, run, started, wait_for
 
 PROGRAM = [str(APP_C), "300"]
-LONG_PROGRAM = [str(APP_C), "120000"]  # about 5 seconds, and a trace of 10 MB
-WRITTEN = 100_000  # bytes of it
+CONDUCT = NATIVE / "conduct"
+LONG_PROGRAM = [CONDUCT, "scatter"]  # its trace can not be less than 5 million times 20 bits: 12.5 MB
+WRITTEN = 100_000  # bytes of a trace, when a recording is surely at work
 
 
 def same(traced: Done, plain: Done) -> None:
@@ -42,48 +42,50 @@ def readable_up_to_there(path: Path) -> None:
 # -- the collector -------------------------------------------------------------------------------
 
 
-def collector_of(path: Path) -> int:
-    """The process that writes a trace; it is nobody's child and has the path among its arguments."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        for entry in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = entry.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words[0].endswith(b"ljtrace-collector") and os.fsencode(path) in words:
-                return int(entry.parent.name)
-        time.sleep(0.05)
-    raise AssertionError(f"no collector writes {path}")
+def collectors_of(path: Path) -> list[int]:
+    """The processes that write a trace; nobody's children, with the path among their arguments."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"ljtrace-collector") and os.fsencode(path) in words:
+            found.append(int(entry.parent.name))
+    return found
 
 
-def while_it_runs(path: Path, happening: Callable[[int], object]) -> Done:
-    """Record a program of some seconds; once it is at work let something happen to the collector."""
-    argv = [*map(str, recorder(path)), *LONG_PROGRAM]
-    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE)
-    collector = collector_of(path)
-    while path.stat().st_size < WRITTEN:  # at work, not only begun
-        time.sleep(0.1)
-    assert process.poll() is None, "the program was too short for this test"
-    happening(collector)
-    out, err = process.communicate(timeout=300)
-    return Done(process.returncode, out, err)
+def while_it_runs(path: Path, happening: Callable[[], object], told: bool) -> None:
+    """Record a program; once it is at work let something happen. The program ends when the user was told of it
+    (if he is to be), and has done what it does untraced. The user is told once."""
+    stop, said = path.with_name("stop"), path.with_name("said")
+    argv = [CONDUCT, "until", stop]
+    with open(said, "wb") as err, started([*recorder(path), *argv], stdout=subprocess.PIPE, stderr=err) as process:
+        wait_for(lambda: path.exists() and path.stat().st_size >= WRITTEN, "the recording is at work")
+        happening()
+        wait_for(lambda: not told or b"recording ended" in said.read_bytes(), "the user is told")
+        stop.touch()
+        out, _ = process.communicate(timeout=SECONDS)
+    done = Done(process.returncode, out, said.read_bytes())
+    same(done, run(argv))
+    assert sum("recording ended" in m for m in messages(done)) == told, done.complaint
 
 
 def test_collector_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
-    done = while_it_runs(path, lambda collector: os.kill(collector, signal.SIGKILL))
-    same(done, run(LONG_PROGRAM))
-    assert sum("recording ended" in m for m in messages(done)) == 1, done.complaint
+
+    def kill() -> None:
+        collector, = collectors_of(path)
+        os.kill(collector, signal.SIGKILL)
+    while_it_runs(path, kill, told=True)
     readable_up_to_there(path)
 
 
 def test_output_is_removed(tmp_path: Path) -> None:
     """The user removed it; the program is not harmed and nothing comes back under the name."""
     path = tmp_path / "t.ljt"
-    done = while_it_runs(path, lambda _: path.unlink())
-    same(done, run(LONG_PROGRAM))
+    while_it_runs(path, path.unlink, told=False)
+    wait_for(lambda: not collectors_of(path), "the collector has ended")
     assert not path.exists()
 
 
@@ -166,7 +168,7 @@ def test_few_descriptors_from_the_start(tmp_path: Path) -> None:
 
 
 def test_file_size_limit_from_the_start(tmp_path: Path) -> None:
-    """The collector inherits the limit and runs into it, as into a full disk: 8.7 MB of a trace of more."""
+    """The collector inherits the limit and runs into it, as into a full disk: 8.7 MB (the ring alone needs 8.4)."""
     path = tmp_path / "t.ljt"
     done = run(["sh", "-c", 'ulimit -f 17000; exec "$@"', "sh", *recorder(path), *LONG_PROGRAM])
     same(done, run(LONG_PROGRAM))

@@ -7,12 +7,11 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from support import APP_C, APP_LUA, NATIVE, Done, Trace, record, recorder, run, settled
+from support import APP_C, APP_LUA, NATIVE, SECONDS, Done, Trace, record, recorder, run, settled, started
 
 CONDUCT = NATIVE / "conduct"
 SAME = {
@@ -78,24 +77,16 @@ def test_threads_are_told_apart(tmp_path: Path) -> None:
     assert len({e[7] for e in trace.events() if e[0] == "new"}) == 5
 
 
-def start_spinning(path: Path) -> subprocess.Popen[bytes]:
-    argv = [*map(str, recorder(path)), str(CONDUCT), "spin"]
-    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL)
-    assert process.stdout is not None
-    while process.stdout.readline() not in (b"ready\n", b""):
-        pass
-    time.sleep(0.5)
-    return process
-
-
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_ended_from_outside(signum: signal.Signals, tmp_path: Path) -> None:
     path = tmp_path / "t.ljt"
-    process = start_spinning(path)
-    process.send_signal(signum)
-    assert process.wait(timeout=30) == -signum
+    with started([*recorder(path), CONDUCT, "spin"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while process.stdout.readline() not in (b"ready\n", b""):
+            pass
+        process.send_signal(signum)
+        assert process.wait(timeout=SECONDS) == -signum
     settled(path)
     trace = Trace(path, Done(0, b"", b"")).check()
     assert trace.ending() == ("killed" if signum == signal.SIGKILL else trace.ending()) != "unknown"
-    assert trace.counts()["new"] > 1000
+    assert trace.counts()["new"] > 2000

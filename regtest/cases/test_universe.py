@@ -7,13 +7,11 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 import re
 import shutil
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from support import SOURCE, Trace, record, recorder, steve
+from support import SECONDS, SOURCE, Trace, monitor, record, recorder, run, started, steve, wait_for
 
 SCRIPT = SOURCE / "regtest/native/universe.lua"
 FLAGS = {"jit": [], "interpreter": ["-joff"], "eager jit": ["-Ohotloop=2", "-Ohotexit=2"]}
@@ -128,15 +126,15 @@ def test_every_state_of_a_program_has_its_snapshot(tmp_path: Path) -> None:
 
 def test_no_snapshot_unless_asked_for(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", ["luajit", "-e", "x = {}"], "--trace-mem=no")
-    done = subprocess.run(["steve", "universe", str(trace.path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "--universe=at-exit" in done.stderr
+    done = run(["steve", "universe", trace.path])
+    assert done.status == 1 and "--universe=at-exit" in done.complaint
 
 
 def test_options_are_checked(tmp_path: Path) -> None:
     for option in ("--universe=always", "--sample-stacks=10", "--sample-stacks=x"):
-        command = [str(a) for a in (*recorder(tmp_path / "t.ljt", option), "true")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and option.split("=", maxsplit=1)[0] in done.stderr
+        command = [*recorder(tmp_path / "t.ljt", option), "true"]
+        done = run(command)
+        assert done.status == 1 and option.split("=", maxsplit=1)[0] in done.complaint
 
 
 @pytest.mark.parametrize("what", ["cycle", "wild", "huge"])
@@ -170,26 +168,16 @@ def test_the_monitor_takes_snapshots(tmp_path: Path) -> None:
     script.write_text("Keep = {} for i = 1, 300 do Keep[i] = {i} end local ffi = require 'ffi'\n"
                       "ffi.cdef 'int usleep(unsigned);'\n"
                       "while not io.open(arg[1]) do ffi.C.usleep(50000) end")
-    command = [str(a) for a in (*recorder(path, "--trace-mem=no"), "luajit", script, stop)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as traced:
-        try:
-            end = time.monotonic() + 60
-            while "live blocks" not in vgdb(traced.pid, "status") or live_blocks(traced.pid) < 1000:
-                assert time.monotonic() < end, "the script does not come to its loop"
-                time.sleep(0.2)
-            assert "live blocks" in vgdb(traced.pid, "snapshot by hand")
-        finally:
-            stop.touch()
+    with started([*recorder(path, "--trace-mem=no"), "luajit", script, stop]) as traced:
+        wait_for(lambda: live_blocks(traced.pid) >= 1000, "the script comes to its loop")
+        assert "live blocks" in monitor(traced.pid, "snapshot by hand")
+        stop.touch()
+        traced.wait(timeout=SECONDS)
     found = universe(path, "--snapshot", "by hand")
     assert found["objects"] > 600
     assert any(re.search(r"\.Keep tab \S+$", row["path"]) for row in found["holders"])
 
 
-def vgdb(pid: int, command: str) -> str:
-    return subprocess.run(["vgdb", f"--pid={pid}", *command.split(" ", maxsplit=1)], capture_output=True, text=True,
-                          timeout=60, check=False).stdout
-
-
 def live_blocks(pid: int) -> int:
-    found = re.search(r"(\d+) live blocks", vgdb(pid, "status"))
+    found = re.search(r"(\d+) live blocks", monitor(pid, "status"))
     return int(found[1]) if found else 0

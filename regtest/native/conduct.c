@@ -1,6 +1,7 @@
 /* conduct.c - one program, many ways to live and die: what the recorder must not change.
  *
- *     conduct exit3 | segv | kill | abort | term | fork | exec | exit-in-thread | threads | handler | spin
+ *     conduct exit3 | segv | kill | abort | term | fork | exec | exit-in-thread | threads | handler | spin | scatter
+ *     conduct until FILE        works until the file exists
  *
  * Every mode first allocates and writes to both outputs. The same command is run with and without the
  * recorder; outputs and status must be equal, so nothing printed depends on process ids or addresses.
@@ -140,13 +141,47 @@ static int handler(void)
     return 0;
 }
 
-/* For tests that kill it from outside: says when it is at work, then works for ever. */
+/* For tests that kill it from outside: says when it has done some work, then works for ever. */
 static _Noreturn void spin(void)
 {
+    work(2000);
     puts("ready");
     fflush(NULL);
     for (;;)
         work(1000);
+}
+
+/* -- accesses that no coding makes small: where in a megabyte each goes is 20 bits of news -------- */
+
+static void scatter(unsigned accesses)
+{
+    static uint64_t seed = 88172645463325252u;
+    static volatile char *block;
+    if (block == NULL)
+        block = calloc(1, 1 << 20);
+    for (unsigned i = 0; i < accesses; i++) {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        block[seed % (1 << 20)]++;
+    }
+}
+
+static int scatter_much(void)
+{
+    scatter(5000000);
+    puts("scattered");
+    return 0;
+}
+
+static int until(const char *file)
+{
+    while (access(file, F_OK) != 0) {
+        work(100);
+        scatter(20000);
+    }
+    puts("told");
+    return 0;
 }
 
 static int conduct(const char *mode)
@@ -173,6 +208,8 @@ static int conduct(const char *mode)
         return handler();
     if (strcmp(mode, "spin") == 0)
         spin();
+    if (strcmp(mode, "scatter") == 0)
+        return scatter_much();
     fprintf(stderr, "conduct: unknown mode '%s'\n", mode);
     return 2;
 }
@@ -183,5 +220,7 @@ int main(int argc, char **argv)
     work(100);
     printf("to stdout\n");
     fprintf(stderr, "to stderr\n");
+    if (argc == 3 && strcmp(argv[1], "until") == 0)
+        return until(argv[2]);
     return conduct(argc > 1 ? argv[1] : "");
 }

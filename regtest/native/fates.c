@@ -255,11 +255,13 @@ static int jump(void)
 
 enum { THREADS = 64, ROUNDS = 300, BOXES = 97 };
 static pthread_mutex_t s_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t s_all_there; /* so that all live at once and none takes another's number */
 static char *s_box[BOXES];
 
 static void *exchange(void *arg)
 {
     uint64_t seed = (uintptr_t)arg;
+    pthread_barrier_wait(&s_all_there);
     for (int i = 0; i < ROUNDS; i++) {
         seed = seed * 16807 % 2147483647;
         char *mine = malloc(seed % 300 + 1);
@@ -276,6 +278,7 @@ static void *exchange(void *arg)
 static int many_threads(void)
 {
     pthread_t t[THREADS];
+    pthread_barrier_init(&s_all_there, NULL, THREADS);
     for (uintptr_t i = 0; i < THREADS; i++)
         if (pthread_create(&t[i], NULL, exchange, (void *)(i * 7919 + 1)) != 0)
             return 99;

@@ -241,7 +241,7 @@ def test_lockops_from_standard_input_and_a_pipe(steve: Steve, tmp_path: Path) ->
     writer.stdin.write(OPS.encode())
     writer.stdin.close()
     assert steve("lockops", "--full", "pipe", "-o", "-").out == expected
-    assert writer.wait(10) == 0
+    assert writer.wait(600) == 0
 
 
 def test_lockops_of_a_memtrace_equal_those_of_its_ops(steve: Steve, trace: Maker) -> None:
@@ -444,14 +444,14 @@ def test_interrupt_leaves_no_half_file(tmp_path: Path, signum: int,
     wait_for(no_leftovers)
     process.send_signal(signum)
     process.stdin.close()
-    assert process.wait(20) == -signum
+    assert process.wait(600) == -signum
     assert process.stderr.read() == b""
     assert os.listdir(tmp_path) == []
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    """Until something holds, ten seconds at most."""
-    deadline = time.monotonic() + 10
+    """Until something holds, or a test has failed."""
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -461,7 +461,7 @@ def test_reader_that_stops_early(trace: Maker, tmp_path: Path) -> None:
     trace("N 4096 64\n" + "L 4096 4\n" * 200000 + "end exit\n")
     for command in ("memtrace", "dump"):
         result = subprocess.run(["sh", "-c", f"steve {command} t.ljt | head -n 1"], cwd=tmp_path,
-                                capture_output=True, timeout=60)
+                                capture_output=True, timeout=600)
         assert result.stdout.count(b"\n") == 1 and result.stderr == b""
 
 

@@ -53,7 +53,7 @@ def exported(steve: Any, trace: Callable) -> Callable[..., Path]:
 
 
 def run(*argv: object) -> str:
-    return subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=True, timeout=600).stdout
 
 
 def need(*programs: object) -> None:
@@ -195,7 +195,7 @@ def test_dhat_opens_in_its_viewer(exported: Callable, tmp_path: Path) -> None:
         pytest.skip("dh_view.js is not installed (package valgrind)")
     (tmp_path / "drive.js").write_text(DRIVER)
     done = subprocess.run(["node", tmp_path / "drive.js", DH_VIEW / "dh_view.js",
-                           exported("dhat", ".dhat.json")], capture_output=True, text=True, timeout=60)
+                           exported("dhat", ".dhat.json")], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [ALLOCATED, 4, PEAK, LEFT, 4]
 

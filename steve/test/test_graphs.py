@@ -90,7 +90,7 @@ def test_unclosed_list_and_repeats_are_warned_of(tmp_path: Path) -> None:
     assert len(stats.warnings) == 2 and "repeat" in stats.warnings[1] and "not closed" in stats.warnings[0]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.binary(max_size=300), at=st.integers(0, len(OLD)))
 def test_damaged_files_give_an_error_or_data(tmp_path: Path, data: bytes, at: int) -> None:
     path = tmp_path / "damaged"
@@ -198,7 +198,7 @@ def assert_equal_tables(tables: list, files: list[AllocStats], reference) -> Non
 point = st.tuples(st.sampled_from("NF"), st.integers(0, 5), st.sampled_from([0, 100, 200, 300]))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(runs=st.lists(st.lists(point, min_size=1, max_size=12), min_size=1, max_size=4))
 def test_tables_equal_the_plain_reference(tmp_path: Path, runs: list) -> None:
     files = []

@@ -152,7 +152,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for process in reversed(processes):
             process.terminate()
         for process in processes:
-            process.wait(30)
+            process.wait(600)
         log.close()
 
 
@@ -170,7 +170,7 @@ def address_in(path: Path, process: subprocess.Popen) -> str:
 def wait_for_workers(address: str, n: int) -> None:
     from distributed import Client
     with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(n, timeout=60)
+        client.wait_for_workers(n, timeout=600)
 
 
 def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:

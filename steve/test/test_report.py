@@ -216,7 +216,7 @@ def compare_sites(answer: dict[str, Any], reference: Reference) -> None:
         assert found[stack]["peak_bytes"] == reference.at_peak.get(stack, 0)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(history=histories(), data=st.data())
 def test_numbers_equal_the_plain_reference(
     tmp_path: Path, steve: Steve, history: list[Any], data: Any
