@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from support import SOURCE, Done, run
+from support import SOURCE, Done, run, wait_for
 
 TAP_PROGRAM = "#!/bin/sh\nprintf '%s\\n' {lines}\n{end}\n"
 PYTEST_FILE = """
@@ -30,8 +30,9 @@ def program(folder: Path, name: str, lines: list[str], end: str = "") -> str:
     return name
 
 
-def runner(folder: Path, units: list[str], *names: str) -> Done:
-    env = {"LJTRACE_BUILDDIR": str(folder), "LJTRACE_SRCDIR": str(folder), "UNIT_TESTS": " ".join(units)}
+def runner(folder: Path, units: list[str], *names: str, patience: str = "") -> Done:
+    env = {"LJTRACE_BUILDDIR": str(folder), "LJTRACE_SRCDIR": str(folder), "UNIT_TESTS": " ".join(units),
+           **({"LJTRACE_CHECK_PATIENCE": patience} if patience else {})}
     return run([sys.executable, SOURCE / "regtest/run", *names], env=env)
 
 
@@ -81,3 +82,23 @@ def test_file_that_cannot_be_imported_fails(tmp_path: Path) -> None:
     (suite / "test_x.py").write_text("import no_such_module\n")
     done = runner(tmp_path, [])
     assert done.status == 1 and " 0 failed" not in last_line(done)
+
+
+def test_process_left_behind_is_a_failure(tmp_path: Path) -> None:
+    """It is ended, and named."""
+    seconds = f"86399.{os.getpid()}"
+    one = program(tmp_path, "one", ["1..1", "ok 1 - a"], f"sleep {seconds} >/dev/null 2>&1 &")
+    done = runner(tmp_path, [one], patience="1")
+    assert (last_line(done), done.status) == ("1 passed, 1 failed, 0 skipped", 1)
+    assert f"left a process behind: sleep {seconds}" in done.text
+    wait_for(lambda: not any(seconds.encode() in words for words in command_lines()), "it was ended")
+
+
+def command_lines() -> list[bytes]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(entry.read_bytes())
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,55 @@
+"""leftovers - find the processes that tests have left behind, and end them.
+
+Each process of a test run carries a mark in its environment, whatever became of its parents. The recorder's collector
+outlives its program for the moment it takes to end the file, so there is some patience before anything is called left
+over. Processes that cleared their environment are not found. Whether a leftover is a failure the runner decides.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+import signal
+import time
+from pathlib import Path
+
+MARK = "LJTRACE_CHECK_RUN"
+PATIENCE = float(os.environ.get("LJTRACE_CHECK_PATIENCE") or 120)
+
+
+def marked_environment(base: dict[str, str]) -> tuple[dict[str, str], bytes]:
+    """An environment with a mark that nothing else has, and the mark."""
+    text = f"{MARK}={os.getpid()}-{time.monotonic_ns()}"
+    return {**base, MARK: text.partition("=")[2]}, text.encode()
+
+
+def words_of(pid: int) -> str:
+    """A process's command line, for a human."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def living(mark: bytes) -> dict[int, str]:
+    """Processes that carry the mark, with their command lines; those that have ended but were not waited for have none."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            marked = mark in entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if marked and (words := words_of(int(entry.parent.name))):
+            found[int(entry.parent.name)] = words
+    return found
+
+
+def collect(mark: bytes, patience: float = PATIENCE) -> list[str]:
+    """Command lines of the marked processes that do not end by themselves in some time; they are killed."""
+    end = time.monotonic() + patience
+    while (found := living(mark)) and time.monotonic() < end:
+        time.sleep(0.1)
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return list(found.values())
