@@ -1,10 +1,10 @@
 """support - how the end-to-end cases run programs, record them, and look at traces.
 
 Everything a case runs goes through `run` or `started`, which never hang, never inherit a terminal, and leave no
-process behind: each command is a process group, which is killed as one. Who waits, waits for a condition (`wait_for`), never
-for a time. A trace made here is always checked (`Trace.check`): by traceview, which knows only the format library,
-and by `steve check`.
-The module finds the build through the environment that ./in-place sets.
+process behind: each command is a process group, which is killed as one. Who waits, waits for a condition
+(`wait_for`), never for a time. A trace made here is always checked (`Trace.check`): by traceview, which knows
+only the format library, and by `steve check`. The module finds the build through the environment that
+./in-place sets.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -71,8 +71,8 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def started(argv: Sequence[object], env: Mapping[str, str] | None = None, cwd: Path | None = None,
             **options: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A running command, with the outputs that the options name, else none. What is left of it when the block ends
-    is killed."""
+    """A running command, with the outputs that the options name, else none. What is left of it when the block
+    ends is killed."""
     streams = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
     process = subprocess.Popen([str(a) for a in argv], env={**os.environ, **(env or {})}, cwd=cwd,
                                process_group=0, **{**streams, **options})  # type: ignore[call-overload]

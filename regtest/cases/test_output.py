@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from support import (
-    NATIVE, SECONDS, Done, Trace, good, monitor, numbers, record, recorder, run, settled, started, steve, wait_for, words,
+    NATIVE, SECONDS, Done, Trace, good, monitor, numbers, record, recorder, run, settled, started, steve, wait_for,
+    words,
 )
 
 HEAPS, REQUESTS = NATIVE / "heaps", NATIVE / "requests"
