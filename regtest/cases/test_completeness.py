@@ -1,7 +1,8 @@
 """test_completeness - every allocation is in the trace, and nothing else.
 
 Lua: the truth is an allocator hook of our own (native/counthook.c) in the very run that is recorded; with
-LuaJIT's own allocator, the same hook in a native run. C and C++: the truth is DHAT. What the sizes of accesses are is test_accesses' business.
+LuaJIT's own allocator, the same hook in a native run. C and C++: the truth is DHAT. What the sizes of accesses
+are is test_accesses' business.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
