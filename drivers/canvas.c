@@ -30,7 +30,7 @@ void canvas_fill(struct canvas *c, int x, int y, int width, int height, uint32_t
 
 static void draw_letter(struct canvas *c, int x, int y, int scale, uint32_t colour, const unsigned char *rows)
 {
-    for (int row = 0; row < FONT_HEIGHT; row++)
+    for (int row = 0; row < FONT_ROWS; row++)
         for (int column = 0; column < FONT_WIDTH; column++)
             if (rows[row] >> (FONT_WIDTH - 1 - column) & 1)
                 canvas_fill(c, x + column * scale, y + row * scale, scale, scale, colour);

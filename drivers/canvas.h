@@ -1,7 +1,7 @@
 /* canvas.h - a frame of pixels: rectangles and small text.
  *
  * Pixels are 32 bits, 0x00RRGGBB, rows from the top. Drawing outside the canvas is cut off. Text is drawn in
- * a fixed 5 x 7 font (font.c), enlarged by whole numbers.
+ * a fixed font (font.c), enlarged by whole numbers: capitals 5 x 7, below them two rows for g and its like.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_CANVAS_H
@@ -15,7 +15,7 @@ struct canvas {
     int width, height;
 };
 
-enum { FONT_WIDTH = 5, FONT_HEIGHT = 7, FONT_ADVANCE = 6 };
+enum { FONT_WIDTH = 5, FONT_HEIGHT = 7, FONT_ROWS = 9, FONT_ADVANCE = 6 };
 
 bool canvas_open(struct canvas *c, int width, int height);
 void canvas_fill(struct canvas *c, int x, int y, int width, int height, uint32_t colour);
@@ -23,7 +23,7 @@ void canvas_fill(struct canvas *c, int x, int y, int width, int height, uint32_t
 int canvas_text(struct canvas *c, int x, int y, int scale, uint32_t colour, const char *text);
 int canvas_text_width(int scale, const char *text);
 
-/* Rows of a letter, bit 4 = leftmost pixel. */
+/* FONT_ROWS rows of a letter from the top, bit 4 = leftmost pixel. */
 const unsigned char *font_rows(char letter);
 
 #endif

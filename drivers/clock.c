@@ -15,14 +15,34 @@ static bool counter_is_constant(void)
     return __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & (1u << 8));
 }
 
+struct moment {
+    uint64_t wall, ticks;
+};
+
+/* Both clocks at one moment: of several readings the one that nothing came between. */
+static struct moment read_both(void)
+{
+    enum { TRIALS = 100 };
+    struct moment best = {0, 0};
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < TRIALS; i++) {
+        uint64_t before = clock_ticks(), wall = clock_wall(), took = clock_ticks() - before;
+        if (took < least) {
+            least = took;
+            best = (struct moment){wall, before + took / 2};
+        }
+    }
+    return best;
+}
+
 /* Ticks against the monotonic clock over 20 ms. */
 static double measure_rate(void)
 {
-    uint64_t wall = clock_wall(), ticks = clock_ticks(), now;
+    struct moment from = read_both(), to;
     do
-        now = clock_wall();
-    while (now - wall < 20000000u);
-    return (double)(now - wall) / (double)(clock_ticks() - ticks);
+        to = read_both();
+    while (to.wall - from.wall < 20000000u);
+    return (double)(to.wall - from.wall) / (double)(to.ticks - from.ticks);
 }
 
 static __attribute__((noinline)) void *no_work(size_t size, uint32_t id)

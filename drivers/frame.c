@@ -4,12 +4,22 @@
 #include "config.h"
 #include "drivers/colours.h"
 #include "drivers/frame.h"
+#include "drivers/legend.h"
 #include "drivers/sysmem.h"
 
-#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { MARGIN = 8, STRIP = 40, LARGEST_CELL = 16, LEAST_CELL = 4, GRAIN = 16, LEAST_OUTLINED = 5 };
+enum {
+    MARGIN = 8,
+    STRIP = 40,
+    LARGEST_CELL = 16,
+    LEAST_CELL = 4,
+    GRAIN = 16,
+    LEAST_OUTLINED = 5,
+    LINE_TEXT = 256
+};
 #define OUTLINED 0x1000000u /* beside a colour: the cell has an outline */
 #define PAINTED 0x2000000u
 
@@ -48,6 +58,22 @@ static void place_strip(struct frame *f, uint64_t most)
     strip_begin(&f->strip, &f->canvas, f->scale);
 }
 
+/* Drawn once: it never changes. */
+static void paint_legend(struct frame *f)
+{
+    static const struct key keys[] = {{"used", USED_COLOUR, 0},
+                                      {"locked", USED_COLOUR, LOCKED_COLOUR},
+                                      {"overhead", OVERHEAD_COLOUR, 0},
+                                      {"free", UNUSED_COLOUR, 0},
+                                      {"never used", UNTOUCHED_COLOUR, 0},
+                                      {"new", 0xec9f99, 0},
+                                      {"freed", 0x419db5, 0},
+                                      {"read", READ_COLOUR, 0},
+                                      {"written", WRITTEN_COLOUR, 0}};
+    legend_paint(&f->canvas, MARGIN, f->canvas.height - MARGIN - text_height(f), f->scale, keys,
+                 sizeof keys / sizeof keys[0]);
+}
+
 bool frame_open(struct frame *f, int width, int height, uint64_t extent, uint64_t most, enum layout layout)
 {
     *f = (struct frame){.scale = width >= 1000 ? 2 : 1};
@@ -58,6 +84,7 @@ bool frame_open(struct frame *f, int width, int height, uint64_t extent, uint64_
     f->shown = sysmem_get(frame_cells(f) * sizeof *f->shown);
     canvas_fill(&f->canvas, 0, 0, width, height, BACKGROUND_COLOUR);
     place_strip(f, most);
+    paint_legend(f);
     return f->shown && f->spots;
 }
 
@@ -139,60 +166,35 @@ static void paint_cells(struct frame *f, const struct heapmap *m)
     }
 }
 
-/* A number of bytes in a unit that leaves it readable. */
-static const char *bytes_text(char *out, size_t size, uint64_t bytes)
+/* Add to the line what there is room for in the width of the picture; what comes first matters most. */
+static __attribute__((format(printf, 3, 4))) void add_words(const struct frame *f, char line[LINE_TEXT],
+                                                            const char *format, ...)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    unsigned unit = 0;
-    uint64_t whole = bytes, tenth = 0;
-    for (; whole >= 1024 && unit < 4; unit++) {
-        tenth = whole % 1024 * 10 / 1024;
-        whole /= 1024;
-    }
-    if (unit == 0)
-        snprintf(out, size, "%" PRIu64 " B", whole);
-    else
-        snprintf(out, size, "%" PRIu64 ".%" PRIu64 " %s", whole, tenth, units[unit]);
-    return out;
+    char words[LINE_TEXT];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(words, sizeof words, format, ap);
+    va_end(ap);
+    size_t used = strlen(line),
+           room = (size_t)(f->canvas.width - 2 * MARGIN) / (size_t)(FONT_ADVANCE * f->scale);
+    if (used + strlen(words) <= room && used + strlen(words) < LINE_TEXT)
+        memcpy(line + used, words, strlen(words) + 1);
 }
 
 static void paint_head(struct frame *f, const struct heapmap *m, const struct frame_facts *facts)
 {
-    char line[256], live[24], resident[24], extent[24], heap[24], locked[24], cell[24];
+    char line[LINE_TEXT] = "", a[NUMBER_TEXT], b[NUMBER_TEXT];
     int percent = (int)(100 * strip_fragmentation(facts->used, facts->resident) + 0.5);
-    snprintf(line, sizeof line,
-             "%s  op %" PRIu64 "/%" PRIu64 "  live %s  resident %s (+%d%%)  locked %s  top %s/%s  cell %s",
-             facts->name, facts->op, facts->total, bytes_text(live, sizeof live, facts->used),
-             bytes_text(resident, sizeof resident, facts->resident), percent,
-             bytes_text(locked, sizeof locked, facts->locked),
-             bytes_text(extent, sizeof extent, facts->extent), bytes_text(heap, sizeof heap, facts->heap),
-             bytes_text(cell, sizeof cell, m->cell_bytes));
+    add_words(f, line, "%s", facts->name);
+    add_words(f, line, "  op %s/%s", legend_count(a, facts->op), legend_count(b, facts->total));
+    add_words(f, line, "  live %s", legend_bytes(a, facts->used));
+    add_words(f, line, "  resident %s (+%d%%)", legend_bytes(a, facts->resident), percent);
+    if (facts->locked)
+        add_words(f, line, "  locked %s", legend_bytes(a, facts->locked));
+    add_words(f, line, "  top %s/%s", legend_bytes(a, facts->extent), legend_bytes(b, facts->heap));
+    add_words(f, line, "  cell %s", legend_bytes(a, m->cell_bytes));
     canvas_fill(&f->canvas, 0, 0, f->canvas.width, f->top - 1, BACKGROUND_COLOUR);
     canvas_text(&f->canvas, MARGIN, MARGIN, f->scale, WORDS_COLOUR, line);
-}
-
-static void paint_legend(struct frame *f)
-{
-    static const struct {
-        const char *name;
-        uint32_t colour;
-    } keys[] = {{"used", USED_COLOUR},
-                {"locked", LOCKED_COLOUR},
-                {"overhead", OVERHEAD_COLOUR},
-                {"free", UNUSED_COLOUR},
-                {"never used", UNTOUCHED_COLOUR},
-                {"new", 0xec9f99},
-                {"freed", 0x419db5},
-                {"read", READ_COLOUR},
-                {"written", WRITTEN_COLOUR}};
-    int y = f->canvas.height - MARGIN - text_height(f), x = MARGIN, side = text_height(f);
-    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        canvas_fill(&f->canvas, x, y, side, side, keys[i].colour);
-        if (keys[i].colour == LOCKED_COLOUR)
-            canvas_fill(&f->canvas, x + f->scale, y + f->scale, side - 2 * f->scale, side - 2 * f->scale,
-                        USED_COLOUR);
-        x = canvas_text(&f->canvas, x + side + 4, y, f->scale, WORDS_COLOUR, keys[i].name) + 2 * MARGIN;
-    }
 }
 
 void frame_pass(struct frame *f, const struct frame_facts *facts)
@@ -205,5 +207,4 @@ void frame_paint(struct frame *f, const struct heapmap *m, const struct frame_fa
     paint_head(f, m, facts);
     paint_cells(f, m);
     frame_pass(f, facts);
-    paint_legend(f);
 }

@@ -8,10 +8,13 @@
 #include "drivers/region.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct measure {
     struct engine *e;
-    struct probe probe;
+    struct probe probes[PROBE_WAYS];
+    struct point *probed[PROBE_WAYS]; /* whose largest block is being looked for, NULL: none */
+    unsigned way;                     /* the next to be used: if it is busy, the oldest */
     uint64_t used, usable, locked, blocks;
     uint64_t hint; /* largest block, as the allocator believes */
 };
@@ -97,15 +100,48 @@ static void fill_pages(const struct measure *m, struct point *p)
     p->resident = region_resident();
 }
 
-static bool fill_largest(struct measure *m, struct point *p)
+/* Wait for what is looked for in a way. Board and op index are as at that point meanwhile, and stay so when
+ * the allocator crashed: then false. */
+static bool take_largest(struct measure *m, unsigned way)
 {
-    struct probe_result r = probe_largest(&m->probe, m->hint);
+    struct board *b = m->e->board;
+    struct point *p = m->probed[way];
+    uint64_t op_index = b->op_index;
+    if (!p)
+        return true;
+    m->probed[way] = NULL;
+    b->op_index = p->op_index + 1;
+    struct probe_result r = probe_end(&m->probes[way]);
     p->maxmem = r.largest;
     p->maxmem_time = r.nanoseconds;
-    if (r.crashed)
-        snprintf(m->e->board->text, sizeof m->e->board->text,
-                 "the allocator crashed when asked for the largest block that fits");
-    return !r.crashed;
+    if (!r.crashed) {
+        b->op_index = op_index;
+        return true;
+    }
+    b->count = (uint64_t)(p - b->points);
+    memset(m->probed, 0, sizeof m->probed); /* later points are no more */
+    snprintf(b->text, sizeof b->text, "the allocator crashed when asked for the largest block that fits");
+    return false;
+}
+
+static bool look_for_largest(struct measure *m, struct point *p)
+{
+    unsigned way = m->way;
+    if (!take_largest(m, way))
+        return false;
+    m->way = (way + 1) % PROBE_WAYS;
+    m->probed[way] = p;
+    probe_begin(&m->probes[way], m->hint);
+    return true;
+}
+
+/* What is still under way when the replay has ended, the oldest first. */
+static bool take_rest(struct measure *m)
+{
+    bool good = true;
+    for (unsigned i = 0; good && i < PROBE_WAYS; i++)
+        good = take_largest(m, (m->way + i) % PROBE_WAYS);
+    return good;
 }
 
 static bool done(void *ctx, char op, uint64_t size)
@@ -129,10 +165,17 @@ static bool done(void *ctx, char op, uint64_t size)
                         .blocks = m->blocks};
     fill_free(m, p);
     fill_pages(m, p);
-    if (!fill_largest(m, p))
-        return false;
     b->count++;
-    return true;
+    return look_for_largest(m, p);
+}
+
+static bool open_probes(struct measure *m)
+{
+    struct board *b = m->e->board;
+    bool good = true;
+    for (unsigned i = 0; i < PROBE_WAYS; i++)
+        good = good && probe_open(&m->probes[i], m->e->driver, b->job.heap, &b->heartbeat);
+    return good;
 }
 
 void measure_run(struct engine *e)
@@ -140,10 +183,12 @@ void measure_run(struct engine *e)
     struct measure m = {.e = e};
     struct watcher w = {
         .ctx = &m, .made = made, .freeing = freeing, .kept = kept, .locked = locked, .done = done};
-    if (!probe_open(&m.probe, e->driver, e->board->job.heap, &e->board->heartbeat)) {
+    if (!open_probes(&m)) {
         snprintf(e->board->text, sizeof e->board->text, "out of memory for probing");
         e->board->status = STATUS_FAILED;
         return;
     }
     engine_watched(e, &w);
+    if (!take_rest(&m))
+        e->board->status = STATUS_FAILED;
 }

@@ -32,7 +32,8 @@ static const char s_help[] =
     "      --rounds=N             stop after so many rounds (default 100)\n"
     "      --seed=S               of that random choice (default 1)\n"
     "      --points=N             data points at most (default 3000)\n"
-    "      --passes=N             timed runs, each in a fresh process; medians are shown (default 3)\n"
+    "      --passes=N             timed runs, each in a fresh process; medians are shown (default 3,\n"
+    "                             but none after one of 3 s)\n"
     "      --touch=none|first|pages|all\n"
     "                             write to each new block: not, its first byte, once per page, all of it\n"
     "                             (default pages)\n"
@@ -336,6 +337,7 @@ static int set_value(struct options *o, int c, const char *text)
     case POINTS:
         return set_large(&o->points, "--points", text, 1);
     case PASSES:
+        o->passes_given = true;
         return set_number(&o->passes, "--passes", text, 1, 99);
     case TOUCH:
         return set_touch(o, text);

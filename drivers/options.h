@@ -36,6 +36,7 @@ struct options {
     uint64_t at[MOST_STILLS];
     unsigned at_count;
     uint64_t points, frames, seed;
+    bool passes_given; /* else long ones are not repeated */
     uint32_t kill_percent, rounds, passes, timeout, width, height, fps;
     enum touch touch;
 };

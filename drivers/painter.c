@@ -10,6 +10,7 @@
 #include "drivers/frame.h"
 #include "drivers/guard.h"
 #include "drivers/heapmap.h"
+#include "drivers/legend.h"
 #include "drivers/measure.h"
 #include "drivers/painter.h"
 #include "drivers/poster.h"
@@ -198,12 +199,17 @@ static void look(struct painter *p)
 
 static bool paint_poster(struct painter *p)
 {
-    static const char *const units[FILM_TIMES] = {"operations", "allocated bytes", "instructions"};
     const struct job *j = &p->e->board->job;
+    char time[64], number[NUMBER_TEXT];
     poster_add(&p->poster, &p->map, p->facts.done);
     if (p->e->ops != j->total_ops)
         return true;
-    poster_words(&p->poster, p->facts.name, j->film.extent, j->film.total, units[j->film.time]);
+    if (j->film.time == FILM_BYTES)
+        snprintf(time, sizeof time, "%s allocated", legend_bytes(number, j->film.total));
+    else
+        snprintf(time, sizeof time, "%s %s", legend_count(number, j->film.total),
+                 j->film.time == FILM_OPS ? "operations" : film_time_names[j->film.time]);
+    poster_words(&p->poster, p->facts.name, j->film.extent, time);
     return write_canvas(p, &p->poster.canvas);
 }
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LONG_PASS 3000000000u /* nanoseconds of CPU time */
+
 /* Times of the data points: passes x room. */
 struct timings {
     struct point *points;
@@ -43,15 +45,23 @@ static void keep_batch(const struct board *b, struct findings *r, bool first)
     r->clock_counter = b->clock_counter;
 }
 
+/* Is another pass to be made after the one just done, number i from 0? */
+static bool goes_on(const struct session *s, const struct board *b, uint32_t i)
+{
+    bool is_long = b->cpu >= LONG_PASS && !s->options->passes_given;
+    return i + 1 < s->options->passes && !is_long;
+}
+
 static enum board_status run_batches(struct session *s, struct findings *r)
 {
-    enum board_status status = STATUS_DONE;
-    for (uint32_t i = 0; i < s->options->passes; i++) {
+    enum board_status status;
+    uint32_t i = 0;
+    do {
         status = session_run(s, JOB_BATCH, 0, -1);
         if (status == STATUS_FAILED)
             return status;
         keep_batch(s->board, r, i == 0);
-    }
+    } while (goes_on(s, s->board, i++));
     return status;
 }
 
@@ -136,7 +146,8 @@ static bool run_timed(struct session *s, struct findings *r, struct timings *t)
     t->count = t->room;
     if (!t->points)
         return false;
-    for (uint32_t i = 0; i < t->passes; i++) {
+    uint32_t i = 0;
+    do {
         if (session_run(s, JOB_TIMED, t->room, -1) == STATUS_FAILED)
             return false;
         memcpy(t->points + i * t->room, s->board->points, s->board->count * sizeof *t->points);
@@ -144,7 +155,8 @@ static bool run_timed(struct session *s, struct findings *r, struct timings *t)
             t->count = s->board->count;
         if (i == 0 || time_of(s->board->times) < time_of(r->times))
             memcpy(r->times, s->board->times, sizeof r->times);
-    }
+    } while (goes_on(s, s->board, i++));
+    r->timed_passes = t->passes = i;
     return true;
 }
 

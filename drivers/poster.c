@@ -4,9 +4,9 @@
 #include "config.h"
 #include "drivers/colours.h"
 #include "drivers/frame.h"
+#include "drivers/legend.h"
 #include "drivers/poster.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 enum { MARGIN = 8 };
@@ -47,23 +47,17 @@ void poster_add(struct poster *p, const struct heapmap *m, double done)
     p->drawn = to;
 }
 
-void poster_words(struct poster *p, const char *name, uint64_t extent, uint64_t total, const char *unit)
+void poster_words(struct poster *p, const char *name, uint64_t extent, const char *time)
 {
-    static const struct {
-        const char *name;
-        uint32_t colour;
-    } keys[] = {{"used", USED_COLOUR},
-                {"locked", LOCKED_COLOUR},
-                {"overhead", OVERHEAD_COLOUR},
-                {"free", UNUSED_COLOUR},
-                {"never used", UNTOUCHED_COLOUR}};
-    char line[200];
-    int y = p->top + p->rows + MARGIN, x = p->left, side = FONT_HEIGHT * p->scale;
-    snprintf(line, sizeof line, "%s   up: address, %" PRIu64 " bytes   right: time, %" PRIu64 " %s", name,
-             extent, total, unit);
+    static const struct key keys[] = {{"used", USED_COLOUR, 0},
+                                      {"locked", LOCKED_COLOUR, 0},
+                                      {"overhead", OVERHEAD_COLOUR, 0},
+                                      {"free", UNUSED_COLOUR, 0},
+                                      {"never used", UNTOUCHED_COLOUR, 0}};
+    char line[200], bytes[NUMBER_TEXT];
+    snprintf(line, sizeof line, "%s   up: address, %s   right: time, %s", name, legend_bytes(bytes, extent),
+             time);
     canvas_text(&p->canvas, p->left, MARGIN, p->scale, WORDS_COLOUR, line);
-    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        canvas_fill(&p->canvas, x, y, side, side, keys[i].colour);
-        x = canvas_text(&p->canvas, x + side + 4, y, p->scale, WORDS_COLOUR, keys[i].name) + 2 * MARGIN;
-    }
+    legend_paint(&p->canvas, p->left, p->top + p->rows + MARGIN, p->scale, keys,
+                 sizeof keys / sizeof keys[0]);
 }

@@ -25,7 +25,7 @@ int poster_columns(int width);
 /* The heap as in the map (of p->rows cells) is that from the last call up to the part `done` (0..1) of time.
  */
 void poster_add(struct poster *p, const struct heapmap *m, double done);
-/* Write what it shows: `extent` bytes upwards, `total` operations or bytes (`unit`) to the right. */
-void poster_words(struct poster *p, const char *name, uint64_t extent, uint64_t total, const char *unit);
+/* Write what it shows: `extent` bytes upwards, so much `time` to the right. */
+void poster_words(struct poster *p, const char *name, uint64_t extent, const char *time);
 
 #endif

@@ -28,6 +28,8 @@ struct probe_shared {
     uint64_t size, yes, nanoseconds; /* of a trial */
     uint64_t more;                   /* of a double trial: a larger block fits, too */
     uint64_t fits, fails, step;      /* of a search */
+    struct probe_result result;      /* of all of it */
+    unsigned distrust;
 };
 
 bool probe_open(struct probe *p, const struct steve_driver *driver, uint64_t limit,
@@ -48,7 +50,7 @@ static void *try_size(const struct probe *p, uint64_t size)
 }
 
 /* In a child: does a block of this size fit? How long does it take? */
-static void trial(const struct probe *p)
+static void trial(struct probe *p)
 {
     uint64_t from = clock_ticks();
     void *ref = try_size(p, p->shared->size);
@@ -57,7 +59,7 @@ static void trial(const struct probe *p)
 }
 
 /* In a child: the same after seeing that one byte more does not fit. */
-static void double_trial(const struct probe *p)
+static void double_trial(struct probe *p)
 {
     p->shared->yes = p->shared->more = try_size(p, p->shared->size + 1) != NULL;
     if (!p->shared->more)
@@ -65,7 +67,7 @@ static void double_trial(const struct probe *p)
 }
 
 /* In a child: search by halving, giving back what was got. */
-static void search(const struct probe *p)
+static void search(struct probe *p)
 {
     struct probe_shared *s = p->shared;
     while (s->fails - s->fits > 1) {
@@ -81,7 +83,7 @@ static void search(const struct probe *p)
 }
 
 /* In a child: search up to the first success, in growing steps from above as long as nothing fits. */
-static void advance(const struct probe *p)
+static void advance(struct probe *p)
 {
     struct probe_shared *s = p->shared;
     while (s->fails - s->fits > 1) {
@@ -96,10 +98,9 @@ static void advance(const struct probe *p)
     }
 }
 
-/* Run one of these in a child. False: the child crashed. */
-static bool in_child(struct probe *p, void (*work)(const struct probe *))
+/* Fork a process that ends with its parent; -1: cannot. */
+static pid_t begin_child(struct probe *p, void (*work)(struct probe *))
 {
-    int status = -1;
     ++*p->heartbeat;
     pid_t child = fork();
     if (child == 0) {
@@ -107,9 +108,22 @@ static bool in_child(struct probe *p, void (*work)(const struct probe *))
         work(p);
         _exit(0);
     }
+    return child;
+}
+
+/* False: it crashed, or there is none. */
+static bool await_child(pid_t child)
+{
+    int status = -1;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
     return child > 0 && status == 0;
+}
+
+/* Run one of these in a child. False: the child crashed. */
+static bool in_child(struct probe *p, void (*work)(struct probe *))
+{
+    return await_child(begin_child(p, work));
 }
 
 /* Does it fit, in a fresh child? */
@@ -195,12 +209,12 @@ static enum answer search_fresh(struct probe *p, struct range *range, uint64_t *
     return fits(p, range->fits, nanoseconds) == CRASHED ? CRASHED : YES;
 }
 
-struct probe_result probe_largest(struct probe *p, uint64_t hint)
+/* In the searching process: look at p->last first. */
+static void search_all(struct probe *p)
 {
     struct range range = {0, p->limit + 1};
-    uint64_t nanoseconds = 0;
-    uint64_t guess = hint && hint <= p->limit ? hint : p->last;
-    bool at_once = hint && p->driver->walk && p->driver->compact && guess < p->limit;
+    uint64_t nanoseconds = 0, guess = p->last;
+    bool at_once = p->hinted && p->driver->compact && guess < p->limit;
     enum answer right = !guess    ? NO
                         : at_once ? verify_at_once(p, guess, &range, &nanoseconds)
                                   : verify(p, guess, &range, &nanoseconds);
@@ -208,6 +222,25 @@ struct probe_result probe_largest(struct probe *p, uint64_t hint)
         right = search_freeing(p, &range, &nanoseconds);
     if (right == NO)
         right = search_fresh(p, &range, &nanoseconds);
-    p->last = right == YES ? range.fits : 0;
-    return (struct probe_result){p->last, nanoseconds, right == CRASHED};
+    p->shared->result = (struct probe_result){right == YES ? range.fits : 0, nanoseconds, right == CRASHED};
+    p->shared->distrust = p->distrust;
+}
+
+void probe_begin(struct probe *p, uint64_t hint)
+{
+    p->hinted = hint && hint <= p->limit;
+    if (p->hinted)
+        p->last = hint;
+    p->shared->result = (struct probe_result){.crashed = true};
+    p->searcher = begin_child(p, search_all);
+}
+
+struct probe_result probe_end(struct probe *p)
+{
+    bool survived = await_child(p->searcher);
+    p->searcher = 0;
+    p->last = p->shared->result.largest;
+    p->distrust = p->shared->distrust;
+    p->shared->result.crashed |= !survived;
+    return p->shared->result;
 }

@@ -157,11 +157,11 @@ static void put_team(FILE *out, const struct findings *r)
     put_number(out, "threads_live_at_end", t->live_at_end);
 }
 
-static void put_clock(FILE *out, const struct session *s, const struct findings *r)
+static void put_clock(FILE *out, const struct findings *r)
 {
     put_text(out, "clock", r->clock_counter ? "rdtscp" : "clock_gettime");
     put_per_op(out, "clock_cost", r->clock_cost, 1000);
-    put_number(out, "passes", s->options->passes);
+    put_number(out, "passes", r->timed_passes);
     put_per_op(out, "replay_time_per_op", r->batch_cpu, r->total_ops);
     put_passes(out, r);
     put_per_op(out, "warm_time_per_op", r->warm_cpu, r->warm_cpu ? r->total_ops : 0);
@@ -201,7 +201,7 @@ void result_header(FILE *out, const struct session *s, const struct findings *r)
     put_run(out, s, r);
     put_driver(out, s);
     put_space(out, s, r);
-    put_clock(out, s, r);
+    put_clock(out, r);
     put_team(out, r);
     put_truth(out, "complete", r->complete);
     put_text(out, "error", r->error);

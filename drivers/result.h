@@ -23,7 +23,7 @@ struct findings {
     uint64_t total_ops;   /* N and F operations done, over all rounds */
     uint64_t rounds, odd_locks, killed, highest;
     uint64_t pass_cpu[99]; /* of each whole replay, `passes` of them */
-    uint32_t passes;
+    uint32_t passes, timed_passes;
     /* least of the passes, whole replay; the last three 0: not known */
     uint64_t batch_cpu, batch_wall, warm_cpu, null_cpu, null_warm_cpu;
     uint64_t clock_cost, clock_counter;

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/colours.h"
+#include "drivers/legend.h"
 #include "drivers/strip.h"
 
 enum { LINE = 2, KEY_HEIGHT = FONT_HEIGHT + 3 };
@@ -38,18 +39,10 @@ void strip_add(struct strip *s, struct canvas *c, double done, uint64_t used, ui
 
 void strip_begin(struct strip *s, struct canvas *c, int scale)
 {
-    static const struct {
-        const char *name;
-        uint32_t colour;
-    } keys[] = {{"live", USED_COLOUR},
-                {"resident", RESIDENT_COLOUR},
-                {"resident over live, 0 to 100 %", FRAGMENTED_COLOUR}};
-    int x = s->left, y = s->top;
-    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        canvas_fill(c, x, y, FONT_HEIGHT * scale, FONT_HEIGHT * scale, keys[i].colour);
-        x = canvas_text(c, x + (FONT_HEIGHT + 2) * scale, y, scale, WORDS_COLOUR, keys[i].name) +
-            FONT_ADVANCE * 2 * scale;
-    }
+    static const struct key keys[] = {{"live", USED_COLOUR, 0},
+                                      {"resident", RESIDENT_COLOUR, 0},
+                                      {"resident over live, 0 to 100 %", FRAGMENTED_COLOUR, 0}};
+    legend_paint(c, s->left, s->top, scale, keys, sizeof keys / sizeof keys[0]);
     s->top += KEY_HEIGHT * scale;
     s->height -= KEY_HEIGHT * scale;
     canvas_fill(c, s->left, s->top, s->width, s->height, STRIP_COLOUR);

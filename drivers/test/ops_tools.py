@@ -29,7 +29,7 @@ ALL = ["null", "optimal", *OWN, *REAL]
 
 
 def replay(*args: object, env: dict[str, str] | None = None,
-           timeout: float = 600) -> subprocess.CompletedProcess[str]:
+           timeout: float = 900) -> subprocess.CompletedProcess[str]:
     """Run steve-replay; its output as text."""
     return subprocess.run([REPLAY, *map(str, args)], capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})}, check=False)

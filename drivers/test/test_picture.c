@@ -203,7 +203,7 @@ static void test_letters_differ(void **state)
         for (int b = '0'; b < a; b++)
             if ((a <= '9' || (a >= 'A' && a <= 'Z') || a >= 'a') &&
                 (b <= '9' || (b >= 'A' && b <= 'Z') || b >= 'a'))
-                assert_memory_not_equal(font_rows((char)a), font_rows((char)b), FONT_HEIGHT);
+                assert_memory_not_equal(font_rows((char)a), font_rows((char)b), FONT_ROWS);
     assert_int_equal(font_rows('\x80')[0], 0x1f);
 }
 

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -283,21 +284,38 @@ def test_killpercent_runs_until_memory_is_out(ops: tuple[Path, Model], tmp_path:
 # -- time ----------------------------------------------------------------------------------------------
 
 
+def settled(measure: Callable[[], dict[str, object]], good: Callable[[dict[str, object]], bool]) -> dict[str, object]:
+    """A measurement that is as it should be: neighbours on the machine can only spoil one, not make one, so it is
+    repeated while it is spoiled. The last one, if all are. `make bench-drivers` shows the exact numbers."""
+    for _ in range(20):
+        result = measure()
+        if good(result):
+            break
+    return result
+
+
 def test_null_reads_nearly_nothing(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    """Within the clock's resolution once at least; on a busy machine a single measurement may be off."""
-    def small() -> bool:
-        r = stats("null", ops[0], tmp_path / "r", "--points", 3)
-        return r["malloc_time_p50"] <= 3 and r["free_time_p50"] <= 3
-    assert any(small() for _ in range(60))
+    """Far less than reading the clock takes, which is what every median would show if it were not subtracted."""
+    r = settled(lambda: stats("null", ops[0], tmp_path / "r", "--points", 3),
+                lambda r: max(r["malloc_time_p50"], r["free_time_p50"]) <= r["clock_cost"] / 3)
+    assert r["clock_cost"] > 0
+    assert r["malloc_time_p50"] <= r["clock_cost"] / 3
+    assert r["free_time_p50"] <= r["clock_cost"] / 3
 
 
 def test_known_delay_is_measured(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    """Each malloc takes 20 microseconds at least: the median is so much, and not twice as much."""
-    r = stats(BAD, ops[0], tmp_path / "r", "--points", 30, "--heap", "256M", env={"BAD_DRIVER": "sleep"})
-    assert 20000 <= r["malloc_time_p50"] <= 40000
+    """A wait of 20,000 ns by the clock: at least that, and hardly more in the median, where nothing disturbed."""
+
+    def median_of_points(r: dict[str, object]) -> int:
+        times = sorted(p["current_op_time"] for p in r["alloc_stats"] if p["op"] == "N")
+        return times[len(times) // 2]
+
+    r = settled(lambda: stats(BAD, ops[0], tmp_path / "r", "--points", 30, "--heap", "256M",
+                              env={"BAD_DRIVER": "sleep"}),
+                lambda r: max(r["malloc_time_p50"], median_of_points(r)) <= 24000)
+    for time in (r["malloc_time_p50"], median_of_points(r)):
+        assert 19900 <= time <= 24000
     assert r["free_time_p50"] < 10000
-    times = sorted(p["current_op_time"] for p in r["alloc_stats"] if p["op"] == "N")
-    assert 20000 <= times[len(times) // 2] <= 40000
 
 
 # -- misbehaviour ------------------------------------------------------------------------------------
