@@ -5,7 +5,8 @@
     windows = working_set(walk, 100000)
 
 A Walk gives the events of a trace, or of a part of it between marks, with those of blocks that were not
-selected hidden; each function walks one to its end. steve/kernels/walk.h, fields.h, workingset.h, reuse.h,
+selected hidden; each function walks one to its end. A Chosen is a Trace that delivers only what was chosen, for
+whatever reads a Trace. steve/kernels/walk.h, fields.h, workingset.h, reuse.h,
 sharing.h, states.h, lockstack.h and lockstats.h say what is counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -26,6 +27,7 @@ cdef extern from "steve/kernels/walk.h" nogil:
     void walk_init(walk *w, const uint8_t *selected, uint64_t n_selected)
     void walk_free(walk *w)
     const mt_event *walk_filter(walk *w, const mt_event *events, size_t n)
+    size_t walk_pack(walk *w, size_t n)
 
 cdef extern from "steve/kernels/fields.h" nogil:
     struct fields_map:
@@ -119,6 +121,7 @@ cdef class Walk:
     cdef Trace trace
     cdef object window, tick, bits
     cdef object state
+    cdef uint64_t begun  # time of the mark where the window begins
     cdef bint filters
     cdef const mt_event *events
     cdef size_t n
@@ -173,14 +176,17 @@ cdef class Walk:
         return False
 
     cdef int meet(self, const mt_event *mark) except -1:
+        before = self.state
         self.state = self.window.state(self.trace.string(mark.ref))
+        if before == "before" and self.state == "within":
+            self.begun = mark.time
         return 0
 
     cdef bint read(self) except -1:
         """Have events at hand; false at the end."""
         if self.n > 0:
             return True
-        if not self.trace.next(&self.events, &self.n):
+        if not Trace.next(self.trace, &self.events, &self.n):
             return False
         self.walked += 1
         if self.tick is not None and self.walked % TICK == 0:
@@ -194,6 +200,66 @@ cdef size_t to_mark(const mt_event *events, size_t n) nogil:
     while i < n and events[i].kind != MT_MARK:
         i += 1
     return i + 1 if i < n else n
+
+
+cdef class Chosen(Trace):
+    """A Trace that delivers only the events of some blocks, or those between two marks, as if no others were.
+
+    Made like a Trace; choose() before it is read. Events of no block (marks, lost events) stay."""
+    cdef Walk walk
+    cdef object window, bits
+    cdef readonly uint64_t bad_frees
+    cdef uint64_t last_time
+    cdef list points
+
+    def choose(self, window=None, selected=None):
+        """window: as of steve._lives.Lives, with verify(name); selected: as of Walk. One of them is given."""
+        self.walk, self.window, self.points = Walk(self, window, selected), window, [(0, 0)]
+
+    cdef int next(self, const mt_event **events, size_t *n) except -1:
+        """As Trace.next; SteveError if a mark of the window did not come."""
+        while self.walk.next(events, n):
+            self.note_times(events[0], n[0])
+            with nogil:
+                n[0] = walk_pack(&self.walk.w, n[0])
+            self.count_bad_frees(events[0], n[0])
+            if n[0] > 0:
+                return 1
+        if self.window is not None and self.problem is None:
+            self.window.verify(self.name)
+        return 0
+
+    cdef int note_times(self, const mt_event *events, size_t n) except -1:
+        self.last_time = events[n - 1].time
+        stats = Trace.stats(self)
+        if stats["instructions"] > self.points[-1][0]:
+            self.points.append((stats["instructions"], stats["nanoseconds"]))
+        return 0
+
+    cdef void count_bad_frees(self, const mt_event *events, size_t n) noexcept nogil:
+        cdef size_t i
+        for i in range(n):
+            self.bad_frees += events[i].kind == MT_BADFREE
+
+    def stats(self):
+        """As of a Trace, but unmatched_* are those of what was chosen. Between marks there is `between`, true, with
+        instructions and nanoseconds of the time between, and the ending is "mark" if a mark ended it."""
+        result = Trace.stats(self)
+        result["unmatched_free"], result["unmatched_access"] = self.bad_frees, 0
+        if self.window is not None:
+            self.of_window(result)
+        return result
+
+    def of_window(self, result):
+        ended = self.walk.state == "after"
+        whole = [] if ended else [(result["totals"]["instructions"], result["totals"]["nanoseconds"])]
+        times, clock = zip(*self.points, *[point for point in whole if point > self.points[-1]])
+        last = self.last_time if ended else result["totals"]["instructions"] or self.last_time
+        begin, end = np.interp((self.walk.begun, last), times, clock)
+        result["instructions"], result["nanoseconds"] = last - self.walk.begun, round(end - begin)
+        result["totals"]["dropped"], result["between"] = 0, True
+        if ended:
+            result["ending"] = "mark"
 
 
 def field_maps(Walk walk, group_of, largest):

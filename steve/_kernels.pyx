@@ -41,6 +41,7 @@ cdef class Operations:
     cdef OpsFile file
     cdef object tick
     cdef unsigned batches
+    cdef bint given
 
     def __cinit__(self, origin, tick=None, bint resizes=False, bint threads=False, bint times=False):
         cdef op_wishes wishes
@@ -48,7 +49,9 @@ cdef class Operations:
         self.origin, self.tick = origin, tick
         if isinstance(origin, Trace):
             self.trace = origin
-            self.s = op_source_new(self.trace.r, NULL, wishes)
+            # a Trace of another class chooses what it delivers
+            self.given = type(origin) is not Trace
+            self.s = op_source_new(NULL if self.given else self.trace.r, NULL, wishes)
         else:
             self.file = origin
             self.s = op_source_new(NULL, self.file.r, wishes)
@@ -60,11 +63,16 @@ cdef class Operations:
 
     cdef int next(self, const op **ops, size_t *n) except -1:
         """The next operations: 1, or 0 at the end."""
+        cdef const mt_event *events
+        cdef size_t n_events
         cdef int result
         if self.origin.problem is not None:
             return 0
         PyErr_CheckSignals()
         with nogil:
+            result = op_source_next(self.s, ops, n)
+        while result == MT_END and self.given and self.trace.next(&events, &n_events):
+            op_source_give(self.s, events, n_events)
             result = op_source_next(self.s, ops, n)
         if result == MT_ERROR:
             return self.failed()

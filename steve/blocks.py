@@ -7,10 +7,10 @@ count, so with --where the trace is then read twice.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
 
 from steve import source
-from steve.errors import SteveError
+from steve.errors import SteveError, UsageError
 from steve.places import Places
 from steve.progress import Progress
 from steve.where import explained, parse
@@ -77,6 +77,11 @@ class Window:
         raise SteveError(f"{name}: no mark '{missing}'{behind}; marks in the trace: {known}")
 
 
+def is_whole(args: argparse.Namespace) -> bool:
+    """Do the arguments of add_choice() choose everything?"""
+    return args.where is None and args.begin is None and args.end is None
+
+
 class Blocks:
     """The blocks that the arguments choose.
 
@@ -93,6 +98,7 @@ class Blocks:
         self.command, self.args, self.lua = command, args, lua
         self.test = parse(args.where) if args.where is not None else None
         self._files = source.Operations(args.file, args.salvage) if self.test or again else None
+        self._selection: "Optional[Selection]" = None
 
     def open_again(self, freed: bool = False) -> "Trace":
         """The trace from its beginning; freed: with accesses to freed memory."""
@@ -101,7 +107,25 @@ class Blocks:
 
     def is_whole(self) -> bool:
         """Does nothing narrow down what is looked at?"""
-        return self.args.where is None and self.args.begin is None and self.args.end is None
+        return is_whole(self.args)
+
+    def open_chosen(self) -> "Trace":
+        """The trace from its beginning, as if it held only the chosen blocks between the marks. To find these
+        takes a walk over their lives, the first time."""
+        if self.is_whole():
+            return self._open()
+        from steve._analyses import Chosen
+        if self.test is not None and self._selection is None:
+            self._selection = self._choose()
+        trace = self._files.open_trace(kind=Chosen) if self._files is not None \
+            else source.open_trace(self.args, Chosen)
+        trace.choose(self._window(), None if self._selection is None else self._selection.as_bits())
+        return trace
+
+    def operations(self) -> "Union[source.Operations, Chosen]":
+        """For what takes an ops file or a memtrace: the operations of the chosen blocks."""
+        assert self._files is not None
+        return self._files if self.is_whole() else Chosen(self, self._files)
 
     def _window(self) -> Optional[Window]:
         wanted = self.args.begin is not None or self.args.end is not None
@@ -182,6 +206,20 @@ class Blocks:
     def verdict(self) -> int:
         """What was wrong with the trace; the exit status."""
         return source.verdict(self.command, self.trace)
+
+
+class Chosen:
+    """Operations of the chosen blocks of a memtrace: to be used like source.Operations."""
+
+    def __init__(self, chosen: Blocks, files: source.Operations) -> None:
+        if files.is_ops():
+            raise UsageError(f"{files.name}: is an ops file; --where, --from and --to choose blocks of a memtrace")
+        self._chosen, self.name = chosen, files.name
+
+    def open(self) -> "Trace":
+        return self._chosen.open_chosen()
+
+    open_trace = open
 
 
 def merged(rows: "np.ndarray", key_of: Callable[[int], Hashable]) -> Dict[Hashable, Dict[str, int]]:

@@ -31,6 +31,7 @@ cdef extern from "steve/kernels/opsource.h" nogil:
     op_source *op_source_new(mt_reader *trace, ops_reader *ops, op_wishes wishes)
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
+    void op_source_give(op_source *s, const mt_event *events, size_t n)
     bint op_source_begin(op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
     bint op_source_out_of_memory(const op_source *s)
     void op_source_skip_accesses(op_source *s)

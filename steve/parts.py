@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
+from steve.blocks import is_whole
 from steve.parallel import PARTS_EACH, Part, Pool, split
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/survey.h
 def wanted(args: "argparse.Namespace") -> bool:
     """Do the arguments ask for parts, and can the trace have some? Others are read by one process."""
     from steve._memtrace import Trace
-    if (args.jobs == 1 and args.scheduler is None) or args.salvage or args.file == "-":
+    if (args.jobs == 1 and args.scheduler is None) or args.salvage or args.file == "-" or not is_whole(args):
         return False
     return os.path.isfile(args.file) and len(Trace(args.file).points()) > 1
 

@@ -11,7 +11,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from typing import IO, TYPE_CHECKING, Optional, Union
+from typing import IO, TYPE_CHECKING, Optional, Type, Union
 
 from steve.cli import complain
 from steve.errors import SteveError, TraceError, UsageError
@@ -44,10 +44,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")
 
 
-def open_trace(args: argparse.Namespace) -> "Trace":
-    """The memtrace that the arguments of add_trace() name."""
+def open_trace(args: argparse.Namespace, kind: "Optional[Type[Trace]]" = None) -> "Trace":
+    """The memtrace that the arguments of add_trace() name; kind: Trace or a class made of it."""
     from steve._memtrace import Trace
-    return Trace(args.file, salvage=args.salvage)
+    return (kind or Trace)(args.file, salvage=args.salvage)
 
 
 def add_form(parser: argparse.ArgumentParser) -> None:
@@ -129,21 +129,24 @@ class Operations:
         self._spool.flush()
         self._path = f"/proc/self/fd/{self._spool.fileno()}"
 
-    def open(self) -> "Union[Trace, OpsFile]":
-        """A fresh source at the first operation."""
-        from steve._memtrace import OpsFile, Trace
+    def is_ops(self) -> bool:
+        """Is it an ops file, and no memtrace?"""
         if self._is_ops is None:
             self._is_ops = self._looks_like_ops()
             if not self._is_ops:
                 self._expect_memtrace()
-        if self._is_ops:
-            return OpsFile(self._path, self.name)
-        return Trace(self._path, self.name, salvage=self.salvage)
+        return self._is_ops
 
-    def open_trace(self, freed: bool = False) -> "Trace":
-        """The same for what can only be a memtrace; freed: with accesses to freed memory."""
+    def open(self) -> "Union[Trace, OpsFile]":
+        """A fresh source at the first operation."""
+        from steve._memtrace import OpsFile
+        return OpsFile(self._path, self.name) if self.is_ops() else self.open_trace()
+
+    def open_trace(self, freed: bool = False, kind: "Optional[Type[Trace]]" = None) -> "Trace":
+        """The same for what can only be a memtrace; freed: with accesses to freed memory; kind: Trace or a class
+        made of it."""
         from steve._memtrace import Trace
-        return Trace(self._path, self.name, salvage=self.salvage, freed=freed)
+        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed)
 
     def _expect_memtrace(self) -> None:
         """What is no ops file must be a memtrace."""

@@ -2,7 +2,8 @@
 
 Definitions: `bytes` are those the program asked for; a resize adds its new size to `allocated` and its old
 size to `freed`, and is no block of its own. read and written count a modify in both. instructions and
-seconds are those of the whole run if the trace says so, else of the part that is there. threads: threads
+seconds are those of the whole run if the trace says so, else of the part that is there; between marks
+those between. threads: threads
 with events; states: Lua states. complete: the trace was read to a proper end and nothing is missing in it.
 dropped: events missing.
 
@@ -24,6 +25,14 @@ def is_complete(trace: "Trace", lost: int) -> bool:
     return trace.problem is None and ended and not stats["damaged_chunks"] and not lost
 
 
+def extent(stats: dict, totals: dict) -> dict:
+    """Instructions and seconds: of the whole run, of the part that is there, or between two marks."""
+    if stats.get("between"):
+        return {"instructions": stats["instructions"], "seconds": stats["nanoseconds"] / 1e9}
+    return {"instructions": stats["totals"]["instructions"] or stats["instructions"] or totals["last_event"],
+            "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9}
+
+
 def summary_object(trace: "Trace", summary: "Summary") -> dict:
     """The totals of a trace that `summary` has walked over."""
     stats, events, totals = trace.stats(), summary.events, summary.totals
@@ -36,8 +45,7 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
         "blocks": {"total": events["new"], "peak_live": totals["peak_blocks"],
                    "live_at_end": totals["live_blocks"]},
         "unmatched": {"free": stats["unmatched_free"], "access": stats["unmatched_access"]},
-        "instructions": stats["totals"]["instructions"] or stats["instructions"] or totals["last_event"],
-        "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9,
+        **extent(stats, totals),
         "threads": summary.threads,
         "states": sum(heap.kind == "lua" for heap in heaps),
         "complete": is_complete(trace, totals["lost"]),

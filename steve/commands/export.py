@@ -78,7 +78,7 @@ def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
 def run_massif(args: argparse.Namespace, out: Output) -> int:
     from steve.export.massif import Sampler, massif
     from steve.export.walk import walk
-    trace, sampler = source.open_trace(args), Sampler()
+    trace, sampler = blocks.Blocks(NAME, args).open_chosen(), Sampler()
     with Progress(NAME, args.quiet) as progress:
         state = walk(trace, progress, sampler)
     write_all(out, massif(trace, sampler.finish(state)))
@@ -88,9 +88,9 @@ def run_massif(args: argparse.Namespace, out: Output) -> int:
 def run_dhat(args: argparse.Namespace, out: Output) -> int:
     from steve.export.dhat import dhat
     from steve.export.walk import walk
-    chosen = blocks.Blocks(NAME, args)
+    chosen = blocks.Blocks(NAME, args, again=True)
     sums, = chosen.sum_by("stack")
-    trace = source.open_trace(args)
+    trace = chosen.open_chosen()
     with Progress(NAME, args.quiet) as progress:
         state = walk(trace, progress)
     out.write(json.dumps(dhat(state, trace, sums)) + "\n")
@@ -99,7 +99,7 @@ def run_dhat(args: argparse.Namespace, out: Output) -> int:
 
 def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
     from steve.export.heaptrack import HeaptrackWriter
-    trace = source.open_trace(args)
+    trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, \
             gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         HeaptrackWriter(trace, packed.write).run(progress)
@@ -109,7 +109,7 @@ def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
 def run_memprof(args: argparse.Namespace, out: Output) -> int:
     from steve.memprof.traced import Traced
     from steve.memprof.writer import MemprofWriter
-    trace, writer = source.open_trace(args), MemprofWriter(out.fd)
+    trace, writer = blocks.Blocks(NAME, args).open_chosen(), MemprofWriter(out.fd)
     with Progress(NAME, args.quiet) as progress:
         Traced(trace, args.heap, progress).feed(writer)
     writer.finish()
@@ -135,10 +135,10 @@ FORMATS: Dict[str, Format] = {
     "speedscope": Format(".speedscope.json", "https://www.speedscope.app", with_profile(write_speedscope), True),
     "callgrind": Format(".callgrind", "callgrind_annotate, kcachegrind", with_profile(write_callgrind), True),
     "csv": Format(".csv", "a table, a row for each stack", with_profile(write_csv), True),
-    "dhat": Format(".dhat.json", "Valgrind's dh_view.html", run_dhat),
-    "massif": Format(".massif", "ms_print, massif-visualizer: the heap over time", run_massif),
-    "heaptrack": Format(".heaptrack.gz", "heaptrack_print, heaptrack_gui: every allocation", run_heaptrack),
-    "memprof": Format(".memprof", "luajit-parse-memprof: the events of LuaJIT's heaps", run_memprof),
+    "dhat": Format(".dhat.json", "Valgrind's dh_view.html", run_dhat, True),
+    "massif": Format(".massif", "ms_print, massif-visualizer: the heap over time", run_massif, True),
+    "heaptrack": Format(".heaptrack.gz", "heaptrack_print, heaptrack_gui: every allocation", run_heaptrack, True),
+    "memprof": Format(".memprof", "luajit-parse-memprof: the events of LuaJIT's heaps", run_memprof, True),
     "sysprof": Format(".sysprof", "luajit-parse-sysprof: samples, of a trace that has them", run_sysprof),
 }
 EXAMPLES = """\
@@ -175,8 +175,6 @@ def default_name(path: str, ending: str) -> str:
 def run(args: argparse.Namespace) -> int:
     known = FORMATS[args.to]
     if not known.chooses and (args.where, args.begin, args.end) != (None, None, None):
-        raise UsageError(f"--to {args.to} takes the whole trace; --where, --from and --until work with others")
-    if args.to == "dhat" and args.file == "-":
-        raise UsageError("--to dhat reads the trace twice; name a file")
+        raise UsageError(f"--to {args.to} writes samples, which are of no block; --where, --from and --until work with others")
     with Output(args.output or default_name(args.file, known.ending)) as out:
         return known.run(args, out)

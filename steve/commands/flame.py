@@ -87,7 +87,7 @@ def of_allocations(args: argparse.Namespace) -> Stacks:
 
 def stacks_of(args: argparse.Namespace) -> Stacks:
     """(folded stacks, what they measure, unit, exit status)."""
-    if args.file != "-" and not args.file.endswith(".folded") and not profiles.is_profile(args.file):
+    if not args.file.endswith(".folded") and not profiles.is_profile(args.file):
         return of_trace(args)
     if (args.where, args.begin, args.end) != (None, None, None):
         raise UsageError("--where, --from and --to choose blocks of a memtrace; samples have none")

@@ -8,6 +8,7 @@ import os
 import sys
 
 from steve import source
+from steve.blocks import WHERE_HELP, Blocks, add_choice
 from steve.errors import UsageError
 from steve.output import Output
 from steve.progress import Progress, note
@@ -15,15 +16,18 @@ from steve.progress import Progress, note
 NAME = "histogram"
 HELP = "show how long blocks live, in accesses"
 PARTS = ("json-ops", "lifetime", "statistics", "plots")
-EXAMPLES = """\
+EXAMPLES = f"""\
 FILE is an ops file or a memtrace. A block's own accesses are those to it, its other accesses those to any
 other block while it lives. Micro lifetime = other / own; macro lifetime = (own + other) / all accesses.
 Files, STEM being FILE without -ops:
   STEM-json-ops     the handle of each operation, a JSON list
-  STEM-lifetime     {"mod-op-count": accesses, "lifetime-ops": {"HANDLE": [own, other], ...}}
+  STEM-lifetime     {{"mod-op-count": accesses, "lifetime-ops": {{"HANDLE": [own, other], ...}}}}
   STEM-statistics   the blocks by micro lifetime, then by macro lifetime
   STEM-macro-histogram-LOW-HIGH.png   six ranges of macro lifetime in thousandths, 75 bins each
 
+--where, --from and --to, for memtraces only: as of the operations that `steve ops` makes with them.
+
+{WHERE_HELP}
 examples:
   steve histogram app-ops
   steve histogram --parts plots -o pictures/app app.ljt
@@ -33,6 +37,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "ops file or memtrace; - is standard input")
+    add_choice(parser)
     parser.add_argument("-o", "--output", metavar="STEM", help="beginning of the names of the files")
     parser.add_argument("--parts", metavar="LIST", type=part_list, default=PARTS,
                         help=f"which files to write, of {','.join(PARTS)}, or none (default: all)")
@@ -62,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from steve import _kernels
     from steve.lifetimes import RANGES, Lifetimes
     stem = stem_of(args)
-    operations = source.Operations(args.file, args.salvage)
+    operations = Blocks(NAME, args, again=True).operations()
     last = operations.open()
     with Progress(NAME, args.quiet) as progress:
         accesses, unmatched, blocks = _kernels.lifetimes_of(last, progress)

@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Optional
 
-from steve import listing, source
+from steve import blocks, listing, source
 from steve.errors import UsageError
 from steve.lockstats import COLUMNS, object_of, samples_of, text
 from steve.output import Output
@@ -59,6 +59,9 @@ as "time".
 one. Full: of several lock events at one operation only that of the largest handle is kept (it collected
 them by index, in the order of handles, and the last one stayed); the ops file must have no comment lines.
 
+--where, --from and --to, for memtraces only: as of the operations that `steve ops` makes with them.
+
+{where}
 examples:
   steve lockops --full app-ops        writes app-lockopsfull
   steve lockops --simple app.ljt      writes app.ljt-lockops
@@ -66,11 +69,12 @@ examples:
   steve lockops --stack --stats app.ljt
   steve lockops --stats app-lockopsfull
   steve lockops --full --decay 0.1 --unlock-before-free app-ops
-""".replace("{columns}", listing.explained(COLUMNS))
+""".replace("{columns}", listing.explained(COLUMNS)).replace("{where}", blocks.WHERE_HELP)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "ops file or memtrace; - is standard input")
+    blocks.add_choice(parser)
     source.add_output(parser, "default: FILE without -ops, with -lockops, -lockopsfull or -stack-lockops")
     source.add_form(parser)
     way = parser.add_mutually_exclusive_group()
@@ -133,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
         return of_lockops(args)
     from steve import _kernels
     stats = _kernels.LockStats() if args.stats else None
-    operations = source.Operations(args.file, args.salvage)
+    operations = blocks.Blocks(NAME, args, again=True).operations()
     last = operations.open_trace() if args.way == "stack" else operations.open()
     output = args.output or (os.devnull if args.stats else source.result_name(args.file, ENDINGS[args.way]))
     with Output(output) as out:
@@ -150,6 +154,8 @@ def of_lockops(args: argparse.Namespace) -> int:
     """--stats of a lockops file."""
     from steve import _kernels
     from steve._memtrace import OpsFile
+    if not blocks.is_whole(args):
+        raise UsageError("--where, --from and --to choose blocks of a memtrace, not of a lockops file")
     stats, file = _kernels.LockStats(), OpsFile(args.file, kind="lockops")
     with Progress("lockops: statistics", args.quiet) as progress:
         stats.walk(file, progress)

@@ -4,17 +4,18 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 
-from steve import source
+from steve import blocks, source
 from steve.output import Output
 from steve.progress import Progress, note
 
 NAME = "memtrace"
 HELP = "write a memtrace as classic text (>>> OP ADDRESS SIZE)"
-EXAMPLES = """\
+EXAMPLES = f"""\
 OP is N, F, L, S or M; the size of an F is 0; a resize is an F and an N. `steve ops` of this text gives the
 same bytes as `steve ops` of the memtrace. Marks, lost events and frees of addresses where no block begins
 have no place in the classic form; those that are left out are counted.
 
+{blocks.WHERE_HELP}
 examples:
   steve memtrace ljtrace.out.77.ljt | less
   steve memtrace ljtrace.out.77.ljt -o app.memtrace
@@ -22,13 +23,13 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source.add_trace(parser)
+    blocks.add_arguments(parser)
     source.add_output(parser, "the default")
 
 
 def run(args: argparse.Namespace) -> int:
     from steve import _kernels
-    trace = source.open_trace(args)
+    trace = blocks.Blocks(NAME, args).open_chosen()
     with Output(args.output or "-") as out, Progress(NAME, args.quiet) as progress:
         counts = _kernels.write_classic(trace, out.fd, progress)
     if counts["bad_frees"] or counts["others"]:

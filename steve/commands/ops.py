@@ -5,7 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 from typing import TYPE_CHECKING, Tuple
 
-from steve import parallel, parts, source
+from steve import blocks, parallel, parts, source
 from steve.output import Output
 from steve.progress import Progress, note
 
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
 NAME = "ops"
 HELP = "translate a memtrace to operations on numbered blocks"
-EXAMPLES = """\
+EXAMPLES = f"""\
 Each line of an ops file is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (load), S (store) or M
 (modify). Handles count 0, 1, 2... in the order of the N; a resize is an F and an N with the next handle.
 --resize keeps them as R (resize, with the new address and size) of the same handle.
 --threads puts a line `# thread N` before operations done by another thread than those before, --times a line
 `# time N` with the instructions executed until then: at each N, F and R, and between them about every 4096.
-Accesses and frees that belong to no live block are left out and counted.
+Accesses and frees that belong to no live block are left out and counted. With --where or marks the file has only
+the operations of the chosen blocks, as if there were no others; their handles count 0, 1, 2...
 
+{blocks.WHERE_HELP}
 examples:
   steve ops ljtrace.out.77.ljt              writes ljtrace.out.77.ljt-ops
   steve ops --threads app.ljt               for steve-replay --threads=replay
@@ -31,7 +33,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source.add_trace(parser)
+    blocks.add_arguments(parser)
     source.add_output(parser, "default: FILE-ops")
     source.add_form(parser)
     parallel.add_arguments(parser)
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def whole(args: argparse.Namespace, out: Output, form: str) -> "Tuple[Trace, dict]":
     """Translate by one walk over the trace."""
     from steve import _kernels
-    trace = source.open_trace(args)
+    trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
         return trace, _kernels.write_ops(trace, out.fd, progress, form=form, resizes=args.resize,
                                           threads=args.threads, times=args.times)

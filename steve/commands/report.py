@@ -7,18 +7,20 @@ import json
 import os
 from typing import Any
 
+from steve.blocks import WHERE_HELP, Blocks, add_choice
 from steve.errors import UsageError
 from steve.output import Output
 from steve.progress import note
 
 NAME = "report"
 HELP = "write one self-contained HTML file about a trace"
-EXAMPLES = """\
+EXAMPLES = f"""\
 The page holds totals with their definitions, memory over time, lifetimes, size x lifetime, the allocation
 sites, findings with their thresholds, and with --allocstats a comparison of allocators. It loads nothing
 from anywhere and is never larger than 3 MiB. A trace that is cut off gives the report of what is there, a
-warning, and exit status 1.
+warning, and exit status 1. With --where or marks it tells only of the chosen blocks, as if there were no others.
 
+{WHERE_HELP}
 examples:
   steve report app.ljt
   steve report app.ljt -o app.html --allocstats app.ljt-ops-*-allocstats --film app.ljt-ops-animation.avi
@@ -28,7 +30,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "trace", metavar="TRACE", help="memtrace, binary or classic text; - is standard input"
+        "file", metavar="TRACE", help="memtrace, binary or classic text; - is standard input"
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the page; - is standard output (default report.html)"
@@ -46,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the numbers as JSON instead of writing the page"
     )
+    add_choice(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -88,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not 0 <= args.sites <= 2000:
         raise UsageError("--sites: give a number from 0 to 2000")
-    data = collect(args.trace, args.sites, args.quiet, args.salvage)
+    data = collect(Blocks(NAME, args).open_chosen(), args.file, args.sites, args.quiet)
     if args.json:
         print(json.dumps(_as_json(data), indent=2))
     else:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Tuple
 
-from steve import parallel, parts, source
+from steve import blocks, parallel, parts, source
 from steve.listing import count
 from steve.output import Output
 from steve.progress import Progress
@@ -18,20 +18,24 @@ if TYPE_CHECKING:
 
 NAME = "summary"
 HELP = "show totals, peaks and the sites that allocate most"
-EXAMPLES = """\
+EXAMPLES = f"""\
 Bytes are those the program asked for. A resize counts its new size as allocated and its old one as freed,
 and is no block of its own. A site is the first three frames of an allocation stack, from the caller of the
 allocator; a resized block belongs to the site that resized it. --json prints one object: events, bytes,
-blocks, unmatched, instructions, seconds, threads, states (Lua states), complete, dropped.
+blocks, unmatched, instructions, seconds, threads, states (Lua states), complete, dropped. With --where all
+counts are those of the chosen blocks and the peak is theirs; between marks instructions and seconds are those
+between, the seconds interpolated.
 
+{blocks.WHERE_HELP}
 examples:
   steve summary ljtrace.out.77.ljt
   steve summary --json ljtrace.out.77.ljt | jq .bytes.peak_live
+  steve summary server.ljt --from 'request 100' --to 'request 101'
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source.add_trace(parser)
+    blocks.add_arguments(parser)
     source.add_output(parser, "the default")
     source.add_json(parser)
     parallel.add_arguments(parser)
@@ -45,7 +49,7 @@ def walk(args: argparse.Namespace) -> "Tuple[Any, Any]":
     if parts.wanted(args):
         with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
             return parts.summary_of(args.file, pool, progress)
-    trace = source.open_trace(args)
+    trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
         return trace, _kernels.Summary(trace, progress)
 

@@ -6,7 +6,6 @@ viewer wants each stack in one point only, so points of the same frames are adde
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import os
 from typing import TYPE_CHECKING, Dict, List, Tuple
 
 from steve.export.profile import frame_ids
@@ -65,7 +64,8 @@ def points(state: Walk, trace: "Trace", sums: "np.ndarray", frames: Frames) -> L
 def dhat(state: Walk, trace: "Trace", sums: "np.ndarray") -> dict:
     """The whole file as an object."""
     facts, frames = trace.info(), Frames(trace)
+    pid = facts.get("pid", "")
     return {"dhatFileVersion": 2, "mode": "heap", "verb": "Allocated", "bklt": True, "bkacc": True,
             "tu": "instrs", "Mtu": "Minstr", "tuth": 500, "cmd": facts.get("command", trace.name),
-            "pid": int(facts.get("pid", "0") or 0) or os.getpid(), "te": state.time, "tg": state.peak_time,
+            "pid": int(pid) if pid.isdecimal() else 0, "te": state.time, "tg": state.peak_time,
             "pps": points(state, trace, sums, frames), "ftbl": list(frames.texts)}

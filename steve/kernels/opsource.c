@@ -185,7 +185,7 @@ int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
         return ops_next(s->ops, ops, n);
     for (;;) {
         if (s->n_events == 0) {
-            int result = mt_next(s->trace, &s->events, &s->n_events);
+            int result = !s->trace ? MT_END : mt_next(s->trace, &s->events, &s->n_events);
 
             if (result != MT_MORE)
                 return result;
@@ -202,6 +202,12 @@ int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
 bool op_source_out_of_memory(const struct op_source *s)
 {
     return s->out_of_memory;
+}
+
+void op_source_give(struct op_source *s, const struct mt_event *events, size_t n)
+{
+    s->events = events;
+    s->n_events = n;
 }
 
 bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)

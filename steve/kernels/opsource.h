@@ -21,7 +21,8 @@ struct op_wishes {
     bool threads, times;
 };
 
-/* Exactly one of trace and ops is given, and stays the caller's. NULL: out of memory. */
+/* One of trace and ops is given at most, and stays the caller's; without either, op_source_give brings
+ * events. NULL: out of memory. */
 struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, struct op_wishes wishes);
 void op_source_free(struct op_source *s);
 
@@ -29,8 +30,12 @@ void op_source_free(struct op_source *s);
 int op_source_next(struct op_source *s, const struct op **ops, size_t *n);
 bool op_source_out_of_memory(const struct op_source *s);
 
-/* Begin in the middle of a trace: handles of the blocks that live there, plus 1, by slot (0 = none), and the next
- * one. They are copied. False when out of memory. */
+/* The next events, when op_source_next said MT_END; they stay the caller's and good until it says so again.
+ */
+void op_source_give(struct op_source *s, const struct mt_event *events, size_t n);
+
+/* Begin in the middle of a trace: handles of the blocks that live there, plus 1, by slot (0 = none), and the
+ * next one. They are copied. False when out of memory. */
 bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle);
 
 /* From now on leave out accesses where that is cheap: of a trace. For those who look at N and F alone. */

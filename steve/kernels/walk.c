@@ -46,3 +46,20 @@ const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events
     }
     return w->copy;
 }
+
+static bool is_left(const struct walk *w, const struct mt_event *e)
+{
+    if (e->kind == MT_TYPE)
+        return e->slot < w->room && w->mine[e->slot];
+    return e->kind != WALK_OTHER && (e->kind != MT_BADFREE || !w->selected);
+}
+
+size_t walk_pack(struct walk *w, size_t n)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (is_left(w, &w->copy[i]))
+            w->copy[kept++] = w->copy[i];
+    return kept;
+}

@@ -29,6 +29,11 @@ void walk_free(struct walk *w);
 /* The n events with those of other blocks hidden: an array good until the next call; NULL: out of memory. */
 const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events, size_t n);
 
+/* Take what was hidden out of the n events that walk_filter gave last, with what is not of a chosen block
+ * besides: its TYPE, and with a selection BADFREE, which is of no block. How many are left, in the same
+ * array. */
+size_t walk_pack(struct walk *w, size_t n);
+
 static inline bool walk_is_access(const struct mt_event *e)
 {
     return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;

@@ -17,7 +17,7 @@ from steve._profile import Profile
 from steve.errors import TraceError
 from steve.progress import Progress
 from steve.stacks import frame_text, is_allocator
-from steve.totals import is_complete
+from steve.totals import extent, is_complete
 
 BINS = 400
 FRAMES_SHOWN = 32
@@ -139,9 +139,9 @@ def _feed(trace: Trace, profile: Profile, quiet: bool) -> None:
     profile.finish()
 
 
-def collect(path: str, sites: int = 60, quiet: bool = False, salvage: bool = False) -> TraceData:
-    """Read the trace at `path` ("-": standard input). TraceError if nothing of it can be read."""
-    trace, profile = Trace(path, salvage=salvage), Profile(BINS)
+def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> TraceData:
+    """Read a trace, called `path`, to its end. TraceError if nothing of it can be read."""
+    profile = Profile(BINS)
     _feed(trace, profile, quiet)
     stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
     map_blocks, map_bytes = profile.lifetime_map()
@@ -159,7 +159,7 @@ def collect(path: str, sites: int = 60, quiet: bool = False, salvage: bool = Fal
         map_bytes=map_bytes,
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
-        instructions=stats["totals"]["instructions"] or stats["instructions"] or totals["time"],
+        instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         problem=trace.problem,
     )
 

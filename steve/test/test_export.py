@@ -227,5 +227,5 @@ def test_wrong_usage(steve: Any, trace: Callable) -> None:
     path = trace(SCRIPT)
     assert steve("export", path).returncode == 2
     assert steve("export", "--to", "gif", path).returncode == 2
-    done = steve("export", "--to", "massif", "--where", "size > 1", path)
+    done = steve("export", "--to", "sysprof", "--where", "size > 1", path)
     assert done.returncode == 2 and "--where" in done.err

@@ -1,0 +1,159 @@
+"""fuzz_commands.py - damaged files of every kind through the commands of steve, in one process.
+
+    in-place python3 steve/fuzz/fuzz_commands.py [--seconds N] [--seed N] [--keep FOLDER] SEEDS
+
+A file of the folder SEEDS is changed in a few places (bytes, numbers, pieces of other seeds) and given to a command
+that reads its kind. Whatever is in a file, a command ends with status 0 or 1 and one line about it, in short time:
+an exception that gets through, or a death by signal or sanitizer, is a finding. The input is written to the
+folder of --keep before it is tried, so that it is there after a death. Chunks of memtraces get their checksums
+set right. Run it with modules built with the sanitizers: steve/fuzz/sanitized. Not guided by coverage:
+that is what the targets in C are for.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import contextlib
+import ctypes
+import ctypes.util
+import io
+import os
+import random
+import struct
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+from steve import cli
+
+OF_TRACES = (
+    ("info",), ("summary", "--json"), ("sites", "--json"), ("lines",), ("types", "--csv"), ("states",),
+    ("threads", "--where", "size > 8 and site ~ 'a'"), ("leaks", "--from", "a"), ("temporaries",), ("resizes",),
+    ("globals", "--share", "1"), ("lifetimes", "--by-size", "--unit", "nanoseconds"), ("heat",), ("fields",),
+    ("sharing",), ("workingset", "--window", "3"), ("reuse",), ("findings", "--json"), ("check",), ("dump",),
+    ("memtrace",), ("ops", "--threads", "--times"), ("ops", "--binary", "--where", "freed"),
+    ("lockops", "--stack", "--stats"), ("lockops", "--full"), ("lockops", "--simple"), ("universe",),
+    ("export", "--to", "pprof"), ("export", "--to", "heaptrack"), ("export", "--to", "massif"),
+    ("export", "--to", "dhat"), ("export", "--to", "callgrind"), ("export", "--to", "memprof"),
+    ("export", "--to", "sysprof"), ("flame",), ("report",), ("memprof",), ("sysprof",))
+OF_OPS = (("histogram", "--parts", "none", "--json"), ("lockops", "--full"), ("lockops", "--simple", "--compat"), ("lockops", "--full", "--stats", "--json"))
+COMMANDS: Dict[str, Tuple[Tuple[str, ...], ...]] = {
+    ".ljt": OF_TRACES, ".txt": OF_TRACES, "-ops": OF_OPS, "-lockops": (("lockops", "--stats"), ("lockops", "--stats", "--json")),
+    ".memprof": (("memprof",), ("memprof", "--json"), ("memprof", "--dump")),
+    ".sysprof": (("sysprof",), ("sysprof", "--states", "--json"), ("flame",)), ".folded": (("flame",),),
+    "-allocstats": (("graphs", "--format", "svg", "--tables", "text"),)}
+HEADER, CHUNK = 16, 72  # bytes of a memtrace's header and of that of a chunk; see docs/memtrace-format.md
+SLOW = 60  # seconds that no small file may take
+
+
+def hasher() -> "ctypes._NamedFuncPointer":
+    """XXH3_64bits."""
+    function = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits
+    function.restype, function.argtypes = ctypes.c_uint64, (ctypes.c_char_p, ctypes.c_size_t)
+    return function
+
+
+def repaired(data: bytearray) -> bytes:
+    """A memtrace with the checksums of its chunks set right."""
+    digest, at = hasher(), HEADER
+    while at + CHUNK <= len(data):
+        stored = min(struct.unpack_from("<I", data, at + 16)[0], len(data) - at - CHUNK)
+        body = bytes(data[at + CHUNK:at + CHUNK + stored])
+        struct.pack_into("<Q", data, at + 56, digest(body, len(body)))
+        struct.pack_into("<Q", data, at + 64, digest(bytes(data[at:at + 64]), 64))
+        at += CHUNK + stored
+    return bytes(data)
+
+
+NUMBERS = (b"0", b"-1", b"18446744073709551615", b"99999999999999999999", b"1e9", b"nan", b"'", b"[", b"\n", b" ")
+
+
+def changed(data: bytes, others: List[bytes], dice: random.Random) -> bytes:
+    """The data with one to six changes."""
+    result = bytearray(data)
+    for _ in range(dice.randint(1, 6)):
+        at, how = dice.randrange(len(result) + 1), dice.randrange(6)
+        if how == 0:
+            del result[at:at + dice.choice((1, 1, 2, 8, 64, 1 << 20))]
+        elif how == 1:
+            result[at:at] = dice.choice(NUMBERS)
+        elif how == 2 and len(result) > at:
+            result[at] = dice.choice((0, 1, 0x7f, 0x80, 0xff, dice.randrange(256)))
+        elif how == 3 and len(result) > at:
+            result[at] ^= 1 << dice.randrange(8)
+        elif how == 4:
+            other = dice.choice(others)
+            begin = dice.randrange(len(other) + 1)
+            result[at:at + dice.choice((0, 8, 64))] = other[begin:begin + dice.choice((4, 16, 256))]
+        else:
+            result[at:at] = result[at:at + dice.choice((1, 8, 64))]
+    return bytes(result)
+
+
+def output_of(command: Tuple[str, ...], path: Path) -> Tuple[str, ...]:
+    """Options that keep what it writes out of the way; standard output is gone anyhow."""
+    if command[0] == "graphs":
+        return ("-o", str(path.with_name("plot.svg")))
+    only_prints = command[0] in ("histogram", "memprof") or command[:2] == ("lockops", "--stats")
+    return () if only_prints else ("-o", os.devnull)
+
+
+def try_command(command: Tuple[str, ...], path: Path) -> str:
+    """Run it; what is wrong with how it ended ("": nothing)."""
+    began, complaints = time.monotonic(), io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaints):
+            status = cli.guarded(command[0], [*command[1:], "-q", *output_of(command, path), str(path)])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    except BaseException:  # whatever it is, it was to be a line and a status
+        return traceback.format_exc()
+    if status not in (0, 1):
+        return f"status {status}: {complaints.getvalue()}"
+    if time.monotonic() - began > SLOW:
+        return f"took {time.monotonic() - began:.0f} s"
+    return ""
+
+
+def kind_of(path: Path) -> str:
+    """The ending in COMMANDS that fits best."""
+    return max((ending for ending in COMMANDS if path.name.endswith(ending)), key=len)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Damaged files through the commands of steve.")
+    parser.add_argument("seeds", type=Path)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=None, help="of the random numbers (default: another each time)")
+    parser.add_argument("--keep", type=Path, default=Path("found-commands"))
+    args = parser.parse_args()
+    seed = random.randrange(1 << 32) if args.seed is None else args.seed
+    dice, seeds = random.Random(seed), sorted(args.seeds.iterdir())
+    data, runs, found = {path: path.read_bytes() for path in seeds}, 0, 0
+    args.keep.mkdir(parents=True, exist_ok=True)
+    told, nowhere = os.fdopen(os.dup(1), "w"), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    end = time.monotonic() + args.seconds
+    while time.monotonic() < end:
+        path = dice.choice(seeds)
+        ending = kind_of(path)
+        alike = [data[other] for other in seeds if kind_of(other) == ending]
+        made = changed(data[path], alike, dice)
+        made = repaired(bytearray(made)) if ending == ".ljt" and dice.random() < 0.9 else made
+        command, trial = dice.choice(COMMANDS[ending]), args.keep / f"trial{ending}"
+        trial.write_bytes(made)
+        (args.keep / "command").write_text(" ".join(command) + "\n")
+        wrong = try_command(command, trial)
+        runs += 1
+        if wrong:
+            found += 1
+            trial.rename(args.keep / f"{found}{ending}")
+            print(f"FOUND by steve {' '.join(command)} on {args.keep}/{found}{ending}: {wrong}", file=sys.stderr)
+    print(f"commands: {runs} inputs in {args.seconds:g} s (seed {seed}): {found or 'nothing'} found", file=told, flush=True)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("MPLBACKEND", "agg")
+    sys.exit(main())

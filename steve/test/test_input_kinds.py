@@ -1,0 +1,188 @@
+"""Every command takes every kind of input that holds what it needs: memtraces, classic text (plain, mixed into other
+output, compressed) and ops files (text, compressed, binary), from a file, a pipe or standard input; and what classic
+text has that fits no block is counted and told.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import itertools
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Callable, Dict, List
+
+import pytest
+
+from conftest import Steve
+from steve import cli
+
+# of no Lua, no marks and no stacks, so that classic text holds all of it
+SCRIPT = """\
+N 4096 64
+N 8192 100
+S 4096 8
+L 4104 4
+L 4156 16
+M 8208 8
+R 4096 12288 256
+L 12288 4
+F 8192
+end exit
+"""
+TRACE = {"ljt": "binary", "zst": "binary, compressed once more", "text": "classic", "mixed": "classic in other output",
+         "text.zst": "classic, compressed"}
+OPS = {"ops": "text", "ops.zst": "text, compressed", "binary": "binary"}
+# what says nothing that text cannot say: the same for each form of the trace
+COMMANDS = {
+    "sites": ("--json",), "lines": ("--json",), "types": ("--json",), "threads": ("--json",),
+    "leaks": ("--json",), "temporaries": ("--json", "--within", "9"), "globals": ("--json", "--share", "1"), "heat": ("--json",),
+    "fields": ("--json",), "sharing": ("--json",), "workingset": ("--json",), "reuse": ("--json",),
+    "findings": ("--json",), "lifetimes": ("--json", "--by-size"), "ops": ("-o", "-"), "memtrace": (),
+    "export": ("--to", "folded", "-o", "-"), "lockops": ("--stack", "-o", "-")}
+OTHERS = {"info": ("--json",), "summary": ("--json",), "states": ("--json",), "resizes": ("--json",),
+          "check": ("--json",), "dump": (), "report": ("--json",), "flame": ("-o", "-")}
+OF_OPS = {"full": ("lockops", "--full", "-o", "-"), "simple": ("lockops", "--simple", "-o", "-"),
+          "stats": ("lockops", "--full", "--stats", "--json"), "histogram": ("histogram", "--parts", "none", "--json")}
+LABEL = ("file", "trace")
+# each kind comes through pipes to some of the commands
+PIPED = dict(zip(sorted(COMMANDS), itertools.cycle(TRACE)))
+
+
+@pytest.fixture
+def files(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> Dict[str, Path]:
+    """Each kind of file with the same contents. Resizes are told as F and N in all."""
+    resized = trace(SCRIPT, "resized.ljt")
+    classic = steve("memtrace", resized).out
+    lines = [line.split()[1:] for line in classic.splitlines()]
+    path = trace("".join(f"{op} {addr}{'' if op == 'F' else ' ' + size}\n" for op, addr, size in lines) + "end exit\n",
+                 "in.ljt")
+    found = {"ljt": path, "text": tmp_path / "in.txt", "mixed": tmp_path / "in.log", "ops": tmp_path / "in-ops",
+             "binary": tmp_path / "in.binary-ops"}
+    found["text"].write_text(classic)
+    noise = "\n==7== Memcheck, a memory error detector\n>>> this is no event\n>>>N 1 2\n"
+    found["mixed"].write_text(noise.join(classic.splitlines(keepends=True)))
+    for kind in ("text", "binary"):
+        assert steve("ops", f"--{kind}", path, "-o", found["ops" if kind == "text" else kind]).returncode == 0
+    for kind, of in (("zst", "ljt"), ("text.zst", "text"), ("ops.zst", "ops")):
+        found[kind] = tmp_path / f"{kind}.zst"
+        subprocess.run(["zstd", "-q", found[of], "-o", found[kind]], check=True)
+    return found
+
+
+def by_name(path: Path, line: List[str]) -> str:
+    """What a command writes about a file, without a process of its own."""
+    output = path.with_name("written")
+    arguments = [word for word in line if word not in ("-o", "-")]
+    assert cli.guarded(line[0], [*arguments[1:], "-o", str(output), str(path)]) == 0, (line, path)
+    return output.read_text()
+
+
+def by_pipes(steve: Steve, path: Path, line: List[str]) -> Dict[str, subprocess.CompletedProcess]:
+    """A command on a pipe with a name, and on standard input."""
+    pipe = path.with_name("pipe")
+    if not pipe.exists():
+        os.mkfifo(pipe)
+    results = {"standard input": steve(*line, "-", stdin=path.read_bytes())}
+    with subprocess.Popen(["sh", "-c", f"cat '{path}' >'{pipe}'"]) as writer:
+        results["pipe"] = steve(*line, pipe)
+        assert writer.wait(60) == 0
+    return results
+
+
+def outcome(text: str) -> object:
+    """What was written, without the names of files."""
+    if not text.startswith(("{", "[")):
+        return text
+    found = json.loads(text)
+    return {key: value for key, value in found.items() if key not in LABEL} if isinstance(found, dict) else found
+
+
+def unnamed(text: str) -> str:
+    """The text without names and sizes of files, which are known or not."""
+    text = re.sub(r'"bytes(_per_event)?": [^,]*,', "", text)
+    return re.sub(r"(/\S+/)?\b(zst\.zst|in\.log|pipe)\b|standard input|(?<=[>\"])-(?=[:\"])", "NAME", text)
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_kind_of_trace(steve: Steve, files: Dict[str, Path], command: str) -> None:
+    line = [command, "-q", *COMMANDS[command]]
+    expected = outcome(by_name(files["ljt"], line))
+    assert expected or command == "sharing"  # classic text has no threads
+    for kind in TRACE:
+        assert outcome(by_name(files[kind], line)) == expected, kind
+    for way, done in by_pipes(steve, files[PIPED[command]], line).items():
+        assert (done.returncode, outcome(done.out)) == (0, expected), (way, done.err)
+
+
+@pytest.mark.parametrize("command", sorted(OTHERS))
+def test_commands_that_tell_kinds_apart(steve: Steve, files: Dict[str, Path], command: str) -> None:
+    """What is written depends on the kind of file, but not on the way to read it."""
+    line = [command, "-q", *OTHERS[command]]
+    for kind in ("zst", "mixed"):
+        expected = steve(*line, files[kind])
+        assert expected.returncode == 0 and expected.out, expected.err
+        for way, done in by_pipes(steve, files[kind], line).items():
+            if (command, way) == ("flame", "pipe"):  # taken for a profiler's file
+                continue
+            assert done.returncode == 0, (kind, way, done.err)
+            assert unnamed(done.out) == unnamed(expected.out), (kind, way)
+
+
+@pytest.mark.parametrize("command", sorted(OF_OPS))
+def test_every_kind_of_operations(steve: Steve, files: Dict[str, Path], command: str) -> None:
+    line = [*OF_OPS[command], "-q"]
+    expected = outcome(steve(*line, files["ops"]).out)
+    assert expected
+    for kind in (*OPS, *TRACE):
+        done = steve(*line, files[kind])
+        assert (done.returncode, outcome(done.out)) == (0, expected), (kind, done.err)
+    for kind in ("binary", "text.zst"):
+        for way, done in by_pipes(steve, files[kind], line).items():
+            assert (done.returncode, outcome(done.out)) == (0, expected), (kind, way, done.err)
+
+
+# ---- classic text with what fits no block -------------------------------------------------------
+
+STRAY = """\
+>>> L 100 4
+>>> N 4096 16
+>>> S 4104 4
+>>> L 4108 8
+>>> L 4112 4
+>>> F 5000 0
+>>> F 4096 0
+>>> F 4096 0
+>>> M 4096 4
+"""
+
+
+def test_what_fits_no_block_is_counted(steve: Steve) -> None:
+    """Outside: before, behind and after the life of the block; crossing: begins in the block and ends beyond."""
+    figures = json.loads(steve("summary", "--json", "-", stdin=STRAY.encode()).out)
+    assert figures["unmatched"] == {"free": 2, "access": 3}
+    assert figures["events"] == {"new": 1, "free": 1, "resize": 0, "load": 1, "store": 1, "modify": 0}
+    for command in (("ops", "-"), ("lockops", "--full", "-"), ("histogram", "--parts", "none", "-")):
+        done = steve(*command, stdin=STRAY.encode())
+        assert done.returncode == 0
+        assert "left out what matched no live block: accesses 3, frees 2" in done.err, command
+    assert steve("ops", "-", stdin=STRAY.encode()).out == "0 N 4096 16\n0 S 4104 4\n0 L 4108 8\n0 F 4096 0\n"
+
+
+def test_crossing_accesses_are_reported(steve: Steve) -> None:
+    checked = json.loads(steve("check", "--json", "-", stdin=STRAY.encode()).out)
+    assert checked["sound"] is True and checked["crossing"]["count"] == 1
+    assert (checked["crossing"]["addr"], checked["crossing"]["size"]) == (4108, 8)
+    assert "1 accesses end beyond the block" in steve("check", "-", stdin=STRAY.encode()).out
+    found = {row["finding"]: row for row in json.loads(steve("findings", "--json", "-", stdin=STRAY.encode()).out)}
+    assert found["beyond_end"]["errors"] == 1
+    context, = found["beyond_end"]["contexts"]
+    assert (context["offset"], context["size"], context["block_size"]) == (12, 8, 16)
+    assert sum(row["errors"] for row in found.values() if "errors" in row) >= 3
+
+
+def test_addresses_of_64_bits(steve: Steve) -> None:
+    top = 2**64 - 4096
+    text = f">>> N {top} 64\n>>> L {top + 60} 4\n>>> N 0 8\n>>> S 0 8\n>>> F {top} 0\n"
+    assert steve("ops", "-", stdin=text.encode()).out == (
+        f"0 N {top} 64\n0 L {top + 60} 4\n1 N 0 8\n1 S 0 8\n0 F {top} 0\n")
