@@ -11,6 +11,7 @@
 #include "codebook.h"
 #include "defs.h"
 #include "format.h"
+#include "packed.h"
 #include "predict_v1.h"
 
 /* A block by slot; size 0 and heap NO_HEAP while dead. */
@@ -30,6 +31,7 @@ struct decoder_v1 {
 struct decoder {
     struct cursor streams[EVENT_STREAMS];
     const struct defs *defs;
+    struct packer *packer; /* NULL: segments are made into events */
     struct codebook book;
     struct recent recent;
     struct decoder_v1 v1;
@@ -66,7 +68,7 @@ bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_
 #define DECODE_LEAST MT_SEGMENT_MOST
 
 /* Decode up to n >= DECODE_LEAST events; how many. 0 = the chunk is finished, or d->wrong says what is wrong.
- */
+ * With a packer, whose steps begin anew, how many steps; they may stand for more events than that. */
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
 
 /* Take a LIVE chunk: check it against the blocks, or, if `replace`, make it the blocks. A state of several

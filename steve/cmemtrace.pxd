@@ -97,6 +97,11 @@ cdef extern from "memtrace/memtrace.h" nogil:
     mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
     void mt_close(mt_reader *r)
     int mt_next(mt_reader *r, const mt_event **events, size_t *n)
+    struct mt_packed:
+        const mt_event *events
+        size_t n_steps
+        uint64_t count
+    int mt_next_packed(mt_reader *r, mt_packed *p)
     struct mt_point:
         uint64_t event, handle, offset
     int mt_points(mt_reader *r, const mt_point **points, uint32_t *n)
