@@ -354,13 +354,26 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
     return tell_segment(d, &run, ev, line, places);
 }
 
-/* The end of a chunk: everything must be used up. */
-static void check_end(struct decoder *d)
+/* The end of a chunk whose accesses were not decoded. */
+static bool pass_accesses(struct decoder *d)
+{
+    d->passed += d->left;
+    d->left = 0;
+    return d->streams[STREAM_RARE].p == d->streams[STREAM_RARE].end;
+}
+
+static bool all_used_up(const struct decoder *d)
 {
     bool whole = d->left == 0 || d->salvage;
     for (unsigned i = 0; i < EVENT_STREAMS; i++)
         whole &= d->streams[i].p == d->streams[i].end;
-    if (!whole)
+    return whole;
+}
+
+/* The end of a chunk: everything must be used up. */
+static void check_end(struct decoder *d)
+{
+    if (!(d->rare_only ? pass_accesses(d) : all_used_up(d)))
         d->wrong = "chunk ends before its events do";
     d->finished = true;
 }
@@ -403,11 +416,21 @@ static size_t decode_other(struct decoder *d, struct mt_event *ev)
     return d->misses ? decode_miss(d, ev) : as_events(d, decode_rare_event(d, ev));
 }
 
+static size_t decode_rare_only(struct decoder *d, struct mt_event *events, size_t n)
+{
+    size_t made = 0;
+    while (made < n && !d->finished && !d->wrong)
+        made += decode_rare_event(d, events + made);
+    return as_events(d, made);
+}
+
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
 {
     size_t made = 0;
     if (d->packer)
         packer_empty(d->packer);
+    if (d->rare_only)
+        return decode_rare_only(d, events, n);
     while (has_room(d, n - made) && !d->finished && !d->wrong) {
         if (d->misses < 0)
             read_token(d);

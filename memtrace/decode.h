@@ -42,6 +42,8 @@ struct decoder {
     uint64_t bad_frees;
     bool state_whole;      /* all LIVE chunks of a state have been taken */
     uint64_t state_blocks; /* of the LIVE chunks being read, taken so far */
+    bool rare_only;        /* accesses of segments are passed over, and counted: */
+    uint64_t passed;
     bool want_freed;       /* deliver accesses to freed memory */
     bool midway;           /* reading began behind blocks that are dead: slots may lie free unseen */
     bool salvage;          /* a FREE or access of a lost block is counted, not an error */

@@ -150,6 +150,11 @@ int mt_next_packed(struct mt_reader *r, struct mt_packed *packed)
     return result;
 }
 
+void mt_pass_accesses(struct mt_reader *r)
+{
+    r->binary.dec.rare_only = true;
+}
+
 const struct mt_error *mt_reader_error(const struct mt_reader *r)
 {
     return &r->err;
@@ -280,6 +285,7 @@ void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out)
     *out = r->stats;
     out->bytes_read = r->in.file_bytes;
     if (!r->stats.is_text) {
+        out->passed = r->binary.dec.passed;
         out->handles = r->binary.dec.handles;
         out->live_slots = r->binary.dec.live;
         out->unmatched_free = r->binary.dec.bad_frees;

@@ -58,6 +58,7 @@ cdef extern from "steve/kernels/lockfull.h" nogil:
         int64_t index
     bint lockfull_init(lockfull *l, const uint64_t *unfreed, size_t n_unfreed, lockfull_rules rules)
     bint lockfull_feed(lockfull *l, const op *ops, size_t n)
+    bint lockfull_feed_packed(lockfull *l, const mt_packed *packed)
     void lockfull_free(lockfull *l)
 
 cdef extern from "steve/kernels/locksimple.h" nogil:
