@@ -117,17 +117,23 @@ static bool reserve(struct lockfull *l, size_t n)
            grow(&l->at, &l->at_room, l->n_out + n, sizeof *l->at);
 }
 
-static void give(struct lockfull *l, struct op op)
+static void give(struct lockfull *l, const struct op *op)
 {
-    l->out[l->n_out] = op;
+    l->out[l->n_out] = *op;
     l->at[l->n_out++] = (uint64_t)l->index;
 }
 
-static void put(struct lockfull *l, uint64_t handle, enum ops_code code)
+/* Written field by field, for there are many: a copy would wait for its own stores. */
+static inline void put(struct lockfull *l, uint64_t handle, enum ops_code code)
 {
-    give(l, (struct op){.handle = handle, .code = code, .thread = l->thread, .time = l->time});
-    l->locks += code == OP_LOCK;
-    l->unlocks += code == OP_UNLOCK;
+    struct op *op = &l->out[l->n_out];
+
+    op->handle = handle;
+    op->addr = op->size = 0;
+    op->code = code;
+    op->thread = l->thread;
+    op->time = l->time;
+    l->at[l->n_out++] = (uint64_t)l->index;
 }
 
 /* The lock events of this index. lock: a handle to lock as well, or UINT64_MAX. */
@@ -146,6 +152,8 @@ static bool put_events(struct lockfull *l, uint64_t lock)
         put(l, l->due[i], OP_UNLOCK);
     if (locks)
         put(l, lock, OP_LOCK);
+    l->unlocks += l->n_due - first;
+    l->locks += locks;
     return true;
 }
 
@@ -182,7 +190,7 @@ static bool block_new(struct lockfull *l, uint32_t b, const struct op *op)
         return false;
     l->blocks[b] =
         (struct lockfull_block){.handle = op->handle, .live = true, .mortal = is_mortal(l, l->news++)};
-    give(l, *op);
+    give(l, op);
     return true;
 }
 
@@ -198,7 +206,7 @@ static bool block_free(struct lockfull *l, uint32_t b, const struct op *op)
     sort_due(l);
     if (!put_events(l, UINT64_MAX))
         return false;
-    give(l, *op);
+    give(l, op);
     return true;
 }
 
@@ -262,7 +270,7 @@ static bool use_handle(struct lockfull *l, const struct op *op)
         return true;
     if (!reserve(l, 1))
         return false;
-    give(l, *op);
+    give(l, op);
     return true;
 }
 
