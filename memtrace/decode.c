@@ -108,13 +108,6 @@ static void read_token(struct decoder *d)
         d->wrong = "more accesses than the chunk has events";
 }
 
-/* Where the words of a segment are; slot NO_WORD: foreign. */
-struct place {
-    uint64_t addr;
-    uint32_t slot;
-};
-#define NO_WORD UINT32_MAX
-
 /* An access whose block or site went with a damaged chunk. */
 static void lose_access(struct decoder *d)
 {
@@ -127,7 +120,7 @@ static void lose_access(struct decoder *d)
 /* Make the events of a segment; how many. An access outside the block of its word was not to the heap, or, in
  * a salvaged trace, its block or site was lost. */
 static size_t make_events(struct decoder *d, const struct run_state *run, struct mt_event *ev, uint32_t line,
-                          const struct place *places)
+                          const struct mt_place *places)
 {
     const struct word_state *first = &d->book.lines[line];
     const struct mt_access alone = {first->name >> 1, 0, 0}, *a = &alone;
@@ -139,8 +132,8 @@ static size_t make_events(struct decoder *d, const struct run_state *run, struct
         count = s->count;
     }
     for (const struct mt_access *end = a + count; a < end; a++) {
-        const struct place *p = &places[a->word];
-        if (p->slot == NO_WORD)
+        const struct mt_place *p = &places[a->word];
+        if (p->slot == MT_NO_SLOT)
             continue;
         const struct live_block *b = &run->blocks[p->slot];
         const struct coded_site *site = &d->book.sites[a->site];
@@ -166,28 +159,92 @@ static size_t count_events(struct decoder *d, size_t made)
 
 /* A word as guessed; false if that cannot be. */
 static inline bool take_word(struct decoder *d, const struct run_state *run, struct word_state *s,
-                             struct place *p)
+                             struct mt_place *p)
 {
     if (s->mode & MODE_FOREIGN) {
-        p->slot = NO_WORD;
+        p->slot = MT_NO_SLOT;
         return true;
     }
     struct guess g = guess_word(s, &d->recent);
     if (g.slot >= run->block_count)
         return false;
-    *p = (struct place){g.addr, g.slot};
+    *p = (struct mt_place){g.addr, g.slot};
     learn_word(s, &d->recent, g.addr, g.slot);
     return true;
 }
 
-/* Segments guessed right, as long as there is room for their events; how many of these. */
+/* How many accesses a segment makes if each of its words lies in one block, or in none; else NOT_WHOLE. */
+#define NOT_WHOLE UINT32_MAX
+static inline uint32_t whole_accesses(const struct packer *p, const struct run_state *run, uint32_t line,
+                                      const struct mt_place *places)
+{
+    const struct mt_pattern *words = &p->patterns[line];
+    uint32_t count = 0;
+    for (uint32_t w = 0; w < words->words; w++) {
+        if (places[w].slot == MT_NO_SLOT)
+            continue;
+        const struct live_block *b = &run->blocks[places[w].slot];
+        uint64_t offset = places[w].addr - b->base;
+        if (offset >= b->size || b->size - offset < words[w].extent)
+            return NOT_WHOLE;
+        count += words[w].own;
+    }
+    return count;
+}
+
+/* Tell of a segment by its pattern, to which its places stand ready; how many events were made of it, if that
+ * cannot be. */
+static inline size_t pack_segment(struct decoder *d, const struct run_state *run, struct mt_event *ev,
+                                  uint32_t line, const struct mt_place *places)
+{
+    struct packer *p = d->packer;
+    if (line >= p->n_patterns && !packer_learn(p, &d->book)) {
+        d->wrong = "out of memory for patterns";
+        return 0;
+    }
+    uint32_t count = whole_accesses(p, run, line, places);
+    if (count == NOT_WHOLE) {
+        size_t made = count_events(d, make_events(d, run, ev, line, places));
+        packer_events(p, made);
+        return made;
+    }
+    if (count_events(d, count)) {
+        p->steps[p->n_steps++] = (struct mt_step){run->time, line, run->thread, (uint16_t)count};
+        p->n_places += p->patterns[line].words;
+        p->total += count;
+    }
+    return 0;
+}
+
+/* A segment that ran: how many events it made. */
+static inline size_t tell_segment(struct decoder *d, const struct run_state *run, struct mt_event *ev,
+                                  uint32_t line, const struct mt_place *places)
+{
+    return d->packer ? pack_segment(d, run, ev, line, places)
+                     : count_events(d, make_events(d, run, ev, line, places));
+}
+
+/* Where the places of the next segment go. */
+static inline struct mt_place *next_places(struct decoder *d, struct mt_place *own)
+{
+    return d->packer ? d->packer->places + d->packer->n_places : own;
+}
+
+/* Is there room for what a segment can make? */
+static inline bool has_room(const struct decoder *d, size_t room)
+{
+    return room >= MT_SEGMENT_MOST && (!d->packer || packer_has_room(d->packer));
+}
+
+/* Segments guessed right, as long as there is room for them; how many events they made. */
 static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
 {
     const struct run_state run = run_state(d);
     struct word_state *lines = d->book.lines;
+    struct mt_place own[MT_SEGMENT_WORDS];
     size_t made = 0;
-    for (; d->run && room - made >= MT_SEGMENT_MOST && !d->wrong; d->run--) {
-        struct place places[MT_SEGMENT_WORDS];
+    for (; d->run && has_room(d, room - made) && !d->wrong; d->run--) {
+        struct mt_place *places = next_places(d, own);
         uint32_t line = lines[d->prev_line].next[0];
         struct word_state *first = &lines[line];
         for (uint32_t i = 0; i < first->words; i++)
@@ -196,7 +253,7 @@ static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
         if (line == NO_LINE)
             d->wrong = "a segment is guessed that has not been seen";
         if (!d->wrong)
-            made += count_events(d, make_events(d, &run, ev + made, line, places));
+            made += tell_segment(d, &run, ev + made, line, places);
         d->prev_line = line;
     }
     return made;
@@ -246,14 +303,14 @@ static bool decode_place(struct decoder *d, const struct word_state *s, enum wor
     return true;
 }
 
-static bool decode_word(struct decoder *d, struct word_state *s, unsigned code, struct place *p)
+static bool decode_word(struct decoder *d, struct word_state *s, unsigned code, struct mt_place *p)
 {
     bool foreign = s->mode & MODE_FOREIGN;
     uint32_t far = 0;
     struct guess g;
     if (code == WORD_FOREIGN || (foreign && code == WORD_GUESSED)) {
         s->mode |= MODE_FOREIGN;
-        p->slot = NO_WORD;
+        p->slot = MT_NO_SLOT;
         return true;
     }
     if (code >= WORD_CODES || (code == WORD_AGAIN && !foreign) ||
@@ -261,7 +318,7 @@ static bool decode_word(struct decoder *d, struct word_state *s, unsigned code, 
         return false;
     learn_miss(s, &d->recent, (enum word_code)code, far, g.addr, g.slot);
     learn_word(s, &d->recent, g.addr, g.slot);
-    *p = (struct place){g.addr, g.slot};
+    *p = (struct mt_place){g.addr, g.slot};
     return true;
 }
 
@@ -276,7 +333,7 @@ static bool any_bad(const struct decoder *d)
 /* The segment after a run; how many events it made. */
 static size_t decode_miss(struct decoder *d, struct mt_event *ev)
 {
-    struct place places[MT_SEGMENT_WORDS];
+    struct mt_place own[MT_SEGMENT_WORDS], *places = next_places(d, own);
     uint32_t line = d->misses & MISS_SEGMENT ? decode_segment(d) : d->book.lines[d->prev_line].next[0];
     uint64_t codes = d->misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
     struct word_state *first = &d->book.lines[line];
@@ -294,16 +351,29 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
     d->prev_line = line;
     d->misses = -1;
     const struct run_state run = run_state(d);
-    return count_events(d, make_events(d, &run, ev, line, places));
+    return tell_segment(d, &run, ev, line, places);
+}
+
+/* The end of a chunk whose accesses were not decoded. */
+static bool pass_accesses(struct decoder *d)
+{
+    d->passed += d->left;
+    d->left = 0;
+    return d->streams[STREAM_RARE].p == d->streams[STREAM_RARE].end;
+}
+
+static bool all_used_up(const struct decoder *d)
+{
+    bool whole = d->left == 0 || d->salvage;
+    for (unsigned i = 0; i < EVENT_STREAMS; i++)
+        whole &= d->streams[i].p == d->streams[i].end;
+    return whole;
 }
 
 /* The end of a chunk: everything must be used up. */
 static void check_end(struct decoder *d)
 {
-    bool whole = d->left == 0 || d->salvage;
-    for (unsigned i = 0; i < EVENT_STREAMS; i++)
-        whole &= d->streams[i].p == d->streams[i].end;
-    if (!whole)
+    if (!(d->rare_only ? pass_accesses(d) : all_used_up(d)))
         d->wrong = "chunk ends before its events do";
     d->finished = true;
 }
@@ -330,22 +400,48 @@ static size_t decode_old_run(struct decoder *d, struct mt_event *ev, size_t room
     return v1_run(d, ev, d->run < room ? d->run : room);
 }
 
+/* What was not decoded from segments is an event for packers too. */
+static size_t as_events(struct decoder *d, size_t made)
+{
+    if (d->packer)
+        packer_events(d->packer, made);
+    return made;
+}
+
+/* What stands behind a run: a miss or a rare record. */
+static size_t decode_other(struct decoder *d, struct mt_event *ev)
+{
+    if (d->misses && d->old)
+        return as_events(d, v1_miss(d, ev));
+    return d->misses ? decode_miss(d, ev) : as_events(d, decode_rare_event(d, ev));
+}
+
+static size_t decode_rare_only(struct decoder *d, struct mt_event *events, size_t n)
+{
+    size_t made = 0;
+    while (made < n && !d->finished && !d->wrong)
+        made += decode_rare_event(d, events + made);
+    return as_events(d, made);
+}
+
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
 {
     size_t made = 0;
-    while (n - made >= DECODE_LEAST && !d->finished && !d->wrong) {
+    if (d->packer)
+        packer_empty(d->packer);
+    if (d->rare_only)
+        return decode_rare_only(d, events, n);
+    while (has_room(d, n - made) && !d->finished && !d->wrong) {
         if (d->misses < 0)
             read_token(d);
         if (d->wrong)
             break;
-        if (d->run)
-            made += (d->old ? decode_old_run : decode_run)(d, events + made, n - made);
-        if (d->wrong || d->run || n - made < DECODE_LEAST)
-            continue;
-        if (d->misses)
-            made += (d->old ? v1_miss : decode_miss)(d, events + made);
-        else
-            made += decode_rare_event(d, events + made);
+        if (d->run && d->old)
+            made += as_events(d, decode_old_run(d, events + made, n - made));
+        else if (d->run)
+            made += decode_run(d, events + made, n - made);
+        if (!d->wrong && !d->run && has_room(d, n - made))
+            made += decode_other(d, events + made);
     }
-    return made;
+    return d->packer ? d->packer->n_steps : made;
 }

@@ -11,6 +11,7 @@
 #include "codebook.h"
 #include "defs.h"
 #include "format.h"
+#include "packed.h"
 #include "predict_v1.h"
 
 /* A block by slot; size 0 and heap NO_HEAP while dead. */
@@ -30,6 +31,7 @@ struct decoder_v1 {
 struct decoder {
     struct cursor streams[EVENT_STREAMS];
     const struct defs *defs;
+    struct packer *packer; /* NULL: segments are made into events */
     struct codebook book;
     struct recent recent;
     struct decoder_v1 v1;
@@ -40,6 +42,8 @@ struct decoder {
     uint64_t bad_frees;
     bool state_whole;      /* all LIVE chunks of a state have been taken */
     uint64_t state_blocks; /* of the LIVE chunks being read, taken so far */
+    bool rare_only;        /* accesses of segments are passed over, and counted: */
+    uint64_t passed;
     bool want_freed;       /* deliver accesses to freed memory */
     bool midway;           /* reading began behind blocks that are dead: slots may lie free unseen */
     bool salvage;          /* a FREE or access of a lost block is counted, not an error */
@@ -66,7 +70,7 @@ bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_
 #define DECODE_LEAST MT_SEGMENT_MOST
 
 /* Decode up to n >= DECODE_LEAST events; how many. 0 = the chunk is finished, or d->wrong says what is wrong.
- */
+ * With a packer, whose steps begin anew, how many steps; they may stand for more events than that. */
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
 
 /* Take a LIVE chunk: check it against the blocks, or, if `replace`, make it the blocks. A state of several

@@ -324,6 +324,54 @@ void mt_close(struct mt_reader *r);
  * everything before the cut, then MT_ERROR with MT_E_TRUNCATED. */
 int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n);
 
+/* The same events, several times cheaper, for those who need not see each access by itself. A program does the
+ * same again and again: a *pattern* is a run of accesses, of which `words` places tell all addresses. */
+struct mt_pattern_access {
+    uint32_t site;
+    uint32_t size;
+    uint16_t offset; /* from the place of its word */
+    uint8_t kind;    /* MT_LOAD, MT_STORE or MT_MODIFY */
+    uint8_t word;    /* < words of the pattern */
+};
+struct mt_pattern {
+    uint32_t first;  /* its accesses are accesses[first .. first + count - 1], in program order */
+    uint32_t extent; /* of this word: the end of its highest access, from its place */
+    uint8_t count;   /* 1 .. MT_SEGMENT_MOST; 0 = this is another word of a pattern before */
+    uint8_t words;   /* what is said of word w stands in the pattern w behind this one */
+    uint8_t own;     /* accesses of this word */
+};
+/* Where a word's lowest access was. All its accesses lie in that block, whole. */
+struct mt_place {
+    uint64_t addr;
+    uint32_t slot; /* as of struct mt_event; MT_NO_SLOT: the word touched no block, its accesses do not count */
+};
+#define MT_NO_SLOT UINT32_MAX
+/* What came next: a pattern, or events that are not of patterns. */
+struct mt_step {
+    uint64_t time;    /* of the pattern's accesses, as of struct mt_event */
+    uint32_t pattern; /* id; or MT_STEP_EVENTS: the next `count` of the events */
+    uint16_t thread;  /* of the pattern */
+    uint16_t count;   /* events that it stands for; at least 1 */
+};
+#define MT_STEP_EVENTS 0
+struct mt_packed {
+    const struct mt_step *steps;
+    const struct mt_place *places; /* of the patterns' words, one after the other */
+    const struct mt_event *events;
+    const struct mt_pattern *patterns; /* by id */
+    const struct mt_pattern_access *accesses;
+    size_t n_steps;
+    uint32_t n_patterns; /* ids are below this; what an id means never changes */
+    uint64_t count;      /* events that all steps stand for */
+};
+/* As mt_next, and may be called in turns with it. Everything in *p is the reader's, valid until the next call. */
+int mt_next_packed(struct mt_reader *r, struct mt_packed *p);
+
+/* From now on deliver no accesses but those of system calls and, if asked for, to freed memory: many times
+ * faster, for they are not decoded. mt_reader_stats counts them as `passed`, once a chunk is done. Call it before
+ * the first event. Text has them all the same. */
+void mt_pass_accesses(struct mt_reader *r);
+
 /* A place in a trace where reading can begin. */
 struct mt_point {
     uint64_t event;  /* events before it in the file, those of MT_OPEN_FREED included */
@@ -372,6 +420,7 @@ struct mt_reader_stats {
     enum mt_ending ending;     /* valid after MT_END; MT_ENDING_UNKNOWN before */
     struct mt_totals totals;   /* from the END chunk; zeros before it */
     uint64_t events;           /* delivered so far */
+    uint64_t passed;           /* accesses left out, see mt_pass_accesses */
     uint64_t handles;          /* blocks made so far */
     uint64_t live_slots;       /* blocks live now */
     uint64_t unmatched_free;   /* bad frees */

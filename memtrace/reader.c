@@ -90,20 +90,69 @@ void mt_close(struct mt_reader *r)
     for (uint32_t i = 0; i < r->note_count; i++)
         free(r->notes[i]);
     free(r->notes);
+    packer_free(r->packer);
     free(r);
+}
+
+static int next(struct mt_reader *r, size_t *n)
+{
+    if (r->err.code != MT_E_NONE)
+        return MT_ERROR;
+    return r->stats.is_text ? text_next(r, n) : binary_next(r, n);
 }
 
 int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n)
 {
-    if (r->err.code != MT_E_NONE)
-        return MT_ERROR;
-    int result = r->stats.is_text ? text_next(r, n) : binary_next(r, n);
+    r->binary.dec.packer = NULL;
+    int result = next(r, n);
     *events = r->events;
     if (result == MT_MORE) {
         r->stats.events += *n;
         r->stats.instructions = r->events[*n - 1].time;
     }
     return result;
+}
+
+/* The time of the last event of a batch. */
+static uint64_t last_time(const struct mt_reader *r)
+{
+    const struct packer *p = r->packer;
+    size_t events = 0;
+    if (p->steps[p->n_steps - 1].pattern != MT_STEP_EVENTS)
+        return p->steps[p->n_steps - 1].time;
+    for (uint32_t i = 0; i < p->n_steps; i++)
+        events += p->steps[i].pattern == MT_STEP_EVENTS ? p->steps[i].count : 0;
+    return r->events[events - 1].time;
+}
+
+static struct mt_packed packed_view(const struct mt_reader *r)
+{
+    const struct packer *p = r->packer;
+    return (struct mt_packed){p->steps,   p->places,     r->events, p->patterns, p->accesses,
+                              p->n_steps, p->n_patterns, p->total};
+}
+
+int mt_next_packed(struct mt_reader *r, struct mt_packed *packed)
+{
+    if (!r->packer && !(r->packer = calloc(1, sizeof *r->packer)))
+        return mt_fail_memory(&r->err);
+    r->binary.dec.packer = r->packer;
+    packer_empty(r->packer);
+    size_t n;
+    int result = next(r, &n);
+    if (result == MT_MORE) {
+        if (r->packer->n_steps == 0) /* text, or a word about what was lost */
+            packer_events(r->packer, n);
+        r->stats.events += r->packer->total;
+        r->stats.instructions = last_time(r);
+        *packed = packed_view(r);
+    }
+    return result;
+}
+
+void mt_pass_accesses(struct mt_reader *r)
+{
+    r->binary.dec.rare_only = true;
 }
 
 const struct mt_error *mt_reader_error(const struct mt_reader *r)
@@ -236,6 +285,7 @@ void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out)
     *out = r->stats;
     out->bytes_read = r->in.file_bytes;
     if (!r->stats.is_text) {
+        out->passed = r->binary.dec.passed;
         out->handles = r->binary.dec.handles;
         out->live_slots = r->binary.dec.live;
         out->unmatched_free = r->binary.dec.bad_frees;

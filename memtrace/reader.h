@@ -62,6 +62,7 @@ struct mt_reader {
     struct text_reader text;
     char **notes;
     uint32_t note_count;
+    struct packer *packer; /* once asked for */
     struct mt_event events[READER_BATCH];
 };
 

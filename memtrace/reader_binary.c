@@ -116,6 +116,13 @@ static bool unpack_stream(struct binary_reader *b, uint8_t *to, uint32_t raw, co
     return ZSTD_decompressDCtx(b->zstd, to, raw, from, stored) == raw;
 }
 
+/* Is this stream of a chunk looked at? */
+static bool is_wanted(const struct binary_reader *b, const struct chunk_header *h, unsigned stream)
+{
+    bool events = h->type == CHUNK_EVENTS || h->type == CHUNK_EVENTS_V1;
+    return !b->dec.rare_only || !events || stream == STREAM_RARE;
+}
+
 /* Decompress a payload into b->raw; what is wrong, or NULL. */
 static const char *unpack(struct binary_reader *b, const struct chunk_header *h, const uint8_t *payload,
                           uint32_t raw[EVENT_STREAMS])
@@ -130,7 +137,7 @@ static const char *unpack(struct binary_reader *b, const struct chunk_header *h,
     const uint8_t *from = payload + 8 * chunk_streams(h->type);
     uint8_t *to = b->raw;
     for (unsigned i = 0; i < chunk_streams(h->type); i++) {
-        if (!unpack_stream(b, to, raw[i], from, stored[i]))
+        if (is_wanted(b, h, i) && !unpack_stream(b, to, raw[i], from, stored[i]))
             return "compressed data of a chunk are wrong";
         to += raw[i];
         from += stored[i];

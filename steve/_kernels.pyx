@@ -320,18 +320,18 @@ cdef class Summary:
     cdef summary s
 
     def __cinit__(self, Trace trace, tick=None):
-        cdef const mt_event *events
-        cdef size_t n
+        cdef mt_packed packed
         cdef uint32_t stacks
         cdef unsigned batches = 0
         cdef bint ok
         summary_init(&self.s)
-        while trace.next(&events, &n):
+        while trace.next_packed(&packed):
             stacks = mt_count_stacks(trace.r)
             with nogil:
-                ok = summary_feed(&self.s, events, n, stacks)
+                ok = summary_feed_packed(&self.s, &packed, stacks)
             enough(ok)
             ticked(trace, tick, &batches)
+        summary_finish(&self.s)
 
     def __dealloc__(self):
         summary_free(&self.s)

@@ -28,6 +28,38 @@ cdef class Unfreed:
         return self.u.n
 
 
+cdef int lock_operations(lockfull *l, OpsFile file, OpsWriter writer, LockStats stats, object tick) except -1:
+    """Write the locks of an ops file."""
+    cdef Operations source = Operations(file, tick)
+    cdef const op *ops
+    cdef size_t n
+    cdef bint ok
+    while source.next(&ops, &n):
+        with nogil:
+            ok = lockfull_feed(l, ops, n)
+            ops_write(writer.w, l.out, l.n_out)
+        enough(ok)
+        if stats is not None:
+            stats.feed(l.out, l.at, l.n_out)
+    return 0
+
+
+cdef int lock_events(lockfull *l, Trace trace, OpsWriter writer, LockStats stats, object tick) except -1:
+    """Write the locks of a trace."""
+    cdef mt_packed packed
+    cdef unsigned batches = 0
+    cdef bint ok
+    while trace.next_packed(&packed):
+        with nogil:
+            ok = lockfull_feed_packed(l, &packed)
+            ops_write(writer.w, l.out, l.n_out)
+        enough(ok)
+        if stats is not None:
+            stats.feed(l.out, l.at, l.n_out)
+        ticked(trace, tick, &batches)
+    return 0
+
+
 def write_lockops_full(origin, Unfreed unfreed, int fd, *, rules=(2, 1, 0), bint compat=False,
                        bint unlock_before_free=False, tick=None, str form="text", LockStats stats=None):
     """Write N, F, L and U by the life counter. `unfreed` is of an earlier walk over the same operations.
@@ -36,24 +68,17 @@ def write_lockops_full(origin, Unfreed unfreed, int fd, *, rules=(2, 1, 0), bint
     one lock event at each index, as the first Steve. unlock_before_free: a block that dies locked is unlocked
     first. Returns counts: ops walked over,
     blocks, locks, unlocks, unmatched (accesses to handles that are not live)."""
-    cdef Operations source = Operations(origin, tick)
     cdef OpsWriter writer = OpsWriter(fd, form, True)
     cdef lockfull l
-    cdef const op *ops
-    cdef size_t n
-    cdef bint ok
     cdef lockfull_rules c_rules
     c_rules.gain, c_rules.decay, c_rules.threshold = rules
     c_rules.compat, c_rules.unlock_before_free = compat, unlock_before_free
     enough(lockfull_init(&l, unfreed.u.list, unfreed.u.n, c_rules))
     try:
-        while source.next(&ops, &n):
-            with nogil:
-                ok = lockfull_feed(&l, ops, n)
-                ops_write(writer.w, l.out, l.n_out)
-            enough(ok)
-            if stats is not None:
-                stats.feed(l.out, l.at, l.n_out)
+        if isinstance(origin, Trace):
+            lock_events(&l, origin, writer, stats, tick)
+        else:
+            lock_operations(&l, origin, writer, stats, tick)
         writer.finish()
         if stats is not None:
             stats.finish(l.index)

@@ -1,7 +1,7 @@
 # _memtrace.pxd - what other Cython modules may use of steve._memtrace.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
-from steve.cmemtrace cimport mt_error, mt_event, mt_reader
+from steve.cmemtrace cimport mt_error, mt_event, mt_packed, mt_reader
 from steve.cops cimport op, ops_reader
 
 
@@ -11,6 +11,7 @@ cdef class Trace:
     cdef readonly object problem
     cdef bint midway
     cdef int next(self, const mt_event **events, size_t *n) except -1
+    cdef int next_packed(self, mt_packed *packed) except -1
     cdef int failed(self) except -1
 
 

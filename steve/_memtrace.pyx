@@ -157,6 +157,16 @@ cdef class Trace:
             result = mt_next(self.r, events, n)
         return self.failed() if result == MT_ERROR else result
 
+    cdef int next_packed(self, mt_packed *packed) except -1:
+        """The same, packed: see mt_next_packed."""
+        cdef int result
+        if self.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = mt_next_packed(self.r, packed)
+        return self.failed() if result == MT_ERROR else result
+
     cdef int failed(self) except -1:
         """Keep the reader's error as `problem`, or raise it when nothing was read or nothing can be
         trusted."""
@@ -205,10 +215,9 @@ cdef class Trace:
 
     def skim(self, tick=None):
         """Read to the end for the sake of stats(); tick(done, total) is called now and then."""
-        cdef const mt_event *events
-        cdef size_t n
+        cdef mt_packed packed
         cdef unsigned batches = 0
-        while self.next(&events, &n):
+        while self.next_packed(&packed):
             batches += 1
             if tick is not None and batches % 64 == 0:
                 tick(*self.progress())

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from steve.cmemtrace cimport mt_event, mt_reader
+from steve.cmemtrace cimport mt_event, mt_packed, mt_reader
 from steve.cops cimport op, ops_reader
 
 
@@ -59,6 +59,7 @@ cdef extern from "steve/kernels/lockfull.h" nogil:
         int64_t index
     bint lockfull_init(lockfull *l, const uint64_t *unfreed, size_t n_unfreed, lockfull_rules rules)
     bint lockfull_feed(lockfull *l, const op *ops, size_t n)
+    bint lockfull_feed_packed(lockfull *l, const mt_packed *packed)
     void lockfull_free(lockfull *l)
 
 cdef extern from "steve/kernels/locksimple.h" nogil:
@@ -143,6 +144,8 @@ cdef extern from "steve/kernels/summary.h" nogil:
         uint64_t threads[1024]
     void summary_init(summary *s)
     bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
+    bint summary_feed_packed(summary *s, const mt_packed *packed, uint32_t stacks)
+    void summary_finish(summary *s)
     unsigned summary_threads(const summary *s)
     void summary_free(summary *s)
 

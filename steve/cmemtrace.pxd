@@ -87,7 +87,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
         bint is_text
         mt_ending ending
         mt_totals totals
-        uint64_t events, handles, live_slots, unmatched_free, unmatched_access
+        uint64_t events, passed, handles, live_slots, unmatched_free, unmatched_access
         uint64_t bytes_read, bytes_total, damaged_chunks, instructions, nanoseconds
 
     struct mt_reader:
@@ -97,6 +97,12 @@ cdef extern from "memtrace/memtrace.h" nogil:
     mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
     void mt_close(mt_reader *r)
     int mt_next(mt_reader *r, const mt_event **events, size_t *n)
+    struct mt_packed:
+        const mt_event *events
+        size_t n_steps
+        uint64_t count
+    int mt_next_packed(mt_reader *r, mt_packed *p)
+    void mt_pass_accesses(mt_reader *r)
     struct mt_point:
         uint64_t event, handle, offset
     int mt_points(mt_reader *r, const mt_point **points, uint32_t *n)

@@ -54,12 +54,14 @@ struct reading read_bytes(const void *data, size_t size, unsigned flags)
         assert_true(n > 0);
         append_events(&out, events, n);
     }
+    out.opened = r != NULL;
     if (r) {
         out.err = *mt_reader_error(r);
         mt_reader_stats(r, &out.stats);
         snprintf(out.damage, sizeof out.damage, "%s", mt_damage(r, 0) ? mt_damage(r, 0) : "");
     }
     mt_close(r);
+    assert_packed_equal(memory_path(fd), flags, &out);
     close(fd);
     return out;
 }

@@ -29,6 +29,7 @@ struct bytes memory_bytes(int fd);
 struct reading {
     struct mt_event *events;
     size_t count;
+    bool opened;
     int result; /* of the last mt_next, MT_ERROR if opening failed */
     struct mt_error err;
     struct mt_reader_stats stats;
@@ -36,6 +37,8 @@ struct reading {
 };
 struct reading read_bytes(const void *data, size_t size, unsigned flags);
 struct reading read_string(const char *text, unsigned flags);
+/* Reading the file packed gives the same. read_bytes does that too, for every trace. */
+void assert_packed_equal(const char *path, unsigned flags, const struct reading *plain);
 void reading_free(struct reading *r);
 
 /* Equal in all fields that are specified for the kind. */

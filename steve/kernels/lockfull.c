@@ -117,17 +117,23 @@ static bool reserve(struct lockfull *l, size_t n)
            grow(&l->at, &l->at_room, l->n_out + n, sizeof *l->at);
 }
 
-static void give(struct lockfull *l, struct op op)
+static void give(struct lockfull *l, const struct op *op)
 {
-    l->out[l->n_out] = op;
+    l->out[l->n_out] = *op;
     l->at[l->n_out++] = (uint64_t)l->index;
 }
 
-static void put(struct lockfull *l, uint64_t handle, enum ops_code code)
+/* Written field by field, for there are many: a copy would wait for its own stores. */
+static inline void put(struct lockfull *l, uint64_t handle, enum ops_code code)
 {
-    give(l, (struct op){.handle = handle, .code = code, .thread = l->thread, .time = l->time});
-    l->locks += code == OP_LOCK;
-    l->unlocks += code == OP_UNLOCK;
+    struct op *op = &l->out[l->n_out];
+
+    op->handle = handle;
+    op->addr = op->size = 0;
+    op->code = code;
+    op->thread = l->thread;
+    op->time = l->time;
+    l->at[l->n_out++] = (uint64_t)l->index;
 }
 
 /* The lock events of this index. lock: a handle to lock as well, or UINT64_MAX. */
@@ -146,6 +152,8 @@ static bool put_events(struct lockfull *l, uint64_t lock)
         put(l, l->due[i], OP_UNLOCK);
     if (locks)
         put(l, lock, OP_LOCK);
+    l->unlocks += l->n_due - first;
+    l->locks += locks;
     return true;
 }
 
@@ -164,83 +172,105 @@ static bool is_mortal(struct lockfull *l, uint64_t ordinal)
     return false;
 }
 
-/* A block dies: it, if it was locked, else NULL. */
-static struct lockfull_block *forget(struct lockfull *l, uint64_t handle)
+/* A block dies: was it locked? */
+static bool bury(struct lockfull *l, uint32_t b)
 {
-    uint32_t b = livemap_remove(&l->live, handle);
+    struct lockfull_block *block = &l->blocks[b];
+    bool locked = block->locked;
 
-    if (b == NONE || !l->blocks[b].locked)
-        return NULL;
-    unhang(l, b);
-    l->blocks[b].locked = false;
-    return &l->blocks[b];
+    if (locked)
+        unhang(l, b);
+    block->locked = block->live = false;
+    return locked;
 }
 
-static bool block_new(struct lockfull *l, const struct op *op)
+static bool block_new(struct lockfull *l, uint32_t b, const struct op *op)
 {
-    uint32_t b;
-
-    forget(l, op->handle);
-    b = livemap_add(&l->live, op->handle);
-    if (b == NONE || !grow(&l->blocks, &l->room, (size_t)b + 1, sizeof *l->blocks) || !others(l))
+    if (!grow(&l->blocks, &l->room, (size_t)b + 1, sizeof *l->blocks) || !others(l))
         return false;
-    l->blocks[b] = (struct lockfull_block){.handle = op->handle, .mortal = is_mortal(l, l->news++)};
-    give(l, *op);
+    l->blocks[b] =
+        (struct lockfull_block){.handle = op->handle, .live = true, .mortal = is_mortal(l, l->news++)};
+    give(l, op);
     return true;
 }
 
-static bool block_free(struct lockfull *l, const struct op *op)
+/* b: its block, or NONE. */
+static bool block_free(struct lockfull *l, uint32_t b, const struct op *op)
 {
-    struct lockfull_block *locked = forget(l, op->handle);
+    bool locked = b != NONE && bury(l, b);
 
     if (!collect_due(l))
         return false;
-    if (locked && l->rules.unlock_before_free && !make_due(l, locked))
+    if (locked && l->rules.unlock_before_free && !make_due(l, &l->blocks[b]))
         return false;
     sort_due(l);
     if (!put_events(l, UINT64_MAX))
         return false;
-    give(l, *op);
+    give(l, op);
     return true;
 }
 
 /* An operation on the block: its life grows, and its own operation does not cost any. */
-static void gain_life(struct lockfull *l, struct lockfull_block *block)
+static inline void gain_life(struct lockfull *l, struct lockfull_block *block)
 {
     int64_t empty = (l->index - 1) * l->rules.decay;
 
     block->end = (block->end > empty ? block->end : empty) + l->rules.gain + l->rules.decay;
 }
 
-/* A block that is locked lives longer; one that is not gets locked if its life is long enough. */
-static bool access_block(struct lockfull *l, struct lockfull_block *block, uint32_t b)
+static bool lock(struct lockfull *l, uint32_t b)
 {
-    gain_life(l, block);
-    if (block->locked || deadline(l, block) <= l->index)
-        return l->ring[SLOT(l->index)] == NONE || others(l);
-    if (!collect_due(l) || !put_events(l, block->handle))
+    if (!collect_due(l) || !put_events(l, l->blocks[b].handle))
         return false;
-    block->locked = true;
+    l->blocks[b].locked = true;
     hang(l, b);
     return true;
 }
 
-static bool block_access(struct lockfull *l, const struct op *op)
+/* A block that is locked lives longer; one that is not gets locked if its life is long enough. */
+static inline bool block_access(struct lockfull *l, uint32_t b)
 {
-    uint32_t b = livemap_find(&l->live, op->handle);
+    struct lockfull_block *block = &l->blocks[b];
 
-    if (b != NONE && l->blocks[b].mortal)
-        return access_block(l, &l->blocks[b], b);
-    l->unmatched += b == NONE;
+    if (block->mortal) {
+        gain_life(l, block);
+        if (!block->locked && deadline(l, block) > l->index)
+            return lock(l, b);
+    }
     return l->ring[SLOT(l->index)] == NONE || others(l);
 }
 
-/* An operation like an access; it is given after the lock events. */
-static bool block_resize(struct lockfull *l, const struct op *op)
+/* An access to nothing that is known. */
+static bool no_access(struct lockfull *l)
 {
-    if (!block_access(l, op) || !reserve(l, 1))
+    l->unmatched++;
+    return l->ring[SLOT(l->index)] == NONE || others(l);
+}
+
+/* ---- operations of an ops file, by handle ---- */
+
+static bool new_handle(struct lockfull *l, const struct op *op)
+{
+    uint32_t old = livemap_remove(&l->live, op->handle), b;
+
+    if (old != NONE)
+        bury(l, old);
+    b = livemap_add(&l->live, op->handle);
+    return b != NONE && block_new(l, b, op);
+}
+
+/* A Resize is an operation like an access; it is given after the lock events. */
+static bool use_handle(struct lockfull *l, const struct op *op)
+{
+    uint32_t b = livemap_find(&l->live, op->handle);
+
+    if (!(b == NONE ? no_access(l) : block_access(l, b)))
         return false;
-    give(l, *op);
+    if (op->code != OP_RESIZE)
+        return true;
+    if (!reserve(l, 1))
+        return false;
+    give(l, op);
     return true;
 }
 
@@ -249,12 +279,10 @@ static bool step(struct lockfull *l, const struct op *op)
     l->thread = op->thread;
     l->time = op->time;
     if (op->code == OP_NEW)
-        return block_new(l, op);
+        return new_handle(l, op);
     if (op->code == OP_FREE)
-        return block_free(l, op);
-    if (op->code == OP_RESIZE)
-        return block_resize(l, op);
-    return block_access(l, op);
+        return block_free(l, livemap_remove(&l->live, op->handle), op);
+    return use_handle(l, op);
 }
 
 bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n)
@@ -263,5 +291,102 @@ bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n)
     for (size_t i = 0; i < n; i++, l->index++)
         if (!step(l, &ops[i]))
             return false;
+    return true;
+}
+
+/* ---- events of a trace, by slot ---- */
+
+static inline bool is_live(const struct lockfull *l, uint32_t slot)
+{
+    return slot < l->room && l->blocks[slot].live;
+}
+
+static bool new_slot(struct lockfull *l, const struct mt_event *e)
+{
+    const struct op op = {.handle = l->news, .addr = e->addr, .size = e->size, .code = OP_NEW};
+
+    if (is_live(l, e->slot))
+        bury(l, e->slot);
+    if (!block_new(l, e->slot, &op))
+        return false;
+    l->index++;
+    return true;
+}
+
+static bool free_slot(struct lockfull *l, uint32_t slot, uint64_t addr)
+{
+    if (!is_live(l, slot)) {
+        l->stray++;
+        return true;
+    }
+    if (!block_free(l, slot, &(struct op){.handle = l->blocks[slot].handle, .addr = addr, .code = OP_FREE}))
+        return false;
+    l->index++;
+    return true;
+}
+
+static inline bool use_slot(struct lockfull *l, uint32_t slot)
+{
+    if (!is_live(l, slot)) {
+        l->stray++;
+        return true;
+    }
+    if (!block_access(l, slot))
+        return false;
+    l->index++;
+    return true;
+}
+
+static bool use_event(struct lockfull *l, const struct mt_event *e)
+{
+    switch (e->kind) {
+    case MT_NEW:
+        return new_slot(l, e);
+    case MT_FREE:
+        return free_slot(l, e->slot, e->addr);
+    case MT_RESIZE:
+        return free_slot(l, e->slot, e->old_addr) && new_slot(l, e);
+    case MT_LOAD:
+    case MT_STORE:
+    case MT_MODIFY:
+        return use_slot(l, e->slot);
+    default:
+        return true;
+    }
+}
+
+static inline bool use_pattern(struct lockfull *l, const struct mt_packed *p, const struct mt_pattern *pattern,
+                               const struct mt_place *places)
+{
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+
+    for (uint32_t i = 0; i < pattern->count; i++) {
+        uint32_t slot = places[a[i].word].slot;
+
+        if (slot != MT_NO_SLOT && !use_slot(l, slot))
+            return false;
+    }
+    return true;
+}
+
+bool lockfull_feed_packed(struct lockfull *l, const struct mt_packed *p)
+{
+    const struct mt_place *places = p->places;
+    const struct mt_event *e = p->events;
+
+    l->n_out = 0;
+    for (const struct mt_step *s = p->steps; s < p->steps + p->n_steps; s++) {
+        const struct mt_pattern *pattern = &p->patterns[s->pattern];
+
+        if (s->pattern != MT_STEP_EVENTS) {
+            if (!use_pattern(l, p, pattern, places))
+                return false;
+            places += pattern->words;
+        } else {
+            for (uint32_t i = 0; i < s->count; i++)
+                if (!use_event(l, e++))
+                    return false;
+        }
+    }
     return true;
 }

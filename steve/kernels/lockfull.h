@@ -33,6 +33,7 @@ struct lockfull_block {
     uint32_t previous, next; /* in its list of the ring */
     uint16_t slot;           /* that list */
     bool locked;             /* it stands in the ring */
+    bool live;
     bool mortal;             /* it will be freed */
 };
 
@@ -44,8 +45,8 @@ struct lockfull_rules {
 
 struct lockfull {
     struct lockfull_rules rules;
-    struct livemap live;
-    struct lockfull_block *blocks;
+    struct livemap live; /* of an ops file: where a handle's block is */
+    struct lockfull_block *blocks; /* by that, or by slot */
     size_t room;
     uint32_t ring[LOCKFULL_RING];
     int64_t index;   /* of the operation at hand */
@@ -59,7 +60,9 @@ struct lockfull {
     struct op *out; /* what the last lockfull_feed made */
     uint64_t *at;   /* which operation each of them stands before, or is */
     size_t n_out, out_room, at_room;
-    uint64_t locks, unlocks, unmatched;
+    uint64_t locks, unlocks;
+    uint64_t unmatched; /* accesses to handles that are not live */
+    uint64_t stray;     /* events of slots where nothing lives: none in a sound trace; they are no operations */
 };
 
 /* unfreed: as of struct unfreed; it stays the caller's. All return false when out of memory. */
@@ -67,6 +70,9 @@ bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed
                    struct lockfull_rules rules);
 /* Walk over n operations; the lock operations for them are in out[0 .. n_out - 1]. */
 bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n);
+/* The same for events, as if they were translated to operations first (opsource.h): a Resize is an F and an N. One
+ * source feeds either by this or by the other. */
+bool lockfull_feed_packed(struct lockfull *l, const struct mt_packed *packed);
 void lockfull_free(struct lockfull *l);
 
 #endif

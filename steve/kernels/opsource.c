@@ -223,6 +223,8 @@ bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uin
 void op_source_skip_accesses(struct op_source *s)
 {
     s->skips = true;
+    if (s->trace)
+        mt_pass_accesses(s->trace);
 }
 
 uint64_t op_source_stray(const struct op_source *s)

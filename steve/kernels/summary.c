@@ -15,6 +15,7 @@ void summary_free(struct summary *s)
     free(s->blocks);
     free(s->ended);
     free(s->stacks);
+    words_free(&s->words);
 }
 
 static uint32_t known_stack(const struct summary *s, uint32_t stack)
@@ -119,6 +120,49 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
     if (n)
         s->last_event = events[n - 1].time;
     return true;
+}
+
+/* A pattern ran: where its words lay does not matter, but which did. */
+static inline const struct mt_place *count_pattern(struct summary *s, const struct mt_step *step,
+                                                   uint32_t words, const struct mt_place *places)
+{
+    struct word_sum *sums = &s->words.sums[step->pattern];
+
+    for (uint32_t w = 0; w < words; w++)
+        sums[w].times += places[w].slot != MT_NO_SLOT;
+    return places + words;
+}
+
+bool summary_feed_packed(struct summary *s, const struct mt_packed *p, uint32_t stacks)
+{
+    const struct mt_place *places = p->places;
+    const struct mt_event *events = p->events;
+
+    if (!words_learn(&s->words, p))
+        return false;
+    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
+        if (step->pattern == MT_STEP_EVENTS) {
+            if (!summary_feed(s, events, step->count, stacks))
+                return false;
+            events += step->count;
+            continue;
+        }
+        places = count_pattern(s, step, p->patterns[step->pattern].words, places);
+        s->threads[step->thread / 64] |= UINT64_C(1) << step->thread % 64;
+        s->last_event = step->time;
+    }
+    return true;
+}
+
+void summary_finish(struct summary *s)
+{
+    for (struct word_sum *w = s->words.sums; w < s->words.sums + s->words.n; w++) {
+        for (unsigned kind = 0; kind < 3; kind++) {
+            s->events[MT_LOAD + kind] += w->times * w->counts[kind];
+            s->accessed[MT_LOAD + kind] += w->times * w->bytes[kind];
+        }
+        w->times = 0;
+    }
 }
 
 unsigned summary_threads(const struct summary *s)

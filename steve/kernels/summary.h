@@ -12,7 +12,7 @@
 #ifndef STEVE_SUMMARY_H
 #define STEVE_SUMMARY_H
 
-#include "memtrace/memtrace.h"
+#include "steve/kernels/words.h"
 
 /* One allocation stack. */
 struct summary_stack {
@@ -42,11 +42,15 @@ struct summary {
     struct summary_stack *stacks; /* by stack id */
     size_t n_stacks;
     uint64_t threads[1024]; /* bit set of thread numbers */
+    struct words words;     /* with how often each ran and is not yet among the events */
 };
 
 void summary_init(struct summary *s);
 /* stacks: how many the reader knows. False when out of memory. */
 bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks);
+/* The same, packed: nothing is done for an access, little for a word. summary_finish must follow at the end. */
+bool summary_feed_packed(struct summary *s, const struct mt_packed *packed, uint32_t stacks);
+void summary_finish(struct summary *s);
 unsigned summary_threads(const struct summary *s);
 void summary_free(struct summary *s);
 

@@ -1,0 +1,97 @@
+/* support_packed.c - reading a trace packed gives the events that reading it plainly gives.
+ *
+ * Called for every trace that a test reads, the damaged and hostile ones too.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is compared: the next event to come is events[at]. */
+struct unpacking {
+    const struct reading *plain;
+    size_t at;
+};
+
+static const struct mt_event *expected(struct unpacking *u)
+{
+    assert_true(u->at < u->plain->count);
+    return &u->plain->events[u->at++];
+}
+
+static void unpack_access(struct unpacking *u, const struct mt_step *s, const struct mt_pattern_access *a,
+                          const struct mt_place *p)
+{
+    const struct mt_event *e = expected(u);
+    assert_int_equal(e->kind, a->kind);
+    assert_int_equal(e->addr, p->addr + a->offset);
+    assert_int_equal(e->size, a->size);
+    assert_int_equal(e->ref, a->site);
+    assert_int_equal(e->slot, p->slot);
+    assert_int_equal(e->time, s->time);
+    assert_int_equal(e->thread, s->thread);
+    assert_false(e->beyond || e->kernel || e->freed);
+}
+
+static void unpack_pattern(struct unpacking *u, const struct mt_packed *p, const struct mt_step *s,
+                           const struct mt_place *places)
+{
+    const struct mt_pattern *pattern = &p->patterns[s->pattern];
+    size_t before = u->at;
+    uint32_t own[MT_SEGMENT_WORDS] = {0};
+    assert_true(s->pattern < p->n_patterns && pattern->count > 0);
+    for (uint32_t i = 0; i < pattern->count; i++) {
+        const struct mt_pattern_access *a = &p->accesses[pattern->first + i];
+        assert_true(a->word < pattern->words && a->offset + a->size <= pattern[a->word].extent);
+        own[a->word]++;
+        if (places[a->word].slot != MT_NO_SLOT)
+            unpack_access(u, s, a, &places[a->word]);
+    }
+    for (uint32_t w = 0; w < pattern->words; w++)
+        assert_int_equal(pattern[w].own, own[w]);
+    assert_int_equal(u->at - before, s->count);
+}
+
+static void unpack(struct unpacking *u, const struct mt_packed *p)
+{
+    const struct mt_place *places = p->places;
+    const struct mt_event *events = p->events;
+    size_t before = u->at;
+    assert_true(p->n_steps > 0);
+    for (const struct mt_step *s = p->steps; s < p->steps + p->n_steps; s++) {
+        assert_true(s->count > 0);
+        if (s->pattern == MT_STEP_EVENTS) {
+            for (uint32_t i = 0; i < s->count; i++)
+                assert_true(same_event(expected(u), events++));
+        } else {
+            unpack_pattern(u, p, s, places);
+            places += p->patterns[s->pattern].words;
+        }
+    }
+    assert_int_equal(u->at - before, p->count);
+}
+
+void assert_packed_equal(const char *path, unsigned flags, const struct reading *plain)
+{
+    struct unpacking u = {plain, 0};
+    struct mt_packed packed;
+    struct mt_reader_stats stats;
+    struct mt_reader *r = mt_open(path, flags, NULL);
+    int result = MT_ERROR;
+    assert_int_equal(r != NULL, plain->opened);
+    if (!r)
+        return;
+    while ((result = mt_next_packed(r, &packed)) == MT_MORE)
+        unpack(&u, &packed);
+    assert_int_equal(result, plain->result);
+    assert_int_equal(u.at, plain->count);
+    assert_string_equal(mt_reader_error(r)->text, plain->err.text);
+    mt_reader_stats(r, &stats);
+    assert_memory_equal(&stats.totals, &plain->stats.totals, sizeof stats.totals);
+    assert_int_equal(stats.events, plain->stats.events);
+    assert_int_equal(stats.instructions, plain->stats.instructions);
+    assert_int_equal(stats.live_slots, plain->stats.live_slots);
+    mt_close(r);
+}

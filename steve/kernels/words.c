@@ -1,0 +1,32 @@
+/* words.c - sums of patterns; see words.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/words.h"
+
+#include "steve/kernels/grow.h"
+
+void words_free(struct words *w)
+{
+    free(w->sums);
+}
+
+static void add_pattern(struct word_sum *sums, const struct mt_packed *p, const struct mt_pattern *pattern)
+{
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+
+    for (uint32_t i = 0; i < pattern->count; i++, a++) {
+        if (a->kind < MT_LOAD || a->kind > MT_MODIFY)
+            continue; /* its site was lost: such a word is never packed */
+        sums[a->word].counts[a->kind - MT_LOAD]++;
+        sums[a->word].bytes[a->kind - MT_LOAD] += a->size;
+    }
+}
+
+bool words_learn_more(struct words *w, const struct mt_packed *p)
+{
+    if (!grow(&w->sums, &w->room, p->n_patterns, sizeof *w->sums))
+        return false;
+    for (; w->n < p->n_patterns; w->n++)
+        add_pattern(&w->sums[w->n], p, &p->patterns[w->n]);
+    return true;
+}
