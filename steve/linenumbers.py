@@ -14,7 +14,7 @@ from steve.places import Found, Line, Places
 if TYPE_CHECKING:
     import numpy as np
 
-STACK, SITE, PROTO = range(3)  # who gives a line its name, the best first
+STACK, SITE, PROTO, PARSER = range(4)  # who gives a line its name, the best first
 
 
 class LineNumbers:
@@ -40,6 +40,7 @@ class LineNumbers:
 
     def _number(self, found: Found, who: int) -> int:
         key = (*found.line[:2],) if found.is_lua else found.line
+        who = PARSER if found.is_parsed else who
         number = self._numbers.setdefault(key, len(self._lines))
         if number == len(self._lines):
             self._lines.append((who, found.line))

@@ -23,9 +23,11 @@ class Line(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A line, and whether it is of Lua code."""
+    """A line, whether it is of Lua code, and whether all that is known is that the parser is there: then the
+    function is not that of the line."""
     line: Line
     is_lua: bool
+    is_parsed: bool = False
 
 
 LUA_FRAMES = ("lua", "inlined")
@@ -82,8 +84,8 @@ class Places:
         """The line of a stack, called as its own frame has it."""
         frames = self.trace.stack_frames(stack)
         for frame in frames:
-            if frame.kind in LUA_FRAMES and frame.line:
-                return Found(line_of(frame), True)
+            if frame.line and (frame.kind in LUA_FRAMES or frame.kind == "vm"):  # vm: the parser is there
+                return Found(line_of(frame), True, frame.kind == "vm")
         for frame in frames:
             if (frame.function or frame.file) and not is_allocator(frame):
                 return Found(line_of(frame), False)
@@ -101,7 +103,10 @@ class Places:
 
     def _named(self, found: "Found") -> Line:
         """A line of Lua code has one name, though its function may be called by several: the first one met."""
-        return self._lua_lines.setdefault(found.line[:2], found.line) if found.is_lua else found.line
+        if not found.is_lua:
+            return found.line
+        known = self._lua_lines.get(found.line[:2], found.line)
+        return known if found.is_parsed else self._lua_lines.setdefault(known[:2], known)
 
     def find_proto(self, number: int) -> List["Found"]:
         """The lines of the instructions of a Lua prototype. It does not know what its function is called."""
