@@ -5,14 +5,16 @@ The truth is the construction of the scripts and what LuaJIT itself says it hold
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from steve._memtrace import FREE, MARK, NEW, RESIZE, TYPE, TYPE_NAMES
+from steve._memtrace import FREE, LOAD, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES
 from steve._memtrace import Trace as Reader
-from support import NATIVE, SOURCE, Trace, record
+from support import NATIVE, SOURCE, Trace, record, settled, steve
 from test_lua_lines import KNOWN, events, lua_frames, script, typed_lines
 
 # -- deep stacks --
@@ -185,3 +187,68 @@ def test_an_unknown_layout_is_said_once_and_harms_nothing(tmp_path: Path) -> Non
                      [f.kind for f in reader.stack_frames(int(event["ref"]))])
         sizes[int(event["size"])] += event["kind"] == NEW and not event["heap"]
     assert set(kinds) == {"host"} and sizes[7001] == 1
+
+
+# -- forks --
+
+FORKS = """\
+local ffi = require "ffi"
+ffi.cdef "int fork(void); int waitpid(int, int *, int);"
+local t = {}
+for i = 1, 200 do t[i] = {i} end
+local function sum()
+  local s = 0
+  for i = 1, 200 do
+    s = s + t[i][1]
+  end
+  return s
+end
+sum()
+local child = ffi.C.fork()
+for i = 1, 50 do sum() end
+if child ~= 0 then ffi.C.waitpid(child, nil, 0) end
+"""
+
+
+def types_by_address(path: Path, until_inherited: bool) -> dict[int, str]:
+    """Types of the live blocks, at the end or (of a forked child) where it began."""
+    types: dict[int, str] = {}
+    for _, event in events(path, (NEW, FREE, RESIZE, TYPE, LOAD)):
+        if until_inherited and event["kind"] in (LOAD, FREE, RESIZE):
+            break
+        if event["kind"] == TYPE:
+            types[int(event["addr"])] = TYPE_NAMES[event["ref"]]
+        elif event["kind"] == FREE:
+            types.pop(int(event["addr"]), None)
+    return types
+
+
+def child_of(parent: Path) -> Path:
+    """The trace of the one child, when its collector has ended it."""
+    end = time.monotonic() + 120
+    while True:
+        found = [path for path in parent.parent.glob(f"{parent.name}.*") if path.suffix != ".part"]
+        if found or time.monotonic() > end:
+            break
+        time.sleep(0.2)
+    path, = found
+    settled(path, 120)
+    return path
+
+
+def test_a_forked_child_knows_types_lines_and_states(tmp_path: Path) -> None:
+    """Its functions and blocks were made before its trace begins."""
+    parent = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, FORKS)])
+    assert parent.run.status == 0, parent.run.complaint
+    child = child_of(tmp_path / "t.ljt")
+    Trace(child, parent.run).check()
+    inherited = {int(e["handle"]) for _, e in events(child, (NEW,)) if e["how"] >> 4 & 1 and e["heap"]}
+    typed = [int(e["handle"]) for _, e in events(child, (TYPE,)) if int(e["handle"]) in inherited]
+    assert len(typed) == len(set(typed)) and len(inherited) - len(typed) <= 1  # the last one made before
+    counts = Counter(types_by_address(child, True).values())
+    assert counts["tab"] >= 201 and counts["proto"] >= 5 and counts["global"] == 1
+    rows = {row["line"]: row for row in json.loads(steve("lines", child, "--json").text)
+            if row["file"].endswith("script.lua")}
+    assert rows[8]["loads"] >= 50 * 200 * 5 and rows[8]["blocks_touched"] >= 201
+    first = next(event["kind"] for _, event in events(child, (STATE, LOAD)))
+    assert first == STATE
