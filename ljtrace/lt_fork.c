@@ -13,6 +13,7 @@
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_sys.h"
+#include "lt_vm_watch.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcproc.h"
 
@@ -69,6 +70,7 @@ static void in_child(ThreadId tid)
     s_memfd = s_socket = -1;
     lt_put_number("forked_from_pid", VG_(getppid)());
     lt_put_number("pid", VG_(getpid)());
+    lt_watch_tell_all();
 }
 
 void lt_fork_init(const HChar *name)

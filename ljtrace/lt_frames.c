@@ -207,10 +207,15 @@ static void take(ThreadId tid, struct lt_stack *stack, UInt limit)
 
 void lt_take_stack(ThreadId tid, struct lt_stack *stack)
 {
+    lt_take_stack_to(tid, stack, lt_options.stack_depth);
+}
+
+void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
+{
     stack->depth = 0;
     stack->in_run_time_code = False;
     if (lt_options.stack_depth)
-        take(tid, stack, lt_options.stack_depth);
+        take(tid, stack, limit);
 }
 
 /* What the unwinder starts from. */

@@ -23,6 +23,8 @@ struct lt_stack {
 /* Unwind thread tid's stack, at most --stack-depth frames, and name its frames. Ends with the first
  * frame in code made at run time (a JIT's). */
 void lt_take_stack(ThreadId tid, struct lt_stack *stack);
+/* The same, at most `limit` frames; none if --stack-depth is 0. */
+void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit);
 /* Go on behind the stack's end: there is a frame whose caller's stack pointer is `sp`, with the return
  * address and the saved frame pointer just below. */
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp);

@@ -144,7 +144,7 @@ void lt_vm_announce(Addr g, Addr ud, UInt image)
     if (!vm) {
         vm = VG_(calloc)("ljtrace.vm", 1, sizeof *vm);
         vm->next = s_vms;
-        vm->vmstate = -100;
+        vm->vmstate = LT_VM_UNSEEN;
         vm->string_forms = 15;
         s_vms = vm;
         lt_types_begin(vm);

@@ -45,6 +45,9 @@ struct lt_spot {
     Addr code, snap; /* start of its machine code, the snapshot */
 };
 
+/* The machine's state was not seen yet: no number of a state. */
+enum { LT_VM_UNSEEN = -100 };
+
 /* A Lua state. */
 struct lt_vm {
     struct lt_vm *next;

@@ -63,12 +63,17 @@ static void copy_string(const struct lt_vm *vm, Addr string, HChar *to, UInt lim
     copy_text(string + vm->layout->string_header, to, limit);
 }
 
+/* '@' stands before file names, '=' before other names: neither belongs to it. */
+static const HChar *without_mark(const HChar *name)
+{
+    return name[0] == '@' || name[0] == '=' ? name + 1 : name;
+}
+
 static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
 {
     HChar name[NAME_LIMIT];
     copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, sizeof name);
-    /* '@' stands before file names, '=' before other names: neither belongs to it */
-    return VG_(strdup)("ljtrace.chunk", name[0] == '@' || name[0] == '=' ? name + 1 : name);
+    return VG_(strdup)("ljtrace.chunk", without_mark(name));
 }
 
 static struct proto **recent(Addr proto)
@@ -403,5 +408,22 @@ Addr lt_name_part(enum lt_vm_part part)
     Addr key = (Addr)1 << 63 | (Addr)1 << 61 | part << 2;
     if (!is_told(key))
         put_luaframe(key, 0, 0, 0, MT_FRAME_VM, False, 0, names[part], "");
+    return key;
+}
+
+/* Chunks are numbered as they follow one another; so no two have the same keys. */
+Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
+{
+    static HChar last[NAME_LIMIT];
+    static UInt chunk;
+    HChar name[NAME_LIMIT];
+    copy_string(vm, string, name, sizeof name);
+    if (chunk == 0 || VG_(strcmp)(name, last)) {
+        VG_(strcpy)(last, name);
+        chunk++;
+    }
+    Addr key = (Addr)3 << 62 | (Addr)1 << 61 | (Addr)chunk << 29 | (line & 0x1fffffff);
+    if (!is_told(key))
+        put_luaframe(key, 0, line, 0, MT_FRAME_VM, False, 0, "parser", without_mark(name));
     return key;
 }

@@ -29,6 +29,8 @@ void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *place)
 /* The key of a fast function, called from there. */
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc);
 Addr lt_name_part(enum lt_vm_part part);
+/* The key of a line of a chunk that is being compiled; `name`: the chunk's, a string object. */
+Addr lt_name_compiled(const struct lt_vm *vm, Addr name, UInt line);
 
 /* The prototype of a Lua function object; 0. */
 Addr lt_proto_of(const struct lt_vm *vm, Addr function);

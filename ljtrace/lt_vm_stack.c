@@ -9,6 +9,7 @@
  */
 #include "lt_vm_stack.h"
 #include "lt_options.h"
+#include "lt_vm_parser.h"
 #include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
@@ -21,6 +22,7 @@ enum { LINK_LUA = 0, LINK_C = 1, LINK_CONT = 2, LINK_VARG = 3, MOST_STEPS = 1000
 
 struct lua_frames {
     UInt count;
+    UInt lined; /* how many there are up to the first that has a line; 0 = none has */
     Addr key[LT_MAX_DEPTH];
     Addr cframe[LT_MAX_DEPTH];
 };
@@ -117,6 +119,13 @@ static void add(struct walk *w, Addr key, Addr cframe)
     out->cframe[out->count++] = cframe;
 }
 
+static void add_lined(struct walk *w, Addr key, Addr cframe)
+{
+    add(w, key, cframe);
+    if (!w->out->lined && key)
+        w->out->lined = w->out->count;
+}
+
 /* A caller has been found (or there is none): what waited for its name can be named. */
 static void settle(struct walk *w, Addr proto, Addr pc)
 {
@@ -127,7 +136,7 @@ static void settle(struct walk *w, Addr proto, Addr pc)
         return;
     w->pending.caller_proto = proto;
     w->pending.caller_pc = pc;
-    add(w, keep(w->pending_seen, lt_name_place(w->vm, &w->pending)), w->pending_cframe);
+    add_lined(w, keep(w->pending_seen, lt_name_place(w->vm, &w->pending)), w->pending_cframe);
     w->has_pending = False;
 }
 
@@ -168,7 +177,10 @@ static void visit_frame(struct walk *w)
         return;
     }
     settle(w, seen->proto, seen->proto && pc ? pc - 4 : 0);
-    add(w, seen->key, w->cframe);
+    if (seen->proto)
+        add_lined(w, seen->key, w->cframe);
+    else
+        add(w, seen->key, w->cframe);
 }
 
 static Bool inside(const struct walk *w, Addr frame)
@@ -196,11 +208,17 @@ static Bool step(struct walk *w)
     return inside(w, below);
 }
 
+/* As many frames as are wanted, and one with a line. */
+static Bool is_enough(const struct lua_frames *out)
+{
+    return out->count >= lt_options.stack_depth && (out->lined || out->count == LT_MAX_DEPTH);
+}
+
 /* From the frame at hand down. */
 static void walk_down(struct walk *w)
 {
     Bool more = inside(w, w->frame), is_pseudo = False;
-    for (UInt i = 0; more && i < MOST_STEPS && w->out->count < lt_options.stack_depth; i++) {
+    for (UInt i = 0; more && i < MOST_STEPS && !is_enough(w->out); i++) {
         if (!is_pseudo)
             visit_frame(w);
         is_pseudo = (link_of(w, w->frame) & 7) == LINK_VARG; /* the same function once more below */
@@ -263,19 +281,48 @@ UInt lt_machine_state(const struct lt_vm *vm)
     return ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
 }
 
+static Bool is_compiling(UInt state)
+{
+    return state == MT_VM_RECORD || state == MT_VM_OPT || state == MT_VM_ASM;
+}
+
 static void put_part(struct walk *w, UInt state)
 {
     if (state == MT_VM_GC)
         add(w, lt_name_part(LT_PART_GC), w->cframe);
-    else if (state == MT_VM_RECORD || state == MT_VM_OPT || state == MT_VM_ASM)
+    else if (is_compiling(state))
         add(w, lt_name_part(LT_PART_JIT), w->cframe);
     else if (state == MT_VM_EXIT)
         add(w, lt_name_part(LT_PART_EXIT), w->cframe);
 }
 
+/* The compiler is called in the midst of an instruction, when nothing is saved yet: it knows where it is. */
+static void use_recorder(struct walk *w)
+{
+    if (!w->vm->layout->recorder || w->pc || !inside(w, w->frame))
+        return;
+    Addr pc = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->recorder + w->vm->at->recorder_pc);
+    Addr proto = lt_proto_of(w->vm, function_of(w, w->frame));
+    if (proto && lt_line_at(w->vm, proto, pc))
+        w->pc = pc + 4;
+}
+
+/* The parser is called by a function in C, by an entry of the machine of its own: what called that function
+ * belongs to the entry before. */
+static void put_parser(struct walk *w)
+{
+    if (!inside(w, w->frame) || lt_proto_of(w->vm, function_of(w, w->frame)))
+        return;
+    Addr key = lt_parser_key(w->vm, w->L, w->cframe);
+    add_lined(w, key, w->cframe);
+    if (key)
+        w->cframe = cframe_prev(w);
+}
+
 static void copy_frames(struct lua_frames *to, const struct lua_frames *from)
 {
     to->count = from->count;
+    to->lined = from->lined;
     VG_(memcpy)(to->key, from->key, from->count * sizeof *to->key);
     VG_(memcpy)(to->cframe, from->cframe, from->count * sizeof *to->cframe);
 }
@@ -338,7 +385,10 @@ static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, 
         return;
     if (live)
         use_registers(&w, live);
+    if (is_compiling(state))
+        use_recorder(&w);
     put_part(&w, state);
+    put_parser(&w);
     vm->asking.trace = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     if (on_trace && code && lt_trace_spot(vm, code, &spot)) {
@@ -352,30 +402,32 @@ static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, 
         keep_for_gc(vm, out);
 }
 
-static void put(struct lt_stack *to, Addr ip, Addr sp)
+/* Unless the room is used up; or would be, and a line has still to come. */
+static void put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
 {
-    if (to->depth < lt_options.stack_depth) {
+    if (to->depth + (line_comes ? 1 : 0) < lt_options.stack_depth) {
         to->sps[to->depth] = sp;
         to->ips[to->depth++] = ip;
     }
 }
 
-/* The Lua frames of a cframe take the place of the interpreter's frame there. */
+/* The Lua frames of a cframe take the place of the interpreter's frame there. However deep the C stack above is,
+ * the innermost Lua line stays: for it there is always room. */
 static void join(const struct lt_stack *host, const struct lua_frames *lua, struct lt_stack *to)
 {
     UInt i = 0;
     to->depth = 0;
     for (UInt k = 0; k < lua->count; k++) {
         while (i < host->depth && host->sps[i] < lua->cframe[k]) {
-            put(to, host->ips[i], host->sps[i]);
+            put(to, host->ips[i], host->sps[i], k < lua->lined);
             i++;
         }
         if (i < host->depth && host->sps[i] == lua->cframe[k])
             i++;
-        put(to, lua->key[k], lua->cframe[k]);
+        put(to, lua->key[k], lua->cframe[k], k + 1 < lua->lined);
     }
     for (; i < host->depth; i++)
-        put(to, host->ips[i], host->sps[i]);
+        put(to, host->ips[i], host->sps[i], 0);
 }
 
 Addr lt_vm_cframe(const struct lt_vm *vm)
@@ -401,8 +453,9 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     static struct lt_stack host;
     static struct lua_frames lua;
     Addr code = 0;
-    lt_take_stack(tid, &host);
-    lua.count = 0;
+    Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
+    lt_take_stack_to(tid, &host, on_trace ? LT_MAX_DEPTH : lt_options.stack_depth); /* it is to reach the trace */
+    lua.count = lua.lined = 0;
     if (host.depth && host.in_run_time_code) {
         code = host.ips[host.depth - 1];
         Addr cframe = lt_vm_cframe(vm);

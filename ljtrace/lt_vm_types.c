@@ -99,7 +99,27 @@ static Bool is_linked(const struct lt_vm *vm, Addr o)
     return gct >= GCT_STR && gct <= GCT_UDATA;
 }
 
-/* The object that the block says it is, if its size agrees. */
+/* Closed it holds its value itself; open it refers to one on a stack. */
+static Bool is_upvalue(const struct lt_vm *vm, Addr o)
+{
+    UInt closed = (UInt)lt_peek_number(o + vm->at->ffid, 1);
+    Addr v = lt_vm_ref(vm, o + vm->at->upval_value);
+    return closed ? closed == 1 && v == o + vm->at->upval_value / 2 : v && v % 8 == 0 && lt_readable(v, 8);
+}
+
+/* Its snapshots stand in its own block. */
+static Bool is_trace(const struct lt_vm *vm, Addr o, SizeT size)
+{
+    return size > TRACE_BYTES && lt_vm_ref(vm, o + vm->at->trace_snap) - o < size;
+}
+
+static Bool is_thread(const struct lt_vm *vm, Addr o, SizeT size)
+{
+    return size == vm->layout->thread_size && lt_vm_ref(vm, o + vm->at->ref * 2) == vm->g;
+}
+
+/* The object that the block says it is, if its size agrees, and something else that it refers to: a part of a table
+ * may say anything. */
 static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 {
     const struct lt_offsets *at = vm->at;
@@ -107,20 +127,20 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
     case GCT_STR:
         return is_string(vm, o, size) ? MT_TYPE_STR : MT_TYPE_UNKNOWN;
     case GCT_UPVAL:
-        return size == at->upval_bytes ? MT_TYPE_UPVAL : MT_TYPE_UNKNOWN;
+        return size == at->upval_bytes && is_upvalue(vm, o) ? MT_TYPE_UPVAL : MT_TYPE_UNKNOWN;
     case GCT_THREAD:
-        return size == vm->layout->thread_size ? MT_TYPE_THREAD : MT_TYPE_UNKNOWN;
+        return is_thread(vm, o, size) ? MT_TYPE_THREAD : MT_TYPE_UNKNOWN;
     case GCT_PROTO:
         return size > at->proto_code && lt_vm_u32(o + at->proto_bytes) == size ? MT_TYPE_PROTO
                                                                                : MT_TYPE_UNKNOWN;
     case GCT_FUNC:
-        return is_function(vm, o, size) ? MT_TYPE_FUNC : MT_TYPE_UNKNOWN;
+        return is_function(vm, o, size) && is_linked(vm, o) ? MT_TYPE_FUNC : MT_TYPE_UNKNOWN;
     case GCT_TRACE:
-        return size > TRACE_BYTES ? MT_TYPE_TRACE : MT_TYPE_UNKNOWN;
+        return is_trace(vm, o, size) ? MT_TYPE_TRACE : MT_TYPE_UNKNOWN;
     case GCT_CDATA:
         return is_linked(vm, o) ? MT_TYPE_CDATA : MT_TYPE_UNKNOWN;
     case GCT_TAB:
-        return is_table(vm, size) ? MT_TYPE_TAB : MT_TYPE_UNKNOWN;
+        return is_table(vm, size) && is_linked(vm, o) ? MT_TYPE_TAB : MT_TYPE_UNKNOWN;
     case GCT_UDATA:
         return lt_vm_u32(o + at->udata_len) + at->udata_bytes == size ? MT_TYPE_UDATA : MT_TYPE_UNKNOWN;
     default:

@@ -79,6 +79,13 @@ static void note_state(struct lt_vm *vm)
         tell_state(vm);
 }
 
+void lt_watch_tell_all(void)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (vm->vmstate != LT_VM_UNSEEN)
+            tell_state(vm);
+}
+
 void lt_watch_state(const struct lt_vm *vm)
 {
     mark(state_word(vm));

@@ -17,6 +17,8 @@ enum { LT_WATCH_SLOTS = 4096 };
 /* By (address >> 2) modulo LT_WATCH_SLOTS: 1 = may be watched. */
 extern UChar lt_watch_table[LT_WATCH_SLOTS];
 
+/* Tell all states: a trace begins in the midst of the program. */
+void lt_watch_tell_all(void);
 void lt_watch_state(const struct lt_vm *vm);
 /* Make the table anew: a state is gone. */
 void lt_watch_all(void);

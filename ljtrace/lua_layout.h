@@ -23,6 +23,7 @@ struct lua_layout {
         recorder; /* in g: the compiler's structure, which begins with the trace being made; 0 = not known */
     uint32_t cframe_pc, cframe_prev, cframe_size; /* in the frame of the interpreter on the C stack */
     uint32_t string_header;
+    uint32_t parser_line; /* in the lexer's state; the chunk's name is 8 bytes behind; 0 = not known */
     uint8_t vm[LUA_LAYOUT_VM_STATES]; /* enum mt_vm of ~vmstate */
     uint8_t op_gget, op_mov, op_call, op_tgets, op_uget, op_tnew, op_tdup, op_cat, op_fnew,
         op_tsets; /* bytecode numbers */

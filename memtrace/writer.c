@@ -211,6 +211,7 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
         return mt_fail_memory(&w->out.err) == MT_OK;
     w->map.blocks[slot].note = (uint32_t)(r->stack << HOW_BITS | r->how);
     r->slot = slot;
+    writer_lua_new(w, slot);
     encoder_touch(&w->enc, r->addr, slot);
     return true;
 }

@@ -36,6 +36,8 @@ struct mt_writer {
     struct intern strings, stacks;
     struct table frames, sites, heaps, infos; /* those that are not interned, for forks */
     struct table protos, traces;              /* the same; protos as struct kept_proto */
+    uint8_t *types;                           /* of live blocks by slot, as told (enum mt_type) */
+    uint32_t types_room;
     struct def_counts counts;                 /* all */
     struct def_counts written;                /* those in chunks before the one being made */
     struct mt_totals totals;
@@ -95,8 +97,15 @@ uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
  * after an error. */
 struct buffer *writer_def_buffer(struct mt_writer *w, uint64_t count);
 
-/* Define Lua's protos and traces in a new writer as in another; its blocks are there. */
+/* Define Lua's protos and traces, and tell the types of blocks, in a new writer as in another; its blocks are there.
+ */
 void writer_lua_copy(struct mt_writer *to, const struct mt_writer *from);
+/* A block has begun: what the one before in its slot held does not count. */
+static inline void writer_lua_new(struct mt_writer *w, uint32_t slot)
+{
+    if (slot < w->types_room)
+        w->types[slot] = 0;
+}
 bool writer_lua_init(struct mt_writer *w);
 void writer_lua_free(struct mt_writer *w);
 /* The last chunk was written: if it fitted, what it holds is kept. */

@@ -12,7 +12,7 @@
 
 struct kept_proto {
     uint64_t addr;
-    struct mt_proto proto; /* with lines of its own */
+    struct mt_proto proto; /* with lines of its own, and the handle of its block in this trace */
 };
 
 bool writer_lua_init(struct mt_writer *w)
@@ -28,6 +28,7 @@ void writer_lua_free(struct mt_writer *w)
         free((uint32_t *)((struct kept_proto *)table_at(&w->protos, i))->proto.lines);
     table_free(&w->protos);
     table_free(&w->traces);
+    free(w->types);
 }
 
 static uint32_t known(uint32_t id, uint64_t count)
@@ -84,8 +85,10 @@ void mt_writer_proto(struct mt_writer *w, uint64_t addr, uint32_t heap, const st
     struct buffer *b = slot == NO_SLOT ? NULL : writer_def_buffer(w, w->protos.count);
     struct mt_proto proto = *p;
     proto.heap = heap;
+    if (slot != NO_SLOT)
+        proto.handle = w->map.blocks[slot].handle;
     if (b && keep_proto(w, addr, &proto))
-        define_proto(w, b, &proto, w->map.blocks[slot].handle);
+        define_proto(w, b, &proto, proto.handle);
 }
 
 void mt_writer_trace(struct mt_writer *w, const struct mt_trace *t)
@@ -99,23 +102,59 @@ void mt_writer_trace(struct mt_writer *w, const struct mt_trace *t)
                                      known(t->frame, w->counts.frames)});
 }
 
+/* Another block may have come to lie where a prototype was. */
+static bool still_lives(const struct mt_writer *w, const struct kept_proto *p)
+{
+    uint32_t slot = writer_slot_at(w, p->addr, p->proto.heap);
+    return slot != NO_SLOT && w->map.blocks[slot].handle == p->proto.handle;
+}
+
+static void copy_types(struct mt_writer *to, const struct mt_writer *from)
+{
+    for (uint32_t slot = 0; slot < from->map.used && slot < from->types_room; slot++) {
+        const struct block *b = &from->map.blocks[slot];
+        if (b->heap != DEAD_HEAP && from->types[slot])
+            mt_writer_type(to, b->base, b->heap, (enum mt_type)from->types[slot]);
+    }
+}
+
 void writer_lua_copy(struct mt_writer *to, const struct mt_writer *from)
 {
     for (uint32_t i = 0; i < from->protos.count; i++) {
         const struct kept_proto *p = table_at(&from->protos, i);
-        mt_writer_proto(to, p->addr, p->proto.heap, &p->proto);
+        if (still_lives(from, p))
+            mt_writer_proto(to, p->addr, p->proto.heap, &p->proto);
     }
+    copy_types(to, from);
     for (uint32_t i = 0; i < from->traces.count; i++)
         mt_writer_trace(to, table_at(&from->traces, i));
+}
+
+/* For forks. */
+static bool keep_type(struct mt_writer *w, uint32_t slot, uint8_t type)
+{
+    if (slot >= w->types_room) {
+        uint32_t room = slot < 512 ? 1024 : 2 * slot;
+        uint8_t *types = realloc(w->types, room);
+        if (!types)
+            return mt_fail_memory(&w->out.err) == MT_OK;
+        memset(types + w->types_room, 0, room - w->types_room);
+        w->types = types;
+        w->types_room = room;
+    }
+    w->types[slot] = type;
+    return true;
 }
 
 void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_type type)
 {
     uint32_t slot = writer_slot_at(w, addr, heap);
     struct buffer *b = slot == NO_SLOT ? NULL : writer_begin_event(w, MT_TYPE);
-    if (!b)
+    if (type >= MT_TYPES)
+        type = MT_TYPE_OTHER;
+    if (!b || !keep_type(w, slot, (uint8_t)type))
         return;
-    put_type(b, &(struct rec_type){slot, type < MT_TYPES ? type : MT_TYPE_OTHER});
+    put_type(b, &(struct rec_type){slot, type});
     writer_end_event(w);
 }
 

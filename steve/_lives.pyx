@@ -28,6 +28,28 @@ cdef extern from "steve/kernels/luacode.h" nogil:
         uint32_t n_protos, n_places
     bint luacode_init(luacode *c, const mt_reader *reader)
     void luacode_free(luacode *c)
+    bint luacode_learn(luacode *c)
+    bint luacode_pass(luacode *c, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/linework.h" nogil:
+    enum:
+        LINEWORK_KINDS
+    struct linework_row:
+        uint64_t blocks
+    struct linework_made:
+        uint64_t blocks[1]
+    struct linework_map:
+        const uint32_t *stacks
+        const uint32_t *sites
+        const uint32_t *places
+        uint64_t n_stacks, n_sites, n_lines
+    struct linework:
+        linework_map map
+        linework_row *rows
+        linework_made *made
+    bint linework_init(linework *w, luacode *code)
+    void linework_free(linework *w)
+    bint linework_learn(linework *w, const linework_map *map)
 
 cdef extern from "steve/kernels/lives.h" nogil:
     struct life:
@@ -43,9 +65,8 @@ cdef extern from "steve/kernels/lives.h" nogil:
         size_t n_out
         lives_accesses *sites
         lives_accesses *threads
-        lives_accesses *places
-        size_t sites_room, threads_room, places_room
-        luacode *code
+        size_t sites_room, threads_room
+        linework *lines
     void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
     void lives_free(lives *l)
     size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
@@ -86,6 +107,11 @@ assert BY_KIND.itemsize == sizeof(lives_accesses)
 KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD,
         "type": GROUPS_BY_TYPE}
 
+LINEWORK = np.dtype([("others_counts", "u8", 3), ("others_bytes", "u8", 3), ("own_counts", "u8", 3),
+                     ("own_bytes", "u8", 3), ("blocks", "u8"), ("cache_lines", "u8")])
+MADE = np.dtype([("blocks", "u8", LINEWORK_KINDS), ("bytes", "u8", LINEWORK_KINDS)])
+assert LINEWORK.itemsize == sizeof(linework_row) and MADE.itemsize == sizeof(linework_made)
+
 cdef enum:
     ENOUGH = 8192  # records worth handing out
     TICK = 256     # batches of events between two calls of tick
@@ -97,13 +123,13 @@ cdef object view_of(const void *data, size_t n, object dtype):
     return np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype)
 
 
-def accesses_of(by_kind):
-    """An array of ACCESSES from one of BY_KIND: a modification reads and writes."""
-    result = np.empty(len(by_kind), ACCESSES)
+def accesses_of(counts, sizes):
+    """An array of ACCESSES from arrays by loads, stores, modifies: a modification reads and writes."""
+    result = np.empty(len(counts), ACCESSES)
     for i, name in enumerate(("loads", "stores", "modifies")):
-        result[name] = by_kind["counts"][:, i]
-    result["bytes_read"] = by_kind["bytes"][:, 0] + by_kind["bytes"][:, 2]
-    result["bytes_written"] = by_kind["bytes"][:, 1] + by_kind["bytes"][:, 2]
+        result[name] = counts[:, i]
+    result["bytes_read"] = sizes[:, 0] + sizes[:, 2]
+    result["bytes_written"] = sizes[:, 1] + sizes[:, 2]
     return result
 
 
@@ -112,30 +138,33 @@ cdef class Lives:
 
     window: None, or an object whose state(mark name) says after each named point whether events count from
     there on: "before", "within" or "after" (then the walk ends); `begins_within` says how it begins.
-    selected: None, or a Selection: the other blocks do not exist. tick: as everywhere. lua: lead accesses of
-    interpreted Lua code to its instructions, for lua_accesses(), and not to their sites."""
+    selected: None, or a Selection: the other blocks do not exist. tick: as everywhere. lines: None, or a
+    steve.linenumbers.LineNumbers: count for lines, see line_work(), and not for sites."""
     cdef lives l
     cdef luacode code
+    cdef linework work
     cdef Trace trace
-    cdef object window, tick, selected
+    cdef object window, tick, selected, lines
+    cdef const uint32_t[::1] of_stacks, of_sites, of_places  # the kernel's
     cdef readonly object state
     cdef unsigned walked
 
-    def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, *, bint lua=False):
-        self.trace, self.window, self.selected, self.tick = trace, window, selected, tick
+    def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None):
+        self.trace, self.window, self.selected, self.tick, self.lines = trace, window, selected, tick, lines
         self.state = "within" if window is None else window.begin()
         if selected is None:
             lives_init(&self.l, NULL, 0)
         else:
             lives_init(&self.l, selected.bits(), selected.n_bits)
-        if lua:
-            self.l.code = &self.code
-            if not luacode_init(&self.code, trace.r):
+        if lines is not None:
+            self.l.lines = &self.work
+            if not luacode_init(&self.code, trace.r) or not linework_init(&self.work, &self.code):
                 raise MemoryError
 
     def __dealloc__(self):
         lives_free(&self.l)
         luacode_free(&self.code)
+        linework_free(&self.work)
 
     def batches(self):
         """Iterate over the lives as arrays of LIFE, each good until the next is asked for; blocks come when
@@ -171,12 +200,16 @@ cdef class Lives:
     cdef int feed(self, const mt_event *events, size_t n) except -1:
         cdef size_t used
         cdef uint32_t sites = mt_count_sites(self.trace.r)
+        if self.lines is not None:
+            self.learn()
         while n > 0 and self.state != "after":
             if self.state == "within":
                 with nogil:
                     used = lives_feed(&self.l, events, n, sites)
             else:
                 used = to_mark(events, n)
+                if self.lines is not None and not luacode_pass(&self.code, events, used):
+                    raise MemoryError
             if used > n:
                 raise MemoryError
             if events[used - 1].kind == MT_MARK and self.window is not None:
@@ -185,25 +218,41 @@ cdef class Lives:
             n -= used
         return 0
 
+    cdef int learn(self) except -1:
+        """Number the lines of what the reader has defined by now."""
+        cdef uint32_t stacks = mt_count_stacks(self.trace.r), sites = mt_count_sites(self.trace.r)
+        cdef uint32_t protos = self.code.n_protos
+        cdef linework_map known
+        if not luacode_learn(&self.code):
+            raise MemoryError
+        if (self.work.map.n_lines and stacks == self.work.map.n_stacks and sites == self.work.map.n_sites
+                and protos == self.code.n_protos):
+            return 0
+        self.of_stacks, self.of_sites, self.of_places = self.lines.reach(stacks, sites, self.code.n_protos)
+        known = linework_map(&self.of_stacks[0], &self.of_sites[0], &self.of_places[0], stacks, sites,
+                             self.lines.count())
+        if not linework_learn(&self.work, &known):
+            raise MemoryError
+        return 0
+
     def totals(self):
         """The fields of struct lives_totals."""
         return dict(self.l.totals)
 
     def site_accesses(self):
         """An array of ACCESSES by site id, of the blocks that were walked over."""
-        return accesses_of(view_of(self.l.sites, self.l.sites_room, BY_KIND))
+        rows = view_of(self.l.sites, self.l.sites_room, BY_KIND)
+        return accesses_of(rows["counts"], rows["bytes"])
 
-    def lua_accesses(self):
-        """A list of (prototype id, array of ACCESSES by its instructions), of those that made any."""
-        places = accesses_of(view_of(self.l.places, self.l.places_room, BY_KIND))
-        protos = [(i, self.code.protos[i].first, self.code.protos[i].count) for i in range(self.code.n_protos)]
-        found = [(i, places[first:first + count]) for i, first, count in protos]
-        return [(i, rows) for i, rows in found if rows["loads"].any() or rows["stores"].any()
-                or rows["modifies"].any()]
+    def line_work(self):
+        """Arrays of LINEWORK and of MADE by number of the line."""
+        cdef size_t n = self.work.map.n_lines
+        return view_of(self.work.rows, n, LINEWORK), view_of(self.work.made, n, MADE)
 
     def thread_accesses(self):
         """The same by thread number."""
-        return accesses_of(view_of(self.l.threads, self.l.threads_room, BY_KIND))
+        rows = view_of(self.l.threads, self.l.threads_room, BY_KIND)
+        return accesses_of(rows["counts"], rows["bytes"])
 
 
 cdef size_t to_mark(const mt_event *events, size_t n) nogil:

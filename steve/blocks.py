@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List,
 
 from steve import source
 from steve.errors import SteveError, UsageError
+from steve.linenumbers import LineNumbers
 from steve.places import Places
 from steve.progress import Progress
 from steve.where import explained, parse
@@ -90,12 +91,14 @@ class Blocks:
     trace: "Trace"
     places: Places
     lives: "Lives"
+    lines: Optional[LineNumbers]
     totals: Dict[str, int]
 
     def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
-                 lua: bool = False) -> None:
-        """again: the caller will read the trace once more. lua: see steve._lives.Lives."""
-        self.command, self.args, self.lua = command, args, lua
+                 by_line: bool = False) -> None:
+        """again: the caller will read the trace once more. by_line: in the walk that counts (with --where
+        the one after the choice) do so in lives.line_work(), by the lines whose numbers are in `lines`."""
+        self.command, self.args, self.by_line = command, args, by_line
         self.test = parse(args.where) if args.where is not None else None
         self._files = source.Operations(args.file, args.salvage) if self.test or again else None
         self._selection: "Optional[Selection]" = None
@@ -140,7 +143,9 @@ class Blocks:
         self.trace, window = self._open(), self._window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
-            self.lives = Lives(self.trace, window, selected, progress, lua=self.lua)
+            counts = self.by_line and (self.test is None or selected is not None)
+            self.lines = LineNumbers(self.places) if counts else None
+            self.lives = Lives(self.trace, window, selected, progress, self.lines)
             yield from self.lives.batches()
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)

@@ -133,6 +133,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
     const char *mt_how_name(mt_how h)
     const char *mt_heap_kind_name(mt_heap_kind k)
     const char *mt_ending_name(mt_ending e)
+    enum mt_heap_kind_count "mt_heap_kind":
+        MT_HEAP_KINDS
     enum mt_type:
         MT_TYPES
     enum mt_vm:

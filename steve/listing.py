@@ -11,7 +11,7 @@ import io
 import json
 import sys
 import textwrap
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from steve import source
 from steve.errors import UsageError
@@ -23,11 +23,12 @@ SERIES_TOP = 100  # of rows that have an order of their own
 
 class Column(NamedTuple):
     """key of the row; head of the table ("" = only in JSON and CSV); meaning ("" = only in the table); is it
-    text?"""
+    text? a dictionary of dictionaries, by which nothing can be sorted?"""
     key: str
     head: str
     meaning: str
     is_text: bool = False
+    is_group: bool = False
 
 
 def recorded(columns: Sequence[Column]) -> List[Column]:
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
     """UsageError if --sort names no column."""
-    keys = [column.key for column in columns]
+    keys = [column.key for column in columns if not column.is_group]
     if args.sort is not None and args.sort not in keys:
         raise UsageError(f"--sort {args.sort}: no such column; there are: {', '.join(keys)}")
 
@@ -89,9 +90,16 @@ def cell(value: Any) -> str:
     """A value in a table."""
     if value is None:
         return "-"
+    if isinstance(value, dict):
+        return by_name(value)
     if isinstance(value, float):
         return f"{value:,.2f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def by_name(found: Dict[str, Dict[str, int]]) -> str:
+    """A dictionary of dictionaries in one cell: `name number number; ...`."""
+    return "; ".join(" ".join((name, *map(str, numbers.values()))) for name, numbers in found.items())
 
 
 def table(title: str, rows: List[dict], columns: Sequence[Column]) -> Any:
@@ -108,7 +116,8 @@ def csv_text(rows: List[dict], columns: Sequence[Column]) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     keys = [column.key for column in recorded(columns)]
     writer.writerow(keys)
-    writer.writerows([[row[key] for key in keys] for row in rows])
+    writer.writerows([[by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys]
+                      for row in rows])
     return buffer.getvalue()
 
 

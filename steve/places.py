@@ -22,6 +22,14 @@ class Line(NamedTuple):
     function: str
 
 
+class Found(NamedTuple):
+    """A line, whether it is of Lua code, and whether all that is known is that the parser is there: then the
+    function is not that of the line."""
+    line: Line
+    is_lua: bool
+    is_parsed: bool = False
+
+
 LUA_FRAMES = ("lua", "inlined")
 NOWHERE = Line("", 0, "(unknown)")
 
@@ -69,33 +77,38 @@ class Places:
     def stack_line(self, stack: int) -> Line:
         """The line of a stack."""
         if stack not in self._lines:
-            self._lines[stack] = self._find_line(stack)
+            self._lines[stack] = self._named(self.find_stack(stack))
         return self._lines[stack]
 
-    def _find_line(self, stack: int) -> Line:
+    def find_stack(self, stack: int) -> "Found":
+        """The line of a stack, called as its own frame has it."""
         frames = self.trace.stack_frames(stack)
-        lua = next((frame for frame in frames if frame.kind in LUA_FRAMES and frame.line), None)
-        if lua is not None:
-            return self._lua_line(line_of(lua))
+        for frame in frames:
+            if frame.line and (frame.kind in LUA_FRAMES or frame.kind == "vm"):  # vm: the parser is there
+                return Found(line_of(frame), True, frame.kind == "vm")
         for frame in frames:
             if (frame.function or frame.file) and not is_allocator(frame):
-                return line_of(frame)
-        return line_of(frames[0]) if frames else NOWHERE
+                return Found(line_of(frame), False)
+        return Found(line_of(frames[0]) if frames else NOWHERE, False)
 
     def access_line(self, site: int) -> Line:
         """The line of an access site."""
+        return self._named(self.find_site(site))
+
+    def find_site(self, site: int) -> "Found":
+        """The line of an access site, called as its own frame has it."""
         known = self.trace.site(site)
         frame = self.trace.frame(known.frame) if known is not None and known.frame else None
-        if frame is None:
-            return NOWHERE
-        return self._lua_line(line_of(frame)) if frame.kind in LUA_FRAMES else line_of(frame)
+        return Found(NOWHERE, False) if frame is None else Found(line_of(frame), frame.kind in LUA_FRAMES)
 
-    def _lua_line(self, line: Line) -> Line:
+    def _named(self, found: "Found") -> Line:
         """A line of Lua code has one name, though its function may be called by several: the first one met."""
-        return self._lua_lines.setdefault((line.file, line.line), line)
+        if not found.is_lua:
+            return found.line
+        known = self._lua_lines.get(found.line[:2], found.line)
+        return known if found.is_parsed else self._lua_lines.setdefault(known[:2], known)
 
-    def proto_lines(self, number: int) -> List[Line]:
-        """The lines of the instructions of a Lua prototype. It does not know what its function is called; a stack
-        or a trace with the same line may have told."""
+    def find_proto(self, number: int) -> List["Found"]:
+        """The lines of the instructions of a Lua prototype. It does not know what its function is called."""
         proto = self.trace.proto(number)
-        return [self._lua_line(Line(proto.file, line, proto.function)) for line in proto.lines]
+        return [Found(Line(proto.file, line, proto.function), True) for line in proto.lines]

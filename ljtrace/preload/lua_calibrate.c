@@ -12,6 +12,7 @@
  * state is touched, and memory at a guessed address is read by the tool (LJTRACE_REQUEST_PEEK), never here.
  */
 #include "lua_calibrate.h"
+#include "lua_parser.h"
 #include "../ljtrace.h"
 #include "../../memtrace/memtrace.h"
 
@@ -432,4 +433,6 @@ void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)
     s.main = L;
     s.f = api->getallocf(L, &s.ud);
     to->known = find_thread() && run_script(L) && find_all();
+    if (to->known)
+        to->parser_line = lua_find_parser_line(api, L, to, s.f, s.ud);
 }

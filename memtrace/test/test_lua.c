@@ -115,6 +115,12 @@ static void test_fork(void **state)
     int parent_fd = memory_file("", 0), fd = memory_file("", 0);
     (void)state;
     struct mt_writer *parent = write_all(parent_fd);
+    mt_writer_block_new(parent, 0xa000, 300, 1, MT_HOW_LUA, 0); /* a prototype that dies; a table in its place */
+    mt_writer_type(parent, 0xa000, 1, MT_TYPE_PROTO);
+    mt_writer_proto(parent, 0xa000, 1, &(struct mt_proto){.offset = 104, .count = 3, .lines = s_lines});
+    mt_writer_block_free(parent, 0xa000, 1, 0);
+    mt_writer_block_new(parent, 0xa000, 300, 1, MT_HOW_LUA, 0);
+    mt_writer_type(parent, 0xa000, 1, MT_TYPE_TAB);
     mt_writer_block_free(parent, 0x9000, 0, 0);
     mt_writer_block_new(parent, 0x9100, 8, 0, MT_HOW_MALLOC, 0);
     mt_writer_block_free(parent, 0x9100, 0, 0);
@@ -123,6 +129,17 @@ static void test_fork(void **state)
     assert_int_equal(mt_writer_finish(child, MT_ENDING_EXIT, NULL), MT_OK);
     assert_int_equal(mt_writer_finish(parent, MT_ENDING_EXIT, NULL), MT_OK);
     check_file(fd, 0);
+    struct bytes file = memory_bytes(fd);
+    struct reading got = read_bytes(file.data, file.size, 0);
+    assert_int_equal(got.result, MT_END);
+    assert_int_equal(got.count, 4);
+    assert_int_equal(got.events[2].kind, MT_TYPE);
+    assert_int_equal(got.events[2].ref, MT_TYPE_PROTO);
+    assert_int_equal(got.events[2].addr, 0x1000);
+    assert_int_equal(got.events[3].ref, MT_TYPE_TAB);
+    assert_int_equal(got.events[3].addr, 0xa000);
+    reading_free(&got);
+    free(file.data);
     close(fd);
     close(parent_fd);
 }

@@ -7,6 +7,7 @@
 #include "steve/kernels/lives.h"
 
 #include "steve/kernels/grow.h"
+#include "steve/kernels/walk.h"
 
 #define PIECE 8192 /* records of lives_finish */
 
@@ -23,7 +24,6 @@ void lives_free(struct lives *l)
     free(l->out);
     free(l->sites);
     free(l->threads);
-    free(l->places);
 }
 
 /* ---- parts of a block ---------------------------------------------------------------------- */
@@ -141,6 +141,8 @@ static struct life record_of(const struct lives *l, const struct lives_block *b)
 /* The record of a block whose life is over; NULL when out of memory. */
 static struct life *bury(struct lives *l, struct lives_block *b)
 {
+    if (l->lines)
+        linework_end(l->lines, (uint32_t)(b - l->blocks), b->heap, b->type, b->bytes);
     if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
         return NULL;
     note_peak(l, b);
@@ -195,7 +197,7 @@ static bool block_new(struct lives *l, const struct mt_event *e)
                               .live = true};
     l->totals.live_blocks++;
     heap_grew(l, e->size);
-    return true;
+    return !l->lines || linework_new(l->lines, e);
 }
 
 /* What a Resize does beside giving another size. */
@@ -234,16 +236,6 @@ static inline void count(struct lives_accesses *a, unsigned kind, uint64_t size)
     a->bytes[kind] += size;
 }
 
-/* Where an access counts: at its site, or at the Lua instruction that made it. */
-static inline struct lives_accesses *maker_of(struct lives *l, const struct mt_event *e)
-{
-    uint32_t place = l->code ? luacode_place(l->code, e) : LUACODE_NONE;
-
-    if (place != LUACODE_NONE)
-        return &l->places[place];
-    return &l->sites[e->ref < l->sites_room ? e->ref : 0];
-}
-
 static inline void block_access(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
     uint64_t now = l->totals.operations;
@@ -257,8 +249,8 @@ static inline void block_access(struct lives *l, struct lives_block *b, const st
     b->parts |= parts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
     b->shared |= b->thread != e->thread;
     l->totals.accesses++;
-    count(maker_of(l, e), kind, e->size);
     count(&l->threads[e->thread], kind, e->size);
+    count(&l->sites[e->ref < l->sites_room ? e->ref : 0], kind, e->size);
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */
@@ -273,10 +265,11 @@ static bool step(struct lives *l, const struct mt_event *e)
         return true;
     if (e->kind == MT_FREE)
         return block_free(l, b, e);
-    if (e->kind == MT_RESIZE)
+    if (e->kind == MT_RESIZE) {
         block_resize(l, b, e);
-    else
-        block_access(l, b, e);
+        return true;
+    }
+    block_access(l, b, e);
     return true;
 }
 
@@ -286,29 +279,23 @@ static void note_type(struct lives *l, const struct mt_event *e)
         l->blocks[e->slot].type = (uint8_t)e->ref;
 }
 
-/* Take over prototypes that were defined since the last batch. */
-static bool learn_code(struct lives *l)
-{
-    return !l->code || (luacode_learn(l->code) &&
-                        grow(&l->places, &l->places_room, l->code->n_places, sizeof *l->places));
-}
-
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
 {
     size_t i;
 
     if (!grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) ||
-        !grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads) || !learn_code(l))
+        !grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads))
         return SIZE_MAX;
     for (i = 0; i < n && events[i].kind != MT_MARK; i++) {
-        if (l->code && !luacode_follow(l->code, &events[i]))
+        if (l->lines && !(walk_is_access(&events[i]) ? linework_access(l->lines, &events[i])
+                                                     : luacode_follow(l->lines->code, &events[i])))
             return SIZE_MAX;
         if (events[i].kind == MT_TYPE)
             note_type(l, &events[i]);
         if (events[i].kind > MT_MODIFY)
             continue;
         l->totals.time = events[i].time;
-        if (!step(l, &events[i]))
+        if (!(l->lines && walk_is_access(&events[i])) && !step(l, &events[i]))
             return SIZE_MAX;
         l->totals.operations++;
     }

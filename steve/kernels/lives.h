@@ -9,7 +9,8 @@
  * one. Accesses beyond the block's end count, the bytes there are not used bytes. Events of blocks whose New
  * was not fed are passed over.
  *
- * With a luacode, accesses that belong to an interpreted Lua instruction count there and not at their site.
+ * With a linework, accesses count for lines of the program and for nothing else: not at their sites, and the
+ * records and totals know of none.
  *
  * Used bytes: a block is seen as at most 64 parts of equal size, a power of two (1 byte for blocks of up to
  * 64 bytes), and a part is used when any byte of it is. A Resize keeps what was used below the new size.
@@ -18,7 +19,7 @@
 #ifndef STEVE_LIVES_H
 #define STEVE_LIVES_H
 
-#include "steve/kernels/luacode.h"
+#include "steve/kernels/linework.h"
 
 struct life {
     uint64_t handle;
@@ -75,10 +76,8 @@ struct lives {
     size_t n_out, out_room;
     size_t finished;                        /* slots whose blocks lives_finish has told */
     struct lives_accesses *sites, *threads; /* by site id, by thread number */
-    struct lives_accesses
-        *places; /* by place of struct luacode: accesses that are led to a Lua instruction */
-    size_t sites_room, threads_room, places_room;
-    struct luacode *code;    /* NULL = sites are told as they are; else the caller's */
+    size_t sites_room, threads_room;
+    struct linework *lines;  /* NULL, or the caller's, who has it and its luacode learn before each batch */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
 };

@@ -112,20 +112,20 @@ static bool set_live(struct luacode *c, const struct mt_event *e)
     return true;
 }
 
-/* A load from a prototype: if it is of an instruction, the thread is there now. */
-static void fetch(struct luacode *c, const struct luacode_proto *p, const struct mt_event *e)
-{
-    uint64_t at = e->offset - p->offset;
-
-    if (e->kind == MT_LOAD && e->size == 4 && e->offset >= p->offset && at / 4 < p->count && at % 4 == 0)
-        c->now[e->thread] = p->first + (uint32_t)(at / 4) + 1;
-}
-
 bool luacode_follow(struct luacode *c, const struct mt_event *e)
 {
     if (e->kind <= MT_RESIZE)
         return set_live(c, e);
-    if (e->kind <= MT_MODIFY && e->slot < c->held_room && c->held[e->slot])
-        fetch(c, &c->protos[c->held[e->slot] - 1], e);
+    if (e->kind <= MT_MODIFY)
+        luacode_access(c, e);
     return true;
+}
+
+bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < n && ok; i++)
+        ok = luacode_follow(c, &events[i]);
+    return ok;
 }

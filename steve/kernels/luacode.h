@@ -47,8 +47,26 @@ bool luacode_init(struct luacode *c,
 void luacode_free(struct luacode *c);
 /* Take over what the reader has defined; before each batch. False: out of memory. */
 bool luacode_learn(struct luacode *c);
+/* A load from a prototype: if it is of an instruction, the thread is there now. */
+static inline void luacode_fetch(struct luacode *c, const struct luacode_proto *p, const struct mt_event *e)
+{
+    uint64_t at = e->offset - p->offset;
+
+    if (e->kind == MT_LOAD && e->size == 4 && e->offset >= p->offset && at / 4 < p->count && at % 4 == 0)
+        c->now[e->thread] = p->first + (uint32_t)(at / 4) + 1;
+}
+
+/* Follow an access. */
+static inline void luacode_access(struct luacode *c, const struct mt_event *e)
+{
+    if (e->slot < c->held_room && c->held[e->slot])
+        luacode_fetch(c, &c->protos[c->held[e->slot] - 1], e);
+}
+
 /* Follow an event. False: out of memory. */
 bool luacode_follow(struct luacode *c, const struct mt_event *e);
+/* Follow n events that do not count, such as those before a mark. */
+bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n);
 
 /* The place that an access just followed belongs to, or LUACODE_NONE. */
 static inline uint32_t luacode_place(const struct luacode *c, const struct mt_event *e)

@@ -54,7 +54,7 @@ class Traced:
                 return lua_place(frame)
             if frame.kind == "c":
                 return self._c_place(frame)
-            if frame.kind == "vm":
+            if frame.kind == "vm" and not frame.line:  # but the parser works for who called it
                 return INSIDE
         named = [frame for frame in known if frame.function and not is_allocator(frame)]
         return self._c_place(named[0]) if self.heap == "all" and named else INSIDE

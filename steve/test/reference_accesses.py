@@ -7,7 +7,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import Callable, Dict, List, NamedTuple, Set
 
-from reference_lives import Block, Lives, Run, Step
+from reference_lives import LINES, PLACE_LINES, Block, Lives, Run, Step
 
 
 class Happening(NamedTuple):
@@ -133,4 +133,26 @@ def sharing(log: List[Happening], chosen: Chosen) -> Dict[int, Dict[str, int]]:
                 row["false_transfers"] += (written or writes) and not own & theirs
                 theirs, written = set(), False
             owners[line] = (h.step.thread, theirs | own, written or writes)
+    return rows
+
+
+def line_work(log: List[Happening], chosen: Chosen) -> Dict[tuple, Dict[str, object]]:
+    """By line: accesses to own and others' blocks, distinct blocks and cache lines, what was made by kind."""
+    rows: Dict[tuple, Dict[str, object]] = {}
+    for h in log:
+        if not chosen(h.block) or h.letter == "F":
+            continue
+        line = (LINES[h.block.stack] if h.letter in "NR" else PLACE_LINES[h.step.place])
+        row = rows.setdefault(line, {"own": [0] * 5, "others": [0] * 5, "blocks": set(), "lines": set(),
+                                     "made": [0, 0]})
+        if h.letter in "NR":
+            row["made"] = [row["made"][0] + (h.letter == "N"), row["made"][1] + h.size]
+            continue
+        size = h.step.event.size
+        found = row["own" if LINES[h.block.stack] == line else "others"]
+        for i, more in enumerate((h.letter == "L", h.letter == "S", h.letter == "M", size * (h.letter in "LM"),
+                                  size * (h.letter in "SM"))):
+            found[i] += more
+        row["blocks"].add(h.block.handle)
+        row["lines"] |= {address // 64 for address in touched(h)}
     return rows

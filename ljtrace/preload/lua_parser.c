@@ -1,0 +1,132 @@
+/* lua_parser.c - see lua_parser.h. (guest preload)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A chunk is compiled that has strings of known lengths as the first words of known lines. When the lexer asks for
+ * the room of one of them, its state lies on the C stack (ljtrace/lt_vm_parser.c says how it is recognised), and
+ * the line is the one number in it that is right for all the strings. That of the word before is another.
+ * A build in which this fails is recorded with the line of the call that loads.
+ */
+#include "lua_parser.h"
+#include "../ljtrace.h"
+
+enum { STRINGS = 3, PIECE = 512, PIECES = 32, STATE = 256, FIRST_LENGTH = 500, LENGTH_STEP = 100 };
+
+static const char s_lines[STRINGS] = {3, 4, 7};
+
+static struct {
+    const struct lua_layout *known;
+    void *L;
+    alloc_function *f;
+    void *ud;
+    uint64_t at[STRINGS]; /* where the lexer's state was; 0 = not seen */
+    uint8_t state[STRINGS][STATE];
+} s;
+
+static int peek(uint64_t at, void *to, size_t n)
+{
+    return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_PEEK, at, to, n, 0, 0) == n;
+}
+
+static uint64_t peek_word(uint64_t at)
+{
+    uint64_t v = 0;
+    return peek(at, &v, sizeof v) ? v : 0;
+}
+
+static int is_lexer(uint64_t at, uint64_t function, uint64_t L)
+{
+    return L == (uint64_t)s.L && function < at && at - function < 1 << 20 && peek_word(function + 8) == at &&
+           peek_word(function + 16) == L;
+}
+
+/* The lexer's state on the C stack above an address; 0 = none. Pieces overlap by one word. */
+static uint64_t find_lexer(uint64_t from)
+{
+    uint64_t word[PIECE / 8 + 1];
+    for (int piece = 0; piece < PIECES && peek(from, word, sizeof word); piece++, from += PIECE)
+        for (int i = 0; i < PIECE / 8; i++)
+            if (is_lexer(from + 8 * (uint64_t)i, word[i], word[i + 1]))
+                return from + 8 * (uint64_t)i;
+    return 0;
+}
+
+static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
+{
+    (void)ud;
+    for (int i = 0; i < STRINGS; i++) {
+        size_t least = s.known->string_header + FIRST_LENGTH + LENGTH_STEP * (size_t)i + 1;
+        if (!ptr && nsize >= least && nsize < least + 8 && !s.at[i]) {
+            s.at[i] = find_lexer((uint64_t)__builtin_frame_address(0));
+            if (!s.at[i] || !peek(s.at[i], s.state[i], STATE))
+                s.at[i] = 0;
+        }
+    }
+    return s.f(s.ud, ptr, osize, nsize);
+}
+
+/* return { with the strings where they have to be. */
+static size_t write_chunk(char *to)
+{
+    static const char begin[] = "return {\n";
+    size_t n = sizeof begin - 1;
+    __builtin_memcpy(to, begin, n);
+    for (int i = 0, line = 2; i < STRINGS; i++) {
+        for (; line < s_lines[i]; line++)
+            to[n++] = '\n';
+        to[n++] = '"';
+        for (int k = 0; k < FIRST_LENGTH + LENGTH_STEP * i; k++)
+            to[n++] = (char)('a' + i);
+        to[n++] = '"', to[n++] = ',', to[n++] = '}';
+        n -= i + 1 < STRINGS;
+    }
+    return n;
+}
+
+static int is_line(uint32_t o)
+{
+    for (int i = 0; i < STRINGS; i++) {
+        uint32_t line;
+        __builtin_memcpy(&line, s.state[i] + o, sizeof line);
+        if (line != (uint32_t)s_lines[i])
+            return 0;
+    }
+    return 1;
+}
+
+/* Behind it stands the chunk's name. */
+static int has_name(uint32_t o)
+{
+    static const char name[8] = "=ljtrace";
+    uint64_t string, expected;
+    __builtin_memcpy(&string, s.state[0] + o + 8, sizeof string);
+    __builtin_memcpy(&expected, name, sizeof expected);
+    return peek_word(string + s.known->string_header) == expected;
+}
+
+static uint32_t solve(void)
+{
+    uint32_t found = 0, n = 0;
+    for (uint32_t o = 16; o + 16 <= STATE; o += 4)
+        if (is_line(o)) {
+            found = o;
+            n++;
+        }
+    return n == 1 && has_name(found) ? found : 0;
+}
+
+uint32_t lua_find_parser_line(const struct lua_api *api, void *L, const struct lua_layout *known,
+                              alloc_function *f, void *ud)
+{
+    static char chunk[STRINGS * (FIRST_LENGTH + LENGTH_STEP * STRINGS) + 100];
+    __builtin_memset(&s, 0, sizeof s);
+    s.known = known;
+    s.L = L;
+    s.f = f;
+    s.ud = ud;
+    size_t n = write_chunk(chunk);
+    api->setallocf(L, on_allocation, 0);
+    int failed = api->loadbuffer(L, chunk, n, "=ljtrace");
+    api->setallocf(L, f, ud);
+    return !failed && s.at[0] && s.at[1] && s.at[2] ? solve() : 0;
+}

@@ -1,0 +1,155 @@
+"""test_line_work - `steve lines`: own and others' blocks, distinct blocks and cache lines, kinds, of LuaJIT programs.
+
+Two truths. A script whose counts per line are known by construction: doubling what a line does adds exactly what
+was added. And a second account, made here of the events one by one: slow, with sets, sharing nothing with steve's
+kernel but the reader.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from steve._memtrace import FREE, LOAD, MODIFY, NEW, RESIZE, STORE, TYPE, TYPE_NAMES
+from steve._memtrace import Trace as Reader
+from support import record, steve
+
+ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written")
+
+SCRIPT = """\
+local n, keep, other = %d, {}, {}
+for i = 1, n do
+  keep[i] = {i}
+end
+local sum = 0
+for i = 1, n do
+  sum = sum + keep[i][1]
+end
+local function fill(t) t[1] = 2 end
+for i = 1, n do
+  local own = {1, 2, 3}; own[1] = 2; own[2] = 3; own[3] = 4
+end
+for i = 1, n do
+  fill(keep[i])
+end
+for i = 1, n do keep[i] = nil end
+for i = 1, n do
+  other[1] = ("%%d is a string"):format(i)
+end
+"""
+MAKE, READ, FILL, OWN, CALL, TEXT = 3, 7, 9, 11, 14, 18
+
+
+def lines(path: Path, *options: str) -> dict[int, dict]:
+    """Rows of `steve lines` of script.lua by line."""
+    rows = json.loads(steve("lines", path, "--json", *options).text)
+    return {row["line"]: row for row in rows if row["file"].endswith("script.lua")}
+
+
+def recorded(folder: Path, text: str, *options: str) -> Path:
+    (folder / "script.lua").write_text(text)
+    trace = record(folder / "t.ljt", ["luajit", *options, "-e", "collectgarbage('stop')", folder / "script.lua"])
+    assert trace.run.status == 0, trace.run.complaint
+    return trace.path
+
+
+def test_counts_are_those_of_the_construction(tmp_path: Path) -> None:
+    """Without the JIT. What is left when the work of 400 rounds is taken from that of 800 is that of 400."""
+    n = 400
+    few, many = (lines(recorded(tmp_path, SCRIPT % count, "-joff")) for count in (n, 2 * n))
+    more = {line: {key: many[line][key] - few[line][key] for key in many[line]
+                   if isinstance(many[line][key], int)} for line in (MAKE, READ, FILL, OWN, CALL, TEXT)}
+    assert few[MAKE]["kinds"]["tab"]["allocs"] == n and many[MAKE]["kinds"]["tab"]["allocs"] == 2 * n
+    assert many[OWN]["kinds"].keys() >= {"tab"} and many[OWN]["kinds"]["tab"]["allocs"] == 2 * n
+    assert many[TEXT]["kinds"]["str"]["allocs"] == 2 * n
+    assert all(many[line]["allocs"] == 0 for line in (READ, CALL))
+    # each table is touched by the line that made it, by those that read and fill it, and by no other
+    assert [more[line]["blocks_touched"] for line in (MAKE, READ, FILL)] == [n, n, n]
+    assert more[CALL]["blocks_touched"] == 0 and more[READ]["own_loads"] == 0
+    assert more[FILL]["others_stores"] >= n and more[FILL]["own_stores"] == 0
+    # three elements stored by the line that made the table: 8 bytes each
+    assert more[OWN]["own_stores"] >= 3 * n and more[OWN]["own_bytes_written"] >= 3 * 8 * n
+    assert more[OWN]["blocks_touched"] == n
+
+
+def maker_lines(reader: Reader) -> dict[int, dict[int, int]]:
+    """By handle of a prototype's block: line by offset of the instruction."""
+    protos = (reader.proto(i) for i in range(reader.counts()["protos"]))
+    return {p.handle: {p.offset + 4 * i: (p.file, line) for i, line in enumerate(p.lines)} for p in protos}
+
+
+class Account:
+    """What every line of Lua did, event by event."""
+
+    def __init__(self, path: Path) -> None:
+        reader = Reader(str(path))
+        reader.skim()
+        self.code, self.reader = maker_lines(reader), Reader(str(path))
+        self.rows: dict = defaultdict(lambda: {"own": [0] * 5, "others": [0] * 5, "blocks": set(), "lines": set(),
+                                               "kinds": defaultdict(lambda: [0, 0])})
+        self.at: dict[int, tuple] = {}      # by thread: the line of the instruction it executes
+        self.blocks: dict[int, list] = {}   # by handle: line, type, bytes asked for
+        for batch in self.reader.batches():
+            for event in batch:
+                self.take({name: int(event[name]) for name in ("kind", "handle", "ref", "thread", "heap", "size",
+                                                               "addr", "offset")})
+        for handle in list(self.blocks):
+            self.end(handle)
+
+    def lua_line(self, frame) -> tuple | None:
+        return (frame.file, frame.line) if frame and frame.kind in ("lua", "inlined") and frame.line else None
+
+    def take(self, event: dict) -> None:
+        kind, handle = event["kind"], event["handle"]
+        if kind == NEW:
+            frames = self.reader.stack_frames(event["ref"])
+            line = next((self.lua_line(f) for f in frames if self.lua_line(f)), None)
+            self.blocks[handle] = [line, "unknown", event["size"], bool(event["heap"])]
+        elif kind == FREE:
+            self.end(handle)
+        elif kind == RESIZE:
+            self.blocks[handle][2] += event["size"]
+        elif kind == TYPE:
+            self.blocks[handle][1] = TYPE_NAMES[event["ref"]]
+        elif kind in (LOAD, STORE, MODIFY):
+            self.access(event)
+
+    def end(self, handle: int) -> None:
+        line, kind, size, _ = self.blocks.pop(handle)
+        made = self.rows[line]["kinds"][kind]
+        made[0] += 1
+        made[1] += size
+
+    def access(self, event: dict) -> None:
+        kind, handle, size = event["kind"], event["handle"], event["size"]
+        code = self.code.get(handle, {})
+        if kind == LOAD and size == 4 and event["offset"] in code:
+            self.at[event["thread"]] = code[event["offset"]]
+        site = self.reader.site(event["ref"])
+        line = self.lua_line(self.reader.frame(site.frame))
+        if line is None and self.blocks[handle][3]:
+            line = self.at.get(event["thread"])
+        row, reads, writes = self.rows[line], kind in (LOAD, MODIFY), kind in (STORE, MODIFY)
+        found = row["own" if self.blocks[handle][0] == line else "others"]
+        for i, more in enumerate((kind == LOAD, kind == STORE, kind == MODIFY, size * reads, size * writes)):
+            found[i] += more
+        row["blocks"].add(handle)
+        row["lines"] |= set(range(event["addr"] // 64, (event["addr"] + max(size, 1) - 1) // 64 + 1))
+
+
+@pytest.mark.parametrize("jit", ["-joff", "-jon"])
+def test_every_number_equals_the_slow_account(jit: str, tmp_path: Path) -> None:
+    path = recorded(tmp_path, SCRIPT % 150, jit, "-Ohotloop=10")
+    account, rows = Account(path).rows, lines(path)
+    wanted = {line[1]: row for line, row in account.items() if line and line[0].endswith("script.lua")}
+    assert wanted.keys() == rows.keys() and len(rows) > 10
+    for line, row in rows.items():
+        truth = wanted[line]
+        assert [row[f"own_{key}"] for key in ACCESSES] == truth["own"], line
+        assert [row[f"others_{key}"] for key in ACCESSES] == truth["others"], line
+        assert [row[key] for key in ACCESSES] == [a + b for a, b in zip(truth["own"], truth["others"])]
+        assert (row["blocks_touched"], row["cache_lines_touched"]) == (len(truth["blocks"]), len(truth["lines"]))
+        assert {kind: tuple(made.values()) for kind, made in row["kinds"].items()} == {
+            kind: tuple(made) for kind, made in truth["kinds"].items()}

@@ -1,0 +1,160 @@
+/* linework.c - what each line of the program does with blocks; see linework.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/linework.h"
+
+#include "steve/kernels/grow.h"
+
+#define FIRST_PAGES 1024
+
+bool linework_init(struct linework *w, struct luacode *code)
+{
+    memset(w, 0, sizeof *w);
+    w->code = code;
+    w->pages = calloc(FIRST_PAGES, sizeof *w->pages);
+    w->pages_mask = FIRST_PAGES - 1;
+    return livemap_init(&w->pairs) && w->pages;
+}
+
+void linework_free(struct linework *w)
+{
+    livemap_free(&w->pairs);
+    free(w->rows);
+    free(w->made);
+    free(w->blocks);
+    free(w->next);
+    free(w->key);
+    free(w->pages);
+}
+
+bool linework_learn(struct linework *w, const struct linework_map *map)
+{
+    w->map = *map;
+    return grow(&w->rows, &w->rows_room, map->n_lines, sizeof *w->rows) &&
+           grow(&w->made, &w->made_room, map->n_lines, sizeof *w->made);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+bool linework_new(struct linework *w, const struct mt_event *e)
+{
+    if (!grow(&w->blocks, &w->blocks_room, (size_t)e->slot + 1, sizeof *w->blocks))
+        return false;
+    w->blocks[e->slot].own = linework_line(w->map.stacks, w->map.n_stacks, e->ref) + 1;
+    w->blocks[e->slot].last = LINEWORK_NONE;
+    w->blocks[e->slot].n = w->blocks[e->slot].many = 0;
+    return true;
+}
+
+void linework_end(struct linework *w, uint32_t slot, uint32_t heap, uint8_t type, uint64_t bytes)
+{
+    const struct mt_heap *h = mt_heap(w->code->reader, heap);
+    struct linework_block *b = &w->blocks[slot];
+    unsigned kind = !h || h->kind == MT_HEAP_LUA ? type : MT_TYPES + h->kind;
+
+    w->made[b->own - 1].blocks[kind]++;
+    w->made[b->own - 1].bytes[kind] += bytes;
+    b->own = 0;
+    while (b->many) {
+        uint32_t i = b->many - 1;
+
+        b->many = w->next[i];
+        livemap_remove(&w->pairs, w->key[i]);
+    }
+}
+
+/* One of the many lines of a block: known, or to be kept; *is_new. False: out of memory. */
+static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key, bool *is_new)
+{
+    uint32_t i = livemap_find(&w->pairs, key);
+
+    *is_new = i == LIVEMAP_NONE;
+    if (!*is_new)
+        return true;
+    i = livemap_add(&w->pairs, key);
+    if (i == LIVEMAP_NONE || !grow(&w->next, &w->next_room, (size_t)i + 1, sizeof *w->next) ||
+        !grow(&w->key, &w->key_room, (size_t)i + 1, sizeof *w->key))
+        return false;
+    w->next[i] = b->many;
+    w->key[i] = key;
+    b->many = i + 1;
+    return true;
+}
+
+bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t slot, uint32_t line)
+{
+    bool is_new = true;
+
+    b->last = line;
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->few[i] == line)
+            return true;
+    if (b->n < LINEWORK_FEW)
+        b->few[b->n++] = line;
+    else if (!keep_pair(w, b, (uint64_t)slot << 32 | line, &is_new))
+        return false;
+    w->rows[line].blocks += is_new;
+    return true;
+}
+
+/* ---- cache lines --------------------------------------------------------------------------- */
+
+static size_t home_of(const struct linework *w, uint64_t page, uint32_t line)
+{
+    return ((page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u >> 20) & w->pages_mask;
+}
+
+/* The entry of a page and a line, or the free one where it would be. */
+static struct linework_page *find_page(const struct linework *w, uint64_t page, uint32_t line)
+{
+    size_t i = home_of(w, page, line);
+
+    while (w->pages[i].touched && (w->pages[i].page != page || w->pages[i].line != line))
+        i = (i + 1) & w->pages_mask;
+    return &w->pages[i];
+}
+
+static bool grow_pages(struct linework *w)
+{
+    struct linework_page *old = w->pages;
+    size_t n = w->pages_mask + 1;
+
+    w->pages = calloc(2 * n, sizeof *w->pages);
+    if (!w->pages) {
+        w->pages = old;
+        return false;
+    }
+    w->pages_mask = 2 * n - 1;
+    for (size_t i = 0; i < n; i++)
+        if (old[i].touched)
+            *find_page(w, old[i].page, old[i].line) = old[i];
+    free(old);
+    return true;
+}
+
+/* Cache lines of one page: a bit for each. */
+static bool touch(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
+{
+    struct linework_page *p = find_page(w, page, line);
+
+    w->rows[line].cache_lines += (unsigned)__builtin_popcountll(bits & ~p->touched);
+    w->n_pages += !p->touched;
+    p->page = page;
+    p->line = line;
+    p->touched |= bits;
+    return 2 * w->n_pages <= w->pages_mask || grow_pages(w);
+}
+
+bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)
+{
+    uint64_t last = addr + (size ? size - 1 : 0);
+
+    if (last < addr)
+        last = UINT64_MAX;
+    for (uint64_t page = addr >> 12; page <= last >> 12; page++) {
+        unsigned from = page == addr >> 12 ? addr >> 6 & 63 : 0, to = page == last >> 12 ? last >> 6 & 63 : 63;
+        if (!touch(w, page, (UINT64_MAX << from) & (UINT64_MAX >> (63 - to)), line))
+            return false;
+    }
+    return true;
+}

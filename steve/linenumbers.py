@@ -1,0 +1,62 @@
+"""Numbers for the lines of a program, for kernels that count by line (steve/kernels/linework.h).
+
+A line of Lua code is known by file and number, whichever function is said to hold it; it is called as the first
+stack that it is in has it, else as a site of an access, else as its prototype, which does not know what its
+function is called. A line of C has its function as a part of it.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from array import array
+from typing import TYPE_CHECKING, Dict, List, Tuple
+
+from steve.places import Found, Line, Places
+
+if TYPE_CHECKING:
+    import numpy as np
+
+STACK, SITE, PROTO, PARSER = range(4)  # who gives a line its name, the best first
+
+
+class LineNumbers:
+    """Numbers of lines from 0, in the order in which they are met."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self._numbers: Dict[Tuple[object, ...], int] = {}
+        self._lines: List[Tuple[int, Line]] = []  # by number: who named it, and how
+        self._stacks, self._sites, self._places = array("I"), array("I"), array("I")
+        self._protos = 0
+
+    def count(self) -> int:
+        """How many lines there are."""
+        return len(self._lines)
+
+    def line(self, number: int) -> Line:
+        return self._lines[number][1]
+
+    def of_stack(self, stack: int) -> Line:
+        """The line of a stack that has been reached."""
+        return self.line(self._stacks[stack])
+
+    def _number(self, found: Found, who: int) -> int:
+        key = (*found.line[:2],) if found.is_lua else found.line
+        who = PARSER if found.is_parsed else who
+        number = self._numbers.setdefault(key, len(self._lines))
+        if number == len(self._lines):
+            self._lines.append((who, found.line))
+        elif who < self._lines[number][0]:
+            self._lines[number] = who, found.line
+        return number
+
+    def reach(self, stacks: int, sites: int, protos: int) -> "Tuple[np.ndarray, np.ndarray, np.ndarray]":
+        """The numbers by stack, by site and by place (instruction after instruction of each prototype), for as many
+        stacks, sites and prototypes; good until the next call. Each array has one element at least."""
+        import numpy as np
+        for stack in range(len(self._stacks), stacks):
+            self._stacks.append(self._number(self.places.find_stack(stack), STACK))
+        for site in range(len(self._sites), sites):
+            self._sites.append(self._number(self.places.find_site(site), SITE))
+        for proto in range(self._protos, protos):
+            self._places.extend(self._number(found, PROTO) for found in self.places.find_proto(proto))
+        self._protos = max(self._protos, protos)
+        return tuple(np.array(a or [0], "u4") for a in (self._stacks, self._sites, self._places))
