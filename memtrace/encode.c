@@ -52,6 +52,7 @@ static inline void count_live(struct batch *b, uint32_t counts)
     b->modifies += counts >> 16 & 0xff;
 }
 
+#define AHEAD 512
 /* Is the whole word in pages known to be foreign? */
 static inline bool is_foreign(const struct batch *b, const struct word_state *s, uint64_t lowest)
 {
@@ -75,6 +76,7 @@ static uint64_t take_guessed(struct encoder *e, struct batch *b, struct place *p
     const uint64_t *at = p->at;
     uint64_t run = 0;
     while (at < stop) {
+        __builtin_prefetch(at + AHEAD);
         uint64_t first = s->words < NOT_FIRST, more = (s->words & (NOT_FIRST - 1)) - first;
         if (((at[0] << 1) ^ s->name) & -first)
             break;

@@ -363,6 +363,7 @@ size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uin
     size_t used = 0;
     while (used < n && stream[used] < w->enc.book.segment_count) {
         const struct coded_segment *s = &w->enc.book.segments[stream[used]];
+        __builtin_prefetch(stream + used + 512);
         const struct word_state *first = &w->enc.book.lines[s->line];
         if (first->words >= n - used)
             break;
