@@ -18,7 +18,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum { LOOKS = 200, YIELDS = 50, NAP = 20000 /* nanoseconds */ };
+enum { LOOKS = 200, YIELDS = 50 };
+enum { NAP = 20000 /* nanoseconds */, NAPS = 8 /* of one length */, MOST_DOUBLED = 6 };
 
 static bool fail(struct turns *t, const char *text)
 {
@@ -71,16 +72,24 @@ bool turns_open(struct turns *t, struct engine *e)
     return true;
 }
 
+/* The longer it waited, the longer it sleeps: hundreds of threads that wait must leave the processors to those
+ * they wait for. */
+static void take_nap(unsigned n)
+{
+    unsigned doubled = n / NAPS < MOST_DOUBLED ? n / NAPS : MOST_DOUBLED;
+    const struct timespec nap = {0, (long)NAP << doubled};
+    nanosleep(&nap, NULL);
+}
+
 /* The n-th look was in vain. */
 static void pause_after(struct lane *l, unsigned n)
 {
-    const struct timespec nap = {0, NAP};
     if (n < LOOKS) {
         _mm_pause();
     } else if (n < LOOKS + YIELDS) {
         sched_yield();
     } else {
-        nanosleep(&nap, NULL);
+        take_nap(n - LOOKS - YIELDS);
         l->naps++;
     }
 }
