@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,11 +38,14 @@ static void hand_over(int fd, int number)
         _exit(127);
 }
 
+/* A process of its own group, which an interrupt at the terminal does not reach: it ends with us. */
 static pid_t start(int board_fd, int plan_fd, int frames_fd)
 {
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     if (child != 0)
         return child;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(127);
     setpgid(0, 0);
     hand_over(board_fd, BOARD_FD);
     hand_over(plan_fd, PLAN_FD);

@@ -11,7 +11,8 @@ import signal
 import stat
 import sys
 import tempfile
-from typing import Optional
+from contextlib import contextmanager
+from typing import Iterator, Optional
 
 from steve.errors import SteveError, WriteError
 
@@ -37,7 +38,11 @@ class Output:
         elif is_special(self.path):
             self.fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         else:
-            self._open_aside()
+            try:
+                self._open_aside()
+            except KeyboardInterrupt:
+                self._close()
+                raise
         return self
 
     def _open_aside(self) -> None:
@@ -46,7 +51,8 @@ class Output:
             raise SteveError(f"{self.path}: is a folder; name a file with -o")
         folder, base = os.path.split(self._target)
         try:
-            self.fd, self._temporary = tempfile.mkstemp(prefix=f".{base[:100]}.", suffix=".part", dir=folder)
+            with interrupts_later():
+                self.fd, self._temporary = tempfile.mkstemp(prefix=f".{base[:100]}.", suffix=".part", dir=folder)
         except OSError as error:
             raise SteveError(f"{self.path}: cannot write in folder {folder}: {error.strerror}; "
                              "name another place with -o") from None
@@ -84,7 +90,18 @@ class Output:
         if self._temporary is not None:
             os.unlink(self._temporary)
             self._temporary = None
-        os.close(self.fd)
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Signals that end us come when the block has ended: what it makes is then known and can be removed."""
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
 
 def is_special(path: str) -> bool:

@@ -12,10 +12,12 @@ import ast
 import os
 import random
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+SECONDS = 1800
 BUILD = Path(os.environ.get("LJTRACE_BUILDDIR", "."))
 SOURCE = Path(os.environ.get("LJTRACE_SRCDIR", "."))
 REPLAY = shutil.which("steve-replay") or "steve-replay"
@@ -28,11 +30,17 @@ OWN = ["bump", *TAGGED, "buddy", *JEFF, "example_user"]
 ALL = ["null", "optimal", *OWN, *REAL]
 
 
-def replay(*args: object, env: dict[str, str] | None = None,
-           timeout: float = 900) -> subprocess.CompletedProcess[str]:
-    """Run steve-replay; its output as text."""
-    return subprocess.run([REPLAY, *map(str, args)], capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, **(env or {})}, check=False)
+def replay(*args: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run steve-replay; its output as text. If its end does not come, all that it has started is ended with it."""
+    words = [REPLAY, *map(str, args)]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, **(env or {})}, process_group=0) as process:
+        try:
+            out, err = process.communicate(timeout=SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
 @dataclass

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Callable
 
 import pytest
 
@@ -358,15 +359,36 @@ def test_moving_allocator_compacts_and_keeps_contents(tmp_path: Path) -> None:
     assert [p["used"] for p in r["alloc_stats"]] == [model.used[p["op_index"]] for p in r["alloc_stats"]]
 
 
+def workers_of(mark: str) -> list[str]:
+    """Processes with a mark in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            found += [str(entry.parent)] if mark.encode() in entry.read_bytes() else []
+        except OSError:
+            continue
+    return found
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Until something holds, or a test has failed."""
+    end = time.monotonic() + 600
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def test_interrupted_leaves_nothing(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    """No half file, and no process that works on for nobody."""
     args = ["-a", BAD, "--allocstats", ops[0], "-o", tmp_path / "r"]
+    mark = f"INTERRUPTED={tmp_path}"
     p = subprocess.Popen([shutil.which("steve-replay") or "", *args],
-                         env={**os.environ, "BAD_DRIVER": "loop"})
-    while not os.listdir(tmp_path):
-        time.sleep(0.01)
+                         env={**os.environ, "BAD_DRIVER": "loop", "INTERRUPTED": str(tmp_path)})
+    wait_for(lambda: os.listdir(tmp_path) and len(workers_of(mark)) >= 2)
     p.terminate()
     assert p.wait(600) == -signal.SIGTERM
     assert os.listdir(tmp_path) == []
+    wait_for(lambda: not workers_of(mark))
 
 
 def test_random_damage_never_crashes(tmp_path: Path) -> None:

@@ -103,13 +103,15 @@ def peak_of(pid: int) -> int:
     return int(found.group(1)) * 1024 if found else 0
 
 
-def reap_orphans() -> None:
-    """Wait for what is left of the run, so that it does not disturb the next."""
+def reap_orphans() -> int:
+    """Wait for what is left of the run, so that it does not disturb the next; the most memory one of them has had,
+    the tool's image before it became the collector included."""
+    most = 0
     try:
         while True:
-            os.wait()
+            most = max(most, os.wait3(0)[2].ru_maxrss * 1024)
     except ChildProcessError:
-        return
+        return most
 
 
 def watch(process: subprocess.Popen[bytes], start: float, limit: float) -> tuple[int, float, int, int]:
@@ -133,9 +135,9 @@ def run_once(command: list[str], env: Mapping[str, str], stdin: Path | None, err
         start = time.monotonic()
         process = subprocess.Popen(command, env=env, stdin=source, stdout=out, stderr=err)
         status, seconds, tool, collector = watch(process, start, limit)
-        reap_orphans()
+        left = reap_orphans()
         out.seek(0)
-        return status, Run(seconds, tool, collector, out.read())
+        return status, Run(seconds, tool, collector or left, out.read())
 
 
 def measure(program: Program, tool: Tool, out: Path, limit: float = 3600) -> Run:

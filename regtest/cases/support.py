@@ -25,7 +25,7 @@ NATIVE = BUILD / "regtest/native"
 APP_LUA = SOURCE / "examples/app.lua"
 APP_C = BUILD / "examples/app"
 COUNTED_LUA = SOURCE / "regtest/native/counted.lua"
-SECONDS = 600  # for what takes a second or so on an idle machine
+SECONDS = 1800  # for what takes a second or so on an idle machine
 
 # Valgrind's own tools are not in the build tree, which VALGRIND_LIB names
 INSTALLED_VALGRIND = ("env", "-u", "VALGRIND_LIB", "valgrind")

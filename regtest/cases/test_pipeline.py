@@ -77,7 +77,7 @@ def frame_hashes(film: Path) -> list[str]:
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """quickstart.sh's steps on a fifth of app.lua, in this build, without installing."""
     folder = tmp_path_factory.mktemp("quickstart") / "out"
-    done = run([*QUICKSTART, "--scale", "0.2", folder], seconds=900)
+    done = run([*QUICKSTART, "--scale", "0.2", folder], seconds=3600)
     if done.status != 0:
         pytest.fail("\n".join((done.text + done.complaint).splitlines()[-12:]), pytrace=False)
     (folder / "log").write_bytes(done.out)

@@ -30,13 +30,17 @@ def messages(done: Done) -> list[str]:
     return [line for line in done.complaint.splitlines() if "ljtrace:" in line or "recording" in line]
 
 
-def readable_up_to_there(path: Path) -> None:
-    """Sound to its end, or cut off: then what comes before the cut is there and the cut is named."""
+def readable_up_to_there(path: Path, some: bool = True) -> None:
+    """Sound to its end, or cut off: then what comes before the cut is there (if there must be some), is sound, and
+    the cut is named."""
     seen = run([NATIVE / "traceview", "events", path])
     if seen.status != 0:
         assert str(path) in seen.complaint and "offset" in seen.complaint
         assert len(seen.complaint.splitlines()) == 1
-    assert b"new " in seen.out
+    assert b"new " in seen.out or not some
+    checked = run(["steve", "check", "--salvage", path])
+    assert ": sound" in checked.text, checked.text + checked.complaint
+    assert checked.status == (seen.status != 0)
 
 
 # -- the collector -------------------------------------------------------------------------------
@@ -112,6 +116,7 @@ def test_disk_gets_full(disk: Path) -> None:
     ended = [m for m in messages(done) if "recording ended" in m]
     assert len(ended) == 1 and str(path) in ended[0], done.complaint
     assert path.stat().st_size > 0
+    readable_up_to_there(path, some=False)
 
 
 # -- where and under what it starts ----------------------------------------------------------------

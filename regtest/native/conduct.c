@@ -1,7 +1,7 @@
 /* conduct.c - one program, many ways to live and die: what the recorder must not change.
  *
- *     conduct exit3 | segv | kill | abort | term | fork | exec | exit-in-thread | threads | handler | spin | scatter
- *     conduct until FILE        works until the file exists
+ *     conduct exit3 | segv | kill | abort | term | fork | exec | exit-in-thread | threads | handler | spin |
+ * scatter conduct until FILE        works until the file exists
  *
  * Every mode first allocates and writes to both outputs. The same command is run with and without the
  * recorder; outputs and status must be equal, so nothing printed depends on process ids or addresses.

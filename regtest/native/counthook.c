@@ -6,8 +6,8 @@
  * the garbage collector's pace.
  *
  * start(true, PATH) writes each call down besides, four native 64-bit numbers: pointer, old size, new size,
- * result. They go into a shared mapping, which is no heap: so the truth and the trace can be of one and the same run.
- * Two runs of the JIT compiler differ by where things lie and by its own dice.
+ * result. They go into a shared mapping, which is no heap: so the truth and the trace can be of one and the
+ * same run. Two runs of the JIT compiler differ by where things lie and by its own dice.
  *
  *     hook = require "counthook"
  *     hook.start(counting, path)   -- sentinel of COUNTHOOK_BEGIN bytes, then counts from 0

@@ -6,6 +6,7 @@ makes traces from scripts.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,18 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit("run these tests inside the build tree: ./in-place python3 -m pytest ...", 2)
 
 
+def run_group(words: List[str], stdin: bytes = b"", seconds: float = 1800, **more: Any) -> subprocess.CompletedProcess:
+    """Run a command to its end. If that does not come, all that it has started is ended with it."""
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          process_group=0, **more) as process:
+        try:
+            out, err = process.communicate(stdin, timeout=seconds)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
 class Steve:
     """Runs `steve` in a folder of its own; the result of subprocess.run with text output."""
 
@@ -40,8 +53,7 @@ class Steve:
         self.prefix: List[str] = []
 
     def __call__(self, *arguments: object, stdin: bytes = b"", **more: Any) -> subprocess.CompletedProcess:
-        result = subprocess.run([*self.prefix, "steve", *map(str, arguments)], cwd=self.folder, input=stdin,
-                                capture_output=True, timeout=600, **more)
+        result = run_group([*self.prefix, "steve", *map(str, arguments)], stdin, cwd=self.folder, **more)
         result.out = result.stdout.decode("utf-8", "surrogateescape")
         result.err = result.stderr.decode("utf-8", "surrogateescape")
         return result

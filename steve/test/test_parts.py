@@ -184,7 +184,10 @@ def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
 
 def test_both_workers_take_part(large: Path, cluster: str) -> None:
     with parallel.Pool(Namespace(scheduler=cluster, jobs=1)) as pool:
-        assert pool.n == 2 and set(pool.run(os.getpid, [()] * 20)) == set(pool._workers.run(os.getpid).values())
+        everybody = set(pool._workers.run(os.getpid).values())
+        assert pool.n == 2 and len(everybody) == 2
+        # which of them takes a task is the scheduler's choice, and may be the same one for some time
+        assert any(set(pool.run(os.getpid, [()] * 20)) == everybody for _ in range(100))
 
 
 def test_no_scheduler(steve: Steve, large: Path) -> None:
