@@ -120,6 +120,7 @@ struct board {
     uint64_t warm_cpu;                    /* the same of the best repetition, JOB_BATCH; 0 = none */
     uint64_t allocated;                   /* sum of the sizes of N and R, JOB_SPACE; bytes */
     uint64_t highest;                     /* greatest extent of the heap seen, bytes */
+    uint64_t outside;                     /* bytes taken past the heap during the replay, JOB_SPACE */
     uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
     struct times times[TIMED_OPS];        /* JOB_TIMED */
     struct fragmentation fragmentation;   /* JOB_SPACE */

@@ -13,33 +13,11 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-static bool libc_init(void *base, size_t size)
-{
-    char *p = malloc(1);
-    bool inside = p >= (char *)base && p < (char *)base + size;
-    free(p);
-    return inside;
-}
-
-static void *libc_malloc(size_t size, uint32_t id)
-{
-    return malloc(size);
-}
-
-static void libc_free(void *ref, uint32_t id)
-{
-    free(ref);
-}
-
-static void *libc_realloc(void *ref, size_t size, uint32_t id)
-{
-    return realloc(ref, size);
-}
-
-static size_t libc_usable(void *ref)
-{
-    return malloc_usable_size(ref);
-}
+#define FORWARD_MALLOC malloc
+#define FORWARD_FREE free
+#define FORWARD_REALLOC realloc
+#define FORWARD_USABLE malloc_usable_size
+#include "drivers/forward.h"
 
 const struct steve_driver steve_driver = {
     .version = STEVE_DRIVER_VERSION,
@@ -50,9 +28,6 @@ const struct steve_driver steve_driver = {
     .flags = STEVE_THREADS,
     .least_heap = (size_t)512 << 10,
     .package = gnu_get_libc_version,
-    .init = libc_init,
-    .malloc = libc_malloc,
-    .free = libc_free,
-    .realloc = libc_realloc,
-    .usable = libc_usable,
+    .init = forward_begins_inside,
+    FORWARDED,
 };

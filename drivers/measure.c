@@ -4,6 +4,7 @@
 #include "config.h"
 #include "drivers/guard.h"
 #include "drivers/measure.h"
+#include "drivers/outside.h"
 #include "drivers/probe.h"
 #include "drivers/region.h"
 
@@ -188,7 +189,10 @@ void measure_run(struct engine *e)
         e->board->status = STATUS_FAILED;
         return;
     }
+    uint64_t outside = outside_bytes();
     engine_watched(e, &w);
+    uint64_t now = outside_bytes();
+    e->board->outside = now > outside ? now - outside : 0;
     if (!take_rest(&m))
         e->board->status = STATUS_FAILED;
 }

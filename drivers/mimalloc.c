@@ -10,6 +10,12 @@
 #include <mimalloc.h>
 #include <stdio.h>
 
+#define FORWARD_MALLOC mi_malloc
+#define FORWARD_FREE mi_free
+#define FORWARD_REALLOC mi_realloc
+#define FORWARD_USABLE mi_usable_size
+#include "drivers/forward.h"
+
 static char s_version[16];
 
 static void silent(const char *text, void *arg)
@@ -19,29 +25,7 @@ static void silent(const char *text, void *arg)
 static bool drv_init(void *base, size_t size)
 {
     mi_register_output(silent, NULL);
-    void *p = mi_malloc(1);
-    mi_free(p);
-    return p != NULL;
-}
-
-static void *drv_malloc(size_t size, uint32_t id)
-{
-    return mi_malloc(size);
-}
-
-static void drv_free(void *ref, uint32_t id)
-{
-    mi_free(ref);
-}
-
-static void *drv_realloc(void *ref, size_t size, uint32_t id)
-{
-    return mi_realloc(ref, size);
-}
-
-static size_t drv_usable(void *ref)
-{
-    return mi_usable_size(ref);
+    return forward_begins();
 }
 
 static const char *drv_package(void)
@@ -61,8 +45,5 @@ const struct steve_driver steve_driver = {
     .least_heap = (size_t)64 << 20,
     .package = drv_package,
     .init = drv_init,
-    .malloc = drv_malloc,
-    .free = drv_free,
-    .realloc = drv_realloc,
-    .usable = drv_usable,
+    FORWARDED,
 };

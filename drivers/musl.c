@@ -16,6 +16,12 @@ void __libc_free(void *p);
 void *__libc_realloc(void *p, size_t size);
 size_t malloc_usable_size(void *p);
 
+#define FORWARD_MALLOC __libc_malloc_impl
+#define FORWARD_FREE __libc_free
+#define FORWARD_REALLOC __libc_realloc
+#define FORWARD_USABLE malloc_usable_size
+#include "drivers/forward.h"
+
 static const unsigned char s_secret[16] = "steve-replay   ";
 static const size_t s_auxv[] = {AT_RANDOM, (size_t)s_secret, 0, 0};
 
@@ -42,34 +48,6 @@ void __unlock(volatile int *lock)
 {
 }
 
-static bool drv_init(void *base, size_t size)
-{
-    char *p = __libc_malloc_impl(1);
-    bool inside = p >= (char *)base && p < (char *)base + size;
-    __libc_free(p);
-    return inside;
-}
-
-static void *drv_malloc(size_t size, uint32_t id)
-{
-    return __libc_malloc_impl(size);
-}
-
-static void drv_free(void *ref, uint32_t id)
-{
-    __libc_free(ref);
-}
-
-static void *drv_realloc(void *ref, size_t size, uint32_t id)
-{
-    return __libc_realloc(ref, size);
-}
-
-static size_t drv_usable(void *ref)
-{
-    return malloc_usable_size(ref);
-}
-
 const struct steve_driver steve_driver = {
     .version = STEVE_DRIVER_VERSION,
     .size = sizeof steve_driver,
@@ -77,9 +55,6 @@ const struct steve_driver steve_driver = {
     .description = "musl's malloc (mallocng) with its default settings (Debian: musl-dev)",
     .confinement = STEVE_BY_SYSCALLS,
     .least_heap = (size_t)512 << 10,
-    .init = drv_init,
-    .malloc = drv_malloc,
-    .free = drv_free,
-    .realloc = drv_realloc,
-    .usable = drv_usable,
+    .init = forward_begins_inside,
+    FORWARDED,
 };

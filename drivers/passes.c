@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
+#include "drivers/confinement.h"
 #include "drivers/find.h"
 #include "drivers/passes.h"
 #include "drivers/team.h"
@@ -198,6 +199,7 @@ static bool run_space(struct session *s, struct findings *r, uint64_t room)
         return false;
     memcpy(r->points, s->board->points, r->count * sizeof *r->points);
     r->fragmentation = s->board->fragmentation;
+    r->outside = s->board->outside;
     if (s->board->highest > r->highest)
         r->highest = s->board->highest;
     return status != STATUS_FAILED;
@@ -209,6 +211,15 @@ static void set_points(struct session *s, uint64_t total)
     s->job.total_ops = total;
     if (!s->options->documented)
         s->job.interval = total > points ? (total + points - 1) / points : 1;
+}
+
+static void note_outside(const struct session *s, const struct findings *r)
+{
+    if (r->outside && confinement_holds(s->info.confinement))
+        fprintf(stderr,
+                "steve-replay: %s: took %" PRIu64
+                " bytes outside of its heap (outside_bytes in the result)\n",
+                s->info.name, r->outside);
 }
 
 /* A run of several rounds should end for want of memory. */
@@ -238,6 +249,7 @@ int passes_run(struct session *s, struct findings *r)
     bool good = run_timed(s, r, &t) && run_space(s, r, t.room);
     if (!good)
         status = trouble(s, r);
+    note_outside(s, r);
     join_times(r, &t);
     free(t.points);
     return status;

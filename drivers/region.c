@@ -20,6 +20,7 @@ static const size_t LARGEST_ALIGNMENT = (size_t)64 << 20;
 static char *const FAVOURITE = (char *)0x100000000000;
 
 static char *s_base;
+static size_t s_reserved;      /* bytes from s_base on that are ours */
 static size_t s_size, s_pages; /* bytes asked for; whole pages that may be mapped */
 static unsigned char *s_map;   /* FREE or MAPPED for each page */
 static unsigned char *s_seen;  /* scratch for mincore */
@@ -35,15 +36,26 @@ static size_t pages_of(size_t bytes)
     return bytes / REGION_PAGE + (bytes % REGION_PAGE != 0);
 }
 
+/* Of the `size` bytes and LARGEST_ALIGNMENT more at p, give back what is before and after an aligned stretch.
+ */
+static char *align(char *p, size_t size)
+{
+    char *at = (char *)(((uintptr_t)p + LARGEST_ALIGNMENT - 1) & ~(uintptr_t)(LARGEST_ALIGNMENT - 1));
+    size_t before = (size_t)(at - p);
+    if (before)
+        sysmem_release(p, before);
+    if (before < LARGEST_ALIGNMENT)
+        sysmem_release(at + size, LARGEST_ALIGNMENT - before);
+    return at;
+}
+
 static char *reserve_aligned(size_t size)
 {
     char *p = sysmem_get_at(FAVOURITE, size);
     if (p)
         return p;
     p = sysmem_get(size + LARGEST_ALIGNMENT);
-    if (!p)
-        return NULL;
-    return (char *)(((uintptr_t)p + LARGEST_ALIGNMENT - 1) & ~(uintptr_t)(LARGEST_ALIGNMENT - 1));
+    return p ? align(p, size) : NULL;
 }
 
 bool region_reserve(size_t size)
@@ -52,6 +64,7 @@ bool region_reserve(size_t size)
     if (size > (size_t)1 << 46)
         return false;
     s_base = s_break = reserve_aligned((pages + 1) * REGION_PAGE);
+    s_reserved = (pages + 1) * REGION_PAGE;
     s_map = sysmem_get(pages);
     s_seen = sysmem_get(pages);
     s_size = size;
@@ -67,6 +80,11 @@ char *region_base(void)
 size_t region_size(void)
 {
     return s_size;
+}
+
+size_t region_reserved(void)
+{
+    return s_reserved;
 }
 
 bool region_holds(const void *p, size_t length)

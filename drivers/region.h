@@ -21,6 +21,7 @@ enum { REGION_PAGE = 4096 };
 bool region_reserve(size_t size);
 char *region_base(void);
 size_t region_size(void);                        /* as asked for */
+size_t region_reserved(void);                    /* bytes of addresses really taken for it */
 bool region_holds(const void *p, size_t length); /* all of p .. p + length is in it */
 
 /* Bytes from the heap's start, of an address that it holds. */

@@ -104,11 +104,12 @@ static void put_run(FILE *out, const struct session *s, const struct findings *r
     put_truth(out, "heap_raised", s->heap_raised);
 }
 
-static void put_driver(FILE *out, const struct session *s)
+static void put_driver(FILE *out, const struct session *s, const struct findings *r)
 {
     put_text(out, "driver_version", s->info.package);
     put_truth(out, "confined", confinement_holds(s->info.confinement));
     put_text(out, "confinement", confinement_name(s->info.confinement));
+    put_number(out, "outside_bytes", r->outside);
     put_text(out, "overhead_from", s->info.walks ? "walk" : s->info.tells_usable ? "usable" : "none");
     put_text(out, "touch", touch_names[s->job.touch]);
 }
@@ -199,7 +200,7 @@ void result_header(FILE *out, const struct session *s, const struct findings *r)
     put_number(out, "theoretical_heap_size", r->theoretical);
     fprintf(out, "opmode = 'allocstats'\ntime_unit = 'ns'\n");
     put_run(out, s, r);
-    put_driver(out, s);
+    put_driver(out, s, r);
     put_space(out, s, r);
     put_clock(out, r);
     put_team(out, r);

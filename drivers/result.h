@@ -21,7 +21,7 @@
 struct findings {
     uint64_t theoretical; /* theoretical_heap_size */
     uint64_t total_ops;   /* N and F operations done, over all rounds */
-    uint64_t rounds, odd_locks, killed, highest;
+    uint64_t rounds, odd_locks, killed, highest, outside;
     uint64_t pass_cpu[99]; /* of each whole replay, `passes` of them */
     uint32_t passes, timed_passes;
     /* least of the passes, whole replay; the last three 0: not known */

@@ -10,32 +10,16 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#define FORWARD_MALLOC malloc
+#define FORWARD_FREE free
+#define FORWARD_REALLOC realloc
+#define FORWARD_USABLE malloc_usable_size
+#include "drivers/forward.h"
+
 /* The archive's functions have the plain names and are bound to within this object. */
 static bool drv_init(void *base, size_t size)
 {
-    void *p = malloc(1);
-    free(p);
-    return p != NULL;
-}
-
-static void *drv_malloc(size_t size, uint32_t id)
-{
-    return malloc(size);
-}
-
-static void drv_free(void *ref, uint32_t id)
-{
-    free(ref);
-}
-
-static void *drv_realloc(void *ref, size_t size, uint32_t id)
-{
-    return realloc(ref, size);
-}
-
-static size_t drv_usable(void *ref)
-{
-    return malloc_usable_size(ref);
+    return forward_begins();
 }
 
 const struct steve_driver steve_driver = {
@@ -47,8 +31,5 @@ const struct steve_driver steve_driver = {
     .flags = STEVE_RESERVES | STEVE_THREADS,
     .least_heap = (size_t)8 << 20,
     .init = drv_init,
-    .malloc = drv_malloc,
-    .free = drv_free,
-    .realloc = drv_realloc,
-    .usable = drv_usable,
+    FORWARDED,
 };

@@ -27,6 +27,13 @@ __asm__(".text\n"
 
 enum { PROT = PROT_READ | PROT_WRITE, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
+static size_t s_total;
+
+static size_t whole_pages(size_t size)
+{
+    return ((size ? size : 1) + 4095) / 4096 * 4096;
+}
+
 static void *map(void *where, size_t size, int flags)
 {
     long r = sysmem_call(SYS_mmap, (long)where, (long)size, PROT, flags, -1, 0);
@@ -35,12 +42,15 @@ static void *map(void *where, size_t size, int flags)
 
 void *sysmem_get(size_t size)
 {
-    return map(NULL, size ? size : 1, FLAGS);
+    void *p = map(NULL, size ? size : 1, FLAGS);
+    s_total += p ? whole_pages(size) : 0;
+    return p;
 }
 
 void *sysmem_get_at(void *where, size_t size)
 {
     void *p = map(where, size, FLAGS | MAP_FIXED_NOREPLACE);
+    s_total += p ? whole_pages(size) : 0;
     if (p && p != where) {
         sysmem_release(p, size);
         return NULL;
@@ -50,8 +60,10 @@ void *sysmem_get_at(void *where, size_t size)
 
 void sysmem_release(void *p, size_t size)
 {
-    if (p)
-        sysmem_call(SYS_munmap, (long)p, (long)(size ? size : 1), 0, 0, 0, 0);
+    if (!p)
+        return;
+    sysmem_call(SYS_munmap, (long)p, (long)(size ? size : 1), 0, 0, 0, 0);
+    s_total -= whole_pages(size);
 }
 
 void *sysmem_grow(void *p, size_t old_size, size_t size)
@@ -59,7 +71,15 @@ void *sysmem_grow(void *p, size_t old_size, size_t size)
     if (!p)
         return sysmem_get(size);
     long r = sysmem_call(SYS_mremap, (long)p, (long)old_size, (long)size, MREMAP_MAYMOVE, 0, 0);
-    return sysmem_failed(r) ? NULL : (void *)r;
+    if (sysmem_failed(r))
+        return NULL;
+    s_total += whole_pages(size) - whole_pages(old_size);
+    return (void *)r;
+}
+
+size_t sysmem_total(void)
+{
+    return s_total;
 }
 
 void sysmem_renew(void *p, size_t size)

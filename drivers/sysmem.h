@@ -27,6 +27,8 @@ void *sysmem_get_at(void *where, size_t size);
 void sysmem_release(void *p, size_t size);
 /* Grow what sysmem_get gave; NULL: no memory, the old stays. */
 void *sysmem_grow(void *p, size_t old_size, size_t size);
+/* Bytes of pages that these have given and not taken back. */
+size_t sysmem_total(void);
 /* Replace pages by fresh zero pages, readable and writable. */
 void sysmem_renew(void *p, size_t size);
 

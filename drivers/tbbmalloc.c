@@ -9,33 +9,11 @@
 
 #include <tbb/scalable_allocator.h>
 
-static bool tbb_init(void *base, size_t size)
-{
-    char *p = scalable_malloc(1);
-    bool inside = p >= (char *)base && p < (char *)base + size;
-    scalable_free(p);
-    return inside;
-}
-
-static void *tbb_malloc(size_t size, uint32_t id)
-{
-    return scalable_malloc(size);
-}
-
-static void tbb_free(void *ref, uint32_t id)
-{
-    scalable_free(ref);
-}
-
-static void *tbb_realloc(void *ref, size_t size, uint32_t id)
-{
-    return scalable_realloc(ref, size);
-}
-
-static size_t tbb_usable(void *ref)
-{
-    return scalable_msize(ref);
-}
+#define FORWARD_MALLOC scalable_malloc
+#define FORWARD_FREE scalable_free
+#define FORWARD_REALLOC scalable_realloc
+#define FORWARD_USABLE scalable_msize
+#include "drivers/forward.h"
 
 const struct steve_driver steve_driver = {
     .version = STEVE_DRIVER_VERSION,
@@ -45,9 +23,6 @@ const struct steve_driver steve_driver = {
     .confinement = STEVE_BY_SYMBOLS,
     .flags = STEVE_THREADS,
     .least_heap = (size_t)4 << 20,
-    .init = tbb_init,
-    .malloc = tbb_malloc,
-    .free = tbb_free,
-    .realloc = tbb_realloc,
-    .usable = tbb_usable,
+    .init = forward_begins_inside,
+    FORWARDED,
 };

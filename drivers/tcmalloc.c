@@ -9,33 +9,11 @@
 
 #include <gperftools/tcmalloc.h>
 
-static bool tc_init(void *base, size_t size)
-{
-    char *p = tc_malloc(1);
-    bool inside = p >= (char *)base && p < (char *)base + size;
-    tc_free(p);
-    return inside;
-}
-
-static void *drv_malloc(size_t size, uint32_t id)
-{
-    return tc_malloc(size);
-}
-
-static void drv_free(void *ref, uint32_t id)
-{
-    tc_free(ref);
-}
-
-static void *drv_realloc(void *ref, size_t size, uint32_t id)
-{
-    return tc_realloc(ref, size);
-}
-
-static size_t drv_usable(void *ref)
-{
-    return tc_malloc_size(ref);
-}
+#define FORWARD_MALLOC tc_malloc
+#define FORWARD_FREE tc_free
+#define FORWARD_REALLOC tc_realloc
+#define FORWARD_USABLE tc_malloc_size
+#include "drivers/forward.h"
 
 static const char *drv_package(void)
 {
@@ -51,9 +29,6 @@ const struct steve_driver steve_driver = {
     .flags = STEVE_THREADS,
     .least_heap = (size_t)16 << 20,
     .package = drv_package,
-    .init = tc_init,
-    .malloc = drv_malloc,
-    .free = drv_free,
-    .realloc = drv_realloc,
-    .usable = drv_usable,
+    .init = forward_begins_inside,
+    FORWARDED,
 };

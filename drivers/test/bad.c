@@ -4,17 +4,19 @@
  * process; escape: gives memory outside of the heap; overlap: gives one block again and again; sleep: each
  * malloc takes 20000 ns by the clock; noinit: cannot start; moves: hands out handles and slides unlocked
  * blocks down when full; spoils: the same, and changes a byte of the lowest one; alone, stuck: crashes or
- * hangs in a free by another thread than that which called malloc first.
+ * hangs in a free by another thread than that which called malloc first; outside: has a table that it asks
+ * the kernel for; greedy: crashes when it is asked for more than 1 MiB.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/driver.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 4096, WHEN = 100, SLEEP = 20000 };
+enum { MOST = 4096, WHEN = 100, SLEEP = 20000, TABLE = 1 << 20, GREEDY = 1 << 20 };
 
 struct entry {
     char *at;
@@ -29,6 +31,7 @@ static pid_t s_thread;               /* that called malloc first */
 static struct entry s_entries[MOST]; /* in order of address; at = NULL: dead */
 static unsigned s_count;
 static char s_outside[64];
+static void *s_table;
 
 static bool is(const char *way)
 {
@@ -58,6 +61,11 @@ static void wait_exactly(void)
     while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < SLEEP);
 }
 
+static bool misbehaves(void)
+{
+    return is("crash") || is("loop") || is("exit") || is("escape") || is("overlap");
+}
+
 static void *misbehave(void)
 {
     if (is("crash"))
@@ -83,10 +91,14 @@ static void *add_entry(size_t size)
 static void *bad_malloc(size_t size, uint32_t id)
 {
     s_thread = s_thread ? s_thread : gettid();
-    if (++s_calls >= WHEN && !moves() && !is("sleep") && !is("alone") && !is("stuck") && *s_way)
+    if (++s_calls >= WHEN && misbehaves())
         return misbehave();
     if (is("sleep"))
         wait_exactly();
+    if (is("outside") && s_calls == WHEN)
+        s_table = mmap(NULL, TABLE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (is("greedy") && size > GREEDY)
+        *(volatile int *)NULL = 1;
     return add_entry((size + 15) & ~(size_t)15);
 }
 

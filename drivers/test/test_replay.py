@@ -175,6 +175,7 @@ def test_space_equals_the_model(driver: str, ops: tuple[Path, Model], tmp_path: 
     assert (r["driver"], r["opsfile"], r["heap_size"], r["opmode"]) == (driver, str(path), heap, "allocstats")
     assert (r["live_peak"], r["total_requested"], r["op_count"]) == (model.peak, model.total, len(model.ops))
     assert r["time_unit"] == "ns" and r["complete"] is True and r["error"] == "" and r["confined"] is True
+    assert r["outside_bytes"] == 0
     points = r["alloc_stats"]
     assert [p["op_index"] for p in points] == [*range(0, 3000, 30), 2999]
     for p in points:
@@ -201,6 +202,7 @@ def test_starved_it_says_no_and_stays_inside(driver: str, tmp_path: Path) -> Non
     assert 0 < r["total_ops"] < heap // 4000
     assert r["alloc_stats"][-1]["op_index"] == r["total_ops"] - 1
     assert r["alloc_stats"][-1]["used"] > heap * 0.4
+    assert r["outside_bytes"] == 0
 
 
 @pytest.mark.parametrize("driver", ["firstfit", "jeff-compact", *REAL])
@@ -339,6 +341,21 @@ def test_bad_allocator_fails_alone(way: str, words: str, tmp_path: Path) -> None
     assert index >= news[99]
     if way in ("crash", "exit", "loop"):
         assert index == news[99]
+
+
+def test_memory_taken_past_the_heap_is_found(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    """A library that maps memory while it claims to work in the heap by itself."""
+    p = replay("-a", BAD, "--allocstats", ops[0], "-o", tmp_path / "r", "--passes", 1, "--heap", "256M",
+               env={"BAD_DRIVER": "outside"})
+    assert p.returncode == 0 and "took 1048576 bytes outside of its heap" in p.stderr
+    assert parse_result(tmp_path / "r")["outside_bytes"] == 1 << 20
+
+
+def test_crash_of_a_probe_names_its_point(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    """The search for the largest block runs beside the replay; the point it belongs to is told all the same."""
+    r = stats(BAD, ops[0], tmp_path / "r", "--heap", "256M", "--points", 30, status=1, env={"BAD_DRIVER": "greedy"})
+    assert "at operation 1: the allocator crashed when asked for the largest block" in r["error"]
+    assert r["alloc_stats"] == [] and r["complete"] is False
 
 
 def test_cannot_start_is_no_room(ops: tuple[Path, Model], tmp_path: Path) -> None:
