@@ -133,6 +133,12 @@ def test_parts_of_what_is_chosen_or_no_memtrace(steve: Steve, large: Path, tmp_p
         assert steve(*line, "-j", "2").out == steve(*line).out != ""
 
 
+def test_what_cannot_be_divided_says_so(steve: Steve, large: Path) -> None:
+    one, many = steve("sites", "--json", large), steve("sites", "--json", "-j", "2", large)
+    assert (one.returncode, many.returncode, one.out) == (0, 0, many.out) and one.err == ""
+    assert many.err == "steve sites: this analysis cannot be divided; one processor makes it\n"
+
+
 def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> None:
     data = bytearray(large.read_bytes())
     data[len(data) // 2] ^= 1
