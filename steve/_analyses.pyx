@@ -15,7 +15,8 @@ import numpy as np
 
 from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT16_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from steve._memtrace cimport OpsFile, Trace
 from steve.cmemtrace cimport *
@@ -211,6 +212,9 @@ cdef class Chosen(Trace):
     cdef readonly uint64_t bad_frees
     cdef uint64_t last_time
     cdef list points
+    cdef const mt_event *waiting  # delivered by next() and not yet by next_packed()
+    cdef size_t n_waiting
+    cdef mt_step step
 
     def choose(self, window=None, selected=None):
         """window: as of steve._lives.Lives, with verify(name); selected: as of Walk. One of them is given."""
@@ -228,6 +232,18 @@ cdef class Chosen(Trace):
         if self.window is not None and self.problem is None:
             self.window.verify(self.name)
         return 0
+
+    cdef int next_packed(self, mt_packed *packed) except -1:
+        """The same, packed: as events, for what a pattern holds is not all chosen."""
+        if self.n_waiting == 0 and not self.next(&self.waiting, &self.n_waiting):
+            return 0
+        memset(packed, 0, sizeof(packed[0]))
+        self.step.pattern, self.step.count = MT_STEP_EVENTS, <uint16_t>min(self.n_waiting, <size_t>UINT16_MAX)
+        packed.steps, packed.n_steps = &self.step, 1
+        packed.events, packed.count = self.waiting, self.step.count
+        self.waiting += self.step.count
+        self.n_waiting -= self.step.count
+        return 1
 
     cdef int note_times(self, const mt_event *events, size_t n) except -1:
         self.last_time = events[n - 1].time

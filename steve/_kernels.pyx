@@ -14,7 +14,7 @@ from cpython.buffer cimport PyBUF_READ
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdlib cimport free, malloc
-from libc.string cimport strlen
+from libc.string cimport memset, strlen
 
 from steve._memtrace cimport OpsFile, Trace, trace_error
 from steve.cmemtrace cimport *
@@ -237,26 +237,33 @@ def write_handles(origin, int fd, tick=None):
     return total
 
 
+LIFETIME = [("handle", "u8"), ("own", "u8"), ("other", "u8")]
+
+
+cdef object feed_lifetimes(Operations source, lifetimes *l):
+    """What lifetimes_of returns."""
+    import numpy as np
+    cdef const op *ops
+    cdef size_t n
+    cdef bint ok
+    while source.next(&ops, &n):
+        with nogil:
+            ok = lifetimes_feed(l, ops, n)
+        enough(ok)
+    lifetimes_finish(l)
+    return l.accesses, l.unmatched, records(l.blocks, l.n, np.dtype(LIFETIME))
+
+
 def lifetimes_of(origin, tick=None):
     """Own and other accesses of each block.
 
     Returns (accesses, unmatched, array); the array has the fields handle, own, other (u8), one element for
     each block in the order of their N."""
-    import numpy as np
     cdef Operations source = Operations(origin, tick)
     cdef lifetimes l
-    cdef const op *ops
-    cdef size_t n
-    cdef bint ok
-    dtype = np.dtype([("handle", "u8"), ("own", "u8"), ("other", "u8")])
     enough(lifetimes_init(&l))
     try:
-        while source.next(&ops, &n):
-            with nogil:
-                ok = lifetimes_feed(&l, ops, n)
-            enough(ok)
-        lifetimes_finish(&l)
-        return l.accesses, l.unmatched, records(l.blocks, l.n, dtype)
+        return feed_lifetimes(source, &l)
     finally:
         lifetimes_free(&l)
 

@@ -48,3 +48,27 @@ def write_ops_piece(Trace trace, int fd, handles, uint64_t next_handle, uint64_t
             ops_write(writer.w, ops, n)
     writer.finish()
     return count - left
+
+
+def lifetimes_piece(Trace trace, handles, uint64_t next_handle):
+    """As lifetimes_of, of a part of a trace: of its own blocks and of those that live where it begins, each with what
+    it and others are accessed within the part. handles, next_handle: as of write_ops_piece."""
+    cdef Operations source = Operations(trace, None)
+    cdef const uint64_t[::1] known = handles
+    cdef lifetimes l
+    cdef op born
+    cdef size_t i
+    cdef bint ok = True
+    enough(op_source_begin(source.s, &known[0] if len(known) else NULL, len(known), next_handle))
+    memset(&born, 0, sizeof(born))
+    born.code = OP_NEW
+    enough(lifetimes_init(&l))
+    try:
+        for i in range(len(known)):
+            born.handle = known[i] - 1
+            if known[i]:
+                ok = ok and lifetimes_feed(&l, &born, 1)
+        enough(ok)
+        return feed_lifetimes(source, &l)
+    finally:
+        lifetimes_free(&l)

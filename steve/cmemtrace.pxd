@@ -97,7 +97,13 @@ cdef extern from "memtrace/memtrace.h" nogil:
     mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
     void mt_close(mt_reader *r)
     int mt_next(mt_reader *r, const mt_event **events, size_t *n)
+    enum: MT_STEP_EVENTS
+    struct mt_step:
+        uint64_t time
+        uint32_t pattern
+        uint16_t thread, count
     struct mt_packed:
+        const mt_step *steps
         const mt_event *events
         size_t n_steps
         uint64_t count

@@ -13,9 +13,10 @@ import sys
 import textwrap
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from steve import source
+from steve import parallel, source
 from steve.errors import UsageError
 from steve.output import Output
+from steve.progress import note
 
 TOP = 20
 SERIES_TOP = 100  # of rows that have an order of their own
@@ -66,10 +67,14 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
     parser.add_argument("--sort", metavar="COLUMN", default=order,
                         help="the column to sort by, largest first; of text in its order "
                              f"(default: {order or 'the order of the rows'})")
+    parallel.add_arguments(parser, "taken as everywhere, but this analysis is made by one processor")
+    parser.set_defaults(analysis=parser.prog.removeprefix("steve "))
 
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
-    """UsageError if --sort names no column."""
+    """UsageError if --sort names no column; a remark if more processors are asked for."""
+    if args.jobs != 1 or args.scheduler is not None:
+        note(args.analysis, "this analysis cannot be divided; one processor makes it", args.quiet)
     keys = [column.key for column in columns if not column.is_group]
     if args.sort is not None and args.sort not in keys:
         raise UsageError(f"--sort {args.sort}: no such column; there are: {', '.join(keys)}")

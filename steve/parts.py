@@ -5,6 +5,8 @@ its end; with that known the second round writes all pieces at once, and they ar
 Pieces of the binary form begin where one of its blocks does: a worker skips what belongs to the piece before
 and reads on into the next part.
 
+Lifetimes: a first round as for ops; in the second each part counts the accesses of the blocks that live in it.
+
 Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made
 before it; heights of the heap are relative to the beginning of the part.
 
@@ -262,6 +264,42 @@ def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str
             append(fd, result)
             progress(int(rounds.total * (0.2 + 0.8 * (i + 1) / len(pieces))), rounds.total)
     return rounds.whole(), {"ops": starts[-1].operations, "stray": 0}
+
+
+# ---- lifetimes --------------------------------------------------------------------------------
+
+
+def lifetimes_task(path: str, first: int, end: int, start: Start) -> tuple:
+    """Task: the lifetimes of a part."""
+    from steve import _kernels
+    return _kernels.lifetimes_piece(open_part(path, first, end), start.handles, start.next_handle)
+
+
+def joined(pieces: List[tuple], blocks: int) -> tuple:
+    """Lifetimes of the whole: a block's accesses, its own and others', are the sums over the parts it lives in."""
+    import numpy as np
+    accesses, unmatched = (sum(piece[i] for piece in pieces) for i in (0, 1))
+    result = np.zeros(blocks, pieces[0][2].dtype)
+    result["handle"] = np.arange(blocks)
+    for _, _, rows in pieces:  # a handle stands in each but once
+        for name in ("own", "other"):
+            result[name][rows["handle"]] += rows[name]
+    return accesses, unmatched, result
+
+
+def lifetimes_of(path: str, pool: Pool, progress: "Progress") -> Tuple[Whole, tuple]:
+    """As steve._kernels.lifetimes_of."""
+    rounds = Rounds(path, pool, progress)
+    starts = starts_of(rounds.first(survey, False, share=0.5))
+    tasks = [(rounds.path, part.first, part.end, start) for part, start in zip(rounds.parts, starts)]
+    pieces = []
+    for part, piece in zip(rounds.parts, pool.run(lifetimes_task, tasks)):
+        pieces.append(piece)
+        progress((rounds.total + part.bytes) // 2, rounds.total)
+    return rounds.whole(), joined(pieces, starts[-1].next_handle)
+
+
+# ---- files ------------------------------------------------------------------------------------
 
 
 def append(fd: int, piece: Any) -> None:

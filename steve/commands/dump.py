@@ -3,10 +3,13 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+import os
 import threading
+from typing import Callable
 
 from steve import source
 from steve.output import Output
+from steve.progress import Progress
 
 NAME = "dump"
 HELP = "write every record of a memtrace as text"
@@ -24,10 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_output(parser, "the default")
 
 
-def interruptible(work: threading.Thread) -> None:
+def interruptible(work: threading.Thread, tick: Callable[[], None]) -> None:
     """Wait for a thread; an interrupt is seen at once, whatever the thread is doing."""
     work.start()
-    work.join()
+    while work.is_alive():
+        work.join(0.2)
+        tick()
+
+
+def written(fd: int) -> int:
+    """Bytes in an output file; 0 for what has no size."""
+    return os.fstat(fd).st_size
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
         except BaseException as error:
             failures.append(error)
 
-    with Output(args.output or "-") as out:
+    with Output(args.output or "-") as out, Progress(f"{NAME}: written", args.quiet) as progress:
         # the library dumps a whole file in one call
-        interruptible(threading.Thread(target=work, daemon=True))
+        interruptible(threading.Thread(target=work, daemon=True), lambda: progress(written(out.fd)))
         keep_partial(failures)
     for error in failures:
         source.complain(NAME, error)

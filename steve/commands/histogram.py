@@ -6,8 +6,9 @@ import argparse
 import json
 import os
 import sys
+from typing import Any, Tuple
 
-from steve import source
+from steve import parallel, parts, source
 from steve.blocks import WHERE_HELP, Blocks, add_choice
 from steve.errors import UsageError
 from steve.output import Output
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compat", action="store_true",
                         help="a block without own accesses counts as having one, as in the first Steve")
     source.add_json(parser)
+    parallel.add_arguments(parser)
 
 
 def part_list(text: str) -> tuple:
@@ -63,14 +65,22 @@ def stem_of(args: argparse.Namespace) -> str:
     return args.file.removesuffix("-ops")
 
 
-def run(args: argparse.Namespace) -> int:
+def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> Tuple[Any, tuple]:
+    """The operations, read to their end by one or several, and what steve._kernels.lifetimes_of says of them."""
     from steve import _kernels
+    last = operations.open()
+    if hasattr(last, "points") and parts.wanted(args):
+        with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
+            return parts.lifetimes_of(args.file, pool, progress)
+    with Progress(NAME, args.quiet) as progress:
+        return last, _kernels.lifetimes_of(last, progress)
+
+
+def run(args: argparse.Namespace) -> int:
     from steve.lifetimes import RANGES, Lifetimes
     stem = stem_of(args)
     operations = Blocks(NAME, args, again=True).operations()
-    last = operations.open()
-    with Progress(NAME, args.quiet) as progress:
-        accesses, unmatched, blocks = _kernels.lifetimes_of(last, progress)
+    last, (accesses, unmatched, blocks) = lifetimes_of(args, operations)
     lifetimes = Lifetimes(accesses, blocks, args.compat)
     ranges = [lifetimes.histogram(low, high) for low, high in RANGES]
     files = write_files(args, stem, operations, lifetimes, unmatched)

@@ -1,70 +1,33 @@
-/* fuzz_kernels.c - fuzz target: any bytes as a memtrace or an ops file, through every kernel of steve.
+/* fuzz_kernels.c - fuzz target: any bytes as a memtrace, through the kernels of events.
  *
- * The readers promise the kernels what memtrace.h says of events; here it is seen that no kernel needs more than
- * that. Chunks are repaired as in memtrace/fuzz/fuzz_reader.c, whose work the readers themselves are. Each kernel
- * walks over the file once more, as commands do.
+ * The readers promise the kernels what memtrace.h says of events; here it is seen that no kernel needs more
+ * than that. The readers themselves are the work of memtrace/fuzz.
+ * Each kernel walks over the file once more, as commands do.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include <xxhash.h>
 
-#include "memtrace/format.h"
+#include "steve/fuzz/input.h"
 #include "steve/kernels/check.h"
 #include "steve/kernels/classic.h"
 #include "steve/kernels/fields.h"
 #include "steve/kernels/groups.h"
-#include "steve/kernels/lifetimes.h"
 #include "steve/kernels/lives.h"
 #include "steve/kernels/lockfull.h"
-#include "steve/kernels/locksimple.h"
 #include "steve/kernels/lockstack.h"
-#include "steve/kernels/lockstats.h"
+#include "steve/kernels/linework.h"
 #include "steve/kernels/luacode.h"
-#include "steve/kernels/opsource.h"
 #include "steve/kernels/profile.h"
 #include "steve/kernels/reuse.h"
 #include "steve/kernels/sharing.h"
 #include "steve/kernels/states.h"
 #include "steve/kernels/summary.h"
 #include "steve/kernels/survey.h"
-#include "steve/kernels/unfreed.h"
 #include "steve/kernels/walk.h"
 #include "steve/kernels/workingset.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static char s_path[64];
-
-static void must(bool ok)
-{
-    if (!ok)
-        abort(); /* out of memory: the kernels' only failure */
-}
-
-/* Set the checksums of every chunk right. */
-static void repair(uint8_t *data, size_t size)
-{
-    size_t at = FILE_HEADER_SIZE;
-
-    while (at + CHUNK_HEADER_SIZE <= size) {
-        uint8_t *h = data + at;
-        size_t stored = load_u32(h + 16), rest = size - at - CHUNK_HEADER_SIZE;
-
-        memcpy(h, CHUNK_MAGIC, MAGIC_SIZE);
-        if (stored <= rest)
-            store_u64(h + 56, XXH3_64bits(h + CHUNK_HEADER_SIZE, stored));
-        store_u64(h + 64, XXH3_64bits(h, 64));
-        at += CHUNK_HEADER_SIZE + (stored <= rest ? stored : rest);
-    }
-}
 
 /* ---- kernels of events --------------------------------------------------------------------- */
 
@@ -210,7 +173,8 @@ struct chosen {
 };
 
 /* Choose every other block. */
-static void take_lives(struct lives *l, struct groups *by_type, struct groups *by_stack, struct chosen *chosen)
+static void take_lives(struct lives *l, struct groups *by_type, struct groups *by_stack,
+                       struct chosen *chosen)
 {
     for (size_t i = 0; i < l->n_out; i++) {
         uint8_t keep = (l->out[i].handle & 1) == 0;
@@ -240,15 +204,12 @@ static void lives_of(struct chosen *chosen)
     struct mt_error err;
     struct mt_reader *r = mt_open(s_path, 0, &err);
     struct lives l;
-    struct luacode code;
     struct groups by_type, by_stack;
     size_t n;
 
     if (!r)
         return;
     lives_init(&l, NULL, 0);
-    must(luacode_init(&code, r));
-    l.code = &code;
     groups_init(&by_type);
     groups_init(&by_stack);
     while (mt_next(r, &events, &n) == MT_MORE) {
@@ -264,8 +225,83 @@ static void lives_of(struct chosen *chosen)
     groups_free(&by_type);
     groups_free(&by_stack);
     lives_free(&l);
+    mt_close(r);
+}
+
+/* Numbers of lines that look as if they were right: any, below 5. */
+#define MANY 100000
+static uint32_t s_lines[MANY];
+
+static bool learn_lines(struct linework *w, struct luacode *code, const struct mt_reader *r)
+{
+    struct linework_map map = {s_lines, s_lines, s_lines, mt_count_stacks(r), mt_count_sites(r), 5};
+
+    if (!luacode_learn(code))
+        return false;
+    map.n_stacks = map.n_stacks < MANY ? map.n_stacks : MANY;
+    map.n_sites = map.n_sites < MANY ? map.n_sites : MANY;
+    return code->n_places < MANY && linework_learn(w, &map);
+}
+
+static void lines_of(void)
+{
+    const struct mt_event *events;
+    struct mt_error err;
+    struct mt_reader *r = mt_open(s_path, 0, &err);
+    struct lives l;
+    struct luacode code;
+    struct linework work;
+    size_t n;
+
+    if (!r)
+        return;
+    for (uint32_t i = 0; i < MANY; i++)
+        s_lines[i] = i * 7 % 5;
+    lives_init(&l, NULL, 0);
+    must(luacode_init(&code, r) && linework_init(&work, &code));
+    l.lines = &work;
+    while (mt_next(r, &events, &n) == MT_MORE && learn_lines(&work, &code, r)) {
+        feed_all(&l, events, n, mt_count_sites(r));
+        l.n_out = 0;
+    }
+    must(lives_finish(&l));
+    lives_free(&l);
+    linework_free(&work);
     luacode_free(&code);
     mt_close(r);
+}
+
+/* ---- kernels of packed events -------------------------------------------------------------- */
+
+struct packed_kernels {
+    struct summary summary;
+    struct lockfull locks;
+};
+
+static void walk_packed(struct packed_kernels *k)
+{
+    struct mt_packed packed;
+    struct mt_error err;
+    struct mt_reader *r = mt_open(s_path, 0, &err);
+
+    while (r && mt_next_packed(r, &packed) == MT_MORE) {
+        must(summary_feed_packed(&k->summary, &packed, mt_count_stacks(r)));
+        must(lockfull_feed_packed(&k->locks, &packed));
+    }
+    mt_close(r);
+}
+
+static void packed(void)
+{
+    const struct lockfull_rules rules = {.gain = 2, .decay = 1};
+    struct packed_kernels k;
+
+    summary_init(&k.summary);
+    must(lockfull_init(&k.locks, NULL, 0, rules));
+    walk_packed(&k);
+    summary_finish(&k.summary);
+    summary_free(&k.summary);
+    lockfull_free(&k.locks);
 }
 
 struct mapped {
@@ -312,137 +348,19 @@ static void stack_locks(void)
     mt_close(r);
 }
 
-/* ---- kernels of operations ----------------------------------------------------------------- */
-
-typedef void (*take)(void *kernel, const struct op *ops, size_t n);
-
-static void walk_ops(take f, void *kernel, bool of_trace)
-{
-    const struct op_wishes wishes = {.resizes = !of_trace, .threads = of_trace, .times = of_trace};
-    struct mt_error err;
-    struct mt_reader *trace = of_trace ? mt_open(s_path, 0, &err) : NULL;
-    struct ops_reader *ops = of_trace ? NULL : ops_open(s_path, OPS_ACCESS, &err);
-    struct op_source *s = trace || ops ? op_source_new(trace, ops, wishes) : NULL;
-    const struct op *found;
-    size_t n;
-
-    while (s && op_source_next(s, &found, &n) == MT_MORE)
-        f(kernel, found, n);
-    op_source_free(s);
-    ops_close(ops);
-    mt_close(trace);
-}
-
-static void take_lifetimes(void *k, const struct op *ops, size_t n)
-{
-    must(lifetimes_feed(k, ops, n));
-}
-
-static void take_simple(void *k, const struct op *ops, size_t n)
-{
-    must(locksimple_feed(k, ops, n));
-}
-
-static void take_unfreed(void *k, const struct op *ops, size_t n)
-{
-    must(unfreed_feed(k, ops, n));
-}
-
-struct written {
-    struct locksimple_writer writer;
-    struct lockstats stats;
-};
-
-static void take_written(void *k, const struct op *ops, size_t n)
-{
-    struct written *w = k;
-    struct op *out = malloc((2 * n + 1) * sizeof *out);
-    uint64_t *at = malloc((2 * n + 1) * sizeof *at);
-
-    must(out && at);
-    must(lockstats_feed(&w->stats, out, at, locksimple_write(&w->writer, ops, n, out, at)));
-    free(out);
-    free(at);
-}
-
-struct full {
-    struct lockfull locks;
-    struct lockstats stats;
-};
-
-static void take_full(void *k, const struct op *ops, size_t n)
-{
-    struct full *f = k;
-
-    must(lockfull_feed(&f->locks, ops, n));
-    must(lockstats_feed(&f->stats, f->locks.out, f->locks.at, f->locks.n_out));
-}
-
-static void simple_locks(bool of_trace)
-{
-    struct locksimple plan;
-    struct written w;
-
-    must(locksimple_init(&plan, 500, of_trace));
-    walk_ops(take_simple, &plan, of_trace);
-    must(locksimple_finish(&plan) && locksimple_writer_init(&w.writer, &plan, true) && lockstats_init(&w.stats));
-    walk_ops(take_written, &w, of_trace);
-    lockstats_finish(&w.stats, w.writer.index);
-    lockstats_free(&w.stats);
-    locksimple_writer_free(&w.writer);
-    locksimple_free(&plan);
-}
-
-static void full_locks(bool of_trace)
-{
-    const struct lockfull_rules rules = {.gain = 5, .decay = 2, .threshold = 3, .unlock_before_free = of_trace};
-    struct unfreed unfreed;
-    struct full f;
-
-    must(unfreed_init(&unfreed));
-    walk_ops(take_unfreed, &unfreed, of_trace);
-    must(unfreed_finish(&unfreed) && lockstats_init(&f.stats) &&
-         lockfull_init(&f.locks, unfreed.list, unfreed.n, rules));
-    walk_ops(take_full, &f, of_trace);
-    lockstats_finish(&f.stats, f.locks.index);
-    lockstats_free(&f.stats);
-    lockfull_free(&f.locks);
-    unfreed_free(&unfreed);
-}
-
-static void operations(bool of_trace)
-{
-    struct lifetimes l;
-
-    must(lifetimes_init(&l));
-    walk_ops(take_lifetimes, &l, of_trace);
-    lifetimes_finish(&l);
-    lifetimes_free(&l);
-    simple_locks(of_trace);
-    full_locks(of_trace);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size + 1);
-    int fd = memfd_create("fuzz", 0);
     struct chosen chosen = {.largest = 1};
+    int fd = input_begin(data, size);
 
-    must(copy && fd >= 0);
-    memcpy(copy, data, size);
-    if (size > FILE_HEADER_SIZE && memcmp(copy, FILE_MAGIC, 4) == 0)
-        repair(copy, size);
-    must(write(fd, copy, size) == (ssize_t)size);
-    snprintf(s_path, sizeof s_path, "/proc/self/fd/%d", fd);
     totals();
     accesses();
     texts();
     lives_of(&chosen);
+    lines_of();
+    packed();
     fields_of(&chosen);
     stack_locks();
-    operations(true);
-    operations(false);
     close(fd);
-    free(copy);
     return 0;
 }

@@ -156,7 +156,9 @@ bool summary_feed_packed(struct summary *s, const struct mt_packed *p, uint32_t 
 
 void summary_finish(struct summary *s)
 {
-    for (struct word_sum *w = s->words.sums; w < s->words.sums + s->words.n; w++) {
+    for (size_t i = 0; i < s->words.n; i++) {
+        struct word_sum *w = &s->words.sums[i];
+
         for (unsigned kind = 0; kind < 3; kind++) {
             s->events[MT_LOAD + kind] += w->times * w->counts[kind];
             s->accessed[MT_LOAD + kind] += w->times * w->bytes[kind];

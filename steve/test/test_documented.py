@@ -138,7 +138,7 @@ def test_options(command: str) -> None:
         part for part in text if part.startswith(("options:", "usage:")))))
     shared = set(re.findall(r"(?:Fl|,) -([a-z][a-z-]*)", re.split(r"^\.It Nm Cm ", plain(PAGE.read_text()),
                                                            flags=re.MULTILINE)[0]))
-    shared |= {"csv", "top", "sort", "jobs", "text"}
+    shared |= {"csv", "top", "sort", "jobs", "scheduler", "text"}
     others = {"stack-depth", "sample-stacks", "universe"}  # of the recorder
     known = set(re.findall(r"(?:Fl -|--)([a-z][a-z-]*)", SECTIONS[command]))
     missing, strange = options - shared - known, known - shared - options - others

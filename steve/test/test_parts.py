@@ -72,6 +72,16 @@ def test_random_summaries(history: List[Event], chunk: int) -> None:
         assert summary.stacks().tolist() == expected.stacks().tolist()
 
 
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.sampled_from((1, 3, 8)))
+def test_random_lifetimes(history: List[Event], chunk: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
+        accesses, unmatched, expected = _kernels.lifetimes_of(Trace(str(path)))
+        _, found = parts.lifetimes_of(str(path), Here(), silent)
+        assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
+
+
 def test_parts_are_many() -> None:
     """The tests above would show nothing of traces that have one part."""
     with tempfile.TemporaryDirectory() as folder:
@@ -104,6 +114,29 @@ def test_processes(steve: Steve, large: Path, form: List[str], no_leftovers: Any
 def test_summary_by_processes(steve: Steve, large: Path) -> None:
     for how in ([], ["--json"]):
         assert steve("summary", *how, "-j", "2", large).out == steve("summary", *how, large).out
+
+
+def test_histogram_by_processes(steve: Steve, large: Path) -> None:
+    for how in (["--json"], []):
+        line = ["histogram", *how, "--parts", "lifetime,statistics", large]
+        one, many = (steve(*line, "-j", jobs, "-o", f"r{jobs}") for jobs in (1, 2))
+        assert one.returncode == 0 and many.out == one.out.replace("r1-", "r2-")
+    for name in ("lifetime", "statistics"):
+        subprocess.run(["cmp", f"r1-{name}", f"r2-{name}"], cwd=steve.folder, check=True)
+
+
+def test_parts_of_what_is_chosen_or_no_memtrace(steve: Steve, large: Path, tmp_path: Path) -> None:
+    """Then one does it all."""
+    (tmp_path / "a-ops").write_text("0 N 64 8\n0 L 64 4\n")
+    for name, more in (("a-ops", []), (large, ["--where", "size > 100"])):
+        line = ["histogram", "--json", "--parts", "none", name, *more]
+        assert steve(*line, "-j", "2").out == steve(*line).out != ""
+
+
+def test_what_cannot_be_divided_says_so(steve: Steve, large: Path) -> None:
+    one, many = steve("sites", "--json", large), steve("sites", "--json", "-j", "2", large)
+    assert (one.returncode, many.returncode, one.out) == (0, 0, many.out) and one.err == ""
+    assert many.err == "steve sites: this analysis cannot be divided; one processor makes it\n"
 
 
 def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> None:
@@ -179,7 +212,8 @@ def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
             result = steve("ops", *form, *how, "-o", name, large)
             assert result.returncode == 0, result.err
         subprocess.run(["cmp", "one", "parts"], cwd=steve.folder, check=True)
-    assert steve("summary", "--json", "--scheduler", cluster, large).out == steve("summary", "--json", large).out
+    for line in (["summary", "--json"], ["histogram", "--json", "--parts", "none"]):
+        assert steve(*line, "--scheduler", cluster, large).out == steve(*line, large).out != ""
 
 
 def test_both_workers_take_part(large: Path, cluster: str) -> None:

@@ -1,0 +1,137 @@
+/* fuzz_operations.c - fuzz target: any bytes as a memtrace and as an ops file, through the kernels of
+ * operations.
+ *
+ * Like fuzz_kernels.c, for those who see operations: lifetimes and the locks made from them. The rules of
+ * locks differ with the kind of file, so that all are tried.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "steve/fuzz/input.h"
+#include "steve/kernels/lifetimes.h"
+#include "steve/kernels/lockfull.h"
+#include "steve/kernels/locksimple.h"
+#include "steve/kernels/lockstats.h"
+#include "steve/kernels/opsource.h"
+#include "steve/kernels/unfreed.h"
+
+typedef void (*take)(void *kernel, const struct op *ops, size_t n);
+
+static void walk_ops(take f, void *kernel, bool of_trace)
+{
+    const struct op_wishes wishes = {.resizes = !of_trace, .threads = of_trace, .times = of_trace};
+    struct mt_error err;
+    struct mt_reader *trace = of_trace ? mt_open(s_path, 0, &err) : NULL;
+    struct ops_reader *ops = of_trace ? NULL : ops_open(s_path, OPS_ACCESS, &err);
+    struct op_source *s = trace || ops ? op_source_new(trace, ops, wishes) : NULL;
+    const struct op *found;
+    size_t n;
+
+    while (s && op_source_next(s, &found, &n) == MT_MORE)
+        f(kernel, found, n);
+    op_source_free(s);
+    ops_close(ops);
+    mt_close(trace);
+}
+
+static void take_lifetimes(void *k, const struct op *ops, size_t n)
+{
+    must(lifetimes_feed(k, ops, n));
+}
+
+static void take_simple(void *k, const struct op *ops, size_t n)
+{
+    must(locksimple_feed(k, ops, n));
+}
+
+static void take_unfreed(void *k, const struct op *ops, size_t n)
+{
+    must(unfreed_feed(k, ops, n));
+}
+
+struct written {
+    struct locksimple_writer writer;
+    struct lockstats stats;
+};
+
+static void take_written(void *k, const struct op *ops, size_t n)
+{
+    struct written *w = k;
+    struct op *out = malloc((2 * n + 1) * sizeof *out);
+    uint64_t *at = malloc((2 * n + 1) * sizeof *at);
+
+    must(out && at);
+    must(lockstats_feed(&w->stats, out, at, locksimple_write(&w->writer, ops, n, out, at)));
+    free(out);
+    free(at);
+}
+
+struct full {
+    struct lockfull locks;
+    struct lockstats stats;
+};
+
+static void take_full(void *k, const struct op *ops, size_t n)
+{
+    struct full *f = k;
+
+    must(lockfull_feed(&f->locks, ops, n));
+    must(lockstats_feed(&f->stats, f->locks.out, f->locks.at, f->locks.n_out));
+}
+
+static void simple_locks(bool of_trace)
+{
+    struct locksimple plan;
+    struct written w;
+
+    must(locksimple_init(&plan, 500, of_trace));
+    walk_ops(take_simple, &plan, of_trace);
+    must(locksimple_finish(&plan) && locksimple_writer_init(&w.writer, &plan, true) &&
+         lockstats_init(&w.stats));
+    walk_ops(take_written, &w, of_trace);
+    lockstats_finish(&w.stats, w.writer.index);
+    lockstats_free(&w.stats);
+    locksimple_writer_free(&w.writer);
+    locksimple_free(&plan);
+}
+
+static void full_locks(bool of_trace)
+{
+    const struct lockfull_rules rules = {
+        .gain = 5, .decay = 2, .threshold = 3, .unlock_before_free = of_trace};
+    struct unfreed unfreed;
+    struct full f;
+
+    must(unfreed_init(&unfreed));
+    walk_ops(take_unfreed, &unfreed, of_trace);
+    must(unfreed_finish(&unfreed) && lockstats_init(&f.stats) &&
+         lockfull_init(&f.locks, unfreed.list, unfreed.n, rules));
+    walk_ops(take_full, &f, of_trace);
+    lockstats_finish(&f.stats, f.locks.index);
+    lockstats_free(&f.stats);
+    lockfull_free(&f.locks);
+    unfreed_free(&unfreed);
+}
+
+static void operations(bool of_trace)
+{
+    struct lifetimes l;
+
+    must(lifetimes_init(&l));
+    walk_ops(take_lifetimes, &l, of_trace);
+    lifetimes_finish(&l);
+    lifetimes_free(&l);
+    simple_locks(of_trace);
+    full_locks(of_trace);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int fd = input_begin(data, size);
+
+    operations(true);
+    operations(false);
+    close(fd);
+    return 0;
+}

@@ -1,0 +1,143 @@
+"""The files of the first Steve, byte by byte: each of its forms, read and, under --compat, written.
+
+The lines are those of its documents, or follow from the definitions there: locks by stepping through every
+operation for every block, and of several lock events at one operation the last by handle.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import Steve
+
+MEMTRACE = """\
+==1234== Memcheck, a memory error detector
+>>> N 69586984 352
+>>> N 69589088 16
+>>> S 69589088 4
+some output of the program
+>>> L 69587000 4
+>>> N 69600000
+>>> M 69589092 4
+>>> F 69589088 0
+>>> L 69587700 4
+"""
+OPS = """\
+0 N 69586984 352
+1 N 69589088 16
+1 S 69589088 4
+0 L 69587000 4
+1 M 69589092 4
+1 F 69589088 0
+"""
+# 0 lives to the end and so is never locked; 1 gains a life at its S, loses half at the L of 0, gains one at its M
+FULL = """\
+0 N 69586984 352
+1 N 69589088 16
+1 L 0 0
+1 F 69589088 0
+"""
+
+
+def test_memtrace_to_ops(steve: Steve) -> None:
+    """Lines that are no events or have not four fields are passed over; what fits no block is left out, and told."""
+    done = steve("ops", "-", stdin=MEMTRACE.encode())
+    assert (done.returncode, done.out) == (0, OPS)
+    assert "accesses 1, frees 0" in done.err
+
+
+def test_documented_names(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "result.app").write_text(MEMTRACE)
+    for command, result in ((("ops", "result.app"), "result.app-ops"),
+                            (("lockops", "--simple", "result.app-ops"), "result.app-lockops"),
+                            (("lockops", "--full", "result.app-ops"), "result.app-lockopsfull")):
+        assert steve(*command, "-q").returncode == 0
+        assert (tmp_path / result).exists()
+
+
+def test_full_locks(steve: Steve, tmp_path: Path) -> None:
+    assert steve("lockops", "--full", "--compat", "-", stdin=OPS.encode()).out == FULL
+    # reading it back knows L and U as locks, by the name as by the header-less text itself
+    (tmp_path / "x-lockopsfull").write_text(FULL)
+    assert json.loads(steve("lockops", "--stats", "--json", "x-lockopsfull").out)["locks"] == 1
+
+
+# blocks 0 and 1 are unlocked at one operation and locked again at others; the U of 0 was lost
+TWICE = "0 N 64 8\n1 N 128 8\n2 N 192 8\n0 L 64 4\n1 L 128 4\n0 L 64 4\n" + "2 S 192 4\n" * 9 + \
+    "1 F 128 0\n0 F 64 0\n"
+
+
+def test_lost_lock_events(steve: Steve) -> None:
+    """One event for each index: the last by handle."""
+    for ops in (OPS, TWICE, "".join(f"{i} N {64 * i} 8\n" for i in range(9)) + "".join(
+            f"{i % 9} L {64 * (i % 9)} 4\n" * (1 + i % 3) for i in range(60)) + "".join(
+            f"{i} F {64 * i} 0\n" for i in range(9))):
+        kept = steve("lockops", "--full", "-", stdin=ops.encode()).out
+        compat = steve("lockops", "--full", "--compat", "-", stdin=ops.encode()).out
+        assert compat == by_definition(ops)
+        assert set(compat.splitlines()) <= set(kept.splitlines())
+    assert len(compat) < len(kept)
+
+
+def by_definition(text: str) -> str:
+    """The first Steve's algorithm as its documents tell it: quadratic, and with one event for each index."""
+    lines = [line.split() for line in text.splitlines()]
+    events = {}
+    for handle in sorted({int(line[0]) for line in lines}):
+        own = [i for i, line in enumerate(lines) if int(line[0]) == handle]
+        start = next(i for i in own if lines[i][1] == "N")
+        end = next((i for i in own if lines[i][1] == "F"), None)
+        life, locked = 0.0, False
+        for i in range(start + 1, end or 0):
+            life = life + 1 if i in own else max(0.0, life - 0.5)
+            if (life > 0) != locked:
+                locked = life > 0
+                events[i] = f"{handle} {'L' if locked else 'U'} 0 0\n"
+    return "".join(events.get(i, "") + (" ".join(line) + "\n" if line[1] in "NF" else "")
+                   for i, line in enumerate(lines))
+
+
+def test_simple_locks(steve: Steve) -> None:
+    """Only N, F and L; addresses 0; L right after the N of a block with a macro lifetime below one half."""
+    ops = "0 N 64 8\n1 N 128 16\n1 L 128 4\n1 F 128 0\n" + "0 L 64 4\n" * 9 + "2 N 128 4\n2 F 128 0\n0 F 64 0\n"
+    # macro: 0 10/10; 1 (1 + 0) / 10; 2 has no accesses, which the first Steve counted as one: 1 / 10
+    assert steve("lockops", "--simple", "--compat", "-", stdin=ops.encode()).out == (
+        "0 N 0 8\n1 N 0 16\n1 L 0 0\n1 F 0 0\n2 N 0 4\n2 L 0 0\n2 F 0 0\n0 F 0 0\n")
+
+
+@pytest.fixture
+def histogram(steve: Steve, tmp_path: Path) -> Path:
+    (tmp_path / "app-ops").write_text(
+        "0 N 64 8\n1 N 128 16\n1 L 128 4\n0 S 64 4\n1 M 128 4\n1 F 128 0\n0 L 64 4\n2 N 192 4\n")
+    assert steve("histogram", "--compat", "-q", "app-ops").returncode == 0
+    return tmp_path
+
+
+def test_handles_and_lifetimes(histogram: Path) -> None:
+    assert (histogram / "app-json-ops").read_text() == "[0, 1, 1, 0, 1, 1, 0, 2]"
+    text = (histogram / "app-lifetime").read_text()
+    assert re.fullmatch(r'\{"mod-op-count": 4, "lifetime-ops": \{("\d+": \[\d+, \d+\](, )?)+\}\}', text)
+    assert json.loads(text)["lifetime-ops"] == {"0": [2, 2], "1": [2, 1], "2": [0, 0]}
+
+
+def test_statistics(histogram: Path) -> None:
+    """`# HANDLE: MICRO (own = N, other = N)` by micro lifetime, the same with `MACRO%`, then the number of ops."""
+    text = (histogram / "app-statistics").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("#")]
+    assert lines == ["# 2: 0.00 (own = 1, other = 0)", "# 1: 0.50 (own = 2, other = 1)",
+                     "# 0: 1.00 (own = 2, other = 2)", "# 2: 25% (own = 1, other = 0)",
+                     "# 1: 75% (own = 2, other = 1)", "# 0: 100% (own = 2, other = 2)"]
+    assert "\nTotal number of ops: 4\n" in text
+
+
+def test_ranges_of_macro_lifetimes(steve: Steve, histogram: Path) -> None:
+    """Six ranges of 75 bins; a picture of each that holds a block, named by the range in thousandths."""
+    found = json.loads(steve("histogram", "--compat", "--json", "--parts", "none", "app-ops").out)["ranges"]
+    assert [(row["low"], row["high"], len(row["bins"])) for row in found] == [
+        (0, .001, 75), (.0001, .02, 75), (.01, .15, 75), (.75, 1, 75), (.01, 1, 75), (0, 1, 75)]
+    assert [row["blocks"] for row in found] == [0, 0, 0, 2, 3, 3]
+    pictures = {path.name for path in histogram.glob("app-macro-histogram-*.png")}
+    assert pictures == {f"app-macro-histogram-{name}.png" for name in ("750-1000", "10-1000", "0-1000")}

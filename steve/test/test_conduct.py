@@ -1,0 +1,179 @@
+"""How commands behave while they work: a progress bar on a terminal and nowhere else, and no half files after an
+interrupt.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Callable, List, Tuple
+
+import pytest
+
+from conftest import Steve, make_trace
+
+# commands that read a memtrace, each with what makes it write into the folder it runs in
+READERS = {
+    "info": ("--json",), "summary": (), "sites": (), "lines": (), "types": (), "states": (), "threads": (),
+    "leaks": (), "temporaries": (), "resizes": (), "globals": (), "lifetimes": (), "heat": (), "fields": (),
+    "sharing": (), "workingset": (), "reuse": (), "findings": (), "check": (), "memtrace": (), "ops": (),
+    "lockops": ("--full",), "histogram": ("--parts", "json-ops,lifetime,statistics"), "report": (),
+    "export": ("--to", "pprof"), "flame": (), "dump": ()}
+# a bar at once, and not after two seconds of work, which no test should take
+AT_ONCE = "import sys, steve.progress; steve.progress.PATIENCE = -1.0; from steve.cli import main; sys.exit(main())"
+
+
+def on_terminal(folder: Path, *arguments: object) -> Tuple[int, str, bytes]:
+    """Run a command with a terminal as its standard error: status, what the terminal got, standard output."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    with open(folder / "stdout", "wb") as out:
+        process = subprocess.Popen([sys.executable, "-c", AT_ONCE, *map(str, arguments)], cwd=folder, stdout=out,
+                                   stderr=follower, stdin=subprocess.DEVNULL, env={**os.environ, "TERM": "xterm"})
+    os.close(follower)
+    got = b""
+    while True:
+        try:
+            more = os.read(leader, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not more:
+            break
+        got += more
+    os.close(leader)
+    return process.wait(120), got.decode(), (folder / "stdout").read_bytes()
+
+
+def bare(text: str) -> str:
+    """Without the terminal's controls."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of many batches."""
+    script = "N 4096 64\nN 8192 64\n" + "L 4096 4\nS 8200 8\n" * 60000 + "F 4096\nend exit\n"
+    return make_trace(tmp_path_factory.mktemp("long") / "t.ljt", script, 100)
+
+
+@pytest.mark.parametrize("command", sorted(READERS))
+def test_bar_on_a_terminal(tmp_path: Path, long: Path, command: str) -> None:
+    status, shown, out = on_terminal(tmp_path, command, *READERS[command], "-o", tmp_path / "result", long)
+    assert status == 0, shown
+    # label, bar, amount, and the remaining time or room for it; dump does not know how much there will be
+    remaining = "" if command == "dump" else r"(-:--:--|\d:\d\d:\d\d)"
+    assert re.search(rf"{command}.*━.*\d/(\d|\?).* (bytes|kB|MB).*{remaining}", bare(shown)), shown
+    assert b"\x1b" not in out and "━".encode() not in out
+
+
+def test_rate_and_remaining_time(tmp_path: Path) -> None:
+    program = ("import time; from steve import progress; progress.PATIENCE = -1.0\n"
+               "with progress.Progress('work') as bar:\n"
+               "    for done in range(6):\n        bar(done << 20, 10 << 20); time.sleep(0.05)\n")
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=follower,
+                               env={**os.environ, "TERM": "xterm"})
+    os.close(follower)
+    got = b""
+    while select.select([leader], [], [], 60)[0]:
+        try:
+            got += os.read(leader, 65536)
+        except OSError:
+            break
+    os.close(leader)
+    assert process.wait(60) == 0
+    assert re.search(r"5\.2/10\.5 MB \d+(\.\d+)? \wB/s \d:\d\d:\d\d", bare(got.decode())), got
+
+
+def test_no_bar_elsewhere_and_when_quiet(tmp_path: Path, long: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", AT_ONCE, "sites", long, "-o", "x"], cwd=tmp_path,
+                          capture_output=True, check=True)
+    assert done.stderr == b""
+    assert on_terminal(tmp_path, "sites", "-q", long, "-o", "x")[1] == ""
+
+
+# ---- interrupts -------------------------------------------------------------------------------
+
+CLASSIC = b">>> N 4096 64\n" + b">>> L 4096 4\n" * 20000
+
+
+def unread(fd: int) -> int:
+    """Bytes that wait in a pipe."""
+    return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))[0]
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> None:
+    """Until something holds; two minutes at most."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("command", sorted(READERS))
+def test_interrupt_leaves_nothing(tmp_path: Path, command: str) -> None:
+    """Interrupted amid its input, a command leaves neither its result nor a piece of it, and dies of the signal."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    process = subprocess.Popen(["steve", command, *READERS[command], "-o", "result", "-"], cwd=folder,
+                               stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                               env={**os.environ, "TMPDIR": str(folder)})
+    assert process.stdin is not None and process.stderr is not None
+    process.stdin.write(CLASSIC)
+    process.stdin.flush()
+    # it reads, so it is past its beginning
+    wait_for(lambda: unread(process.stdin.fileno()) == 0, process)
+    process.send_signal(signal.SIGINT)
+    process.stdin.close()
+    assert (process.wait(120), process.stderr.read()) == (-signal.SIGINT, b"")
+    assert os.listdir(folder) == []
+
+
+def leftovers(folder: Path) -> List[str]:
+    return [name for name in os.listdir(folder) if name != "result"]
+
+
+def wait_until_there(folder: Path, process: subprocess.Popen) -> None:
+    """Until pieces lie there, or it is all over."""
+    while not leftovers(folder) and process.poll() is None:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("signum", (signal.SIGINT, signal.SIGTERM))
+def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int) -> None:
+    """With -j pieces lie beside the result while it is made."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    trace = tmp_path / "large.ljt"
+    mkload = Path(os.environ["LJTRACE_BUILDDIR"]) / "steve" / "test" / "mkload"
+    subprocess.run([mkload, trace, "10000000", "500"], check=True)
+    process = subprocess.Popen(["steve", "ops", "-j", "2", "-o", "result", trace], cwd=folder,
+                               stderr=subprocess.PIPE)
+    wait_until_there(folder, process)
+    process.send_signal(signum)
+    assert process.wait(120) in (-signum, 0)  # 0: it was quicker
+    assert leftovers(folder) == []
+    assert (process.returncode == 0) == (folder / "result").exists()
+
+
+def test_old_result_survives_an_interrupt(steve: Steve, tmp_path: Path) -> None:
+    (tmp_path / "result").write_text("precious")
+    process = subprocess.Popen(["steve", "ops", "-", "-o", "result"], cwd=tmp_path, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(CLASSIC)
+    process.stdin.flush()
+    wait_for(lambda: unread(process.stdin.fileno()) == 0, process)
+    process.send_signal(signal.SIGINT)
+    process.stdin.close()
+    assert process.wait(120) == -signal.SIGINT
+    assert (tmp_path / "result").read_text() == "precious"
