@@ -37,10 +37,6 @@ void encoder_start(struct encoder *e, uint64_t time)
     segment_reset(&e->book.lines[NO_LINE], e->epoch);
 }
 
-/* The ring is read in order, but it lies in the other core's cache, and the guesses run ahead of no load that is
- * waited for: ask for it this many words before. */
-enum { PREFETCH_WORDS = 512 };
-
 /* Does a segment that touched no block the last time touch none now? */
 static inline bool is_quiet(struct encoder *e, struct batch *b, const struct word_state *first,
                             const uint64_t *words)
