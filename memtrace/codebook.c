@@ -128,7 +128,8 @@ bool codebook_segment(struct codebook *b, const struct mt_segment *s)
         !GROW(b, line, lines, s->words))
         return false;
     b->segments[b->segment_count] =
-        (struct coded_segment){s->words ? b->line_count : NO_LINE, b->access_count, s->count};
+        (struct coded_segment){s->words ? b->line_count : NO_LINE, b->access_count, (uint16_t)s->count,
+                               (uint8_t)s->words, (uint8_t)s->instructions};
     if (s->count)
         memcpy(b->accesses + b->access_count, s->accesses, s->count * sizeof *s->accesses);
     for (uint32_t word = 0; word < s->words; word++)

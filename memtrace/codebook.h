@@ -15,7 +15,8 @@
 struct coded_segment {
     uint32_t line;  /* of its first word; NO_LINE: it was lost */
     uint32_t first; /* of its accesses */
-    uint32_t count;
+    uint16_t count;
+    uint8_t words, instructions; /* again, because who skips a segment needs nothing else */
 };
 
 /* A site's access, and its line as a segment of its own. */

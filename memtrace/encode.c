@@ -37,146 +37,77 @@ void encoder_start(struct encoder *e, uint64_t time)
     segment_reset(&e->book.lines[NO_LINE], e->epoch);
 }
 
-/* What a batch has in common, in local variables, because the compiler cannot know that writing a state does
- * not change it. */
-struct batch {
-    const struct block *blocks;
-    const uint64_t *foreign;
-    uint64_t loads, stores, modifies, foreigners, instructions;
-};
-
-static inline void count_live(struct batch *b, uint32_t counts)
-{
-    b->loads += counts & 0xff;
-    b->stores += counts >> 8 & 0xff;
-    b->modifies += counts >> 16 & 0xff;
-}
-
-#define AHEAD 512
-/* Is the whole word in pages known to be foreign? */
-static inline bool is_foreign(const struct batch *b, const struct word_state *s, uint64_t lowest)
-{
-    return foreign_page(b->foreign, lowest) && foreign_page(b->foreign, lowest + s->span);
-}
-
-/* Where the stream is: in the segment that begins at `at`, whose state is at `line`. */
-struct place {
-    const uint64_t *at;
-    uint32_t line, prev; /* and that of the segment before */
-    uint32_t taken;      /* words of this segment that were as guessed */
-    uint32_t live;       /* those that are not foreign */
-};
-
-/* Take what is as guessed, word by word, over the borders of segments; up to `stop`, behind which there is a
- * whole segment's room. p->at is left at the segment in which something was not as guessed. */
-static uint64_t take_guessed(struct encoder *e, struct batch *b, struct place *p, const uint64_t *stop)
-{
-    struct word_state *lines = e->book.lines, *s = &lines[p->line];
-    struct recent *recent = &e->recent;
-    const uint64_t *at = p->at;
-    uint64_t run = 0;
-    while (at < stop) {
-        __builtin_prefetch(at + AHEAD);
-        uint64_t first = s->words < NOT_FIRST, more = (s->words & (NOT_FIRST - 1)) - first;
-        if (((at[0] << 1) ^ s->name) & -first)
-            break;
-        uint64_t lowest = at[first] + (uint64_t)(int64_t)s->lowest;
-        struct guess g = guess_word(s, recent);
-        if (s->mode & MODE_FOREIGN) {
-            if (!is_foreign(b, s, lowest))
-                break;
-            b->foreigners += accesses_of(s);
-        } else if (is_guessed(b->blocks, s, lowest, g)) {
-            learn_word(s, recent, lowest, g.slot);
-            count_live(b, s->counts);
-            p->live++;
-        } else {
-            break;
-        }
-        at += 1 + first;
-        p->taken++;
-        if (more) {
-            s++;
-            continue;
-        }
-        b->instructions += instructions_of(&lines[p->line]);
-        run += p->live != 0;
-        p->prev = p->live ? p->line : p->prev;
-        *p = (struct place){.at = at, .line = lines[p->prev].next[0], .prev = p->prev};
-        s = &lines[p->line];
-    }
-    return run;
-}
-
 /* Does a segment that touched no block the last time touch none now? */
-static inline bool is_quiet(struct batch *b, const struct word_state *first, const uint64_t *words,
-                            uint32_t n)
+static inline bool is_quiet(struct encoder *e, struct batch *b, const struct word_state *first,
+                            const uint64_t *words)
 {
-    uint64_t accesses = 0;
+    tally sum = {0};
     if (!(first->epoch & QUIET))
         return false;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!is_foreign(b, &first[i], words[i] + (uint64_t)(int64_t)first[i].lowest))
+    for (uint32_t i = 0; i < first->words; i++) {
+        if (!is_foreign(e, &first[i], words[i] + (uint64_t)(int64_t)first[i].lowest))
             return false;
-        accesses += accesses_of(&first[i]);
+        sum += tally_of(&first[i]);
     }
-    b->foreigners += accesses;
+    b->outside += sum;
     return true;
 }
 
-static struct batch begin_batch(struct encoder *e, const struct surroundings *in)
+/* The line of a segment that was not guessed; NO_LINE if there is none. */
+static inline uint32_t line_of(const struct encoder *e, uint64_t id)
 {
-    check_foreign(e, in);
-    return (struct batch){.blocks = in->live->blocks, .foreign = e->foreign};
+    return id < e->book.segment_count ? e->book.segments[id].line : NO_LINE;
 }
 
-static void end_batch(struct encoder *e, const struct surroundings *in, const struct batch *b)
+/* Take the segment at `at`; how many words of the stream it has, 0 if there is none or not all of it. */
+static inline size_t take_segment(struct encoder *e, const struct surroundings *in, struct batch *b,
+                                  const uint64_t *at, const uint64_t *end)
+{
+    __builtin_prefetch(at + PREFETCH_WORDS);
+    uint32_t line = e->book.lines[e->prev_line].next[0], taken = 0;
+    bool guessed = at[0] << 1 == e->book.lines[line].name, live = false;
+    line = guessed ? line : line_of(e, at[0]);
+    struct word_state *first = &e->book.lines[line];
+    uint32_t n = first->words;
+    if (line == NO_LINE || n >= (size_t)(end - at))
+        return 0;
+    if (!guessed && is_quiet(e, b, first, at + 1))
+        return 1 + (size_t)n;
+    if ((first->epoch & ~QUIET) != e->epoch)
+        segment_reset(first, e->epoch);
+    while (taken < n && take_word(e, b, &first[taken], at[1 + taken], &live))
+        taken++;
+    if (guessed && taken == n) {
+        e->run += live;
+        e->prev_line = live ? line : e->prev_line;
+    } else {
+        code_segment(e, in, b, &(struct missed){at + 1, (uint32_t)at[0], line, taken, live});
+    }
+    return 1 + (size_t)n;
+}
+
+static void end_batch(struct encoder *e, const struct surroundings *in, const struct batch *b,
+                      uint64_t *instructions)
 {
     struct mt_totals *t = in->totals;
-    t->events[MT_LOAD] += b->loads;
-    t->events[MT_STORE] += b->stores;
-    t->events[MT_MODIFY] += b->modifies;
-    t->foreign += b->foreigners;
-    e->count += (uint32_t)(b->loads + b->stores + b->modifies);
-}
-
-/* The segment at p, in which something was not as guessed; false if there is none. */
-static bool take_segment(struct encoder *e, const struct surroundings *in, struct batch *b, struct place *p,
-                         const uint64_t *end)
-{
-    uint64_t id = *p->at;
-    if (id >= e->book.segment_count)
-        return false;
-    uint32_t line = e->book.segments[id].line;
-    const struct word_state *first = &e->book.lines[line];
-    uint32_t words = first->words;
-    if (words >= (size_t)(end - p->at))
-        return false;
-    b->instructions += instructions_of(first);
-    e->prev_line = p->prev;
-    if (p->taken || !is_quiet(b, first, p->at + 1, words))
-        code_segment(e, in, (uint32_t)id, p->at + 1, p->taken, p->live != 0);
-    *p = (struct place){
-        .at = p->at + 1 + words, .line = e->book.lines[e->prev_line].next[0], .prev = e->prev_line};
-    return true;
+    t->events[MT_LOAD] += b->live[0];
+    t->events[MT_STORE] += b->live[1];
+    t->events[MT_MODIFY] += b->live[2];
+    t->foreign += b->outside[0] + b->outside[1] + b->outside[2];
+    e->count += b->live[0] + b->live[1] + b->live[2];
+    *instructions += b->live[3] + b->outside[3];
 }
 
 size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint64_t *stream, size_t n,
                         uint64_t *instructions)
 {
-    const uint64_t *end = stream + n, *stop = n < ENCODE_BATCH ? end : stream + ENCODE_BATCH;
-    const uint64_t *room = end - stream > 1 + MT_SEGMENT_WORDS ? end - 1 - MT_SEGMENT_WORDS : stream;
-    struct batch b = begin_batch(e, in);
-    struct place p = {.at = stream, .line = e->book.lines[e->prev_line].next[0], .prev = e->prev_line};
-    while (p.at < stop) {
-        e->run += take_guessed(e, &b, &p, stop < room ? stop : room);
-        if (p.at < stop && !take_segment(e, in, &b, &p, end))
-            break;
-    }
-    e->prev_line = p.prev;
-    end_batch(e, in, &b);
-    *instructions += b.instructions;
-    return (size_t)(p.at - stream);
+    const uint64_t *at = stream, *end = stream + n, *stop = n < ENCODE_BATCH ? end : stream + ENCODE_BATCH;
+    struct batch b = {.blocks = in->live->blocks};
+    check_foreign(e, in);
+    for (size_t used = 1; used && at < stop; at += used)
+        used = take_segment(e, in, &b, at, end);
+    end_batch(e, in, &b, instructions);
+    return (size_t)(at - stream);
 }
 
 void encoder_accesses(struct encoder *e, const struct surroundings *in, const uint32_t *sites,

@@ -278,14 +278,6 @@ static void count_part(struct encoder *e, const struct surroundings *in, const s
     }
 }
 
-static void count_word(struct encoder *e, const struct surroundings *in, const struct word_state *s)
-{
-    in->totals->events[MT_LOAD] += s->counts & 0xff;
-    in->totals->events[MT_STORE] += s->counts >> 8 & 0xff;
-    in->totals->events[MT_MODIFY] += s->counts >> 16 & 0xff;
-    e->count += accesses_of(s);
-}
-
 static void code_alone(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
                        const uint64_t *words, uint32_t alone)
 {
@@ -304,73 +296,85 @@ struct coding {
     bool live;        /* some word is not foreign */
 };
 
-/* A word of which nothing is known yet. */
-static void code_unknown(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
-                         uint32_t i, uint64_t value, struct coding *c)
+/* Count what a segment did besides accesses, if the word is its first. */
+static void count_instructions(struct batch *b, const struct word_state *s)
 {
-    struct word_state *s = &e->book.lines[seg->line + i];
+    b->outside[3] += tally_of(s)[3];
+}
+
+/* A word that is in no block, or in several. */
+static void code_outcast(struct batch *b, const struct word_state *s, uint32_t i, bool alone, struct coding *c)
+{
+    c->foreign |= (uint32_t) !(s->mode & MODE_FOREIGN) << i;
+    c->alone |= (uint32_t)alone << i;
+    if (alone)
+        count_instructions(b, s);
+    else
+        b->outside += tally_of(s);
+}
+
+/* A word that is not as guessed. */
+static void code_unknown(struct encoder *e, const struct surroundings *in, struct batch *b,
+                         const struct missed *m, uint32_t i, struct coding *c)
+{
+    const struct coded_segment *seg = &e->book.segments[m->segment];
+    struct word_state *s = &e->book.lines[m->line + i];
     struct found f;
-    find_word(e, in, seg, i, value, &f);
+    find_word(e, in, seg, i, m->words[i], &f);
     if (f.slot == NO_SLOT) {
-        c->foreign |= (uint32_t) !(s->mode & MODE_FOREIGN) << i;
-        c->alone |= (uint32_t)f.alone << i;
-        in->totals->foreign += f.alone ? 0 : accesses_of(s);
+        code_outcast(b, s, i, f.alone, c);
         return;
     }
     c->live = true;
     c->codes |= (uint64_t)code_word(e, in, s, &f) << i * WORD_BITS;
-    if (f.part)
-        count_part(e, in, seg, i, &f);
-    else
-        count_word(e, in, s);
-}
-
-static void code_any(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
-                     uint32_t i, uint64_t value, struct coding *c)
-{
-    struct word_state *s = &e->book.lines[seg->line + i];
-    uint64_t lowest = value + (uint64_t)(int64_t)s->lowest;
-    struct guess g = guess_word(s, &e->recent);
-    if (s->mode & MODE_FOREIGN || !is_guessed(in->live->blocks, s, lowest, g)) {
-        code_unknown(e, in, seg, i, value, c);
+    if (!f.part) {
+        b->live += tally_of(s);
         return;
     }
-    learn_word(s, &e->recent, lowest, g.slot);
-    count_word(e, in, s);
-    c->live = true;
+    count_instructions(b, s);
+    count_part(e, in, seg, i, &f);
 }
 
 /* Words that have become foreign: that is told only if the segment is. */
-static void mark_foreign(struct encoder *e, const struct coded_segment *seg, struct coding *c)
+static void mark_foreign(struct encoder *e, uint32_t line, struct coding *c)
 {
     for (uint32_t bits = c->foreign; bits; bits &= bits - 1) {
         uint32_t i = (uint32_t)__builtin_ctz(bits);
-        e->book.lines[seg->line + i].mode |= MODE_FOREIGN;
+        e->book.lines[line + i].mode |= MODE_FOREIGN;
         c->codes |= (uint64_t)WORD_FOREIGN << i * WORD_BITS;
     }
 }
 
-void code_segment(struct encoder *e, const struct surroundings *in, uint32_t segment, const uint64_t *words,
-                  uint32_t taken, bool live)
+/* The words behind those that were taken. */
+static void code_words(struct encoder *e, const struct surroundings *in, struct batch *b,
+                       const struct missed *m, uint32_t n, struct coding *c)
 {
-    const struct coded_segment seg = e->book.segments[segment];
-    struct word_state *first = &e->book.lines[seg.line];
-    struct coding c = {.live = live};
+    struct word_state *first = &e->book.lines[m->line];
+    for (uint32_t i = m->taken; i < n;) {
+        code_unknown(e, in, b, m, i, c);
+        for (i++; i < n && take_word(e, b, &first[i], m->words[i], &c->live);)
+            i++;
+    }
+}
+
+void code_segment(struct encoder *e, const struct surroundings *in, struct batch *b, const struct missed *m)
+{
+    struct word_state *first = &e->book.lines[m->line];
+    struct coding c = {.live = m->live};
     uint32_t n = first->words;
     if (!reserve(e, 3 * n + 2)) {
-        in->totals->dropped += seg.count;
+        in->totals->dropped += e->book.segments[m->segment].count;
         return;
     }
-    warm(e, first);
-    for (uint32_t i = taken; i < n; i++)
-        code_any(e, in, &seg, i, words[i], &c);
+    code_words(e, in, b, m, n, &c);
     if (c.live) {
-        mark_foreign(e, &seg, &c);
+        first->epoch = e->epoch;
+        mark_foreign(e, m->line, &c);
         e->room -= 3 * n + 1;
-        end_segment(e, seg.line, c.codes);
+        end_segment(e, m->line, c.codes);
     } else if (!c.alone) {
         first->epoch |= QUIET;
     }
     if (c.alone)
-        code_alone(e, in, &seg, words, c.alone);
+        code_alone(e, in, &e->book.segments[m->segment], m->words, c.alone);
 }

@@ -7,10 +7,36 @@
 
 #include "encode.h"
 
-/* Code one run of a segment: find out what it is to, code it if it is to a block, and count it. `taken` words
- * have been taken already, as guessed; live: some of them are not foreign. */
-void code_segment(struct encoder *e, const struct surroundings *in, uint32_t segment, const uint64_t *words,
-                  uint32_t taken, bool live);
+/* Loads, stores, modifies and instructions. */
+typedef uint32_t tally __attribute__((vector_size(16)));
+
+static inline tally tally_of(const struct word_state *s)
+{
+#ifdef __SSE2__
+    const __m128i zero = _mm_setzero_si128(), bytes = _mm_cvtsi32_si128((int)s->counts);
+    return (tally)_mm_unpacklo_epi16(_mm_unpacklo_epi8(bytes, zero), zero);
+#else
+    const uint32_t c = s->counts;
+    return (tally){c & 0xff, c >> 8 & 0xff, c >> 16 & 0xff, c >> 24};
+#endif
+}
+
+/* Segments that are coded in one go, while no block comes or goes. */
+struct batch {
+    const struct block *blocks;
+    tally live, outside; /* of words in blocks, and of foreign ones */
+};
+
+/* A segment of which something is not as guessed. */
+struct missed {
+    const uint64_t *words;
+    uint32_t segment, line;
+    uint32_t taken; /* words that were as guessed, before the first that was not */
+    bool live;      /* some of them are not foreign */
+};
+
+/* Find out what the other words are to, code the segment if one is to a block, and count it. */
+void code_segment(struct encoder *e, const struct surroundings *in, struct batch *b, const struct missed *m);
 /* The same of one access that stands alone. */
 void code_access(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr);
 
@@ -25,14 +51,40 @@ static inline bool foreign_page(const uint64_t *pages, uint64_t addr)
     return pages[addr >> PAGE_BITS & (FOREIGN_PAGES - 1)] == (addr >> PAGE_BITS) + 1;
 }
 
-/* Is a word in the guessed place, and that in a block? One test: what is right together is told by one
- * branch. */
+/* Is the whole word in pages known to be foreign? */
+static inline bool is_foreign(const struct encoder *e, const struct word_state *s, uint64_t lowest)
+{
+    return foreign_page(e->foreign, lowest) && foreign_page(e->foreign, lowest + s->span);
+}
+
+/* Is a word in the guessed place, and that in a block? The place first: if it is wrong, that is known without
+ * waiting for the block. */
 static inline bool is_guessed(const struct block *blocks, const struct word_state *s, uint64_t lowest,
                               struct guess g)
 {
     const struct block *block = &blocks[g.slot];
     uint64_t offset = lowest - block->base;
-    return (lowest == g.addr) & (offset < block->size) & (s->span < block->size - offset);
+    return lowest == g.addr && __builtin_expect((offset < block->size) & (s->span < block->size - offset), 1);
+}
+
+/* Take a word if it is as guessed; *live: it is not foreign. */
+static inline bool take_word(struct encoder *e, struct batch *b, struct word_state *s, uint64_t value,
+                             bool *live)
+{
+    uint64_t lowest = value + (uint64_t)(int64_t)s->lowest;
+    if (s->mode & MODE_FOREIGN) {
+        if (!is_foreign(e, s, lowest))
+            return false;
+        b->outside += tally_of(s);
+        return true;
+    }
+    struct guess g = guess_word(s, &e->recent);
+    if (!is_guessed(b->blocks, s, lowest, g))
+        return false;
+    learn_word(s, &e->recent, lowest, g.slot);
+    b->live += tally_of(s);
+    *live = true;
+    return true;
 }
 
 #endif

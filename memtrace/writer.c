@@ -360,17 +360,20 @@ size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n,
 
 size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
 {
+    const struct codebook *book = &w->enc.book;
+    uint64_t sum = 0, accesses = 0;
     size_t used = 0;
-    while (used < n && stream[used] < w->enc.book.segment_count) {
-        const struct coded_segment *s = &w->enc.book.segments[stream[used]];
-        __builtin_prefetch(stream + used + 512);
-        const struct word_state *first = &w->enc.book.lines[s->line];
-        if (first->words >= n - used)
+    while (used < n && stream[used] < book->segment_count) {
+        const struct coded_segment *s = &book->segments[stream[used]];
+        __builtin_prefetch(stream + used + PREFETCH_WORDS);
+        if (s->words >= n - used)
             break;
-        w->totals.dropped += writer_failed(w) ? s->count : 0;
-        *instructions += instructions_of(first);
-        used += 1 + (size_t)first->words;
+        accesses += s->count;
+        sum += s->instructions;
+        used += 1 + (size_t)s->words;
     }
+    w->totals.dropped += writer_failed(w) ? accesses : 0;
+    *instructions += sum;
     return used;
 }
 
