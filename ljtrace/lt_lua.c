@@ -13,6 +13,7 @@
 #include "lt_ring.h"
 #include "lt_vm_heap.h"
 #include "lt_vm_names.h"
+#include "lt_vm_pick.h"
 #include "lt_vm_stack.h"
 #include "lt_vm_types.h"
 #include "lt_vm_watch.h"
@@ -26,7 +27,7 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_transtab.h"
 
-enum { MAX_WATCHED = 16, MAX_NESTED = 4, FIRST_SLOTS = 16, MAX_THREADS = 10000 };
+enum { MAX_WATCHED = 16, MAX_NESTED = 4, FIRST_SLOTS = 16, MAX_THREADS = 10000, MOST_TRIES = 64 };
 
 struct watched {
     Addr f;
@@ -50,11 +51,13 @@ struct calls {
 static struct watched s_watched[MAX_WATCHED];
 static UInt s_count;
 
-/* Blocks of heaps whose state is not known: the first of each may be the state itself. */
+/* Blocks that may be states that are being made. */
 static struct first {
     Addr ud, block;
     SizeT size;
+    UInt tries; /* threads that share the heap may come between */
 } s_first[FIRST_SLOTS];
+static SizeT s_state_size; /* of the first block of a state, once one was seen */
 static struct calls *s_calls[MAX_THREADS];
 
 static struct calls *calls_of(ThreadId tid)
@@ -157,23 +160,31 @@ static void drop_stale(struct calls *c, Addr sp)
     }
 }
 
-/* The state of a heap. It is not known before its first block is filled in. */
-static struct lt_vm *vm_of(Addr ud, UInt image)
+/* A state is known as soon as its first block is filled in: before the second is asked for. */
+static void find_new_state(Addr ud, UInt image)
 {
-    struct lt_vm *vm = lt_vm_of(ud);
     struct first *first = &s_first[ud / 16 % FIRST_SLOTS];
-    if (vm || first->ud != ud || !first->block)
-        return vm;
-    lt_vm_first_block(first->block, first->size, ud, image);
-    vm = lt_vm_of(ud);
-    if (vm) {
-        vm->counted = True;
-        lt_heap_made(vm, first->size);
-        lt_heap_internal(vm, first->block, first->size);
-        lt_types_global(vm, first->block);
+    if (first->ud != ud || !first->block)
+        return;
+    struct lt_vm *vm = lt_vm_first_block(first->block, first->size, ud, image);
+    if (!vm) {
+        if (++first->tries == MOST_TRIES)
+            first->block = 0;
+        return;
     }
+    s_state_size = first->size;
+    lt_types_unmade(first->block);
+    vm->counted = True;
+    lt_heap_made(vm, first->size);
+    lt_heap_internal(vm, first->block, first->size);
+    lt_types_global(vm, first->block);
     first->block = 0;
-    return vm;
+}
+
+/* May the call make one more state? Then it is on a state's behalf only if there are signs of it. */
+static Bool may_make_state(Addr ptr, UWord nsize)
+{
+    return !ptr && nsize == s_state_size;
 }
 
 void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
@@ -192,7 +203,8 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     call->ptr = ptr;
     call->osize = osize;
     call->nsize = nsize;
-    call->vm = vm_of(ud, image_of(VG_(get_IP)(tid)));
+    find_new_state(ud, image_of(VG_(get_IP)(tid)));
+    call->vm = may_make_state(ptr, nsize) ? lt_vm_seen_asking(tid, ud, sp) : lt_vm_asking(tid, ud, sp);
     if (call->vm)
         lt_types_settle(call->vm);
     if (call->vm && ptr && nsize == 0)
@@ -216,8 +228,9 @@ static void record_new(const struct call *call, Addr result)
     if (call->vm) {
         lt_heap_made(call->vm, call->nsize);
         lt_types_made(call->vm, result, call->nsize, call->sp);
-    } else
-        s_first[call->ud / 16 % FIRST_SLOTS] = (struct first){call->ud, result, call->nsize};
+    }
+    if (call->vm ? call->nsize == s_state_size : call->nsize >= LT_LEAST_GLOBAL)
+        s_first[call->ud / 16 % FIRST_SLOTS] = (struct first){call->ud, result, call->nsize, 0};
 }
 
 static void record(const struct call *call, Addr result)

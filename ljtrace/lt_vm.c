@@ -11,7 +11,7 @@
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
 
-enum { MAX_IMAGES = 17, LEAST_GLOBAL = 2048 };
+enum { MAX_IMAGES = 17 };
 
 static struct lua_layout s_layout[MAX_IMAGES];
 static struct lt_vm *s_vms;
@@ -134,10 +134,8 @@ void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *obje
     VG_(umsg)("ljtrace: its heaps are recorded without Lua lines, types and states\n");
 }
 
-void lt_vm_announce(Addr g, Addr ud, UInt image)
+static struct lt_vm *announce(Addr g, Addr ud, UInt image)
 {
-    if (image == 0 || image >= MAX_IMAGES || !s_layout[image].known)
-        return;
     struct lt_vm *vm = s_vms;
     while (vm && vm->g != g)
         vm = vm->next;
@@ -156,17 +154,30 @@ void lt_vm_announce(Addr g, Addr ud, UInt image)
     vm->layout = &s_layout[image];
     vm->at = vm->layout->gc64 ? &s_wide : &s_narrow;
     lt_watch_state(vm);
+    return vm;
+}
+
+static Bool is_known(UInt image)
+{
+    return image && image < MAX_IMAGES && s_layout[image].known;
+}
+
+void lt_vm_announce(Addr g, Addr ud, UInt image)
+{
+    if (is_known(image))
+        announce(g, ud, image);
 }
 
 /* A state's first block is the main thread with the global state behind it. */
-void lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image)
+struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image)
 {
-    if (image == 0 || image >= MAX_IMAGES || !s_layout[image].known || size < LEAST_GLOBAL)
-        return;
+    if (!is_known(image) || size < LT_LEAST_GLOBAL)
+        return NULL;
     const struct lua_layout *l = &s_layout[image];
     Addr g = lt_peek_number(block + (l->gc64 ? 16 : 8), l->gc64 ? 8 : 4);
-    if (g == block + l->thread_size && lt_peek_number(block + (l->gc64 ? 9 : 5), 1) == GCT_THREAD)
-        lt_vm_announce(g, ud, image);
+    if (g != block + l->thread_size || lt_peek_number(block + (l->gc64 ? 9 : 5), 1) != GCT_THREAD)
+        return NULL;
+    return announce(g, ud, image);
 }
 
 struct lt_vm *lt_vm_of(Addr ud)

@@ -77,8 +77,11 @@ struct lt_vm {
 void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *object);
 /* A state is there whose allocator's state pointer is ud. */
 void lt_vm_announce(Addr g, Addr ud, UInt image);
-/* A block was made in a heap of that image for which no state is known: it may be its first. */
-void lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
+/* Least bytes of a state's first block. */
+enum { LT_LEAST_GLOBAL = 2048 };
+/* A block was made in a heap of that image, on behalf of no state that is known: if it is a state's first, the
+ * state; else NULL. */
+struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
 /* The state of a heap; NULL if none is known or several share the pointer and it is not clear which. */
 struct lt_vm *lt_vm_of(Addr ud);
 /* g: the state; 0 = all states of the heap. */

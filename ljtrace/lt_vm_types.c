@@ -63,6 +63,15 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
         p->at_hand[p->words++] = ((const Addr *)sp)[i];
 }
 
+void lt_types_unmade(Addr block)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (vm->pending->block == block) {
+            vm->live_bytes -= vm->pending->size;
+            vm->pending->block = 0;
+        }
+}
+
 /* -- objects -- */
 
 static Bool is_string(const struct lt_vm *vm, Addr o, SizeT size)

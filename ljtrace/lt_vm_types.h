@@ -18,6 +18,8 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp);
 void lt_types_settle(struct lt_vm *vm);
 void lt_types_begin(struct lt_vm *vm);
 void lt_types_end(struct lt_vm *vm);
+/* A block turned out to be another state's first: it is no state's that it was made for. */
+void lt_types_unmade(Addr block);
 /* The state's first block is this: tell. */
 void lt_types_global(const struct lt_vm *vm, Addr block);
 

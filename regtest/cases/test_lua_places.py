@@ -189,6 +189,40 @@ def test_an_unknown_layout_is_said_once_and_harms_nothing(tmp_path: Path) -> Non
     assert set(kinds) == {"host"} and sizes[7001] == 1
 
 
+# -- states that share an allocator and its pointer --
+
+SHARED = """\
+local name, keep = ..., {}
+if name == "main" then
+  for i = 1, 30 do
+    keep[i] = {i}
+    if i % 10 == 0 then inner() end
+    keep[i + 30] = "a text of main " .. i
+  end
+elseif name == "inner" then
+  for i = 1, 20 do
+    keep[i] = {i}
+  end
+else
+  for i = 1, 500 do
+    keep[i] = {i}
+  end
+end
+"""
+
+
+def test_states_that_share_an_allocator_have_lines(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [NATIVE / "luaplaces", "shared", script(tmp_path, SHARED)], "--trace-mem=no",
+                   "--stack-depth=60")
+    assert trace.run.status == 0, trace.run.complaint
+    assert len({int(event["heap"]) for _, event in events(trace.path, (NEW,)) if event["heap"]}) == 1
+    seen = typed_lines(trace.path)
+    assert (seen["tab", 4], seen["str", 6], seen["tab", 10], seen["tab", 14]) == (30, 30, 3 * 20, 500)
+    assert sum(n for (kind, _), n in seen.items() if kind == "global") == 5
+    (truth, live), = live_bytes_at_marks(trace.path)
+    assert live == truth
+
+
 # -- forks --
 
 FORKS = """\

@@ -90,6 +90,7 @@ def test_every_load_of_the_interpreter_has_its_line(tmp_path: Path) -> None:
     (tmp_path / "app.lua").write_text(SCRIPT)
     path = record(tmp_path / "t.ljt", ["luajit", "-joff", tmp_path / "app.lua"]).path
     lines = by_line(rows("lines", path))
-    assert by_line(rows("lines", path, "--where", 'type = "tab"'))[2]["allocs"] == TABLES
+    # one more is the parser's, of the constants of the function that stands there
+    assert by_line(rows("lines", path, "--where", 'type = "tab"'))[2]["allocs"] == TABLES + 1
     assert lines[10]["loads"] % (ROUNDS * LENGTH) == 0 and lines[10]["loads"] >= 3 * ROUNDS * LENGTH
     assert ROUNDS * LENGTH <= lines[9]["loads"] < lines[10]["loads"]
