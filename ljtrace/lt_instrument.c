@@ -39,6 +39,7 @@ struct walk {
     Addr ip;               /* of the current instruction */
     struct origin *origin; /* of each temporary of the program */
     Bool lua_code;         /* of a LuaJIT image */
+    Bool cut;              /* end the superblock behind this instruction */
     Bool run_time_code;
     UInt uncounted; /* instructions since the last point of exit, for samples */
     Int sp_offset;  /* of the stack pointer in the guest state */
@@ -247,10 +248,42 @@ static void watch_store(struct walk *w, const IRStmt *st)
     addStmtToIRSB(w->out, IRStmt_WrTmp(byte, IRExpr_Load(Iend_LE, Ity_I8, IRExpr_RdTmp(at))));
     addStmtToIRSB(
         w->out, IRStmt_WrTmp(hit, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(byte), IRExpr_Const(IRConst_U8(0)))));
+    IRExpr *moved = IRExpr_Const(IRConst_U64((ULong)displacement(w, st->Ist.Store.addr)));
     IRDirty *call = unsafeIRDirty_0_N(0, "lt_watch_hit", VG_(fnptr_to_fnentry)(lt_watch_hit),
-                                      mkIRExprVec_1(st->Ist.Store.addr));
+                                      mkIRExprVec_2(st->Ist.Store.addr, moved));
     call->guard = IRExpr_RdTmp(hit);
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
+}
+
+/* Is this a store that changes the machine's state, as far as can be seen from the code? */
+static Bool changes_state(const struct walk *w, const IRStmt *st)
+{
+    const IRExpr *data = st->Ist.Store.data, *addr = st->Ist.Store.addr;
+    if (size_of(w, data) != 4)
+        return False;
+    if (w->lua_code && data->tag == Iex_Const)
+        return lt_watch_is_state(data->Iex.Const.con->Ico.U32);
+    if (addr->tag == Iex_Const)
+        return lt_watch_is_state_word(addr->Iex.Const.con->Ico.U64);
+    return lt_watch_is_state_displacement(displacement(w, addr));
+}
+
+/* A change of the state ends the segment, and behind its instruction the superblock: so what is counted and what is
+ * recorded up to the next one's start, where the change is told, belongs to the state before. */
+static void visit_watched(struct walk *w, const IRStmt *st)
+{
+    if (changes_state(w, st)) {
+        w->cut = True;
+        lt_segment_end(&w->segment);
+    }
+    watch_store(w, st);
+}
+
+/* Control goes on at the next instruction, by itself. */
+static void cut_before(IRSB *out, const IRStmt *mark)
+{
+    out->next = IRExpr_Const(IRConst_U64(mark->Ist.IMark.addr + mark->Ist.IMark.delta));
+    out->jumpkind = Ijk_Boring;
 }
 
 static IRExpr *stack_pointer(const struct walk *w)
@@ -369,19 +402,22 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     if (lt_options.trace_mem)
         lt_segment_check_room(out);
     w.uncounted = 0;
+    w.cut = False;
     if (lt_options.sample)
         lt_sample_check(out);
-    for (; i < in->stmts_used; i++) {
+    for (; i < in->stmts_used && !(w.cut && in->stmts[i]->tag == Ist_IMark); i++) {
         visit(&w, in->stmts[i]);
         addStmtToIRSB(out, in->stmts[i]);
         if (in->stmts[i]->tag == Ist_Store && may_be_watched(&w, in->stmts[i]))
-            watch_store(&w, in->stmts[i]);
+            visit_watched(&w, in->stmts[i]);
     }
+    if (i < in->stmts_used)
+        cut_before(out, in->stmts[i]);
     lt_segment_end(&w.segment);
     count_for_samples(&w);
-    if (in->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
+    if (out->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);
-    if (in->jumpkind == Ijk_Ret && lt_toggle_wanted())
+    if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
     VG_(free)(w.origin);
     return out;

@@ -9,7 +9,7 @@
 #include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 
-enum { MAX_RANGES = 16 };
+enum { MAX_RANGES = 16, MAX_DISPLACEMENTS = 8 };
 
 UChar lt_watch_table[LT_WATCH_SLOTS];
 
@@ -17,6 +17,7 @@ static struct {
     Addr from, to;
 } s_code[MAX_RANGES];
 static UInt s_ranges;
+static Long s_displacements[MAX_DISPLACEMENTS]; /* with which code has stored to a state's word */
 
 void lt_watch_code(Addr from, Addr to)
 {
@@ -100,11 +101,36 @@ void lt_watch_all(void)
         lt_watch_state(vm);
 }
 
-void lt_watch_hit(Addr a)
+Bool lt_watch_is_state_word(Addr a)
+{
+    for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (a == state_word(vm))
+            return True;
+    return False;
+}
+
+Bool lt_watch_is_state_displacement(Long displacement)
+{
+    for (UInt i = 0; displacement && i < MAX_DISPLACEMENTS; i++)
+        if (s_displacements[i] == displacement)
+            return True;
+    return False;
+}
+
+static void learn(Long displacement)
+{
+    static UInt next;
+    if (displacement && !lt_watch_is_state_displacement(displacement))
+        s_displacements[next++ % MAX_DISPLACEMENTS] = displacement;
+}
+
+void lt_watch_hit(Addr a, ULong displacement)
 {
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        if (a == state_word(vm))
+        if (a == state_word(vm)) {
+            learn((Long)displacement);
             note_state(vm);
+        }
         else if (a == recorder_word(vm))
             lt_recording_step(vm);
 }

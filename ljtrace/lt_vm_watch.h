@@ -22,15 +22,19 @@ void lt_watch_tell_all(void);
 void lt_watch_state(const struct lt_vm *vm);
 /* Make the table anew: a state is gone. */
 void lt_watch_all(void);
-/* Called behind the store. What is found is told at once if no accesses are recorded, else before the next
- * superblock: nothing may be put into the ring in the midst of a segment. */
-void lt_watch_hit(Addr a);
+/* Called behind the store; displacement: 0 if the address is of another form than register and constant. What is
+ * found is told at once if no accesses are recorded, else before the next superblock: nothing may be put into the
+ * ring in the midst of a segment. */
+void lt_watch_hit(Addr a, ULong displacement);
 
 /* Code of a LuaJIT image lies there. */
 void lt_watch_code(Addr from, Addr to);
 Bool lt_watch_is_lua_code(Addr ip);
 /* May this constant be a state of the machine, other than a trace? */
 Bool lt_watch_is_state(UInt value);
+/* Is this a word with a machine's state; has code stored to one with this displacement? */
+Bool lt_watch_is_state_word(Addr a);
+Bool lt_watch_is_state_displacement(Long displacement);
 /* May a store with this displacement be to the word that says what is being recorded? */
 Bool lt_watch_is_recorder(Long displacement);
 

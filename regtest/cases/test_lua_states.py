@@ -1,0 +1,92 @@
+"""test_lua_states - `steve states`: sums that add up on many programs, every transition, each at its instruction.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, SOURCE, record, steve
+from test_lua_lines import KNOWN, script
+from test_lua_places import FORKS, SHARED, child_of
+
+BENCH = SOURCE / "regtest/bench"
+PROGRAMS = {"trees": (BENCH / "trees.lua", "6"), "closures": (BENCH / "closures.lua", "1000"),
+            "coroutines": (BENCH / "coroutines.lua", "2000"), "strings": (BENCH / "strings.lua", "1"),
+            "objects": (BENCH / "objects.lua", "20"), "cdata": (BENCH / "cdata.lua", "20"),
+            "parsing": (BENCH / "parsing.lua", "40")}
+SUMS = {"allocs": ("blocks", "total"), "alloc_bytes": ("bytes", "allocated"), "frees": ("events", "free"),
+        "free_bytes": ("bytes", "freed"), "loads": ("events", "load"), "stores": ("events", "store"),
+        "modifies": ("events", "modify"), "bytes_read": ("bytes", "read"), "bytes_written": ("bytes", "written")}
+
+
+def states(path: Path) -> list[dict]:
+    return json.loads(steve("states", path, "--json").text)
+
+
+def check_sums(path: Path) -> None:
+    """All of the trace is in one state or another, and in one only."""
+    rows, total = states(path), json.loads(steve("summary", path, "--json").text)
+    assert sum(row["instructions"] for row in rows) == total["instructions"]
+    for key, (group, name) in SUMS.items():
+        assert sum(row[key] for row in rows) == total[group][name], key
+    assert len({row["state"] for row in rows}) >= 3
+
+
+@pytest.mark.parametrize("mem", ["yes", "no"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sums_of_programs(name: str, mem: str, tmp_path: Path) -> None:
+    check_sums(record(tmp_path / "t.ljt", ["luajit", *PROGRAMS[name]], f"--trace-mem={mem}").path)
+
+
+def test_sums_of_several_states_and_threads(tmp_path: Path) -> None:
+    check_sums(record(tmp_path / "a.ljt", [NATIVE / "luahost", "sums"]).path)
+    check_sums(record(tmp_path / "b.ljt", [NATIVE / "luaplaces", "shared", script(tmp_path, SHARED)]).path)
+
+
+def test_sums_of_both_sides_of_a_fork(tmp_path: Path) -> None:
+    parent = record(tmp_path / "t.ljt", ["luajit", script(tmp_path, FORKS)])
+    check_sums(parent.path)
+    check_sums(child_of(parent.path))
+
+
+CALLS = """\
+local n, clock = tonumber(arg[1]), os.clock
+for i = 1, n do
+  clock()
+end
+"""
+
+
+def summed(path: Path, column: str) -> Counter:
+    counts: Counter = Counter()
+    for row in states(path):
+        counts[row["state"]] += row[column]
+    return counts
+
+
+@pytest.mark.parametrize("mem", ["yes", "no"])
+def test_every_transition(mem: str, tmp_path: Path) -> None:
+    """A call of a function in C goes over to C and back."""
+    entries = [summed(record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, CALLS), n],
+                             f"--trace-mem={mem}").path, "entries") for n in (1000, 3000)]
+    assert entries[1]["C"] - entries[0]["C"] == entries[1]["INTERP"] - entries[0]["INTERP"] == 2000
+
+
+@pytest.mark.parametrize("mem", ["yes", "no"])
+def test_transitions_are_at_their_instruction(mem: str, tmp_path: Path) -> None:
+    """The same program in superblocks of one instruction each, in which nothing can be late. VEX is kept from running
+    both sides of some branches (`chase`), which would be counted."""
+    def instructions(option: str) -> Counter:
+        argv = ["luajit", "-joff", script(tmp_path, CALLS), 5000]
+        return summed(record(tmp_path / "t.ljt", argv, option, f"--trace-mem={mem}").path, "instructions")
+    blocks, single = instructions("--vex-guest-chase=no"), instructions("--vex-guest-max-insns=1")
+    assert single["INTERP"] > 5000 * 10
+    for state in ("INTERP", "C"):
+        assert abs(blocks[state] - single[state]) <= 0.01 * single[state]
+
+
+def test_known_script(tmp_path: Path) -> None:
+    check_sums(record(tmp_path / "t.ljt", ["luajit", "-Ohotloop=3", script(tmp_path, KNOWN)]).path)
