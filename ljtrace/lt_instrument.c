@@ -268,8 +268,8 @@ static Bool changes_state(const struct walk *w, const IRStmt *st)
     return lt_watch_is_state_displacement(displacement(w, addr));
 }
 
-/* A change of the state ends the segment, and behind its instruction the superblock: so what is counted and what is
- * recorded up to the next one's start, where the change is told, belongs to the state before. */
+/* A change of the state ends the segment, and behind its instruction the superblock: so what is counted and
+ * what is recorded up to the next one's start, where the change is told, belongs to the state before. */
 static void visit_watched(struct walk *w, const IRStmt *st)
 {
     if (changes_state(w, st)) {

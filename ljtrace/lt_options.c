@@ -102,7 +102,7 @@ static Bool process_option(const HChar *arg)
     } else if VG_STR_CLO (arg, "--sample-stacks", text) {
         if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
             VG_(fmsg_bad_option)
-            (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
+        (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
         return VG_(replacement_malloc_process_cmd_line_option)(arg);
@@ -131,7 +131,8 @@ static void print_usage(void)
      "program),\n"
      "                              mmap (anonymous mappings, brk), files (those of files, too)\n"
      "                              [malloc,luajit,custom]\n"
-     "    --stack-depth=N           stack frames kept for each heap event, 0 to %d [12]\n"
+     "    --stack-depth=N           stack frames kept for each heap event, 0 to %d; the innermost\n"
+     "                              Lua line is always among them [12]\n"
      "    --sample-stacks=N         take the call stack every N instructions (1000 or more) [no]\n"
      "    --universe=at-exit|no     take a snapshot of all Lua objects when a state ends [no]\n"
      "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",

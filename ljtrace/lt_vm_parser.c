@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * While a chunk is compiled, the lexer's state lies on the C stack in the frame of the function that loads, and
- * that calls the machine, which calls the parser: so it lies a little above the innermost entry of the
+ * While a chunk is compiled, the lexer's state lies on the C stack in the frame of the function that loads,
+ * and that calls the machine, which calls the parser: so it lies a little above the innermost entry of the
  * machine. It begins with pointers to the state of the function being compiled and to the thread; that
  * state lies below, in the parser's frame, and has pointers back to both as its second and third field. These
  * four words agree by no accident. Where the line stands has been found by the calibration, or is not known.

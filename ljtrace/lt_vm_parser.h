@@ -7,8 +7,8 @@
 
 #include "lt_vm.h"
 
-/* The key of the line of the chunk that is being compiled (a frame of the virtual machine, with file and line) if
- * thread L compiles one just now; else 0. cframe: the innermost entry of the machine. */
+/* The key of the line of the chunk that is being compiled (a frame of the virtual machine, with file and
+ * line) if thread L compiles one just now; else 0. cframe: the innermost entry of the machine. */
 Addr lt_parser_key(const struct lt_vm *vm, Addr L, Addr cframe);
 
 #endif

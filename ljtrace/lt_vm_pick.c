@@ -2,11 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Programs like to give all their states one allocator function and one pointer, often NULL, so that the call itself
- * does not tell them apart. But LuaJIT keeps account of its bytes in the global state, before or after the
- * call, so whoever calls has the global state's address in a register or has just saved it on the stack. The nearest
- * one is the caller's: first registers, then the stack upward. Of several in registers it is the one whose machine was
- * entered last on this thread's stack. If none is found, that machine's alone.
+ * Programs like to give all their states one allocator function and one pointer, often NULL, so that the call
+ * itself does not tell them apart. But LuaJIT keeps account of its bytes in the global state, before or after
+ * the call, so whoever calls has the global state's address in a register or has just saved it on the stack.
+ * The nearest one is the caller's: first registers, then the stack upward. Of several in registers it is the
+ * one whose machine was entered last on this thread's stack. If none is found, that machine's alone.
  */
 #include "lt_vm_pick.h"
 #include "lt_vm_stack.h"
@@ -50,7 +50,8 @@ static struct lt_vm *on_stack(ThreadId tid, Addr ud, Addr sp)
 {
     struct lt_vm *found = NULL;
     Addr top = VG_(thread_get_stack_max)(tid);
-    for (Addr at = sp; !found && at < sp + STACK_WORDS * sizeof(Addr) && at + sizeof(Addr) <= top; at += sizeof(Addr))
+    for (Addr at = sp; !found && at < sp + STACK_WORDS * sizeof(Addr) && at + sizeof(Addr) <= top;
+         at += sizeof(Addr))
         found = with_global(ud, lt_peek_number(at, sizeof(Addr)));
     return found;
 }

@@ -7,8 +7,8 @@
 
 #include "lt_vm.h"
 
-/* Thread tid has called an allocator function, with the return address at sp, for the heap `ud`: for which state?
- * NULL = none is known, or it is not clear. */
+/* Thread tid has called an allocator function, with the return address at sp, for the heap `ud`: for which
+ * state? NULL = none is known, or it is not clear. */
 struct lt_vm *lt_vm_asking(ThreadId tid, Addr ud, Addr sp);
 /* The same, by what its registers say alone: even if only one state is known, the call may be for none. */
 struct lt_vm *lt_vm_seen_asking(ThreadId tid, Addr ud, Addr sp);

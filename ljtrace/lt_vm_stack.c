@@ -411,8 +411,8 @@ static void put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
     }
 }
 
-/* The Lua frames of a cframe take the place of the interpreter's frame there. However deep the C stack above is,
- * the innermost Lua line stays: for it there is always room. */
+/* The Lua frames of a cframe take the place of the interpreter's frame there. However deep the C stack above
+ * is, the innermost Lua line stays: for it there is always room. */
 static void join(const struct lt_stack *host, const struct lua_frames *lua, struct lt_stack *to)
 {
     UInt i = 0;
@@ -454,7 +454,8 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     static struct lua_frames lua;
     Addr code = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
-    lt_take_stack_to(tid, &host, on_trace ? LT_MAX_DEPTH : lt_options.stack_depth); /* it is to reach the trace */
+    lt_take_stack_to(tid, &host,
+                     on_trace ? LT_MAX_DEPTH : lt_options.stack_depth); /* it is to reach the trace */
     lua.count = lua.lined = 0;
     if (host.depth && host.in_run_time_code) {
         code = host.ips[host.depth - 1];

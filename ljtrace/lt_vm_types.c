@@ -127,8 +127,8 @@ static Bool is_thread(const struct lt_vm *vm, Addr o, SizeT size)
     return size == vm->layout->thread_size && lt_vm_ref(vm, o + vm->at->ref * 2) == vm->g;
 }
 
-/* The object that the block says it is, if its size agrees, and something else that it refers to: a part of a table
- * may say anything. */
+/* The object that the block says it is, if its size agrees, and something else that it refers to: a part of a
+ * table may say anything. */
 static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 {
     const struct lt_offsets *at = vm->at;

@@ -130,8 +130,7 @@ void lt_watch_hit(Addr a, ULong displacement)
         if (a == state_word(vm)) {
             learn((Long)displacement);
             note_state(vm);
-        }
-        else if (a == recorder_word(vm))
+        } else if (a == recorder_word(vm))
             lt_recording_step(vm);
 }
 

@@ -22,9 +22,9 @@ void lt_watch_tell_all(void);
 void lt_watch_state(const struct lt_vm *vm);
 /* Make the table anew: a state is gone. */
 void lt_watch_all(void);
-/* Called behind the store; displacement: 0 if the address is of another form than register and constant. What is
- * found is told at once if no accesses are recorded, else before the next superblock: nothing may be put into the
- * ring in the midst of a segment. */
+/* Called behind the store; displacement: 0 if the address is of another form than register and constant. What
+ * is found is told at once if no accesses are recorded, else before the next superblock: nothing may be put
+ * into the ring in the midst of a segment. */
 void lt_watch_hit(Addr a, ULong displacement);
 
 /* Code of a LuaJIT image lies there. */

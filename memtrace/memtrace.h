@@ -148,7 +148,7 @@ enum mt_frame_kind {
     MT_FRAME_FAST,    /* a function of LuaJIT's libraries */
     MT_FRAME_C,       /* a C function that Lua calls; ip = its address */
     MT_FRAME_INLINED, /* a Lua function inlined in a trace */
-    MT_FRAME_VM,      /* a part of the virtual machine: function = "GC", "JIT" ... */
+    MT_FRAME_VM,      /* a part of the virtual machine: function = "GC", "JIT" ...; "parser": file and line compiled */
     MT_FRAME_KINDS
 };
 

@@ -7,8 +7,8 @@
 
 #include "lua_calibrate.h"
 
-/* Offset of the line in the lexer's state; 0 = not found. `known`: all the rest. L: main thread of the scratch
- * state, whose allocator is `f` with `ud`. Not reentrant. */
+/* Offset of the line in the lexer's state; 0 = not found. `known`: all the rest. L: main thread of the
+ * scratch state, whose allocator is `f` with `ud`. Not reentrant. */
 uint32_t lua_find_parser_line(const struct lua_api *api, void *L, const struct lua_layout *known,
                               alloc_function *f, void *ud);
 

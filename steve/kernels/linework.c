@@ -152,7 +152,8 @@ bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint3
     if (last < addr)
         last = UINT64_MAX;
     for (uint64_t page = addr >> 12; page <= last >> 12; page++) {
-        unsigned from = page == addr >> 12 ? addr >> 6 & 63 : 0, to = page == last >> 12 ? last >> 6 & 63 : 63;
+        unsigned from = page == addr >> 12 ? addr >> 6 & 63 : 0,
+                 to = page == last >> 12 ? last >> 6 & 63 : 63;
         if (!touch(w, page, (UINT64_MAX << from) & (UINT64_MAX >> (63 - to)), line))
             return false;
     }

@@ -1,8 +1,8 @@
 /* linework.h - what each line of the program does with blocks: makes them, and touches its own and others'.
  *
- * Lines are numbers from 0, dense, given by the caller: which line a stack, a site and an instruction of a Lua
- * prototype (a place of struct luacode) is at. A block is its line's *own*: the line of the stack that made
- * it, which a Resize does not change. An access counts for the line that makes it: that of the Lua
+ * Lines are numbers from 0, dense, given by the caller: which line a stack, a site and an instruction of a
+ * Lua prototype (a place of struct luacode) is at. A block is its line's *own*: the line of the stack that
+ * made it, which a Resize does not change. An access counts for the line that makes it: that of the Lua
  * instruction, where luacode knows one, else that of the site.
  *
  * Distinct blocks: pairs of a line and a block that it accessed; exact, since a block is forgotten when it
@@ -36,8 +36,8 @@ struct linework_row {
     uint64_t blocks, cache_lines; /* distinct ones */
 };
 
-/* Blocks made by a line, and the bytes that their News and Resizes asked for; not with its accesses, which are
- * counted far more often. */
+/* Blocks made by a line, and the bytes that their News and Resizes asked for; not with its accesses, which
+ * are counted far more often. */
 struct linework_made {
     uint64_t blocks[LINEWORK_KINDS], bytes[LINEWORK_KINDS];
 };
