@@ -7,15 +7,19 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from steve._memtrace import FREE, NEW, RESIZE, TYPE, TYPE_NAMES
+from steve._memtrace import Trace as Reader
 from support import SECONDS, SOURCE, Trace, monitor, record, recorder, run, started, steve, wait_for
 
 SCRIPT = SOURCE / "regtest/native/universe.lua"
 FLAGS = {"jit": [], "interpreter": ["-joff"], "eager jit": ["-Ohotloop=2", "-Ohotexit=2"]}
 NAMES = ("before", "after", "sweeping", "last")
+OBJECTS = ("str", "upval", "thread", "proto", "func", "trace", "cdata", "tab", "udata")
 
 
 def universe(path: Path, *options: str) -> dict:
@@ -45,6 +49,43 @@ def test_bytes_equal_what_the_state_counts(trace: Trace) -> None:
         assert found["object_bytes"] == sum(r["bytes"] + r["dead_bytes"] for r in found["types"])
     last = universe(trace.path)
     assert last["snapshot"] == "at exit" and last["unaccounted"] == 0
+
+
+def blocks_before(path: Path, event_numbers: list[int]) -> list[dict[int, str]]:
+    """Types of the live blocks of Lua heaps, by address, at each of these numbers of events."""
+    live: dict[int, str] = {}
+    found, passed = [], 0
+    for batch in Reader(str(path)).batches():
+        for kind, addr, old, ref, heap in batch[["kind", "addr", "old_addr", "ref", "heap"]].tolist():
+            while len(found) < len(event_numbers) and passed == event_numbers[len(found)]:
+                found.append(dict(live))
+            if kind == NEW and heap:
+                live[addr] = "unknown"
+            elif kind == FREE:
+                live.pop(addr, None)
+            elif kind == RESIZE and old in live:
+                live[addr] = live.pop(old)
+            elif kind == TYPE:
+                live[addr] = TYPE_NAMES[ref]
+            passed += 1
+    return found
+
+
+def test_types_are_those_of_the_walk(trace: Trace) -> None:
+    """What was told of blocks as they were made is what is found when all objects are walked over: each object's
+    block has its type, and no other block has the type of an object."""
+    reader = Reader(str(trace.path), snapshots=True)
+    reader.skim()
+    snapshots = reader.snapshots()
+    for snapshot, live in zip(snapshots, blocks_before(trace.path, [s.event for s in snapshots]), strict=True):
+        objects = {int(o["addr"]): TYPE_NAMES[o["type"]] for o in snapshot.objects}
+        here = {addr: kind for addr, kind in objects.items() if addr in live}
+        assert len(objects) - len(here) <= sum(kind == "cdata" for kind in objects.values())  # aligned ones lie within
+        wrong = Counter((kind, live[addr]) for addr, kind in here.items() if live[addr] != kind)
+        assert wrong.pop(("thread", "global")) == 1  # the main thread begins the global state's block
+        assert wrong.total() <= 1 and all(told == "unknown" for _, told in wrong), wrong  # made last
+        more = {hex(addr): kind for addr, kind in live.items() if kind in OBJECTS and addr not in objects}
+        assert not more
 
 
 def test_objects_have_their_names(trace: Trace) -> None:
