@@ -6,7 +6,6 @@ The truth is the construction of the scripts and what LuaJIT itself says it hold
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from steve._memtrace import FREE, LOAD, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES
 from steve._memtrace import Trace as Reader
-from support import NATIVE, SOURCE, Trace, record, settled, steve
+from support import NATIVE, SOURCE, Trace, record, settled, steve, wait_for
 from test_lua_lines import KNOWN, events, lua_frames, script, typed_lines
 
 # -- deep stacks --
@@ -259,14 +258,11 @@ def types_by_address(path: Path, until_inherited: bool) -> dict[int, str]:
 
 def child_of(parent: Path) -> Path:
     """The trace of the one child, when its collector has ended it."""
-    end = time.monotonic() + 120
-    while True:
-        found = [path for path in parent.parent.glob(f"{parent.name}.*") if path.suffix != ".part"]
-        if found or time.monotonic() > end:
-            break
-        time.sleep(0.2)
-    path, = found
-    settled(path, 120)
+    def children() -> list[Path]:
+        return [path for path in parent.parent.glob(f"{parent.name}.*") if path.suffix != ".part"]
+    wait_for(children, "there is a trace of the child")
+    path, = children()
+    settled(path)
     return path
 
 
