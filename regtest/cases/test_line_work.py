@@ -62,9 +62,9 @@ def test_counts_are_those_of_the_construction(tmp_path: Path) -> None:
     few, many = (lines(recorded(tmp_path, SCRIPT % count, "-joff")) for count in (n, 2 * n))
     more = {line: {key: many[line][key] - few[line][key] for key in many[line]
                    if isinstance(many[line][key], int)} for line in (MAKE, READ, FILL, OWN, CALL, TEXT)}
-    assert few[MAKE]["kinds"]["tab"]["allocs"] == n and many[MAKE]["kinds"]["tab"]["allocs"] == 2 * n
-    assert many[OWN]["kinds"].keys() >= {"tab"} and many[OWN]["kinds"]["tab"]["allocs"] == 2 * n
-    assert many[TEXT]["kinds"]["str"]["allocs"] == 2 * n
+    for line, kind in ((MAKE, "tab"), (OWN, "tab"), (TEXT, "str")):  # the parser made some, too, as many in both
+        made = [rows[line]["kinds"][kind]["allocs"] for rows in (few, many)]
+        assert n <= made[0] <= n + 2 and made[1] - made[0] == n
     assert all(many[line]["allocs"] == 0 for line in (READ, CALL))
     # each table is touched by the line that made it, by those that read and fill it, and by no other
     assert [more[line]["blocks_touched"] for line in (MAKE, READ, FILL)] == [n, n, n]
