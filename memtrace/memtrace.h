@@ -360,7 +360,7 @@ struct mt_packed {
     const struct mt_event *events;
     const struct mt_pattern *patterns; /* by id */
     const struct mt_pattern_access *accesses;
-    size_t n_steps;
+    size_t n_steps, n_events;
     uint32_t n_patterns; /* ids are below this; what an id means never changes */
     uint64_t count;      /* events that all steps stand for */
 };
