@@ -3,10 +3,10 @@
  *     mkload OUT EVENTS LIVE
  *
  * First LIVE blocks are made. Then a block is freed, another made in its place, and one of four paths run, each
- * of five segments with three accesses: two to fields of the block, one to another block or another field; so of
- * 17 operations 15 are accesses, which are as regular as those of recorded programs (most segments and places
- * are foreseen, as the coding calls it; which path and which other block are not). Sizes are 16 to 512 bytes,
- * from 64 stacks, by 2 threads. The same arguments make the same file. Not installed.
+ * of five segments with three accesses: two to fields of the block, one to another block, another field or a
+ * stack, which is not recorded; so of 16 operations 14 are accesses, about as regular as those of recorded
+ * programs: most segments and places are foreseen, as the coding calls it; which path and which other block are
+ * not. Sizes are 16 to 512 bytes, from 64 stacks, by 2 threads. The same arguments make the same file. Not installed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #define PATH (PLACES / PATHS) /* segments */
 #define CELL 512 /* every block begins at a multiple of this */
 #define BASE 0x10000u
+#define STACK 0x7fff00000000u
 
 static struct mt_writer *s_writer;
 static uint32_t s_stacks[STACKS], s_sites[3][PLACES];
@@ -87,7 +88,7 @@ static void use(uint64_t block, uint64_t live)
     for (unsigned i = 0; i < PATH; i++) {
         *p++ = path * PATH + i;
         *p++ = BASE + CELL * block;
-        *p++ = BASE + CELL * (i ? block : below(live)) + 8 * (i % 2);
+        *p++ = i == PATH - 1 ? STACK : BASE + CELL * (i ? block : below(live)) + 8 * (i % 2);
     }
     mt_writer_segments(s_writer, stream, 3 * PATH, &instructions);
 }
@@ -98,7 +99,7 @@ static void run(uint64_t events, uint64_t live)
 
     for (uint64_t i = 0; i < live; i++)
         make(i);
-    for (uint64_t i = live; i < events; i += 17) {
+    for (uint64_t i = live; i < events; i += 16) {
         mt_writer_time(s_writer, 10 * i);
         mt_writer_thread(s_writer, (uint16_t)(1 + below(2)));
         block = below(live);
