@@ -351,16 +351,17 @@ struct mt_step {
     uint64_t time;    /* of the pattern's accesses, as of struct mt_event */
     uint32_t pattern; /* id; or MT_STEP_EVENTS: the next `count` of the events */
     uint16_t thread;  /* of the pattern */
-    uint16_t count;   /* events that it stands for; at least 1 */
+    uint16_t count;   /* events that it stands for: 1 .. MT_STEP_MOST */
 };
 #define MT_STEP_EVENTS 0
+#define MT_STEP_MOST 512
 struct mt_packed {
     const struct mt_step *steps;
     const struct mt_place *places; /* of the patterns' words, one after the other */
     const struct mt_event *events;
     const struct mt_pattern *patterns; /* by id */
     const struct mt_pattern_access *accesses;
-    size_t n_steps;
+    size_t n_steps, n_events;
     uint32_t n_patterns; /* ids are below this; what an id means never changes */
     uint64_t count;      /* events that all steps stand for */
 };

@@ -18,7 +18,7 @@
 struct packer {
     struct mt_step steps[PACKED_STEPS + 1];
     struct mt_place places[PACKED_PLACES + MT_SEGMENT_WORDS];
-    uint32_t n_steps, n_places;
+    uint32_t n_steps, n_places, n_events;
     uint64_t total;              /* events that the steps stand for */
     struct mt_pattern *patterns; /* by line of the codebook */
     struct mt_pattern_access *accesses;
@@ -32,7 +32,7 @@ bool packer_learn(struct packer *p, const struct codebook *b);
 
 static inline void packer_empty(struct packer *p)
 {
-    p->n_steps = p->n_places = 0;
+    p->n_steps = p->n_places = p->n_events = 0;
     p->total = 0;
 }
 
@@ -47,6 +47,7 @@ static inline void packer_events(struct packer *p, size_t n)
 {
     struct mt_step *last = p->n_steps ? &p->steps[p->n_steps - 1] : NULL;
     p->total += n;
+    p->n_events += (uint32_t)n;
     if (n && last && last->pattern == MT_STEP_EVENTS)
         last->count = (uint16_t)(last->count + n);
     else if (n)

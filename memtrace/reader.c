@@ -117,19 +117,22 @@ int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n)
 static uint64_t last_time(const struct mt_reader *r)
 {
     const struct packer *p = r->packer;
-    size_t events = 0;
-    if (p->steps[p->n_steps - 1].pattern != MT_STEP_EVENTS)
-        return p->steps[p->n_steps - 1].time;
-    for (uint32_t i = 0; i < p->n_steps; i++)
-        events += p->steps[i].pattern == MT_STEP_EVENTS ? p->steps[i].count : 0;
-    return r->events[events - 1].time;
+    const struct mt_step *last = &p->steps[p->n_steps - 1];
+    return last->pattern == MT_STEP_EVENTS ? r->events[p->n_events - 1].time : last->time;
 }
 
 static struct mt_packed packed_view(const struct mt_reader *r)
 {
     const struct packer *p = r->packer;
-    return (struct mt_packed){p->steps,   p->places,     r->events, p->patterns, p->accesses,
-                              p->n_steps, p->n_patterns, p->total};
+    return (struct mt_packed){.steps = p->steps,
+                              .places = p->places,
+                              .events = r->events,
+                              .patterns = p->patterns,
+                              .accesses = p->accesses,
+                              .n_steps = p->n_steps,
+                              .n_events = p->n_events,
+                              .n_patterns = p->n_patterns,
+                              .count = p->total};
 }
 
 int mt_next_packed(struct mt_reader *r, struct mt_packed *packed)

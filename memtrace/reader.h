@@ -11,7 +11,7 @@
 #include "snapshot.h"
 
 /* Events delivered at a time: few enough to stay in the first-level cache. */
-#define READER_BATCH 512
+#define READER_BATCH MT_STEP_MOST
 
 /* Descriptions of damage that are kept; the rest is only counted. */
 #define MAX_NOTES 100

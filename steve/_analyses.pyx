@@ -241,6 +241,7 @@ cdef class Chosen(Trace):
         self.step.pattern, self.step.count = MT_STEP_EVENTS, <uint16_t>min(self.n_waiting, <size_t>UINT16_MAX)
         packed.steps, packed.n_steps = &self.step, 1
         packed.events, packed.count = self.waiting, self.step.count
+        packed.n_events = self.step.count
         self.waiting += self.step.count
         self.n_waiting -= self.step.count
         return 1

@@ -20,6 +20,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from steve._memtrace cimport Trace
 from steve.cmemtrace cimport *
 
+from steve._memtrace import event_dtype
+
 cdef extern from "steve/kernels/luacode.h" nogil:
     struct luacode_proto:
         uint32_t offset, count, first
@@ -70,8 +72,12 @@ cdef extern from "steve/kernels/lives.h" nogil:
     void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
     void lives_free(lives *l)
     size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
+    bint lives_feed_packed(lives *l, const mt_packed *packed, uint32_t sites)
     bint lives_finish(lives *l)
     void lives_mark(uint8_t *set, uint64_t n_bits, const life *lives, const uint8_t *keep, size_t n)
+
+cdef extern from "steve/kernels/faults.h" nogil:
+    size_t faults_pick(const mt_event *events, size_t n, mt_event *out)
 
 cdef extern from "steve/kernels/groups.h" nogil:
     enum groups_key:
@@ -115,6 +121,7 @@ assert LINEWORK.itemsize == sizeof(linework_row) and MADE.itemsize == sizeof(lin
 cdef enum:
     ENOUGH = 8192  # records worth handing out
     TICK = 256     # batches of events between two calls of tick
+    BATCH = 512    # events looked at for errors at a time
 
 
 cdef object view_of(const void *data, size_t n, object dtype):
@@ -139,17 +146,21 @@ cdef class Lives:
     window: None, or an object whose state(mark name) says after each named point whether events count from
     there on: "before", "within" or "after" (then the walk ends); `begins_within` says how it begins.
     selected: None, or a Selection: the other blocks do not exist. tick: as everywhere. lines: None, or a
-    steve.linenumbers.LineNumbers: count for lines, see line_work(), and not for sites."""
+    steve.linenumbers.LineNumbers: count for lines, see line_work(), and not for sites. errors: None, or a
+    function that is given arrays of the events that are errors of the program (steve/kernels/faults.h); those
+    to freed memory only if the trace was opened so. It needs a walk without window and lines."""
     cdef lives l
     cdef luacode code
     cdef linework work
     cdef Trace trace
-    cdef object window, tick, selected, lines
+    cdef object window, tick, selected, lines, errors
     cdef const uint32_t[::1] of_stacks, of_sites, of_places  # the kernel's
     cdef readonly object state
     cdef unsigned walked
 
-    def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None):
+    def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None,
+                  errors=None):
+        self.errors = errors
         self.trace, self.window, self.selected, self.tick, self.lines = trace, window, selected, tick, lines
         self.state = "within" if window is None else window.begin()
         if selected is None:
@@ -188,6 +199,8 @@ cdef class Lives:
         """Read on until there are enough records; false at the end."""
         cdef const mt_event *events
         cdef size_t n
+        if self.window is None and self.l.lines == NULL:
+            return self.walk_packed()
         while self.l.n_out < ENOUGH:
             if self.state == "after" or not self.trace.next(&events, &n):
                 return False
@@ -196,6 +209,37 @@ cdef class Lives:
             if self.tick is not None and self.walked % TICK == 0:
                 self.tick(*self.trace.progress())
         return True
+
+    cdef bint walk_packed(self) except -1:
+        """The same, when nothing has to be known of a single access."""
+        cdef mt_packed packed
+        cdef uint32_t sites
+        cdef bint ok
+        while self.l.n_out < ENOUGH:
+            if not self.trace.next_packed(&packed):
+                return False
+            sites = mt_count_sites(self.trace.r)
+            with nogil:
+                ok = lives_feed_packed(&self.l, &packed, sites)
+            if not ok:
+                raise MemoryError
+            if self.errors is not None:
+                self.pick(&packed)
+            self.walked += 1
+            if self.tick is not None and self.walked % TICK == 0:
+                self.tick(*self.trace.progress())
+        return True
+
+    cdef int pick(self, const mt_packed *packed) except -1:
+        """Hand on the errors of the program in a batch."""
+        cdef mt_event picked[BATCH]
+        cdef size_t n, at, found
+        for at in range(0, packed.n_events, BATCH):
+            n = min(packed.n_events - at, BATCH)
+            found = faults_pick(packed.events + at, n, picked)
+            if found:
+                self.errors(view_of(picked, found, event_dtype()).copy())
+        return 0
 
     cdef int feed(self, const mt_event *events, size_t n) except -1:
         cdef size_t used

@@ -180,6 +180,10 @@ cdef class Trace:
         self.problem = error
         return 0
 
+    def pass_accesses(self):
+        """Deliver no accesses but those of system calls and to freed memory; before anything is read."""
+        mt_pass_accesses(self.r)
+
     def points(self):
         """Where reading can begin: a list of (events before, News before, offset), one at least."""
         cdef const mt_point *points

@@ -10,6 +10,7 @@ def survey_of(Trace trace, *, bint resizes=False, tick=None):
     cdef size_t n
     cdef unsigned batches = 0
     cdef bint ok
+    mt_pass_accesses(trace.r)
     survey_init(&s, resizes)
     try:
         while trace.next(&events, &n):
@@ -17,7 +18,7 @@ def survey_of(Trace trace, *, bint resizes=False, tick=None):
                 ok = survey_feed(&s, events, n)
             enough(ok)
             ticked(trace, tick, &batches)
-        return s.operations, s.handles, records(s.slots, s.n_slots, np.dtype("u8"))
+        return s.operations + trace.stats()["passed"], s.handles, records(s.slots, s.n_slots, np.dtype("u8"))
     finally:
         survey_free(&s)
 

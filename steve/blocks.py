@@ -95,9 +95,11 @@ class Blocks:
     totals: Dict[str, int]
 
     def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
-                 by_line: bool = False) -> None:
+                 by_line: bool = False, errors: "Optional[Callable[[np.ndarray], None]]" = None) -> None:
         """again: the caller will read the trace once more. by_line: in the walk that counts (with --where
-        the one after the choice) do so in lives.line_work(), by the lines whose numbers are in `lines`."""
+        the one after the choice) do so in lives.line_work(), by the lines whose numbers are in `lines`.
+        errors: see steve._lives.Lives; it needs `again`, and is told of a whole trace only."""
+        self.errors = errors if is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
         self.test = parse(args.where) if args.where is not None else None
         self._files = source.Operations(args.file, args.salvage) if self.test or again else None
@@ -135,7 +137,9 @@ class Blocks:
         return Window(self.args.begin, self.args.end) if wanted else None
 
     def _open(self) -> "Trace":
-        return self._files.open_trace() if self._files is not None else source.open_trace(self.args)
+        if self._files is None:
+            return source.open_trace(self.args)
+        return self._files.open_trace(freed=self.errors is not None)
 
     def _walk(self, selected: "Optional[Selection]" = None) -> "Iterator[np.ndarray]":
         """All lives of a fresh walk."""
@@ -145,7 +149,7 @@ class Blocks:
         with Progress(self.command, self.args.quiet) as progress:
             counts = self.by_line and (self.test is None or selected is not None)
             self.lines = LineNumbers(self.places) if counts else None
-            self.lives = Lives(self.trace, window, selected, progress, self.lines)
+            self.lives = Lives(self.trace, window, selected, progress, self.lines, self.errors)
             yield from self.lives.batches()
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)

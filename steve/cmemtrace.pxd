@@ -105,7 +105,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     struct mt_packed:
         const mt_step *steps
         const mt_event *events
-        size_t n_steps
+        size_t n_steps, n_events
         uint64_t count
     int mt_next_packed(mt_reader *r, mt_packed *p)
     void mt_pass_accesses(mt_reader *r)

@@ -2,8 +2,8 @@
 
 Accesses to freed memory, accesses that begin in a block and end behind it, and bad frees. What happens in one
 place in one way is one context, as in memcheck; the first case of each is told in full, with the block
-concerned: where it was made and where it was freed. Memory is O(contexts): the trace is read twice, the
-second time for these blocks alone, and only if there are errors at all.
+concerned: where it was made and where it was freed. Memory is O(contexts): the walk over the lives picks the
+errors up; the trace is read once more, for these blocks alone, only if there are errors at all.
 
 The C library's string functions read whole vectors, beyond the ends of blocks and before their beginnings, and
 so may any aligned load, for it stays within a page and the program with what it may read: such loads are
@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tu
 
 import numpy as np
 
-from steve._memtrace import (BADFREE, BADFREE_NAMES, BEYOND, FREE, FREED, HOW_MASK, KERNEL, KIND_NAMES, LOAD, MODIFY,
-                             NEW, RESIZE)
+from steve._memtrace import BADFREE, BADFREE_NAMES, FREE, FREED, HOW_MASK, KERNEL, KIND_NAMES, NEW, RESIZE
 
 if TYPE_CHECKING:
     from steve._memtrace import Trace
@@ -62,16 +61,6 @@ class Story(NamedTuple):
     freed: int
 
 
-def erring(batch: np.ndarray) -> np.ndarray:
-    """The events of a batch that are errors; loads of string functions are still among them."""
-    kind = batch["kind"]
-    access = (kind >= LOAD) & (kind <= MODIFY) & (batch["how"] & (FREED | BEYOND) != 0)
-    found = batch[access | (kind == BADFREE)]
-    aligned = (found["kind"] == LOAD) & (found["how"] & BEYOND != 0) & (found["addr"] % np.maximum(
-        found["size"], 1) == 0)
-    return found[~aligned]
-
-
 def reads_vectors(trace: "Trace", site: int) -> bool:
     """Is this site in a string function of the C library or the dynamic linker?"""
     known = trace.site(site)
@@ -94,32 +83,32 @@ def first_case(e: np.void, count: int) -> Context:
                    0 if e["kind"] == BADFREE else int(e["size"]), int(e["thread"]))
 
 
-def contexts(trace: "Trace", tick: Callable[[int, int], None]) -> List[Context]:
-    """All contexts of a trace that was opened with freed=True, in order of their first case."""
-    found: Dict[Tuple[int, int, int], List] = {}
-    for batch in trace.batches():
-        errors = erring(batch)
-        if len(errors):
-            add(found, errors)
-        tick(*trace.progress())
-    cases = [first_case(event, count) for event, count in found.values()]
-    return [c for c in cases if not (c.kind == "load" and not c.kernel and reads_vectors(trace, c.ref))]
+class Faults:
+    """The errors that a walk over a trace comes by (take is for steve._lives.Lives), summed up."""
 
+    def __init__(self) -> None:
+        self._found: Dict[Tuple[int, int, int], List] = {}
 
-def add(found: Dict[Tuple[int, int, int], List], errors: np.ndarray) -> None:
-    """Sum up errors by kind, manner and place."""
-    keys = (errors["ref"].astype("u8") << 16) | (errors["kind"].astype("u8") << 8) | errors["how"]
-    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    for i, n in sorted(zip(first.tolist(), counts.tolist())):
-        event = errors[i]
-        key = (int(event["kind"]), int(event["how"]), int(event["ref"]))
-        found.setdefault(key, [event.copy(), 0])[1] += n
+    def take(self, errors: np.ndarray) -> None:
+        """Sum up errors by kind, manner and place."""
+        keys = (errors["ref"].astype("u8") << 16) | (errors["kind"].astype("u8") << 8) | errors["how"]
+        _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+        for i, n in sorted(zip(first.tolist(), counts.tolist())):
+            event = errors[i]
+            key = (int(event["kind"]), int(event["how"]), int(event["ref"]))
+            self._found.setdefault(key, [event.copy(), 0])[1] += n
+
+    def contexts(self, trace: "Trace") -> List[Context]:
+        """All contexts, in order of their first case. Loads of string functions are excused."""
+        cases = [first_case(event, count) for event, count in self._found.values()]
+        return [c for c in cases if not (c.kind == "load" and not c.kernel and reads_vectors(trace, c.ref))]
 
 
 def stories(trace: "Trace", handles: List[int], tick: Callable[[int, int], None]) -> Dict[int, Story]:
     """What became of some blocks: a walk over a fresh trace."""
     wanted = np.array(sorted(set(handles)), "u8")
     known: Dict[int, Story] = {}
+    trace.pass_accesses()
     for batch in trace.batches():
         kind = batch["kind"]
         heap = batch[(kind == NEW) | (kind == FREE) | (kind == RESIZE)]
@@ -153,14 +142,13 @@ def described(trace: "Trace", context: Context, known: Dict[int, Story],
             "freed_at": stack_text(story.freed) if story and story.freed else None}
 
 
-def read(open_trace: "Callable[[bool], Trace]", tick: Callable[[int, int], None]) -> List[dict]:
+def read(found: List[Context], trace: "Trace", open_trace: "Callable[[], Trace]",
+         tick: Callable[[int, int], None]) -> List[dict]:
     """The findings of a trace, one object for each key of TITLES that was found: finding, title, rule, errors
-    (how many cases), contexts. open_trace(freed) opens it afresh."""
+    (how many cases), contexts. open_trace() opens it afresh."""
     from steve.places import Places
-    trace = open_trace(True)
-    found = contexts(trace, tick)
     handles = [c.handle for c in found if c.handle is not None]
-    known = stories(open_trace(False), handles, tick) if handles else {}
+    known = stories(open_trace(), handles, tick) if handles else {}
     places = Places(trace)
 
     def access_text(site: int) -> str:

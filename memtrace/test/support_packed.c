@@ -71,6 +71,7 @@ static void unpack(struct unpacking *u, const struct mt_packed *p)
         }
     }
     assert_int_equal(u->at - before, p->count);
+    assert_int_equal(events - p->events, p->n_events);
 }
 
 void assert_packed_equal(const char *path, unsigned flags, const struct reading *plain)

@@ -4,7 +4,7 @@
     ./in-place python3 regtest/bench/steve_speed.py [--events N] [--json FILE]
 
 User CPU time, that of starting steve subtracted, so that a loaded machine tells nearly the same. Three
-tables: millions of events a second on traces of N/4 and N events (default 16 million), and by how much the
+tables: millions of events a second on traces of N/10 and N events (default 40 million), and by how much the
 time for an event grew (1.00 = linear); the plain Python references of the tests on a trace of 20,000 events,
 in the same run, and how many times faster steve is; the most memory at 1,000 and at 1,000,000 live blocks.
 
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
 MKLOAD = Path(os.environ.get("LJTRACE_BUILDDIR", "")) / "steve" / "test" / "mkload"
@@ -35,6 +35,9 @@ COMMANDS: Dict[str, List[str]] = {
     "reuse": ["reuse"], "sharing": ["sharing"], "fields": ["fields"], "check": ["check"],
     "report": ["report", "--json"], "types": ["types"], "states": ["states"],
 }
+# The same from what other commands write; the lines of text are the events, but for a few
+FROM_TEXT = {"text: ops": ["ops", "--binary", *NOWHERE], "text: summary": ["summary"]}
+FROM_OPS = {"ops: lockops --full": ["lockops", "--full", "--binary", *NOWHERE], "ops: histogram": ["histogram"]}
 
 
 class Run:
@@ -57,6 +60,26 @@ def load(folder: Path, events: int, live: int) -> Path:
     return path
 
 
+def converted(trace: Path, command: str, *arguments: str) -> Path:
+    """What a command of steve makes of a trace, in a file beside it."""
+    path = trace.with_suffix(f".{command}")
+    if not path.exists():
+        Run("steve", command, *arguments, "-q", "-o", path, trace)
+    return path
+
+
+def cases(folder: Path, live: int) -> Dict[str, Tuple[List[str], Callable[[int], Path]]]:
+    """What is measured: by name the arguments, and a function from a number of events to the input."""
+    def trace(n: int) -> Path:
+        return load(folder, n, live)
+    found = {name: (arguments, trace) for name, arguments in COMMANDS.items()}
+    found.update((name, (arguments, lambda n: converted(trace(n), "memtrace")))
+                 for name, arguments in FROM_TEXT.items())
+    found.update((name, (arguments, lambda n: converted(trace(n), "ops", "--binary")))
+                 for name, arguments in FROM_OPS.items())
+    return found
+
+
 def seconds(arguments: List[str], path: Path) -> float:
     """User CPU time of a subcommand: the best of two, for caches and neighbours only add."""
     return min(Run("steve", *arguments, "-q", path).user for _ in range(2))
@@ -65,13 +88,12 @@ def seconds(arguments: List[str], path: Path) -> float:
 def speeds(folder: Path, events: int, live: int) -> List[Dict[str, Any]]:
     """One row for each command."""
     rows = []
-    for name, arguments in COMMANDS.items():
-        start = seconds(arguments, load(folder, 100, 10))
-        small, large = (max(seconds(arguments, load(folder, n, live)) - start, 1e-3)
-                        for n in (events // 4, events))
-        rows.append({"command": name, "quarter": events / 4 / small / 1e6, "whole": events / large / 1e6,
-                     "growth": large / small / 4})
-        print("{command:<18}{quarter:>12.1f}{whole:>12.1f}{growth:>12.2f}".format(**rows[-1]), flush=True)
+    for name, (arguments, path_of) in cases(folder, live).items():
+        start = seconds(arguments, path_of(100))
+        small, large = (max(seconds(arguments, path_of(n)) - start, 1e-3) for n in (events // 10, events))
+        rows.append({"command": name, "tenth": events / 10 / small / 1e6, "whole": events / large / 1e6,
+                     "growth": large / small / 10})
+        print("{command:<20}{tenth:>12.1f}{whole:>12.1f}{growth:>12.2f}".format(**rows[-1]), flush=True)
     return rows
 
 
@@ -108,7 +130,7 @@ def compared(name: str, slow: Any, n_slow: int, fast: Any, n_fast: int) -> Dict[
         function()
         rates.append(n / max(time.process_time() - start, 1e-6))
     row = {"command": name, "python": rates[0], "steve": rates[1], "times": rates[1] / rates[0]}
-    print("{command:<18}{python:>12,.0f}{steve:>14,.0f}{times:>10,.0f} x".format(**row), flush=True)
+    print("{command:<20}{python:>12,.0f}{steve:>14,.0f}{times:>10,.0f} x".format(**row), flush=True)
     return row
 
 
@@ -119,23 +141,23 @@ def memory(folder: Path, events: int) -> List[Dict[str, Any]]:
         few, many = (Run("steve", *arguments, "-q", load(folder, events, live)).rss / 1e6
                      for live in (1_000, 1_000_000))
         rows.append({"command": name, "few": few, "many": many})
-        print("{command:<18}{few:>12.0f}{many:>12.0f}".format(**rows[-1]), flush=True)
+        print("{command:<20}{few:>12.0f}{many:>12.0f}".format(**rows[-1]), flush=True)
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--events", type=int, default=16_000_000, help="of the largest trace")
+    parser.add_argument("--events", type=int, default=40_000_000, help="of the largest trace")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to FILE too")
     args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(f"\n{'M events/s':<18}{args.events // 4:>12,}{args.events:>12,}{'growth':>12}")
+        print(f"\n{'M events/s':<20}{args.events // 10:>12,}{args.events:>12,}{'growth':>12}")
         result: Dict[str, Any] = {"speed": speeds(folder, args.events, 10_000)}
-        print(f"\n{'events/s':<18}{'Python':>12}{'steve':>14}")
+        print(f"\n{'events/s':<20}{'Python':>12}{'steve':>14}")
         result["python"] = against_python(folder)
-        print(f"\n{'MB':<18}{'1,000 live':>12}{'1,000,000':>12}")
+        print(f"\n{'MB':<20}{'1,000 live':>12}{'1,000,000':>12}")
         result["memory"] = memory(folder, max(args.events // 4, 2_000_000))
     if args.json:
         Path(args.json).write_text(json.dumps(result, indent=1) + "\n")

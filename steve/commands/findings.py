@@ -18,6 +18,8 @@ from steve.output import Output
 if TYPE_CHECKING:
     import numpy as np
 
+    from steve.faults import Faults
+
 NAME = "findings"
 ERRORS = "errors"
 HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
@@ -169,15 +171,18 @@ def rules_of(args: argparse.Namespace) -> List[Rule]:
     return [known[key] for key in args.rules.split(",") if key != ERRORS]
 
 
-def errors_of(chosen: blocks.Blocks, args: argparse.Namespace) -> List[dict]:
-    """The errors of the program, if they are asked for."""
+def wants_errors(args: argparse.Namespace) -> bool:
+    """Are the errors of the program asked for?"""
+    wanted = args.rules is None or ERRORS in args.rules.split(",")
+    return wanted and blocks.is_whole(args) and not args.csv
+
+
+def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) -> List[dict]:
+    """The errors that the walk met, told in full."""
     from steve import faults
     from steve.progress import Progress
-    wanted = args.rules is None or ERRORS in args.rules.split(",")
-    if not wanted or not chosen.is_whole() or args.csv:
-        return []
     with Progress(NAME, args.quiet) as progress:
-        return faults.read(chosen.open_again, progress)
+        return faults.read(met.contexts(chosen.trace), chosen.trace, chosen.open_again, progress)
 
 
 def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) -> tuple:
@@ -236,17 +241,19 @@ def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: List[dict], f
 
 
 def run(args: argparse.Namespace) -> int:
+    from steve.faults import Faults
     from steve.progress import note
     listing.check(args, COLUMNS)
     rules = rules_of(args)
-    chosen = blocks.Blocks(NAME, args, again=True)
+    met = Faults()
+    chosen = blocks.Blocks(NAME, args, again=True, errors=met.take if wants_errors(args) else None)
     sums, total = sums_of(chosen, rules, args)
     judged = [chosen.totals["accesses"] > 0 or not rule.of_accesses for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
     left_out = f"the trace holds no accesses; left out: {', '.join(missing)}" if missing else ""
     findings = [finding(rule, blocks.merged(rows, chosen.places.site_name), total, args)
                 for rule, rows, kept in zip(rules, sums, judged) if kept]
-    write(args, chosen, errors_of(chosen, args), findings, left_out)
+    write(args, chosen, errors_of(chosen, met, args), findings, left_out)
     if left_out:
         note(NAME, left_out, args.quiet)
     return chosen.verdict()

@@ -180,6 +180,7 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     if (b->live && !block_free(l, b, e))
         return false;
     *b = (struct lives_block){.handle = e->handle,
+                              .addr = e->addr,
                               .size = e->size,
                               .bytes = e->size,
                               .first_size = e->size,
@@ -223,6 +224,7 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
     l->totals.live_bytes -= b->size;
     b->parts = convert_parts(parts, b->shift, shift) & parts_within(shift, e->size);
     b->shift = shift;
+    b->addr = e->addr;
     b->size = e->size;
     b->bytes += e->size;
     heap_grew(l, e->size);
@@ -279,12 +281,17 @@ static void note_type(struct lives *l, const struct mt_event *e)
         l->blocks[e->slot].type = (uint8_t)e->ref;
 }
 
+static bool reserve_sums(struct lives *l, uint32_t sites)
+{
+    return grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) &&
+           grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads);
+}
+
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
 {
     size_t i;
 
-    if (!grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) ||
-        !grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads))
+    if (!reserve_sums(l, sites))
         return SIZE_MAX;
     for (i = 0; i < n && events[i].kind != MT_MARK; i++) {
         if (l->lines && !(walk_is_access(&events[i]) ? linework_access(l->lines, &events[i])
@@ -292,7 +299,7 @@ size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint
             return SIZE_MAX;
         if (events[i].kind == MT_TYPE)
             note_type(l, &events[i]);
-        if (events[i].kind > MT_MODIFY)
+        if (events[i].kind > MT_MODIFY || (events[i].freed && events[i].kind >= MT_LOAD))
             continue;
         l->totals.time = events[i].time;
         if (!(l->lines && walk_is_access(&events[i])) && !step(l, &events[i]))
@@ -300,6 +307,85 @@ size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint
         l->totals.operations++;
     }
     return i < n ? i + 1 : n;
+}
+
+/* What a pattern does to a block with one access. */
+static inline void pattern_access(struct lives *l, struct lives_block *b, const struct mt_pattern_access *a,
+                                  uint64_t offset, uint64_t now)
+{
+    unsigned kind = a->kind - MT_LOAD;
+
+    if (b->counts[0] + b->counts[1] + b->counts[2] == 0)
+        b->first_use = now;
+    b->last_use = now;
+    b->counts[kind]++;
+    b->bytes_of[kind] += a->size;
+    b->parts |= parts_of(b->shift, offset, offset + a->size - (a->size > 0));
+    count(&l->sites[a->site < l->sites_room ? a->site : 0], kind, a->size);
+}
+
+static struct lives_block *block_at(struct lives *l, uint32_t slot)
+{
+    return slot < l->room && l->blocks[slot].live ? &l->blocks[slot] : NULL;
+}
+
+/* A pattern ran. */
+static void feed_pattern(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                         const struct mt_place *places)
+{
+    const struct mt_pattern *pattern = &p->patterns[step->pattern];
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+    struct lives_accesses *thread = &l->threads[step->thread];
+    uint64_t now = l->totals.operations;
+
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+        const struct mt_place *place = &places[a->word];
+        struct lives_block *b = block_at(l, place->slot);
+
+        now += place->slot != MT_NO_SLOT;
+        if (!b)
+            continue;
+        pattern_access(l, b, a, place->addr + a->offset - b->addr, now - 1);
+        count(thread, a->kind - MT_LOAD, a->size);
+        b->shared |= b->thread != step->thread;
+        l->totals.accesses++;
+    }
+    l->totals.operations = now;
+    l->totals.time = step->time;
+}
+
+/* Events, with the marks among them. */
+static bool feed_all(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
+{
+    while (n) {
+        size_t used = lives_feed(l, events, n, sites);
+
+        if (used > n)
+            return false;
+        events += used;
+        n -= used;
+    }
+    return true;
+}
+
+bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t sites)
+{
+    const struct mt_place *places = p->places;
+    const struct mt_event *events = p->events;
+
+    if (!reserve_sums(l, sites))
+        return false;
+    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
+        if (step->pattern != MT_STEP_EVENTS) {
+            feed_pattern(l, p, step, places);
+            places += p->patterns[step->pattern].words;
+        } else {
+            if (!feed_all(l, events, step->count, sites))
+                return false;
+            events += step->count;
+        }
+    }
+    return true;
 }
 
 bool lives_finish(struct lives *l)

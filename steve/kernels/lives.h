@@ -48,7 +48,7 @@ struct lives_block {
     uint64_t parts; /* used ones */
     uint64_t last_use;
     uint64_t counts[3], bytes_of[3]; /* by kind of access, from MT_LOAD: how many, of how many bytes */
-    uint64_t first_use;
+    uint64_t first_use, addr;
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
     uint32_t stack, heap;
@@ -89,6 +89,8 @@ void lives_free(struct lives *l);
 /* Take events up to and with the next MT_MARK, or all n: how many; SIZE_MAX when out of memory. sites: how
  * many the reader knows. */
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
+/* The same for all of a packed batch, marks or not; not with `lines`. */
+bool lives_feed_packed(struct lives *l, const struct mt_packed *packed, uint32_t sites);
 /* Records of blocks that still live, a limited number at each call, none when all are told. Nothing may be
  * fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);

@@ -1,22 +1,25 @@
 /* opsource.c - operations from a memtrace or an ops file; see opsource.h.
  *
- * Events are translated in pieces of 2048, so that the operations (64 KB) stay in the cache until they are
- * used.
+ * A trace is read packed and translated in pieces that stay in the cache until they are used.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/opsource.h"
 
 #include "steve/kernels/grow.h"
 
-#define PIECE 2048
+#define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
 #define NOBODY UINT64_MAX
 #define TIME_STEP 4096 /* instructions between the times of accesses */
 
 struct op_source {
     struct mt_reader *trace;
     struct ops_reader *ops;
-    const struct mt_event *events; /* read and not yet translated */
-    size_t n_events;
+    struct mt_packed packed; /* read; not yet translated is, of it: */
+    const struct mt_step *step, *steps_end;
+    const struct mt_place *places;
+    const struct mt_event *events;
+    struct mt_step given; /* of events that the caller gave */
+    size_t n_given;       /* that follow them */
     uint64_t *handles; /* by slot: the operations' handle of the live block, plus 1; 0 = none */
     size_t slots;
     uint64_t next_handle;
@@ -25,7 +28,7 @@ struct op_source {
     struct op_wishes wishes;
     uint64_t time; /* given last */
     bool skips;    /* accesses are not wanted */
-    struct op buffer[2 * PIECE];
+    struct op buffer[PIECE];
 };
 
 struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, struct op_wishes wishes)
@@ -125,58 +128,121 @@ static struct op *put_event(struct op_source *s, struct op *out, const struct mt
     }
 }
 
+static bool is_access(const struct mt_event *e)
+{
+    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
+}
+
+/* Accesses are given the time of the last one that was given, if that is not long ago. */
+static uint64_t time_of(struct op_source *s, uint64_t time, bool access)
+{
+    if (!access || time - s->time >= TIME_STEP)
+        s->time = time;
+    return s->wishes.times ? s->time : 0;
+}
+
 /* Who did the operations from `from` on, and when. */
 static void mark(struct op_source *s, struct op *from, const struct op *end, const struct mt_event *e)
 {
-    bool access = e->kind == MT_LOAD || e->kind == MT_STORE || e->kind == MT_MODIFY;
+    uint64_t time = time_of(s, e->time, is_access(e));
 
-    if (!access || e->time - s->time >= TIME_STEP)
-        s->time = e->time;
     for (; from < end; from++) {
         from->thread = s->wishes.threads ? e->thread : 0;
-        from->time = s->wishes.times ? s->time : 0;
+        from->time = time;
     }
 }
 
-/* With threads or times. */
-static struct op *translate_marked(struct op_source *s, struct op *out, size_t n)
+static struct op *translate_events(struct op_source *s, struct op *out, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct op *first = out;
-
-        out = put_event(s, out, &s->events[i]);
-        mark(s, first, out, &s->events[i]);
-    }
-    return out;
-}
-
-/* Without accesses. */
-static struct op *translate_heap(struct op_source *s, struct op *out, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (s->events[i].kind <= MT_RESIZE)
-            out = put_event(s, out, &s->events[i]);
-    return out;
-}
-
-/* Translate the next piece of what was read; how many operations that made. */
-static size_t translate(struct op_source *s)
-{
-    size_t n = s->n_events < PIECE ? s->n_events : PIECE;
-    struct op *out = s->buffer;
-
     bool marks = s->wishes.threads || s->wishes.times;
 
-    if (s->skips && !marks)
-        out = translate_heap(s, out, n);
-    else if (!marks)
-        for (size_t i = 0; i < n; i++)
-            out = put_event(s, out, &s->events[i]);
-    else
-        out = translate_marked(s, out, n);
-    s->events += n;
-    s->n_events -= n;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_event *e = s->events++;
+        struct op *first = out;
+
+        if (s->skips && is_access(e))
+            continue;
+        out = put_event(s, out, e);
+        if (marks)
+            mark(s, first, out, e);
+    }
+    return out;
+}
+
+static struct op *translate_pattern(struct op_source *s, struct op *out, const struct mt_step *step)
+{
+    const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
+    const struct mt_pattern_access *a = &s->packed.accesses[pattern->first];
+    const uint32_t thread = s->wishes.threads ? step->thread : 0;
+    const uint64_t time = time_of(s, step->time, true);
+
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+        const struct mt_place *place = &s->places[a->word];
+        uint64_t handle = handle_in(s, place->slot);
+
+        if (handle == NOBODY) {
+            s->stray += place->slot != MT_NO_SLOT;
+            continue;
+        }
+        out->handle = handle;
+        out->addr = place->addr + a->offset;
+        out->size = a->size;
+        out->code = OP_LOAD + (a->kind - MT_LOAD);
+        out->thread = thread;
+        out->time = time;
+        out++;
+    }
+    s->places += pattern->words;
+    return out;
+}
+
+/* Translate what was read, as far as there is room; how many operations that made. */
+static size_t translate(struct op_source *s)
+{
+    struct op *out = s->buffer;
+
+    for (; s->step < s->steps_end; s->step++) {
+        size_t most = s->step->pattern == MT_STEP_EVENTS ? 2 * (size_t)s->step->count : s->step->count;
+
+        if (most > (size_t)(s->buffer + PIECE - out))
+            break;
+        if (s->step->pattern == MT_STEP_EVENTS)
+            out = translate_events(s, out, s->step->count);
+        else
+            out = translate_pattern(s, out, s->step);
+    }
     return (size_t)(out - s->buffer);
+}
+
+/* The next of the events that were given: as many as a step can stand for. */
+static int take_given(struct op_source *s)
+{
+    size_t n = s->n_given < MT_STEP_MOST ? s->n_given : MT_STEP_MOST;
+
+    if (n == 0)
+        return MT_END;
+    s->given = (struct mt_step){.pattern = MT_STEP_EVENTS, .count = (uint16_t)n};
+    s->step = &s->given;
+    s->steps_end = s->step + 1;
+    s->n_given -= n;
+    return MT_MORE;
+}
+
+/* Read the next batch; as mt_next. */
+static int read_batch(struct op_source *s)
+{
+    int result;
+
+    if (!s->trace)
+        return take_given(s);
+    result = mt_next_packed(s->trace, &s->packed);
+    if (result == MT_MORE) {
+        s->step = s->packed.steps;
+        s->steps_end = s->step + s->packed.n_steps;
+        s->places = s->packed.places;
+        s->events = s->packed.events;
+    }
+    return result;
 }
 
 int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
@@ -184,12 +250,10 @@ int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
     if (s->ops)
         return ops_next(s->ops, ops, n);
     for (;;) {
-        if (s->n_events == 0) {
-            int result = !s->trace ? MT_END : mt_next(s->trace, &s->events, &s->n_events);
+        int result = s->step < s->steps_end ? MT_MORE : read_batch(s);
 
-            if (result != MT_MORE)
-                return result;
-        }
+        if (result != MT_MORE)
+            return result;
         *n = translate(s);
         *ops = s->buffer;
         if (s->out_of_memory)
@@ -199,15 +263,15 @@ int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
     }
 }
 
-bool op_source_out_of_memory(const struct op_source *s)
-{
-    return s->out_of_memory;
-}
-
 void op_source_give(struct op_source *s, const struct mt_event *events, size_t n)
 {
     s->events = events;
-    s->n_events = n;
+    s->n_given = n;
+}
+
+bool op_source_out_of_memory(const struct op_source *s)
+{
+    return s->out_of_memory;
 }
 
 bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)

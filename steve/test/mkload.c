@@ -2,9 +2,11 @@
  *
  *     mkload OUT EVENTS LIVE
  *
- * First LIVE blocks are made, then of 16 operations one frees a block and makes another, and the others are
- * accesses, most of them to the block before. Sizes are 16 to 512 bytes, from 64 stacks, by 2 threads. The
- * same arguments make the same file. Not installed.
+ * First LIVE blocks are made. Then a block is freed, another made in its place, and one of four paths run, each
+ * of five segments with three accesses: two to fields of the block, one to another block, another field or a
+ * stack, which is not recorded; so of 16 operations 14 are accesses, about as regular as those of recorded
+ * programs: most segments and places are foreseen, as the coding calls it; which path and which other block are
+ * not. Sizes are 16 to 512 bytes, from 64 stacks, by 2 threads. The same arguments make the same file. Not installed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include <fcntl.h>
@@ -14,9 +16,12 @@
 #include "memtrace/memtrace.h"
 
 #define STACKS 64
-#define PLACES 16
+#define PLACES 20 /* functions that use blocks, each a segment */
+#define PATHS 4
+#define PATH (PLACES / PATHS) /* segments */
 #define CELL 512 /* every block begins at a multiple of this */
 #define BASE 0x10000u
+#define STACK 0x7fff00000000u
 
 static struct mt_writer *s_writer;
 static uint32_t s_stacks[STACKS], s_sites[3][PLACES];
@@ -40,6 +45,16 @@ static uint32_t frame(const char *prefix, unsigned i)
     return mt_writer_frame(s_writer, &f);
 }
 
+/* The segment of a function: load, store and modify fields of a block, the third maybe of another. */
+static void define_segment(unsigned place)
+{
+    const struct mt_access accesses[] = {{s_sites[0][place], 0, 0}, {s_sites[1 + place % 2][place], 0, 8},
+                                         {s_sites[place % 3][place], 1, 0}};
+    const struct mt_segment segment = {accesses, 3, 2, 10};
+
+    mt_writer_segment(s_writer, &segment);
+}
+
 static void define(void)
 {
     uint32_t root = mt_writer_stack(s_writer, 0, frame("main", 0));
@@ -55,6 +70,7 @@ static void define(void)
 
             s_sites[kind][i] = mt_writer_site(s_writer, &site);
         }
+        define_segment(i);
     }
 }
 
@@ -64,11 +80,17 @@ static void make(uint64_t block)
                         s_stacks[below(STACKS)]);
 }
 
-static void touch(uint64_t block)
+/* One path through the program, with a block. */
+static void use(uint64_t block, uint64_t live)
 {
-    uint64_t addr = BASE + CELL * block + 8 * below(2);
+    uint64_t stream[3 * PATH], *p = stream, path = below(PATHS), instructions = 0;
 
-    mt_writer_accesses(s_writer, &s_sites[below(3)][below(PLACES)], &addr, 1);
+    for (unsigned i = 0; i < PATH; i++) {
+        *p++ = path * PATH + i;
+        *p++ = BASE + CELL * block;
+        *p++ = i == PATH - 1 ? STACK : BASE + CELL * (i ? block : below(live)) + 8 * (i % 2);
+    }
+    mt_writer_segments(s_writer, stream, 3 * PATH, &instructions);
 }
 
 static void run(uint64_t events, uint64_t live)
@@ -77,14 +99,13 @@ static void run(uint64_t events, uint64_t live)
 
     for (uint64_t i = 0; i < live; i++)
         make(i);
-    for (uint64_t i = live; i < events; i += 17) {
+    for (uint64_t i = live; i < events; i += 16) {
         mt_writer_time(s_writer, 10 * i);
         mt_writer_thread(s_writer, (uint16_t)(1 + below(2)));
         block = below(live);
         mt_writer_block_free(s_writer, BASE + CELL * block, 0, s_stacks[0]);
         make(block);
-        for (unsigned k = 0; k < 15; k++)
-            touch(k % 5 ? block : below(live));
+        use(block, live);
     }
 }
 

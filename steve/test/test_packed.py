@@ -1,0 +1,98 @@
+"""Kernels that take a trace packed, on one that has patterns of several words, against plain references.
+
+The random histories of the other tests are written access by access, so their patterns have one word each; here
+the accesses come in segments, some of whose words touch no block. The references are fed with the plain events
+of the same file.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import List
+
+import numpy as np
+import pytest
+
+import reference
+from conftest import BUILD, Steve
+from reference import Event, Rules
+from steve import _kernels, _lives
+from steve._memtrace import FREE, LOAD, MODIFY, NEW, Trace
+
+MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
+LETTERS = "NFRLSM"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("packed") / "load.ljt"
+    subprocess.run([MKLOAD, path, "4000", "40"], check=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def history(trace: Path) -> List[Event]:
+    rows = np.concatenate([batch.copy() for batch in Trace(str(trace)).batches()])
+    return [Event(LETTERS[row["kind"]], int(row["addr"]), 0 if row["kind"] == FREE else int(row["size"]))
+            for row in rows if row["kind"] <= MODIFY]
+
+
+class Always:
+    """A window that leaves nothing out, but makes the walk look at every event by itself."""
+
+    def begin(self) -> str:
+        return "within"
+
+    def state(self, mark: str) -> str:
+        return "within"
+
+
+def test_ops(steve: Steve, trace: Path, history: List[Event]) -> None:
+    assert steve("ops", "-o", "out-ops", trace).returncode == 0
+    ops = reference.translate(history)[0]
+    assert (steve.folder / "out-ops").read_text() == reference.ops_text(ops)
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_full_locks(tmp_path: Path, trace: Path, history: List[Event], compat: bool) -> None:
+    ops = reference.translate(history)[0]
+    with open(tmp_path / "locks", "wb") as out:
+        _kernels.write_lockops_full(Trace(str(trace)), _kernels.Unfreed(Trace(str(trace))), out.fileno(),
+                                    compat=compat)
+    expected = reference.lockops_full(ops, compat, Rules())
+    assert (tmp_path / "locks").read_text() == reference.ops_text(expected)
+    assert sum(op.letter == "L" for op in expected) > 100
+
+
+def test_summary(trace: Path, history: List[Event]) -> None:
+    summary = _kernels.Summary(Trace(str(trace)))
+    letters = Counter(event.letter for event in history)
+    assert [summary.events[name] for name in ("new", "free", "resize", "load", "store", "modify")] == \
+        [letters[letter] for letter in LETTERS]
+    read = sum(event.size for event in history if event.letter in "LM")
+    written = sum(event.size for event in history if event.letter in "SM")
+    assert (summary.totals["read"], summary.totals["written"]) == (read, written)
+    assert summary.threads == 2
+
+
+def test_lives(trace: Path) -> None:
+    plain = _lives.Lives(Trace(str(trace)), Always())
+    packed = _lives.Lives(Trace(str(trace)))
+    rows = [np.concatenate([batch.copy() for batch in lives.batches()]) for lives in (plain, packed)]
+    assert len(rows[0]) > 100 and rows[0]["loads"].sum() > 100
+    np.testing.assert_array_equal(*[np.sort(found, order="handle") for found in rows])
+    assert plain.totals() == packed.totals()
+    for plain_sums, packed_sums in ((plain.site_accesses(), packed.site_accesses()),
+                                    (plain.thread_accesses(), packed.thread_accesses())):
+        np.testing.assert_array_equal(plain_sums, packed_sums)
+
+
+def test_passed_accesses(trace: Path, history: List[Event]) -> None:
+    reader = Trace(str(trace))
+    reader.pass_accesses()
+    kinds = np.concatenate([batch["kind"].copy() for batch in reader.batches()])
+    assert [LETTERS[kind] for kind in kinds if kind <= MODIFY] == \
+        [event.letter for event in history if event.letter in "NFR"]
+    assert reader.stats()["passed"] == sum(event.letter in "LSM" for event in history)
+    assert NEW in kinds and LOAD not in kinds
