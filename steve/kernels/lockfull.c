@@ -355,8 +355,8 @@ static bool use_event(struct lockfull *l, const struct mt_event *e)
     }
 }
 
-static inline bool use_pattern(struct lockfull *l, const struct mt_packed *p, const struct mt_pattern *pattern,
-                               const struct mt_place *places)
+static inline bool use_pattern(struct lockfull *l, const struct mt_packed *p,
+                               const struct mt_pattern *pattern, const struct mt_place *places)
 {
     const struct mt_pattern_access *a = &p->accesses[pattern->first];
 
