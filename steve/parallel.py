@@ -2,8 +2,8 @@
 
 A trace can be read from several points on (steve._memtrace.Trace.points); a task is a function of a module,
 called with a path, a first and an end point and whatever else it needs, so that it can be sent elsewhere.
-Results come in the order of the parts, and only a few are waited for at a time. What tasks do and how their results are
-joined is told in steve.parts; here is only who does the work.
+Results come in the order of the parts, and only a few are waited for at a time. What tasks do and how their
+results are joined is told in steve.parts; here is only who does the work.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

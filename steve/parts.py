@@ -5,7 +5,8 @@ its end; with that known the second round writes all pieces at once, and they ar
 Pieces of the binary form begin where one of its blocks does: a worker skips what belongs to the piece before
 and reads on into the next part.
 
-Lifetimes: a first round as for ops; in the second each part counts the accesses of the blocks that live in it.
+Lifetimes: a first round as for ops; in the second each part counts what the blocks that live in it are
+accessed.
 
 Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made
 before it; heights of the heap are relative to the beginning of the part.

@@ -2,12 +2,12 @@
 
     in-place python3 steve/fuzz/fuzz_commands.py [--seconds N] [--seed N] [--keep FOLDER] SEEDS
 
-A file of the folder SEEDS is changed in a few places (bytes, numbers, pieces of other seeds) and given to a command
-that reads its kind. Whatever is in a file, a command ends with status 0 or 1 and one line about it, in short time:
-an exception that gets through, or a death by signal or sanitizer, is a finding. The input is written to the
-folder of --keep before it is tried, so that it is there after a death. Chunks of memtraces get their checksums
-set right. Run it with modules built with the sanitizers: steve/fuzz/sanitized. Not guided by coverage:
-that is what the targets in C are for.
+A file of the folder SEEDS is changed in a few places (bytes, numbers, pieces of other seeds) and given to a
+command that reads its kind. Whatever is in a file, a command ends with status 0 or 1 and one line about it,
+in short time: an exception that gets through, or a death by signal or sanitizer, is a finding. The input is
+written to the folder of --keep before it is tried, so that it is there after a death. Chunks of memtraces get
+their checksums set right. Run it with modules built with the sanitizers: steve/fuzz/sanitized. Not guided by
+coverage: that is what the targets in C are for.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

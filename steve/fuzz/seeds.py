@@ -2,8 +2,8 @@
 
     in-place python3 steve/fuzz/seeds.py FOLDER
 
-They are made by the programs that make such files, and by the encoder of the tests. Names tell the kind by their
-ending, which steve/fuzz/fuzz_commands.py goes by.
+They are made by the programs that make such files, and by the encoder of the tests. Names tell the kind by
+their ending, which steve/fuzz/fuzz_commands.py goes by.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

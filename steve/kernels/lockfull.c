@@ -355,8 +355,8 @@ static bool use_event(struct lockfull *l, const struct mt_event *e)
     }
 }
 
-static inline bool use_pattern(struct lockfull *l, const struct mt_packed *p, const struct mt_pattern *pattern,
-                               const struct mt_place *places)
+static inline bool use_pattern(struct lockfull *l, const struct mt_packed *p,
+                               const struct mt_pattern *pattern, const struct mt_place *places)
 {
     const struct mt_pattern_access *a = &p->accesses[pattern->first];
 
@@ -376,9 +376,9 @@ bool lockfull_feed_packed(struct lockfull *l, const struct mt_packed *p)
 
     l->n_out = 0;
     for (const struct mt_step *s = p->steps; s < p->steps + p->n_steps; s++) {
-        const struct mt_pattern *pattern = &p->patterns[s->pattern];
-
         if (s->pattern != MT_STEP_EVENTS) {
+            const struct mt_pattern *pattern = &p->patterns[s->pattern];
+
             if (!use_pattern(l, p, pattern, places))
                 return false;
             places += pattern->words;

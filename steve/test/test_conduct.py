@@ -1,5 +1,5 @@
-"""How commands behave while they work: a progress bar on a terminal and nowhere else, and no half files after an
-interrupt.
+"""How commands behave while they work: a progress bar on a terminal and nowhere else, and no half files after
+an interrupt.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,5 +1,5 @@
-"""What the commands say of themselves is true: every column and key they write is in the manual page, as are all
-options; --help and the page name the same commands.
+"""What the commands say of themselves is true: every column and key they write is in the manual page, as are
+all options; --help and the page name the same commands.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,7 +1,7 @@
 """Goldens: what each command writes for people about one small trace, to the letter.
 
-The trace is made from golden/app.script. `make golden-update` writes the goldens anew: look at the difference, it
-is what users will see.
+The trace is made from golden/app.script. `make golden-update` writes the goldens anew: look at the
+difference, it is what users will see.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,6 +1,6 @@
-"""Every command takes every kind of input that holds what it needs: memtraces, classic text (plain, mixed into other
-output, compressed) and ops files (text, compressed, binary), from a file, a pipe or standard input; and what classic
-text has that fits no block is counted and told.
+"""Every command takes every kind of input that holds what it needs: memtraces, classic text (plain, mixed
+into other output, compressed) and ops files (text, compressed, binary), from a file, a pipe or standard
+input; and what classic text has that fits no block is counted and told.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

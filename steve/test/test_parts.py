@@ -1,4 +1,5 @@
-"""Work in parts gives the same bytes as work in one piece: random traces, a larger one, a Dask cluster, damage.
+"""Work in parts gives the same bytes as work in one piece: random traces, a larger one, a Dask cluster,
+damage.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
