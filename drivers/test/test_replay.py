@@ -497,7 +497,7 @@ def test_skeleton_works(tmp_path: Path) -> None:
     assert stats(str(so), path, tmp_path / "r", "--heap", "4M")["complete"] is True
 
 
-def test_a_strangers_allocator_in_100_lines(ops: tuple[Path, Model], tmp_path: Path) -> None:
+def test_a_strangers_allocator_in_100_lines(tmp_path: Path) -> None:
     """As a stranger has them: the installed skeleton and headers, a folder outside of the tree, the documented
     commands; found by name through $STEVE_DRIVERS."""
     subprocess.run(["make", "-s", "install-driverincludeHEADERS", "install-driversrcDATA", f"DESTDIR={tmp_path}/root",
@@ -509,8 +509,9 @@ def test_a_strangers_allocator_in_100_lines(ops: tuple[Path, Model], tmp_path: P
     mine = tmp_path / "drivers"
     mine.mkdir()
     subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{headers}", "-o", mine / "mine.so", source], check=True)
-    r = stats("mine", ops[0], tmp_path / "r", "--heap", "64M", "--check", "--points", 20,
-              env={"STEVE_DRIVERS": str(mine)})
+    ops = tmp_path / "some-ops"
+    ops.write_text(random_ops(2000, seed=3, largest=11))
+    r = stats("mine", ops, tmp_path / "r", "--heap", "4M", "--check", "--points", 20, env={"STEVE_DRIVERS": str(mine)})
     assert r["complete"] is True and r["outside_bytes"] == 0 and r["confined"] is True
 
 
