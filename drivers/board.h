@@ -18,18 +18,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { BOARD_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
 
 /* What a process is started for. Each is a fresh one. */
 enum job_kind {
-    JOB_INFO,  /* open the driver and say what it is */
-    JOB_FIT,   /* only see whether the heap is large enough */
-    JOB_BATCH, /* replay without timing single operations */
-    JOB_TIMED, /* replay timing every operation */
-    JOB_SPACE, /* replay measuring space at the data points */
-    JOB_FILM,  /* replay drawing frames into FRAMES_FD */
-    JOB_TEAM   /* replay on real threads, without timing single operations */
+    JOB_INFO,      /* open the driver and say what it is */
+    JOB_FIT,       /* only see whether the heap is large enough */
+    JOB_BATCH,     /* replay without timing single operations */
+    JOB_TIMED,     /* replay timing every operation */
+    JOB_SPACE,     /* replay measuring space at the data points */
+    JOB_FILM,      /* replay drawing frames into FRAMES_FD */
+    JOB_TEAM,      /* replay on real threads, without timing single operations */
+    JOB_TEAM_SPACE /* the same, looking at the heap whenever all have come to the same operation */
 };
 
 /* N, F and R operations, bytes of N and R, or instructions of the program that was traced. */
@@ -107,8 +109,16 @@ struct team_result {
     uint64_t news, frees, resizes, live_at_end;
 };
 
+/* The heap of a replay on threads, at its halts (halts.h). Bytes. Fragmentation is that of what is in memory:
+ * what is mapped would count the addresses that allocators reserve for each thread. */
+struct team_space {
+    uint64_t halts, made, most_used, most_resident;
+    struct fragmentation fragmentation;
+};
+
 struct board {
     struct job job;
+    pid_t owner; /* steve-replay's own process: when that ends, so does the driver's */
     struct board_info info;
     /* the driver's process writes the rest */
     volatile uint64_t heartbeat; /* changes as long as something goes on */
@@ -126,8 +136,9 @@ struct board {
     struct fragmentation fragmentation;   /* JOB_SPACE */
     uint64_t clock_cost, clock_counter;   /* picoseconds; 1 = time stamp counter */
     uint64_t frames;
-    struct team_result team; /* JOB_TEAM */
-    uint64_t room, count;    /* of points */
+    struct team_result team;      /* JOB_TEAM */
+    struct team_space team_space; /* JOB_TEAM_SPACE */
+    uint64_t room, count;         /* of points */
     struct point points[];
 };
 

@@ -97,19 +97,32 @@ static void run_null(const struct session *s, struct findings *r)
     board_delete(null.board, null.board_fd);
 }
 
+/* A pass on threads, in a heap with room for what allocators reserve for each. */
+static enum board_status run_on_threads(struct session *s, enum job_kind kind)
+{
+    uint64_t heap = s->job.heap;
+    s->job.heap += TEAM_HEAP * s->plan.facts.schedule.threads;
+    enum board_status status = session_run(s, kind, 0, -1);
+    s->job.heap = heap;
+    return status;
+}
+
+static enum board_status run_team_space(struct session *s, struct findings *r)
+{
+    enum board_status status = run_on_threads(s, JOB_TEAM_SPACE);
+    r->team_space = s->board->team_space;
+    return status;
+}
+
 /* The passes on threads; *best is the quickest. */
 static enum board_status run_team(struct session *s, struct team_result *best)
 {
-    uint32_t threads = s->plan.facts.schedule.threads;
-    uint64_t heap = s->job.heap;
     enum board_status status = STATUS_DONE;
-    s->job.heap += TEAM_HEAP * threads;
     for (uint32_t i = 0; i < s->options->passes && status == STATUS_DONE; i++) {
-        status = session_run(s, JOB_TEAM, 0, -1);
+        status = run_on_threads(s, JOB_TEAM);
         if (status == STATUS_DONE && (!best->threads || s->board->team.wall < best->wall))
             *best = s->board->team;
     }
-    s->job.heap = heap;
     return status;
 }
 
@@ -127,7 +140,7 @@ static int run_teams(struct session *s, struct findings *r)
 {
     if (!s->options->threads)
         return EXIT_DONE;
-    if (run_team(s, &r->team) != STATUS_DONE)
+    if (run_team(s, &r->team) != STATUS_DONE || run_team_space(s, r) != STATUS_DONE)
         return trouble(s, r);
     run_null_team(s, r);
     return EXIT_DONE;

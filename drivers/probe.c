@@ -102,10 +102,11 @@ static void advance(struct probe *p)
 static pid_t begin_child(struct probe *p, void (*work)(struct probe *))
 {
     ++*p->heartbeat;
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        work(p);
+        if (getppid() == parent)
+            work(p);
         _exit(0);
     }
     return child;

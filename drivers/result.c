@@ -134,6 +134,17 @@ static double share(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0;
 }
 
+/* The heap of the replay on threads. */
+static void put_team_space(FILE *out, const struct team_space *s)
+{
+    put_number(out, "threads_halts", s->halts);
+    put_number(out, "threads_most_used", s->most_used);
+    put_number(out, "threads_most_resident", s->most_resident);
+    put_number(out, "threads_most_live", s->fragmentation.most_live);
+    for (int i = 1; i <= FRAGMENTATION_MEASURES; i++)
+        fprintf(out, "threads_fragmentation_%d = %.3f\n", i, fragmentation_measure(&s->fragmentation, i));
+}
+
 /* The replay on threads. Waiting as a share of the threads' time. */
 static void put_team(FILE *out, const struct findings *r)
 {
@@ -156,6 +167,7 @@ static void put_team(FILE *out, const struct findings *r)
     put_number(out, "threads_free_count", t->frees);
     put_number(out, "threads_resize_count", t->resizes);
     put_number(out, "threads_live_at_end", t->live_at_end);
+    put_team_space(out, &r->team_space);
 }
 
 static void put_clock(FILE *out, const struct findings *r)

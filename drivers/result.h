@@ -30,6 +30,7 @@ struct findings {
     struct times times[TIMED_OPS];
     struct fragmentation fragmentation;
     struct team_result team; /* the pass with the least wall time; threads 0: none */
+    struct team_space team_space;
     uint64_t null_team_wall; /* the same operations on threads when nothing is allocated; 0: not known */
     bool complete;
     char error[512];

@@ -56,7 +56,8 @@ static pid_t start(int board_fd, int plan_fd, int frames_fd)
 
 static void show_progress(const struct supervisor *s, const struct board *b, bool end)
 {
-    static const char *const names[] = {"open", "fit", "batch", "timed", "space", "film", "threads"};
+    static const char *const names[] = {"open",  "fit",  "batch",   "timed",
+                                        "space", "film", "threads", "threads, space"};
     const struct plan_facts *f = &b->job.facts;
     uint64_t total = b->job.total_ops ? b->job.total_ops : f->news + f->frees + f->resizes;
     if (end)
@@ -135,6 +136,7 @@ static void describe_end(const struct supervisor *s, struct board *b, bool in_ti
 void supervise(const struct supervisor *s, struct board *board, int board_fd, int plan_fd, int frames_fd)
 {
     int status = 0;
+    board->owner = getpid();
     pid_t child = start(board_fd, plan_fd, frames_fd);
     if (child < 0) {
         snprintf(board->text, sizeof board->text, "cannot start a process: %s", strerror(errno));

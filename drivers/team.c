@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/clock.h"
+#include "drivers/halts.h"
 #include "drivers/sysmem.h"
 #include "drivers/team.h"
 #include "drivers/turns.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { STACK = 512 * 1024, LOOK = 1000000 /* nanoseconds between two looks */ };
+enum { STACK = 2 << 20, LOOK = 1000000 /* nanoseconds between two looks */ };
 
 static __thread struct lane *s_mine; /* of this thread; NULL: the first one */
 static struct board *s_board;
@@ -26,7 +27,7 @@ static void on_crash(int signal)
 {
     (void)signal;
     if (s_mine)
-        s_board->op_index = s_mine->op;
+        s_board->op_index = lane_get(&s_mine->op);
 }
 
 static void watch_crashes(struct board *b)
@@ -90,8 +91,9 @@ static uint64_t earliest(const struct turns *t, bool waits)
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < t->count; i++) {
         const struct lane *l = &t->lanes[i];
-        if (!atomic_load(&l->done) && l->waits == waits && l->op < least)
-            least = l->op;
+        uint64_t op = lane_get(&l->op);
+        if (!atomic_load(&l->done) && atomic_load(&l->waits) == waits && op < least)
+            least = op;
     }
     return least;
 }
@@ -108,7 +110,7 @@ static uint64_t ops_done(const struct turns *t)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < t->count; i++)
-        sum += t->lanes[i].ops;
+        sum += lane_get(&t->lanes[i].ops);
     return sum;
 }
 
@@ -162,10 +164,24 @@ static void finish(struct turns *t, uint64_t from)
     b->status = failed == UINT64_MAX ? STATUS_DONE : t->failure == NO_ROOM ? STATUS_NO_ROOM : STATUS_FAILED;
 }
 
+/* Until all are done. */
+static void watch(struct turns *t)
+{
+    const struct timespec pause = {0, LOOK};
+    bool measures = t->e->board->job.kind == JOB_TEAM_SPACE;
+    while (look(t)) {
+        if (measures && halts_reached(t))
+            halts_measure(t);
+        else
+            nanosleep(&pause, NULL);
+    }
+    if (measures)
+        halts_measure(t);
+}
+
 void team_run(struct engine *e)
 {
     struct turns t;
-    const struct timespec pause = {0, LOOK};
     e->board->status = STATUS_FAILED;
     if (!turns_open(&t, e))
         return;
@@ -174,8 +190,8 @@ void team_run(struct engine *e)
     bool good = start_all(&t);
     uint64_t from = clock_wall();
     atomic_store(&t.go, true);
-    while (good && look(&t))
-        nanosleep(&pause, NULL);
+    if (good)
+        watch(&t);
     join_all(&t);
     if (good)
         finish(&t, from);

@@ -9,6 +9,7 @@
 #include "drivers/turns.h"
 #include "drivers/clock.h"
 #include "drivers/guard.h"
+#include "drivers/halts.h"
 #include "drivers/sysmem.h"
 #include "drivers/team.h"
 
@@ -49,17 +50,21 @@ static void make_lanes(struct turns *t)
     for (uint32_t i = t->e->board->job.facts.schedule.runs; i-- > 0;) {
         struct lane *l = &t->lanes[t->runs[i].thread];
         l->all = t;
+        l->engine = *t->e;
         l->first = i; /* the earliest stays */
-        l->op = t->runs[i].op;
+        lane_set(&l->op, t->runs[i].op);
     }
 }
 
 bool turns_open(struct turns *t, struct engine *e)
 {
     const struct plan_facts *f = &e->board->job.facts;
-    *t = (struct turns){.e = e, .count = f->schedule.threads, .failed_op = UINT64_MAX};
+    *t = (struct turns){
+        .e = e, .count = f->schedule.threads, .failed_op = UINT64_MAX, .cut = halts_first(&e->board->job)};
     if (t->count == 0 || t->count > TEAM_MOST)
         return fail(t, "replay on threads needs an ops file with 1 to 1024 of them");
+    pthread_mutex_init(&t->halt, NULL);
+    pthread_cond_init(&t->on, NULL);
     t->serial = !(e->driver->flags & STEVE_THREADS);
     t->runs = map_runs(&f->schedule);
     t->turn = engine_table(f->steps * sizeof *t->turn);
@@ -100,9 +105,22 @@ void turns_await_start(struct lane *l)
         pause_after(l, n);
 }
 
+static void set_waits(struct lane *l, bool waits)
+{
+    atomic_store_explicit(&l->waits, waits, memory_order_relaxed);
+}
+
+static __attribute__((noinline)) bool halt(struct lane *l)
+{
+    set_waits(l, true);
+    bool goes_on = halts_wait(l);
+    set_waits(l, false);
+    return goes_on;
+}
+
 static uint64_t begin_wait(struct lane *l)
 {
-    l->waits = true;
+    set_waits(l, true);
     return clock_ticks();
 }
 
@@ -110,7 +128,7 @@ static void end_wait(struct lane *l, struct waits *w, uint64_t from)
 {
     w->count++;
     w->ticks += clock_ticks() - from;
-    l->waits = false;
+    set_waits(l, false);
 }
 
 static __attribute__((noinline)) bool await_turn(struct lane *l, const struct cell *c, uint32_t turn)
@@ -160,14 +178,14 @@ static void set_lock(struct turns *t, struct cell *c, bool lock)
 /* With --check: fill a block, or see whether it still holds what it was filled with. */
 static bool fill(struct lane *l, const struct cell *c, uint32_t id)
 {
-    struct engine *e = l->all->e;
+    struct engine *e = &l->engine;
     const struct block b = {.ref = c->ref, .size = c->size, .id = id};
     return !e->board->job.check || guard_made(e->board, e->driver, &b, engine_address(e, &b));
 }
 
 static bool is_kept(struct lane *l, const struct cell *c, uint32_t id, uint64_t bytes)
 {
-    struct engine *e = l->all->e;
+    struct engine *e = &l->engine;
     const struct block b = {.ref = c->ref, .size = c->size, .id = id};
     return !e->board->job.check || guard_kept(e->board, &b, engine_address(e, &b), bytes);
 }
@@ -177,12 +195,13 @@ static enum outcome make(struct lane *l, struct cell *c, uint64_t size, uint32_t
     const struct steve_driver *d = l->all->e->driver;
     c->ref = d->malloc(size + !size, id);
     if (!c->ref && d->compact)
-        c->ref = engine_malloc(l->all->e, size, id);
+        c->ref = engine_malloc(&l->engine, size, id);
     c->size = size;
     c->locked = false;
     if (!c->ref)
         return NO_ROOM;
     l->bytes += size;
+    l->made += size;
     return fill(l, c, id) ? GOES_ON : FAILED;
 }
 
@@ -210,10 +229,11 @@ static enum outcome resize(struct lane *l, struct cell *c, uint64_t size, uint32
     bool locked = c->locked;
     uint64_t old = c->size;
     set_lock(l->all, c, false);
-    void *ref = resized(l->all->e, c, size, id);
+    void *ref = resized(&l->engine, c, size, id);
     if (!ref)
         return NO_ROOM;
     l->bytes += size - old;
+    l->made += size;
     c->ref = ref;
     c->size = size;
     if (!is_kept(l, c, id, old < size ? old : size) || !fill(l, c, id))
@@ -224,7 +244,7 @@ static enum outcome resize(struct lane *l, struct cell *c, uint64_t size, uint32
 
 static inline enum outcome call(struct lane *l, struct cell *c, struct step s, const struct step **at)
 {
-    struct engine *e = l->all->e;
+    struct engine *e = &l->engine;
     switch (s.what & STEP_MASK) {
     case STEP_NEW:
         return make(l, c, step_size(s, at), s.slot);
@@ -249,9 +269,9 @@ static inline enum outcome call(struct lane *l, struct cell *c, struct step s, c
 static bool give_up(struct lane *l, enum outcome o)
 {
     uint_fast64_t none = UINT64_MAX;
-    if (atomic_compare_exchange_strong(&l->all->failed_op, &none, l->op))
+    if (atomic_compare_exchange_strong(&l->all->failed_op, &none, lane_get(&l->op)))
         l->all->failure = o;
-    atomic_store(&l->all->stop, true);
+    halts_end(l->all);
     return false;
 }
 
@@ -263,6 +283,8 @@ static inline bool do_step(struct lane *l, const struct step **at)
     uint32_t code = s.what & STEP_MASK, turn = t->turn[*at - t->e->steps];
     struct cell *c = &t->cells[s.slot];
     bool own = code != STEP_COMPACT;
+    if (lane_get(&l->op) >= lane_get(&t->cut) && !halt(l))
+        return false;
     if (own && atomic_load_explicit(&c->turn, memory_order_acquire) != turn && !await_turn(l, c, turn))
         return false;
     ++*at;
@@ -274,8 +296,8 @@ static inline bool do_step(struct lane *l, const struct step **at)
     if (own)
         atomic_store_explicit(&c->turn, turn + 1, memory_order_release);
     l->counts[code]++;
-    l->op += code <= STEP_RESIZE;
-    l->ops++;
+    lane_set(&l->op, lane_get(&l->op) + (code <= STEP_RESIZE));
+    lane_set(&l->ops, lane_get(&l->ops) + 1);
     return true;
 }
 
@@ -286,7 +308,7 @@ static bool do_run(struct lane *l, uint32_t i)
     uint64_t end = i + 1 < f->schedule.runs ? t->runs[i + 1].step : f->steps;
     const struct step *at = t->e->steps + t->runs[i].step,
                       *last = t->e->steps + (end < f->steps ? end : f->steps);
-    l->op = t->runs[i].op;
+    lane_set(&l->op, t->runs[i].op);
     while (at < last)
         if (!do_step(l, &at))
             return false;

@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 static struct board *open_board(void)
 {
@@ -102,6 +103,7 @@ static void replay(struct board *b, struct engine *e)
         engine_timed(e);
         break;
     case JOB_TEAM:
+    case JOB_TEAM_SPACE:
         team_run(e);
         break;
     case JOB_SPACE:
@@ -145,6 +147,8 @@ int worker_main(void)
         return 1;
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != b->owner) /* ended before it could be asked for */
+        return 1;
     if (b->job.kind == JOB_INFO)
         tell_info(b);
     else

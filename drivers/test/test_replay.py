@@ -497,6 +497,24 @@ def test_skeleton_works(tmp_path: Path) -> None:
     assert stats(str(so), path, tmp_path / "r", "--heap", "4M")["complete"] is True
 
 
+def test_a_strangers_allocator_in_100_lines(tmp_path: Path) -> None:
+    """As a stranger has them: the installed skeleton and headers, a folder outside of the tree, the documented
+    commands; found by name through $STEVE_DRIVERS."""
+    subprocess.run(["make", "-s", "install-driverincludeHEADERS", "install-driversrcDATA", f"DESTDIR={tmp_path}/root",
+                    "prefix=/usr"], cwd=BUILD, check=True, capture_output=True,
+                   env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")})
+    source = next((tmp_path / "root").rglob("skeleton.c"))
+    headers = next((tmp_path / "root").rglob("driver.h")).parent
+    assert len(source.read_text().splitlines()) < 100
+    mine = tmp_path / "drivers"
+    mine.mkdir()
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{headers}", "-o", mine / "mine.so", source], check=True)
+    ops = tmp_path / "some-ops"
+    ops.write_text(random_ops(2000, seed=3, largest=11))
+    r = stats("mine", ops, tmp_path / "r", "--heap", "4M", "--check", "--points", 20, env={"STEVE_DRIVERS": str(mine)})
+    assert r["complete"] is True and r["outside_bytes"] == 0 and r["confined"] is True
+
+
 def test_list_shows_foreign_and_broken_drivers(tmp_path: Path) -> None:
     shutil.copy(BUILD / "drivers/bump.so", tmp_path / "other.so")
     (tmp_path / "broken.so").write_text("x")

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ops_tools import (  # noqa: E402
-    ALL, BAD, BUILD, parse_result, random_ops, read_model, replay, threaded_ops,
+    ALL, BAD, BUILD, Model, parse_result, random_ops, read_model, replay, threaded_ops,
 )
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
@@ -41,6 +41,17 @@ def write(tmp_path: Path, text: str, name: str = "some-ops") -> Path:
     return path
 
 
+def check_halts(r: dict[str, object], m: Model) -> None:
+    """When all threads stand still, the same is live as in one thread."""
+    step = len(m.used) // 100 + 1
+    cuts = [*range(step, len(m.used), step), len(m.used)]
+    assert r["threads_halts"] == len(cuts)
+    assert r["threads_most_live"] == max(m.used[cut - 1] for cut in cuts)
+    if r["driver"] not in ("null", "optimal"):
+        assert r["threads_most_resident"] >= r["threads_most_live"]
+        assert r["threads_most_used"] >= r["threads_most_live"]
+
+
 def check_totals(r: dict[str, object], text: str) -> None:
     """The threads together did what the model did."""
     m = read_model(text)
@@ -51,6 +62,7 @@ def check_totals(r: dict[str, object], text: str) -> None:
     assert r["threads_free_count"] == r["free_count"] == letters.count("F")
     assert r["threads_resize_count"] == r["resize_count"] == letters.count("R")
     assert r["threads_live_at_end"] == m.used[-1]
+    check_halts(r, m)
     assert 0 <= r["threads_waited_share"] <= 1 and 0 <= r["threads_lock_waited_share"] <= 1
 
 

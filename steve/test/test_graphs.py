@@ -209,6 +209,26 @@ def test_tables_equal_the_plain_reference(tmp_path: Path, runs: list) -> None:
     assert_equal_tables(honest_tables(files), files, honest_reference)
 
 
+def test_tables_worked_out_by_hand(tmp_path: Path) -> None:
+    """Four points, two allocators: by the first Steve's rules (the F repeats the N before it, equal times keep the
+    order of files, equal space the reverse, a file ends with its first maxmem of 0) and by ours."""
+    letters = "NNFN"
+    a = [record(i, letters[i], t, x) for i, (t, x) in enumerate([(10, 2048), (20, 1024), (999, 2048), (40, 0)])]
+    b = [record(i, letters[i], t, x) for i, (t, x) in enumerate([(20, 1024), (10, 2048), (999, 2048), (40, 4096)])]
+    files = [read_allocstats(write(tmp_path, "a", a)), read_allocstats(write(tmp_path, "b", b))]
+
+    def rows(tables: list) -> list[dict[str, tuple]]:
+        return [{r.allocator: (r.penalty_count, r.penalty_weighted, r.best, r.worst, r.average, r.median)
+                 for r in table.rows} for table in tables]
+
+    assert rows(compat_tables(files)) == [
+        {"a": (25, 25, 50, 50, 22.5, 20), "b": (25, 12.5, 50, 50, 20, 20)},
+        {"a": (37.5, 18.75, 25, 75, 31.25, 50), "b": (12.5, 6.25, 75, 25, 56.25, 50)},
+    ]
+    assert rows(honest_tables(files))[0] == {
+        "a": (25, 12.5, 75, 75, 267.25, 30), "b": (25, 12.5, 75, 75, 267.25, 30)}
+
+
 def test_the_dead_do_not_win(tmp_path: Path) -> None:
     alive = write(tmp_path, "alive", [record(i, "N", 50) for i in range(10)])
     dead = write(tmp_path, "dead", [record(0, "N", 90), record(1, "N", 90, 0)], complete=False)
