@@ -15,7 +15,7 @@ from typing import Iterator
 import pytest
 
 from steve._memtrace import FREE, MARK, NEW, RESIZE
-from support import NATIVE, good, record
+from support import NATIVE, record
 from test_lua_lines import KNOWN, events, lua_frames, script
 
 METHODS = """\
