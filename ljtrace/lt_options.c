@@ -5,11 +5,13 @@
 #include "lt_options.h"
 #include "lt_frames.h"
 #include "lt_toggle.h"
+#include "pub_tool_clientstate.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_options.h"
 #include "pub_tool_replacemalloc.h"
 #include "pub_tool_tooliface.h"
+#include "pub_tool_xarray.h"
 
 struct lt_options lt_options = {
     .stack_depth = 12,
@@ -19,6 +21,8 @@ struct lt_options lt_options = {
     .heap_malloc = True,
     .heap_luajit = True,
     .heap_custom = True,
+    .lua = True,
+    .lua_states = True,
     .level = 1,
 };
 
@@ -103,6 +107,8 @@ static Bool process_option(const HChar *arg)
         if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
             VG_(fmsg_bad_option)
         (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
+    } else if VG_BOOL_CLO (arg, "--lua", lt_options.lua) {
+    } else if VG_BOOL_CLO (arg, "--lua-states", lt_options.lua_states) {
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
         return VG_(replacement_malloc_process_cmd_line_option)(arg);
@@ -131,6 +137,11 @@ static void print_usage(void)
      "program),\n"
      "                              mmap (anonymous mappings, brk), files (those of files, too)\n"
      "                              [malloc,luajit,custom]\n"
+     "    --lua=yes|no              look into LuaJIT for lines, types, states and snapshots; without, its "
+     "heaps "
+     "are\n"
+     "                              recorded with C frames alone [yes]\n"
+     "    --lua-states=yes|no       record what LuaJIT's machine does at each moment [yes]\n"
      "    --stack-depth=N           stack frames kept for each heap event, 0 to %d; the innermost\n"
      "                              Lua line is always among them [12]\n"
      "    --sample-stacks=N         take the call stack every N instructions (1000 or more) [no]\n"
@@ -142,6 +153,17 @@ static void print_usage(void)
 static void print_debug_usage(void)
 {
     VG_(printf)("    (none)\n");
+}
+
+Bool lt_option_given(const HChar *option)
+{
+    SizeT length = VG_(strlen)(option);
+    for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_valgrind)); i++) {
+        const HChar *arg = *(HChar **)VG_(indexXA)(VG_(args_for_valgrind), i);
+        if (VG_(strncmp)(arg, option, length) == 0)
+            return True;
+    }
+    return False;
 }
 
 void lt_options_init(void)
