@@ -99,8 +99,8 @@ static void keep_dead_loads(void)
     VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
 }
 
-/* Following jumps into longer superblocks translates much code more than once, which costs more than is won: the
- * code that records is as long as before. --vex-guest-chase=yes has the last word. */
+/* Following jumps into longer superblocks translates much code more than once, which costs more than is won:
+ * the code that records is as long as before. --vex-guest-chase=yes has the last word. */
 static void keep_superblocks_short(void)
 {
     VG_(clo_vex_control).guest_chase = False;
