@@ -99,13 +99,6 @@ static void keep_dead_loads(void)
     VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
 }
 
-/* Following jumps into longer superblocks translates much code more than once, which costs more than is won:
- * the code that records is as long as before. --vex-guest-chase=yes has the last word. */
-static void keep_superblocks_short(void)
-{
-    VG_(clo_vex_control).guest_chase = False;
-}
-
 static void pre_clo_init(void)
 {
     VG_(details_name)("ljtrace");
@@ -124,7 +117,6 @@ static void pre_clo_init(void)
     lt_control_init();
     lt_pools_init();
     keep_dead_loads();
-    keep_superblocks_short();
 }
 
 VG_DETERMINE_INTERFACE_VERSION(pre_clo_init)
