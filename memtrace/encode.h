@@ -46,8 +46,8 @@ struct surroundings {
 /* Most accesses, or words of a stream of segments, that are coded at once. */
 #define ENCODE_BATCH 4096u
 
-/* A stream of segments is read in order, but it comes from another core's cache, and where a segment ends is known
- * only when it is there: ask for it this many words before. */
+/* A stream of segments is read in order, but it comes from another core's cache, and where a segment ends is
+ * known only when it is there: ask for it this many words before. */
 enum { PREFETCH_WORDS = 512 };
 
 /* Code accesses. They are counted by kind, as freed, foreign, or dropped if their site was never defined.

@@ -303,7 +303,8 @@ static void count_instructions(struct batch *b, const struct word_state *s)
 }
 
 /* A word that is in no block, or in several. */
-static void code_outcast(struct batch *b, const struct word_state *s, uint32_t i, bool alone, struct coding *c)
+static void code_outcast(struct batch *b, const struct word_state *s, uint32_t i, bool alone,
+                         struct coding *c)
 {
     c->foreign |= (uint32_t) !(s->mode & MODE_FOREIGN) << i;
     c->alone |= (uint32_t)alone << i;
