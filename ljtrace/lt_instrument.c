@@ -7,7 +7,7 @@
  * followed through the superblock's temporaries. Returns and entries of watched allocator functions get their
  * calls here too.
  *
- * VEX drops loads whose value is not used before a tool sees them; lt_main.c sets the option that keeps them.
+ * VEX drops loads whose value is not used before a tool sees them; lt_vex.c sets the option that keeps them.
  */
 #include "lt_instrument.h"
 #include "lt_lua.h"

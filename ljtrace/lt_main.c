@@ -14,7 +14,7 @@
  * lt_fork.c                       forked children  lt_control.c requests and vgdb
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
  * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
- * lt_smc.c                        code at run time
+ * lt_smc.c                        code at run time lt_vex.c   the translator
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
  * lt_universe*.c                  snapshots of all Lua objects
  */
@@ -35,6 +35,7 @@
 #include "lt_smc.h"
 #include "lt_toggle.h"
 #include "lt_universe.h"
+#include "lt_vex.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_libcassert.h"
@@ -62,6 +63,7 @@ static void post_clo_init(void)
     }
     lt_fork_init(out);
     lt_smc_init();
+    lt_vex_init();
     lt_put_facts();
     lt_control_start();
 }
@@ -92,20 +94,6 @@ static void fini(Int status)
         VG_(umsg)("ljtrace: memtrace written to %s\n", lt_fork_name());
 }
 
-/* Loads whose value is never used are accesses as well; VEX keeps them only so. */
-static void keep_dead_loads(void)
-{
-    VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
-    VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
-}
-
-/* Following jumps into longer superblocks translates much code more than once, which costs more than is won: the
- * code that records is as long as before. --vex-guest-chase=yes has the last word. */
-static void keep_superblocks_short(void)
-{
-    VG_(clo_vex_control).guest_chase = False;
-}
-
 static void pre_clo_init(void)
 {
     VG_(details_name)("ljtrace");
@@ -123,8 +111,7 @@ static void pre_clo_init(void)
     lt_kernel_init();
     lt_control_init();
     lt_pools_init();
-    keep_dead_loads();
-    keep_superblocks_short();
+    lt_vex_defaults();
 }
 
 VG_DETERMINE_INTERFACE_VERSION(pre_clo_init)

@@ -5,11 +5,13 @@
 #include "lt_options.h"
 #include "lt_frames.h"
 #include "lt_toggle.h"
+#include "pub_tool_clientstate.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_options.h"
 #include "pub_tool_replacemalloc.h"
 #include "pub_tool_tooliface.h"
+#include "pub_tool_xarray.h"
 
 struct lt_options lt_options = {
     .stack_depth = 12,
@@ -142,6 +144,17 @@ static void print_usage(void)
 static void print_debug_usage(void)
 {
     VG_(printf)("    (none)\n");
+}
+
+Bool lt_option_given(const HChar *option)
+{
+    SizeT length = VG_(strlen)(option);
+    for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_valgrind)); i++) {
+        const HChar *arg = *(HChar **)VG_(indexXA)(VG_(args_for_valgrind), i);
+        if (VG_(strncmp)(arg, option, length) == 0)
+            return True;
+    }
+    return False;
 }
 
 void lt_options_init(void)

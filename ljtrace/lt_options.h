@@ -32,5 +32,7 @@ extern struct lt_options lt_options;
 
 /* Register the options with the core. */
 void lt_options_init(void);
+/* Does an argument of the command line begin so? */
+Bool lt_option_given(const HChar *option);
 
 #endif

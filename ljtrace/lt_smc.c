@@ -16,14 +16,13 @@
  * left out.
  */
 #include "lt_smc.h"
+#include "lt_options.h"
 #include "lt_peek.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
-#include "pub_tool_clientstate.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
-#include "pub_tool_xarray.h"
 
 enum { MAX_SHARED = 64, LONGEST_PATH = 64, DONTNEED = 4, FREE_LAZILY = 8, REMOVE = 9, OPENAT2 = 437 };
 
@@ -46,13 +45,7 @@ static UInt s_count;
 
 void lt_smc_init(void)
 {
-    static const HChar option[] = "--smc-check";
-    s_trusting = LT_CAN_DISCARD;
-    for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_valgrind)); i++) {
-        const HChar *arg = *(HChar **)VG_(indexXA)(VG_(args_for_valgrind), i);
-        if (VG_(strncmp)(arg, option, sizeof option - 1) == 0)
-            s_trusting = False;
-    }
+    s_trusting = LT_CAN_DISCARD && !lt_option_given("--smc-check");
 }
 
 static Bool is_shared(Addr from, Addr to)

@@ -1,0 +1,32 @@
+/* lt_vex.c - see lt_vex.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Superblocks that do not go on behind calls and jumps are translated once, and not again in each of their
+ * callers: programs start sooner, and the longer superblocks were not faster. A watched function then always
+ * begins a superblock of its own, so that its arguments are in the guest's registers whatever precision the
+ * translator keeps them in.
+ *
+ * Full precision keeps loads whose value is not used; without accesses nobody asks for them, and what the
+ * unwinder needs is enough, as with other tools.
+ */
+#include "lt_vex.h"
+#include "lt_options.h"
+#include "pub_tool_options.h"
+
+void lt_vex_defaults(void)
+{
+    VG_(clo_vex_control).guest_chase = False;
+    VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
+    VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
+}
+
+void lt_vex_init(void)
+{
+    if (lt_options.trace_mem || VG_(clo_vex_control).guest_chase)
+        return;
+    if (!lt_option_given("--vex-iropt-register-updates"))
+        VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdUnwindregsAtMemAccess;
+    if (!lt_option_given("--px-file-backed"))
+        VG_(clo_px_file_backed) = VexRegUpdUnwindregsAtMemAccess;
+}

@@ -1,0 +1,13 @@
+/* lt_vex.h - how Valgrind's translator works for this tool. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LT_VEX_H
+#define LT_VEX_H
+
+/* Set the defaults, before the command line is read: its --vex-... options go over them. */
+void lt_vex_defaults(void);
+/* After it was read: heap events alone need less of the translator. */
+void lt_vex_init(void);
+
+#endif
