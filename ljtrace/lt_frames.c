@@ -17,6 +17,7 @@
 #include "pub_tool_threadstate.h"
 
 enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SETS = 1 << 9, MEMO_WAYS = 4, MEMO_DEPTH = 24 };
+enum { HINTS = 2, FARTHEST_HINT = 1 << 16 };
 
 /* Where an address on the stack leads. */
 enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
@@ -39,6 +40,12 @@ struct memo {
 
 static struct memo s_memo[MEMO_SETS][MEMO_WAYS];
 static UInt s_victim; /* the way to be overwritten next */
+
+/* Frames that were found, innermost first. */
+struct found {
+    Addr *ips, *sps;
+    UInt depth;
+};
 
 static UInt slot_of(Addr ip)
 {
@@ -143,16 +150,30 @@ static Addr return_address(Addr sp_of_caller)
     return *(Addr *)(sp_of_caller - sizeof(Addr));
 }
 
+/* What the unwinder starts from. */
+struct start {
+    Addr ip, sp, bp;
+};
+
 /* Only what lies on the thread's own stack is sure to be readable. */
-static Bool on_stack(ThreadId tid, Addr from, Addr to)
+struct bounds {
+    Addr from, to;
+};
+
+static struct bounds bounds_of(ThreadId tid)
 {
     Addr top = VG_(thread_get_stack_max)(tid);
-    return from <= to && to <= top && from >= top - VG_(thread_get_stack_size)(tid);
+    return (struct bounds){top - VG_(thread_get_stack_size)(tid), top};
 }
 
-static Bool memo_holds(const struct memo *m, ThreadId tid, Addr ip, Addr sp)
+static Bool on_stack(const struct bounds *b, Addr from, Addr to)
 {
-    if (m->sp != sp || m->depth < 2 || m->ips[0] != ip || !on_stack(tid, sp, m->sps[m->depth - 1]))
+    return from <= to && to <= b->to && from >= b->from;
+}
+
+static Bool memo_holds(const struct memo *m, const struct bounds *b, Addr ip, Addr sp)
+{
+    if (m->sp != sp || m->depth < 2 || m->ips[0] != ip || !on_stack(b, sp, m->sps[m->depth - 1]))
         return False;
     for (UInt i = 1; i < m->depth; i++)
         if (return_address(m->sps[i]) != m->ips[i] + 1)
@@ -160,68 +181,58 @@ static Bool memo_holds(const struct memo *m, ThreadId tid, Addr ip, Addr sp)
     return True;
 }
 
-static void remember(struct memo *m, const struct lt_stack *stack, Addr sp, UInt limit)
+static void remember(struct memo *m, const struct bounds *b, const struct found *f, Addr sp, UInt limit)
 {
     m->depth = 0;
     m->limit = limit;
-    if (stack->depth > MEMO_DEPTH)
+    if (f->depth > MEMO_DEPTH)
         return;
-    for (UInt i = 0; i < stack->depth; i++) {
-        m->ips[i] = stack->ips[i];
-        m->sps[i] = stack->sps[i];
+    for (UInt i = 0; i < f->depth; i++) {
+        m->ips[i] = f->ips[i];
+        m->sps[i] = f->sps[i];
     }
     m->sp = sp;
-    m->depth = stack->depth;
-    if (!memo_holds(m, VG_(get_running_tid)(), m->ips[0], sp))
+    m->depth = f->depth;
+    if (!memo_holds(m, b, m->ips[0], sp))
         m->depth = 0; /* its return addresses are not where they are looked for */
 }
 
 /* The memo of a stack, as far as `limit` frames; NULL = there is none. */
-static const struct memo *recall(struct memo *set, ThreadId tid, Addr ip, Addr sp, UInt limit)
+static const struct memo *recall(struct memo *set, const struct bounds *b, Addr ip, Addr sp, UInt limit)
 {
     for (UInt k = 0; k < MEMO_WAYS; k++)
-        if (memo_holds(&set[k], tid, ip, sp) && (set[k].depth < set[k].limit || set[k].limit >= limit))
+        if (memo_holds(&set[k], b, ip, sp) && (set[k].depth < set[k].limit || set[k].limit >= limit))
             return &set[k];
     return NULL;
 }
 
-/* The thread's stack from its registers on, at most `limit` frames. */
-static void take(ThreadId tid, struct lt_stack *stack, UInt limit)
+/* Many stacks begin with the same two frames, in the place where they ask for memory. How far above the stack
+ * pointer the next return addresses were the last time tells which words tell such stacks apart. */
+static struct hint {
+    UInt above[HINTS];
+} s_hints[MEMO_SETS];
+
+static UInt hash_of(Addr key)
 {
-    Addr ip = VG_(get_IP)(tid), sp = VG_(get_SP)(tid);
-    struct memo *set = s_memo[((sp ^ ip * 31 ^ *(Addr *)sp * 127) * 0x9e3779b97f4a7c15ULL) >> 55];
-    const struct memo *m = recall(set, tid, ip, sp, limit);
-    if (!m) {
-        UInt found = VG_(get_StackTrace)(tid, stack->ips, limit, stack->sps, NULL, 0);
-        stack->depth = known_depth(stack->ips, found);
-        remember(&set[s_victim++ % MEMO_WAYS], stack, sp, limit);
-    } else {
-        stack->depth = m->depth < limit ? m->depth : limit;
-        for (UInt i = 0; i < stack->depth; i++) {
-            stack->ips[i] = m->ips[i];
-            stack->sps[i] = m->sps[i];
-        }
+    return (UInt)((key * 0x9e3779b97f4a7c15ULL) >> 55);
+}
+
+static struct memo *set_of(const struct bounds *b, const struct start *s, const struct hint *h)
+{
+    Addr key = s->sp ^ s->ip * 31 ^ *(Addr *)s->sp * 127;
+    for (UInt i = 0; i < HINTS; i++)
+        if (h->above[i] && on_stack(b, s->sp, s->sp + h->above[i]))
+            key = key * 131 ^ return_address(s->sp + h->above[i]);
+    return s_memo[hash_of(key)];
+}
+
+static void keep_hint(struct hint *h, const struct found *f, Addr sp)
+{
+    for (UInt i = 0; i < HINTS; i++) {
+        Addr above = i + 2 < f->depth ? f->sps[i + 2] - sp : 0;
+        h->above[i] = above < FARTHEST_HINT ? (UInt)above : 0;
     }
-    stack->in_run_time_code = stack->depth && name(stack->ips[stack->depth - 1]) == RUN_TIME_CODE;
 }
-
-void lt_take_stack(ThreadId tid, struct lt_stack *stack)
-{
-    lt_take_stack_to(tid, stack, lt_options.stack_depth);
-}
-
-void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
-{
-    stack->depth = 0;
-    stack->in_run_time_code = False;
-    if (lt_options.stack_depth)
-        take(tid, stack, limit);
-}
-
-/* What the unwinder starts from. */
-struct start {
-    Addr ip, sp, bp;
-};
 
 static void get_start(ThreadId tid, struct start *s)
 {
@@ -242,21 +253,67 @@ static void set_start(ThreadId tid, const struct start *s)
     (tid, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp, (const UChar *)&s->bp);
 }
 
-/* The unwinder starts from the thread's registers: lend it others for the time. */
+/* The unwinder starts from the thread's registers: lend it others for the time. `there`: NULL = its own. */
+static void unwind(ThreadId tid, const struct start *there, struct found *f, UInt limit)
+{
+    struct start own;
+    if (there) {
+        get_start(tid, &own);
+        set_start(tid, there);
+    }
+    f->depth = known_depth(f->ips, VG_(get_StackTrace)(tid, f->ips, limit, f->sps, NULL, 0));
+    if (there)
+        set_start(tid, &own);
+}
+
+/* The stack from `s` on, at most `limit` frames; `borrowed`: these are not the thread's registers. */
+static void take(ThreadId tid, const struct start *s, Bool borrowed, struct found *f, UInt limit)
+{
+    struct bounds b = bounds_of(tid);
+    struct hint *h = &s_hints[hash_of(s->ip ^ *(Addr *)s->sp * 127)];
+    struct memo *set = set_of(&b, s, h);
+    const struct memo *m = recall(set, &b, s->ip, s->sp, limit);
+    if (!m) {
+        unwind(tid, borrowed ? s : NULL, f, limit);
+        keep_hint(h, f, s->sp);
+        remember(&set_of(&b, s, h)[s_victim++ % MEMO_WAYS], &b, f, s->sp, limit);
+        return;
+    }
+    f->depth = m->depth < limit ? m->depth : limit;
+    for (UInt i = 0; i < f->depth; i++) {
+        f->ips[i] = m->ips[i];
+        f->sps[i] = m->sps[i];
+    }
+}
+
+static void note_end(struct lt_stack *stack)
+{
+    stack->in_run_time_code = stack->depth && name(stack->ips[stack->depth - 1]) == RUN_TIME_CODE;
+}
+
+void lt_take_stack(ThreadId tid, struct lt_stack *stack)
+{
+    lt_take_stack_to(tid, stack, lt_options.stack_depth);
+}
+
+void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
+{
+    struct start own = {.ip = VG_(get_IP)(tid), .sp = VG_(get_SP)(tid)};
+    struct found f = {stack->ips, stack->sps, 0};
+    if (lt_options.stack_depth)
+        take(tid, &own, False, &f, limit);
+    stack->depth = f.depth;
+    note_end(stack);
+}
+
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
 {
-    static struct lt_stack more;
-    struct start own;
     Addr saved[2];
+    struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0};
     if (stack->depth >= lt_options.stack_depth || !lt_peek(sp - sizeof saved, saved, sizeof saved) ||
         !lt_readable(sp, sizeof(Addr)))
         return;
     struct start there = {saved[1] - 1, sp, saved[0]};
-    get_start(tid, &own);
-    set_start(tid, &there);
-    take(tid, &more, lt_options.stack_depth - stack->depth);
-    set_start(tid, &own);
-    VG_(memcpy)(stack->ips + stack->depth, more.ips, more.depth * sizeof(Addr));
-    VG_(memcpy)(stack->sps + stack->depth, more.sps, more.depth * sizeof(Addr));
-    stack->depth += more.depth;
+    take(tid, &there, True, &f, lt_options.stack_depth - stack->depth);
+    stack->depth += f.depth;
 }
