@@ -134,6 +134,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         return True;
     case LJTRACE_REQUEST_WATCH_ALLOCATOR:
         lt_lua_watch(args[1], args[2] != 0, (UInt)args[3]);
+        *ret = lt_options.lua;
         return True;
     case LJTRACE_REQUEST_HEAP_CLOSED:
         lt_lua_state_closed(lt_lua_heap(args[1]), args[2], args[3] != 0);

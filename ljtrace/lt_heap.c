@@ -49,7 +49,8 @@ static struct lt_stack *take(ThreadId tid)
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     uint64_t words[5] = {addr, size, heap, lt_ring->instructions, how};
-    lt_filter_add(addr, size);
+    if (lt_options.trace_mem)
+        lt_filter_add(addr, size);
     lt_ring_put(RAW_NEW, 0, words, 5, (const uint64_t *)stack->ips, stack->depth);
 }
 
@@ -62,7 +63,8 @@ void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     uint64_t words[6] = {old, addr, size, heap, lt_ring->instructions, how};
-    lt_filter_add(addr, size);
+    if (lt_options.trace_mem)
+        lt_filter_add(addr, size);
     lt_ring_put(RAW_RESIZE, 0, words, 6, (const uint64_t *)stack->ips, stack->depth);
 }
 

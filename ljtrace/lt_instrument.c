@@ -224,7 +224,7 @@ static Bool may_be_watched(const struct walk *w, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.Store.data;
     UInt size = size_of(w, data);
-    if (is_from_sp(w, st->Ist.Store.addr))
+    if (is_from_sp(w, st->Ist.Store.addr) || (size != 8 && !lt_options.lua_states))
         return False;
     if (!w->lua_code)
         return w->run_time_code && size == 4 && data->tag == Iex_Const;

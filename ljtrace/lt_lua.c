@@ -151,12 +151,19 @@ void lt_lua_thread(ThreadId tid)
     expect_return(calls_of(tid));
 }
 
+/* Accesses up to the return are the allocator's own: nobody needs to know where none are recorded. */
+static void tell(enum raw_type type)
+{
+    if (lt_options.trace_mem)
+        lt_ring_put(type, 0, NULL, 0, NULL, 0);
+}
+
 /* Calls at or below this place on the stack can not return any more. */
 static void drop_stale(struct calls *c, Addr sp)
 {
     while (c->depth && c->call[c->depth - 1].sp <= sp) {
         c->depth--;
-        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+        tell(RAW_LEAVE);
     }
 }
 
@@ -213,7 +220,7 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
         lt_take_lua_stack(tid, call->vm, ptr ? 0 : nsize, &call->stack);
     else
         lt_take_stack(tid, &call->stack);
-    lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+    tell(RAW_ENTER);
     if (c->depth == 1 && ptr && nsize == 0) {
         lt_put_free(ptr, ud, MT_HOW_LUA, &call->stack);
         if (call->vm)
@@ -253,6 +260,6 @@ void lt_lua_return(Addr result)
     struct call *call = &c->call[--c->depth];
     if (c->depth == 0) /* an inner call is a detail of the outer one */
         record(call, result);
-    lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    tell(RAW_LEAVE);
     expect_return(c);
 }

@@ -21,6 +21,8 @@ struct lt_options lt_options = {
     .heap_malloc = True,
     .heap_luajit = True,
     .heap_custom = True,
+    .lua = True,
+    .lua_states = True,
     .level = 1,
 };
 
@@ -105,6 +107,8 @@ static Bool process_option(const HChar *arg)
         if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
             VG_(fmsg_bad_option)
         (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
+    } else if VG_BOOL_CLO (arg, "--lua", lt_options.lua) {
+    } else if VG_BOOL_CLO (arg, "--lua-states", lt_options.lua_states) {
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
         return VG_(replacement_malloc_process_cmd_line_option)(arg);
@@ -133,6 +137,10 @@ static void print_usage(void)
      "program),\n"
      "                              mmap (anonymous mappings, brk), files (those of files, too)\n"
      "                              [malloc,luajit,custom]\n"
+     "    --lua=yes|no              look into LuaJIT for lines, types, states and snapshots; without, its heaps "
+     "are\n"
+     "                              recorded with C frames alone [yes]\n"
+     "    --lua-states=yes|no       record what LuaJIT's machine does at each moment [yes]\n"
      "    --stack-depth=N           stack frames kept for each heap event, 0 to %d; the innermost\n"
      "                              Lua line is always among them [12]\n"
      "    --sample-stacks=N         take the call stack every N instructions (1000 or more) [no]\n"

@@ -22,6 +22,8 @@ struct lt_options {
     Bool heap_mmap;   /* --heap: record anonymous mappings and the break */
     Bool heap_files;  /* --heap: record mappings of files, too */
     Int level;        /* --compress: zstd level of the collector */
+    Bool lua;         /* --lua: find out where LuaJIT keeps its state */
+    Bool lua_states;  /* --lua-states: record the transitions of its machine */
     Bool text;        /* --text: classic text */
     Bool universe;    /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
     ULong sample;     /* --sample-stacks: instructions from one sample to the next, 0 = none */

@@ -14,13 +14,16 @@ static struct {
     Addr from, to;
 } s_range[RANGES];
 static UInt s_ranges, s_next;
+static Bool s_pages; /* some are known */
 
 UWord lt_peek_pages[LT_PEEK_PAGES];
 
 void lt_peek_forget(void)
 {
     s_ranges = s_next = 0;
-    VG_(memset)(lt_peek_pages, 0, sizeof lt_peek_pages);
+    if (s_pages) /* of most programs nothing is ever read, and they run on with each allocation */
+        VG_(memset)(lt_peek_pages, 0, sizeof lt_peek_pages);
+    s_pages = False;
 }
 
 static Bool look_up(Addr a, SizeT n)
@@ -62,8 +65,10 @@ ULong lt_peek_number_slowly(Addr a, UInt size)
     UWord page = a >> LT_PEEK_PAGE_BITS;
     if (!lt_readable(a, size))
         return 0;
-    if (lt_readable(page << LT_PEEK_PAGE_BITS, (SizeT)1 << LT_PEEK_PAGE_BITS))
+    if (lt_readable(page << LT_PEEK_PAGE_BITS, (SizeT)1 << LT_PEEK_PAGE_BITS)) {
         lt_peek_pages[page % LT_PEEK_PAGES] = page;
+        s_pages = True;
+    }
     VG_(memcpy)(&v, (const void *)a, size); /* the machine's byte order is the small end first */
     return v;
 }

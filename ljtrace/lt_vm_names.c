@@ -10,7 +10,7 @@
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_oset.h"
 
-enum { TOLD_SLOTS = 1 << 14, NAME_LIMIT = 400, LINES_AT_ONCE = 4096, SEARCH_LIMIT = 250, RECENT_SLOTS = 512 };
+enum { TOLD_SLOTS = 1 << 14, NAME_LIMIT = 400, LINES_AT_ONCE = 4096, SEARCH_LIMIT = 250, RECENT_SLOTS = 512, COUNT_SLOTS = 4096 };
 
 /* A live prototype that was met. */
 struct proto {
@@ -22,6 +22,7 @@ struct proto {
 
 static OSet *s_protos; /* by address */
 static struct proto *s_recent[RECENT_SLOTS];
+static UInt s_starts[COUNT_SLOTS]; /* how many begin at addresses with this hash */
 static Addr s_told[TOLD_SLOTS];
 static UInt s_generation;
 
@@ -81,9 +82,15 @@ static struct proto **recent(Addr proto)
     return &s_recent[proto / 16 % RECENT_SLOTS];
 }
 
+static UInt *starts(Addr block)
+{
+    return &s_starts[block / 8 % COUNT_SLOTS];
+}
+
 static void drop(struct proto *p)
 {
     *recent(p->addr) = NULL;
+    --*starts(p->addr);
     VG_(OSetGen_Remove)(s_protos, &p->addr);
     VG_(free)(p->chunk);
     if (p->name)
@@ -110,6 +117,7 @@ static struct proto *know(const struct lt_vm *vm, Addr proto)
     p = VG_(OSetGen_AllocNode)(s_protos, sizeof *p);
     *p = (struct proto){.addr = proto, .bytes = bytes, .chunk = chunk_name(vm, proto)};
     VG_(OSetGen_Insert)(s_protos, p);
+    ++*starts(proto);
     return p;
 }
 
@@ -120,18 +128,23 @@ void lt_proto_made(const struct lt_vm *vm, Addr proto)
 
 void lt_proto_gone(Addr block)
 {
-    struct proto *p = proto_at(block);
+    struct proto *p = *starts(block) ? proto_at(block) : NULL;
     if (p && p->addr == block) {
         drop(p);
         lt_forget_places();
     }
 }
 
-Addr lt_proto_of(const struct lt_vm *vm, Addr function)
+static struct proto *proto_of(const struct lt_vm *vm, Addr function)
 {
     if (lt_vm_gct(vm, function) != GCT_FUNC || lt_peek_number(function + vm->at->ffid, 1) != 0)
-        return 0;
-    struct proto *p = know(vm, lt_vm_ref(vm, function + vm->at->func_pc) - vm->at->proto_code);
+        return NULL;
+    return know(vm, lt_vm_ref(vm, function + vm->at->func_pc) - vm->at->proto_code);
+}
+
+Addr lt_proto_of(const struct lt_vm *vm, Addr function)
+{
+    const struct proto *p = proto_of(vm, function);
     return p ? p->addr : 0;
 }
 
@@ -337,7 +350,7 @@ static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *nam
 
 void lt_function_made(const struct lt_vm *vm, Addr function)
 {
-    struct proto *p = proto_at(lt_proto_of(vm, function));
+    struct proto *p = proto_of(vm, function);
     if (p && !p->told)
         tell_proto(vm, p, name_of(vm, p, 0, 0));
 }

@@ -331,7 +331,7 @@ static void copy_frames(struct lua_frames *to, const struct lua_frames *from)
  */
 static Bool take_again(const struct lt_vm *vm, struct lua_frames *out)
 {
-    if (!vm->gc_frames || vm->gc_changes != vm->changes ||
+    if (!lt_options.lua_states || !vm->gc_frames || vm->gc_changes != vm->changes ||
         vm->vmstate != (Int)lt_vm_u32(vm->g + vm->layout->vmstate))
         return False;
     copy_frames(out, vm->gc_frames);

@@ -89,7 +89,8 @@ void lt_watch_tell_all(void)
 
 void lt_watch_state(const struct lt_vm *vm)
 {
-    mark(state_word(vm));
+    if (lt_options.lua_states)
+        mark(state_word(vm));
     if (recorder_word(vm))
         mark(recorder_word(vm));
 }

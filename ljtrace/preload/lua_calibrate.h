@@ -27,7 +27,8 @@ struct lua_api {
     int (*setmode)(void *L, int index, int mode); /* only LuaJIT has it */
 };
 
-/* Fill `to` from a scratch state that nobody else uses; the caller closes it. Not reentrant. */
-void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to);
+/* Fill `to` from a scratch state that nobody else uses; the caller closes it. Not reentrant. It runs once: what
+ * it costs is that Valgrind translates its code, so that the smallest code is the fastest. */
+__attribute__((cold)) void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to);
 
 #endif

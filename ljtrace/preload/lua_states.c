@@ -100,10 +100,11 @@ static int find_api(const char *object, struct lua_api *api)
     return all;
 }
 
-static void watch(alloc_function *f, int internal, const struct image *image)
+/* 1 if the tool wants to know where the image keeps its state. */
+static uint32_t watch(alloc_function *f, int internal, const struct image *image)
 {
-    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_WATCH_ALLOCATOR, f, internal,
-                                    image ? image - s_images + 1 : 0, 0, 0);
+    return (uint32_t)VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_WATCH_ALLOCATOR, f, internal,
+                                                     image ? image - s_images + 1 : 0, 0, 0);
 }
 
 /* The global state of a thread; 0 = the layout is not known. */
@@ -145,7 +146,7 @@ static void probe(struct image *image)
         return;
     image->own = api->getallocf(L, &ud);
     /* first: what runs next need not be translated twice; one made of realloc may end in it by a jump */
-    watch(image->own, ud != NULL, image);
+    image->layout.known &= watch(image->own, ud != NULL, image);
     if (image->layout.known)
         lua_calibrate(api, L, &image->layout);
     api->close(L);

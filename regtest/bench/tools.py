@@ -34,7 +34,7 @@ class BenchError(Exception):
 @dataclass(frozen=True)
 class Tool:
     """A column of the table: the words before the program's command (OUT stands for its file), and when it is
-    used: `only` = "" for all programs, "c" for C programs, "shortest" for that one alone, once."""
+    used: `only` = "" for all programs, "c" or "lua" for those of a kind, "shortest" for that one alone, once."""
     name: str
     words: tuple[str, ...]
     only: str = ""
@@ -53,6 +53,8 @@ NONE = valgrind("none")
 TOOLS = (NATIVE, NONE,
          valgrind("ljtrace", "--out=OUT"),
          valgrind("ljtrace", "--trace-mem=no", "--out=OUT", label="heap only"),
+         valgrind("ljtrace", "--lua-states=no", "--out=OUT", label="no states", only="lua"),
+         valgrind("ljtrace", "--trace-mem=no", "--lua=no", "--out=OUT", label="heap no lua", only="lua"),
          valgrind("memcheck"),
          valgrind("dhat", "--dhat-out-file=OUT"),
          valgrind("massif", "--massif-out-file=OUT"),

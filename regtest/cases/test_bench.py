@@ -25,6 +25,8 @@ def test_quick_run(tmp_path: Path) -> None:
     assert full["events"] > heap["events"] > 100 and full["events_per_second"] > 0
     assert 0 < full["bytes_per_event"] < 20
     assert full["tool_memory"] > 1e7 and full["collector_memory"] > 1e5
+    assert trees["no states"]["events"] > trees["heap no lua"]["events"] > 100
+    assert "no states" not in result["programs"]["c"]["gzip"], "of Lua programs alone"
     assert trees["none"]["ratio"] == 1 and result["geometric_means"]["lua"]["none"]["ratio"] == 1
     assert result["runs"] == 1
     rows = [line.split()[0] for line in done.text.splitlines() if line]
