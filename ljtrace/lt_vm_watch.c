@@ -5,6 +5,7 @@
 #include "lt_vm_watch.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vex.h"
 #include "lt_vm_record.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
@@ -21,6 +22,7 @@ static Long s_displacements[MAX_DISPLACEMENTS]; /* with which code has stored to
 
 void lt_watch_code(Addr from, Addr to)
 {
+    lt_vex_be_precise();
     if (s_ranges < MAX_RANGES && !lt_watch_is_lua_code(from)) {
         s_code[s_ranges].from = from;
         s_code[s_ranges++].to = to;
