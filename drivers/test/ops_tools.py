@@ -161,3 +161,11 @@ def threaded_ops(count: int, seed: int, threads: int = 4, resize: float = 0.05) 
             last = thread
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def stats(driver: str, ops: Path, out: Path, *args: object, status: int = 0,
+          **kw: object) -> dict[str, object]:
+    """Run the modern --allocstats and give the parsed result."""
+    p = replay("-a", driver, "--allocstats", ops, "-o", out, "--passes", 1, *args, **kw)
+    assert p.returncode == status, p.stderr
+    return parse_result(out)

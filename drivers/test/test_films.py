@@ -18,17 +18,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from ops_tools import BAD, REAL, Model, moving_ops, random_ops, read_model, replay  # noqa: E402
+from ops_tools import BAD, REAL, Model, moving_ops, replay  # noqa: E402
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
-
-
-@pytest.fixture(scope="module", name="ops")
-def _ops(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
-    text = random_ops(3000, seed=5)
-    path = tmp_path_factory.mktemp("ops") / "random-ops"
-    path.write_text(text)
-    return path, read_model(text)
 
 
 def ffprobe(path: Path) -> dict[str, str]:

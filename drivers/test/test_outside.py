@@ -1,0 +1,114 @@
+"""End-to-end tests of drivers as others use them: by the documented command lines, and written and built outside
+of the tree.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from ops_tools import (  # noqa: E402
+    ALL, BUILD, SKELETON, SOURCE, Model, parse_result, random_ops, replay, stats,
+)
+
+# -- the documented forms ------------------------------------------------------------------------------
+
+
+def test_documented_allocstats(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    path, model = ops
+    out = tmp_path / "r"
+    plot = shutil.which("plot_firstfit")
+    for limit in (0, 10, 1000, 500):
+        p = subprocess.run([plot, "--allocstats", path, out, "100000", str(limit), str(4 * model.peak),
+                            str(model.total)],
+                           capture_output=True, text=True, check=False)
+        assert p.returncode == 0, p.stderr
+        r = parse_result(out)
+    assert (r["heap_size"], r["theoretical_heap_size"]) == (4 * model.peak, model.total)
+    assert [(p["op_index"], p["used"]) for p in r["alloc_stats"]] == [(i, model.used[i]) for i in (0, 10,
+                                                                                                   1000, 500)]
+    assert subprocess.run([plot, "--peakmem", path], capture_output=True, check=False).returncode == 0
+
+
+def test_documented_form_needs_its_header(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    p = replay("-a", "null", "--allocstats", ops[0], tmp_path / "r", 0, 7, 1000000, 1)
+    assert p.returncode == 1 and "OPLIMIT 0 must come first" in p.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("driver", ALL)
+def test_plot_commands(driver: str, ops: tuple[Path, Model]) -> None:
+    p = subprocess.run([shutil.which(f"plot_{driver}"), "--peakmem", ops[0], "--json"], capture_output=True,
+                       check=False)
+    assert p.returncode == 0 and json.loads(p.stdout)["live_peak"] == ops[1].peak
+
+
+def test_allocator_may_be_a_plot_path(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    assert stats("./drivers/plot_firstfit", ops[0], tmp_path / "r", "--points", 2)["driver"] == "firstfit"
+
+
+# -- drivers from outside ---------------------------------------------------------------------------------
+
+
+def compiler() -> str:
+    cc = shutil.which("cc") or shutil.which("gcc")
+    if not cc:
+        pytest.skip("no C compiler here")
+    return cc
+
+
+def test_user_source_builds_outside(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    src = SOURCE / "drivers"
+    so = tmp_path / "mine.so"
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", '-DUSER_NAME="mine"', "-o", so,
+                    src / "example_user.c", src / "user_shim.c"], check=True)
+    r = stats(str(so), ops[0], tmp_path / "r", "--heap", "64M", "--check", "--points", 20)
+    assert r["driver"] == "mine" and r["complete"] is True
+
+
+def test_skeleton_works(tmp_path: Path) -> None:
+    text = random_ops(2000, seed=3, largest=11)
+    path = tmp_path / "ops"
+    path.write_text(text)
+    assert stats(SKELETON, path, tmp_path / "r", "--heap", "4M", "--check")["overhead_from"] == "walk"
+    src = SOURCE / "drivers"
+    so = tmp_path / "skeleton.so"
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", "-o", so, src / "skeleton.c"],
+                   check=True)
+    assert stats(str(so), path, tmp_path / "r", "--heap", "4M")["complete"] is True
+
+
+def test_a_strangers_allocator_in_100_lines(tmp_path: Path) -> None:
+    """As a stranger has them: the installed skeleton and headers, a folder outside of the tree, the documented
+    commands; found by name through $STEVE_DRIVERS."""
+    subprocess.run(["make", "-s", "install-driverincludeHEADERS", "install-driversrcDATA", f"DESTDIR={tmp_path}/root",
+                    "prefix=/usr"], cwd=BUILD, check=True, capture_output=True,
+                   env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")})
+    source = next((tmp_path / "root").rglob("skeleton.c"))
+    headers = next((tmp_path / "root").rglob("driver.h")).parent
+    assert len(source.read_text().splitlines()) < 100
+    mine = tmp_path / "drivers"
+    mine.mkdir()
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{headers}", "-o", mine / "mine.so", source], check=True)
+    ops = tmp_path / "some-ops"
+    ops.write_text(random_ops(2000, seed=3, largest=11))
+    r = stats("mine", ops, tmp_path / "r", "--heap", "4M", "--check", "--points", 20, env={"STEVE_DRIVERS": str(mine)})
+    assert r["complete"] is True and r["outside_bytes"] == 0 and r["confined"] is True
+
+
+def test_list_shows_foreign_and_broken_drivers(tmp_path: Path) -> None:
+    shutil.copy(BUILD / "drivers/bump.so", tmp_path / "other.so")
+    (tmp_path / "broken.so").write_text("x")
+    drivers = {d["name"]: d for d in json.loads(replay("--list", "--json",
+                                                       env={"STEVE_DRIVERS": str(tmp_path)}).stdout)}
+    assert drivers["other"]["available"] is True
+    assert drivers["broken"]["available"] is False and "cannot be opened" in drivers["broken"]["reason"]

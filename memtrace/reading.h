@@ -1,0 +1,165 @@
+/* reading.h - what a reader of traces calls; part of memtrace.h, which is to be included instead.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef MEMTRACE_READING_H
+#define MEMTRACE_READING_H
+
+#include "memtrace/memtrace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mt_reader;
+
+enum mt_open_flags {
+    MT_OPEN_DEFAULT = 0,
+    MT_OPEN_SALVAGE = 1, /* skip damaged chunks and go on; each is counted and described */
+    MT_OPEN_TEXT = 2,    /* classic text even if no line looks like it (an empty file is a trace) */
+    MT_OPEN_FREED = 4,   /* deliver accesses to freed memory too, in their place among the others */
+    MT_OPEN_SNAPSHOTS = 8 /* keep snapshots, for mt_snapshot; without it they are passed over */
+};
+
+/* Open a trace of any kind; "-" is standard input. NULL on error, with *err filled. */
+struct mt_reader *mt_open(const char *path, unsigned flags, struct mt_error *err);
+void mt_close(struct mt_reader *r);
+
+/* The next events in program order. Sets *events and *n (n > 0) and returns MT_MORE, or MT_END, or
+ * MT_ERROR. The array is the reader's and valid until the next call. A trace cut off mid-file delivers
+ * everything before the cut, then MT_ERROR with MT_E_TRUNCATED. */
+int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n);
+
+/* The same events, several times cheaper, for those who need not see each access by itself. A program does the
+ * same again and again: a *pattern* is a run of accesses, of which `words` places tell all addresses. */
+struct mt_pattern_access {
+    uint32_t site;
+    uint32_t size;
+    uint16_t offset; /* from the place of its word */
+    uint8_t kind;    /* MT_LOAD, MT_STORE or MT_MODIFY */
+    uint8_t word;    /* < words of the pattern */
+};
+struct mt_pattern {
+    uint32_t first;  /* its accesses are accesses[first .. first + count - 1], in program order */
+    uint32_t extent; /* of this word: the end of its highest access, from its place */
+    uint8_t count;   /* 1 .. MT_SEGMENT_MOST; 0 = this is another word of a pattern before */
+    uint8_t words;   /* what is said of word w stands in the pattern w behind this one */
+    uint8_t own;     /* accesses of this word */
+};
+/* Where a word's lowest access was. All its accesses lie in that block, whole. */
+struct mt_place {
+    uint64_t addr;
+    uint32_t slot; /* as of struct mt_event; MT_NO_SLOT: the word touched no block, its accesses do not count */
+};
+#define MT_NO_SLOT UINT32_MAX
+/* What came next: a pattern, or events that are not of patterns. */
+struct mt_step {
+    uint64_t time;    /* of the pattern's accesses, as of struct mt_event */
+    uint32_t pattern; /* id; or MT_STEP_EVENTS: the next `count` of the events */
+    uint16_t thread;  /* of the pattern */
+    uint16_t count;   /* events that it stands for: 1 .. MT_STEP_MOST */
+};
+#define MT_STEP_EVENTS 0
+#define MT_STEP_MOST 512
+struct mt_packed {
+    const struct mt_step *steps;
+    const struct mt_place *places; /* of the patterns' words, one after the other */
+    const struct mt_event *events;
+    const struct mt_pattern *patterns; /* by id */
+    const struct mt_pattern_access *accesses;
+    size_t n_steps, n_events;
+    uint32_t n_patterns; /* ids are below this; what an id means never changes */
+    uint64_t count;      /* events that all steps stand for */
+};
+/* As mt_next, and may be called in turns with it. Everything in *p is the reader's, valid until the next call. */
+int mt_next_packed(struct mt_reader *r, struct mt_packed *p);
+
+/* From now on deliver no accesses but those of system calls and, if asked for, to freed memory: many times
+ * faster, for they are not decoded. mt_reader_stats counts them as `passed`, once a chunk is done. Call it before
+ * the first event. Text has them all the same. */
+void mt_pass_accesses(struct mt_reader *r);
+
+/* A place in a trace where reading can begin. */
+struct mt_point {
+    uint64_t event;  /* events before it in the file, those of MT_OPEN_FREED included */
+    uint64_t handle; /* News before it */
+    uint64_t offset; /* in the file */
+};
+
+/* All such places in order; the first is the start. *points is the reader's, valid until mt_close. Traces
+ * that cannot be read in parts (text, pipes, compressed once more) have just that one. Reading goes on where
+ * it was. MT_OK or MT_ERROR. */
+int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n);
+/* From now on deliver the events from point `first` up to point `end` (their number: up to the end of the
+ * trace), then MT_END. Handles, slots, times and definitions are those of the whole trace. Any number of
+ * readers can read parts of one file at the same time. */
+int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end);
+
+const struct mt_error *mt_reader_error(const struct mt_reader *r);
+
+/* Definitions read so far. An id out of range gives NULL (strings: ""). */
+const char *mt_string(const struct mt_reader *r, uint32_t id);
+const struct mt_frame *mt_frame(const struct mt_reader *r, uint32_t id);
+const struct mt_stack *mt_stack(const struct mt_reader *r, uint32_t id);
+const struct mt_site *mt_site(const struct mt_reader *r, uint32_t id);
+const struct mt_heap *mt_heap(const struct mt_reader *r, uint32_t id);
+const struct mt_proto *mt_proto(const struct mt_reader *r, uint32_t id);
+const struct mt_trace *mt_trace(const struct mt_reader *r, uint32_t id);
+uint32_t mt_count_strings(const struct mt_reader *r);
+uint32_t mt_count_frames(const struct mt_reader *r);
+uint32_t mt_count_stacks(const struct mt_reader *r);
+uint32_t mt_count_sites(const struct mt_reader *r);
+uint32_t mt_count_heaps(const struct mt_reader *r);
+uint32_t mt_count_protos(const struct mt_reader *r);
+uint32_t mt_count_traces(const struct mt_reader *r);
+
+/* Snapshots read so far, with MT_OPEN_SNAPSHOTS; NULL out of range. Memory: 24 bytes an object, 16 a link. */
+const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i);
+uint32_t mt_count_snapshots(const struct mt_reader *r);
+
+/* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given
+ * several times the last: a forked child's trace holds its parent's facts, then its own), and the i-th. */
+const char *mt_info(const struct mt_reader *r, const char *key);
+bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
+
+struct mt_reader_stats {
+    bool is_text;              /* classic text, not binary */
+    enum mt_ending ending;     /* valid after MT_END; MT_ENDING_UNKNOWN before */
+    struct mt_totals totals;   /* from the END chunk; zeros before it */
+    uint64_t events;           /* delivered so far */
+    uint64_t passed;           /* accesses left out, see mt_pass_accesses */
+    uint64_t handles;          /* blocks made so far */
+    uint64_t live_slots;       /* blocks live now */
+    uint64_t unmatched_free;   /* bad frees */
+    uint64_t unmatched_access; /* text: accesses to no live block, dropped */
+    uint64_t bytes_read;       /* of the file as stored; for progress */
+    uint64_t bytes_total;      /* file size, 0 if not known (pipes) */
+    uint64_t damaged_chunks;   /* skipped with MT_OPEN_SALVAGE */
+    uint64_t instructions;     /* guest instructions up to here */
+    uint64_t nanoseconds;      /* wall clock up to the last chunk read */
+};
+void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out);
+
+/* With MT_OPEN_SALVAGE: what was wrong with the i-th damaged chunk (text: line), and where, in one line;
+ * NULL past the last. At most the first 100 are kept; damaged_chunks counts all. */
+const char *mt_damage(const struct mt_reader *r, uint32_t i);
+
+/* Call `line(ctx, text)` for each record of the whole file, in file order, as text without a newline:
+ * the dump that goldens are made of. Accesses are shown one to a line. Same results as mt_next. */
+int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
+            struct mt_error *err);
+
+const char *mt_kind_name(enum mt_kind k);       /* "new", "free", ... */
+char mt_kind_letter(enum mt_kind k);            /* 'N', 'F', ... '?' for those without one */
+const char *mt_how_name(enum mt_how h);         /* "malloc", "calloc", ... */
+const char *mt_badfree_name(enum mt_badfree b); /* "invalid", "inside", "double", ... */
+const char *mt_heap_kind_name(enum mt_heap_kind k);
+const char *mt_type_name(enum mt_type t); /* "str", "tab", "array", ... */
+const char *mt_vm_name(enum mt_vm v);     /* "INTERP", "C", "GC", ... */
+const char *mt_frame_kind_name(enum mt_frame_kind k);
+const char *mt_link_kind_name(enum mt_link_kind k); /* "metatable", "env", "array", ... */
+const char *mt_ending_name(enum mt_ending e); /* "unknown", "exit", "killed", ... */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
