@@ -10,7 +10,14 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_mallocfree.h"
 
-enum { MAX_TRACES = 65536, MAX_DEPTH = 12, MAX_STEPS = 20000, NODE_BYTES = 24, MAX_COLOCATED = 16 };
+enum {
+    MAX_TRACES = 65536,
+    MAX_DEPTH = 12,
+    MAX_STEPS = 20000,
+    NODE_BYTES = 24,
+    MAX_COLOCATED = 16,
+    CERTAIN = 6
+};
 
 struct step {
     UInt first; /* intermediate instruction */
@@ -26,7 +33,8 @@ struct steps {
 };
 
 struct lt_recording {
-    UInt trace; /* being recorded */
+    UInt trace;         /* being recorded */
+    UInt concatenation; /* the opcode that ends one; 0 = not seen yet */
     Bool has_last;
     Addr last_base;
     struct step last;
@@ -220,28 +228,68 @@ static UInt fitness(const struct lt_vm *vm, const struct step *s, const struct s
     return w->makes ? fitness_known(vm->layout, op, w->makes) : fitness_by_size(vm, op, w->size);
 }
 
+static UInt end_of(const struct steps *all, UInt i)
+{
+    return i + 1 < all->count ? all->step[i + 1].first : 0xffffffff;
+}
+
 static Bool emits(const struct steps *all, UInt i, const struct lt_wanted *w)
 {
-    UInt from = all->step[i].first, to = i + 1 < all->count ? all->step[i + 1].first : 0xffffffff;
+    UInt from = all->step[i].first, to = end_of(all, i);
     return from < w->to && to > w->from && to > from && all->step[i].depth;
 }
 
-/* The `rank`-th of the bytecodes that fit best; *fits: how well. */
+static void learn_concatenation(const struct lt_vm *vm, const struct steps *all, const struct lt_ir *ir)
+{
+    UInt *opcode = &vm->recording->concatenation;
+    for (UInt i = 0; i < all->count && *opcode == 0; i++)
+        if (all->step[i].depth && (lt_vm_u32(all->step[i].pc[0]) & 0xff) == vm->layout->op_cat)
+            *opcode = lt_ir_concatenation(ir, all->step[i].first, end_of(all, i));
+}
+
+/* How many strings a step makes in the range that is wanted; 0 also if it is not known. The last step ends a
+ * trace and makes nothing. */
+static UInt strings_of(const struct lt_vm *vm, const struct steps *all, UInt i, const struct lt_wanted *w)
+{
+    UInt from = all->step[i].first, to = end_of(all, i), concatenation = vm->recording->concatenation;
+    if (w->makes != LT_MAKES_STRINGS || !concatenation || to == 0xffffffff)
+        return 0;
+    return lt_ir_strings(&w->ir, from > w->from ? from : w->from, to < w->to ? to : w->to, concatenation);
+}
+
+/* How well does a step fit; *calls: how many such calls it has. */
+static UInt fitness_of_step(const struct lt_vm *vm, const struct steps *all, UInt i,
+                            const struct lt_wanted *w, UInt *calls)
+{
+    *calls = 1;
+    if (!emits(all, i, w))
+        return 0;
+    UInt strings = strings_of(vm, all, i, w);
+    if (strings) {
+        *calls = strings;
+        return CERTAIN;
+    }
+    return fitness(vm, &all->step[i], i + 1 < all->count ? &all->step[i + 1] : NULL, w);
+}
+
+/* The `rank`-th of those that fit best; *fits: how well. */
 static const struct step *choose(const struct lt_vm *vm, const struct steps *all, const struct lt_wanted *w,
                                  UInt *fits)
 {
     const struct step *chosen = NULL;
-    UInt seen = 0;
+    UInt seen = 0, calls;
     *fits = 0;
+    if (all)
+        learn_concatenation(vm, all, &w->ir);
     for (UInt i = 0; all && i < all->count; i++) {
-        const struct step *next = i + 1 < all->count ? &all->step[i + 1] : NULL;
-        UInt f = emits(all, i, w) ? fitness(vm, &all->step[i], next, w) : 0;
+        UInt f = fitness_of_step(vm, all, i, w, &calls);
         if (f == 0 || f < *fits)
             continue;
-        seen = f > *fits ? 0 : seen + 1;
-        *fits = f;
-        if (seen <= w->rank)
+        seen = f > *fits ? 0 : seen;
+        if (seen == 0 || seen <= w->rank)
             chosen = &all->step[i];
+        seen += calls;
+        *fits = f;
     }
     return chosen;
 }

@@ -10,6 +10,7 @@
 #ifndef LT_VM_RECORD_H
 #define LT_VM_RECORD_H
 
+#include "lt_vm_ir.h"
 #include "lt_vm_names.h"
 
 /* A bytecode is about to be recorded. */
@@ -29,6 +30,7 @@ enum lt_makes {
  */
 struct lt_wanted {
     UInt trace, from, to;
+    struct lt_ir ir; /* of the trace */
     SizeT size;
     enum lt_makes makes;
     UInt rank;     /* of the call in the machine code, among those of the range */

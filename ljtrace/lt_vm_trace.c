@@ -263,6 +263,7 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
     UInt recorded = lt_recording_end(vm, spot->number);
     struct lt_wanted wanted = {.trace = spot->number, .from = snapshot_ref(spot->snap), .size = size};
     wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;
+    wanted.ir = lt_ir_of(vm, spot->trace);
     wanted.makes = makes(maker_of(spot));
     wanted.rank =
         rank_of(spot, spot->ip, 2 * wanted.makes + (!wanted.makes && lt_recording_is_table(vm, size)));
