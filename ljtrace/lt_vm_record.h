@@ -41,7 +41,6 @@ struct lt_wanted {
  * to the one at the trace's base; 0 = nothing fits. */
 UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *wanted, struct lt_place *to,
                          UInt max);
-/* The first intermediate instruction that was not recorded but made by the loop optimisation, or more. */
 /* The first intermediate instruction of the first step at that bytecode, whose base is in that slot relative
  * to the place where the trace starts. False = there is none. */
 Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first);
@@ -49,6 +48,7 @@ Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, U
 Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size);
 /* Counts the recordings begun. */
 UInt lt_recording_generation(void);
+/* The first intermediate instruction that was not recorded but made by the loop optimisation, or more. */
 UInt lt_recording_end(const struct lt_vm *vm, UInt trace);
 
 #endif
