@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_filter.h"
+#include "lt_ir.h"
 #include "lt_segment.h"
 #include "pub_tool_libcassert.h"
 
@@ -11,7 +12,8 @@
 
 static UChar s_table[GRANULES];
 
-/* A word may be this far from the accesses it stands for: less than a granule, so its neighbours are enough. */
+/* A word may be this far from the accesses it stands for: less than a granule, so its neighbours are enough.
+ */
 void lt_filter_add(Addr addr, SizeT size)
 {
     tl_assert(LT_WORD_REACH < 1 << GRANULE_BITS);
@@ -22,17 +24,11 @@ void lt_filter_add(Addr addr, SizeT size)
         s_table[g & (GRANULES - 1)] = 1;
 }
 
-static IRExpr *assign(IRSB *out, IRType type, IRExpr *e)
-{
-    IRTemp t = newIRTemp(out->tyenv, type);
-    addStmtToIRSB(out, IRStmt_WrTmp(t, e));
-    return IRExpr_RdTmp(t);
-}
-
 IRExpr *lt_filter_lookup(IRSB *out, IRExpr *word)
 {
-    IRExpr *g = assign(out, Ity_I64, IRExpr_Binop(Iop_Shr64, word, IRExpr_Const(IRConst_U8(GRANULE_BITS))));
-    g = assign(out, Ity_I64, IRExpr_Binop(Iop_And64, g, IRExpr_Const(IRConst_U64(GRANULES - 1))));
-    g = assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, g, IRExpr_Const(IRConst_U64((Addr)s_table))));
-    return assign(out, Ity_I8, IRExpr_Load(Iend_LE, Ity_I8, g));
+    IRExpr *g =
+        lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Shr64, word, IRExpr_Const(IRConst_U8(GRANULE_BITS))));
+    g = lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_And64, g, IRExpr_Const(IRConst_U64(GRANULES - 1))));
+    g = lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, g, IRExpr_Const(IRConst_U64((Addr)s_table))));
+    return lt_ir_assign(out, Ity_I8, IRExpr_Load(Iend_LE, Ity_I8, g));
 }

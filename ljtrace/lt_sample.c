@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_sample.h"
+#include "lt_ir.h"
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_vm_stack.h"
@@ -16,36 +17,20 @@ static ULong s_executed; /* by generated code */
 static ULong s_due, s_last;
 static ULong s_paused; /* what was executed when the pause began, + 1; 0 = there is none */
 
-static IRExpr *word(ULong v)
-{
-    return IRExpr_Const(IRConst_U64(v));
-}
-
-static IRExpr *assign(IRSB *out, IRType type, IRExpr *e)
-{
-    IRTemp t = newIRTemp(out->tyenv, type);
-    addStmtToIRSB(out, IRStmt_WrTmp(t, e));
-    return IRExpr_RdTmp(t);
-}
-
-static IRExpr *load(IRSB *out, const ULong *at)
-{
-    return assign(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, word((Addr)at)));
-}
-
 void lt_sample_check(IRSB *out)
 {
-    IRExpr *executed = load(out, &s_executed), *due = load(out, &s_due);
+    IRExpr *executed = lt_ir_load(out, &s_executed), *due = lt_ir_load(out, &s_due);
     IRDirty *call =
         unsafeIRDirty_0_N(0, "lt_sample_take", VG_(fnptr_to_fnentry)(lt_sample_take), mkIRExprVec_0());
-    call->guard = assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, due, executed));
+    call->guard = lt_ir_assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, due, executed));
     addStmtToIRSB(out, IRStmt_Dirty(call));
 }
 
 void lt_sample_count(IRSB *out, UInt n)
 {
-    IRExpr *sum = assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, load(out, &s_executed), word(n)));
-    addStmtToIRSB(out, IRStmt_Store(Iend_LE, word((Addr)&s_executed), sum));
+    IRExpr *sum =
+        lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, lt_ir_load(out, &s_executed), lt_ir_word(n)));
+    addStmtToIRSB(out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&s_executed), sum));
 }
 
 void lt_sample_pause(Bool pause)

@@ -5,6 +5,7 @@
 #include "lt_segment.h"
 #include "lt_filter.h"
 #include "lt_frames.h"
+#include "lt_ir.h"
 #include "lt_ring.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_machine.h"
@@ -12,26 +13,9 @@
 
 static UInt s_segments; /* defined so far, in this process */
 
-static IRExpr *word(ULong value)
-{
-    return IRExpr_Const(IRConst_U64(value));
-}
-
-static IRExpr *assign(IRSB *out, IRType type, IRExpr *e)
-{
-    IRTemp t = newIRTemp(out->tyenv, type);
-    addStmtToIRSB(out, IRStmt_WrTmp(t, e));
-    return IRExpr_RdTmp(t);
-}
-
-static IRExpr *load_word(IRSB *out, const void *from)
-{
-    return assign(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, word((Addr)from)));
-}
-
 static IRExpr *plus(IRSB *out, IRExpr *e, ULong n)
 {
-    return assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, e, word(n)));
+    return lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, e, lt_ir_word(n)));
 }
 
 static void empty(struct lt_segment *s)
@@ -53,14 +37,14 @@ static void look_up(struct lt_segment *s, IRExpr *value)
 {
     IRExpr *found = lt_filter_lookup(s->out, value);
     if (s->maybe != IRTemp_INVALID)
-        found = assign(s->out, Ity_I8, IRExpr_Binop(Iop_Or8, found, IRExpr_RdTmp(s->maybe)));
+        found = lt_ir_assign(s->out, Ity_I8, IRExpr_Binop(Iop_Or8, found, IRExpr_RdTmp(s->maybe)));
     s->maybe = found->Iex.RdTmp.tmp;
 }
 
 static void store_word(struct lt_segment *s, IRExpr *value)
 {
     if (s->cursor == IRTemp_INVALID)
-        s->cursor = load_word(s->out, &lt_ring->cursor)->Iex.RdTmp.tmp;
+        s->cursor = lt_ir_load(s->out, &lt_ring->cursor)->Iex.RdTmp.tmp;
     IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), (s->words + 1) * sizeof(ULong));
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, value));
     if (s->filtered)
@@ -71,7 +55,7 @@ static void store_word(struct lt_segment *s, IRExpr *value)
  * is not shared. */
 static UInt guarded_word(struct lt_segment *s, IRExpr *addr, IRExpr *guard)
 {
-    store_word(s, assign(s->out, Ity_I64, IRExpr_ITE(guard, addr, word(0))));
+    store_word(s, lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(guard, addr, lt_ir_word(0))));
     s->word[s->words] = (struct lt_word){.root = guard};
     return s->words++;
 }
@@ -144,15 +128,15 @@ static UInt define(struct lt_segment *s)
 /* Code whose segments may not come into the ring counts its instructions. */
 static void emit_count(struct lt_segment *s)
 {
-    IRExpr *sum = plus(s->out, load_word(s->out, &lt_ring->instructions), s->instructions);
-    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, word((Addr)&lt_ring->instructions), sum));
+    IRExpr *sum = plus(s->out, lt_ir_load(s->out, &lt_ring->instructions), s->instructions);
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->instructions), sum));
     s->instructions = 0;
 }
 
 static IRExpr *maybe(struct lt_segment *s)
 {
     IRExpr *zero = IRExpr_Const(IRConst_U8(0));
-    return assign(s->out, Ity_I1, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(s->maybe), zero));
+    return lt_ir_assign(s->out, Ity_I1, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(s->maybe), zero));
 }
 
 /* Put the segment so far into the ring, over a shorter part of it that may be there. */
@@ -160,12 +144,12 @@ static void emit_segment(struct lt_segment *s)
 {
     IRExpr *start = IRExpr_RdTmp(s->cursor);
     Bool longer = s->count > s->told;
-    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, start, word(raw_header(RAW_SEGMENT, 0, define(s)))));
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, start, lt_ir_word(raw_header(RAW_SEGMENT, 0, define(s)))));
     if (longer) {
         IRExpr *next = plus(s->out, start, (s->words + 1) * sizeof(ULong));
         if (s->filtered)
-            next = assign(s->out, Ity_I64, IRExpr_ITE(maybe(s), next, start));
-        addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, word((Addr)&lt_ring->cursor), next));
+            next = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(maybe(s), next, start));
+        addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->cursor), next));
     }
 }
 
@@ -196,9 +180,9 @@ void lt_segment_instruction(struct lt_segment *s)
 
 void lt_segment_check_room(IRSB *out)
 {
-    IRExpr *cursor = load_word(out, &lt_ring->cursor);
-    IRExpr *limit = load_word(out, &lt_ring->limit);
-    IRExpr *full = assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, limit, cursor));
+    IRExpr *cursor = lt_ir_load(out, &lt_ring->cursor);
+    IRExpr *limit = lt_ir_load(out, &lt_ring->limit);
+    IRExpr *full = lt_ir_assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, limit, cursor));
     IRDirty *call =
         unsafeIRDirty_0_N(0, "lt_ring_make_room", VG_(fnptr_to_fnentry)(lt_ring_make_room), mkIRExprVec_0());
     call->guard = full;
