@@ -168,11 +168,13 @@ def monitor(pid: int, command: str) -> str:
     return run(["vgdb", f"--pid={pid}", *command.split()]).text
 
 
-def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, str] | None = None) -> Trace:
-    """Record a program. Its status is the caller's to judge; that the trace is sound is judged here."""
+def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, str] | None = None,
+           execs: bool = False) -> Trace:
+    """Record a program. Its status is the caller's to judge; that the trace is sound is judged here. execs: the end
+    is that of another image, for which the collector does not hold the program up."""
     done = run([*recorder(path, *options), *argv], env=env)
     assert path.exists(), f"no trace was written\n{done.complaint[-2000:]}"
-    if done.status == -signal.SIGKILL:
+    if done.status == -signal.SIGKILL or execs:
         settled(path)
     return Trace(path, done).check()
 

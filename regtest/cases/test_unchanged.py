@@ -60,7 +60,7 @@ def test_trace_says_how_it_ended(mode: str, ending: str, tmp_path: Path) -> None
 
 def test_exec_keeps_the_trace_up_to_it(tmp_path: Path) -> None:
     """Without --trace-children the new image is not traced; what came before is kept."""
-    trace = record(tmp_path / "t.ljt", [CONDUCT, "exec"])
+    trace = record(tmp_path / "t.ljt", [CONDUCT, "exec"], execs=True)
     same(trace.run, run([CONDUCT, "exec"]))
     assert trace.ending() in ("exec", "exit", "killed")
     assert any(e[0] == "new" and e[3] == "1234" for e in trace.events())
