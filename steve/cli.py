@@ -70,7 +70,9 @@ def describe(error: Exception) -> str:
 
 
 def die_by(signum: int) -> NoReturn:
-    """End as the signal would have ended us, now that temporary files are gone."""
+    """End as the signal would have ended us, once temporary files are gone."""
+    from steve.scratch import remove_all
+    remove_all()
     signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)
     os._exit(1)
@@ -105,6 +107,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, terminate)
     try:

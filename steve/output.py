@@ -10,10 +10,9 @@ import os
 import signal
 import stat
 import sys
-import tempfile
-from contextlib import contextmanager
-from typing import Iterator, Optional
+from typing import Optional
 
+from steve import scratch
 from steve.errors import SteveError, WriteError
 
 
@@ -38,11 +37,7 @@ class Output:
         elif is_special(self.path):
             self.fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         else:
-            try:
-                self._open_aside()
-            except KeyboardInterrupt:
-                self._close()
-                raise
+            self._open_aside()
         return self
 
     def _open_aside(self) -> None:
@@ -51,8 +46,7 @@ class Output:
             raise SteveError(f"{self.path}: is a folder; name a file with -o")
         folder, base = os.path.split(self._target)
         try:
-            with interrupts_later():
-                self.fd, self._temporary = tempfile.mkstemp(prefix=f".{base[:100]}.", suffix=".part", dir=folder)
+            self.fd, self._temporary = scratch.make_file(f".{base[:100]}.", ".part", folder)
         except OSError as error:
             raise SteveError(f"{self.path}: cannot write in folder {folder}: {error.strerror}; "
                              "name another place with -o") from None
@@ -81,27 +75,17 @@ class Output:
             raise SteveError(f"{self.name}: {error}") from None
         try:
             if kind is None and self._temporary is not None:
-                os.replace(self._temporary, self._target)
+                scratch.named(self._temporary, self._target)
                 self._temporary = None
         finally:
             self._close()
 
     def _close(self) -> None:
         if self._temporary is not None:
-            os.unlink(self._temporary)
+            scratch.remove(self._temporary)
             self._temporary = None
         if self.fd >= 0:
             os.close(self.fd)
-
-
-@contextmanager
-def interrupts_later() -> Iterator[None]:
-    """Signals that end us come when the block has ended: what it makes is then known and can be removed."""
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
 
 def is_special(path: str) -> bool:

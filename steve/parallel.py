@@ -9,6 +9,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import collections
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -17,12 +18,14 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, NamedTuple, Tuple
 
 from steve.errors import SteveError
+from steve.scratch import ENDING_SIGNALS, interrupts_later
 
 if TYPE_CHECKING:
     from steve._memtrace import Trace
 
 PARTS_EACH = 4  # parts for each worker, so that none waits long for the last
 PATIENCE = 10   # seconds for a scheduler to answer
+PR_SET_PDEATHSIG = 1  # of prctl(2): a signal for when the parent has ended
 
 
 def add_arguments(parser: argparse.ArgumentParser, instead: str = "") -> None:
@@ -73,8 +76,7 @@ class Pool:
         if self.remote:
             self._workers, self.n = connect(self._address)
         else:
-            context = multiprocessing.get_context("fork")
-            self._workers = ProcessPoolExecutor(self.n, context, ignore_interrupts)
+            self._workers = fork_workers(self.n)
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -85,6 +87,8 @@ class Pool:
         self._workers.shutdown(wait=not children, cancel_futures=True)
         for child in children:
             child.terminate()
+        for child in children:
+            child.join()  # then nothing is written any more
 
     def _submit(self, function: Callable[..., Any], task: Tuple[Any, ...]) -> Any:
         if self.remote:
@@ -109,11 +113,24 @@ class Pool:
                 future.cancel()
 
 
-def ignore_interrupts() -> None:
-    """In a worker: the parent ends it."""
+def fork_workers(n: int) -> ProcessPoolExecutor:
+    """n processes, all begun; no signal comes between the beginning of one and its being known."""
+    workers = ProcessPoolExecutor(n, multiprocessing.get_context("fork"), begin_worker, (os.getpid(),))
+    with interrupts_later():
+        workers.submit(os.getpid)
+    return workers
+
+
+def begin_worker(parent: int) -> None:
+    """In a worker, where signals still wait: they end it at once, but for the interrupt, which is the parent's to pass
+    on; and it does not outlive the parent, whatever ends that."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
 
 
 def connect(address: str) -> Tuple[Any, int]:

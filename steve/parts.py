@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optiona
 
 from steve.blocks import is_whole
 from steve.parallel import PARTS_EACH, Part, Pool, split
+from steve.scratch import scratch_folder
 
 if TYPE_CHECKING:
     import argparse
@@ -257,7 +258,7 @@ def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str
     rounds = Rounds(path, pool, progress)
     starts = starts_of(rounds.first(survey, resizes, share=0.2))
     how = {"form": form, "resizes": resizes}
-    with tempfile.TemporaryDirectory(prefix=".steve-", dir=folder, ignore_cleanup_errors=True) as scratch:
+    with scratch_folder(".steve-", folder) as scratch:
         place = None if pool.remote else scratch
         pieces = list(pieces_of(rounds, starts, PIECE if form == "binary" else 1))
         tasks = ((rounds.path, *piece, how, place) for piece in pieces)

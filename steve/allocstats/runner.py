@@ -10,8 +10,6 @@ run that counts. A failure of one allocator never stops the others.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from steve.allocstats.replay import Driver, Outcome, Replay, plain_name
 from steve.allocstats.result import Summary, summarise
 from steve.errors import SteveError
 from steve.plots.style import human_bytes
+from steve.scratch import scratch_folder
 
 GROWTH, LIMIT, PAGE = 1.05, 10.0, 4096
 DEFAULT_FACTOR = 4.0
@@ -161,9 +160,8 @@ def run_all(
     replay: Replay, plan: Plan, drivers: list[Driver], cores: int, tick: Callable[[int, int], None]
 ) -> list[Summary | Failure]:
     """One Summary or Failure for each allocator, in order. `tick(done, total)` is called after each."""
-    scratch = tempfile.mkdtemp(prefix="steve-allocstats.")
     done: list[Summary | Failure] = []
-    try:
+    with scratch_folder("steve-allocstats.") as scratch:
         plan = replace(plan, ops=heap_events_only(plan.ops, scratch))
         with ThreadPoolExecutor(max_workers=cores) as pool:
             try:
@@ -174,6 +172,4 @@ def run_all(
                 pool.shutdown(wait=False, cancel_futures=True)
                 replay.kill()
                 raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return done

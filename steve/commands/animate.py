@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from typing import Any
 
 from steve.allocstats.replay import Driver, Outcome, Replay, choose, plain_name
@@ -19,6 +18,7 @@ from steve.allocstats.runner import heap_bytes
 from steve.errors import SteveError, UsageError
 from steve.plots.sidebyside import join_films, plan_grid
 from steve.progress import note
+from steve.scratch import scratch_folder
 
 NAME = "animate"
 HELP = "make a film or pictures of the heap from an ops file"
@@ -178,9 +178,7 @@ def _make(args: argparse.Namespace, film: str) -> dict[str, Any]:
     drivers, _ = choose(args.allocator, replay.drivers())
     if len(drivers) > 1 and _pictures(args):
         raise UsageError("--still, --at and --poster show one allocator; name one")
-    with tempfile.TemporaryDirectory(
-        prefix=".steve-animate.", dir=os.path.dirname(os.path.abspath(film))
-    ) as aside:
+    with scratch_folder(".steve-animate.", os.path.dirname(os.path.abspath(film))) as aside:
         unfinished = os.path.join(aside, os.path.basename(film))
         try:
             if len(drivers) == 1:

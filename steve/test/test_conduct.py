@@ -149,21 +149,54 @@ def wait_until_there(folder: Path, process: subprocess.Popen) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("signum", (signal.SIGINT, signal.SIGTERM))
-def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int) -> None:
-    """With -j pieces lie beside the result while it is made."""
-    folder = tmp_path / "results"
+@pytest.fixture
+def parts_at_work(tmp_path: Path) -> subprocess.Popen:
+    """`steve ops -j 2` with pieces of its result beside that, or at its end."""
+    folder, trace = tmp_path / "results", tmp_path / "large.ljt"
     folder.mkdir()
-    trace = tmp_path / "large.ljt"
     mkload = Path(os.environ["LJTRACE_BUILDDIR"]) / "steve" / "test" / "mkload"
     subprocess.run([mkload, trace, "10000000", "500"], check=True)
-    process = subprocess.Popen(["steve", "ops", "-j", "2", "-o", "result", trace], cwd=folder,
-                               stderr=subprocess.PIPE)
+    process = subprocess.Popen(["steve", "ops", "-j", "2", "-o", "result", trace], cwd=folder, stderr=subprocess.PIPE)
     wait_until_there(folder, process)
-    process.send_signal(signum)
-    assert process.wait(120) in (-signum, 0)  # 0: it was quicker
+    return process
+
+
+def fields_of(pid: str) -> List[str]:
+    """State, parent and so on of a process; none where it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def children_of(pid: int) -> List[str]:
+    return [entry for entry in os.listdir("/proc") if entry.isdecimal() and fields_of(entry)[1:2] == [str(pid)]]
+
+
+def is_alive(pid: str) -> bool:
+    """Runs a process still? One that ended but is not waited for does not."""
+    return fields_of(pid)[:1] not in ([], ["Z"])
+
+
+@pytest.mark.parametrize("signum", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int, parts_at_work: subprocess.Popen) -> None:
+    """With -j pieces lie beside the result while it is made."""
+    folder = tmp_path / "results"
+    parts_at_work.send_signal(signum)
+    assert parts_at_work.wait(120) in (-signum, 0)  # 0: it was quicker
     assert leftovers(folder) == []
-    assert (process.returncode == 0) == (folder / "result").exists()
+    assert (parts_at_work.returncode == 0) == (folder / "result").exists()
+
+
+def test_workers_die_with_a_killed_parent(parts_at_work: subprocess.Popen) -> None:
+    while not (workers := children_of(parts_at_work.pid)) and parts_at_work.poll() is None:
+        time.sleep(0.01)
+    parts_at_work.kill()
+    parts_at_work.wait(120)
+    deadline = time.monotonic() + 120
+    while any(map(is_alive, workers)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(map(is_alive, workers))
 
 
 def test_old_result_survives_an_interrupt(steve: Steve, tmp_path: Path) -> None:
