@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from steve._memtrace import Trace
 
 PARTS_EACH = 4  # parts for each worker, so that none waits long for the last
-PATIENCE = 10   # seconds for a scheduler to answer
 PR_SET_PDEATHSIG = 1  # of prctl(2): a signal for when the parent has ended
 
 
@@ -134,13 +133,14 @@ def begin_worker(parent: int) -> None:
 
 
 def connect(address: str) -> Tuple[Any, int]:
-    """A client of a Dask cluster and how many tasks it works on at a time."""
+    """A client of a Dask cluster and how many tasks it works on at a time. How long it waits for the scheduler is
+    Dask's setting distributed.comm.timeouts.connect."""
     try:
         from distributed import Client
     except ImportError:
         raise SteveError("--scheduler needs the package python3-distributed") from None
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
+        client = Client(address, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise SteveError(f"{address}: no Dask scheduler answers: {error}") from None
     threads = sum(client.nthreads().values())

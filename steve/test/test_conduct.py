@@ -28,6 +28,7 @@ READERS = {
     "sharing": (), "workingset": (), "reuse": (), "findings": (), "check": (), "memtrace": (), "ops": (),
     "lockops": ("--full",), "histogram": ("--parts", "json-ops,lifetime,statistics"), "report": (),
     "export": ("--to", "pprof"), "flame": (), "dump": ()}
+SECONDS = 1800  # for what takes a second or so on an idle machine
 # a bar at once, and not after two seconds of work, which no test should take
 AT_ONCE = "import sys, steve.progress; steve.progress.PATIENCE = -1.0; from steve.cli import main; sys.exit(main())"
 
@@ -50,7 +51,7 @@ def on_terminal(folder: Path, *arguments: object) -> Tuple[int, str, bytes]:
             break
         got += more
     os.close(leader)
-    return process.wait(120), got.decode(), (folder / "stdout").read_bytes()
+    return process.wait(SECONDS), got.decode(), (folder / "stdout").read_bytes()
 
 
 def bare(text: str) -> str:
@@ -85,13 +86,13 @@ def test_rate_and_remaining_time(tmp_path: Path) -> None:
                                env={**os.environ, "TERM": "xterm"})
     os.close(follower)
     got = b""
-    while select.select([leader], [], [], 60)[0]:
+    while select.select([leader], [], [], SECONDS)[0]:
         try:
             got += os.read(leader, 65536)
         except OSError:
             break
     os.close(leader)
-    assert process.wait(60) == 0
+    assert process.wait(SECONDS) == 0
     assert re.search(r"5\.2/10\.5 MB \d+(\.\d+)? \wB/s \d:\d\d:\d\d", bare(got.decode())), got
 
 
@@ -113,8 +114,8 @@ def unread(fd: int) -> int:
 
 
 def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> None:
-    """Until something holds; two minutes at most."""
-    deadline = time.monotonic() + 120
+    """Until something holds."""
+    deadline = time.monotonic() + SECONDS
     while not condition():
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
@@ -135,7 +136,7 @@ def test_interrupt_leaves_nothing(tmp_path: Path, command: str) -> None:
     wait_for(lambda: unread(process.stdin.fileno()) == 0, process)
     process.send_signal(signal.SIGINT)
     process.stdin.close()
-    assert (process.wait(120), process.stderr.read()) == (-signal.SIGINT, b"")
+    assert (process.wait(SECONDS), process.stderr.read()) == (-signal.SIGINT, b"")
     assert os.listdir(folder) == []
 
 
@@ -183,7 +184,7 @@ def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int, parts_at_w
     """With -j pieces lie beside the result while it is made."""
     folder = tmp_path / "results"
     parts_at_work.send_signal(signum)
-    assert parts_at_work.wait(120) in (-signum, 0)  # 0: it was quicker
+    assert parts_at_work.wait(SECONDS) in (-signum, 0)  # 0: it was quicker
     assert leftovers(folder) == []
     assert (parts_at_work.returncode == 0) == (folder / "result").exists()
 
@@ -192,8 +193,8 @@ def test_workers_die_with_a_killed_parent(parts_at_work: subprocess.Popen) -> No
     while not (workers := children_of(parts_at_work.pid)) and parts_at_work.poll() is None:
         time.sleep(0.01)
     parts_at_work.kill()
-    parts_at_work.wait(120)
-    deadline = time.monotonic() + 120
+    parts_at_work.wait(SECONDS)
+    deadline = time.monotonic() + SECONDS
     while any(map(is_alive, workers)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(map(is_alive, workers))
@@ -208,5 +209,5 @@ def test_old_result_survives_an_interrupt(steve: Steve, tmp_path: Path) -> None:
     wait_for(lambda: unread(process.stdin.fileno()) == 0, process)
     process.send_signal(signal.SIGINT)
     process.stdin.close()
-    assert process.wait(120) == -signal.SIGINT
+    assert process.wait(SECONDS) == -signal.SIGINT
     assert (tmp_path / "result").read_text() == "precious"

@@ -86,7 +86,7 @@ def by_pipes(steve: Steve, path: Path, line: List[str]) -> Dict[str, subprocess.
     results = {"standard input": steve(*line, "-", stdin=path.read_bytes())}
     with subprocess.Popen(["sh", "-c", f"cat '{path}' >'{pipe}'"]) as writer:
         results["pipe"] = steve(*line, pipe)
-        assert writer.wait(60) == 0
+        assert writer.wait(1800) == 0
     return results
 
 

@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from argparse import Namespace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, List
 
@@ -24,6 +26,7 @@ from steve import _kernels, parallel, parts, totals
 from steve._memtrace import Trace
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
+SECONDS = 1800  # for what takes a second or so on an idle machine
 FORMS = ([], ["--binary"], ["--resize"], ["--resize", "--binary"])
 
 
@@ -164,37 +167,49 @@ def test_what_has_no_parts(steve: Steve, tmp_path: Path) -> None:
 
 # ---- a real Dask cluster ----------------------------------------------------------------------
 
+CONNECT = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a scheduler with two workers, each a process of its own."""
     pytest.importorskip("distributed", reason="python3-distributed is not installed")
-    folder = tmp_path_factory.mktemp("dask")
+    import dask
+    patience = {f"distributed.comm.timeouts.{what}": f"{SECONDS}s" for what in ("connect", "tcp")}
+    with pytest.MonkeyPatch.context() as patch, dask.config.set(patience):
+        patch.setenv(CONNECT, f"{SECONDS}s")
+        patch.setenv(CONNECT.replace("CONNECT", "TCP"), f"{SECONDS}s")
+        with started_cluster(tmp_path_factory.mktemp("dask")) as address:
+            yield address
+
+
+@contextmanager
+def started_cluster(folder: Path) -> Iterator[str]:
     log = open(folder / "scheduler.log", "w+")
     common = ["--no-dashboard", "--host", "127.0.0.1"]
+    # each worker is the one process that is started here, and no memory or time is too little for it
+    alone = ["--nthreads", "1", "--no-nanny", "--memory-limit", "0"]
     processes = [subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", *common, "--port", "0"],
                                   cwd=folder, stderr=log, stdout=log)]
     try:
         address = address_in(folder / "scheduler.log", processes[0])
         for i in range(2):
-            worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, *common, "--nthreads", "1",
-                      "--name", f"w{i}"]
+            worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, *common, *alone, "--name", f"w{i}"]
             processes.append(subprocess.Popen(worker, cwd=folder, stderr=log, stdout=log))
         wait_for_workers(address, 2)
         yield address
     finally:
         for process in reversed(processes):
-            process.terminate()
+            process.kill()  # they have no children, and what they leave goes with the folder
         for process in processes:
-            process.wait(600)
+            process.wait()
         log.close()
 
 
 def address_in(path: Path, process: subprocess.Popen) -> str:
     """The address that a scheduler tells in its log."""
-    import time
     while process.poll() is None:
-        found = re.search(r"Scheduler at:\s+(tcp://\S+)", path.read_text())
+        found = re.search(r"Scheduler at:\s+(tcp://\S+)\n", path.read_text())
         if found:
             return found[1]
         time.sleep(0.1)
@@ -204,7 +219,7 @@ def address_in(path: Path, process: subprocess.Popen) -> str:
 def wait_for_workers(address: str, n: int) -> None:
     from distributed import Client
     with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(n, timeout=600)
+        client.wait_for_workers(n, timeout=SECONDS)
 
 
 def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
@@ -227,5 +242,5 @@ def test_both_workers_take_part(large: Path, cluster: str) -> None:
 
 def test_no_scheduler(steve: Steve, large: Path) -> None:
     pytest.importorskip("distributed", reason="python3-distributed is not installed")
-    result = steve("summary", "--scheduler", "no-address", large)
+    result = steve("summary", "--scheduler", "no-address", large, env={**os.environ, CONNECT: "1s"})
     assert result.returncode == 1 and "no Dask scheduler answers" in result.err
