@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 MARK = "LJTRACE_CHECK_RUN"
-PATIENCE = float(os.environ.get("LJTRACE_CHECK_PATIENCE") or 120)
+PATIENCE = float(os.environ.get("LJTRACE_CHECK_PATIENCE") or 600)
 
 
 def marked_environment(base: dict[str, str]) -> tuple[dict[str, str], bytes]:
@@ -22,11 +22,13 @@ def marked_environment(base: dict[str, str]) -> tuple[dict[str, str], bytes]:
 
 
 def words_of(pid: int) -> str:
-    """A process's command line, for a human."""
+    """A process's command line, its state and its parent, for a human; none of a process that has ended."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        state, parent = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
     except OSError:
         return ""
+    return f"{line} (state {state}, child of {parent})" if line else ""
 
 
 def living(mark: bytes) -> dict[int, str]:

@@ -18,7 +18,7 @@ from support import APP_C, NATIVE, SECONDS, Done, Trace, recorder, run, started,
 PROGRAM = [str(APP_C), "300"]
 CONDUCT = NATIVE / "conduct"
 LONG_PROGRAM = [CONDUCT, "scatter"]  # its trace can not be less than 5 million times 20 bits: 12.5 MB
-WRITTEN = 100_000  # bytes of a trace, when a recording is surely at work
+WRITTEN = 16_000_000  # bytes of a trace, when a recording is surely at work: chunks of that program take 1.6 MB
 
 
 def same(traced: Done, plain: Done) -> None:
