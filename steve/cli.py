@@ -13,6 +13,7 @@ import sys
 from types import ModuleType
 from typing import NoReturn, Optional, Sequence
 
+from steve import interrupts
 from steve.errors import SteveError
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
@@ -78,11 +79,6 @@ def die_by(signum: int) -> NoReturn:
     os._exit(1)
 
 
-def terminate(signum: int, frame: object) -> NoReturn:
-    """SIGTERM and SIGHUP: unwind like an interrupt, so that no half-written file stays."""
-    raise KeyboardInterrupt(signum)
-
-
 def guarded(name: str, argv: Sequence[str]) -> int:
     """Run a subcommand; every expected failure becomes one line and a status."""
     try:
@@ -107,9 +103,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for signum in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, terminate)
+    interrupts.install()
     try:
         return dispatch(argv)
     except KeyboardInterrupt as interrupt:

@@ -18,7 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, NamedTuple, Tuple
 
 from steve.errors import SteveError
-from steve.scratch import ENDING_SIGNALS, interrupts_later
+from steve.interrupts import ENDING_SIGNALS, blocked
 
 if TYPE_CHECKING:
     from steve._memtrace import Trace
@@ -115,7 +115,7 @@ class Pool:
 def fork_workers(n: int) -> ProcessPoolExecutor:
     """n processes, all begun; no signal comes between the beginning of one and its being known."""
     workers = ProcessPoolExecutor(n, multiprocessing.get_context("fork"), begin_worker, (os.getpid(),))
-    with interrupts_later():
+    with blocked():
         workers.submit(os.getpid)
     return workers
 

@@ -9,29 +9,18 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import atexit
 import os
 import shutil
-import signal
 import tempfile
 from contextlib import contextmanager
 from typing import Iterator, Optional, Set, Tuple
 
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from steve.interrupts import blocked
 
 _listed: Set[str] = set()
 
 
-@contextmanager
-def interrupts_later() -> Iterator[None]:
-    """Signals that end us come when the block has ended."""
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
-
-
 def make_file(prefix: str, suffix: str, folder: str) -> Tuple[int, str]:
     """A new open file in a folder, and its name; to be ended by named() or remove(). OSError: it cannot be."""
-    with interrupts_later():
+    with blocked():
         fd, path = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
         _listed.add(path)
     return fd, path
@@ -57,7 +46,7 @@ def remove(path: str) -> None:
 @contextmanager
 def scratch_folder(prefix: str, folder: Optional[str] = None) -> Iterator[str]:
     """A new folder, in another or (None) where temporary files go; it is removed with the block."""
-    with interrupts_later():
+    with blocked():
         path = tempfile.mkdtemp(prefix=prefix, dir=folder)
         _listed.add(path)
     try:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steve.errors import SteveError, UsageError
+from steve.interrupts import held_back
 
 OUT_OF_MEMORY = 2
 
@@ -65,29 +66,39 @@ class Replay:
         self._ended = False
 
     def kill(self) -> None:
-        """Kill whatever still runs, and let nothing new start."""
+        """End whatever still runs, and let nothing new start. It removes itself what it has half written."""
         with self._lock:
             self._ended = True
             for process in self._running:
-                process.kill()
+                process.terminate()
 
-    def run(self, *arguments: str, folder: str | None = None) -> Outcome:
-        """Run to the end (in `folder`) and report; never raises for a failing replay."""
-        with subprocess.Popen(
-            [self.program, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            cwd=folder,
-        ) as process:
+    def _started(self, arguments: tuple[str, ...], folder: str | None) -> subprocess.Popen[str]:
+        """A process that kill() knows of."""
+        with held_back():
+            process = subprocess.Popen(
+                [self.program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                cwd=folder,
+            )
             with self._lock:
                 self._running.add(process)
                 if self._ended:
-                    process.kill()
+                    process.terminate()
+        return process
+
+    def run(self, *arguments: str, folder: str | None = None) -> Outcome:
+        """Run to the end (in `folder`) and report; never raises for a failing replay."""
+        with self._started(arguments, folder) as process:
             try:
                 output, errors = process.communicate()
+            except BaseException:
+                process.terminate()
+                process.wait()
+                raise
             finally:
                 with self._lock:
                     self._running.discard(process)

@@ -200,6 +200,52 @@ def test_workers_die_with_a_killed_parent(parts_at_work: subprocess.Popen) -> No
     assert not any(map(is_alive, workers))
 
 
+# what interrupts itself where Python cannot raise anything, then goes on
+CLEANS_UP = """
+import signal, time
+from steve import cli
+class Cleans:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(600)
+def work(argv):
+    Cleans()
+    time.sleep(600)
+cli.dispatch = work
+cli.main([])
+"""
+HOLDS_BACK = """
+import signal
+from steve import cli, interrupts
+def work(argv):
+    with interrupts.held_back():
+        signal.raise_signal(signal.SIGTERM)
+        print("went on", flush=True)
+    print("never")
+cli.dispatch = work
+cli.main([])
+"""
+
+
+@pytest.mark.parametrize("program,said", ((CLEANS_UP, b""), (HOLDS_BACK, b"went on\n")), ids=("lost", "held back"))
+def test_no_interrupt_is_lost(program: str, said: bytes) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, said, b"")
+
+
+def test_hangup_may_be_ignored(tmp_path: Path) -> None:
+    """As nohup(1) has it."""
+    command = "trap '' HUP; exec steve ops - -o result"
+    process = subprocess.Popen(["sh", "-c", command], cwd=tmp_path, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(CLASSIC)
+    process.stdin.flush()
+    wait_for(lambda: unread(process.stdin.fileno()) == 0, process)
+    process.send_signal(signal.SIGHUP)
+    process.stdin.close()
+    assert process.wait(SECONDS) == 0 and (tmp_path / "result").exists()
+
+
 def test_old_result_survives_an_interrupt(steve: Steve, tmp_path: Path) -> None:
     (tmp_path / "result").write_text("precious")
     process = subprocess.Popen(["steve", "ops", "-", "-o", "result"], cwd=tmp_path, stdin=subprocess.PIPE)
