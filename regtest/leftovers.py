@@ -1,8 +1,9 @@
 """leftovers - find the processes that tests have left behind, and end them.
 
-Each process of a test run carries a mark in its environment, whatever became of its parents. The recorder's collector
-outlives its program for the moment it takes to end the file, so there is some patience before anything is called left
-over. Processes that cleared their environment are not found. Whether a leftover is a failure the runner decides.
+Each process of a test run carries a mark in its environment, whatever became of its parents. The recorder's
+collector outlives its program for the moment it takes to end the file, so there is some patience before
+anything is called left over. Processes that cleared their environment are not found. Whether a leftover is a
+failure the runner decides.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -32,7 +33,8 @@ def words_of(pid: int) -> str:
 
 
 def living(mark: bytes) -> dict[int, str]:
-    """Processes that carry the mark, with their command lines; those that have ended but were not waited for have none."""
+    """Processes that carry the mark, with their command lines; those that have ended but were not waited for
+    have none."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*/environ"):
         try:

@@ -121,8 +121,8 @@ def fork_workers(n: int) -> ProcessPoolExecutor:
 
 
 def begin_worker(parent: int) -> None:
-    """In a worker, where signals still wait: they end it at once, but for the interrupt, which is the parent's to pass
-    on; and it does not outlive the parent, whatever ends that."""
+    """In a worker, where signals still wait: they end it at once, but for the interrupt, which is the
+    parent's to pass on; and it does not outlive the parent, whatever ends that."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
@@ -133,8 +133,8 @@ def begin_worker(parent: int) -> None:
 
 
 def connect(address: str) -> Tuple[Any, int]:
-    """A client of a Dask cluster and how many tasks it works on at a time. How long it waits for the scheduler is
-    Dask's setting distributed.comm.timeouts.connect."""
+    """A client of a Dask cluster and how many tasks it works on at a time. How long it waits for the
+    scheduler is Dask's setting distributed.comm.timeouts.connect."""
     try:
         from distributed import Client
     except ImportError:

@@ -278,7 +278,8 @@ def lifetimes_task(path: str, first: int, end: int, start: Start) -> tuple:
 
 
 def joined(pieces: List[tuple], blocks: int) -> tuple:
-    """Lifetimes of the whole: a block's accesses, its own and others', are the sums over the parts it lives in."""
+    """Lifetimes of the whole: a block's accesses, its own and others', are the sums over the parts it lives
+    in."""
     import numpy as np
     accesses, unmatched = (sum(piece[i] for piece in pieces) for i in (0, 1))
     result = np.zeros(blocks, pieces[0][2].dtype)

@@ -1,8 +1,9 @@
 """Temporary files and folders that go away whatever ends us, short of a kill.
 
-An interrupt can come between any two steps of Python, also between the making of a file and the moment its name is
-kept for removal. So a file or folder is made while the signals that end us are held back, and its name is listed here
-until it is removed; what is still listed at the end, or when a signal ends the process (steve.cli), is removed then.
+An interrupt can come between any two steps of Python, also between the making of a file and the moment its
+name is kept for removal. So a file or folder is made while the signals that end us are held back, and its
+name is listed here until it is removed; what is still listed at the end, or when a signal ends the process
+(steve.cli), is removed then.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,7 +20,8 @@ _listed: Set[str] = set()
 
 
 def make_file(prefix: str, suffix: str, folder: str) -> Tuple[int, str]:
-    """A new open file in a folder, and its name; to be ended by named() or remove(). OSError: it cannot be."""
+    """A new open file in a folder, and its name; to be ended by named() or remove(). OSError: it cannot
+    be."""
     with blocked():
         fd, path = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
         _listed.add(path)
@@ -33,8 +35,8 @@ def named(path: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file or folder made here, if it is still there. A folder in which somebody else makes files just now may
-    stay; it stays listed."""
+    """Remove a file or folder made here, if it is still there. A folder in which somebody else makes files
+    just now may stay; it stays listed."""
     if os.path.isdir(path):
         shutil.rmtree(path, ignore_errors=True)
     elif os.path.lexists(path):

@@ -1,7 +1,7 @@
 """support - how the end-to-end cases run programs, record them, and look at traces.
 
-Everything a case runs goes through `run` or `started`, which never hang, never inherit a terminal, and leave no
-process behind: each command is a process group, which is killed as one. Who waits, waits for a condition
+Everything a case runs goes through `run` or `started`, which never hang, never inherit a terminal, and leave
+no process behind: each command is a process group, which is killed as one. Who waits, waits for a condition
 (`wait_for`), never for a time. A trace made here is always checked (`Trace.check`): by traceview, which knows
 only the format library, and by `steve check`. The module finds the build through the environment that
 ./in-place sets.
@@ -170,8 +170,8 @@ def monitor(pid: int, command: str) -> str:
 
 def record(path: Path, argv: Sequence[object], *options: str, env: Mapping[str, str] | None = None,
            execs: bool = False) -> Trace:
-    """Record a program. Its status is the caller's to judge; that the trace is sound is judged here. execs: the end
-    is that of another image, for which the collector does not hold the program up."""
+    """Record a program. Its status is the caller's to judge; that the trace is sound is judged here. execs:
+    the end is that of another image, for which the collector does not hold the program up."""
     done = run([*recorder(path, *options), *argv], env=env)
     assert path.exists(), f"no trace was written\n{done.complaint[-2000:]}"
     if done.status == -signal.SIGKILL or execs:

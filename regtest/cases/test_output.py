@@ -1,5 +1,5 @@
-"""test_output - where a trace goes and how much of it: files of several images, pipes, text, limits, snapshots,
-functions to watch.
+"""test_output - where a trace goes and how much of it: files of several images, pipes, text, limits,
+snapshots, functions to watch.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

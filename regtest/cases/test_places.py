@@ -18,7 +18,7 @@ from support import APP_C, NATIVE, SECONDS, Done, Trace, recorder, run, started,
 PROGRAM = [str(APP_C), "300"]
 CONDUCT = NATIVE / "conduct"
 LONG_PROGRAM = [CONDUCT, "scatter"]  # its trace can not be less than 5 million times 20 bits: 12.5 MB
-WRITTEN = 16_000_000  # bytes of a trace, when a recording is surely at work: chunks of that program take 1.6 MB
+WRITTEN = 16_000_000  # bytes of a trace, when a recording is surely at work: a chunk has 1.6 MB
 
 
 def same(traced: Done, plain: Done) -> None:
@@ -31,8 +31,8 @@ def messages(done: Done) -> list[str]:
 
 
 def readable_up_to_there(path: Path, some: bool = True) -> None:
-    """Sound to its end, or cut off: then what comes before the cut is there (if there must be some), is sound, and
-    the cut is named."""
+    """Sound to its end, or cut off: then what comes before the cut is there (if there must be some), is
+    sound, and the cut is named."""
     seen = run([NATIVE / "traceview", "events", path])
     if seen.status != 0:
         assert str(path) in seen.complaint and "offset" in seen.complaint
@@ -60,11 +60,12 @@ def collectors_of(path: Path) -> list[int]:
 
 
 def while_it_runs(path: Path, happening: Callable[[], object], told: bool) -> None:
-    """Record a program; once it is at work let something happen. The program ends when the user was told of it
-    (if he is to be), and has done what it does untraced. The user is told once."""
+    """Record a program; once it is at work let something happen. The program ends when the user was told of
+    it (if he is to be), and has done what it does untraced. The user is told once."""
     stop, said = path.with_name("stop"), path.with_name("said")
     argv = [CONDUCT, "until", stop]
-    with open(said, "wb") as err, started([*recorder(path), *argv], stdout=subprocess.PIPE, stderr=err) as process:
+    command = [*recorder(path), *argv]
+    with open(said, "wb") as err, started(command, stdout=subprocess.PIPE, stderr=err) as process:
         wait_for(lambda: path.exists() and path.stat().st_size >= WRITTEN, "the recording is at work")
         happening()
         wait_for(lambda: not told or b"recording ended" in said.read_bytes(), "the user is told")
@@ -173,7 +174,8 @@ def test_few_descriptors_from_the_start(tmp_path: Path) -> None:
 
 
 def test_file_size_limit_from_the_start(tmp_path: Path) -> None:
-    """The collector inherits the limit and runs into it, as into a full disk: 8.7 MB (the ring alone needs 8.4)."""
+    """The collector inherits the limit and runs into it, as into a full disk: 8.7 MB (the ring alone needs
+    8.4)."""
     path = tmp_path / "t.ljt"
     done = run(["sh", "-c", 'ulimit -f 17000; exec "$@"', "sh", *recorder(path), *LONG_PROGRAM])
     same(done, run(LONG_PROGRAM))

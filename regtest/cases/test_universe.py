@@ -72,8 +72,8 @@ def blocks_before(path: Path, event_numbers: list[int]) -> list[dict[int, str]]:
 
 
 def test_types_are_those_of_the_walk(trace: Trace) -> None:
-    """What was told of blocks as they were made is what is found when all objects are walked over: each object's
-    block has its type, and no other block has the type of an object."""
+    """What was told of blocks as they were made is what is found when all objects are walked over: each
+    object's block has its type, and no other block has the type of an object."""
     reader = Reader(str(trace.path), snapshots=True)
     reader.skim()
     snapshots = reader.snapshots()

@@ -30,7 +30,8 @@ READERS = {
     "export": ("--to", "pprof"), "flame": (), "dump": ()}
 SECONDS = 1800  # for what takes a second or so on an idle machine
 # a bar at once, and not after two seconds of work, which no test should take
-AT_ONCE = "import sys, steve.progress; steve.progress.PATIENCE = -1.0; from steve.cli import main; sys.exit(main())"
+AT_ONCE = ("import sys, steve.progress; steve.progress.PATIENCE = -1.0\n"
+           "from steve.cli import main; sys.exit(main())")
 
 
 def on_terminal(folder: Path, *arguments: object) -> Tuple[int, str, bytes]:
@@ -38,8 +39,9 @@ def on_terminal(folder: Path, *arguments: object) -> Tuple[int, str, bytes]:
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     with open(folder / "stdout", "wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", AT_ONCE, *map(str, arguments)], cwd=folder, stdout=out,
-                                   stderr=follower, stdin=subprocess.DEVNULL, env={**os.environ, "TERM": "xterm"})
+        process = subprocess.Popen([sys.executable, "-c", AT_ONCE, *map(str, arguments)], cwd=folder,
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=follower,
+                                   env={**os.environ, "TERM": "xterm"})
     os.close(follower)
     got = b""
     while True:
@@ -123,7 +125,8 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> None
 
 @pytest.mark.parametrize("command", sorted(READERS))
 def test_interrupt_leaves_nothing(tmp_path: Path, command: str) -> None:
-    """Interrupted amid its input, a command leaves neither its result nor a piece of it, and dies of the signal."""
+    """Interrupted amid its input, a command leaves neither its result nor a piece of it, and dies of the
+    signal."""
     folder = tmp_path / "results"
     folder.mkdir()
     process = subprocess.Popen(["steve", command, *READERS[command], "-o", "result", "-"], cwd=folder,
@@ -157,7 +160,8 @@ def parts_at_work(tmp_path: Path) -> subprocess.Popen:
     folder.mkdir()
     mkload = Path(os.environ["LJTRACE_BUILDDIR"]) / "steve" / "test" / "mkload"
     subprocess.run([mkload, trace, "10000000", "500"], check=True)
-    process = subprocess.Popen(["steve", "ops", "-j", "2", "-o", "result", trace], cwd=folder, stderr=subprocess.PIPE)
+    process = subprocess.Popen(["steve", "ops", "-j", "2", "-o", "result", trace], cwd=folder,
+                               stderr=subprocess.PIPE)
     wait_until_there(folder, process)
     return process
 
@@ -171,7 +175,8 @@ def fields_of(pid: str) -> List[str]:
 
 
 def children_of(pid: int) -> List[str]:
-    return [entry for entry in os.listdir("/proc") if entry.isdecimal() and fields_of(entry)[1:2] == [str(pid)]]
+    return [entry for entry in os.listdir("/proc")
+            if entry.isdecimal() and fields_of(entry)[1:2] == [str(pid)]]
 
 
 def is_alive(pid: str) -> bool:
@@ -180,7 +185,8 @@ def is_alive(pid: str) -> bool:
 
 
 @pytest.mark.parametrize("signum", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int, parts_at_work: subprocess.Popen) -> None:
+def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int,
+                                         parts_at_work: subprocess.Popen) -> None:
     """With -j pieces lie beside the result while it is made."""
     folder = tmp_path / "results"
     parts_at_work.send_signal(signum)
@@ -227,7 +233,8 @@ cli.main([])
 """
 
 
-@pytest.mark.parametrize("program,said", ((CLEANS_UP, b""), (HOLDS_BACK, b"went on\n")), ids=("lost", "held back"))
+@pytest.mark.parametrize("program,said", ((CLEANS_UP, b""), (HOLDS_BACK, b"went on\n")),
+                         ids=("lost", "held back"))
 def test_no_interrupt_is_lost(program: str, said: bytes) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, said, b"")

@@ -158,7 +158,8 @@ STRAY = """\
 
 
 def test_what_fits_no_block_is_counted(steve: Steve) -> None:
-    """Outside: before, behind and after the life of the block; crossing: begins in the block and ends beyond."""
+    """Outside: before, behind and after the life of the block; crossing: begins in the block and ends
+    beyond."""
     figures = json.loads(steve("summary", "--json", "-", stdin=STRAY.encode()).out)
     assert figures["unmatched"] == {"free": 2, "access": 3}
     assert figures["events"] == {"new": 1, "free": 1, "resize": 0, "load": 1, "store": 1, "modify": 0}

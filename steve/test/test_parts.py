@@ -189,13 +189,16 @@ def started_cluster(folder: Path) -> Iterator[str]:
     common = ["--no-dashboard", "--host", "127.0.0.1"]
     # each worker is the one process that is started here, and no memory or time is too little for it
     alone = ["--nthreads", "1", "--no-nanny", "--memory-limit", "0"]
-    processes = [subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_scheduler", *common, "--port", "0"],
-                                  cwd=folder, stderr=log, stdout=log)]
+
+    def start(what: str, *options: str) -> None:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, *common]
+        processes.append(subprocess.Popen(command, cwd=folder, stderr=log, stdout=log))
+    processes: List[subprocess.Popen] = []
     try:
+        start("scheduler", "--port", "0")
         address = address_in(folder / "scheduler.log", processes[0])
         for i in range(2):
-            worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, *common, *alone, "--name", f"w{i}"]
-            processes.append(subprocess.Popen(worker, cwd=folder, stderr=log, stdout=log))
+            start("worker", address, *alone, "--name", f"w{i}")
         wait_for_workers(address, 2)
         yield address
     finally:
