@@ -5,9 +5,9 @@
  *     end   = a block of no operations
  *
  * Each operation is a byte of flags and code, then what a predictor did not foresee as varints. Marks, which
- * are codes too, stand before an operation whose thread or time is another than that of the one before. Runs of
- * accesses that come again and again are executions of shapes, foreseen as a whole (ops_shapes.h).
- * Every block decodes from a cold predictor. Neither reading nor writing needs memory for live blocks.
+ * are codes too, stand before an operation whose thread or time is another than that of the one before. Runs
+ * of accesses that come again and again are executions of shapes, foreseen as a whole (ops_shapes.h). Every
+ * block decodes from a cold predictor. Neither reading nor writing needs memory for live blocks.
  *
  * Used by ops_reader.c and ops_writer.c only; programs see ops.h.
  *
@@ -23,10 +23,12 @@
 
 #include <zstd.h>
 
-#define OPS_MAGIC "\x7fOPS\r\n\x1a\x03" /* the last byte is the version; 1, without marks, and 2, without shapes, are read too */
+#define OPS_MAGIC                                                                                            \
+    "\x7fOPS\r\n\x1a\x03" /* the last byte is the version; 1, without marks, and 2, without shapes, are read \
+                             too */
 #define OPS_MAGIC_SIZE 8
 enum { OPS_VERSION_MARKS = 2, OPS_VERSION_SHAPES = 3 }; /* what came with which version */
-#define OPS_BLOCK OPS_PIECE /* operations in a block, at most */
+#define OPS_BLOCK OPS_PIECE                             /* operations in a block, at most */
 #define OPS_PREDICTED 4096
 #define OPS_RECENT 16
 
@@ -75,11 +77,12 @@ bool ops_binary_here(struct input *in);
 /* Read the file header. NULL with *err on error. */
 struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err);
 void ops_decoder_free(struct ops_decoder *d);
-/* Decode up to `room` >= OPS_SHAPE_MOST operations: how many, 0 at the end of the file, or MT_ERROR with *err. */
+/* Decode up to `room` >= OPS_SHAPE_MOST operations: how many, 0 at the end of the file, or MT_ERROR with
+ * *err. */
 int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err);
 
-/* Shapes: false when out of memory; for each block; the token that begins with a byte, false if that cannot be; the
- * next execution, how many operations, 0 if it cannot be. */
+/* Shapes: false when out of memory; for each block; the token that begins with a byte, false if that cannot
+ * be; the next execution, how many operations, 0 if it cannot be. */
 bool ops_shapes_init(struct ops_shapes *s);
 void ops_shapes_free(struct ops_shapes *s);
 void ops_shapes_begin_block(struct ops_shapes *s);
@@ -110,13 +113,16 @@ void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *o
 /* Before all else; false when out of memory. */
 bool ops_encoder_begin_shapes(struct ops_encoder *e);
 /* A shape, by what ops_encode_shape will call it; 0 when out of memory. */
-uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count, unsigned words);
-void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape, const struct ops_word *words);
+uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count,
+                           unsigned words);
+void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
+                      const struct ops_word *words);
 /* Its steps: an execution for which the block has room; writing what was foreseen before anything else. */
 void ops_encoder_execute(struct ops_encoder *e, uint32_t shape, const struct ops_word *words);
 void ops_encoder_end_run(struct ops_encoder *e);
 /* The operations of an execution; how many. */
-unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count, const struct ops_word *words);
+unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,
+                    const struct ops_word *words);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);
 

@@ -9,7 +9,8 @@
 
 #include <xxhash.h>
 
-/* The byte an operation begins with: code in the low four bits, then these; with bit 7 it is a token (ops_shapes.h). */
+/* The byte an operation begins with: code in the low four bits, then these; with bit 7 it is a token
+ * (ops_shapes.h). */
 enum { OPS_HANDLE_KNOWN = 0x10, OPS_ADDR_ZERO = 0x20, OPS_SIZE_KNOWN = 0x40, OPS_RESERVED = 0x80 };
 
 /* Codes above those of operations: a number follows, bits 4-7 are 0. In this order, each at most once before

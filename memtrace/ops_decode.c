@@ -96,14 +96,16 @@ static uint32_t least_size(const struct ops_decoder *d, uint32_t count)
     return d->version < OPS_VERSION_SHAPES ? count : count > 0;
 }
 
-static bool read_block_header(const struct ops_decoder *d, struct input *in, struct block *b, struct mt_error *err)
+static bool read_block_header(const struct ops_decoder *d, struct input *in, struct block *b,
+                              struct mt_error *err)
 {
     if (input_need(in, OPS_HEADER_SIZE) < OPS_HEADER_SIZE)
         return cut_off(in, err);
     const uint8_t *p = input_bytes(in);
     *b = (struct block){load_u32(p), load_u32(p + 4), load_u32(p + 8), load_u64(p + 16), load_u64(p + 24)};
-    bool sane = b->count <= OPS_BLOCK && b->size >= least_size(d, b->count) && b->size <= b->count * OPS_LONGEST &&
-                b->stored <= ZSTD_compressBound(b->size) && load_u32(p + 12) == 0 && (b->count || !b->stored);
+    bool sane = b->count <= OPS_BLOCK && b->size >= least_size(d, b->count) &&
+                b->size <= b->count * OPS_LONGEST && b->stored <= ZSTD_compressBound(b->size) &&
+                load_u32(p + 12) == 0 && (b->count || !b->stored);
     if (!sane)
         return corrupt(in, err, "impossible sizes of a block");
     if (input_need(in, OPS_HEADER_SIZE + b->stored) < OPS_HEADER_SIZE + b->stored)
@@ -223,7 +225,8 @@ static inline bool take_next(struct ops_decoder *d, struct op *ops, unsigned *n)
 }
 
 /* Decode operations of the block, as long as there is room for an execution; how many, or MT_ERROR. */
-static int take_some(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err)
+static int take_some(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room,
+                     struct mt_error *err)
 {
     unsigned n = 0;
     while (d->left && n + OPS_SHAPE_MOST <= room)

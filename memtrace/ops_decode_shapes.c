@@ -1,7 +1,7 @@
 /* ops_decode_shapes.c - operations from executions of shapes in the binary form; see ops_shapes.h.
  *
- * All that a token says is checked before it is used: a shape has no more words than parts and each definition is
- * executed at once, so that a block's shapes need no more memory than its operations.
+ * All that a token says is checked before it is used: a shape has no more words than parts and each
+ * definition is executed at once, so that a block's shapes need no more memory than its operations.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -43,8 +43,8 @@ static bool take_part(struct ops_decoder *d, struct ops_part *part, unsigned wor
     uint8_t byte = cursor_byte(&d->at);
     uint64_t offset = cursor_uvarint(&d->at), size = cursor_uvarint(&d->at);
     *part = (struct ops_part){(uint32_t)size, (uint16_t)offset, byte & 7, byte >> 3};
-    return byte >> 3 < words && ops_allowed(d->kind, byte & 7) && (byte & 7) >= OP_LOAD && (byte & 7) <= OP_MODIFY &&
-           offset <= UINT16_MAX && size <= UINT32_MAX;
+    return byte >> 3 < words && ops_allowed(d->kind, byte & 7) && (byte & 7) >= OP_LOAD &&
+           (byte & 7) <= OP_MODIFY && offset <= UINT16_MAX && size <= UINT32_MAX;
 }
 
 /* The line of a shape that is defined here; 0 if that cannot be. */

@@ -138,7 +138,8 @@ void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *o
     }
 }
 
-void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape, const struct ops_word *words)
+void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
+                      const struct ops_word *words)
 {
     const struct ops_line *first = &e->lines[shape];
     struct op ops[OPS_SHAPE_MOST];

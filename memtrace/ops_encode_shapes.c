@@ -37,7 +37,8 @@ bool ops_encoder_begin_shapes(struct ops_encoder *e)
     return reserve(&e->lines, &e->lines_room, 1, sizeof *e->lines);
 }
 
-uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count, unsigned words)
+uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count,
+                           unsigned words)
 {
     uint32_t line = e->n_lines;
     if (!reserve(&e->lines, &e->lines_room, line + words, sizeof *e->lines) ||
@@ -77,8 +78,8 @@ static uint32_t find_recent(const struct ops_predictor *p, uint64_t handle)
 }
 
 /* A word that was not foreseen: its code; what is to be told of it goes to *to. */
-static __attribute__((noinline)) enum ops_word_code code_word(struct ops_line *s, const struct ops_predictor *p,
-                                                              struct ops_word w, uint8_t **to)
+static __attribute__((noinline)) enum ops_word_code
+code_word(struct ops_line *s, const struct ops_predictor *p, struct ops_word w, uint8_t **to)
 {
     struct ops_word other = shape_guess(s, p, true);
     uint32_t far;
@@ -169,7 +170,8 @@ void ops_encoder_execute(struct ops_encoder *e, uint32_t line, const struct ops_
     e->count += first->count;
 }
 
-unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count, const struct ops_word *words)
+unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,
+                    const struct ops_word *words)
 {
     for (unsigned i = 0; i < count; i++) {
         const struct ops_word *w = &words[parts[i].word];

@@ -1,9 +1,10 @@
-/* ops_shapes.h - how encoder and decoder of binary ops foresee executions of shapes (ops.h); docs/ops-format.md.
+/* ops_shapes.h - how encoder and decoder of binary ops foresee executions of shapes (ops.h);
+ * docs/ops-format.md.
  *
- * A program does the same again and again: the shape that followed a shape last time follows it again, mostly, and
- * its words lie where they did, or one stride further, or where they did from one of the words before. Only what is
- * otherwise is stored. The guesses are those of the trace format (predict.h) with handles for slots, and known only
- * within a block. A change here is a change of the form.
+ * A program does the same again and again: the shape that followed a shape last time follows it again,
+ * mostly, and its words lie where they did, or one stride further, or where they did from one of the words
+ * before. Only what is otherwise is stored. The guesses are those of the trace format (predict.h) with
+ * handles for slots, and known only within a block. A change here is a change of the form.
  *
  * Used by ops_encode*.c and ops_decode*.c only.
  *
@@ -14,7 +15,8 @@
 
 #include "ops_code.h"
 
-/* A byte with OPS_RESERVED begins a token: a kind in bits 0-1, in bits 2-6 how many executions are as foreseen. */
+/* A byte with OPS_RESERVED begins a token: a kind in bits 0-1, in bits 2-6 how many executions are as
+ * foreseen. */
 enum ops_token { TOKEN_RUN, TOKEN_WORDS, TOKEN_NAMED, TOKEN_DEFINED };
 enum { TOKEN_RUN_LONG = 31 }; /* so many or more: the rest follows as LEB128 */
 
@@ -24,8 +26,8 @@ enum { SHAPE_WORD_BITS = 2 };
 
 #define SHAPE_FROM_RECENT 0x80 /* in mode, beside how far back */
 
-/* One word, in a cache line; what belongs to the shape stands in that of its first word. Number 0 stands for "no
- * shape yet". */
+/* One word, in a cache line; what belongs to the shape stands in that of its first word. Number 0 stands for
+ * "no shape yet". */
 struct ops_line {
     uint64_t addr, stride, delta; /* last, the confirmed and the last difference */
     uint64_t back;                /* distance from the recent word it refers to */
@@ -68,7 +70,8 @@ static inline struct ops_word shape_guess(const struct ops_line *s, const struct
 }
 
 /* A word was `far` back from the next: refer to that from now on. */
-static inline void shape_learn_near(struct ops_line *s, const struct ops_predictor *p, uint32_t far, uint64_t addr)
+static inline void shape_learn_near(struct ops_line *s, const struct ops_predictor *p, uint32_t far,
+                                    uint64_t addr)
 {
     s->mode = (uint8_t)(SHAPE_FROM_RECENT | far);
     s->back = addr - shape_recent(p, far).addr;

@@ -5,7 +5,8 @@
 
 #include "steve/kernels/grow.h"
 
-_Static_assert(OPS_SHAPE_MOST >= MT_SEGMENT_MOST && OPS_SHAPE_WORDS >= MT_SEGMENT_WORDS && MT_SEGMENT_WORDS <= 32,
+_Static_assert(OPS_SHAPE_MOST >= MT_SEGMENT_MOST && OPS_SHAPE_WORDS >= MT_SEGMENT_WORDS &&
+                   MT_SEGMENT_WORDS <= 32,
                "a pattern fits into a shape, and its words into a mask");
 
 void opshapes_free(struct opshapes *o)
@@ -28,7 +29,8 @@ static uint32_t tell(struct ops_writer *w, const struct mt_packed *p, uint32_t p
     }
     for (unsigned i = 0; i < all->count; i++)
         if (!(absent >> a[i].word & 1))
-            parts[n++] = (struct ops_part){a[i].size, a[i].offset, OP_LOAD + (a[i].kind - MT_LOAD), word[a[i].word]};
+            parts[n++] =
+                (struct ops_part){a[i].size, a[i].offset, OP_LOAD + (a[i].kind - MT_LOAD), word[a[i].word]};
     return ops_writer_shape(w, parts, n, words);
 }
 

@@ -1,7 +1,8 @@
 /* opshapes.h - which shape of an ops file (memtrace/ops.h) an execution of a trace's pattern is.
  *
- * A pattern's word may lie in no block, and then its accesses are no operations: each combination of words that do
- * not count is a shape of its own. There are few, so that they stand in a list for each pattern. Memory: O(patterns).
+ * A pattern's word may lie in no block, and then its accesses are no operations: each combination of words
+ * that do not count is a shape of its own. There are few, so that they stand in a list for each pattern.
+ * Memory: O(patterns).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_OPSHAPES_H

@@ -21,7 +21,7 @@ struct op_source {
     const struct mt_event *events;
     struct mt_step given; /* of events that the caller gave */
     size_t n_given;       /* that follow them */
-    uint64_t *handles; /* by slot: the operations' handle of the live block, plus 1; 0 = none */
+    uint64_t *handles;    /* by slot: the operations' handle of the live block, plus 1; 0 = none */
     size_t slots;
     uint64_t next_handle;
     uint64_t stray;
@@ -279,7 +279,8 @@ static void write_some(struct ops_writer *w, const struct op *ops, size_t n, str
     ops_write(w, ops + passed, count);
 }
 
-/* The words of an execution that lie in live blocks go to *to; bits of the others. *n: operations they stand for */
+/* The words of an execution that lie in live blocks go to *to; bits of the others. *n: operations they stand
+ * for */
 static inline uint32_t find_words(struct op_source *s, const struct mt_pattern *pattern, struct ops_word *to,
                                   uint64_t *n)
 {
@@ -297,7 +298,8 @@ static inline uint32_t find_words(struct op_source *s, const struct mt_pattern *
     return absent;
 }
 
-static void write_pattern(struct op_source *s, struct ops_writer *w, const struct mt_step *step, struct op_quota *q)
+static void write_pattern(struct op_source *s, struct ops_writer *w, const struct mt_step *step,
+                          struct op_quota *q)
 {
     const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
     struct ops_word words[OPS_SHAPE_WORDS];

@@ -30,9 +30,9 @@ void op_source_free(struct op_source *s);
 int op_source_next(struct op_source *s, const struct op **ops, size_t *n);
 bool op_source_out_of_memory(const struct op_source *s);
 
-/* Write the next operations of a trace at once, without threads and times: as those of op_source_next, several times
- * faster where the writer takes shapes. Of all that come, `skip` are passed over and up to `left` written; both are
- * counted down. Returns as op_source_next. */
+/* Write the next operations of a trace at once, without threads and times: as those of op_source_next,
+ * several times faster where the writer takes shapes. Of all that come, `skip` are passed over and up to
+ * `left` written; both are counted down. Returns as op_source_next. */
 struct op_quota {
     uint64_t skip, left;
 };
