@@ -72,9 +72,9 @@ struct ops_writer *ops_writer_new(int fd, struct mt_error *err);
 /* The same in any form; the kind (not OPS_UNKNOWN) matters for OPS_BINARY only, which takes no operations of
  * the other kind. */
 struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kind, struct mt_error *err);
-/* A piece of a file that several writers make one after the other, or at the same time: the bytes of all pieces
- * in order are those of one writer. Only the last one may hold a number of operations that is no multiple of
- * OPS_PIECE. OPS_TEXT_ZSTD has no pieces. */
+/* A piece of a file that several writers make one after the other, or at the same time: the bytes of all
+ * pieces in order are those of one writer. Only the last one may hold a number of operations that is no
+ * multiple of OPS_PIECE. OPS_TEXT_ZSTD has no pieces. */
 #define OPS_PIECE 65536
 struct ops_piece {
     uint64_t before;  /* operations in the pieces before this one */
@@ -83,6 +83,28 @@ struct ops_piece {
 struct ops_writer *ops_writer_piece(int fd, enum ops_form form, enum ops_kind kind, struct ops_piece piece,
                                     struct mt_error *err);
 void ops_write(struct ops_writer *w, const struct op *ops, size_t n);
+
+/* Programs do the same again and again. A *shape* is a run of accesses whose blocks and addresses follow from
+ * a few words; writing its executions is several times faster than writing their accesses, and the binary
+ * form of them smaller. The operations read back are the same. */
+#define OPS_SHAPE_MOST 64
+#define OPS_SHAPE_WORDS 21
+struct ops_part {
+    uint32_t size;
+    uint16_t offset; /* from the address of its word */
+    uint8_t code;    /* OP_LOAD, OP_STORE or OP_MODIFY */
+    uint8_t word;
+};
+struct ops_word {
+    uint64_t addr, handle;
+};
+/* Tell of a shape: 1 .. OPS_SHAPE_MOST parts, 1 .. OPS_SHAPE_WORDS words, each used by a part. Returns what
+ * ops_write_shape calls it. 0: this form has no shapes (text), or out of memory, which ops_writer_finish
+ * tells. */
+uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, unsigned count, unsigned words);
+/* One execution, of no known thread and time. */
+void ops_write_shape(struct ops_writer *w, uint32_t shape, const struct ops_word *words);
+
 void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);
 

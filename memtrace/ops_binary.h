@@ -5,8 +5,9 @@
  *     end   = a block of no operations
  *
  * Each operation is a byte of flags and code, then what a predictor did not foresee as varints. Marks, which
- * are codes too, stand before an operation whose thread or time is another than that of the one before.
- * Every block decodes from a cold predictor. Neither reading nor writing needs memory for live blocks.
+ * are codes too, stand before an operation whose thread or time is another than that of the one before. Runs
+ * of accesses that come again and again are executions of shapes, foreseen as a whole (ops_shapes.h). Every
+ * block decodes from a cold predictor. Neither reading nor writing needs memory for live blocks.
  *
  * Used by ops_reader.c and ops_writer.c only; programs see ops.h.
  *
@@ -22,10 +23,14 @@
 
 #include <zstd.h>
 
-#define OPS_MAGIC "\x7fOPS\r\n\x1a\x02" /* the last byte is the version; 1, without marks, is read too */
+#define OPS_MAGIC                                                                                            \
+    "\x7fOPS\r\n\x1a\x03" /* the last byte is the version; 1, without marks, and 2, without shapes, are read \
+                             too */
 #define OPS_MAGIC_SIZE 8
-#define OPS_BLOCK OPS_PIECE /* operations in a block, at most */
+enum { OPS_VERSION_MARKS = 2, OPS_VERSION_SHAPES = 3 }; /* what came with which version */
+#define OPS_BLOCK OPS_PIECE                             /* operations in a block, at most */
 #define OPS_PREDICTED 4096
+#define OPS_RECENT 16
 
 /* What the next operation is expected to be; the same on both sides. */
 struct ops_predictor {
@@ -36,11 +41,27 @@ struct ops_predictor {
     uint64_t addrs[OPS_PREDICTED]; /* last address by the low bits of the handle */
     uint64_t time;                 /* of the last operation */
     uint32_t thread;               /* of the last operation */
+    uint32_t recent_next;
+    struct ops_word recent[OPS_RECENT]; /* the last words of shapes, N and R: a ring */
+};
+
+struct ops_line;
+
+/* The shapes of the block being decoded, and the token at hand. */
+struct ops_shapes {
+    struct ops_line *lines;
+    struct ops_part *parts;
+    uint32_t *line_of; /* by name */
+    uint32_t n_lines, n_parts, names;
+    uint32_t previous; /* line */
+    uint32_t run;      /* executions as foreseen that come next */
+    uint32_t after;    /* enum ops_token: what comes then */
 };
 
 struct ops_decoder {
     enum ops_kind kind;
-    bool marks; /* the version has them */
+    uint8_t version;
+    struct ops_shapes shapes;
     ZSTD_DCtx *zstd;
     uint8_t *raw; /* the payload of the block, decompressed */
     size_t room;
@@ -56,8 +77,17 @@ bool ops_binary_here(struct input *in);
 /* Read the file header. NULL with *err on error. */
 struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err);
 void ops_decoder_free(struct ops_decoder *d);
-/* Decode up to `room` operations: how many, 0 at the end of the file, or MT_ERROR with *err. */
+/* Decode up to `room` >= OPS_SHAPE_MOST operations: how many, 0 at the end of the file, or MT_ERROR with
+ * *err. */
 int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err);
+
+/* Shapes: false when out of memory; for each block; the token that begins with a byte, false if that cannot
+ * be; the next execution, how many operations, 0 if it cannot be. */
+bool ops_shapes_init(struct ops_shapes *s);
+void ops_shapes_free(struct ops_shapes *s);
+void ops_shapes_begin_block(struct ops_shapes *s);
+bool ops_take_token(struct ops_decoder *d, uint8_t byte);
+unsigned ops_take_execution(struct ops_decoder *d, struct op *out);
 
 struct ops_encoder {
     enum ops_kind kind;
@@ -68,11 +98,31 @@ struct ops_encoder {
     uint64_t total;
     bool last; /* it ends the file */
     struct ops_predictor predictor;
+    struct ops_line *lines; /* of all shapes; and their parts */
+    struct ops_part *parts;
+    uint32_t n_lines, n_parts, lines_room, parts_room;
+    uint32_t epoch;    /* of the block, from 1 */
+    uint32_t names;    /* of shapes in the block */
+    uint32_t previous; /* line of the last execution */
+    uint32_t run;      /* executions as foreseen, not yet written */
 };
 
 struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct ops_piece piece,
                                     struct mt_error *err);
 void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n);
+/* Before all else; false when out of memory. */
+bool ops_encoder_begin_shapes(struct ops_encoder *e);
+/* A shape, by what ops_encode_shape will call it; 0 when out of memory. */
+uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count,
+                           unsigned words);
+void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
+                      const struct ops_word *words);
+/* Its steps: an execution for which the block has room; writing what was foreseen before anything else. */
+void ops_encoder_execute(struct ops_encoder *e, uint32_t shape, const struct ops_word *words);
+void ops_encoder_end_run(struct ops_encoder *e);
+/* The operations of an execution; how many. */
+unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,
+                    const struct ops_word *words);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);
 

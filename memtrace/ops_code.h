@@ -9,7 +9,8 @@
 
 #include <xxhash.h>
 
-/* The byte an operation begins with: code in the low four bits, then these; bit 7 is 0. */
+/* The byte an operation begins with: code in the low four bits, then these; with bit 7 it is a token
+ * (ops_shapes.h). */
 enum { OPS_HANDLE_KNOWN = 0x10, OPS_ADDR_ZERO = 0x20, OPS_SIZE_KNOWN = 0x40, OPS_RESERVED = 0x80 };
 
 /* Codes above those of operations: a number follows, bits 4-7 are 0. In this order, each at most once before
@@ -42,11 +43,18 @@ static inline uint64_t *ops_addr_guess(struct ops_predictor *p, uint64_t handle,
     return code == OP_NEW ? &p->new_addr : &p->addrs[handle % OPS_PREDICTED];
 }
 
+static inline void ops_learn_recent(struct ops_predictor *p, struct ops_word w)
+{
+    p->recent[p->recent_next++ % OPS_RECENT] = w;
+}
+
 static inline void ops_learn(struct ops_predictor *p, const struct op *op)
 {
     p->handle = op->handle;
     p->sizes[op->code] = op->size;
     p->addrs[op->handle % OPS_PREDICTED] = op->addr;
+    if (op->code == OP_NEW || op->code == OP_RESIZE)
+        ops_learn_recent(p, (struct ops_word){op->addr, op->handle});
     if (op->code != OP_NEW)
         return;
     p->next_handle = op->handle + 1;

@@ -8,7 +8,7 @@
 #include "ops_binary.h"
 #include "error.h"
 #include "format.h"
-#include "ops_code.h"
+#include "ops_shapes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,18 +37,18 @@ static bool cut_off(struct input *in, struct mt_error *err)
     return false;
 }
 
-static bool read_header(struct input *in, enum ops_kind *kind, bool *marks, struct mt_error *err)
+static bool read_header(struct input *in, enum ops_kind *kind, uint8_t *version, struct mt_error *err)
 {
     if (input_need(in, OPS_MAGIC_SIZE + 1) <= OPS_MAGIC_SIZE)
         return cut_off(in, err);
     const uint8_t *p = input_bytes(in);
-    const uint8_t known = (uint8_t)OPS_MAGIC[OPS_MAGIC_SIZE - 1], version = p[OPS_MAGIC_SIZE - 1];
-    if (version < 1 || version > known) {
+    const uint8_t known = (uint8_t)OPS_MAGIC[OPS_MAGIC_SIZE - 1];
+    *version = p[OPS_MAGIC_SIZE - 1];
+    if (*version < 1 || *version > known) {
         mt_fail(err, MT_E_VERSION, 0, "is a binary ops file of version %u, this program knows 1 to %u",
-                version, known);
+                *version, known);
         return false;
     }
-    *marks = version > 1;
     *kind = (enum ops_kind)p[OPS_MAGIC_SIZE];
     if (*kind != OPS_ACCESS && *kind != OPS_LOCK)
         return corrupt(in, err, "unknown kind of file");
@@ -59,19 +59,19 @@ static bool read_header(struct input *in, enum ops_kind *kind, bool *marks, stru
 struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err)
 {
     enum ops_kind kind;
-    bool marks;
-    if (!read_header(in, &kind, &marks, err))
+    uint8_t version;
+    if (!read_header(in, &kind, &version, err))
         return NULL;
     struct ops_decoder *d = calloc(1, sizeof *d);
     if (d)
         d->zstd = ZSTD_createDCtx();
-    if (!d || !d->zstd) {
+    if (!d || !d->zstd || !ops_shapes_init(&d->shapes)) {
         mt_fail_memory(err);
         ops_decoder_free(d);
         return NULL;
     }
     d->kind = kind;
-    d->marks = marks;
+    d->version = version;
     return d;
 }
 
@@ -80,6 +80,7 @@ void ops_decoder_free(struct ops_decoder *d)
     if (!d)
         return;
     ZSTD_freeDCtx(d->zstd);
+    ops_shapes_free(&d->shapes);
     free(d->raw);
     free(d);
 }
@@ -89,14 +90,22 @@ struct block {
     uint64_t total, hash;
 };
 
-static bool read_block_header(struct input *in, struct block *b, struct mt_error *err)
+/* Operations as foreseen need no bytes, where there are shapes. */
+static uint32_t least_size(const struct ops_decoder *d, uint32_t count)
+{
+    return d->version < OPS_VERSION_SHAPES ? count : count > 0;
+}
+
+static bool read_block_header(const struct ops_decoder *d, struct input *in, struct block *b,
+                              struct mt_error *err)
 {
     if (input_need(in, OPS_HEADER_SIZE) < OPS_HEADER_SIZE)
         return cut_off(in, err);
     const uint8_t *p = input_bytes(in);
     *b = (struct block){load_u32(p), load_u32(p + 4), load_u32(p + 8), load_u64(p + 16), load_u64(p + 24)};
-    bool sane = b->count <= OPS_BLOCK && b->size >= b->count && b->size <= b->count * OPS_LONGEST &&
-                b->stored <= ZSTD_compressBound(b->size) && load_u32(p + 12) == 0 && (b->count || !b->stored);
+    bool sane = b->count <= OPS_BLOCK && b->size >= least_size(d, b->count) &&
+                b->size <= b->count * OPS_LONGEST && b->stored <= ZSTD_compressBound(b->size) &&
+                load_u32(p + 12) == 0 && (b->count || !b->stored);
     if (!sane)
         return corrupt(in, err, "impossible sizes of a block");
     if (input_need(in, OPS_HEADER_SIZE + b->stored) < OPS_HEADER_SIZE + b->stored)
@@ -133,7 +142,7 @@ static bool end_file(struct ops_decoder *d, struct input *in, struct mt_error *e
 static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error *err)
 {
     struct block b;
-    if (!read_block_header(in, &b, err))
+    if (!read_block_header(d, in, &b, err))
         return false;
     if (b.total != d->total + b.count)
         return corrupt(in, err, "a block is missing");
@@ -150,6 +159,7 @@ static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error
     d->at = (struct cursor){.p = d->raw, .end = d->raw + b.size};
     d->left = b.count;
     memset(&d->predictor, 0, sizeof d->predictor);
+    ops_shapes_begin_block(&d->shapes);
     return true;
 }
 
@@ -157,7 +167,7 @@ static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error
 static bool take_marks(struct ops_decoder *d, uint8_t mark, uint8_t *flags)
 {
     struct ops_predictor *p = &d->predictor;
-    if (!d->marks)
+    if (d->version < OPS_VERSION_MARKS)
         return false;
     if (mark == OPS_MARK_THREAD) {
         uint64_t thread = cursor_uvarint(&d->at);
@@ -174,10 +184,10 @@ static bool take_marks(struct ops_decoder *d, uint8_t mark, uint8_t *flags)
     return (mark & 15) < OP_CODES;
 }
 
-static inline bool take(struct ops_decoder *d, struct op *op)
+/* The operation that begins with a byte. */
+static inline bool take(struct ops_decoder *d, uint8_t flags, struct op *op)
 {
     struct ops_predictor *p = &d->predictor;
-    uint8_t flags = cursor_byte(&d->at);
     if (__builtin_expect((flags & 15) >= OP_CODES, 0) && !take_marks(d, flags, &flags))
         return false;
     op->code = flags & 15;
@@ -194,27 +204,47 @@ static inline bool take(struct ops_decoder *d, struct op *op)
         op->addr = *ops_addr_guess(p, op->handle, op->code) + (uint64_t)unzigzag(cursor_uvarint(&d->at));
     op->size = flags & OPS_SIZE_KNOWN ? guess.size : cursor_uvarint(&d->at);
     ops_learn(p, op);
+    d->left--;
     return true;
 }
 
-/* Decode the next n operations of the block. */
-static bool take_some(struct ops_decoder *d, struct input *in, struct op *ops, unsigned n,
-                      struct mt_error *err)
+/* What comes next, an operation or the next of a token's executions; false if that cannot be. */
+static inline bool take_next(struct ops_decoder *d, struct op *ops, unsigned *n)
 {
-    for (unsigned i = 0; i < n; i++)
-        if (!take(d, &ops[i]))
-            return corrupt(in, err, "an operation that this kind of file cannot have in the block before it");
-    d->left -= n;
+    unsigned made = 1;
+    if (d->shapes.run == 0 && d->shapes.after == TOKEN_RUN) {
+        uint8_t flags = cursor_byte(&d->at);
+        if (!(flags & OPS_RESERVED) || d->version < OPS_VERSION_SHAPES)
+            return take(d, flags, &ops[(*n)++]);
+        if (!ops_take_token(d, flags))
+            return false;
+    }
+    made = ops_take_execution(d, ops + *n);
+    *n += made;
+    return made > 0;
+}
+
+/* Decode operations of the block, as long as there is room for an execution; how many, or MT_ERROR. */
+static int take_some(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room,
+                     struct mt_error *err)
+{
+    unsigned n = 0;
+    while (d->left && n + OPS_SHAPE_MOST <= room)
+        if (!take_next(d, ops, &n) || d->at.bad) {
+            corrupt(in, err, "an operation that this kind of file cannot have in the block before it");
+            return MT_ERROR;
+        }
     d->total += n;
-    if (d->at.bad || (d->left == 0 && d->at.p != d->at.end))
-        return corrupt(in, err, "the block before it has another length than its operations");
-    return true;
+    if (d->left == 0 && (d->at.p != d->at.end || d->shapes.run || d->shapes.after != TOKEN_RUN)) {
+        corrupt(in, err, "the block before it has another length than its operations");
+        return MT_ERROR;
+    }
+    return (int)n;
 }
 
 int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err)
 {
     if (d->left == 0 && !d->ended && !begin_block(d, in, err))
         return MT_ERROR;
-    unsigned n = d->left < room ? d->left : room;
-    return take_some(d, in, ops, n, err) ? (int)n : MT_ERROR;
+    return take_some(d, in, ops, room, err);
 }

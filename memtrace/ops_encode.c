@@ -5,7 +5,7 @@
 #include "ops_binary.h"
 #include "error.h"
 #include "format.h"
-#include "ops_code.h"
+#include "ops_shapes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
         e->total = piece.before;
         e->last = piece.last;
     }
-    if (!e || !e->zstd || !e->raw || !e->packed) {
+    if (!e || !e->zstd || !e->raw || !e->packed || !ops_encoder_begin_shapes(e)) {
         mt_fail_memory(err);
         if (e)
             ops_encoder_finish(e, NULL);
@@ -62,6 +62,8 @@ static void write_block(struct ops_encoder *e, struct ops_sink *sink, size_t sto
 /* Compress and write the operations gathered so far. */
 static void end_block(struct ops_encoder *e, struct ops_sink *sink)
 {
+    if (e->run)
+        ops_encoder_end_run(e);
     size_t stored = ZSTD_compressCCtx(e->zstd, e->packed, e->packed_room, e->raw, e->used, LEVEL);
     if (ZSTD_isError(stored)) {
         mt_fail(&sink->err, MT_E_IO, sink->written, "cannot compress: %s", ZSTD_getErrorName(stored));
@@ -72,6 +74,9 @@ static void end_block(struct ops_encoder *e, struct ops_sink *sink)
     e->count = 0;
     e->used = 0;
     memset(&e->predictor, 0, sizeof e->predictor);
+    e->epoch++;
+    e->names = e->previous = 0;
+    e->lines[0].next[0] = e->lines[0].next[1] = 0;
 }
 
 /* Thread and time where they are not those of the operation before. */
@@ -125,10 +130,25 @@ void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *o
             mt_fail(&sink->err, MT_E_FORMAT, sink->written, "%u is too large for a thread", ops[i].thread);
             return;
         }
+        if (e->run)
+            ops_encoder_end_run(e);
         e->used = (size_t)(put(e->raw + e->used, &e->predictor, &ops[i]) - e->raw);
         if (++e->count == OPS_BLOCK)
             end_block(e, sink);
     }
+}
+
+void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
+                      const struct ops_word *words)
+{
+    const struct ops_line *first = &e->lines[shape];
+    struct op ops[OPS_SHAPE_MOST];
+    if (first->count <= OPS_BLOCK - e->count)
+        ops_encoder_execute(e, shape, words);
+    else
+        ops_encode(e, sink, ops, ops_expand(ops, e->parts + first->first, first->count, words));
+    if (e->count == OPS_BLOCK)
+        end_block(e, sink);
 }
 
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink)
@@ -140,5 +160,7 @@ void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink)
     ZSTD_freeCCtx(e->zstd);
     free(e->raw);
     free(e->packed);
+    free(e->lines);
+    free(e->parts);
     free(e);
 }

@@ -132,6 +132,20 @@ void ops_write(struct ops_writer *w, const struct op *ops, size_t n)
         write_text(w, ops, n);
 }
 
+uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, unsigned count, unsigned words)
+{
+    uint32_t shape = w->binary ? ops_encoder_shape(w->binary, parts, count, words) : 0;
+    if (w->binary && !shape)
+        mt_fail_memory(&w->sink.err);
+    return shape;
+}
+
+void ops_write_shape(struct ops_writer *w, uint32_t shape, const struct ops_word *words)
+{
+    if (w->sink.err.code == MT_E_NONE)
+        ops_encode_shape(w->binary, &w->sink, shape, words);
+}
+
 static void put_bytes(struct ops_writer *w, const char *s, size_t n)
 {
     while (n) {

@@ -31,6 +31,7 @@ FORMS = {"text": OPS_TEXT, "zstd": OPS_TEXT_ZSTD, "binary": OPS_BINARY}
 
 cdef enum:
     TICK = 256  # batches between two calls of tick
+cdef uint64_t ALL = <uint64_t>-1  # operations: more than there are
 
 
 cdef class Operations:
@@ -41,7 +42,7 @@ cdef class Operations:
     cdef OpsFile file
     cdef object tick
     cdef unsigned batches
-    cdef bint given
+    cdef bint given, packed
 
     def __cinit__(self, origin, tick=None, bint resizes=False, bint threads=False, bint times=False):
         cdef op_wishes wishes
@@ -55,6 +56,7 @@ cdef class Operations:
         else:
             self.file = origin
             self.s = op_source_new(NULL, self.file.r, wishes)
+        self.packed = self.trace is not None and not (self.given or threads or times)
         if self.s == NULL:
             raise MemoryError
 
@@ -80,6 +82,35 @@ cdef class Operations:
             self.expect_accesses()
         self.count()
         return result
+
+    cdef int write(self, ops_writer *w, ops_form form, op_quota *q) except -1:
+        """Write the next operations, of all that come q.left after q.skip; 0 at their end."""
+        cdef int result
+        if q.left == 0:
+            return 0
+        if not self.packed or form != OPS_BINARY:
+            return self.write_each(w, q)
+        if self.origin.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = op_source_write(self.s, w, q)
+        self.count()
+        return self.failed() if result == MT_ERROR else result
+
+    cdef int write_each(self, ops_writer *w, op_quota *q) except -1:
+        """The same, operation by operation."""
+        cdef const op *ops
+        cdef size_t n, passed
+        if not self.next(&ops, &n):
+            return 0
+        passed = min(q.skip, n)
+        q.skip -= passed
+        n = min(n - passed, q.left)
+        q.left -= n
+        with nogil:
+            ops_write(w, ops + passed, n)
+        return 1
 
     cdef int failed(self) except -1:
         if op_source_out_of_memory(self.s):
@@ -124,13 +155,14 @@ cdef object records(const void *data, size_t n, object dtype):
 cdef class OpsWriter:
     """An ops writer of the trace library on a descriptor; form: one of FORMS; piece: of struct ops_piece."""
     cdef ops_writer *w
+    cdef ops_form form
 
     def __cinit__(self, int fd, str form, bint locks, piece=(0, True, True)):
         cdef mt_error err
-        cdef ops_form c_form = FORMS[form]
         cdef ops_piece c_piece
         c_piece.before, c_piece.first, c_piece.last = piece
-        self.w = ops_writer_piece(fd, c_form, OPS_LOCK if locks else OPS_ACCESS, c_piece, &err)
+        self.form = FORMS[form]
+        self.w = ops_writer_piece(fd, self.form, OPS_LOCK if locks else OPS_ACCESS, c_piece, &err)
         if self.w == NULL:
             raise SteveError(err.text.decode("utf-8", "backslashreplace"))
 
@@ -155,15 +187,12 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
     Returns {"ops", "stray"}: how many, and accesses to no block."""
     cdef Operations source = Operations(origin, tick, resizes, threads, times)
     cdef OpsWriter writer = OpsWriter(fd, form, False)
-    cdef const op *ops
-    cdef size_t n
-    cdef uint64_t total = 0
-    while source.next(&ops, &n):
-        total += n
-        with nogil:
-            ops_write(writer.w, ops, n)
+    cdef op_quota quota
+    quota.skip, quota.left = 0, ALL
+    while source.write(writer.w, writer.form, &quota):
+        pass
     writer.finish()
-    return {"ops": total, "stray": op_source_stray(source.s)}
+    return {"ops": ALL - quota.left, "stray": op_source_stray(source.s)}
 
 
 cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) nogil:

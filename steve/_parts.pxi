@@ -33,22 +33,13 @@ def write_ops_piece(Trace trace, int fd, handles, uint64_t next_handle, uint64_t
     cdef Operations source = Operations(trace, None, resizes)
     cdef OpsWriter writer = OpsWriter(fd, form, False, piece)
     cdef const uint64_t[::1] known = handles
-    cdef const op *ops
-    cdef size_t n
-    cdef uint64_t left = count
+    cdef op_quota quota
+    quota.skip, quota.left = skip, count
     enough(op_source_begin(source.s, &known[0] if len(known) else NULL, len(known), next_handle))
-    while left and source.next(&ops, &n):
-        if skip >= n:
-            skip -= n
-            continue
-        ops, n = ops + skip, n - skip
-        skip = 0
-        n = min(n, left)
-        left -= n
-        with nogil:
-            ops_write(writer.w, ops, n)
+    while source.write(writer.w, writer.form, &quota):
+        pass
     writer.finish()
-    return count - left
+    return count - quota.left
 
 
 def lifetimes_piece(Trace trace, handles, uint64_t next_handle):

@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from steve.cmemtrace cimport mt_event, mt_packed, mt_reader
-from steve.cops cimport op, ops_reader
+from steve.cops cimport op, ops_reader, ops_writer
 
 
 cdef extern from "steve/kernels/textout.h" nogil:
@@ -31,6 +31,9 @@ cdef extern from "steve/kernels/opsource.h" nogil:
     op_source *op_source_new(mt_reader *trace, ops_reader *ops, op_wishes wishes)
     void op_source_free(op_source *s)
     int op_source_next(op_source *s, const op **ops, size_t *n)
+    struct op_quota:
+        uint64_t skip, left
+    int op_source_write(op_source *s, ops_writer *w, op_quota *q)
     void op_source_give(op_source *s, const mt_event *events, size_t n)
     bint op_source_begin(op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
     bint op_source_out_of_memory(const op_source *s)

@@ -1,11 +1,13 @@
 /* fuzz_ops.c - fuzz target: any bytes as an ops file of each kind; what was read is written and read again.
+ * And as the payload of a block of a binary file, for the hash of one keeps changed bytes from the decoder.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "memtrace/ops.h"
+#include "memtrace/format.h"
+#include "memtrace/ops_code.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +48,40 @@ static uint64_t copy_ops(int from, int to, enum ops_kind kind)
     return count;
 }
 
+/* A block of bytes that are its payload but for the first two, its operations. */
+static void put_block(int fd, const uint8_t *data, size_t size)
+{
+    uint8_t header[OPS_HEADER_SIZE] = {0}, stored[8192];
+    size_t n = ZSTD_compress(stored, sizeof stored, data + 2, size - 2, 1);
+    if (ZSTD_isError(n))
+        abort();
+    store_u32(header, 1u + data[0] + 256u * data[1]);
+    store_u32(header + 4, (uint32_t)size - 2);
+    store_u32(header + 8, (uint32_t)n);
+    store_u64(header + 16, 1u + data[0] + 256u * data[1]);
+    store_u64(header + 24, ops_block_hash(header, stored, n));
+    if (write(fd, header, sizeof header) != sizeof header || write(fd, stored, n) != (ssize_t)n)
+        abort();
+}
+
+static void decode_payload(const uint8_t *data, size_t size)
+{
+    for (uint8_t kind = OPS_ACCESS; kind <= OPS_LOCK; kind++) {
+        int in = memfd_create("fuzz", 0), out = memfd_create("fuzz", 0);
+        if (in < 0 || out < 0 || write(in, OPS_MAGIC, OPS_MAGIC_SIZE) != OPS_MAGIC_SIZE ||
+            write(in, &kind, 1) != 1)
+            abort();
+        put_block(in, data, size);
+        copy_ops(in, out, OPS_UNKNOWN);
+        close(in);
+        close(out);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    if (size > 2 && size < 8000)
+        decode_payload(data, size);
     for (enum ops_kind kind = OPS_UNKNOWN; kind <= OPS_LOCK; kind++) {
         int in = memfd_create("fuzz", 0), once = memfd_create("fuzz", 0), twice = memfd_create("fuzz", 0);
         if (in < 0 || once < 0 || twice < 0 || write(in, data, size) != (ssize_t)size)

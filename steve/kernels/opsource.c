@@ -6,6 +6,7 @@
 #include "steve/kernels/opsource.h"
 
 #include "steve/kernels/grow.h"
+#include "steve/kernels/opshapes.h"
 
 #define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
 #define NOBODY UINT64_MAX
@@ -20,7 +21,7 @@ struct op_source {
     const struct mt_event *events;
     struct mt_step given; /* of events that the caller gave */
     size_t n_given;       /* that follow them */
-    uint64_t *handles; /* by slot: the operations' handle of the live block, plus 1; 0 = none */
+    uint64_t *handles;    /* by slot: the operations' handle of the live block, plus 1; 0 = none */
     size_t slots;
     uint64_t next_handle;
     uint64_t stray;
@@ -28,6 +29,7 @@ struct op_source {
     struct op_wishes wishes;
     uint64_t time; /* given last */
     bool skips;    /* accesses are not wanted */
+    struct opshapes shapes;
     struct op buffer[PIECE];
 };
 
@@ -45,8 +47,10 @@ struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops,
 
 void op_source_free(struct op_source *s)
 {
-    if (s)
+    if (s) {
         free(s->handles);
+        opshapes_free(&s->shapes);
+    }
     free(s);
 }
 
@@ -261,6 +265,72 @@ int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
         if (*n > 0)
             return MT_MORE;
     }
+}
+
+/* ---- to a writer, without operations in between ---- */
+
+static void write_some(struct ops_writer *w, const struct op *ops, size_t n, struct op_quota *q)
+{
+    size_t passed = q->skip < n ? (size_t)q->skip : n, count = n - passed;
+
+    count = count < q->left ? count : (size_t)q->left;
+    q->skip -= passed;
+    q->left -= count;
+    ops_write(w, ops + passed, count);
+}
+
+/* The words of an execution that lie in live blocks go to *to; bits of the others. *n: operations they stand
+ * for */
+static inline uint32_t find_words(struct op_source *s, const struct mt_pattern *pattern, struct ops_word *to,
+                                  uint64_t *n)
+{
+    uint32_t absent = 0;
+
+    for (uint32_t i = 0; i < pattern->words; i++) {
+        uint64_t handle = handle_in(s, s->places[i].slot);
+
+        to->addr = s->places[i].addr;
+        to->handle = handle;
+        to += handle != NOBODY;
+        absent |= (uint32_t)(handle == NOBODY) << i;
+        *n += handle != NOBODY ? pattern[i].own : 0;
+    }
+    return absent;
+}
+
+static void write_pattern(struct op_source *s, struct ops_writer *w, const struct mt_step *step,
+                          struct op_quota *q)
+{
+    const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
+    struct ops_word words[OPS_SHAPE_WORDS];
+    uint64_t n = 0;
+    uint32_t absent = find_words(s, pattern, words, &n);
+    bool whole = n && q->skip == 0 && n <= q->left;
+    uint32_t shape = whole ? opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent) : 0;
+
+    if (!shape) {
+        write_some(w, s->buffer, (size_t)(translate_pattern(s, s->buffer, step) - s->buffer), q);
+        return;
+    }
+    for (uint32_t i = 0; absent >> i; i++)
+        if (absent >> i & 1 && s->places[i].slot != MT_NO_SLOT)
+            s->stray += pattern[i].own;
+    ops_write_shape(w, shape, words);
+    s->places += pattern->words;
+    q->left -= n;
+}
+
+int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *q)
+{
+    int result = s->step < s->steps_end ? MT_MORE : read_batch(s);
+
+    for (; result == MT_MORE && s->step < s->steps_end && q->left; s->step++) {
+        if (s->step->pattern != MT_STEP_EVENTS)
+            write_pattern(s, w, s->step, q);
+        else
+            write_some(w, s->buffer, (size_t)(translate_events(s, s->buffer, s->step->count) - s->buffer), q);
+    }
+    return s->out_of_memory ? MT_ERROR : result;
 }
 
 void op_source_give(struct op_source *s, const struct mt_event *events, size_t n)

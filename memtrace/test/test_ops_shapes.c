@@ -1,0 +1,316 @@
+/* test_ops_shapes.c - executions of shapes in binary ops files: read back as the operations they stand for,
+ * the same bytes however many writers make the file, and no crafted block gets more than it says.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "support_ops.h"
+
+#include "memtrace/ops_code.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHAPES = 40, STEPS = 60000, MOST = STEPS * 6 };
+
+struct shape {
+    struct ops_part parts[OPS_SHAPE_MOST];
+    unsigned count, words;
+};
+
+/* A history of executions and of operations by themselves. */
+struct history {
+    struct shape shapes[SHAPES];
+    struct {
+        int shape; /* -1: the next operation stands by itself */
+        struct ops_word words[OPS_SHAPE_WORDS];
+    } steps[STEPS];
+    struct op *ops; /* what it all stands for */
+    size_t n;
+};
+
+static void make_shape(struct shape *s, uint64_t *seed, bool large)
+{
+    s->words = 1 + (unsigned)random_below(seed, large ? OPS_SHAPE_WORDS : 3);
+    s->count = s->words + (unsigned)random_below(seed, large ? OPS_SHAPE_MOST - s->words + 1 : 3);
+    for (unsigned i = 0; i < s->count; i++)
+        s->parts[i] = (struct ops_part){.size = large ? (uint32_t)random_next(seed) : 8,
+                                        .offset = (uint16_t)random_next(seed),
+                                        .code = (uint8_t)(OP_LOAD + random_below(seed, 3)),
+                                        .word = (uint8_t)(i < s->words ? i : random_below(seed, s->words))};
+}
+
+/* Where a word is: as programs do it, in loops over arrays, fields of recent objects, and anywhere. */
+static struct ops_word place(uint64_t *seed, size_t step, unsigned word, struct ops_word before)
+{
+    switch (random_below(seed, 8)) {
+    case 0:
+        return (struct ops_word){random_next(seed) >> random_below(seed, 64),
+                                 random_next(seed) >> random_below(seed, 64)};
+    case 1:
+        return (struct ops_word){before.addr + 24, before.handle};
+    default:
+        return (struct ops_word){4096 * (word + 1) + 8 * step, word};
+    }
+}
+
+static struct op alone(uint64_t *seed, uint64_t handle)
+{
+    static const uint32_t codes[] = {OP_NEW, OP_FREE, OP_RESIZE, OP_LOAD};
+    return (struct op){
+        handle, random_next(seed) >> 20, random_below(seed, 100), codes[random_below(seed, 4)], 0, 0};
+}
+
+static void expand(struct history *h, const struct shape *s, const struct ops_word *words)
+{
+    for (unsigned i = 0; i < s->count; i++) {
+        const struct ops_part *p = &s->parts[i];
+        h->ops[h->n++] =
+            (struct op){words[p->word].handle, words[p->word].addr + p->offset, p->size, p->code, 0, 0};
+    }
+}
+
+static void add_step(struct history *h, size_t i, uint64_t *seed)
+{
+    struct ops_word before = {0, 0};
+    h->steps[i].shape =
+        random_below(seed, 20) ? (int)(random_below(seed, 9) ? i % 7 : random_below(seed, SHAPES)) : -1;
+    if (h->steps[i].shape < 0) {
+        h->ops[h->n++] = alone(seed, i);
+        return;
+    }
+    const struct shape *s = &h->shapes[h->steps[i].shape];
+    for (unsigned w = 0; w < s->words; w++)
+        before = h->steps[i].words[w] = place(seed, i, w, before);
+    expand(h, s, h->steps[i].words);
+}
+
+static struct history *make_history(void)
+{
+    struct history *h = calloc(1, sizeof *h);
+    uint64_t seed = 5;
+    h->ops = calloc(MOST, sizeof *h->ops);
+    for (unsigned i = 0; i < SHAPES; i++)
+        make_shape(&h->shapes[i], &seed, i >= SHAPES - 4);
+    for (size_t i = 0; i < STEPS; i++)
+        add_step(h, i, &seed);
+    assert_true(h->n > 2 * OPS_PIECE && h->n <= MOST);
+    return h;
+}
+
+static void free_history(struct history *h)
+{
+    free(h->ops);
+    free(h);
+}
+
+/* Write the operations from `from` up to `to`; executions that lie across a border op by op. */
+static void write_part(const struct history *h, struct ops_writer *w, size_t from, size_t to)
+{
+    uint32_t names[SHAPES] = {0};
+    for (size_t i = 0, at = 0, n; i < STEPS && at < to; i++, at += n) {
+        int k = h->steps[i].shape;
+        n = k < 0 ? 1 : h->shapes[k].count;
+        if (at + n <= from)
+            continue;
+        if (k >= 0 && !names[k])
+            names[k] = ops_writer_shape(w, h->shapes[k].parts, h->shapes[k].count, h->shapes[k].words);
+        size_t first = at > from ? at : from, end = at + n < to ? at + n : to;
+        if (k >= 0 && end - first == n)
+            ops_write_shape(w, names[k], h->steps[i].words);
+        else
+            ops_write(w, h->ops + first, end - first);
+    }
+}
+
+/* The bytes of one piece of a file. */
+static struct bytes piece_of(const struct history *h, size_t from, size_t to)
+{
+    struct mt_error err;
+    int fd = memory_file("", 0);
+    struct ops_piece piece = {from, from == 0, to == h->n};
+    struct ops_writer *w = ops_writer_piece(fd, OPS_BINARY, OPS_ACCESS, piece, &err);
+    write_part(h, w, from, to);
+    assert_int_equal(ops_writer_finish(w, &err), MT_OK);
+    struct bytes b = memory_bytes(fd);
+    close(fd);
+    return b;
+}
+
+static void test_read_back(void **state)
+{
+    struct history *h = make_history();
+    struct bytes file = piece_of(h, 0, h->n), plain = packed(h->ops, h->n, OPS_BINARY, OPS_ACCESS);
+    struct result out = read_back(file.data, file.size, h->ops, OPS_UNKNOWN);
+    assert_int_equal(out.last, MT_END);
+    assert_int_equal(out.count, h->n);
+    assert_int_equal(out.equal, h->n);
+    assert_true(file.size < plain.size);
+    free(file.data);
+    free(plain.data);
+    free_history(h);
+}
+
+static void test_pieces(void **state)
+{
+    struct history *h = make_history();
+    struct bytes whole = piece_of(h, 0, h->n), joined = {0};
+    for (size_t from = 0; from < h->n; from += OPS_PIECE) {
+        struct bytes piece = piece_of(h, from, from + OPS_PIECE < h->n ? from + OPS_PIECE : h->n);
+        append_bytes(&joined, piece.data, piece.size);
+        free(piece.data);
+    }
+    assert_int_equal(joined.size, whole.size);
+    assert_memory_equal(joined.data, whole.data, whole.size);
+    free(joined.data);
+    free(whole.data);
+    free_history(h);
+}
+
+/* Versions before 3 have no shapes. */
+static void test_older_versions(void **state)
+{
+    struct history *h = make_history();
+    struct bytes file = piece_of(h, 0, h->n);
+    for (uint8_t version = 1; version < 3; version++) {
+        file.data[7] = version;
+        assert_int_equal(read_back(file.data, file.size, h->ops, OPS_UNKNOWN).last, MT_ERROR);
+    }
+    free(file.data);
+    free_history(h);
+}
+
+/* A file of one block with a payload as given, and all that must fit it. */
+static struct bytes crafted(const uint8_t *payload, size_t size, uint32_t count)
+{
+    uint8_t header[OPS_HEADER_SIZE] = {0}, end[OPS_HEADER_SIZE] = {0}, stored[4096];
+    struct bytes file = {0};
+    size_t n = ZSTD_compress(stored, sizeof stored, payload, size, 1);
+    assert_false(ZSTD_isError(n));
+    store_u32(header, count);
+    store_u32(header + 4, (uint32_t)size);
+    store_u32(header + 8, (uint32_t)n);
+    store_u64(header + 16, count);
+    store_u64(header + 24, ops_block_hash(header, stored, n));
+    store_u64(end + 16, count);
+    store_u64(end + 24, ops_block_hash(end, stored, 0));
+    append_bytes(&file, OPS_MAGIC "\1", OPS_MAGIC_SIZE + 1);
+    append_bytes(&file, header, sizeof header);
+    append_bytes(&file, stored, n);
+    append_bytes(&file, end, sizeof end);
+    return file;
+}
+
+static struct result read_crafted(const uint8_t *payload, size_t size, uint32_t count)
+{
+    static const struct op none[OPS_PIECE];
+    struct bytes file = crafted(payload, size, count);
+    struct result out = read_back(file.data, file.size, none, OPS_UNKNOWN);
+    free(file.data);
+    return out;
+}
+
+/* A definition of one load of 8 bytes with its execution, then a run of 30 more of it, once it follows
+ * itself. */
+#define DEFINED "\x83\1\1\2\0\x08\0"
+#define AGAIN "\x82\1\0"
+#define RUN_30 "\xf8"
+
+static const struct {
+    const char *payload;
+    size_t size;
+    uint32_t count;
+    bool good;
+} s_crafted[] = {
+#define CASE(text, count, good)                                                                              \
+    {                                                                                                        \
+        text, sizeof(text) - 1, count, good                                                                  \
+    }
+    CASE(DEFINED, 1, true),
+    CASE(DEFINED AGAIN RUN_30, 32, true),
+    CASE(DEFINED AGAIN RUN_30, 31, false),                /* the run is longer than the block */
+    CASE(DEFINED AGAIN RUN_30, 33, false),                /* shorter */
+    CASE(DEFINED RUN_30, 31, false),                      /* nothing has followed the shape yet */
+    CASE(DEFINED "\x80", 1, false),                       /* an empty token behind the last operation */
+    CASE(DEFINED "\x80" DEFINED, 2, false),               /* a run of none */
+    CASE("\xf8", 30, false),                              /* a run of nothing */
+    CASE("\x82\1\0", 1, false),                           /* a shape that is not defined */
+    CASE("\x82\0\0", 1, false),                           /* the second guess of nothing */
+    CASE("\x83\1\2\2\0\x08\0", 1, false),                 /* more words than parts */
+    CASE("\x83\1\0\2\0\x08\0", 1, false),                 /* no words */
+    CASE("\x83\0\0\0", 1, false),                         /* no parts */
+    CASE("\x83\2\1\2\0\x08\2\0\x08\0", 1, false),         /* more parts than the block has operations */
+    CASE("\x83\1\1\x0a\0\x08\0", 1, false),               /* a part of a word that is not there */
+    CASE("\x83\1\1\0\0\x08\0", 1, false),                 /* a New is no part */
+    CASE("\x83\1\1\5\0\x08\0", 1, false),                 /* nor is a Lock */
+    CASE("\x83\1\1\2\x80\x80\x04\x08\0", 1, false),       /* an offset of 65536 */
+    CASE("\x83\1\1\2\0\x80\x80\x80\x80\x10\0", 1, false), /* a size of 2^32 */
+    CASE("\x83\1\1\2\0\x08\4", 1, false),                 /* codes of more words than there are */
+    CASE("\x83\1\1\2\0\x08\2\0\0", 1, false),             /* no word is 0 back */
+    CASE("\x83\1\1\2\0\x08\2\x10\0", 1, false),           /* or 16 */
+    CASE("\x83\1\1\2\0\x08\2\x0f\0", 1, true),
+    CASE("\x83\1\1\2\0\x08\3\2\2", 1, true),
+    CASE("\x83\1\1\2\0", 1, false), /* cut off */
+    CASE("\xfc", 31, false),
+#undef CASE
+};
+
+static void test_crafted(void **state)
+{
+    for (size_t i = 0; i < sizeof s_crafted / sizeof *s_crafted; i++) {
+        struct result out =
+            read_crafted((const uint8_t *)s_crafted[i].payload, s_crafted[i].size, s_crafted[i].count);
+        if (out.last != (s_crafted[i].good ? MT_END : MT_ERROR))
+            fail_msg("case %zu: %s", i, out.err.text);
+        assert_int_equal(out.count, s_crafted[i].good ? s_crafted[i].count : 0);
+    }
+}
+
+/* A payload of pieces of those above, some bytes of them changed; its size. */
+static size_t random_payload(uint8_t *to, size_t room, uint64_t *seed)
+{
+    size_t n = 0;
+    for (;;) {
+        size_t k = random_below(seed, 3) ? random_below(seed, 2)
+                                         : random_below(seed, sizeof s_crafted / sizeof *s_crafted);
+        if (n + s_crafted[k].size > room)
+            return n;
+        memcpy(to + n, s_crafted[k].payload, s_crafted[k].size);
+        if (random_below(seed, 4) == 0)
+            to[n + random_below(seed, s_crafted[k].size)] = (uint8_t)random_next(seed);
+        n += s_crafted[k].size;
+    }
+}
+
+/* Read, or refused, but never more operations than are said. */
+static void test_random_payloads(void **state)
+{
+    uint64_t seed = 11;
+    for (int round = 0; round < 5000; round++) {
+        uint8_t payload[200];
+        size_t n = random_payload(payload, 1 + random_below(&seed, sizeof payload - 1), &seed);
+        uint32_t count = 1 + (uint32_t)random_below(&seed, 300);
+        assert_true(n == 0 || read_crafted(payload, n, count).count <= count);
+    }
+}
+
+/* Text has no shapes: it says so. */
+static void test_text(void **state)
+{
+    struct mt_error err;
+    int fd = memory_file("", 0);
+    struct ops_writer *w = ops_writer_open(fd, OPS_TEXT, OPS_ACCESS, &err);
+    assert_int_equal(ops_writer_shape(w, &(struct ops_part){8, 0, OP_LOAD, 0}, 1, 1), 0);
+    assert_int_equal(ops_writer_finish(w, &err), MT_OK);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_read_back),       cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_older_versions),  cmocka_unit_test(test_crafted),
+        cmocka_unit_test(test_random_payloads), cmocka_unit_test(test_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
