@@ -1,39 +1,83 @@
-/* example_user.c - an example driver written against the documented user_* functions: best fit.
+/* example_user.c - an example driver written against the documented user_* functions: bins of free pieces.
  *
  * Shows how an allocator comes to steve-replay in the original way; user_shim.c makes the driver of it.
- * The free pieces lie in one list ordered by address; user_malloc takes the smallest piece that is large
- * enough, user_free puts a block back and joins it with its neighbours. Both look through the whole list:
- * simple, and slow where there are many holes. Blocks do not move, so lock and unlock have nothing to do.
+ * Each piece of the heap begins with its size and the size of the piece below, so that user_free joins
+ * neighbours without looking for them. Free pieces lie in lists, one for each power of two; user_malloc takes
+ * the first of its list that is large enough, else one of the next list that is not empty. Blocks do not
+ * move, so lock and unlock have nothing to do.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "plot.h"
 
 #define UNIT ((size_t)16)
+#define LEAST (2 * UNIT) /* of a piece */
+#define USED ((size_t)1) /* flag in size */
+enum { BINS = 32 };
 
 struct piece {
-    size_t size; /* in bytes, with this header; the block begins after `size` and padding */
-    struct piece *next;
+    size_t below, size;        /* of the piece below (0: none) and of this one, in bytes, headers included */
+    struct piece *next, *prev; /* in the list, if it is free; else the block begins here */
 };
 
-static char *g_heap, *g_end;
-static struct piece *g_free;
+static char *g_heap;
+static struct piece *g_end; /* no piece: closes the heap, counts as used */
+static struct piece *g_bins[BINS];
+
+static struct piece *above(struct piece *p)
+{
+    return (struct piece *)((char *)p + (p->size & ~USED));
+}
+
+static void set_size(struct piece *p, size_t size, size_t used)
+{
+    p->size = size | used;
+    above(p)->below = size;
+}
+
+static unsigned bin_of(size_t size)
+{
+    return 31u - (unsigned)__builtin_clz((unsigned)size);
+}
+
+static void put_in(struct piece *p)
+{
+    struct piece **bin = &g_bins[bin_of(p->size)];
+    p->prev = NULL;
+    p->next = *bin;
+    if (*bin)
+        (*bin)->prev = p;
+    *bin = p;
+}
+
+static void take_out(struct piece *p)
+{
+    if (p->next)
+        p->next->prev = p->prev;
+    if (p->prev)
+        p->prev->next = p->next;
+    else
+        g_bins[bin_of(p->size)] = p->next;
+}
 
 bool user_init(uint32_t heap_size, void *heap, char *name)
 {
-    if (heap_size < 2 * UNIT)
+    size_t size = heap_size / UNIT * UNIT;
+    if (size < LEAST + UNIT)
         return false;
     strcpy(name, "example_user");
     g_heap = heap;
-    g_end = g_heap + heap_size / UNIT * UNIT;
-    g_free = heap;
-    g_free->size = (size_t)(g_end - g_heap);
-    g_free->next = NULL;
+    g_end = (struct piece *)(g_heap + size - UNIT);
+    g_end->size = USED;
+    struct piece *all = heap;
+    all->below = 0;
+    set_size(all, size - UNIT, 0);
+    put_in(all);
     return true;
 }
 
 void user_destroy(void)
 {
-    g_free = NULL;
+    memset(g_bins, 0, sizeof g_bins);
 }
 
 bool user_handle_oom(int size, uint32_t *op_time)
@@ -48,27 +92,27 @@ bool user_handle_oom(int size, uint32_t *op_time)
     return ok;
 }
 
-/* The link that leads to the smallest piece of at least `need` bytes, or NULL. */
-static struct piece **best_fit(size_t need)
+/* A free piece of at least `need` bytes, or NULL. */
+static struct piece *find(size_t need)
 {
-    struct piece **best = NULL;
-    for (struct piece **link = &g_free; *link; link = &(*link)->next)
-        if ((*link)->size >= need && (!best || (*link)->size < (*best)->size))
-            best = link;
-    return best;
+    for (unsigned bin = bin_of(need); bin < BINS; bin++)
+        for (struct piece *p = g_bins[bin]; p; p = p->next)
+            if (p->size >= need)
+                return p;
+    return NULL;
 }
 
-static void *take(struct piece **link, size_t need)
+/* Make a free piece a used one; what it has too much becomes a piece of its own. */
+static void *use(struct piece *p, size_t need)
 {
-    struct piece *p = *link;
-    if (p->size - need >= 2 * UNIT) {
-        struct piece *rest = (struct piece *)((char *)p + need);
-        rest->size = p->size - need;
-        rest->next = p->next;
-        *link = rest;
-        p->size = need;
+    size_t rest = p->size - need;
+    take_out(p);
+    if (rest >= LEAST) {
+        set_size(p, need, USED);
+        set_size(above(p), rest, 0);
+        put_in(above(p));
     } else {
-        *link = p->next;
+        p->size |= USED;
     }
     return (char *)p + UNIT;
 }
@@ -79,8 +123,8 @@ void *user_malloc(int size, uint32_t handle, uint32_t *op_time, void **memaddres
 
     TIMER_START;
     size_t need = ((size_t)size + UNIT - 1) / UNIT * UNIT + UNIT;
-    struct piece **link = best_fit(need < 2 * UNIT ? 2 * UNIT : need);
-    void *block = link ? take(link, need < 2 * UNIT ? 2 * UNIT : need) : NULL;
+    struct piece *p = find(need < LEAST ? LEAST : need);
+    void *block = p ? use(p, need < LEAST ? LEAST : need) : NULL;
     TIMER_END;
     if (op_time)
         *op_time = TIMER_ELAPSED;
@@ -89,25 +133,22 @@ void *user_malloc(int size, uint32_t handle, uint32_t *op_time, void **memaddres
     return block;
 }
 
-/* Join b to a if it follows directly. */
-static void join(struct piece *a, struct piece *b)
-{
-    if (b && (char *)a + a->size == (char *)b) {
-        a->size += b->size;
-        a->next = b->next;
-    }
-}
-
+/* A used piece becomes a free one, together with its free neighbours. */
 static void put_back(struct piece *p)
 {
-    struct piece *below = NULL, **link = &g_free;
-    for (; *link && *link < p; link = &(*link)->next)
-        below = *link;
-    p->next = *link;
-    *link = p;
-    join(p, p->next);
-    if (below)
-        join(below, p);
+    struct piece *next = above(p), *before = (struct piece *)((char *)p - p->below);
+    size_t size = p->size & ~USED;
+    if (!(next->size & USED)) {
+        take_out(next);
+        size += next->size;
+    }
+    if (p->below && !(before->size & USED)) {
+        take_out(before);
+        size += before->size;
+        p = before;
+    }
+    set_size(p, size, 0);
+    put_in(p);
 }
 
 void user_free(void *ptr, uint32_t handle, uint32_t *op_time)
@@ -132,8 +173,6 @@ void user_unlock(void *ptr)
 
 void *user_highest_address(bool full_calculation)
 {
-    struct piece *last = g_free;
-    while (last && last->next)
-        last = last->next;
-    return last && (char *)last + last->size == g_end ? (void *)last : (void *)g_end;
+    struct piece *last = (struct piece *)((char *)g_end - g_end->below);
+    return last->size & USED ? g_end : last;
 }

@@ -16,11 +16,6 @@ struct links {
     uint32_t next, prev;
 };
 
-struct jeff_block *jeff_header(const struct jeff *j, uint32_t number)
-{
-    return number ? (struct jeff_block *)j->end - number : NULL;
-}
-
 static uint32_t number_of(const struct jeff *j, const struct jeff_block *b)
 {
     return b ? (uint32_t)((struct jeff_block *)j->end - b) : 0;
@@ -29,11 +24,6 @@ static uint32_t number_of(const struct jeff *j, const struct jeff_block *b)
 static struct links *links_of(const struct jeff *j, uint32_t number)
 {
     return (struct links *)jeff_header(j, number)->memory;
-}
-
-size_t jeff_usable(const struct jeff_block *b)
-{
-    return b->size & ~(size_t)JEFF_FLAGS;
 }
 
 static unsigned slot_of(size_t size)

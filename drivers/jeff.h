@@ -36,6 +36,13 @@ struct jeff {
     uint64_t compactions, moved;                   /* moved: bytes, in all of them */
 };
 
+enum { JEFF_USED = 1, JEFF_LOCKED = 2, JEFF_WEAK = 4, JEFF_FLAGS = 15 }; /* in jeff_block.size */
+
+static inline size_t jeff_usable(const struct jeff_block *handle)
+{
+    return handle->size & ~(size_t)JEFF_FLAGS;
+}
+
 /* Start in `size` bytes at `base`, which is 16-byte aligned. False: too small. */
 bool jeff_init(struct jeff *j, void *base, size_t size, bool coalesce);
 
@@ -44,7 +51,6 @@ struct jeff_block *jeff_malloc(struct jeff *j, size_t size);
 void jeff_free(struct jeff *j, struct jeff_block *handle); /* may be locked */
 /* A handle of a block with the content, the same or another one; NULL: no room, the old one stays. */
 struct jeff_block *jeff_realloc(struct jeff *j, struct jeff_block *handle, size_t size);
-size_t jeff_usable(const struct jeff_block *handle);
 
 void *jeff_lock(struct jeff *j, struct jeff_block *handle);
 void jeff_unlock(struct jeff *j, struct jeff_block *handle);
@@ -60,9 +66,10 @@ size_t jeff_gap(const struct jeff *j);     /* bytes between the blocks and the h
 size_t jeff_largest(const struct jeff *j); /* largest block that jeff_malloc gives now; 0 = none */
 
 /* -- between jeff.c and jeff_compact.c -- */
-enum { JEFF_USED = 1, JEFF_LOCKED = 2, JEFF_WEAK = 4, JEFF_FLAGS = 15 };
-
-struct jeff_block *jeff_header(const struct jeff *j, uint32_t number); /* 0: NULL */
+static inline struct jeff_block *jeff_header(const struct jeff *j, uint32_t number) /* 0: NULL */
+{
+    return number ? (struct jeff_block *)j->end - number : NULL;
+}
 /* Put a free block of [from, to) into chain and slots below the block `above` (NULL: at the top of the
  * chain). False: no header to be had; nothing changed. */
 bool jeff_insert_free(struct jeff *j, char *from, char *to, struct jeff_block *above);

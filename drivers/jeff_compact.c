@@ -4,7 +4,7 @@
  * before it. A locked block stays, and what is free below it becomes one free block. Blocks do not
  * overtake each other, so that what was allocated together stays together, and a pass that is ended early
  * leaves a heap as good as any. A pass without a limit reaches every free block, so it empties the slots
- * at once and never touches the memory of the free.
+ * at once, takes all free blocks out beforehand and never touches their memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/jeff.h"
@@ -59,12 +59,24 @@ static void slide(struct jeff *j, struct jeff_block *b, char *to)
     j->moved += jeff_usable(b);
 }
 
-/* Take out the free blocks from b on, `listed` in slots or not; gives the first used one. */
-static struct jeff_block *skip_free(struct jeff *j, struct jeff_block *b, bool listed)
+/* Take out all free blocks, in the order of their headers: these are then fetched ahead, where along the
+ * chain each would be waited for. */
+static void drop_free(struct jeff *j)
+{
+    jeff_forget_free(j);
+    for (uint32_t n = 1; n <= j->headers; n++) {
+        struct jeff_block *b = jeff_header(j, n);
+        if (is_free(b) && b->size) /* a spare header has no size */
+            jeff_remove_forgotten(j, b);
+    }
+}
+
+/* Take out the free blocks from b on; gives the first used one. */
+static struct jeff_block *skip_free(struct jeff *j, struct jeff_block *b)
 {
     while (is_free(b)) {
         struct jeff_block *above = jeff_header(j, b->above);
-        (listed ? jeff_remove_free : jeff_remove_forgotten)(j, b);
+        jeff_remove_free(j, b);
         b = above;
     }
     return b;
@@ -73,20 +85,21 @@ static struct jeff_block *skip_free(struct jeff *j, struct jeff_block *b, bool l
 bool jeff_compact(struct jeff *j, unsigned milliseconds)
 {
     struct deadline d = {milliseconds ? now() + milliseconds * 1000000ull : 0, 0};
-    bool listed = milliseconds > 0, over = false;
-    if (!listed)
-        jeff_forget_free(j);
-    struct jeff_block *b = skip_free(j, jeff_header(j, j->lowest), listed);
+    bool over = false;
+    if (!milliseconds)
+        drop_free(j);
+    struct jeff_block *b = skip_free(j, jeff_header(j, j->lowest));
     char *to = j->base;
     j->compactions++;
     while (b && !over) {
+        __builtin_prefetch(jeff_header(j, b->above));
         if (b->size & JEFF_LOCKED)
             close_gap(j, to, b);
         else
             slide(j, b, to);
         to = b->memory + jeff_usable(b);
         over = is_over(&d, jeff_usable(b) + sizeof *b);
-        b = skip_free(j, jeff_header(j, b->above), listed);
+        b = skip_free(j, jeff_header(j, b->above));
     }
     close_gap(j, to, b);
     return !b;
