@@ -400,7 +400,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     Int i = copy_preamble(in, out, extents);
     lt_segment_begin(&w.segment, out, !w.lua_code && !w.run_time_code);
     if (lt_options.trace_mem)
-        lt_segment_check_room(out);
+        lt_segment_check_room(&w.segment);
     w.uncounted = 0;
     w.cut = False;
     if (lt_options.sample)
@@ -413,7 +413,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     }
     if (i < in->stmts_used)
         cut_before(out, in->stmts[i]);
-    lt_segment_end(&w.segment);
+    lt_segment_finish(&w.segment);
     count_for_samples(&w);
     if (out->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);

@@ -28,7 +28,9 @@ void lt_segment_begin(struct lt_segment *s, IRSB *out, Bool filtered)
 {
     s->out = out;
     s->filtered = filtered;
-    s->written = 0;
+    s->written = s->counted = 0;
+    s->counter = IRTemp_INVALID;
+    s->check = -1;
     empty(s);
 }
 
@@ -125,10 +127,14 @@ static UInt define(struct lt_segment *s)
     return s_segments++;
 }
 
-/* Code whose segments may not come into the ring counts its instructions. */
+/* Code whose segments may not come into the ring counts its instructions. Nobody else changes the count while a
+ * superblock runs, so it is loaded once. */
 static void emit_count(struct lt_segment *s)
 {
-    IRExpr *sum = plus(s->out, lt_ir_load(s->out, &lt_ring->instructions), s->instructions);
+    if (s->counter == IRTemp_INVALID)
+        s->counter = lt_ir_load(s->out, &lt_ring->instructions)->Iex.RdTmp.tmp;
+    s->counted += s->instructions;
+    IRExpr *sum = plus(s->out, IRExpr_RdTmp(s->counter), s->counted);
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->instructions), sum));
     s->instructions = 0;
 }
@@ -165,7 +171,7 @@ void lt_segment_exit(struct lt_segment *s)
 void lt_segment_end(struct lt_segment *s)
 {
     lt_segment_exit(s);
-    s->written += s->words + 1;
+    s->written += s->words ? s->words + 1 : 0;
     tl_assert(s->written * sizeof(ULong) < RING_MARGIN_BYTES);
     empty(s);
 }
@@ -178,13 +184,23 @@ void lt_segment_instruction(struct lt_segment *s)
     s->changed = True;
 }
 
-void lt_segment_check_room(IRSB *out)
+void lt_segment_check_room(struct lt_segment *s)
 {
-    IRExpr *cursor = lt_ir_load(out, &lt_ring->cursor);
-    IRExpr *limit = lt_ir_load(out, &lt_ring->limit);
-    IRExpr *full = lt_ir_assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, limit, cursor));
+    IRExpr *cursor = lt_ir_load(s->out, &lt_ring->cursor);
+    IRExpr *limit = lt_ir_load(s->out, &lt_ring->limit);
+    IRExpr *full = lt_ir_assign(s->out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, limit, cursor));
     IRDirty *call =
         unsafeIRDirty_0_N(0, "lt_ring_make_room", VG_(fnptr_to_fnentry)(lt_ring_make_room), mkIRExprVec_0());
     call->guard = full;
-    addStmtToIRSB(out, IRStmt_Dirty(call));
+    s->check = s->out->stmts_used;
+    addStmtToIRSB(s->out, IRStmt_Dirty(call));
+}
+
+/* What is called back at a check wants to know which superblock comes after LuaJIT's (lt_vm_watch.c): its code is not
+ * filtered, and keeps the check. */
+void lt_segment_finish(struct lt_segment *s)
+{
+    lt_segment_end(s);
+    if (s->check >= 0 && s->filtered && s->written == 0)
+        s->out->stmts[s->check] = IRStmt_NoOp();
 }

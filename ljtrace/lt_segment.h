@@ -11,7 +11,8 @@
  * At the first point of exit the number and the words are put behind the ring's cursor and the cursor is
  * moved. If control goes on, the next exit writes the number of the longer segment over that of the shorter
  * one, adds the words that are new, and moves the cursor farther: an executed superblock is one record. Cost:
- * a load for each superblock, two stores for each exit, one store for each word; no call.
+ * a load for each superblock, two stores for each exit, one store for each word; no call. Filtered superblocks
+ * and those without accesses also keep the count of instructions: a load for each, one store for each exit.
  */
 #ifndef LT_SEGMENT_H
 #define LT_SEGMENT_H
@@ -58,6 +59,9 @@ struct lt_segment {
     UInt instructions;
     Bool changed; /* since the last point of exit */
     UInt written; /* words that the superblock's segments before take up in the ring */
+    IRTemp counter; /* the ring's count of instructions when the superblock began; IRTemp_INVALID: not asked yet */
+    UInt counted;   /* instructions of the superblock that code so far adds to it */
+    Int check;      /* statement that checks for room, at the superblock's start; -1 = none */
     struct lt_word word[LT_SEGMENT_WORDS];
     struct lt_access access[LT_SEGMENT_ACCESSES];
 };
@@ -74,7 +78,9 @@ void lt_segment_instruction(struct lt_segment *s);
 void lt_segment_exit(struct lt_segment *s);
 /* The same, and what follows is another segment: something else may write to the ring here. */
 void lt_segment_end(struct lt_segment *s);
-/* Emit the check that a superblock that records begins with. */
-void lt_segment_check_room(IRSB *out);
+/* Emit the check for room that a superblock begins with. */
+void lt_segment_check_room(struct lt_segment *s);
+/* The superblock is done: the check is taken back if nothing needs it. */
+void lt_segment_finish(struct lt_segment *s);
 
 #endif
