@@ -40,6 +40,7 @@ struct memo {
 
 static struct memo s_memo[MEMO_SETS][MEMO_WAYS];
 static UInt s_victim; /* the way to be overwritten next */
+static UInt s_generation;
 
 /* Frames that were found, innermost first. */
 struct found {
@@ -58,6 +59,12 @@ void lt_forget_frames(void)
     for (UInt i = 0; i < MEMO_SETS; i++)
         for (UInt k = 0; k < MEMO_WAYS; k++)
             s_memo[i][k].depth = 0;
+    s_generation++;
+}
+
+UInt lt_frames_generation(void)
+{
+    return s_generation;
 }
 
 static UInt limited_length(const HChar *s)
@@ -300,6 +307,7 @@ void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
 {
     struct start own = {.ip = VG_(get_IP)(tid), .sp = VG_(get_SP)(tid)};
     struct found f = {stack->ips, stack->sps, 0};
+    stack->id = 0;
     if (lt_options.stack_depth)
         take(tid, &own, False, &f, limit);
     stack->depth = f.depth;

@@ -14,6 +14,7 @@
 #define LT_MAX_DEPTH 200
 
 struct lt_stack {
+    UInt id; /* the collector knows it by this number (RAW_STACK); 0 = it has none */
     UInt depth;
     Bool in_run_time_code;  /* the last frame is in code made at run time */
     Addr ips[LT_MAX_DEPTH]; /* innermost first */
@@ -34,5 +35,7 @@ Bool lt_is_run_time_code(Addr ip);
 void lt_name_frame(Addr ip);
 /* Code was mapped or unmapped: what was named may mean something else now. */
 void lt_forget_frames(void);
+/* How often that has been. */
+UInt lt_frames_generation(void);
 
 #endif

@@ -46,18 +46,24 @@ static struct lt_stack *take(ThreadId tid)
     return &stack;
 }
 
+/* A stack that has a number need not be told. */
+static void put(enum raw_type type, const uint64_t *words, UInt n, const struct lt_stack *stack)
+{
+    lt_ring_put(type, stack->id, words, n, (const uint64_t *)stack->ips, stack->id ? 0 : stack->depth);
+}
+
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     uint64_t words[5] = {addr, size, heap, lt_ring->instructions, how};
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
-    lt_ring_put(RAW_NEW, 0, words, 5, (const uint64_t *)stack->ips, stack->depth);
+    put(RAW_NEW, words, 5, stack);
 }
 
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 {
     uint64_t words[4] = {addr, heap, lt_ring->instructions, how};
-    lt_ring_put(RAW_FREE, 0, words, 4, (const uint64_t *)stack->ips, stack->depth);
+    put(RAW_FREE, words, 4, stack);
 }
 
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
@@ -65,7 +71,7 @@ void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const s
     uint64_t words[6] = {old, addr, size, heap, lt_ring->instructions, how};
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
-    lt_ring_put(RAW_RESIZE, 0, words, 6, (const uint64_t *)stack->ips, stack->depth);
+    put(RAW_RESIZE, words, 6, stack);
 }
 
 void lt_heap_hide(ThreadId tid, Bool hide)

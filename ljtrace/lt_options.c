@@ -109,6 +109,7 @@ static Bool process_option(const HChar *arg)
         (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
     } else if VG_BOOL_CLO (arg, "--lua", lt_options.lua) {
     } else if VG_BOOL_CLO (arg, "--lua-states", lt_options.lua_states) {
+    } else if VG_BOOL_CLO (arg, "--check-stacks", lt_options.recheck) {
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
         return VG_(replacement_malloc_process_cmd_line_option)(arg);
@@ -150,7 +151,10 @@ static void print_usage(void)
 
 static void print_debug_usage(void)
 {
-    VG_(printf)("    (none)\n");
+    VG_(printf)
+    ("    --check-stacks=yes|no     walk the stacks of Lua also where they were met before, and stop if "
+     "they\n"
+     "                              differ: slow [no]\n");
 }
 
 Bool lt_option_given(const HChar *option)

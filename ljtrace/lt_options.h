@@ -24,6 +24,7 @@ struct lt_options {
     Int level;        /* --compress: zstd level of the collector */
     Bool lua;         /* --lua: find out where LuaJIT keeps its state */
     Bool lua_states;  /* --lua-states: record the transitions of its machine */
+    Bool recheck;     /* --check-stacks: walk stacks met before again, and compare */
     Bool text;        /* --text: classic text */
     Bool universe;    /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
     ULong sample;     /* --sample-stacks: instructions from one sample to the next, 0 = none */

@@ -7,6 +7,7 @@
 #include "lt_vm_record.h"
 #include "lt_vm_types.h"
 #include "lt_vm_watch.h"
+#include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
@@ -210,8 +211,6 @@ void lt_vm_closed(Addr ud, Addr g)
             lt_recording_free(vm);
             lt_types_end(vm);
             lt_heap_end(vm);
-            if (vm->gc_frames)
-                VG_(free)(vm->gc_frames);
             VG_(free)(vm);
             lt_watch_all();
         } else {
@@ -223,4 +222,18 @@ void lt_vm_closed(Addr ud, Addr g)
 struct lt_vm *lt_vm_first(void)
 {
     return s_vms;
+}
+
+UInt lt_machine_state(const struct lt_vm *vm)
+{
+    Int state = (Int)lt_vm_u32(vm->g + vm->layout->vmstate);
+    if (state > 0)
+        return MT_VM_TRACE;
+    return ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
+}
+
+Addr lt_vm_cframe(const struct lt_vm *vm)
+{
+    Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
+    return L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
 }

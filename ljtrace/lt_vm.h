@@ -57,9 +57,6 @@ struct lt_vm {
     const struct lt_offsets *at;
     Int vmstate;                  /* as last seen */
     Bool untold;                  /* and not yet in the trace */
-    UInt changes;                 /* of it */
-    struct lua_frames *gc_frames; /* during a phase of the collector nothing moves on the Lua stack */
-    UInt gc_changes;
     struct lt_recording *recording;
     struct lt_pending *pending;    /* block whose type is not known yet */
     struct lt_spot asking;         /* the trace that asked for a block last */
@@ -90,6 +87,10 @@ void lt_vm_closed(Addr ud, Addr g);
 UInt lt_vm_count(Addr ud);
 /* All states; NULL ends. */
 struct lt_vm *lt_vm_first(void);
+/* What its machine does: enum mt_vm. */
+UInt lt_machine_state(const struct lt_vm *vm);
+/* Where the machine that runs has its frame on the C stack; 0 = none runs. */
+Addr lt_vm_cframe(const struct lt_vm *vm);
 
 static inline Addr lt_vm_ref(const struct lt_vm *vm, Addr a)
 {

@@ -9,18 +9,20 @@
  */
 #include "lt_vm_stack.h"
 #include "lt_options.h"
+#include "lt_vm_memo.h"
 #include "lt_vm_parser.h"
 #include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
+#include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
-#include "pub_tool_mallocfree.h"
 
 enum { SEEN_SLOTS = 2048 };
 enum { LINK_LUA = 0, LINK_C = 1, LINK_CONT = 2, LINK_VARG = 3, MOST_STEPS = 100000, FFI_CALLBACK = 1 };
 
 struct lua_frames {
+    UInt wanted; /* more do not fit into the joined stack */
     UInt count;
     UInt lined; /* how many there are up to the first that has a line; 0 = none has */
     Addr key[LT_MAX_DEPTH];
@@ -88,13 +90,26 @@ static Addr function_of(const struct walk *w, Addr frame)
 
 static Addr cframe_pc(const struct walk *w)
 {
+    lt_memo_note(w->cframe + w->vm->layout->cframe_pc);
     Addr pc = lt_vm_ref(w->vm, w->cframe + w->vm->layout->cframe_pc);
     return pc == w->L ? 0 : pc;
 }
 
 static Addr cframe_prev(const struct walk *w)
 {
+    lt_memo_note(w->cframe + w->vm->layout->cframe_prev);
     return lt_peek_number(w->cframe + w->vm->layout->cframe_prev, 8) & ~(Addr)3;
+}
+
+/* The slots that say all of a frame. Where the frame above returns to Lua, its link says the function, too.
+ */
+static void note_frame(const struct walk *w)
+{
+    Bool wide = is_wide(w), known = wide && w->next && (link_of(w, w->next) & 3) == LINK_LUA;
+    if (wide)
+        lt_memo_note(w->frame);
+    if (!known)
+        lt_memo_note_function(w->frame - (wide ? 8 : 0));
 }
 
 /* The address behind the instruction that the frame at hand executes; 0 = not known. */
@@ -105,8 +120,10 @@ static Addr return_pc(const struct walk *w)
     Long link = link_of(w, w->next);
     if ((link & 3) == LINK_LUA)
         return (Addr)link;
-    if ((link & 3) == LINK_CONT)
+    if ((link & 3) == LINK_CONT) {
+        lt_memo_note(w->next - (is_wide(w) ? 16 : 8));
         return is_wide(w) ? *(Addr *)(w->next - 16) : *(UInt *)(w->next - 4);
+    }
     return cframe_pc(w);
 }
 
@@ -191,6 +208,7 @@ static Bool inside(const struct walk *w, Addr frame)
 /* Go on to the frame below; False at the bottom. */
 static Bool step(struct walk *w)
 {
+    note_frame(w);
     Long link = link_of(w, w->frame);
     Addr below;
     UInt kind = link & 3;
@@ -211,7 +229,7 @@ static Bool step(struct walk *w)
 /* As many frames as are wanted, and one with a line. */
 static Bool is_enough(const struct lua_frames *out)
 {
-    return out->count >= lt_options.stack_depth && (out->lined || out->count == LT_MAX_DEPTH);
+    return out->count >= out->wanted && (out->lined || out->count == LT_MAX_DEPTH);
 }
 
 /* From the frame at hand down. */
@@ -273,14 +291,6 @@ static void walk_exit(struct walk *w)
     walk_down(w);
 }
 
-UInt lt_machine_state(const struct lt_vm *vm)
-{
-    Int state = (Int)lt_vm_u32(vm->g + vm->layout->vmstate);
-    if (state > 0)
-        return MT_VM_TRACE;
-    return ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
-}
-
 static Bool is_compiling(UInt state)
 {
     return state == MT_VM_RECORD || state == MT_VM_OPT || state == MT_VM_ASM;
@@ -311,39 +321,17 @@ static void use_recorder(struct walk *w)
  * belongs to the entry before. */
 static void put_parser(struct walk *w)
 {
-    if (!inside(w, w->frame) || lt_proto_of(w->vm, function_of(w, w->frame)))
+    if (!inside(w, w->frame))
+        return;
+    note_frame(w);
+    if (lt_proto_of(w->vm, function_of(w, w->frame)))
         return;
     Addr key = lt_parser_key(w->vm, w->L, w->cframe);
     add_lined(w, key, w->cframe);
     if (key)
         w->cframe = cframe_prev(w);
-}
-
-static void copy_frames(struct lua_frames *to, const struct lua_frames *from)
-{
-    to->count = from->count;
-    to->lined = from->lined;
-    VG_(memcpy)(to->key, from->key, from->count * sizeof *to->key);
-    VG_(memcpy)(to->cframe, from->cframe, from->count * sizeof *to->cframe);
-}
-
-/* The collector frees many blocks at a time; from one change of the machine's state to the next no Lua runs.
- */
-static Bool take_again(const struct lt_vm *vm, struct lua_frames *out)
-{
-    if (!lt_options.lua_states || !vm->gc_frames || vm->gc_changes != vm->changes ||
-        vm->vmstate != (Int)lt_vm_u32(vm->g + vm->layout->vmstate))
-        return False;
-    copy_frames(out, vm->gc_frames);
-    return True;
-}
-
-static void keep_for_gc(struct lt_vm *vm, const struct lua_frames *frames)
-{
-    if (!vm->gc_frames)
-        vm->gc_frames = VG_(malloc)("ljtrace.gc", sizeof *vm->gc_frames);
-    copy_frames(vm->gc_frames, frames);
-    vm->gc_changes = vm->changes;
+    if (key)
+        lt_memo_give_up(); /* the lexer goes on meanwhile */
 }
 
 /* What the interpreter keeps in registers while its code runs, not a function in C. */
@@ -381,12 +369,14 @@ static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, 
     struct walk w;
     struct lt_spot spot;
     UInt state = lt_machine_state(vm);
-    if ((state == MT_VM_GC && take_again(vm, out)) || !begin(&w, vm, out))
+    if (!begin(&w, vm, out))
         return;
     if (live)
         use_registers(&w, live);
     if (is_compiling(state))
         use_recorder(&w);
+    if (is_compiling(state) || state == MT_VM_EXIT)
+        lt_memo_give_up();
     put_part(&w, state);
     put_parser(&w);
     vm->asking.trace = 0;
@@ -398,8 +388,6 @@ static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, 
         walk_exit(&w);
     else
         walk_down(&w);
-    if (state == MT_VM_GC)
-        keep_for_gc(vm, out);
 }
 
 /* Unless the room is used up; or would be, and a line has still to come. */
@@ -416,7 +404,7 @@ static void put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
 static void join(const struct lt_stack *host, const struct lua_frames *lua, struct lt_stack *to)
 {
     UInt i = 0;
-    to->depth = 0;
+    to->id = to->depth = 0;
     for (UInt k = 0; k < lua->count; k++) {
         while (i < host->depth && host->sps[i] < lua->cframe[k]) {
             put(to, host->ips[i], host->sps[i], k < lua->lined);
@@ -430,12 +418,6 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
         put(to, host->ips[i], host->sps[i], 0);
 }
 
-Addr lt_vm_cframe(const struct lt_vm *vm)
-{
-    Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
-    return L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
-}
-
 /* Some of the machine's code can not be unwound (exits of traces): the first of its frames that was not come
  * to shows where to go on. */
 static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
@@ -447,38 +429,71 @@ static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt
         lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
 }
 
-static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled, struct lt_stack *stack)
+/* Behind a trace's code, which has no unwind information, the C stack goes on at the machine's frame. The
+ * trace's own frame is taken off, since Lua's stand for it; the code address is given. */
+static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
+{
+    if (!host->depth || !host->in_run_time_code)
+        return 0;
+    Addr code = host->ips[--host->depth], cframe = lt_vm_cframe(vm);
+    if (host->depth)
+        lt_memo_note_return(host->sps[host->depth], code);
+    if (cframe)
+        lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
+    return code;
+}
+
+/* How many frames fit behind those of the functions in C that the machine has called. */
+static UInt room_behind(const struct lt_stack *host, Addr cframe)
+{
+    UInt above = 0;
+    while (above < host->depth && above < lt_options.stack_depth && host->sps[above] < cframe)
+        above++;
+    return lt_options.stack_depth - above;
+}
+
+static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled, struct lt_stack *host,
+                       struct lt_stack *stack)
 {
     struct registers live;
-    static struct lt_stack host;
     static struct lua_frames lua;
-    Addr code = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
-    lt_take_stack_to(tid, &host,
+    lt_memo_begin();
+    lt_take_stack_to(tid, host,
                      on_trace ? LT_MAX_DEPTH : lt_options.stack_depth); /* it is to reach the trace */
     lua.count = lua.lined = 0;
-    if (host.depth && host.in_run_time_code) {
-        code = host.ips[host.depth - 1];
-        Addr cframe = lt_vm_cframe(vm);
-        host.depth--; /* the trace's own frame: Lua's stand for it */
-        if (cframe)
-            lt_resume_stack(tid, &host, cframe + vm->layout->cframe_size);
-    }
+    Addr code = go_on_behind_trace(tid, vm, host);
     if (sampled && !code)
-        go_on_behind_machine(tid, vm, &host);
-    sampled = sampled && !code && host.depth && host.sps[0] == lt_vm_cframe(vm);
+        go_on_behind_machine(tid, vm, host);
+    sampled = sampled && !code && host->depth && host->sps[0] == lt_vm_cframe(vm);
     if (sampled)
         get_registers(tid, &live);
+    lua.wanted = room_behind(host, lt_vm_cframe(vm));
     take_lua(vm, sampled ? &live : NULL, code, size, &lua);
-    join(&host, &lua, stack);
+    join(host, &lua, stack);
+}
+
+static void check(ThreadId tid, struct lt_vm *vm, SizeT size, UInt id)
+{
+    static struct lt_stack host, anew;
+    take_stack(tid, vm, size, False, &host, &anew);
+    if (!lt_memo_is(id, &anew))
+        VG_(tool_panic)("a stack taken for one met before is another");
 }
 
 void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
 {
-    take_stack(tid, vm, size, False, stack);
+    static struct lt_stack host;
+    struct lt_basis basis;
+    if (!lt_memo_find(tid, vm, size, &basis, stack)) {
+        take_stack(tid, vm, size, False, &host, stack);
+        lt_memo_keep(&basis, vm, &host, stack);
+    } else if (lt_options.recheck)
+        check(tid, vm, size, stack->id);
 }
 
 void lt_take_sampled_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack)
 {
-    take_stack(tid, vm, 0, True, stack);
+    static struct lt_stack host;
+    take_stack(tid, vm, 0, True, &host, stack);
 }

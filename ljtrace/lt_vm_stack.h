@@ -14,9 +14,5 @@ void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_sta
 
 /* The same wherever the thread may be: in the interpreter the registers tell what is not on the stack yet. */
 void lt_take_sampled_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack);
-/* What its machine does: enum mt_vm. */
-UInt lt_machine_state(const struct lt_vm *vm);
-/* Where the machine that runs has its frame on the C stack; 0 = none runs. */
-Addr lt_vm_cframe(const struct lt_vm *vm);
 
 #endif

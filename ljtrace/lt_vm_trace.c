@@ -93,6 +93,11 @@ static Bool still_holds(const struct lt_vm *vm, const struct lt_spot *spot, Addr
            ip - spot->code < bytes;
 }
 
+Bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot)
+{
+    return still_holds(vm, spot, spot->ip);
+}
+
 Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
 {
     UInt slot = (UInt)((ip * 0x9e3779b97f4a7c15ULL) >> 52), bytes;
@@ -204,6 +209,11 @@ static struct calls {
 } s_calls[CALL_SLOTS];
 
 static UInt s_call_count; /* changes of the table */
+
+UInt lt_trace_generation(void)
+{
+    return s_call_count;
+}
 
 /* What was made by calls. */
 static struct maker {

@@ -9,6 +9,10 @@
 
 /* Find the trace of a state that holds a code address, and tell of it when it is first met. */
 Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot);
+/* Is it, found before, where it was? */
+Bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot);
+/* How often what is known of calls that allocate has changed: so may the places that are found. */
+UInt lt_trace_generation(void);
 /* The state in one of whose traces it is. */
 struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
 

@@ -74,7 +74,6 @@ static void note_state(struct lt_vm *vm)
     if (state == vm->vmstate)
         return;
     vm->vmstate = state;
-    vm->changes++;
     vm->untold = True;
     if (lt_options.trace_mem)
         lt_ring_call_back(tell_states);

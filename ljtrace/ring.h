@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 3
+#define RING_VERSION 4
 
 /* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
 #define RING_SLABS 16
@@ -64,7 +64,9 @@ enum raw_type {
                      distance | word << 32}. Argument 1: the accesses of the segment before come first */
     RAW_THREAD,   /* argument: the thread that runs from here on */
     RAW_FRAME,    /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
-    RAW_NEW,      /* {addr, size, heap, instructions, how} code addresses innermost first */
+    RAW_STACK,    /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
+    RAW_NEW,      /* {addr, size, heap, instructions, how} code addresses innermost first; or, here and in the
+                     next two, none and as argument the number of a stack */
     RAW_FREE,     /* {addr, heap, instructions, how} code addresses */
     RAW_RESIZE,   /* {old addr, addr, size, heap, instructions, how} code addresses */
     RAW_TOUCH,    /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
@@ -106,6 +108,9 @@ enum { RAW_HEAP_C = 0, RAW_HEAP_CUSTOM = 1 /* blocks of requests without a pool 
 
 /* A heap not told by RAW_HEAP is LuaJIT's. */
 enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
+
+/* Stacks that are told once and then referred to. */
+enum { RING_KEPT_STACKS = 4096 };
 
 /* Access kinds in RAW_DEFINE. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };

@@ -168,11 +168,25 @@ uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip)
     return stacks_intern(&f->stacks, r->word + skip, r->count - skip);
 }
 
+static const char *take_stack(struct feed *f, const struct raw *r)
+{
+    if (r->argument == 0 || r->argument > RING_KEPT_STACKS)
+        return "stack with a number that can not be";
+    stacks_keep(&f->stacks, r->argument, r->word, r->count);
+    return NULL;
+}
+
+/* The stack of a heap event: one told before, or code addresses. */
+static uint32_t event_stack(struct feed *f, const struct raw *r, uint32_t skip)
+{
+    return r->argument ? stacks_kept(&f->stacks, r->argument) : feed_stack(f, r, skip);
+}
+
 static const char *take_new(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[3]);
     mt_writer_block_new(f->writer, r->word[0], r->word[1], feed_heap(f, r->word[2]), (enum mt_how)r->word[4],
-                        feed_stack(f, r, 5));
+                        event_stack(f, r, 5));
     return NULL;
 }
 
@@ -180,7 +194,7 @@ static const char *take_free(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[2]);
     mt_writer_block_free_as(f->writer, r->word[0], feed_heap(f, r->word[1]), (enum mt_how)r->word[3],
-                            feed_stack(f, r, 4));
+                            event_stack(f, r, 4));
     return NULL;
 }
 
@@ -188,7 +202,7 @@ static const char *take_resize(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[4]);
     mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], feed_heap(f, r->word[3]),
-                           (enum mt_how)r->word[5], feed_stack(f, r, 6));
+                           (enum mt_how)r->word[5], event_stack(f, r, 6));
     return NULL;
 }
 
@@ -329,6 +343,7 @@ static const struct {
     [RAW_DEFINE] = {take_define, 1},
     [RAW_THREAD] = {take_thread, 0},
     [RAW_FRAME] = {take_frame, 4},
+    [RAW_STACK] = {take_stack, 0},
     [RAW_NEW] = {take_new, 5},
     [RAW_FREE] = {take_free, 4},
     [RAW_RESIZE] = {take_resize, 6},
@@ -362,6 +377,11 @@ static const struct {
     [RAW_SAMPLE] = {feed_sample, 3},
 };
 
+static bool has_stack(const struct raw *r)
+{
+    return r->type == RAW_NEW || r->type == RAW_FREE || r->type == RAW_RESIZE;
+}
+
 static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)
 {
     struct raw r = {raw_type_of(*at), raw_argument_of(*at), raw_count_of(*at), at + 1};
@@ -369,6 +389,8 @@ static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t 
         return "unknown record";
     if (r.count > (uint64_t)(end - at - 1) || r.count < s_rare[r.type].least)
         return "record beyond the slab's end";
+    if (has_stack(&r) && r.argument > RING_KEPT_STACKS)
+        return "heap event with a stack's number that can not be";
     return s_rare[r.type].take(f, &r);
 }
 

@@ -17,6 +17,8 @@ void stacks_free(struct stacks *s)
 {
     map_clear(&s->frame_of);
     free(s->frame);
+    for (uint32_t i = 0; i <= RING_KEPT_STACKS; i++)
+        free(s->kept[i].ip);
 }
 
 static bool same_frame(const struct mt_frame *a, const struct mt_frame *b)
@@ -54,6 +56,7 @@ void stacks_define_as(struct stacks *s, uint64_t key, const struct mt_frame *f)
         return;
     add_frame(s, key, f);
     memset(s->memo, 0, sizeof s->memo);
+    s->meanings++;
 }
 
 uint32_t stacks_frame(struct stacks *s, uint64_t ip)
@@ -80,4 +83,25 @@ uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n)
     if (memo->hash != hash)
         *memo = (struct stack_memo){hash, build(s, ips, n)};
     return memo->stack;
+}
+
+void stacks_keep(struct stacks *s, uint32_t number, const uint64_t *ips, uint32_t n)
+{
+    struct stack_kept *k = &s->kept[number];
+    if (n > k->capacity)
+        k->ip = grow(k->ip, k->capacity = n, sizeof *k->ip);
+    memcpy(k->ip, ips, n * sizeof *ips);
+    k->count = n;
+    k->stack = stacks_intern(s, ips, n);
+    k->meanings = s->meanings;
+}
+
+uint32_t stacks_kept(struct stacks *s, uint32_t number)
+{
+    struct stack_kept *k = &s->kept[number];
+    if (k->meanings != s->meanings) {
+        k->stack = stacks_intern(s, k->ip, k->count);
+        k->meanings = s->meanings;
+    }
+    return k->stack;
 }

@@ -10,6 +10,7 @@
 #define COLLECTOR_STACKS_H
 
 #include "map.h"
+#include "ljtrace/ring.h"
 #include "memtrace/memtrace.h"
 
 enum { STACK_CACHE = 1 << 14 };
@@ -23,6 +24,12 @@ struct stacks {
         uint64_t hash;
         uint32_t stack;
     } memo[STACK_CACHE];
+    uint32_t meanings; /* how often a code address has come to mean something else */
+    struct stack_kept {
+        uint64_t *ip;
+        uint32_t count, capacity;
+        uint32_t stack, meanings; /* what it was, at that time */
+    } kept[RING_KEPT_STACKS + 1];
 };
 
 void stacks_init(struct stacks *s, struct mt_writer *w);
@@ -34,6 +41,10 @@ void stacks_define_as(struct stacks *s, uint64_t key, const struct mt_frame *f);
 uint32_t stacks_frame(struct stacks *s, uint64_t ip);
 /* The stack of n addresses, innermost first. */
 uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n);
+/* Keep n addresses under a number, 1 to RING_KEPT_STACKS, in the place of those kept there before. */
+void stacks_keep(struct stacks *s, uint32_t number, const uint64_t *ips, uint32_t n);
+/* The stack of the addresses kept under a number; 0, the empty stack, if there are none. */
+uint32_t stacks_kept(struct stacks *s, uint32_t number);
 void stacks_free(struct stacks *s);
 
 #endif
