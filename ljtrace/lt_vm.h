@@ -61,6 +61,7 @@ struct lt_vm {
     struct lua_frames *gc_frames; /* during a phase of the collector nothing moves on the Lua stack */
     UInt gc_changes;
     struct lt_recording *recording;
+    struct lt_assembly *assembly;
     struct lt_pending *pending;    /* block whose type is not known yet */
     struct lt_spot asking;         /* the trace that asked for a block last */
     Addr last_object;              /* table or thread made last */

@@ -294,17 +294,42 @@ static const struct step *choose(const struct lt_vm *vm, const struct steps *all
     return chosen;
 }
 
-UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *w, struct lt_place *to, UInt max)
+/* A step's frames, to the one at the trace's base. */
+static UInt places_of(const struct lt_vm *vm, const struct step *s, UInt trace, Int base_slot,
+                      struct lt_place *to, UInt max)
 {
-    UInt fits, n = 0;
-    const struct step *best = choose(vm, steps_of(vm, w->trace), w, &fits);
-    for (UInt i = 0; best && i < best->depth && n < max; i++) {
-        Int slot = best->slot[i] + w->base_slot;
-        to[n++] = (struct lt_place){.proto = best->proto[i], .pc = best->pc[i], .trace = w->trace};
-        to[n - 1].inlined = slot > (vm->layout->gc64 ? 2 : 1);
-        to[n - 1].approximate = i == 0 && fits == 1;
-        if (!to[n - 1].inlined)
+    UInt n = 0;
+    while (s && n < s->depth && n < max) {
+        Int slot = s->slot[n] + base_slot;
+        to[n] = (struct lt_place){.proto = s->proto[n], .pc = s->pc[n], .trace = trace};
+        to[n].inlined = slot > (vm->layout->gc64 ? 2 : 1);
+        if (!to[n++].inlined)
             break;
     }
     return n;
+}
+
+UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *w, struct lt_place *to, UInt max)
+{
+    UInt fits, n;
+    const struct step *best = choose(vm, steps_of(vm, w->trace), w, &fits);
+    n = places_of(vm, best, w->trace, w->base_slot, to, max);
+    if (n)
+        to[0].approximate = fits == 1;
+    return n;
+}
+
+UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_slot, struct lt_place *to,
+                     UInt max)
+{
+    const struct steps *all = steps_of(vm, trace);
+    UInt low = 0, high = all ? all->count : 0; /* the last step that does not begin behind it */
+    while (high - low > 1) {
+        UInt middle = (low + high) / 2;
+        if (all->step[middle].first <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high ? places_of(vm, &all->step[low], trace, base_slot, to, max) : 0;
 }
