@@ -129,8 +129,10 @@ UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot)
 {
     const struct code *c = vm->assembly ? vm->assembly->of[spot->number] : NULL;
     UInt offset = (UInt)(spot->ip - spot->code);
-    if (!c || c->start != spot->code || offset >= c->piece[0].end)
-        return 0;
+    if (!c || c->start != spot->code)
+        return LT_ASM_UNKNOWN;
+    if (offset >= c->piece[0].end)
+        return LT_ASM_AROUND;
     UInt low = 0, high = c->count - 1; /* the last piece is what comes before the first instruction */
     while (low < high) {
         UInt middle = (low + high + 1) / 2;
@@ -139,5 +141,5 @@ UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot)
         else
             high = middle - 1;
     }
-    return low + 1 < c->count ? c->piece[low].ref : 0;
+    return low + 1 < c->count ? c->piece[low].ref : LT_ASM_AROUND;
 }

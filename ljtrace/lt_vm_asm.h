@@ -19,8 +19,9 @@ void lt_asm_end(struct lt_vm *vm);
 void lt_asm_store(struct lt_vm *vm, Addr a);
 void lt_asm_free(struct lt_vm *vm);
 
-/* The intermediate instruction whose code is at that place in a trace; 0 = not known, or code around the
- * trace: what brings it into its state, and what leads on from its end. */
+/* What code around a trace is for: it brings the trace into its state, or leads on from its end. */
+enum { LT_ASM_UNKNOWN, LT_ASM_AROUND };
+/* The intermediate instruction whose code is at that place in a trace, or one of these. */
 UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot);
 
 #endif

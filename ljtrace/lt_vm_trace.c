@@ -174,16 +174,20 @@ static Int base_slot(const struct lt_vm *vm, Addr trace)
     return vm->layout->gc64 ? (Int)(snapshot_key(vm, trace, first) & 0xff) + 2 : 1;
 }
 
-/* The places of the bytecode that the code there was recorded for; 0 = it is not known for sure. */
+/* The places of the bytecode that the code there was recorded for; 0 = it is not known for sure. Code around
+ * the trace belongs to the snapshots at its start and its end. */
 static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, Bool accesses,
                             struct lt_place *to, UInt max)
 {
     struct lt_ir ir = lt_ir_of(vm, spot->trace);
-    UInt number = lt_asm_ref(vm, spot);
-    if (number && accesses)
-        number = lt_ir_accessing(&ir, number);
-    if (number)
-        number = lt_copied_from(vm, spot, number);
+    UInt number = lt_asm_ref(vm, spot), n;
+    if (number == LT_ASM_AROUND) {
+        n = lt_trace_places(vm, spot, to, max);
+        to[0].approximate = False;
+        return n;
+    }
+    if (number != LT_ASM_UNKNOWN)
+        number = lt_copied_from(vm, spot, accesses ? lt_ir_accessing(&ir, number) : number);
     return number ? lt_recording_of(vm, spot->number, number, base_slot(vm, spot->trace), to, max) : 0;
 }
 
