@@ -97,7 +97,7 @@ static Bool agrees(const struct lt_assembly *as, Addr start, UInt bytes)
     for (UInt i = 0; i < as->count; i++)
         if (as->seen[i].end - start > bytes || (i && as->seen[i].end > as->seen[i - 1].end))
             return False;
-    return as->count > 1 && start;
+    return as->count && start;
 }
 
 /* Pieces without code are left out. */

@@ -11,6 +11,10 @@
 #include "lt_vm_copies.h"
 
 enum { IR_BYTES = 8, FIRST_REF = 0x8000, MAX_REFS = 0x8000, TYPE = 0x1f };
+enum {
+    COMPARISONS = 8,
+    MIRRORED = 3
+}; /* the first opcodes: <, >=, <=, >, twice */
 
 /* An intermediate instruction as it lies in memory; what it was given of the machine's registers is left out.
  */
@@ -41,11 +45,20 @@ static Bool becomes(UShort recorded, UShort copied)
     return recorded == copied || (recorded > FIRST_REF && (copy == copied || (!copy && copied >= FIRST_REF)));
 }
 
+static Bool become(const UShort *recorded, UShort first, UShort second)
+{
+    return becomes(recorded[0], first) && becomes(recorded[1], second);
+}
+
+/* Operands may have changed places; a comparison is mirrored then. */
 static Bool is_copy(const struct instruction *from, const struct instruction *to)
 {
     const UShort *f = from->operand, *t = to->operand;
-    return from->opcode == to->opcode && from->type == to->type &&
-           ((becomes(f[0], t[0]) && becomes(f[1], t[1])) || (becomes(f[0], t[1]) && becomes(f[1], t[0])));
+    UInt changed = from->opcode < COMPARISONS ? from->opcode ^ MIRRORED : from->opcode;
+    if (from->type != to->type)
+        return False;
+    return (from->opcode == to->opcode && become(f, t[0], t[1])) ||
+           (changed == to->opcode && become(f, t[1], t[0]));
 }
 
 /* The next recorded instruction that a copy may be of; 0 = there is none. */
@@ -94,7 +107,7 @@ UInt lt_copied_from(const struct lt_vm *vm, const struct lt_spot *spot, UInt num
     look_at(vm, spot);
     if (s_last.loop == 0 || number < s_last.loop)
         return number;
-    if (number >= s_last.end)
+    if (number == s_last.loop || number >= s_last.end)
         return 0;
     return s_last.original[number - FIRST_REF];
 }

@@ -175,13 +175,13 @@ static Int base_slot(const struct lt_vm *vm, Addr trace)
 }
 
 /* The places of the bytecode that the code there was recorded for; 0 = it is not known for sure. Code around
- * the trace belongs to the snapshots at its start and its end. */
+ * the trace and around its loop belongs to the snapshots at its start and its end. */
 static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, Bool accesses,
                             struct lt_place *to, UInt max)
 {
     struct lt_ir ir = lt_ir_of(vm, spot->trace);
     UInt number = lt_asm_ref(vm, spot), n;
-    if (number == LT_ASM_AROUND) {
+    if (number == LT_ASM_AROUND || (number != LT_ASM_UNKNOWN && number == lt_ir_loop(&ir))) {
         n = lt_trace_places(vm, spot, to, max);
         to[0].approximate = False;
         return n;
