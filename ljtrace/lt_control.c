@@ -133,7 +133,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         lt_universe_state_ends(args[1]);
         return True;
     case LJTRACE_REQUEST_WATCH_ALLOCATOR:
-        lt_lua_watch(args[1], args[2] != 0, (UInt)args[3]);
+        lt_lua_watch(args[1], (enum lua_allocator)args[2], (UInt)args[3]);
         *ret = lt_options.lua;
         return True;
     case LJTRACE_REQUEST_HEAP_CLOSED:

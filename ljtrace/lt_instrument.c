@@ -204,19 +204,49 @@ static void call_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
 
+/* What a temporary is computed from; NULL = it is not seen here. */
+static const IRExpr *definition(const struct walk *w, const IRExpr *e)
+{
+    for (Int i = w->out->stmts_used - 1; e->tag == Iex_RdTmp && i >= 0; i--) {
+        const IRStmt *st = w->out->stmts[i];
+        if (st->tag == Ist_WrTmp && st->Ist.WrTmp.tmp == e->Iex.RdTmp.tmp)
+            return st->Ist.WrTmp.data;
+    }
+    return NULL;
+}
+
 /* The displacement of an address in the form register + constant; 0 = of another form. */
 static Long displacement(const struct walk *w, const IRExpr *addr)
 {
-    for (Int i = w->out->stmts_used - 1; addr->tag == Iex_RdTmp && i >= 0; i--) {
-        const IRStmt *st = w->out->stmts[i];
-        if (st->tag != Ist_WrTmp || st->Ist.WrTmp.tmp != addr->Iex.RdTmp.tmp)
-            continue;
-        const IRExpr *e = st->Ist.WrTmp.data;
-        Bool plus =
-            e->tag == Iex_Binop && e->Iex.Binop.op == Iop_Add64 && e->Iex.Binop.arg2->tag == Iex_Const;
-        return plus ? (Long)e->Iex.Binop.arg2->Iex.Const.con->Ico.U64 : 0;
+    const IRExpr *e = definition(w, addr);
+    Bool plus =
+        e && e->tag == Iex_Binop && e->Iex.Binop.op == Iop_Add64 && e->Iex.Binop.arg2->tag == Iex_Const;
+    return plus ? (Long)e->Iex.Binop.arg2->Iex.Const.con->Ico.U64 : 0;
+}
+
+/* The same through copies and changes of width. */
+static const IRExpr *computation(const struct walk *w, const IRExpr *e)
+{
+    for (;;) {
+        e = definition(w, e);
+        Bool widens =
+            e && e->tag == Iex_Unop && (e->Iex.Unop.op == Iop_64to32 || e->Iex.Unop.op == Iop_32Uto64);
+        if (widens)
+            e = e->Iex.Unop.arg;
+        else if (!e || e->tag != Iex_RdTmp)
+            return e;
     }
-    return 0;
+}
+
+/* Is this 4-byte value another less 1? */
+static Bool is_decrement(const struct walk *w, const IRExpr *e)
+{
+    const IRExpr *from = computation(w, e);
+    if (!from || from->tag != Iex_Binop || from->Iex.Binop.arg2->tag != Iex_Const)
+        return False;
+    Int by = (Int)from->Iex.Binop.arg2->Iex.Const.con->Ico.U32;
+    IROp op = from->Iex.Binop.op;
+    return (op == Iop_Sub32 && by == 1) || ((op == Iop_Add32 || op == Iop_Add64) && by == -1);
 }
 
 /* May this store tell what a Lua machine does? See lt_vm_watch.h. */
@@ -224,8 +254,10 @@ static Bool may_be_watched(const struct walk *w, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.Store.data;
     UInt size = size_of(w, data);
-    if (is_from_sp(w, st->Ist.Store.addr) || (size != 8 && !lt_options.lua_states))
+    if (size != 8 && !lt_options.lua_states)
         return False;
+    if (is_from_sp(w, st->Ist.Store.addr))
+        return w->lua_code && size == 4 && is_decrement(w, data);
     if (!w->lua_code)
         return w->run_time_code && size == 4 && data->tag == Iex_Const;
     if (size == 4)

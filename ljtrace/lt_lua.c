@@ -101,7 +101,7 @@ static void retranslate(const struct watched *w)
         VG_(discard_translations_safely)((Addr)0x1000, ~(SizeT)0xfff, "ljtrace");
 }
 
-void lt_lua_watch(Addr f, Bool internal, UInt image)
+void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image)
 {
     if (lt_lua_is_entry(f) || !lt_options.heap_luajit)
         return;
@@ -113,10 +113,11 @@ void lt_lua_watch(Addr f, Bool internal, UInt image)
     struct watched *w = &s_watched[s_count++];
     DebugInfo *di = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), f);
     *w = (struct watched){.f = f, .image = image};
-    if (internal && di) {
-        w->from = VG_(DebugInfo_get_text_avma)(di);
-        w->to = w->from + VG_(DebugInfo_get_text_size)(di);
-        lt_watch_code(w->from, w->to);
+    if (whose != LUA_ALLOCATOR_PROGRAMS && di) {
+        Addr from = VG_(DebugInfo_get_text_avma)(di), to = from + VG_(DebugInfo_get_text_size)(di);
+        lt_watch_code(from, to);
+        if (whose == LUA_ALLOCATOR_OWN)
+            w->from = from, w->to = to;
     }
     retranslate(w);
 }

@@ -10,11 +10,11 @@
 #ifndef LT_LUA_H
 #define LT_LUA_H
 
+#include "lua_layout.h"
 #include "pub_tool_basics.h"
 
-/* Watch the function at `f`. `internal`: it is LuaJIT's own, which returns within its own object; any other
- * may leave through a tail call to anywhere. */
-void lt_lua_watch(Addr f, Bool internal, UInt image);
+/* Watch the function at `f`. The object that holds LuaJIT's own is watched for what its machine does, too. */
+void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image);
 /* The state with the global state g (0 = not known) is gone; with `heap_too`, all blocks of its heap are. */
 void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too);
 /* A state's allocator is told another pointer from here on: it is the same heap. If the other pointer is that

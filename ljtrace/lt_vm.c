@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_vm.h"
+#include "lt_vm_asm.h"
 #include "lt_vm_heap.h"
 #include "lt_vm_record.h"
 #include "lt_vm_types.h"
@@ -209,6 +210,7 @@ void lt_vm_closed(Addr ud, Addr g)
         if (vm->ud == ud && (g == 0 || vm->g == g)) {
             *at = vm->next;
             lt_recording_free(vm);
+            lt_asm_free(vm);
             lt_types_end(vm);
             lt_heap_end(vm);
             VG_(free)(vm);

@@ -58,6 +58,7 @@ struct lt_vm {
     Int vmstate;                  /* as last seen */
     Bool untold;                  /* and not yet in the trace */
     struct lt_recording *recording;
+    struct lt_assembly *assembly;
     struct lt_pending *pending;    /* block whose type is not known yet */
     struct lt_spot asking;         /* the trace that asked for a block last */
     Addr last_object;              /* table or thread made last */

@@ -12,8 +12,13 @@
 
 enum {
     IR_BYTES = 8,
-    IR_OPERAND = 0, /* the first; 2 bytes */
-    IR_TYPE = 4,    /* low five bits */
+    FIRST_REF = 0x8000, /* lower numbers are constants; it is the base of the trace */
+    LOOP = 4,           /* its opcode relative to the base's */
+    GUARD = 0x80,       /* in the type */
+    LITERALS = 32,      /* what a load has for its second operand, flags or a field, is smaller */
+    IR_OPERAND = 0,     /* the first; 2 bytes */
+    IR_OPERAND_2 = 2,
+    IR_TYPE = 4, /* low five bits */
     IR_OPCODE = 5,
     IR_REGISTER = 6, /* with NO_REGISTER: none */
     IR_SPILL = 7,    /* slot on the stack; 0 = none */
@@ -67,4 +72,29 @@ UInt lt_ir_strings(const struct lt_ir *ir, UInt from, UInt to, UInt concatenatio
             count += op == 0 || op == PART_OF_STRING || op == STRING_OF_MEMORY || op >= STRING_OF_NUMBER;
     }
     return count;
+}
+
+UInt lt_ir_loop(const struct lt_ir *ir)
+{
+    UInt loop = (field(ir, FIRST_REF, IR_OPCODE, 1) + LOOP) & 0xff;
+    for (UInt i = FIRST_REF + 1; i < ir->end; i++)
+        if (field(ir, i, IR_OPCODE, 1) == loop && field(ir, i, IR_TYPE, 1) == GUARD &&
+            field(ir, i, IR_OPERAND, 4) == 0)
+            return i;
+    return 0;
+}
+
+/* A load that left its value nowhere: whoever uses it has loaded it. Addresses are no values of a program. */
+static Bool is_fused_load(const struct lt_ir *ir, UInt number)
+{
+    UInt type = type_of(ir, number);
+    return number > FIRST_REF && number < ir->end && !has_result(ir, number) && type != TYPE_ADDRESS_32 &&
+           type != TYPE_ADDRESS_64 && type && field(ir, number, IR_OPERAND, 2) > FIRST_REF &&
+           field(ir, number, IR_OPERAND_2, 2) < LITERALS;
+}
+
+UInt lt_ir_accessing(const struct lt_ir *ir, UInt number)
+{
+    UInt first = field(ir, number, IR_OPERAND, 2), second = field(ir, number, IR_OPERAND_2, 2);
+    return is_fused_load(ir, second) ? second : is_fused_load(ir, first) ? first : number;
 }

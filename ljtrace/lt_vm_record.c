@@ -13,11 +13,14 @@
 enum {
     MAX_TRACES = 65536,
     MAX_DEPTH = 12,
+    MOST_FRAMES = 40, /* with those of built-in functions */
     MAX_STEPS = 20000,
     NODE_BYTES = 24,
     MAX_COLOCATED = 16,
     CERTAIN = 6
 };
+
+enum { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };
 
 struct step {
     UInt first; /* intermediate instruction */
@@ -76,14 +79,20 @@ static Addr proto_of(const struct lt_vm *vm, Addr frame)
     return lt_proto_of(vm, wide ? *(Addr *)(frame - 8) & (((Addr)1 << 47) - 1) : *(UInt *)frame);
 }
 
-/* The frame of the Lua function that called the one at hand; it executes *pc then. 0 = none did. */
+/* The frame below the one at hand; its function, if it is Lua's, executes *pc then. 0 = it is C that called.
+ * A metamethod has been called by an instruction that the machine goes on with afterwards: it stands below. */
 static Addr caller_of(const struct lt_vm *vm, Addr frame, Addr *pc)
 {
     Long link = link_of(vm, frame);
-    if (link & 3)
+    Bool wide = vm->layout->gc64;
+    if ((link & 3) == LINK_C)
         return 0;
+    if ((link & 3) != LINK_LUA) {
+        *pc = (wide ? *(Addr *)(frame - 16) : *(UInt *)(frame - 4)) - 4;
+        return frame - (Addr)(link & ~(Long)7);
+    }
     *pc = (Addr)link - 4;
-    return frame - 8 * (Addr)((vm->layout->gc64 ? 2 : 1) + (lt_vm_u32(*pc) >> 8 & 0xff));
+    return frame - 8 * (Addr)((wide ? 2 : 1) + (lt_vm_u32(*pc) >> 8 & 0xff));
 }
 
 static Bool is_frame(Addr frame)
@@ -91,22 +100,20 @@ static Bool is_frame(Addr frame)
     return frame && lt_readable(frame - 16, 24);
 }
 
-/* The frames on the Lua stack now; the uppermost executes `pc`. A built-in function that is being recorded
- * counts as part of the call. */
+/* The frames of Lua functions on the Lua stack now; the uppermost executes `pc`. Built-in functions, of which
+ * the uppermost may be recorded, count as part of the call. */
 static void take_frames(const struct lt_vm *vm, Addr pc, Addr base, struct step *s)
 {
     Addr frame = base - 8;
     s->depth = 0;
-    if (is_frame(frame) && !proto_of(vm, frame))
-        frame = caller_of(vm, frame, &pc);
-    while (s->depth < MAX_DEPTH && is_frame(frame)) {
+    for (UInt i = 0; i < MOST_FRAMES && s->depth < MAX_DEPTH && is_frame(frame); i++) {
         Addr proto = proto_of(vm, frame);
-        if (!proto)
-            return;
-        s->slot[s->depth] = ((Long)frame + 8 - (Long)base) / 8;
-        s->proto[s->depth] = proto;
-        s->pc[s->depth++] = pc;
-        if ((link_of(vm, frame) & 3) == 3) /* arguments that vary: the function's frame proper is below */
+        if (proto) {
+            s->slot[s->depth] = ((Long)frame + 8 - (Long)base) / 8;
+            s->proto[s->depth] = proto;
+            s->pc[s->depth++] = pc;
+        }
+        if ((link_of(vm, frame) & 7) == LINK_VARG) /* the function's frame proper is below */
             frame -= (Addr)(link_of(vm, frame) & ~(Long)7);
         frame = caller_of(vm, frame, &pc);
     }
@@ -294,17 +301,42 @@ static const struct step *choose(const struct lt_vm *vm, const struct steps *all
     return chosen;
 }
 
-UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *w, struct lt_place *to, UInt max)
+/* A step's frames, to the one at the trace's base. */
+static UInt places_of(const struct lt_vm *vm, const struct step *s, UInt trace, Int base_slot,
+                      struct lt_place *to, UInt max)
 {
-    UInt fits, n = 0;
-    const struct step *best = choose(vm, steps_of(vm, w->trace), w, &fits);
-    for (UInt i = 0; best && i < best->depth && n < max; i++) {
-        Int slot = best->slot[i] + w->base_slot;
-        to[n++] = (struct lt_place){.proto = best->proto[i], .pc = best->pc[i], .trace = w->trace};
-        to[n - 1].inlined = slot > (vm->layout->gc64 ? 2 : 1);
-        to[n - 1].approximate = i == 0 && fits == 1;
-        if (!to[n - 1].inlined)
+    UInt n = 0;
+    while (s && n < s->depth && n < max) {
+        Int slot = s->slot[n] + base_slot;
+        to[n] = (struct lt_place){.proto = s->proto[n], .pc = s->pc[n], .trace = trace};
+        to[n].inlined = slot > (vm->layout->gc64 ? 2 : 1);
+        if (!to[n++].inlined)
             break;
     }
     return n;
+}
+
+UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *w, struct lt_place *to, UInt max)
+{
+    UInt fits, n;
+    const struct step *best = choose(vm, steps_of(vm, w->trace), w, &fits);
+    n = places_of(vm, best, w->trace, w->base_slot, to, max);
+    if (n)
+        to[0].approximate = fits == 1;
+    return n;
+}
+
+UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_slot, struct lt_place *to,
+                     UInt max)
+{
+    const struct steps *all = steps_of(vm, trace);
+    UInt low = 0, high = all ? all->count : 0; /* the last step that does not begin behind it */
+    while (high - low > 1) {
+        UInt middle = (low + high) / 2;
+        if (all->step[middle].first <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high ? places_of(vm, &all->step[low], trace, base_slot, to, max) : 0;
 }

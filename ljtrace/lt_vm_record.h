@@ -41,6 +41,9 @@ struct lt_wanted {
  * to the one at the trace's base; 0 = nothing fits. */
 UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *wanted, struct lt_place *to,
                          UInt max);
+/* The places of the bytecode that an intermediate instruction was recorded for, in the same way. */
+UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_slot, struct lt_place *to,
+                     UInt max);
 /* The first intermediate instruction of the first step at that bytecode, whose base is in that slot relative
  * to the place where the trace starts. False = there is none. */
 Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first);

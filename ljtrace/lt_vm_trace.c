@@ -7,6 +7,8 @@
  */
 #include "lt_vm_trace.h"
 #include "lt_ring.h"
+#include "lt_vm_asm.h"
+#include "lt_vm_copies.h"
 #include "lt_vm_record.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
@@ -163,25 +165,50 @@ UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct 
     }
 }
 
-Bool lt_trace_name(Addr ip)
-{
-    struct lt_spot spot;
-    struct lt_place place;
-    const struct lt_vm *vm = lt_trace_owner(ip, &spot);
-    if (!vm || lt_trace_places(vm, &spot, &place, 1) == 0)
-        return False;
-    lt_name_code(vm, ip, &place);
-    return True;
-}
-
-/* -- allocations -- */
-
 /* What a snapshot says of the interpreter: bytecode address and slot of the base. */
 static ULong snapshot_key(const struct lt_vm *vm, Addr trace, Addr snap)
 {
     Addr map = lt_vm_ref(vm, trace + vm->at->trace_snapmap) + 4 * (Addr)lt_vm_u32(snap);
     return lt_peek_number(map + 4 * lt_peek_number(snap + 10, 1), vm->at->ref);
 }
+
+/* The slot of the base of a trace where it starts. */
+static Int base_slot(const struct lt_vm *vm, Addr trace)
+{
+    Addr first = lt_vm_ref(vm, trace + vm->at->trace_snap);
+    return vm->layout->gc64 ? (Int)(snapshot_key(vm, trace, first) & 0xff) + 2 : 1;
+}
+
+/* The places of the bytecode that the code there was recorded for; 0 = it is not known for sure. Code around
+ * the trace and around its loop belongs to the snapshots at its start and its end. */
+static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, Bool accesses,
+                            struct lt_place *to, UInt max)
+{
+    struct lt_ir ir = lt_ir_of(vm, spot->trace);
+    UInt number = lt_asm_ref(vm, spot), n;
+    if (number == LT_ASM_AROUND || (number != LT_ASM_UNKNOWN && number == lt_ir_loop(&ir))) {
+        n = lt_trace_places(vm, spot, to, max);
+        to[0].approximate = False;
+        return n;
+    }
+    if (number != LT_ASM_UNKNOWN)
+        number = lt_copied_from(vm, spot, accesses ? lt_ir_accessing(&ir, number) : number);
+    return number ? lt_recording_of(vm, spot->number, number, base_slot(vm, spot->trace), to, max) : 0;
+}
+
+Bool lt_trace_name(Addr ip)
+{
+    struct lt_spot spot;
+    struct lt_place place;
+    const struct lt_vm *vm = lt_trace_owner(ip, &spot);
+    if (!vm ||
+        (recorded_places(vm, &spot, True, &place, 1) == 0 && lt_trace_places(vm, &spot, &place, 1) == 0))
+        return False;
+    lt_name_code(vm, ip, &place);
+    return True;
+}
+
+/* -- allocations -- */
 
 static UInt snapshot_ref(Addr snap)
 {
@@ -277,7 +304,7 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
     wanted.makes = makes(maker_of(spot));
     wanted.rank =
         rank_of(spot, spot->ip, 2 * wanted.makes + (!wanted.makes && lt_recording_is_table(vm, size)));
-    wanted.base_slot = vm->layout->gc64 ? (Int)(snapshot_key(vm, spot->trace, snaps) & 0xff) + 2 : 1;
+    wanted.base_slot = base_slot(vm, spot->trace);
     if (wanted.from >= recorded && spot->snap > snaps) {
         UInt behind;
         Bool is_last = next >= end || !original_of(vm, spot, next, wanted.base_slot, &behind);
@@ -311,7 +338,9 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
 {
     struct met *m = &s_met[((spot->ip ^ size << 20) * 0x9e3779b97f4a7c15ULL) >> 54];
     if (!holds(m, vm, spot, size)) {
-        UInt n = find_allocation(vm, spot, size, to, max);
+        UInt n = recorded_places(vm, spot, False, to, max);
+        if (n == 0)
+            n = find_allocation(vm, spot, size, to, max);
         if (n > MET_PLACES)
             return n;
         *m = (struct met){.spot = *spot, .vm = vm, .size = size, .calls = s_call_count, .count = n};

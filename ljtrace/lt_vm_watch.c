@@ -6,6 +6,7 @@
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_vex.h"
+#include "lt_vm_asm.h"
 #include "lt_vm_record.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
@@ -68,12 +69,40 @@ static void tell_states(void)
             tell_state(vm);
 }
 
+static Bool is_assembling(const struct lt_vm *vm)
+{
+    Int state = vm->vmstate;
+    return state <= 0 && ~state < LUA_LAYOUT_VM_STATES && vm->layout->vm[~state] == MT_VM_ASM;
+}
+
+static Bool is_any_assembling(void)
+{
+    const struct lt_vm *vm = lt_vm_first();
+    while (vm && !is_assembling(vm))
+        vm = vm->next;
+    return vm != NULL;
+}
+
+/* Where the assembler keeps its count is not known before it stores to it: then all stores are looked at. */
+static void note_assembly(struct lt_vm *vm, Bool before)
+{
+    if (before == is_assembling(vm) || !vm->layout->recorder)
+        return;
+    if (before)
+        lt_asm_end(vm);
+    else
+        lt_asm_begin(vm);
+    lt_watch_all();
+}
+
 static void note_state(struct lt_vm *vm)
 {
     Int state = (Int)lt_vm_u32(state_word(vm));
+    Bool assembling = is_assembling(vm);
     if (state == vm->vmstate)
         return;
     vm->vmstate = state;
+    note_assembly(vm, assembling);
     vm->untold = True;
     if (lt_options.trace_mem)
         lt_ring_call_back(tell_states);
@@ -98,7 +127,7 @@ void lt_watch_state(const struct lt_vm *vm)
 
 void lt_watch_all(void)
 {
-    VG_(memset)(lt_watch_table, 0, sizeof lt_watch_table);
+    VG_(memset)(lt_watch_table, is_any_assembling(), sizeof lt_watch_table);
     for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         lt_watch_state(vm);
 }
@@ -134,6 +163,8 @@ void lt_watch_hit(Addr a, ULong displacement)
             note_state(vm);
         } else if (a == recorder_word(vm))
             lt_recording_step(vm);
+        else if (is_assembling(vm))
+            lt_asm_store(vm, a);
 }
 
 Bool lt_watch_is_state(UInt value)

@@ -13,6 +13,10 @@
 
 enum { LUA_LAYOUT_VM_STATES = 12, LUA_LAYOUT_TEXT = 240 };
 
+/* Whose allocator function is it? LuaJIT's own returns within its own object, unless it is made of realloc and
+ * ends by a jump to it. */
+enum lua_allocator { LUA_ALLOCATOR_PROGRAMS, LUA_ALLOCATOR_OWN, LUA_ALLOCATOR_OWN_ENDING_ANYWHERE };
+
 struct lua_layout {
     uint32_t known;                    /* 1: found and checked. 0: not to be used, text says why */
     uint32_t gc64;                     /* references have 8 bytes (1) or 4 (0) */

@@ -101,9 +101,9 @@ static int find_api(const char *object, struct lua_api *api)
 }
 
 /* 1 if the tool wants to know where the image keeps its state. */
-static uint32_t watch(alloc_function *f, int internal, const struct image *image)
+static uint32_t watch(alloc_function *f, enum lua_allocator whose, const struct image *image)
 {
-    return (uint32_t)VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_WATCH_ALLOCATOR, f, internal,
+    return (uint32_t)VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_WATCH_ALLOCATOR, f, whose,
                                                      image ? image - s_images + 1 : 0, 0, 0);
 }
 
@@ -145,8 +145,9 @@ static void probe(struct image *image)
     if (!api->newstate || !api->getallocf || !api->close || !(L = api->newstate()))
         return;
     image->own = api->getallocf(L, &ud);
-    /* first: what runs next need not be translated twice; one made of realloc may end in it by a jump */
-    image->layout.known &= watch(image->own, ud != NULL, image);
+    /* first: what runs next need not be translated twice */
+    image->layout.known &=
+        watch(image->own, ud ? LUA_ALLOCATOR_OWN : LUA_ALLOCATOR_OWN_ENDING_ANYWHERE, image);
     if (image->layout.known)
         lua_calibrate(api, L, &image->layout);
     api->close(L);
@@ -211,7 +212,7 @@ void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud)
     }
     struct image *image = know((void *)fn.nraddr);
     if (is_function(f))
-        watch((alloc_function *)f, 0, image);
+        watch((alloc_function *)f, LUA_ALLOCATOR_PROGRAMS, image);
     CALL_FN_W_WW(L, fn, f, ud);
     announce(L, image);
     return L;
@@ -230,7 +231,7 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
     }
     struct image *image = know((void *)fn.nraddr);
     if (is_function(f))
-        watch((alloc_function *)f, 0, image);
+        watch((alloc_function *)f, LUA_ALLOCATOR_PROGRAMS, image);
     if (image && image->api.getallocf)
         image->api.getallocf(L, &old);
     CALL_FN_v_WWW(fn, L, f, ud);
