@@ -159,8 +159,8 @@ static enum answer verify(struct probe *p, uint64_t size, struct range *range, u
     return a == NO ? YES : NO;
 }
 
-/* Both in one child, for an allocator that knows what it has free and refuses more without moving anything: a
- * second child would cost as much as the first, and copy the page tables once more. */
+/* Both in one child, for an allocator that knows what it has free and refuses more without changing anything:
+ * a second child would cost as much as the first, and copy the page tables once more. */
 static enum answer verify_at_once(struct probe *p, uint64_t size, struct range *range, uint64_t *nanoseconds)
 {
     struct probe_shared *s = p->shared;
@@ -215,7 +215,7 @@ static void search_all(struct probe *p)
 {
     struct range range = {0, p->limit + 1};
     uint64_t nanoseconds = 0, guess = p->last;
-    bool at_once = p->hinted && p->driver->compact && guess < p->limit;
+    bool at_once = p->hinted && guess < p->limit;
     enum answer right = !guess    ? NO
                         : at_once ? verify_at_once(p, guess, &range, &nanoseconds)
                                   : verify(p, guess, &range, &nanoseconds);
