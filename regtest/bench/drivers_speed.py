@@ -127,29 +127,39 @@ def show_points(row: Dict[str, Any]) -> None:
           f"{rate(row['warm_time_per_op']):>9}{'  in a heap of 2 GiB' if row['large_heap'] else ''}", flush=True)
 
 
-def harness_table(folder: Path) -> Dict[str, Any]:
-    """Small blocks, few of them live: the allocator answers from its caches, and the replay is what costs."""
-    ops = write_ops(folder / "harness-ops", 1_000_000, 1000)
-    r = allocstats("mimalloc", ops, folder / "result", "--points", 2, "--passes", 9)
-    if "failed" in r:
-        print(f"\nmimalloc: {r['failed']}")
-        return r
-    own, null = r["warm_time_per_op"], r["null_warm_time_per_op"]
-    print(f"\nWhole replay, nothing timed: mimalloc {rate(own)} M ops/s ({own:.2f} ns/op), the replay itself "
-          f"{null:.2f} ns/op; mimalloc alone {rate(max(own - null, 1e-3))} M ops/s")
-    steady = steady_rate(folder)
-    return {"mimalloc": own, "null": null, **steady}
-
-
-def steady_rate(folder: Path) -> Dict[str, Any]:
+def alternating(path: Path) -> Path:
     """A block made and freed at once, again and again: the processor foresees every branch."""
-    ops = folder / "steady-ops"
-    with ops.open("w") as out:
+    with path.open("w") as out:
         out.writelines(f"{i} N 0 64\n{i} F 0 0\n" for i in range(1_000_000))
-    r = allocstats("mimalloc", ops, folder / "result", "--points", 2, "--passes", 9)
-    print(f"the same where New and Free alternate: mimalloc {rate(r['warm_time_per_op'])} M ops/s, the replay itself "
-          f"{r['null_warm_time_per_op']:.2f} ns/op")
-    return {"steady_mimalloc": r["warm_time_per_op"], "steady_null": r["null_warm_time_per_op"]}
+    return path
+
+
+def recorded(folder: Path) -> Path:
+    """The operations of a Lua program, recorded by ljtrace."""
+    trace, ops = folder / "trees.ljt", folder / "trees-ops"
+    program = Path(__file__).parent / "trees.lua"
+    Run("valgrind", "-q", "--tool=ljtrace", "--trace-mem=no", f"--out={trace}", "luajit", program)
+    Run("steve", "ops", "-q", "-o", ops, trace)
+    return ops
+
+
+def harness_table(folder: Path) -> List[Dict[str, Any]]:
+    """What the replay itself costs, and mimalloc with it. By chance: few blocks are live, the allocator answers from
+    its caches, and half of the operations come as a surprise to the processor, which costs more than all else."""
+    print(f"\n{'whole replay, nothing timed':<30}{'mimalloc, M ops/s':>18}{'ns/op':>8}{'of it the replay':>18}")
+    files = (("New or Free by chance", write_ops(folder / "harness-ops", 1_000_000, 1000)),
+             ("New and Free alternate", alternating(folder / "steady-ops")),
+             ("a recorded program", recorded(folder)))
+    rows = []
+    for name, ops in files:
+        r = allocstats("mimalloc", ops, folder / "result", "--points", 2, "--passes", 9)
+        if "failed" in r:
+            print(f"{name:<30}{r['failed']}")
+            continue
+        own, null = r["warm_time_per_op"], r["null_warm_time_per_op"]
+        print(f"{name:<30}{rate(own):>18}{own:>8.2f}{null:>18.2f}", flush=True)
+        rows.append({"operations": name, "mimalloc": own, "null": null})
+    return rows
 
 
 def clock_table(folder: Path) -> Dict[str, Any]:
