@@ -5,7 +5,8 @@
  * malloc takes 20000 ns by the clock; noinit: cannot start; moves: hands out handles and slides unlocked
  * blocks down when full; spoils: the same, and changes a byte of the lowest one; alone, stuck: crashes or
  * hangs in a free by another thread than that which called malloc first; outside: has a table that it asks
- * the kernel for; greedy: crashes when it is asked for more than 1 MiB.
+ * the kernel for; greedy: crashes when it is asked for more than 1 MiB; modest, boastful: believes that the
+ * largest block it can give is half, or twice, of what it is.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "drivers/driver.h"
@@ -161,6 +162,13 @@ static void *bad_highest(void)
     return s_top;
 }
 
+static bool bad_walk(struct steve_walk *out)
+{
+    size_t left = (size_t)(s_end - s_top);
+    *out = (struct steve_walk){left, 1, is("boastful") ? 2 * left : left / 2};
+    return is("modest") || is("boastful");
+}
+
 const struct steve_driver steve_driver = {
     .version = STEVE_DRIVER_VERSION,
     .size = sizeof steve_driver,
@@ -176,4 +184,5 @@ const struct steve_driver steve_driver = {
     .where = bad_where,
     .compact = bad_compact,
     .highest = bad_highest,
+    .walk = bad_walk,
 };

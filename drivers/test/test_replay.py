@@ -207,6 +207,16 @@ def test_largest_block_is_exact(tmp_path: Path) -> None:
     assert points[3]["free_chunks"] == 2
 
 
+@pytest.mark.parametrize("way", ["modest", "boastful"])
+def test_wrong_beliefs_change_nothing(way: str, tmp_path: Path) -> None:
+    """What an allocator believes to be its largest block is where the search begins, and no more."""
+    path = tmp_path / "few-ops"
+    path.write_text("".join(f"{i} N 0 {size}\n" for i, size in enumerate((100, 1, 5000, 3000, 47000, 9000))))
+    r = stats(BAD, path, tmp_path / "r", "--heap", 65536, env={"BAD_DRIVER": way})
+    used = [112, 128, 5136, 8144, 55152, 64160]
+    assert [p["maxmem"] for p in r["alloc_stats"]] == [65536 - u for u in used]
+
+
 def test_bump_takes_nothing_back(tmp_path: Path) -> None:
     """The search for the largest block may not disturb itself either: bump keeps whatever was tried."""
     path = tmp_path / "few-ops"
