@@ -18,7 +18,7 @@ _CODECS = {
     ".mp4": ["-c:v", "libx264", "-preset", "veryfast", "-crf", "20"],
     ".mkv": ["-c:v", "libx264", "-preset", "veryfast", "-crf", "20"],
     ".avi": ["-c:v", "mpeg4", "-q:v", "3"],
-    ".webm": ["-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "-16", "-qmin", "16", "-qmax", "30", "-b:v", "10M"],
+    ".webm": "-c:v libvpx -threads 1 -deadline realtime -cpu-used -16 -qmin 16 -qmax 30 -b:v 10M".split(),
 }
 
 
