@@ -118,23 +118,40 @@ static uint8_t *put(uint8_t *to, struct ops_predictor *p, const struct op *op)
     return to;
 }
 
+/* Say why an operation must not stand in the file. */
+static void refuse(const struct ops_encoder *e, struct ops_sink *sink, const struct op *op)
+{
+    if (!ops_allowed(e->kind, op->code))
+        mt_fail(&sink->err, MT_E_FORMAT, sink->written, "operation %u cannot stand in this kind of file",
+                op->code);
+    else
+        mt_fail(&sink->err, MT_E_FORMAT, sink->written, "%u is too large for a thread", op->thread);
+}
+
+/* Encode operations for which the block has room, up to one that must not be; how many. */
+static size_t encode_some(struct ops_encoder *e, const struct op *ops, size_t n)
+{
+    uint8_t *to = e->raw + e->used;
+    size_t i;
+    for (i = 0; i < n && ops_allowed(e->kind, ops[i].code) && ops[i].thread <= OPS_MOST_THREADS; i++)
+        to = put(to, &e->predictor, &ops[i]);
+    e->used = (size_t)(to - e->raw);
+    e->count += (uint32_t)i;
+    return i;
+}
+
 void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n)
 {
-    for (size_t i = 0; i < n && sink->err.code == MT_E_NONE; i++) {
-        if (!ops_allowed(e->kind, ops[i].code)) {
-            mt_fail(&sink->err, MT_E_FORMAT, sink->written, "operation %u cannot stand in this kind of file",
-                    ops[i].code);
-            return;
-        }
-        if (ops[i].thread > OPS_MOST_THREADS) {
-            mt_fail(&sink->err, MT_E_FORMAT, sink->written, "%u is too large for a thread", ops[i].thread);
-            return;
-        }
-        if (e->run)
-            ops_encoder_end_run(e);
-        e->used = (size_t)(put(e->raw + e->used, &e->predictor, &ops[i]) - e->raw);
-        if (++e->count == OPS_BLOCK)
+    if (n && e->run)
+        ops_encoder_end_run(e);
+    while (n && sink->err.code == MT_E_NONE) {
+        size_t room = OPS_BLOCK - e->count, done = encode_some(e, ops, n < room ? n : room);
+        if (e->count == OPS_BLOCK)
             end_block(e, sink);
+        else if (done < n)
+            refuse(e, sink, ops + done);
+        ops += done;
+        n -= done;
     }
 }
 

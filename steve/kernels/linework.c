@@ -142,7 +142,7 @@ static bool touch(struct linework *w, uint64_t page, uint64_t bits, uint32_t lin
     p->page = page;
     p->line = line;
     p->touched |= bits;
-    return 2 * w->n_pages <= w->pages_mask || grow_pages(w);
+    return 4 * w->n_pages <= 3 * w->pages_mask || grow_pages(w);
 }
 
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)

@@ -75,7 +75,7 @@ struct linework {
     uint32_t *next;       /* by index of a pair: the block's next, plus 1 */
     uint64_t *key;        /* of the pair */
     size_t next_room, key_room;
-    struct linework_page *pages; /* open addressing, at most half full */
+    struct linework_page *pages; /* open addressing, at most three quarters full: it is the largest part */
     size_t pages_mask, n_pages;
     struct {
         uint64_t cache_line; /* plus 1; 0 = none */

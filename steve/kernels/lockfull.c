@@ -111,8 +111,10 @@ static bool collect_due(struct lockfull *l)
 }
 
 /* Room for n more operations. */
-static bool reserve(struct lockfull *l, size_t n)
+static inline bool reserve(struct lockfull *l, size_t n)
 {
+    if (l->n_out + n <= l->out_room && l->n_out + n <= l->at_room)
+        return true;
     return grow(&l->out, &l->out_room, l->n_out + n, sizeof *l->out) &&
            grow(&l->at, &l->at_room, l->n_out + n, sizeof *l->at);
 }
@@ -218,9 +220,21 @@ static inline void gain_life(struct lockfull *l, struct lockfull_block *block)
     block->end = (block->end > empty ? block->end : empty) + l->rules.gain + l->rules.decay;
 }
 
+/* The lock event of this index, where no other block is due. */
+static inline bool lock_alone(struct lockfull *l, uint32_t b)
+{
+    if (!reserve(l, 1))
+        return false;
+    put(l, l->blocks[b].handle, OP_LOCK);
+    l->locks++;
+    return true;
+}
+
 static bool lock(struct lockfull *l, uint32_t b)
 {
-    if (!collect_due(l) || !put_events(l, l->blocks[b].handle))
+    bool alone = l->ring[SLOT(l->index)] == NONE;
+
+    if (!(alone ? lock_alone(l, b) : collect_due(l) && put_events(l, l->blocks[b].handle)))
         return false;
     l->blocks[b].locked = true;
     hang(l, b);

@@ -11,8 +11,8 @@ _Static_assert(OPS_SHAPE_MOST >= MT_SEGMENT_MOST && OPS_SHAPE_WORDS >= MT_SEGMEN
 
 void opshapes_free(struct opshapes *o)
 {
-    free(o->items);
-    free(o->first);
+    free(o->latest);
+    free(o->others);
 }
 
 static uint32_t tell(struct ops_writer *w, const struct mt_packed *p, uint32_t pattern, uint32_t absent)
@@ -34,15 +34,48 @@ static uint32_t tell(struct ops_writer *w, const struct mt_packed *p, uint32_t p
     return ops_writer_shape(w, parts, n, words);
 }
 
-uint32_t opshapes_add(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p, uint32_t pattern,
-                      uint32_t absent)
+/* One of the others that a pattern has; 0 = there is none. */
+static uint32_t find_other(const struct opshapes *o, uint32_t pattern, uint32_t absent)
 {
-    uint32_t shape = tell(w, p, pattern, absent);
+    uint32_t i = o->latest[pattern].next;
 
-    if (!shape || !grow(&o->first, &o->first_room, (size_t)pattern + 1, sizeof *o->first) ||
-        !grow(&o->items, &o->room, o->n + 2, sizeof *o->items))
+    while (i && o->others[i].absent != absent)
+        i = o->others[i].next;
+    return i;
+}
+
+/* Keep the one met last among the others and let a new one take its place. */
+static uint32_t add(struct opshapes *o, uint32_t pattern, uint32_t absent, uint32_t shape)
+{
+    struct opshape *latest = &o->latest[pattern];
+
+    if (!shape)
         return 0;
-    o->items[++o->n] = (struct opshape){absent, shape, o->first[pattern]};
-    o->first[pattern] = (uint32_t)o->n;
-    return shape;
+    if (latest->shape) {
+        if (!grow(&o->others, &o->room, o->n + 2, sizeof *o->others))
+            return 0;
+        o->others[++o->n] = *latest;
+        latest->next = (uint32_t)o->n;
+    }
+    latest->absent = absent;
+    return latest->shape = shape;
+}
+
+uint32_t opshapes_search(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p,
+                         uint32_t pattern, uint32_t absent)
+{
+    struct opshape *latest, *other, was;
+
+    if (!grow(&o->latest, &o->latest_room, (size_t)pattern + 1, sizeof *o->latest))
+        return 0;
+    if (!find_other(o, pattern, absent))
+        return add(o, pattern, absent, tell(w, p, pattern, absent));
+    latest = &o->latest[pattern];
+    other = &o->others[find_other(o, pattern, absent)];
+    was = *latest;
+    latest->absent = other->absent;
+    latest->shape = other->shape;
+    other->absent = was.absent;
+    other->shape = was.shape;
+    return latest->shape;
 }

@@ -14,30 +14,29 @@
 struct opshape {
     uint32_t absent; /* a bit for each word that does not count */
     uint32_t shape;  /* as of ops_writer_shape */
-    uint32_t next;   /* of the same pattern; 0 = none */
+    uint32_t next;   /* of the others of the pattern; 0 = none */
 };
 
 struct opshapes {
-    struct opshape *items; /* from 1; item 0 is not used */
+    struct opshape *latest; /* by pattern: the one met last; shape 0 = none */
+    size_t latest_room;
+    struct opshape *others; /* from 1; item 0 is not used */
     size_t n, room;
-    uint32_t *first; /* by pattern; 0 = none */
-    size_t first_room;
 };
 
 void opshapes_free(struct opshapes *o);
 
-/* A shape that has not been met: told to the writer; 0 if there is none, see ops_writer_shape. */
-uint32_t opshapes_add(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p, uint32_t pattern,
-                      uint32_t absent);
+/* The shape of a pattern without the absent words, of which it has others; a new one is told to the writer. 0
+ * if there is none, see ops_writer_shape. */
+uint32_t opshapes_search(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p,
+                         uint32_t pattern, uint32_t absent);
 
-/* The shape of a pattern without the absent words, of which it has others. */
 static inline uint32_t opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p,
                                      uint32_t pattern, uint32_t absent)
 {
-    for (uint32_t i = pattern < o->first_room ? o->first[pattern] : 0; i; i = o->items[i].next)
-        if (o->items[i].absent == absent)
-            return o->items[i].shape;
-    return opshapes_add(o, w, p, pattern, absent);
+    if (pattern < o->latest_room && o->latest[pattern].shape && o->latest[pattern].absent == absent)
+        return o->latest[pattern].shape;
+    return opshapes_search(o, w, p, pattern, absent);
 }
 
 #endif

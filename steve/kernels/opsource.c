@@ -279,10 +279,9 @@ static void write_some(struct ops_writer *w, const struct op *ops, size_t n, str
     ops_write(w, ops + passed, count);
 }
 
-/* The words of an execution that lie in live blocks go to *to; bits of the others. *n: operations they stand
- * for */
-static inline uint32_t find_words(struct op_source *s, const struct mt_pattern *pattern, struct ops_word *to,
-                                  uint64_t *n)
+/* The words of an execution that lie in live blocks go to *to; bits of the others. */
+static inline uint32_t find_words(const struct op_source *s, const struct mt_pattern *pattern,
+                                  struct ops_word *to)
 {
     uint32_t absent = 0;
 
@@ -293,9 +292,18 @@ static inline uint32_t find_words(struct op_source *s, const struct mt_pattern *
         to->handle = handle;
         to += handle != NOBODY;
         absent |= (uint32_t)(handle == NOBODY) << i;
-        *n += handle != NOBODY ? pattern[i].own : 0;
     }
     return absent;
+}
+
+/* How many accesses are in slots where nothing lives. */
+static unsigned count_stray(const struct op_source *s, const struct mt_pattern *pattern, uint32_t absent)
+{
+    unsigned n = 0;
+
+    for (uint32_t i = 0; absent >> i; i++)
+        n += absent >> i & 1 && s->places[i].slot != MT_NO_SLOT ? pattern[i].own : 0;
+    return n;
 }
 
 static void write_pattern(struct op_source *s, struct ops_writer *w, const struct mt_step *step,
@@ -303,8 +311,8 @@ static void write_pattern(struct op_source *s, struct ops_writer *w, const struc
 {
     const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
     struct ops_word words[OPS_SHAPE_WORDS];
-    uint64_t n = 0;
-    uint32_t absent = find_words(s, pattern, words, &n);
+    uint32_t absent = find_words(s, pattern, words);
+    unsigned stray = absent ? count_stray(s, pattern, absent) : 0, n = step->count - stray;
     bool whole = n && q->skip == 0 && n <= q->left;
     uint32_t shape = whole ? opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent) : 0;
 
@@ -312,10 +320,8 @@ static void write_pattern(struct op_source *s, struct ops_writer *w, const struc
         write_some(w, s->buffer, (size_t)(translate_pattern(s, s->buffer, step) - s->buffer), q);
         return;
     }
-    for (uint32_t i = 0; absent >> i; i++)
-        if (absent >> i & 1 && s->places[i].slot != MT_NO_SLOT)
-            s->stray += pattern[i].own;
     ops_write_shape(w, shape, words);
+    s->stray += stray;
     s->places += pattern->words;
     q->left -= n;
 }

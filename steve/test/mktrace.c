@@ -10,6 +10,7 @@
  *     N ADDR SIZE [STACK [HEAP]]      F ADDR [STACK [HEAP]]            R OLD ADDR SIZE [STACK [HEAP]]
  *     L|S|M ADDR SIZE           lost EVENTS REASON                     flush
  *     sample WEIGHT STACK HEAP VM      (VM: number of enum mt_vm)
+ *     state HEAP VM [TRACE]            type ADDR HEAP TYPE     (TYPE: number of enum mt_type)
  *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE SIZE [NAME|- [dead|root]]       endsnapshot
  *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
  *     at FRAME  (accesses that follow are made there)
@@ -160,7 +161,33 @@ static void add_sample(char *rest)
 
     if (stack_number >= s_n_stacks || heap_number >= s_n_heaps)
         fail("stack or heap is not defined");
-    mt_writer_sample(s_writer, s_heaps[heap_number], (enum mt_vm)number(&rest), s_stacks[stack_number], weight);
+    mt_writer_sample(s_writer, s_heaps[heap_number], (enum mt_vm)number(&rest), s_stacks[stack_number],
+                     weight);
+}
+
+static uint32_t heap_at(char **rest)
+{
+    uint64_t i = number(rest);
+
+    if (i >= s_n_heaps)
+        fail("heap is not defined");
+    return s_heaps[i];
+}
+
+static void tell_state(char *rest)
+{
+    uint32_t heap = heap_at(&rest);
+    enum mt_vm vm = (enum mt_vm)number(&rest);
+
+    mt_writer_state(s_writer, heap, vm, (uint32_t)number(&rest));
+}
+
+static void tell_type(char *rest)
+{
+    uint64_t addr = number(&rest);
+    uint32_t heap = heap_at(&rest);
+
+    mt_writer_type(s_writer, addr, heap, (enum mt_type)number(&rest));
 }
 
 static void begin_snapshot(char *rest)
@@ -208,11 +235,15 @@ static void add_link(char *rest)
     mt_writer_link(s_writer, &l);
 }
 
-/* The commands of snapshots and samples; false if it is none of them. */
+/* The commands of snapshots, samples, states and types; false if it is none of them. */
 static bool define_lua(const char *word, char *rest)
 {
     if (strcmp(word, "sample") == 0)
         add_sample(rest);
+    else if (strcmp(word, "state") == 0)
+        tell_state(rest);
+    else if (strcmp(word, "type") == 0)
+        tell_type(rest);
     else if (strcmp(word, "snapshot") == 0)
         begin_snapshot(rest);
     else if (strcmp(word, "object") == 0)

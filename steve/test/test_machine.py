@@ -1,0 +1,163 @@
+"""What a Lua machine tells, states and types, against plain references on random runs.
+
+A run is a list of commands of mktrace; two Lua heaps and that of C, three threads, states entered anywhere.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import make_trace
+from steve import cli
+from steve._memtrace import TYPE_NAMES, VM_NAMES
+
+RUNS = settings(max_examples=25, deadline=None)
+HEAPS = "heap 0x1000 lua\nheap 0x2000 lua\n"
+TRACE = VM_NAMES.index("TRACE")
+GRID = 64
+Command = Tuple  # word, numbers
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> List[Command]:
+    """Commands; every block lies on a grid of its heap's own, every access in a live block."""
+    live: Dict[int, int] = {}  # address to size
+    run: List[Command] = []
+    time = 0
+    for _ in range(draw(st.integers(0, 80))):
+        word = draw(st.sampled_from(["N", "N", "F", "R", "L", "S", "M", "type", "state", "thread", "time"]))
+        addr = 0x10000 + GRID * draw(st.integers(0, 11))
+        heap, size = addr // GRID % 3, draw(st.integers(8, GRID))
+        if word == "N" and addr not in live:
+            run.append(("N", addr, size, 0, heap))
+            live[addr] = size
+        elif word == "F" and live.pop(addr, 0):
+            run.append(("F", addr, 0, heap))
+        elif word == "R" and addr in live:
+            run.append(("R", addr, addr, size, 0, heap))
+            live[addr] = size
+        elif word in "LSM" and addr in live:
+            run.append((word, addr + draw(st.integers(0, live[addr] - 8)), draw(st.sampled_from((1, 2, 4, 8)))))
+        elif word == "type" and heap:
+            run.append(("type", addr, heap, draw(st.integers(1, len(TYPE_NAMES) - 1))))
+        elif word == "state":
+            run.append(("state", draw(st.integers(1, 2)), draw(st.integers(0, len(VM_NAMES) - 1)),
+                        draw(st.integers(1, 3))))
+        elif word == "thread":
+            run.append(("thread", draw(st.integers(1, 3))))
+        elif word == "time":
+            time += draw(st.integers(1, 1000))
+            run.append(("time", time))
+    return run
+
+
+def listed(run: List[Command], command: str) -> List[dict]:
+    """What steve says of the run."""
+    script = HEAPS + "".join(" ".join(map(str, words)) + "\n" for words in run) + "end exit\n"
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = make_trace(Path(folder) / "t.ljt", script, 5), Path(folder) / "out"
+        assert cli.guarded(command, [str(path), "--json", "-q", "-o", str(out)]) == 0
+        return json.loads(out.read_text())
+
+
+def states(run: List[Command]) -> Dict[tuple, Counter]:
+    """By (state, trace, heap) what happened in it. Time between two events is the first one's thread's; accesses have
+    the time of the last other event."""
+    rows: Dict[tuple, Counter] = defaultdict(Counter)
+    now: Dict[int, tuple] = {}
+    sizes: Dict[int, int] = {}
+    none = ("none", 0, 0)
+    thread, clock, told = 1, 0, 0
+    last = None  # thread of the last event
+    for word, *numbers in run:
+        if word == "thread":
+            thread = numbers[0]
+        elif word == "time":
+            clock = numbers[0]
+        elif word != "type" or numbers[0] in sizes:
+            moment = told if word in ("L", "S", "M") else clock
+            rows[now.get(thread if last is None else last, none)]["instructions"] += moment - told
+            last, told = thread, moment
+            happen(rows, now, sizes, thread, word, numbers)
+    rows[now.get(1 if last is None else last, none)]["instructions"] += clock - told
+    return rows
+
+
+def happen(rows: Dict[tuple, Counter], now: Dict[int, tuple], sizes: Dict[int, int], thread: int, word: str,
+           numbers: List[int]) -> None:
+    """One event in the state of its thread."""
+    if word == "state":
+        heap, vm, trace = numbers
+        now[thread] = (VM_NAMES[vm], trace if vm == TRACE else 0, heap)
+        rows[now[thread]]["entries"] += 1
+        return
+    row = rows[now.get(thread, ("none", 0, 0))]
+    if word == "N":
+        row.update(allocs=1, alloc_bytes=numbers[1])
+        sizes[numbers[0]] = numbers[1]
+    elif word == "F":
+        row.update(frees=1, free_bytes=sizes.pop(numbers[0]))
+    elif word == "R":
+        row.update(alloc_bytes=numbers[2], free_bytes=sizes[numbers[0]])
+        sizes[numbers[0]] = numbers[2]
+    elif word != "type":
+        row.update(loads=word == "L", stores=word == "S", modifies=word == "M",
+                   bytes_read=numbers[1] * (word in "LM"), bytes_written=numbers[1] * (word in "SM"))
+
+
+@RUNS
+@given(runs())
+def test_states(run: List[Command]) -> None:
+    found = {(row["state"], row["trace"], row["heap"]): row for row in listed(run, "states")}
+    heaps = {heap for _, _, heap in found if heap}
+    expected = states(run)
+    expected[("none", 0, 0)].update()
+    assert len(heaps) <= 2 and set(found) == set(expected)
+    for key, counts in expected.items():
+        for name in ("entries", "instructions", "allocs", "alloc_bytes", "frees", "free_bytes", "loads", "stores",
+                     "modifies", "bytes_read", "bytes_written"):
+            assert found[key][name] == counts[name], (key, name)
+
+
+def types(run: List[Command]) -> Dict[str, Counter]:
+    """By type what its blocks were and had; a block has the type told last."""
+    done: List[Counter] = []
+    live: Dict[int, Counter] = {}
+    for word, *numbers in run:
+        if word == "N":
+            live[numbers[0]] = Counter(blocks=1, bytes=numbers[1], size=numbers[1], type=0)
+            done.append(live[numbers[0]])
+        elif word == "F":
+            live.pop(numbers[0]).update(frees=1)
+        elif word == "R":
+            live[numbers[0]].update(resizes=1, bytes=numbers[2])
+            live[numbers[0]]["size"] = numbers[2]
+        elif word == "type" and numbers[0] in live:
+            live[numbers[0]]["type"] = numbers[2]
+        elif word in ("L", "S", "M"):
+            live[numbers[0] // GRID * GRID].update(loads=word == "L", stores=word == "S", modifies=word == "M",
+                                                   bytes_read=numbers[1] * (word in "LM"),
+                                                   bytes_written=numbers[1] * (word in "SM"))
+    rows: Dict[str, Counter] = defaultdict(Counter)
+    for block in done:
+        end = {} if block["frees"] else {"live_blocks_at_end": 1, "live_bytes_at_end": block["size"]}
+        rows[TYPE_NAMES[block["type"]]].update(Counter(block) + Counter(end))
+    return rows
+
+
+@RUNS
+@given(runs())
+def test_types(run: List[Command]) -> None:
+    found = {row["type"]: row for row in listed(run, "types")}
+    expected = types(run)
+    assert set(found) == set(expected)
+    for name, counts in expected.items():
+        for key in ("blocks", "bytes", "resizes", "frees", "live_bytes_at_end", "live_blocks_at_end", "loads", "stores",
+                    "modifies", "bytes_read", "bytes_written"):
+            assert found[name][key] == counts[key], (name, key)
