@@ -51,7 +51,8 @@ struct linework_block {
     uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
 };
 
-struct linework_page {
+/* Without gaps: the table of these is the largest part. */
+struct __attribute__((packed, aligned(4))) linework_page {
     uint64_t page;
     uint64_t touched; /* cache lines; 0 = the entry is free */
     uint32_t line;
@@ -75,7 +76,7 @@ struct linework {
     uint32_t *next;       /* by index of a pair: the block's next, plus 1 */
     uint64_t *key;        /* of the pair */
     size_t next_room, key_room;
-    struct linework_page *pages; /* open addressing, at most three quarters full: it is the largest part */
+    struct linework_page *pages; /* open addressing, at most three quarters full */
     size_t pages_mask, n_pages;
     struct {
         uint64_t cache_line; /* plus 1; 0 = none */
