@@ -11,6 +11,7 @@
 #include "lt_options.h"
 #include "lt_vm_memo.h"
 #include "lt_vm_parser.h"
+#include "lt_vm_record.h"
 #include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
@@ -265,8 +266,7 @@ static Bool begin(struct walk *w, struct lt_vm *vm, struct lua_frames *out)
 static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
 {
     struct lt_place place[32];
-    UInt n =
-        size ? lt_trace_allocation(w->vm, spot, size, place, 32) : lt_trace_places(w->vm, spot, place, 32);
+    UInt n = lt_trace_allocation(w->vm, spot, size, place, 32);
     w->frame = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->jit_base) - 8;
     for (UInt i = 0; i < n; i++)
         visit_place(w, &place[i]);
@@ -291,16 +291,22 @@ static void walk_exit(struct walk *w)
     walk_down(w);
 }
 
-static Bool is_compiling(UInt state)
+static Bool is_compiler_state(UInt state)
 {
     return state == MT_VM_RECORD || state == MT_VM_OPT || state == MT_VM_ASM;
+}
+
+/* While a trace is recorded, the interpreter goes on executing one instruction after the other. */
+static Bool is_compiling(const struct walk *w, UInt state)
+{
+    return is_compiler_state(state) && (state != MT_VM_RECORD || lt_recording_works(w->vm, w->cframe));
 }
 
 static void put_part(struct walk *w, UInt state)
 {
     if (state == MT_VM_GC)
         add(w, lt_name_part(LT_PART_GC), w->cframe);
-    else if (is_compiling(state))
+    else if (is_compiling(w, state))
         add(w, lt_name_part(LT_PART_JIT), w->cframe);
     else if (state == MT_VM_EXIT)
         add(w, lt_name_part(LT_PART_EXIT), w->cframe);
@@ -373,9 +379,9 @@ static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, 
         return;
     if (live)
         use_registers(&w, live);
-    if (is_compiling(state))
+    if (is_compiling(&w, state))
         use_recorder(&w);
-    if (is_compiling(state) || state == MT_VM_EXIT)
+    if (is_compiler_state(state) || state == MT_VM_EXIT)
         lt_memo_give_up();
     put_part(&w, state);
     put_parser(&w);
