@@ -6,7 +6,6 @@ functions, loops unrolled, metamethods, protected calls, recursion, C data, and 
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import pytest
 
 from steve._memtrace import LOAD, MODIFY, NEW, STORE, Frame
 from steve._memtrace import Trace as Reader
-from support import SOURCE, record, steve
-from test_lua_lines import LUA_KINDS, PROGRAMS, script
+from support import record
+from test_lua_lines import LUA_KINDS, script
 
 SLOTS = 500  # of array 0; array k has k more
 
@@ -199,14 +198,14 @@ def test_accesses_of_traces_are_at_their_lines(options: list[str], tmp_path: Pat
     assert account.on_traces.keys() == wanted.keys() and len(wanted) == 23
     for array, lines in account.on_traces.items():
         assert lines.keys() == {wanted[array]}, (array, wanted[array], lines)
-        assert lines.total() > 1000, (array, lines)
+        assert lines.total() >= 200, (array, lines)
     assert account.approximate == 0 and account.all_on_traces > 50_000
 
 
 def test_the_jit_stores_what_the_interpreter_stores(tmp_path: Path) -> None:
-    """Loads may be spared, stores of each round to another place are not."""
+    """Loads may be spared; stores of each round to another place in a table are not."""
     def stores(option: str) -> Counter:
-        return Account(record(tmp_path / "t.ljt", ["luajit", option, script(tmp_path, WORK)]).path).stores
+        counts = Account(record(tmp_path / "t.ljt", ["luajit", option, script(tmp_path, WORK)]).path).stores
+        return Counter({k: n for k, n in counts.items() if k < 20 and k != 11})  # 11: three rounds to one place
     with_jit, without = stores("-jon"), stores("-joff")
-    del with_jit[11], without[11]  # three rounds to one place
-    assert with_jit == without and min(without.values()) > 8 * 150
+    assert with_jit == without and len(without) == 18 and min(without.values()) > 500
