@@ -22,6 +22,9 @@ enum lt_gct {
     GCT_UDATA
 };
 
+/* Low two bits of a frame's link on the Lua stack: who called. */
+enum lt_link { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };
+
 /* Offsets that depend on the width of references alone. */
 struct lt_offsets {
     UInt ref, gct, ffid; /* width; in every object */

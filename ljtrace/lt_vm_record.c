@@ -23,8 +23,6 @@ enum {
     CERTAIN = 6
 };
 
-enum { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };
-
 struct step {
     UInt first; /* intermediate instruction */
     UInt depth;
