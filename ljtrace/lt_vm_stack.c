@@ -20,7 +20,6 @@
 #include "pub_tool_machine.h"
 
 enum { SEEN_SLOTS = 2048, MOST_STEPS = 100000, FFI_CALLBACK = 1 };
-
 struct lua_frames {
     UInt wanted; /* more do not fit into the joined stack */
     UInt count;
