@@ -11,6 +11,8 @@
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vm_pick.h"
+#include "lt_vm_stack.h"
 #include "lt_sample.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_hashtable.h"
@@ -39,10 +41,15 @@ static Bool fits_in_place(struct block *b, SizeT size)
     return size <= usable && size >= usable / 2;
 }
 
-static struct lt_stack *take(ThreadId tid)
+/* Of C, joined with that of the Lua under which C asks for memory. */
+static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
-    lt_take_stack(tid, &stack);
+    struct lt_vm *vm = lt_vm_running(tid);
+    if (vm)
+        lt_take_lua_stack(tid, vm, 0, &stack);
+    else
+        lt_take_stack(tid, &stack);
     return &stack;
 }
 

@@ -6,6 +6,7 @@
 #include "lt_ir.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vm_pick.h"
 #include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
@@ -43,21 +44,6 @@ void lt_sample_pause(Bool pause)
     }
 }
 
-/* The state whose machine was entered last on the thread's stack; NULL if none is running there. */
-static struct lt_vm *running(ThreadId tid)
-{
-    Addr sp = VG_(get_SP)(tid), innermost = VG_(thread_get_stack_max)(tid);
-    struct lt_vm *found = NULL;
-    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
-        Addr cframe = lt_vm_cframe(vm);
-        if (cframe >= sp && cframe < innermost) {
-            innermost = cframe;
-            found = vm;
-        }
-    }
-    return found;
-}
-
 void lt_sample_take(void)
 {
     static struct lt_stack stack;
@@ -69,7 +55,7 @@ void lt_sample_take(void)
     if (weight == 0) /* the program's first instruction */
         return;
     s_last = s_executed;
-    struct lt_vm *vm = running(tid);
+    struct lt_vm *vm = lt_vm_running(tid);
     if (vm)
         lt_take_sampled_stack(tid, vm, &stack);
     else

@@ -22,6 +22,9 @@ enum lt_gct {
     GCT_UDATA
 };
 
+/* Low two bits of a frame's link on the Lua stack: who called. */
+enum lt_link { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };
+
 /* Offsets that depend on the width of references alone. */
 struct lt_offsets {
     UInt ref, gct, ffid; /* width; in every object */
@@ -55,8 +58,8 @@ struct lt_vm {
     UInt image;
     const struct lua_layout *layout;
     const struct lt_offsets *at;
-    Int vmstate;                  /* as last seen */
-    Bool untold;                  /* and not yet in the trace */
+    Int vmstate; /* as last seen */
+    Bool untold; /* and not yet in the trace */
     struct lt_recording *recording;
     struct lt_assembly *assembly;
     struct lt_pending *pending;    /* block whose type is not known yet */
@@ -77,8 +80,8 @@ void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *obje
 void lt_vm_announce(Addr g, Addr ud, UInt image);
 /* Least bytes of a state's first block. */
 enum { LT_LEAST_GLOBAL = 2048 };
-/* A block was made in a heap of that image, on behalf of no state that is known: if it is a state's first, the
- * state; else NULL. */
+/* A block was made in a heap of that image, on behalf of no state that is known: if it is a state's first,
+ * the state; else NULL. */
 struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
 /* The state of a heap; NULL if none is known or several share the pointer and it is not clear which. */
 struct lt_vm *lt_vm_of(Addr ud);

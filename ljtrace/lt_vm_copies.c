@@ -11,10 +11,7 @@
 #include "lt_vm_copies.h"
 
 enum { IR_BYTES = 8, FIRST_REF = 0x8000, MAX_REFS = 0x8000, TYPE = 0x1f };
-enum {
-    COMPARISONS = 8,
-    MIRRORED = 3
-}; /* the first opcodes: <, >=, <=, >, twice */
+enum { COMPARISONS = 8, MIRRORED = 3 }; /* the first opcodes: <, >=, <=, >, twice */
 
 /* An intermediate instruction as it lies in memory; what it was given of the machine's registers is left out.
  */
@@ -38,27 +35,31 @@ static struct instruction instruction(const struct lt_ir *ir, UInt number)
     return (struct instruction){{(UShort)word, (UShort)(word >> 16)}, word >> 32 & TYPE, (UChar)(word >> 40)};
 }
 
-/* May the copy of the one operand be the other? */
-static Bool becomes(UShort recorded, UShort copied)
+static UShort copy_of(UShort operand)
 {
-    UShort copy = recorded > FIRST_REF ? s_last.copy[recorded - FIRST_REF] : 0;
-    return recorded == copied || (recorded > FIRST_REF && (copy == copied || (!copy && copied >= FIRST_REF)));
+    return operand > FIRST_REF ? s_last.copy[operand - FIRST_REF] : 0;
 }
 
-static Bool become(const UShort *recorded, UShort first, UShort second)
+/* May the copy of the one operand be the other? What was folded may have become anything, even a constant. */
+static Bool becomes(UShort recorded, UShort copied)
 {
-    return becomes(recorded[0], first) && becomes(recorded[1], second);
+    UShort copy = copy_of(recorded);
+    return recorded == copied || (recorded > FIRST_REF && (!copy || copy == copied));
+}
+
+static Bool become(const struct instruction *recorded, UShort first, UShort second)
+{
+    return becomes(recorded->operand[0], first) && becomes(recorded->operand[1], second);
 }
 
 /* Operands may have changed places; a comparison is mirrored then. */
 static Bool is_copy(const struct instruction *from, const struct instruction *to)
 {
-    const UShort *f = from->operand, *t = to->operand;
     UInt changed = from->opcode < COMPARISONS ? from->opcode ^ MIRRORED : from->opcode;
     if (from->type != to->type)
         return False;
-    return (from->opcode == to->opcode && become(f, t[0], t[1])) ||
-           (changed == to->opcode && become(f, t[1], t[0]));
+    return (from->opcode == to->opcode && become(from, to->operand[0], to->operand[1])) ||
+           (changed == to->opcode && become(from, to->operand[1], to->operand[0]));
 }
 
 /* The next recorded instruction that a copy may be of; 0 = there is none. */
@@ -72,6 +73,23 @@ static UInt next_original(const struct lt_ir *ir, UInt from, const struct instru
     return 0;
 }
 
+static void learn(UShort recorded, UShort copied)
+{
+    if (recorded > FIRST_REF && recorded != copied && !copy_of(recorded))
+        s_last.copy[recorded - FIRST_REF] = copied;
+}
+
+/* What a recorded instruction and its operands have become, for those that use them. */
+static void learn_all(const struct lt_ir *ir, UInt found, UInt number, const struct instruction *copy)
+{
+    struct instruction recorded = instruction(ir, found);
+    UInt first =
+        recorded.opcode == copy->opcode && become(&recorded, copy->operand[0], copy->operand[1]) ? 0 : 1;
+    learn(recorded.operand[0], copy->operand[first]);
+    learn(recorded.operand[1], copy->operand[1 - first]);
+    s_last.copy[found - FIRST_REF] = (UShort)number;
+}
+
 static void find_all(const struct lt_ir *ir)
 {
     UInt next = FIRST_REF + 1;
@@ -81,7 +99,7 @@ static void find_all(const struct lt_ir *ir)
         s_last.original[i - FIRST_REF] = (UShort)found;
         if (!found)
             continue;
-        s_last.copy[found - FIRST_REF] = (UShort)i;
+        learn_all(ir, found, i, &copy);
         next = found + 1;
     }
 }

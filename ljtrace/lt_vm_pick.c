@@ -80,3 +80,17 @@ struct lt_vm *lt_vm_asking(ThreadId tid, Addr ud, Addr sp)
         vm = on_stack(tid, ud, sp);
     return vm ? vm : running(tid, ud, sp);
 }
+
+struct lt_vm *lt_vm_running(ThreadId tid)
+{
+    Addr sp = VG_(get_SP)(tid), innermost = VG_(thread_get_stack_max)(tid);
+    struct lt_vm *found = NULL;
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next) {
+        Addr cframe = lt_vm_cframe(vm);
+        if (cframe >= sp && cframe < innermost) {
+            innermost = cframe;
+            found = vm;
+        }
+    }
+    return found;
+}

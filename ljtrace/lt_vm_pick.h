@@ -12,5 +12,7 @@
 struct lt_vm *lt_vm_asking(ThreadId tid, Addr ud, Addr sp);
 /* The same, by what its registers say alone: even if only one state is known, the call may be for none. */
 struct lt_vm *lt_vm_seen_asking(ThreadId tid, Addr ud, Addr sp);
+/* The state whose machine was entered last on the thread's stack; NULL if none is running there. */
+struct lt_vm *lt_vm_running(ThreadId tid);
 
 #endif

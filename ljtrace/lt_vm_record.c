@@ -7,20 +7,21 @@
  * another trace, or a smaller count, then the step before it was the first of a new trace.
  */
 #include "lt_vm_record.h"
+#include "lt_vm_stack.h"
+#include "lt_vm_watch.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_mallocfree.h"
 
 enum {
     MAX_TRACES = 65536,
     MAX_DEPTH = 12,
+    MAX_SITES = 4,
     MOST_FRAMES = 40, /* with those of built-in functions */
     MAX_STEPS = 20000,
     NODE_BYTES = 24,
     MAX_COLOCATED = 16,
     CERTAIN = 6
 };
-
-enum { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };
 
 struct step {
     UInt first; /* intermediate instruction */
@@ -36,8 +37,9 @@ struct steps {
 };
 
 struct lt_recording {
-    UInt trace;         /* being recorded */
-    UInt concatenation; /* the opcode that ends one; 0 = not seen yet */
+    Addr site[MAX_SITES]; /* return addresses of the interpreter's calls of the compiler */
+    UInt trace;           /* being recorded */
+    UInt concatenation;   /* the opcode that ends one; 0 = not seen yet */
     Bool has_last;
     Addr last_base;
     struct step last;
@@ -80,7 +82,8 @@ static Addr proto_of(const struct lt_vm *vm, Addr frame)
 }
 
 /* The frame below the one at hand; its function, if it is Lua's, executes *pc then. 0 = it is C that called.
- * A metamethod has been called by an instruction that the machine goes on with afterwards: it stands below. */
+ * A metamethod has been called by an instruction that the machine goes on with afterwards: it stands below.
+ */
 static Addr caller_of(const struct lt_vm *vm, Addr frame, Addr *pc)
 {
     Long link = link_of(vm, frame);
@@ -146,6 +149,31 @@ static void begin_trace(struct lt_recording *r, UInt trace)
         add_step(r, &r->last, r->last_base);
 }
 
+/* The interpreter's stack pointer is that of its frame: there lies the return address of what it has called.
+ */
+static Addr site_of(Addr cframe)
+{
+    return lt_peek_number(cframe - sizeof(Addr), sizeof(Addr));
+}
+
+static void learn_site(struct lt_recording *r, Addr site)
+{
+    UInt i = 0;
+    while (i < MAX_SITES && r->site[i] && r->site[i] != site)
+        i++;
+    if (i < MAX_SITES && lt_watch_is_lua_code(site))
+        r->site[i] = site;
+}
+
+Bool lt_recording_works(const struct lt_vm *vm, Addr cframe)
+{
+    Addr site = site_of(cframe);
+    Bool known = !vm->recording || !lt_watch_is_lua_code(site); /* a trace's exit has called it */
+    for (UInt i = 0; !known && i < MAX_SITES; i++)
+        known = vm->recording->site[i] == site;
+    return known;
+}
+
 void lt_recording_step(struct lt_vm *vm)
 {
     Addr J = vm->g + vm->layout->recorder, L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
@@ -156,6 +184,7 @@ void lt_recording_step(struct lt_vm *vm)
         vm->recording = VG_(calloc)("ljtrace.recording", 1, sizeof *vm->recording);
     struct lt_recording *r = vm->recording;
     struct steps *now = r->of[r->trace];
+    learn_site(r, site_of(lt_vm_cframe(vm)));
     if (trace && (trace != r->trace || !now || (now->count && first < now->step[now->count - 1].first)))
         begin_trace(r, trace);
     r->last.first = first;

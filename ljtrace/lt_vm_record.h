@@ -16,6 +16,9 @@
 /* A bytecode is about to be recorded. */
 void lt_recording_step(struct lt_vm *vm);
 void lt_recording_free(struct lt_vm *vm);
+/* The machine is in the state of recording: is it the compiler that works above the machine's frame on the C
+ * stack, not what the interpreter has called? */
+Bool lt_recording_works(const struct lt_vm *vm, Addr cframe);
 
 /* What a call from a trace's code makes, as far as blocks made there before have told. */
 enum lt_makes {

@@ -11,6 +11,7 @@
 #include "lt_options.h"
 #include "lt_vm_memo.h"
 #include "lt_vm_parser.h"
+#include "lt_vm_record.h"
 #include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
 #include "libvex_guest_amd64.h"
@@ -18,9 +19,7 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 
-enum { SEEN_SLOTS = 2048 };
-enum { LINK_LUA = 0, LINK_C = 1, LINK_CONT = 2, LINK_VARG = 3, MOST_STEPS = 100000, FFI_CALLBACK = 1 };
-
+enum { SEEN_SLOTS = 2048, MOST_STEPS = 100000, FFI_CALLBACK = 1 };
 struct lua_frames {
     UInt wanted; /* more do not fit into the joined stack */
     UInt count;
@@ -120,7 +119,7 @@ static Addr return_pc(const struct walk *w)
     Long link = link_of(w, w->next);
     if ((link & 3) == LINK_LUA)
         return (Addr)link;
-    if ((link & 3) == LINK_CONT) {
+    if ((link & 3) == LINK_CONTINUED) {
         lt_memo_note(w->next - (is_wide(w) ? 16 : 8));
         return is_wide(w) ? *(Addr *)(w->next - 16) : *(UInt *)(w->next - 4);
     }
@@ -265,18 +264,15 @@ static Bool begin(struct walk *w, struct lt_vm *vm, struct lua_frames *out)
 static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
 {
     struct lt_place place[32];
-    UInt n =
-        size ? lt_trace_allocation(w->vm, spot, size, place, 32) : lt_trace_places(w->vm, spot, place, 32);
+    UInt n = lt_trace_allocation(w->vm, spot, size, place, 32);
     w->frame = lt_vm_ref(w->vm, w->vm->g + w->vm->layout->jit_base) - 8;
     for (UInt i = 0; i < n; i++)
         visit_place(w, &place[i]);
-    if (n == 0 || !inside(w, w->frame)) {
-        settle(w, 0, 0);
-        return;
+    if (n && inside(w, w->frame)) {
+        Bool pseudo = (link_of(w, w->frame) & 7) == LINK_VARG;
+        if (step(w) && (!pseudo || step(w)))
+            walk_down(w);
     }
-    Bool pseudo = (link_of(w, w->frame) & 7) == LINK_VARG;
-    if (step(w) && (!pseudo || step(w)))
-        walk_down(w);
     settle(w, 0, 0);
 }
 
@@ -291,16 +287,20 @@ static void walk_exit(struct walk *w)
     walk_down(w);
 }
 
-static Bool is_compiling(UInt state)
+/* While a trace is recorded, the interpreter goes on executing one instruction after the other. */
+static Bool is_compiling(const struct walk *w, UInt state)
 {
-    return state == MT_VM_RECORD || state == MT_VM_OPT || state == MT_VM_ASM;
+    if (state != MT_VM_RECORD && state != MT_VM_OPT && state != MT_VM_ASM)
+        return False;
+    lt_memo_give_up();
+    return state != MT_VM_RECORD || lt_recording_works(w->vm, w->cframe);
 }
 
 static void put_part(struct walk *w, UInt state)
 {
     if (state == MT_VM_GC)
         add(w, lt_name_part(LT_PART_GC), w->cframe);
-    else if (is_compiling(state))
+    else if (is_compiling(w, state))
         add(w, lt_name_part(LT_PART_JIT), w->cframe);
     else if (state == MT_VM_EXIT)
         add(w, lt_name_part(LT_PART_EXIT), w->cframe);
@@ -373,9 +373,9 @@ static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, 
         return;
     if (live)
         use_registers(&w, live);
-    if (is_compiling(state))
+    if (is_compiling(&w, state))
         use_recorder(&w);
-    if (is_compiling(state) || state == MT_VM_EXIT)
+    if (state == MT_VM_EXIT)
         lt_memo_give_up();
     put_part(&w, state);
     put_parser(&w);

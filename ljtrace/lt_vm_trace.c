@@ -340,7 +340,7 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
     if (!holds(m, vm, spot, size)) {
         UInt n = recorded_places(vm, spot, False, to, max);
         if (n == 0)
-            n = find_allocation(vm, spot, size, to, max);
+            n = size ? find_allocation(vm, spot, size, to, max) : lt_trace_places(vm, spot, to, max);
         if (n > MET_PLACES)
             return n;
         *m = (struct met){.spot = *spot, .vm = vm, .size = size, .calls = s_call_count, .count = n};

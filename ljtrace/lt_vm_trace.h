@@ -22,8 +22,9 @@ Bool lt_trace_name(Addr ip);
 /* Where the snapshot says Lua was: the place itself (approximate: the snapshot is the last before it), and
  * the functions inlined around it, innermost first; how many. The last runs at the base of the trace. */
 UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max);
-/* The same of an allocation of `size` bytes: of the bytecode that makes such a block, if what was recorded
- * tells. */
+/* The same of a call: of the bytecode that it was recorded for. `size`: of the block that it makes, 0 = none;
+ * if the trace's code is not known piece by piece, of the bytecode that makes such a block, if what was
+ * recorded tells. */
 UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
                          UInt max);
 /* A block that was asked for there turned out to be of this type (enum mt_type): what is asked for there

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import FREE, LOAD, MODIFY, NEW, RESIZE, STORE, TYPE, TYPE_NAMES
+from steve._memtrace import FREE, HOW_NAMES, LOAD, MODIFY, NEW, RESIZE, STORE, TYPE, TYPE_NAMES
 from steve._memtrace import Trace as Reader
 from support import record, steve
 
-FIELDS = ("kind", "handle", "ref", "thread", "heap", "size", "addr", "offset")
+FIELDS = ("kind", "handle", "ref", "thread", "heap", "size", "addr", "offset", "how")
 ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written")
 
 SCRIPT = """\
@@ -108,7 +108,8 @@ class Account:
         if kind == NEW:
             frames = self.reader.stack_frames(event["ref"])
             line = next((self.lua_line(f) for f in frames if self.lua_line(f)), None)
-            self.blocks[handle] = [line, "unknown", event["size"], bool(event["heap"])]
+            in_lua = bool(event["heap"])  # C's blocks have no type: what they were asked for with stands for it
+            self.blocks[handle] = [line, "unknown" if in_lua else HOW_NAMES[event["how"] & 15], event["size"], in_lua]
         elif kind == FREE:
             self.end(handle)
         elif kind == RESIZE:

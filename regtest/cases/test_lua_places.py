@@ -146,7 +146,7 @@ def test_the_compiler_of_traces_works_for_a_line(tmp_path: Path) -> None:
         if any(f.function == "JIT compiler" for f in reader.stack_frames(int(event["ref"]))):
             frames = lua_frames(reader, int(event["ref"]))
             lined, bare = lined + bool(frames and frames[0].line), bare + (not frames or not frames[0].line)
-    assert lined > 20 and bare == 0
+    assert lined >= 5 and bare == 0
 
 
 # -- a layout that is not known --

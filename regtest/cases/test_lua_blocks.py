@@ -1,0 +1,201 @@
+"""test_lua_blocks - blocks of LuaJIT programs that are hard to lead to their lines: on traces, while a trace is
+recorded, of C code that Lua calls; and that no byte is lost however the collector is driven.
+
+The truth is the construction of the scripts, and gc.total as the script itself reads it.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from steve._memtrace import FREE, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES, VM_NAMES
+from steve._memtrace import Trace as Reader
+from support import SOURCE, record
+from test_lua_lines import PROGRAMS, compiles, events, lua_frames, script
+
+# -- on traces --
+
+MAKERS = ("trees.lua", "objects.lua", "strings.lua", "hashing.lua", "parsing.lua", "sorting.lua")
+SCRIPTS = ("jit_allocs.lua", "jit_strings.lua", "jit_side.lua", "jit_exits.lua", "jit_flush.lua", "jit_recursion.lua")
+
+
+def on_traces(path: Path) -> Counter:
+    """Blocks that were asked for while the machine ran a trace: those that have its line and no doubt about it,
+    those with some line, all."""
+    counts: Counter = Counter()
+    running = False
+    for reader, event in events(path, (NEW, STATE)):
+        if event["kind"] == STATE:
+            running = VM_NAMES[event["how"] & 15] == "TRACE"
+        elif running and event["heap"]:
+            frames = lua_frames(reader, int(event["ref"]))
+            lined = bool(frames and frames[0].line)
+            counts.update(all=1, lined=lined, exact=lined and frames[0].trace > 0 and not frames[0].approximate)
+    return counts
+
+
+def test_what_is_made_on_traces_has_lines(tmp_path: Path) -> None:
+    """All programs together: 99.9% with a line. Each is the line of the bytecode that the call was recorded from."""
+    total: Counter = Counter()
+    programs = [[SOURCE / "regtest/bench" / name, PROGRAMS[name]] for name in MAKERS]
+    for program in programs + [[SOURCE / "regtest/lua" / name] for name in SCRIPTS]:
+        trace = record(tmp_path / "t.ljt", ["luajit", *program], "--trace-mem=no")
+        assert trace.run.status == 0, trace.run.complaint
+        total += on_traces(trace.path)
+    assert total["all"] > 30_000
+    assert total["lined"] >= 0.999 * total["all"] and total["exact"] >= 0.999 * total["all"], total
+
+
+# -- while a trace is recorded --
+
+RECORDED = """\
+local keep = {}
+for i = 1, 30 do
+  local t = {i}
+  keep[i] = t
+  keep[i + 100] = "a text " .. i
+  keep[i + 200] = function() return i end
+end
+"""
+
+
+def test_what_the_interpreter_makes_is_not_the_compilers(tmp_path: Path) -> None:
+    """While the instructions of the loop are recorded the interpreter executes each: its tables, texts and functions
+    stand under their lines alone, the compiler's own blocks under the compiler."""
+    trace = record(tmp_path / "t.ljt", ["luajit", "-Ohotloop=5", "-e", "collectgarbage('stop')",
+                                        script(tmp_path, RECORDED)], "--trace-mem=no")
+    stacks, made, recording = {}, Counter(), Counter()
+    state = ""
+    for reader, event in events(trace.path, (NEW, TYPE, STATE)):
+        if event["kind"] == STATE:
+            state = VM_NAMES[event["how"] & 15]
+        elif event["kind"] == NEW:
+            stacks[int(event["handle"])] = int(event["ref"]), state
+        elif event["heap"]:
+            stack, then = stacks[int(event["handle"])]
+            frames, kind = lua_frames(reader, stack), TYPE_NAMES[event["ref"]]
+            if frames and frames[0].line and not compiles(reader, stack):
+                made[kind, frames[0].line] += 1
+                recording[kind] += then == "RECORD"
+            if kind == "trace":
+                assert compiles(reader, stack)
+    assert (made["tab", 3], made["str", 5], made["func", 6]) == (30, 30, 30), made
+    assert recording["tab"] and recording["str"], recording  # some were made then
+
+
+# -- C code that Lua calls --
+
+CALLS_C = """\
+local ffi = require "ffi"
+ffi.cdef "void *malloc(size_t); void free(void *);"
+local function leaf(n)
+  local p = ffi.C.malloc(n)
+  ffi.C.free(p)
+end
+local function middle(n)
+  leaf(n)
+  local f = io.open("/dev/null")
+  f:close()
+end
+for i = 1, 200 do
+  leaf(70000 + i)
+end
+middle(12345)
+coroutine.wrap(function() leaf(23456) end)()
+"""
+
+
+def joined(reader: Reader, stack: int) -> tuple[list[int], bool]:
+    """Lines of a stack's Lua functions; is C's function above them, and what called Lua below?"""
+    frames = reader.stack_frames(stack)
+    names = [f.function for f in frames]
+    lua = [i for i, f in enumerate(frames) if f.kind in ("lua", "inlined")]
+    around = bool(lua) and frames[0].kind == "host" and "lua_pcall" in names[lua[-1]:] and "main" in names[lua[-1]:]
+    return [frames[i].line for i in lua], around and names.index("lua_pcall") < names.index("main")
+
+
+@pytest.mark.parametrize("jit", ["-joff", "-jon"])
+def test_blocks_of_c_have_the_lua_stack_that_asked_for_them(jit: str, tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["luajit", jit, "-Ohotloop=5", script(tmp_path, CALLS_C)], "--trace-mem=no",
+                   "--stack-depth=60")
+    assert trace.run.status == 0, trace.run.complaint
+    news, frees, compiled, files = {}, {}, 0, 0
+    for reader, event in events(trace.path, (NEW, FREE)):
+        if event["heap"]:
+            continue
+        lines, around = joined(reader, int(event["ref"]))
+        if event["kind"] == NEW and (int(event["size"]) > 70000 or event["size"] in (12345, 23456)):
+            news[int(event["handle"])] = int(event["size"]), lines, around
+            compiled += any(f.trace for f in lua_frames(reader, int(event["ref"])))
+        elif event["kind"] == FREE and int(event["handle"]) in news:
+            frees[int(event["handle"])] = lines, around
+        files += event["kind"] == NEW and lines == [9, 15] and around
+    assert len(news) == len(frees) == 202 and files >= 1 and (jit == "-joff") == (compiled == 0)
+    for handle, (size, lines, around) in news.items():
+        below = {12345: [8, 15], 23456: [16]}.get(size, [13])
+        assert (lines, around) == ([4, *below], True), size
+        assert frees[handle] == ([5, *below], True), size
+
+
+# -- the collector, driven by hand --
+
+DRIVEN = """\
+local ljtrace = require "ljtrace"
+local mark, count = ljtrace.mark, collectgarbage
+local totals, n, keep, made = {}, 0, {}, 0
+for i = 1, 400 do totals[i] = 0 end
+mark("the first call finds the function")
+local function check()
+  n = n + 1
+  totals[n] = count("count")
+  mark("here")
+end
+local function work(rounds)
+  for i = 1, rounds do
+    made = made + 1
+    keep[made % 50] = {made, tostring(made), function() return made end}
+    if made % 20 == 0 then keep[made % 50] = coroutine.wrap(function() coroutine.yield(keep) end) keep[made % 50]() end
+  end
+end
+check()
+collectgarbage("stop")
+for _ = 1, 20 do work(30) check() end                                            -- nothing is collected
+for _ = 1, 60 do collectgarbage("step") work(3) check() end                      -- step after step
+for _ = 1, 20 do collectgarbage("step", 20) collectgarbage("stop") check() end   -- larger ones
+for generation = 1, 8 do                                                         -- as generations would be
+  collectgarbage("stop")
+  work(40)
+  check()
+  repeat check() until collectgarbage("step", 10) or n > 300
+  collectgarbage("restart")
+  work(40)
+  check()
+end
+collectgarbage("setpause", 110) collectgarbage("setstepmul", 1000)
+for _ = 1, 20 do work(50) check() end
+collectgarbage() check()
+keep = nil
+collectgarbage() collectgarbage() check()
+for i = 1, n do print(string.format("%d", totals[i] * 1024)) end
+"""
+
+
+@pytest.mark.parametrize("options", [["-joff"], ["-Ohotloop=5"], ["-O-sink"]], ids=" ".join)
+def test_live_blocks_are_gc_total_however_the_collector_is_driven(options: list[str], tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["luajit", *options, script(tmp_path, DRIVEN)], "--trace-mem=no")
+    assert trace.run.status == 0, trace.run.complaint
+    live: dict[int, int] = {}
+    sums = []
+    for reader, event in events(trace.path, (NEW, FREE, RESIZE, MARK)):
+        handle, kind = int(event["handle"]), event["kind"]
+        if kind == MARK and reader.string(int(event["ref"])) == "here":
+            sums.append(sum(live.values()))
+        elif kind == FREE:
+            live.pop(handle, None)
+        elif kind == NEW and event["heap"] or kind == RESIZE and handle in live:
+            live[handle] = int(event["size"])
+    truth = [int(line) for line in trace.run.text.split()]
+    assert sums == truth and len(truth) > 130
+    assert any(b < a for a, b in zip(truth, truth[1:])) and any(b > a for a, b in zip(truth, truth[1:]))
