@@ -39,6 +39,7 @@ void lt_put_facts(void)
     VG_(gettimeofday)(&now, NULL);
     lt_put_number("start_unix_seconds", now.tv_sec);
     lt_put_info("trace_mem", lt_options.trace_mem ? "yes" : "no");
+    lt_put_info("trace_freed", lt_options.trace_freed ? "yes" : "no");
     lt_put_number("stack_depth", lt_options.stack_depth);
     if (lt_options.sample)
         lt_put_number("sample_stacks", lt_options.sample);

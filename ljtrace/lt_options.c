@@ -17,6 +17,7 @@ struct lt_options lt_options = {
     .stack_depth = 12,
     .trace_mem = True,
     .trace_sp = False,
+    .trace_freed = True,
     .trace_fork = True,
     .heap_malloc = True,
     .heap_luajit = True,
@@ -88,6 +89,7 @@ static Bool process_option(const HChar *arg)
     } else if VG_BINT_CLO (arg, "--compress", lt_options.level, 1, 19) {
     } else if VG_BOOL_CLO (arg, "--trace-mem", lt_options.trace_mem) {
     } else if VG_BOOL_CLO (arg, "--trace-sp", lt_options.trace_sp) {
+    } else if VG_BOOL_CLO (arg, "--trace-freed", lt_options.trace_freed) {
     } else if VG_BOOL_CLO (arg, "--start-off", lt_options.start_off) {
     } else if VG_BOOL_CLO (arg, "--trace-fork", lt_options.trace_fork) {
     } else if VG_STR_CLO (arg, "--heap", text) {
@@ -128,6 +130,8 @@ static void print_usage(void)
      "    --trace-mem=yes|no        record loads and stores, not only heap events [yes]\n"
      "    --trace-sp=yes|no         record accesses through the stack pointer, too: for programs whose\n"
      "                              stacks are heap blocks (fibers) [no]\n"
+     "    --trace-freed=yes|no      tell accesses to freed memory from those that are to no block, and double\n"
+     "                              frees from other bad ones [yes]\n"
      "    --start-off=yes|no        record accesses only from LJTRACE_START or the monitor command `on` "
      "[no]\n"
      "    --toggle-fn=NAME          record accesses only inside functions NAME (with * and ?); can be "

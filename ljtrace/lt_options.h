@@ -14,6 +14,7 @@ struct lt_options {
     Int stack_depth;  /* --stack-depth: frames kept for each heap event */
     Bool trace_mem;   /* --trace-mem: record loads and stores */
     Bool trace_sp;    /* --trace-sp: also those through the stack pointer */
+    Bool trace_freed; /* --trace-freed: know accesses to freed memory and double frees */
     Bool start_off;   /* --start-off: record no accesses until asked to */
     Bool trace_fork;  /* --trace-fork: forked children have traces of their own */
     Bool heap_malloc; /* --heap: record the C heap */

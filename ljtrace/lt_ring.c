@@ -124,6 +124,8 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
                            lt_options.text ? "1" : "0",
                            "--max-size",
                            max_size,
+                           "--freed",
+                           lt_options.trace_freed ? "1" : "0",
                            NULL};
     lt_setsid();
     lt_default_signals();

@@ -127,8 +127,8 @@ static UInt define(struct lt_segment *s)
     return s_segments++;
 }
 
-/* Code whose segments may not come into the ring counts its instructions. Nobody else changes the count while a
- * superblock runs, so it is loaded once. */
+/* Code whose segments may not come into the ring counts its instructions. Nobody else changes the count while
+ * a superblock runs, so it is loaded once. */
 static void emit_count(struct lt_segment *s)
 {
     if (s->counter == IRTemp_INVALID)
@@ -196,8 +196,8 @@ void lt_segment_check_room(struct lt_segment *s)
     addStmtToIRSB(s->out, IRStmt_Dirty(call));
 }
 
-/* What is called back at a check wants to know which superblock comes after LuaJIT's (lt_vm_watch.c): its code is not
- * filtered, and keeps the check. */
+/* What is called back at a check wants to know which superblock comes after LuaJIT's (lt_vm_watch.c): its
+ * code is not filtered, and keeps the check. */
 void lt_segment_finish(struct lt_segment *s)
 {
     lt_segment_end(s);

@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-bool graves_init(struct graves *g)
+bool graves_init(struct graves *g, bool closed)
 {
-    *g = (struct graves){0};
+    *g = (struct graves){.closed = closed};
     bool ok = blockmap_init(&g->map);
     g->order = malloc(GRAVES_MOST * sizeof *g->order);
     for (uint32_t i = 0; g->order && i < GRAVES_MOST; i++)
@@ -35,6 +35,8 @@ static void drop_oldest(struct graves *g)
 
 bool graves_add(struct graves *g, const struct block *dead)
 {
+    if (g->closed)
+        return true;
     drop_oldest(g);
     uint32_t slot = blockmap_add(&g->map, dead->base, dead->size, dead->heap, dead->handle);
     if (slot == NO_SLOT)

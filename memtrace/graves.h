@@ -19,9 +19,11 @@ struct graves {
     struct blockmap map; /* a block's note is its place in `order` */
     uint32_t *order;     /* slots in order of death, a ring */
     uint32_t next;       /* where the next one goes, and the oldest stands */
+    bool closed;         /* none is remembered: all functions do nothing and find nothing */
 };
 
-bool graves_init(struct graves *g);
+/* `closed` for a trace that does not want to know. */
+bool graves_init(struct graves *g, bool closed);
 void graves_destroy(struct graves *g);
 
 /* Remember a block that has died; its memory is no other's. False when out of memory. */

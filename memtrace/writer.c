@@ -35,8 +35,8 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     }
     opts = opts ? opts : &none;
     output_init(&w->out, fd, opts->level);
-    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & graves_init(&w->graves) & writer_defs_init(w) &
-              writer_lua_init(w);
+    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & graves_init(&w->graves, opts->forget_freed) &
+              writer_defs_init(w) & writer_lua_init(w);
     if (!ok)
         mt_fail_memory(&w->out.err);
     w->thread = 1;

@@ -29,6 +29,7 @@ enum { TEXT_CHUNK_EVENTS = 4096 };
 struct settings {
     int level;
     bool text;
+    bool freed;        /* freed blocks are remembered */
     uint64_t max_size; /* bytes, 0 = any */
 };
 
@@ -172,6 +173,7 @@ static struct mt_writer_options writer_options(const struct collector *c)
 {
     /* text is read while it is made */
     return (struct mt_writer_options){.level = c->settings.level,
+                                      .forget_freed = !c->settings.freed,
                                       .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
 }
 
@@ -343,15 +345,16 @@ static int run(struct collector *c)
 /* `name value` pairs, all of them needed. */
 static bool parse(struct collector *c, int argc, char **argv, int *ring)
 {
-    const char *value[7];
-    static const char *const names[] = {"--ring", "--socket", "--level",   "--out",
-                                        "--pid",  "--text",   "--max-size"};
-    for (int i = 0; i < 7; i++)
+    const char *value[8];
+    static const char *const names[] = {"--ring", "--socket", "--level",    "--out",
+                                        "--pid",  "--text",   "--max-size", "--freed"};
+    for (int i = 0; i < 8; i++)
         if (!option(argc, argv, names[i], &value[i]))
             return false;
     *ring = atoi(value[0]);
     c->socket = atoi(value[1]);
-    c->settings = (struct settings){atoi(value[2]), atoi(value[5]) != 0, strtoull(value[6], NULL, 10)};
+    c->settings = (struct settings){atoi(value[2]), atoi(value[5]) != 0, atoi(value[7]) != 0,
+                                    strtoull(value[6], NULL, 10)};
     c->name = value[3];
     if (!sink_process(atoi(value[4]), c->process, sizeof c->process))
         c->process[0] = 0;

@@ -159,11 +159,46 @@ static void test_cannot_fork(void **state)
     close(full);
 }
 
+/* A writer that is not to remember freed blocks takes accesses to them for foreign, their second free for an
+ * invalid one. */
+static void write_errors(int fd, bool forget)
+{
+    const struct mt_writer_options options = {.forget_freed = forget};
+    struct mt_writer *w = mt_writer_new(fd, &options, NULL);
+    struct mt_totals t;
+    assert_non_null(w);
+    uint32_t site = mt_writer_site(w, &(struct mt_site){.ip = 1, .size = 8, .kind = MT_LOAD});
+    mt_writer_block_new(w, 0x1000, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_free(w, 0x1000, 0, 0);
+    mt_writer_accesses(w, &site, &(uint64_t){0x1008}, 1);
+    mt_writer_block_free(w, 0x1000, 0, 0);
+    mt_writer_totals(w, &t);
+    assert_int_equal(t.freed, !forget);
+    assert_int_equal(t.foreign, forget);
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+}
+
+static void test_freed_blocks_may_be_forgotten(void **state)
+{
+    for (int forget = 0; forget < 2; forget++) {
+        int fd = memory_file("", 0);
+        write_errors(fd, forget);
+        struct bytes file = memory_bytes(fd);
+        struct reading r = read_bytes(file.data, file.size, 0);
+        const struct mt_event *last = &r.events[r.count - 1];
+        assert_int_equal(last->kind, MT_BADFREE);
+        assert_int_equal(last->how, forget ? MT_BADFREE_INVALID : MT_BADFREE_DOUBLE);
+        reading_free(&r);
+        free(file.data);
+        close(fd);
+    }
+}
+
 /* The oldest graves go when there are too many; covered ones at once. */
 static void test_graves_are_bounded(void **state)
 {
     struct graves g;
-    assert_true(graves_init(&g));
+    assert_true(graves_init(&g, false));
     for (uint64_t i = 0; i < 3 * GRAVES_MOST; i++) {
         struct block b = {.base = 0x100000 + 32 * i, .size = 24, .handle = i};
         assert_true(graves_add(&g, &b));
@@ -216,9 +251,9 @@ static void test_foreign_pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_go_on),    cmocka_unit_test(test_many_definitions),
-        cmocka_unit_test(test_cannot_fork),   cmocka_unit_test(test_graves_are_bounded),
-        cmocka_unit_test(test_foreign_pages),
+        cmocka_unit_test(test_both_go_on),         cmocka_unit_test(test_many_definitions),
+        cmocka_unit_test(test_cannot_fork),        cmocka_unit_test(test_freed_blocks_may_be_forgotten),
+        cmocka_unit_test(test_graves_are_bounded), cmocka_unit_test(test_foreign_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,7 @@ NONE = valgrind("none")
 TOOLS = (NATIVE, NONE,
          valgrind("ljtrace", "--out=OUT"),
          valgrind("ljtrace", "--trace-mem=no", "--out=OUT", label="heap only"),
+         valgrind("ljtrace", "--trace-freed=no", "--out=OUT", label="no freed"),
          valgrind("ljtrace", "--lua-states=no", "--out=OUT", label="no states", only="lua"),
          valgrind("ljtrace", "--trace-mem=no", "--lua=no", "--out=OUT", label="heap no lua", only="lua"),
          valgrind("memcheck"),

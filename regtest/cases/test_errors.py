@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support import INSTALLED_VALGRIND, NATIVE, good, record, steve
+from support import INSTALLED_VALGRIND, NATIVE, SOURCE, good, record, steve
 
 ERRORS = NATIVE / "errors"
 # finding, function: how often
@@ -30,6 +30,10 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     shown = steve("findings", "--rules", "errors", trace.path).text
     assert "Accesses to freed memory: 5 in 3 contexts" in shown and "free_twice (errors.c:" in shown
     return found
+
+
+UNWATCHED = {**{k: n for k, n in KNOWN.items() if k[0] not in ("freed_access", "double_free")},
+             ("invalid_free", "free_twice"): 1}
 
 
 def places(findings: list[dict]) -> Counter[tuple[str, str]]:
@@ -55,6 +59,15 @@ def test_each_tells_its_block(findings: list[dict]) -> None:
     for context in told.values():
         assert context["block_size"] == 24
         assert "main (errors.c:" in context["made_at"] and "main (errors.c:" in context["freed_at"]
+
+
+def test_freed_memory_need_not_be_watched(tmp_path: Path) -> None:
+    """Then accesses to it are no errors, its second free is an invalid one, and `steve findings` says so."""
+    trace = record(tmp_path / "t.ljt", [ERRORS], "--trace-freed=no")
+    assert trace.run.status == 0, trace.run.complaint
+    assert places(json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text)) == UNWATCHED
+    assert "freed memory was not watched" in steve("findings", "--rules", "errors", trace.path).text
+    assert r"\-\-trace\-freed=" in (SOURCE / "docs/ljtrace.1").read_text()
 
 
 def memcheck_errors(path: Path) -> int:

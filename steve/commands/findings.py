@@ -240,6 +240,15 @@ def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: List[dict], f
             out.write(text(chosen, errors, findings, args, left_out))
 
 
+def left_out_of(chosen: blocks.Blocks, missing: List[str], errors: bool) -> str:
+    """What the trace cannot tell, "" if it tells all: rules about accesses it does not hold, freed memory."""
+    parts = [f"the trace holds no accesses; left out: {', '.join(missing)}"] if missing else []
+    if errors and chosen.trace.info().get("trace_freed") == "no":
+        parts.append("freed memory was not watched (--trace-freed=no): accesses to it are not told, "
+                     "double frees as invalid ones")
+    return "; ".join(parts)
+
+
 def run(args: argparse.Namespace) -> int:
     from steve.faults import Faults
     from steve.progress import note
@@ -250,7 +259,7 @@ def run(args: argparse.Namespace) -> int:
     sums, total = sums_of(chosen, rules, args)
     judged = [chosen.totals["accesses"] > 0 or not rule.of_accesses for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
-    left_out = f"the trace holds no accesses; left out: {', '.join(missing)}" if missing else ""
+    left_out = left_out_of(chosen, missing, wants_errors(args))
     findings = [finding(rule, blocks.merged(rows, chosen.places.site_name), total, args)
                 for rule, rows, kept in zip(rules, sums, judged) if kept]
     write(args, chosen, errors_of(chosen, met, args), findings, left_out)
