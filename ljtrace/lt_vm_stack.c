@@ -41,6 +41,7 @@ static struct seen {
 struct walk {
     struct lt_vm *vm;
     Addr L, bottom, top;
+    UInt steps;
     Addr frame, next; /* the frame at hand and the one above it; 0 = it is the uppermost */
     Addr cframe;
     Addr pc; /* of the uppermost frame, if a register holds it; else 0 */
@@ -208,6 +209,7 @@ static Bool inside(const struct walk *w, Addr frame)
 /* Go on to the frame below; False at the bottom. */
 static Bool step(struct walk *w)
 {
+    w->steps++;
     note_frame(w);
     Long link = link_of(w, w->frame);
     Addr below;
@@ -236,9 +238,13 @@ static Bool is_enough(const struct lua_frames *out)
 static void walk_down(struct walk *w)
 {
     Bool more = inside(w, w->frame), is_pseudo = False;
-    for (UInt i = 0; more && i < MOST_STEPS && !is_enough(w->out); i++) {
+    for (UInt i = 0; more && i < MOST_STEPS; i++) {
         if (!is_pseudo)
             visit_frame(w);
+        if (is_enough(w->out)) {
+            lt_memo_cut(w->steps);
+            break;
+        }
         is_pseudo = (link_of(w, w->frame) & 7) == LINK_VARG; /* the same function once more below */
         more = step(w);
     }
@@ -378,9 +384,10 @@ static void take_lua(struct lt_vm *vm, const struct registers *live, Addr code, 
     if (is_compiling(state) || state == MT_VM_EXIT)
         lt_memo_give_up();
     put_part(&w, state);
-    put_parser(&w);
     vm->asking.trace = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
+    if (!on_trace) /* there nothing is compiled, and the base is not kept */
+        put_parser(&w);
     if (on_trace && code && lt_trace_spot(vm, code, &spot)) {
         vm->asking = spot;
         walk_trace(&w, &spot, size);
@@ -487,7 +494,7 @@ void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_sta
     struct lt_basis basis;
     if (!lt_memo_find(tid, vm, size, &basis, stack)) {
         take_stack(tid, vm, size, False, &host, stack);
-        lt_memo_keep(&basis, vm, &host, stack);
+        lt_memo_keep(&basis, vm, size, &host, stack);
     } else if (lt_options.recheck)
         check(tid, vm, size, stack->id);
 }
