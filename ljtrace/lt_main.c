@@ -36,6 +36,7 @@
 #include "lt_toggle.h"
 #include "lt_universe.h"
 #include "lt_vex.h"
+#include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_libcassert.h"
@@ -88,6 +89,7 @@ static void on_code_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong h
 static void fini(Int status)
 {
     lt_toggle_finish();
+    lt_report_checked_stacks();
     if (lt_options.universe && lt_ring_alive())
         lt_universe_take("at exit");
     if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)

@@ -13,6 +13,15 @@ struct internal {
     SizeT size;
 };
 
+enum { COUNTS = 4096 };
+
+static UInt s_count[COUNTS]; /* of internal blocks with this hash: most of what is freed is none */
+
+static UInt *count_of(Addr block)
+{
+    return &s_count[block / 16 % COUNTS];
+}
+
 void lt_heap_made(struct lt_vm *vm, SizeT size)
 {
     vm->live_bytes += size;
@@ -20,11 +29,12 @@ void lt_heap_made(struct lt_vm *vm, SizeT size)
 
 static SizeT forget(struct lt_vm *vm, Addr block)
 {
-    struct internal *i = vm->internal ? VG_(HT_remove)(vm->internal, block) : NULL;
+    struct internal *i = vm->internal && *count_of(block) ? VG_(HT_remove)(vm->internal, block) : NULL;
     if (!i)
         return 0;
     SizeT size = i->size;
     vm->internal_bytes -= size;
+    --*count_of(block);
     VG_(free)(i);
     return size;
 }
@@ -43,6 +53,7 @@ void lt_heap_internal(struct lt_vm *vm, Addr block, SizeT size)
     struct internal *i = VG_(malloc)("ljtrace.internal", sizeof *i);
     *i = (struct internal){.block = block, .size = size};
     VG_(HT_add_node)(vm->internal, i);
+    ++*count_of(block);
     vm->internal_bytes += size;
 }
 
@@ -81,6 +92,7 @@ void lt_heap_learn_string(struct lt_vm *vm, Addr string, SizeT size)
 
 static void free_node(void *node)
 {
+    --*count_of(((struct internal *)node)->block);
     VG_(free)(node);
 }
 

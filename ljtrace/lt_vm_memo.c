@@ -6,24 +6,22 @@
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_vm_names.h"
-#include "lt_vm_record.h"
 #include "lt_vm_trace.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_threadstate.h"
 
-/* The words of a basis. SIZE and TRACES matter on traces only. */
-enum { IP, SP, VM, STATE, THREAD, BASE, FROM, TO, CFRAME, GENERATIONS, JIT, TRACES, SIZE };
+/* The words of a basis. */
+enum { IP, SP, VM, STATE, THREAD, BASE, FROM, TO, CFRAME, GENERATIONS, JIT };
 enum {
-    SETS = RING_KEPT_STACKS / 4,
-    WAYS = 4,
-    MOST_WORDS = 48,
-    MOST_FUNCTIONS = 24,
-    HINTS = 3,
-    HINT_SLOTS = 256
+    SETS = RING_KEPT_STACKS / 8,
+    WAYS = 8,
+    MOST_WORDS = 32,
+    MOST_FUNCTIONS = 12,
+    MOST_FRAMES = 12,
+    PLACES = 1024
 };
-enum { FARTHEST_HINT = 1 << 16 };
 
 struct word {
     Addr at;
@@ -33,10 +31,12 @@ struct word {
 /* A stack, and all that was read for it. */
 struct memo {
     UWord basis[LT_BASIS_WORDS];
-    UInt count; /* of words; 0 = there is no memo here */
-    Addr last;  /* of those on the C stack, the highest */
-    struct lt_spot asking;
-    UWord sum; /* of the stack, for --check-stacks */
+    UInt count;            /* of words; 0 = there is no memo here */
+    Addr last;             /* of those on the C stack, the highest */
+    struct lt_spot asking; /* on a trace: where, */
+    SizeT size;            /* for how much, */
+    ULong version;         /* and what was known of that */
+    UWord sum;             /* of the stack, for --check-stacks */
     UInt functions;
     struct word word[MOST_WORDS], function[MOST_FUNCTIONS];
 };
@@ -44,24 +44,22 @@ struct memo {
 static struct memo s_memo[SETS][WAYS];
 static UInt s_victim; /* the way to be overwritten next */
 
-/* How far above the stack pointer return addresses were the last time, by the place that asks. */
-static UInt s_hint[HINT_SLOTS][HINTS];
+/* How many of Lua's frames a stack has at least, by the place that asks, if the others were cut off. 0 = not
+ * known.
+ */
+static UInt s_frames[PLACES];
 
 /* What the walk at hand has read. */
 static struct {
     Addr at[MOST_WORDS], function[MOST_FUNCTIONS];
     UInt count, functions;
+    UInt frames; /* of Lua's stack, if it has more; else 0 */
     Bool failed;
 } s_notes;
 
 static UWord mix(UWord sum, UWord word)
 {
     return (sum ^ word) * 0x9e3779b97f4a7c15ULL ^ sum >> 29;
-}
-
-static UInt *hint_of(Addr ip, Addr sp)
-{
-    return s_hint[(ip ^ *(Addr *)sp * 31) * 0x9e3779b97f4a7c15ULL >> 56];
 }
 
 static Bool on_c_stack(const struct lt_basis *b, Addr at)
@@ -79,18 +77,51 @@ static Addr word_at(const struct lt_basis *b, Addr at)
     return on_c_stack(b, at) || on_lua_stack(b, at) ? *(const Addr *)at : 0;
 }
 
-/* The words most likely to differ between stacks tell where to look; one product, since a chain of them would
- * take as long as all else. */
+/* Where Lua's uppermost frame is. */
+static Addr base_of(const struct lt_basis *b)
+{
+    return b->word[b->word[JIT] ? JIT : BASE];
+}
+
+/* The code that asks, in C and in Lua. */
+static UWord place_of(const struct lt_vm *vm, const struct lt_basis *b)
+{
+    Addr pc = (b->word[CFRAME] & ~(Addr)3) + vm->layout->cframe_pc;
+    UWord sum = b->word[IP] ^ *(const Addr *)b->word[SP] << 9 ^ b->word[STATE] << 41;
+    sum ^= word_at(b, base_of(b) - 8) << 23 ^ word_at(b, pc) << 5;
+    return (sum ^ sum >> 31) * 0x9e3779b97f4a7c15ULL;
+}
+
+static UInt *frames_of(const struct lt_basis *b)
+{
+    return &s_frames[(b->place >> 54) % PLACES];
+}
+
+/* Down to the next frame of Lua's stack; 0 = there is none, or the machine was entered there. */
+static Addr next_frame(const struct lt_vm *vm, const struct lt_basis *b, Addr frame)
+{
+    Bool wide = vm->layout->gc64;
+    Addr link = wide ? *(const Addr *)frame : *(const UInt *)(frame + 4);
+    Addr size = link & ~(Addr)7;
+    if ((link & 3) == 0)
+        size = 8 * (Addr)((wide ? 2 : 1) + (lt_vm_u32(link - 4) >> 8 & 0xff));
+    Addr below = frame - size;
+    return (link & 3) != 1 && below < frame && on_lua_stack(b, below) ? below : 0;
+}
+
+/* The words most likely to differ between stacks tell where to look, and no others: where frames return to in
+ * Lua, as far as these are part of the stack. */
 static UInt choose_set(const struct lt_vm *vm, const struct lt_basis *b)
 {
-    Addr sp = b->word[SP], base = b->word[BASE], cframe = b->word[CFRAME] & ~(Addr)3;
-    const UInt *hint = hint_of(b->word[IP], sp);
-    UWord sum = b->word[IP] ^ sp << 16 ^ *(const Addr *)sp << 5 ^ base << 29 ^ b->word[STATE] << 41;
-    for (UInt i = 0; i < HINTS; i++)
-        if (hint[i])
-            sum += word_at(b, sp + hint[i]) << (3 + 11 * i);
-    sum ^= word_at(b, base - 8) << 23 ^ word_at(b, cframe + vm->layout->cframe_pc) << 7;
-    return (UInt)((sum ^ sum >> 31) * 0x9e3779b97f4a7c15ULL >> 40) % SETS;
+    UWord sum = b->place ^ b->word[SP] * 0xff51afd7ed558ccdULL ^ base_of(b) * 0xc4ceb9fe1a85ec53ULL;
+    UInt most = *frames_of(b) ? *frames_of(b) : MOST_FRAMES;
+    Addr frame = base_of(b) - 8;
+    for (UInt i = 0; i < most && frame && on_lua_stack(b, frame); i++) {
+        sum += (*(const Addr *)frame >> (vm->layout->gc64 ? 0 : 32)) *
+               (0x9e3779b97f4a7c15ULL + ((UWord)i << 33));
+        frame = next_frame(vm, b, frame);
+    }
+    return (UInt)((sum ^ sum >> 29) * 0x9e3779b97f4a7c15ULL >> 40) % SETS;
 }
 
 /* -- the basis -- */
@@ -105,7 +136,7 @@ static Bool find_stacks(ThreadId tid, const struct lt_vm *vm, Addr L, struct lt_
            b->c_to - VG_(thread_get_stack_size)(tid) <= b->c_from;
 }
 
-static void fill_basis(ThreadId tid, const struct lt_vm *vm, Addr L, SizeT size, struct lt_basis *b)
+static void fill_basis(ThreadId tid, const struct lt_vm *vm, Addr L, struct lt_basis *b)
 {
     UWord *w = b->word;
     w[IP] = VG_(get_IP)(tid);
@@ -113,25 +144,22 @@ static void fill_basis(ThreadId tid, const struct lt_vm *vm, Addr L, SizeT size,
     w[VM] = (UWord)vm;
     w[STATE] = lt_vm_u32(vm->g + vm->layout->vmstate);
     w[THREAD] = L;
-    w[BASE] = lt_vm_ref(vm, L + vm->at->thread_base);
     w[FROM] = b->from;
     w[TO] = b->to;
     w[CFRAME] = lt_peek_number(L + vm->at->thread_cframe, 8);
     w[GENERATIONS] = raw_pair(lt_places_generation(), lt_frames_generation());
     w[JIT] = vm->layout->jit_base ? lt_vm_ref(vm, vm->g + vm->layout->jit_base) : 0;
-    w[TRACES] = w[JIT] ? raw_pair(lt_recording_generation(), lt_trace_generation()) : 0;
-    w[SIZE] = w[JIT] ? size : 0;
+    w[BASE] = w[JIT] ? 0 : lt_vm_ref(vm, L + vm->at->thread_base); /* on a trace it is an old one */
 }
 
-static Bool get_basis(ThreadId tid, const struct lt_vm *vm, SizeT size, struct lt_basis *b)
+static Bool get_basis(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
 {
     Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
     b->usable = lt_options.stack_depth && L && lt_vm_gct(vm, L) == GCT_THREAD && find_stacks(tid, vm, L, b);
     if (!b->usable)
         return False;
-    fill_basis(tid, vm, L, size, b);
-    b->on_trace = b->word[JIT] != 0;
-    b->set = choose_set(vm, b);
+    fill_basis(tid, vm, L, b);
+    b->place = place_of(vm, b);
     return True;
 }
 
@@ -170,6 +198,15 @@ static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const s
     return same_functions(m, vm);
 }
 
+/* What a trace asks for is told apart by what is known of the call, and if that is not enough by the size. */
+static Bool asks_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
+{
+    if (!b->word[JIT])
+        return True;
+    return lt_trace_still(vm, &m->asking) && lt_trace_version(vm, &m->asking, size) == m->version &&
+           (m->size == size || (m->size && size && lt_trace_is_sure(&m->asking)));
+}
+
 static UInt id_of(const struct memo *m)
 {
     return (UInt)(m - s_memo[0]) + 1; /* 0 is none */
@@ -177,11 +214,11 @@ static UInt id_of(const struct memo *m)
 
 Bool lt_memo_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_basis *b, struct lt_stack *stack)
 {
-    if (!get_basis(tid, vm, size, b))
+    if (!get_basis(tid, vm, b))
         return False;
-    struct memo *set = s_memo[b->set];
+    struct memo *set = s_memo[choose_set(vm, b)];
     for (UInt k = 0; k < WAYS; k++)
-        if (reads_the_same(&set[k], vm, b) && (!b->on_trace || lt_trace_still(vm, &set[k].asking))) {
+        if (reads_the_same(&set[k], vm, b) && asks_the_same(&set[k], vm, b, size)) {
             vm->asking = set[k].asking;
             stack->id = id_of(&set[k]);
             stack->depth = 0;
@@ -207,13 +244,18 @@ Bool lt_memo_is(UInt id, const struct lt_stack *stack)
 
 void lt_memo_begin(void)
 {
-    s_notes.count = s_notes.functions = 0;
+    s_notes.count = s_notes.functions = s_notes.frames = 0;
     s_notes.failed = False;
 }
 
 void lt_memo_give_up(void)
 {
     s_notes.failed = True;
+}
+
+void lt_memo_cut(UInt frames)
+{
+    s_notes.frames = frames;
 }
 
 void lt_memo_note(Addr at)
@@ -238,15 +280,6 @@ void lt_memo_note_return(Addr sp, Addr ip)
     if (!lt_readable(at, sizeof(Addr)) || *(const Addr *)at != ip + 1)
         s_notes.failed = True; /* it is not where it was looked for */
     lt_memo_note(at);
-}
-
-static void keep_hint(const struct lt_basis *b, const struct lt_stack *host)
-{
-    UInt *hint = hint_of(b->word[IP], b->c_from);
-    for (UInt i = 0; i < HINTS; i++) {
-        Addr above = i + 2 < host->depth ? host->sps[i + 2] - sizeof(Addr) - b->c_from : 0;
-        hint[i] = above < FARTHEST_HINT ? (UInt)above : 0;
-    }
 }
 
 /* False: it has been read somewhere else, where it can not be read again so easily. */
@@ -282,19 +315,24 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *
     return m->count > 0;
 }
 
-void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, const struct lt_stack *host,
+void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, const struct lt_stack *host,
                   struct lt_stack *stack)
 {
     for (UInt i = 1; i < host->depth; i++)
         lt_memo_note_return(host->sps[i], host->ips[i]);
-    if (!b->usable || s_notes.failed || (b->on_trace && !vm->asking.trace))
+    if (!b->usable || s_notes.failed || (b->word[JIT] && !(vm->asking.trace && vm->layout->recorder)))
         return;
-    keep_hint(b, host);
-    struct memo *m = &s_memo[b->set][s_victim++ % WAYS];
-    if (!fill(m, vm, b))
+    static struct memo made;
+    if (!fill(&made, vm, b))
         return;
-    VG_(memcpy)(m->basis, b->word, sizeof m->basis);
+    VG_(memcpy)(made.basis, b->word, sizeof made.basis);
+    if (s_notes.frames && (*frames_of(b) == 0 || s_notes.frames < *frames_of(b)))
+        *frames_of(b) = s_notes.frames;
+    struct memo *m = &s_memo[choose_set(vm, b)][s_victim++ % WAYS];
+    *m = made;
     m->asking = vm->asking;
+    m->size = size;
+    m->version = b->word[JIT] ? lt_trace_version(vm, &m->asking, size) : 0;
     m->sum = sum_of(stack);
     stack->id = id_of(m);
     lt_ring_put(RAW_STACK, stack->id, NULL, 0, (const uint64_t *)stack->ips, stack->depth);

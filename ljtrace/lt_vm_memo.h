@@ -8,8 +8,8 @@
  * the stack; where all of them read the same again, so is the stack, and no walk is needed. Nothing is taken
  * for equal that was not compared; --check-stacks walks nevertheless and compares.
  *
- * A frame's function counts by its bytecode, since closures come and go. Names were given when frames were first
- * met, and prototypes that die end all memos (lt_places_generation).
+ * A frame's function counts by its bytecode, since closures come and go. Names were given when frames were
+ * first met, and prototypes that die end all memos (lt_places_generation).
  */
 #ifndef LT_VM_MEMO_H
 #define LT_VM_MEMO_H
@@ -17,15 +17,15 @@
 #include "lt_frames.h"
 #include "lt_vm.h"
 
-enum { LT_BASIS_WORDS = 13 };
+enum { LT_BASIS_WORDS = 11 };
 
 /* What a stack depends on but words on the stacks; filled by lt_memo_find. */
 struct lt_basis {
     UWord word[LT_BASIS_WORDS];
-    Addr from, to;         /* the Lua stack, readable */
-    Addr c_from, c_to;     /* the C stack from the stack pointer up, readable */
-    UInt set;              /* where to look */
-    Bool usable, on_trace; /* False: the stack can not be remembered */
+    Addr from, to;     /* the Lua stack, readable */
+    Addr c_from, c_to; /* the C stack from the stack pointer up, readable */
+    UWord place;       /* hash of the code that asks */
+    Bool usable;       /* False: the stack can not be remembered */
 };
 
 /* The stack of a call of the allocator that was met before, of a block of `size` bytes (0 = none is made);
@@ -40,10 +40,12 @@ void lt_memo_note(Addr at);
 void lt_memo_note_function(Addr slot);
 /* It has found the frame of this code address there: the return address just below must be behind it. */
 void lt_memo_note_return(Addr sp, Addr ip);
+/* It needed no more than so many links of Lua's stack. */
+void lt_memo_cut(UInt frames);
 /* It has come to depend on something else. */
 void lt_memo_give_up(void);
 /* It has led from the C stack `host` to this stack: remember that, and tell it to the collector. */
-void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, const struct lt_stack *host,
+void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, const struct lt_stack *host,
                   struct lt_stack *stack);
 /* For --check-stacks: is the stack with that id this one? */
 Bool lt_memo_is(UInt id, const struct lt_stack *stack);

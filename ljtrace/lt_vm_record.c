@@ -31,6 +31,7 @@ struct step {
 };
 
 struct steps {
+    UInt number; /* of the recording */
     UInt count, capacity;
     Addr base; /* of the first */
     struct step *step;
@@ -47,11 +48,6 @@ struct lt_recording {
 };
 
 static UInt s_begun; /* recordings */
-
-UInt lt_recording_generation(void)
-{
-    return s_begun;
-}
 
 static void free_steps(struct steps *s)
 {
@@ -143,6 +139,7 @@ static void begin_trace(struct lt_recording *r, UInt trace)
     s_begun++;
     free_steps(r->of[trace]);
     r->of[trace] = VG_(calloc)("ljtrace.steps", 1, sizeof **r->of);
+    r->of[trace]->number = s_begun;
     r->of[trace]->base = r->last_base;
     r->last.first = 0;
     if (r->has_last)
@@ -198,6 +195,12 @@ void lt_recording_step(struct lt_vm *vm)
 static const struct steps *steps_of(const struct lt_vm *vm, UInt trace)
 {
     return vm->recording && trace < MAX_TRACES ? vm->recording->of[trace] : NULL;
+}
+
+UInt lt_recording_version(const struct lt_vm *vm, UInt trace)
+{
+    const struct steps *s = steps_of(vm, trace);
+    return s ? s->number << 1 | (vm->recording->concatenation != 0) : 0;
 }
 
 UInt lt_recording_end(const struct lt_vm *vm, UInt trace)

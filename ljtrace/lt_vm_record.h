@@ -52,8 +52,8 @@ UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_s
 Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first);
 /* Does a block of that size look like a table or its hash part? */
 Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size);
-/* Counts the recordings begun. */
-UInt lt_recording_generation(void);
+/* Changes with what is known of a trace's recording. */
+UInt lt_recording_version(const struct lt_vm *vm, UInt trace);
 /* The first intermediate instruction that was not recorded but made by the loop optimisation, or more. */
 UInt lt_recording_end(const struct lt_vm *vm, UInt trace);
 

@@ -232,15 +232,9 @@ static struct calls {
     Addr snap, code;
     UInt kind;
     UInt count;
+    UInt changes; /* of this slot, whatever is in it */
     Addr ip[MAX_CALLS];
 } s_calls[CALL_SLOTS];
-
-static UInt s_call_count; /* changes of the table */
-
-UInt lt_trace_generation(void)
-{
-    return s_call_count;
-}
 
 /* What was made by calls. */
 static struct maker {
@@ -269,27 +263,45 @@ static enum lt_makes makes(const struct maker *m)
 
 void lt_trace_made(const struct lt_spot *spot, UInt type)
 {
-    struct maker *m = maker_of(spot);
-    enum lt_makes before = makes(m);
-    m->types |= 1U << type;
-    if (makes(m) != before)
-        s_call_count++;
+    maker_of(spot)->types |= 1U << type;
 }
 
-/* `kind`: calls of other kinds do not count. */
+Bool lt_trace_is_sure(const struct lt_spot *spot)
+{
+    return makes(maker_of(spot)) != LT_MAKES_ANYTHING;
+}
+
+/* Calls of other kinds do not count. */
+static UInt kind_of(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
+{
+    enum lt_makes made = makes(maker_of(spot));
+    return 2 * made + (!made && lt_recording_is_table(vm, size));
+}
+
+static struct calls *calls_at(const struct lt_spot *spot, UInt kind)
+{
+    return &s_calls[(spot->snap ^ spot->code * 3 ^ (Addr)kind << 40) * 0x9e3779b97f4a7c15ULL >> 54];
+}
+
 static UInt rank_of(const struct lt_spot *spot, Addr ip, UInt kind)
 {
-    struct calls *c = &s_calls[((spot->snap ^ spot->code * 3) * 0x9e3779b97f4a7c15ULL + kind) >> 54];
+    struct calls *c = calls_at(spot, kind);
     UInt rank = 0, i = 0;
     if (c->snap != spot->snap || c->code != spot->code || c->kind != kind)
-        *c = (struct calls){.snap = spot->snap, .code = spot->code, .kind = kind}, s_call_count++;
+        *c = (struct calls){.snap = spot->snap, .code = spot->code, .kind = kind, .changes = c->changes + 1};
     while (i < c->count && c->ip[i] != ip)
         i++;
     if (i == c->count && c->count < MAX_CALLS)
-        c->ip[c->count++] = ip, s_call_count++;
+        c->ip[c->count++] = ip, c->changes++;
     for (i = 0; i < c->count; i++)
         rank += c->ip[i] < ip;
     return rank;
+}
+
+ULong lt_trace_version(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
+{
+    UInt recording = lt_recording_version(vm, spot->number), kind = size ? kind_of(vm, spot, size) : 0;
+    return (ULong)recording << 32 | (size ? calls_at(spot, kind)->changes << 4 | kind : 0);
 }
 
 static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size,
@@ -302,8 +314,7 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
     wanted.to = next < end ? snapshot_ref(next) : 0xffffffff;
     wanted.ir = lt_ir_of(vm, spot->trace);
     wanted.makes = makes(maker_of(spot));
-    wanted.rank =
-        rank_of(spot, spot->ip, 2 * wanted.makes + (!wanted.makes && lt_recording_is_table(vm, size)));
+    wanted.rank = rank_of(spot, spot->ip, kind_of(vm, spot, size));
     wanted.base_slot = base_slot(vm, spot->trace);
     if (wanted.from >= recorded && spot->snap > snaps) {
         UInt behind;
@@ -321,7 +332,8 @@ static struct met {
     struct lt_spot spot;
     const struct lt_vm *vm;
     SizeT size;
-    UInt calls, recordings, places, count;
+    ULong version;
+    UInt places, count;
     struct lt_place place[MET_PLACES];
 } s_met[MET_SLOTS];
 
@@ -329,8 +341,7 @@ static Bool holds(const struct met *m, const struct lt_vm *vm, const struct lt_s
 {
     return m->spot.ip == spot->ip && m->size == size && m->spot.trace == spot->trace &&
            m->spot.code == spot->code && m->spot.snap == spot->snap && m->vm == vm &&
-           m->calls == s_call_count && m->recordings == lt_recording_generation() &&
-           m->places == lt_places_generation();
+           m->version == lt_trace_version(vm, spot, size) && m->places == lt_places_generation();
 }
 
 UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
@@ -343,8 +354,8 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
             n = size ? find_allocation(vm, spot, size, to, max) : lt_trace_places(vm, spot, to, max);
         if (n > MET_PLACES)
             return n;
-        *m = (struct met){.spot = *spot, .vm = vm, .size = size, .calls = s_call_count, .count = n};
-        m->recordings = lt_recording_generation();
+        *m = (struct met){.spot = *spot, .vm = vm, .size = size, .count = n};
+        m->version = lt_trace_version(vm, spot, size);
         m->places = lt_places_generation();
         for (UInt i = 0; i < n; i++)
             m->place[i] = to[i];

@@ -11,8 +11,6 @@
 Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot);
 /* Is it, found before, where it was? */
 Bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot);
-/* How often what is known of calls that allocate has changed: so may the places that are found. */
-UInt lt_trace_generation(void);
 /* The state in one of whose traces it is. */
 struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
 
@@ -27,6 +25,10 @@ UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct 
  * recorded tells. */
 UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
                          UInt max);
+/* Changes with what is known of the place and of the calls beside it: so may what is found. */
+ULong lt_trace_version(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size);
+/* Is it known what is made there, whatever its size? */
+Bool lt_trace_is_sure(const struct lt_spot *spot);
 /* A block that was asked for there turned out to be of this type (enum mt_type): what is asked for there
  * later is told apart by it. */
 void lt_trace_made(const struct lt_spot *spot, UInt type);

@@ -110,7 +110,7 @@ enum { RAW_HEAP_C = 0, RAW_HEAP_CUSTOM = 1 /* blocks of requests without a pool 
 enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
 
 /* Stacks that are told once and then referred to. */
-enum { RING_KEPT_STACKS = 4096 };
+enum { RING_KEPT_STACKS = 8192 };
 
 /* Access kinds in RAW_DEFINE. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };

@@ -165,6 +165,33 @@ static void frames_may_change_their_meaning(void **state)
     assert_string_equal(mt_string(s->reader, mt_frame(s->reader, b->frame)->function), "second");
 }
 
+static const char *leaf_of(struct session *s, uint32_t event)
+{
+    const struct mt_stack *stack = mt_stack(s->reader, s->event[event].ref);
+    return mt_string(s->reader, mt_frame(s->reader, stack->frame)->function);
+}
+
+static void stacks_are_told_once(void **state)
+{
+    struct session *s = *state;
+    static const char first[8] = "first", second[8] = "second";
+    PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(5, 0), 0, *(const uint64_t *)first);
+    PUT(s, RAW_STACK, 7, 0x2000, 0x3000);
+    PUT(s, RAW_NEW, 7, 0x10000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT(s, RAW_NEW, 0, 0x20000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
+    PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, *(const uint64_t *)second);
+    PUT(s, RAW_NEW, 7, 0x30000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT(s, RAW_STACK, 7, 0x3000);
+    PUT(s, RAW_FREE, 7, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT(s, RAW_FREE, 0, 0x20000, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x3000);
+    read_back(s);
+    assert_int_equal(s->event[0].ref, s->event[1].ref);
+    assert_string_equal(leaf_of(s, 0), "first");
+    assert_string_equal(leaf_of(s, 2), "second");
+    assert_int_equal(s->events, 5);
+    assert_int_equal(s->event[3].kind, MT_FREE);
+}
+
 static void allocators_own_accesses_are_left_out(void **state)
 {
     struct session *s = *state;
@@ -416,6 +443,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(accesses_belong_to_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(stacks_run_from_the_root, setup, teardown),
         cmocka_unit_test_setup_teardown(frames_may_change_their_meaning, setup, teardown),
+        cmocka_unit_test_setup_teardown(stacks_are_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(allocators_own_accesses_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_can_be_switched_off, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_heaps_free_their_blocks, setup, teardown),

@@ -1,0 +1,42 @@
+"""test_lua_memo - stacks of Lua that are taken for ones met before are the same as if they were taken anew.
+
+The tool's own check (--check-stacks=yes) walks every stack that it has found kept, and stops if it differs. That
+most stacks are found so is checked too: else nothing would have been compared.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import re
+from pathlib import Path
+
+import pytest
+from support import SOURCE, record
+
+SAID = re.compile(r"of (\d+) stacks of Lua (\d+) were met before, and the same")
+SCRIPTS = ("coroutines", "ffi_callback", "gc_churn", "jit_allocs", "jit_exits", "jit_flush", "jit_recursion", "load",
+           "meta_call", "meta_gc", "parser", "recursion", "tailcalls", "varargs")
+PROGRAMS = {"closures": 5000, "coroutines": 5000, "trees": 9, "parsing": 200}
+
+
+def checked(tmp_path: Path, argv: list[object], *options: str) -> tuple[int, int]:
+    """Stacks taken, and those of them that were met before."""
+    trace = record(tmp_path / "x.ljt", argv, "--trace-mem=no", "--check-stacks=yes", *options)
+    assert trace.run.status == 0, trace.run.complaint
+    said = SAID.search(trace.run.complaint)
+    assert said, trace.run.complaint
+    return int(said[1]), int(said[2])
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("jit", ("-jon", "-joff"))
+def test_scripts(script: str, jit: str, tmp_path: Path) -> None:
+    taken, known = checked(tmp_path, ["luajit", jit, SOURCE / f"regtest/lua/{script}.lua"])
+    assert 0 < known < taken
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("depth", (2, 12, 40))
+def test_programs(program: str, depth: int, tmp_path: Path) -> None:
+    """However many frames are kept."""
+    argv: list[object] = ["luajit", SOURCE / f"regtest/bench/{program}.lua", PROGRAMS[program]]
+    taken, known = checked(tmp_path, argv, f"--stack-depth={depth}")
+    assert known > taken / 2 or depth > 12
