@@ -1,6 +1,6 @@
 /* outside.c - memory outside of the heap; see outside.h.
  *
- * Reads /proc/self/maps without stdio, whose buffers would come from malloc.
+ * Reads /proc/self/maps without files of stdio, whose buffers would come from malloc.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,13 +27,20 @@ static uint64_t in_region(uintptr_t from, uintptr_t to)
     return to > from ? to - from : 0;
 }
 
-/* "from-to rwxp offset device inode  name" */
+/* Of " rwxp offset device inode  name": private memory to write to that is no file's, such as the data of a
+ * library that the C library loads when first needed, and no stack. */
+static bool can_be_taken(const char *what)
+{
+    unsigned long inode;
+    return sscanf(what, " rw%*cp %*s %*s %lu", &inode) == 1 && inode == 0 && !strstr(what, "[stack]");
+}
+
+/* "from-to", and what can_be_taken reads. */
 static uint64_t count_line(const char *line)
 {
     char *at;
     uintptr_t from = strtoull(line, &at, 16), to = strtoull(at + (*at == '-'), &at, 16);
-    bool counts = strncmp(at, " rw", 3) == 0 && at[4] == 'p' && !strstr(at, "[stack]");
-    if (!counts || stretch_contains((void *)from))
+    if (!can_be_taken(at) || stretch_contains((void *)from))
         return 0;
     return to - from - in_region(from, to);
 }
