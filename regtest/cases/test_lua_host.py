@@ -108,9 +108,12 @@ def host(name: str) -> str:
 
 
 def news_of_line(trace: Path, name: str, line: int) -> Counter:
-    """News whose innermost Lua function is at that line of the file, by heap."""
+    """News on heaps of Lua whose innermost Lua function is at that line of the file, by heap. What the C library
+    makes below that line, for the compiler say, is on heap 0."""
     counts: Counter = Counter()
     for reader, event in events(trace, (NEW,)):
+        if int(event["heap"]) == 0:
+            continue
         frames = lua_frames(reader, int(event["ref"]))
         if frames and frames[0].line == line and frames[0].file.endswith(name):
             counts[int(event["heap"])] += 1
