@@ -10,7 +10,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import os
 import signal
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Iterator
 
 MARK = "LJTRACE_CHECK_RUN"
 PATIENCE = float(os.environ.get("LJTRACE_CHECK_PATIENCE") or 600)
@@ -51,9 +53,31 @@ def collect(mark: bytes, patience: float = PATIENCE) -> list[str]:
     end = time.monotonic() + patience
     while (found := living(mark)) and time.monotonic() < end:
         time.sleep(0.1)
-    for pid in found:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    end_all(mark)
     return list(found.values())
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it has ended meanwhile
+
+
+def end_all(mark: bytes) -> None:
+    """Kill the marked processes, those too that they start meanwhile, and see them gone: a minute at most."""
+    end = time.monotonic() + 60
+    while (found := living(mark)) and time.monotonic() < end:
+        for pid in found:
+            kill(pid)
+        time.sleep(0.01)
+
+
+@contextmanager
+def ended_on_interrupt(mark: bytes) -> Iterator[None]:
+    """If this block is left by an exception, an interrupt's for instance, none of the marked processes stays."""
+    try:
+        yield
+    except BaseException:
+        end_all(mark)
+        raise

@@ -5,9 +5,12 @@ Runs regtest/run on small programs and test files made here, whose results are k
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support import SOURCE, Done, run, wait_for
 
 TAP_PROGRAM = "#!/bin/sh\nprintf '%s\\n' {lines}\n{end}\n"
@@ -94,6 +97,39 @@ def test_process_left_behind_is_a_failure(tmp_path: Path) -> None:
     assert (last_line(done), done.status) == ("1 passed, 1 failed, 0 skipped", 1)
     assert f"left a process behind: sleep {seconds}" in done.text
     wait_for(lambda: not any(seconds.encode() in words for words in command_lines()), "it was ended")
+
+
+WAITS = """
+import subprocess, sys
+def test_waits():
+    own = [sys.executable, "-c", "import time; time.sleep(600)", "{marker}"]
+    subprocess.run(own, start_new_session={apart})
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("kind", ["unit", "suite", "suite with a session of its own"])
+def test_runner_that_is_ended_ends_its_tests(tmp_path: Path, how: signal.Signals, kind: str) -> None:
+    """Whatever runs for it, in its process group or not; and its temporary files are gone."""
+    marker, units, aside = f"marker-{os.getpid()}-{how}", "", tmp_path / "aside"
+    aside.mkdir()
+    if kind == "unit":
+        units = program(tmp_path, "one", ["1..1"], f"sh -c 'sleep 600; :' {marker}")
+    else:
+        os.makedirs(tmp_path / "steve/test")
+        (tmp_path / "steve/test/test_x.py").write_text(WAITS.format(marker=marker, apart="own" in kind))
+    env = {**os.environ, "LJTRACE_BUILDDIR": str(tmp_path), "LJTRACE_SRCDIR": str(tmp_path), "UNIT_TESTS": units,
+           "TMPDIR": str(aside)}
+    with subprocess.Popen([sys.executable, SOURCE / "regtest/run"], env=env, stdout=subprocess.PIPE) as process:
+        wait_for(lambda: runs(marker), "the test runs")
+        process.send_signal(how)
+        text, _ = process.communicate(timeout=300)
+    assert process.returncode == 128 + how and f"ended by {how.name}" in text.decode()
+    assert not runs(marker) and not list(aside.iterdir())
+
+
+def runs(marker: str) -> bool:
+    return any(marker.encode() in words for words in command_lines())
 
 
 def command_lines() -> list[bytes]:
