@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from steve.allocstats.parse import read_allocstats
 from steve.allocstats.reduce import heap_events_only
@@ -23,6 +24,7 @@ from steve.errors import SteveError
 from steve.plots.style import human_bytes
 from steve.scratch import scratch_folder
 
+T = TypeVar("T")
 GROWTH, LIMIT, PAGE = 1.05, 10.0, 4096
 DEFAULT_FACTOR = 4.0
 
@@ -38,6 +40,7 @@ class Plan:
     killpercent: int
     seed: int | None = None
     threads: bool = False  # replay threads on real ones, too
+    options: tuple[str, ...] = ()  # more for steve-replay
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def _attempt(replay: Replay, plan: Plan, allocator: str, heap: int, result: str,
     arguments += ["--points", "2" if trial else str(plan.points), "--killpercent", str(plan.killpercent)]
     arguments += ["--seed", str(plan.seed)] if plan.seed is not None else []
     arguments += ["--threads=replay"] if plan.threads and not trial else []
-    arguments += ["--passes", "1"] if trial else []
+    arguments += [*plan.options, *(["--passes", "1"] if trial else [])]
     return replay.run(*arguments, folder=os.path.dirname(plan.ops))
 
 
@@ -156,20 +159,33 @@ def _guarded(replay: Replay, plan: Plan, driver: Driver, scratch: str) -> Summar
         return Failure(plain_name(driver.name), str(error), isinstance(error, GivenUp))
 
 
+def each_driver(
+    work: Callable[[Driver], T],
+    replay: Replay,
+    drivers: list[Driver],
+    cores: int,
+    tick: Callable[[int, int], None],
+) -> list[T]:
+    """The results of work, in order, `cores` of them made at a time. An exception ends what runs."""
+    done: list[T] = []
+    with ThreadPoolExecutor(max_workers=cores) as pool:
+        try:
+            for result in pool.map(work, drivers):
+                done.append(result)
+                tick(len(done), len(drivers))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            replay.kill()
+            raise
+    return done
+
+
 def run_all(
     replay: Replay, plan: Plan, drivers: list[Driver], cores: int, tick: Callable[[int, int], None]
 ) -> list[Summary | Failure]:
     """One Summary or Failure for each allocator, in order. `tick(done, total)` is called after each."""
-    done: list[Summary | Failure] = []
     with scratch_folder("steve-allocstats.") as scratch:
         plan = replace(plan, ops=heap_events_only(plan.ops, scratch))
-        with ThreadPoolExecutor(max_workers=cores) as pool:
-            try:
-                for outcome in pool.map(lambda driver: _guarded(replay, plan, driver, scratch), drivers):
-                    done.append(outcome)
-                    tick(len(done), len(drivers))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                replay.kill()
-                raise
-    return done
+        return each_driver(
+            lambda driver: _guarded(replay, plan, driver, scratch), replay, drivers, cores, tick
+        )

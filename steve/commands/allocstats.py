@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
+from steve.allocstats.minheap import LeastHeap, min_heaps
 from steve.allocstats.replay import Driver, Replay, choose
 from steve.allocstats.result import Summary
 from steve.allocstats.runner import Failure, Plan, heap_bytes, run_all
@@ -16,6 +18,7 @@ from steve.plots.tables import aligned
 from steve.progress import Progress, note
 
 NAME = "allocstats"
+DEFAULT_HEAP = "4x"
 HELP = "replay an ops file on real allocators: memory and time of each"
 EXAMPLES = """\
 Each result is written to <ops>-<driver>-kill<K>-allocstats, beside OPS or in the folder of -o: a text of
@@ -38,6 +41,7 @@ STEVE_REPLAY names the replay program if it is not steve-replay on PATH.
 examples:
   steve allocstats app.ljt-ops
   steve allocstats app.ljt-ops --allocator jemalloc,mimalloc --heap 64M -o results
+  steve allocstats app.ljt-ops --min-heap
 """
 
 
@@ -57,8 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--heap",
         metavar="SIZE",
-        default="4x",
-        help="bytes (K, M, G) or a multiple of the live peak (default %(default)s)",
+        help="bytes (K, M, G) or a multiple of the live peak (default 4x)",
+    )
+    parser.add_argument(
+        "--min-heap",
+        action="store_true",
+        help="find the smallest heap in which each allocator completes, and no more: no result files",
     )
     parser.add_argument(
         "--points", metavar="N", default="3000", help="most data points (default %(default)s)"
@@ -77,6 +85,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="merge",
         help="all operations in one thread, or besides on real threads, of a file made by `steve ops "
         "--threads` (default %(default)s)",
+    )
+    parser.add_argument(
+        "--passes", metavar="N", help="timed runs of each, of which medians are taken (default 3)"
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        help="end an allocator that does nothing for so long (default 60, 0: never)",
     )
     parser.add_argument(
         "--cores",
@@ -119,11 +135,25 @@ def _folder(args: argparse.Namespace) -> str:
     return folder
 
 
-def _plan(args: argparse.Namespace, replay: Replay) -> Plan:
-    if args.ops != "-" and not os.path.exists(args.ops):
-        raise SteveError(f"{args.ops}: no such file; `steve ops` makes one from a trace")
-    if args.ops == "-":
+def _options(args: argparse.Namespace) -> tuple[str, ...]:
+    """What goes to steve-replay as it is, once it is checked."""
+    limits = {"--passes": (args.passes, 1, 99), "--timeout": (args.timeout, 0, 10**6)}
+    return tuple(
+        f"{name}={_number(name, text, low, high)}"
+        for name, (text, low, high) in limits.items()
+        if text is not None
+    )
+
+
+def _check_ops(ops: str) -> None:
+    if ops == "-":
         raise UsageError("OPS is read several times and cannot be standard input")
+    if not os.path.exists(ops):
+        raise SteveError(f"{ops}: no such file; `steve ops` makes one from a trace")
+
+
+def _plan(args: argparse.Namespace, replay: Replay) -> Plan:
+    _check_ops(args.ops)
     folder = _folder(args)
     peak = replay.live_peak(args.ops)
     if peak == 0:
@@ -131,11 +161,12 @@ def _plan(args: argparse.Namespace, replay: Replay) -> Plan:
     return Plan(
         args.ops,
         folder,
-        heap_bytes(args.heap, peak),
+        heap_bytes(args.heap or DEFAULT_HEAP, peak),
         _number("--points", args.points, 1, 10**7),
         _killpercent(args.killpercent),
         None if args.seed is None else _number("--seed", args.seed, 0, 2**63),
         args.threads == "replay",
+        _options(args),
     )
 
 
@@ -186,6 +217,17 @@ def _as_json(
     }
 
 
+def _troubles(args: argparse.Namespace, failures: list[Failure], skipped: list[Driver]) -> None:
+    for driver in skipped:
+        note(NAME, f"skipped {driver.name}: {driver.reason}", args.quiet)
+    for failure in failures:
+        note(NAME, f"{'no result of' if failure.gave_up else 'failed'} {failure.allocator}: {failure.reason}")
+
+
+def _status(results: Sequence[object], failures: list[Failure]) -> int:
+    return 1 if not results or any(not failure.gave_up for failure in failures) else 0
+
+
 def _tell(
     args: argparse.Namespace, plan: Plan, outcomes: list[Summary | Failure], skipped: list[Driver]
 ) -> int:
@@ -198,11 +240,52 @@ def _tell(
             _table(results) + f"\nresults: {os.path.join(plan.folder, os.path.basename(plan.ops))}"
             f"-*-kill{plan.killpercent}-allocstats"
         )
-    for driver in skipped:
-        note(NAME, f"skipped {driver.name}: {driver.reason}", args.quiet)
-    for failure in failures:
-        note(NAME, f"{'no result of' if failure.gave_up else 'failed'} {failure.allocator}: {failure.reason}")
-    return 1 if not results or any(not failure.gave_up for failure in failures) else 0
+    _troubles(args, failures, skipped)
+    return _status(results, failures)
+
+
+def _heap_table(found: list[LeastHeap]) -> str:
+    head = ["allocator", "smallest heap", "bytes", "of the live peak", "trials"]
+    rows = [
+        [r.allocator, human_bytes(r.min_heap), str(r.min_heap), f"{100 * r.factor:.1f}%", str(r.trials)]
+        for r in sorted(found, key=lambda r: r.min_heap)
+    ]
+    peak = human_bytes(found[0].live_peak)
+    return aligned([head, *rows]) + f"\nthe live peak is {peak}"
+
+
+def _tell_heaps(
+    args: argparse.Namespace, outcomes: list[LeastHeap | Failure], skipped: list[Driver]
+) -> int:
+    found = [o for o in outcomes if isinstance(o, LeastHeap)]
+    failures = [o for o in outcomes if isinstance(o, Failure)]
+    if args.json:
+        answer = {
+            "opsfile": args.ops,
+            "results": [one.as_dict() for one in found],
+            "failed": [{"allocator": f.allocator, "reason": f.reason} for f in failures],
+            "skipped": [{"allocator": d.name, "reason": d.reason} for d in skipped],
+        }
+        print(json.dumps(answer, indent=2, allow_nan=False))
+    elif not args.quiet and found:
+        print(_heap_table(found))
+    _troubles(args, failures, skipped)
+    return _status(found, failures)
+
+
+def _run_min_heap(
+    args: argparse.Namespace, replay: Replay, drivers: list[Driver], skipped: list[Driver], cores: int
+) -> int:
+    given = [args.heap, args.output, args.seed, args.passes, _killpercent(args.killpercent) or None]
+    if any(value is not None for value in given) or args.threads == "replay":
+        raise UsageError(
+            "--min-heap finds the heap for one round in one thread and writes no results: no --heap, -o, "
+            "--killpercent, --seed, --passes or --threads=replay"
+        )
+    _check_ops(args.ops)
+    with Progress("smallest heaps", args.quiet, "allocators") as progress:
+        outcomes = min_heaps(replay, args.ops, _options(args), drivers, cores, progress)
+    return _tell_heaps(args, outcomes, skipped)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -214,6 +297,8 @@ def run(args: argparse.Namespace) -> int:
         raise SteveError(
             "no allocator can be used here: " + "; ".join(f"{d.name}: {d.reason}" for d in skipped)
         )
+    if args.min_heap:
+        return _run_min_heap(args, replay, drivers, skipped, cores)
     plan = _plan(args, replay)
     with Progress("replay", args.quiet, "allocators") as progress:
         outcomes = run_all(replay, plan, drivers, cores, progress)

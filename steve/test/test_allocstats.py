@@ -80,8 +80,11 @@ class Bench:
 
     def heaps(self, allocator: str) -> list[int]:
         """The heaps the allocator was tried in, in order."""
-        calls = [json.loads(line) for line in self.log.read_text().splitlines()]
-        return [int(c[c.index("--heap") + 1]) for c in calls if "--heap" in c and allocator in c]
+        return [int(c[c.index("--heap") + 1]) for c in self.calls() if "--heap" in c and allocator in c]
+
+    def calls(self) -> list[list[str]]:
+        """What the stand-in was called with, each time."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
 @pytest.fixture
@@ -256,6 +259,54 @@ def test_real_allocators(real: Path) -> None:
         assert row["complete"] and row["live_peak"] == peak, name
         assert stats.column("op_index")[-1] <= operations - 1 and 50 <= len(stats) <= 101
         assert (stats.column("current_op_time") >= 0).all()
+
+
+def min_heaps(ops: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["steve", "allocstats", "--min-heap", str(ops), *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_smallest_heaps(real: Path) -> None:
+    """They are enough and less is not; a failure does not spread; nothing is written beside the file."""
+    ops = real / "app-ops"
+    peak, _ = make_ops(ops, 3, 600)
+    answer = min_heaps(ops, "--allocator", "firstfit,optimal,buddy,jemalloc", "--cores", "2", "--json")
+    assert answer.returncode == 0, answer.stderr
+    found = {r["allocator"]: r for r in json.loads(answer.stdout)["results"]}
+    assert list(found) == ["firstfit", "optimal", "buddy", "jemalloc"] and found["optimal"]["min_heap"] == peak
+    for name in ("firstfit", "buddy"):
+        least = found[name]["min_heap"]
+        for heap, status in ((least, 0), (least - found[name]["step"], 2)):
+            command = ["steve-replay", "-q", "-a", name, "--allocstats", ops, "-o", real / "r", "--heap", str(heap)]
+            assert subprocess.run(command, capture_output=True, check=False).returncode == status
+        assert found[name]["live_peak"] == peak and found[name]["factor"] == pytest.approx(least / peak, abs=1e-3)
+    assert sorted(p.name for p in real.iterdir()) == ["app-ops", "r"]
+    lines = min_heaps(ops, "--allocator", "firstfit,optimal").stdout.splitlines()
+    assert [line.split()[0] for line in lines[2:4]] == ["optimal", "firstfit"]
+    assert lines[2].split()[3] == str(peak)
+
+
+@pytest.mark.parametrize(
+    "more", (["--heap", "4x"], ["--killpercent", "5"], ["-o", "x"], ["--threads", "replay"], ["--timeout", "x"])
+)
+def test_smallest_heap_for_wrong_usage(real: Path, more: list[str]) -> None:
+    (real / "app-ops").write_text("0 N 0 16\n")
+    answer = min_heaps(real / "app-ops", "--allocator", "optimal", *more)
+    assert answer.returncode == 2 and more[0] in answer.stderr and not answer.stdout
+
+
+def test_smallest_heap_for_bad_files(real: Path) -> None:
+    assert min_heaps(real / "absent").returncode == 1
+    (real / "bad-ops").write_text("0 N 0 16\n1 F 0 0\n")
+    answer = min_heaps(real / "bad-ops", "--allocator", "optimal,bump")
+    assert answer.returncode == 1 and "bad-ops" in answer.stderr and "Traceback" not in answer.stderr
+
+
+def test_timeout_and_passes_reach_the_replay(bench: Bench) -> None:
+    assert bench(str(bench.ops), "--allocator", "good", "--timeout", "7", "--passes", "2").returncode == 0
+    assert {"--timeout=7", "--passes=2"} <= set(bench.calls()[-1])
+    assert bench(str(bench.ops), "--allocator", "good", "--passes", "0").returncode == 2
 
 
 def test_threads_and_resizes_reach_the_replay(real: Path) -> None:
