@@ -49,7 +49,7 @@ struct film_size {
     uint64_t per_frame;     /* the same of one frame */
     uint64_t first;         /* FILM_INSTRUCTIONS: those executed before the film begins */
     uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
-    uint64_t most;          /* most bytes that can be resident, for scale */
+    uint64_t most;          /* bytes at the full height of the strip */
     uint64_t at;            /* FILM_STILL: after so many operations */
 };
 
@@ -131,6 +131,7 @@ struct board {
     uint64_t allocated;                   /* sum of the sizes of N and R, JOB_SPACE; bytes */
     uint64_t highest;                     /* greatest extent of the heap seen, bytes */
     uint64_t outside;                     /* bytes taken past the heap during the replay, JOB_SPACE */
+    uint64_t most_resident;               /* greatest seen, looked at now and then, JOB_SPACE; bytes */
     uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
     struct times times[TIMED_OPS];        /* JOB_TIMED */
     struct fragmentation fragmentation;   /* JOB_SPACE */

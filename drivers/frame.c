@@ -184,11 +184,14 @@ static __attribute__((format(printf, 3, 4))) void add_words(const struct frame *
 static void paint_head(struct frame *f, const struct heapmap *m, const struct frame_facts *facts)
 {
     char line[LINE_TEXT] = "", a[NUMBER_TEXT], b[NUMBER_TEXT];
-    int percent = (int)(100 * strip_fragmentation(facts->used, facts->resident) + 0.5);
+    double more = strip_fragmentation(facts->used, facts->resident);
     add_words(f, line, "%s", facts->name);
     add_words(f, line, "  op %s/%s", legend_count(a, facts->op), legend_count(b, facts->total));
+    add_words(f, line, "%s%s", *facts->when ? "  " : "", facts->when);
     add_words(f, line, "  live %s", legend_bytes(a, facts->used));
-    add_words(f, line, "  resident %s (+%d%%)", legend_bytes(a, facts->resident), percent);
+    add_words(f, line, "  resident %s", legend_bytes(a, facts->resident));
+    if (more < 9.995) /* at the end of a program almost nothing is live, and percents say nothing */
+        add_words(f, line, " (+%.0f%%)", 100 * more);
     if (facts->locked)
         add_words(f, line, "  locked %s", legend_bytes(a, facts->locked));
     add_words(f, line, "  top %s/%s", legend_bytes(a, facts->extent), legend_bytes(b, facts->heap));

@@ -26,7 +26,8 @@ struct frame {
 struct frame_facts {
     const char *name;
     uint64_t op, total, used, resident, locked, extent, heap; /* operations, bytes */
-    double done;                                              /* 0..1: along the film's time */
+    const char *when; /* the film's time where that is not told by op, else "" */
+    double done;      /* 0..1: along the film's time */
 };
 
 /* A frame for `extent` bytes of heap; `most` bytes are the full height of the strip. False: out of memory. */

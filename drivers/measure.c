@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LOOKS = 256 };
+
 struct measure {
     struct engine *e;
     struct probe probes[PROBE_WAYS];
@@ -145,6 +147,15 @@ static bool take_rest(struct measure *m)
     return good;
 }
 
+/* For the scale of pictures: what is in memory, looked at now and then, since looking takes its time. */
+static void note_resident(const struct engine *e)
+{
+    struct board *b = e->board;
+    uint64_t every = b->job.facts.steps / LOOKS + 1, now;
+    if (e->ops % every == 0 && (now = region_resident()) > b->most_resident)
+        b->most_resident = now;
+}
+
 static bool done(void *ctx, char op, uint64_t size)
 {
     struct measure *m = ctx;
@@ -155,6 +166,8 @@ static bool done(void *ctx, char op, uint64_t size)
     if (extent > b->highest)
         b->highest = extent;
     fragmentation_add(&b->fragmentation, op == 'N' ? size : 0, m->used, maps ? region_committed() : extent);
+    if (!b->room) /* without data points this is the survey before a picture */
+        note_resident(m->e);
     if (!engine_at_point(m->e) || b->count == b->room)
         return true;
     struct point *p = &b->points[b->count];

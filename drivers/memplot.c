@@ -78,7 +78,7 @@ static struct film_size plan_film(const struct session *s)
     const struct board *b = s->board;
     const struct options *o = s->options;
     uint64_t first = 0, total = total_time(s, &first), reach = b->highest_block - b->lowest_block;
-    uint64_t top = o->extent ? o->extent : b->highest, peak = s->job.facts.live_peak;
+    uint64_t peak = s->job.facts.live_peak, most = b->most_resident > peak ? b->most_resident : peak;
     return (struct film_size){.layout = o->layout,
                               .width = o->width,
                               .height = o->height,
@@ -88,7 +88,7 @@ static struct film_size plan_film(const struct session *s)
                               .per_frame = at_least_1((total + o->frames - 1) / o->frames),
                               .start = b->lowest_block,
                               .extent = o->extent ? o->extent : reach,
-                              .most = top > peak ? top : peak};
+                              .most = o->strip ? o->strip : most};
 }
 
 /* How long the run is, and in what part of the heap blocks lie: a space run without data points. */
@@ -135,8 +135,9 @@ static void tell_json(const struct session *s, const char *path, uint64_t frames
     printf(", \"file\": ");
     json_string(stdout, path);
     printf(", \"frames\": %" PRIu64 ", \"operations\": %" PRIu64 ", \"%s_per_frame\": %" PRIu64
-           ", \"layout\": \"%s\", \"extent\": %" PRIu64 ", \"heap_size\": %" PRIu64 ", \"complete\": %s}\n",
-           frames, s->job.total_ops, unit_of(f), f->per_frame, layout_names[f->layout], f->extent,
+           ", \"layout\": \"%s\", \"extent\": %" PRIu64 ", \"strip\": %" PRIu64 ", \"heap_size\": %" PRIu64
+           ", \"complete\": %s}\n",
+           frames, s->job.total_ops, unit_of(f), f->per_frame, layout_names[f->layout], f->extent, f->most,
            s->job.heap, whole ? "true" : "false");
 }
 

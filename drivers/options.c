@@ -51,6 +51,9 @@ static const char s_help[] =
     "                             what a frame has as much of as any other: operations, allocated bytes, or\n"
     "                             instructions of the program (of a file made by steve ops --times)\n"
     "      --extent=BYTES         draw so much of the heap (default: as far as blocks lie)\n"
+    "      --strip=BYTES          full height of the strip in film and picture (default: the most bytes "
+    "that\n"
+    "                             are live or resident)\n"
     "      --size=WxH             of film and picture (default 1280x720)\n"
     "      --fps=N                frames per second (default 25)\n"
     "      --frames=N             frames at most (default 300)\n"
@@ -80,6 +83,7 @@ enum {
     LAYOUT,
     TIME,
     EXTENT,
+    STRIP,
     CHECK,
     TIMEOUT,
     STILL,
@@ -111,6 +115,7 @@ static const struct option s_options[] = {
     {"layout", required_argument, NULL, LAYOUT},
     {"time", required_argument, NULL, TIME},
     {"extent", required_argument, NULL, EXTENT},
+    {"strip", required_argument, NULL, STRIP},
     {"check", no_argument, NULL, CHECK},
     {"timeout", required_argument, NULL, TIMEOUT},
     {"still", required_argument, NULL, STILL},
@@ -222,11 +227,11 @@ static int set_at(struct options *o, const char *text)
     return -1;
 }
 
-static int set_extent(struct options *o, const char *text)
+static int set_bytes(uint64_t *out, const char *what, const char *text)
 {
-    if (bytes_read(text, &o->extent) && o->extent)
+    if (bytes_read(text, out) && *out)
         return -1;
-    return wrong("--extent: '%s' is not a number of bytes (like 262144 or 64M)", text);
+    return wrong("%s: '%s' is not a number of bytes (like 262144 or 64M)", what, text);
 }
 
 static int set_size(struct options *o, const char *text)
@@ -302,7 +307,9 @@ static int set_drawing(struct options *o, int c, const char *text)
     case TIME:
         return set_time(o, text);
     case EXTENT:
-        return set_extent(o, text);
+        return set_bytes(&o->extent, "--extent", text);
+    case STRIP:
+        return set_bytes(&o->strip, "--strip", text);
     case SIZE:
         return set_size(o, text);
     case FPS:

@@ -33,6 +33,7 @@ struct options {
     enum layout layout;
     enum film_time time;
     uint64_t extent; /* bytes of heap to draw, 0: where blocks are */
+    uint64_t strip;  /* bytes at the full height of the strip, 0: the most there are */
     uint64_t at[MOST_STILLS];
     unsigned at_count;
     uint64_t points, frames, seed;

@@ -24,6 +24,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { TIME_TEXT = 64 };
+
 struct painter {
     struct engine *e;
     struct heapmap map;
@@ -31,6 +33,7 @@ struct painter {
     struct poster poster;
     unsigned char *yuv; /* a frame of a movie */
     struct frame_facts facts;
+    char when[TIME_TEXT];
     bool moves;
     uint64_t allocated, due; /* bytes of N and R so far; when the next frame is, in the film's time */
     const uint64_t *times;   /* FILM_INSTRUCTIONS: of each operation, else NULL */
@@ -187,6 +190,17 @@ static bool is_due(struct painter *p)
     return true;
 }
 
+/* An amount of the film's time: "5.4 MiB allocated", "1,500 operations". */
+static void time_words(char out[TIME_TEXT], enum film_time unit, uint64_t amount)
+{
+    char number[NUMBER_TEXT];
+    if (unit == FILM_BYTES)
+        snprintf(out, TIME_TEXT, "%s allocated", legend_bytes(number, amount));
+    else
+        snprintf(out, TIME_TEXT, "%s %s", legend_count(number, amount),
+                 unit == FILM_OPS ? "operations" : film_time_names[unit]);
+}
+
 static void look(struct painter *p)
 {
     if (p->moves)
@@ -195,20 +209,18 @@ static void look(struct painter *p)
     p->facts.op = p->e->ops;
     p->facts.extent = measure_extent(p->e->driver);
     p->facts.resident = region_resident();
+    if (p->e->board->job.film.time != FILM_OPS)
+        time_words(p->when, p->e->board->job.film.time, p->now);
 }
 
 static bool paint_poster(struct painter *p)
 {
     const struct job *j = &p->e->board->job;
-    char time[64], number[NUMBER_TEXT];
+    char time[TIME_TEXT];
     poster_add(&p->poster, &p->map, p->facts.done);
     if (p->e->ops != j->total_ops)
         return true;
-    if (j->film.time == FILM_BYTES)
-        snprintf(time, sizeof time, "%s allocated", legend_bytes(number, j->film.total));
-    else
-        snprintf(time, sizeof time, "%s %s", legend_count(number, j->film.total),
-                 j->film.time == FILM_OPS ? "operations" : film_time_names[j->film.time]);
+    time_words(time, j->film.time, j->film.total);
     poster_words(&p->poster, p->facts.name, j->film.extent, time);
     return write_canvas(p, &p->poster.canvas);
 }
@@ -263,7 +275,8 @@ void painter_run(struct engine *e)
     const struct job *j = &e->board->job;
     struct painter p = {.e = e, .moves = e->driver->flags & STEVE_MOVES, .due = j->film.per_frame};
     struct watcher w = {&p, made, freeing, kept, locked, used, done};
-    p.facts = (struct frame_facts){.name = e->driver->name, .total = j->total_ops, .heap = j->heap};
+    p.facts =
+        (struct frame_facts){.name = e->driver->name, .when = p.when, .total = j->total_ops, .heap = j->heap};
     if (!open_times(&p, j) || !open_picture(&p, j)) {
         snprintf(e->board->text, sizeof e->board->text, "out of memory for the picture");
         e->board->status = STATUS_FAILED;

@@ -18,9 +18,15 @@ static int height_of(const struct strip *s, double share)
     return (int)((share < 0 ? 0 : share > 1 ? 1 : share) * (s->height - LINE));
 }
 
-static void mark(const struct strip *s, struct canvas *c, int x, int width, int height, uint32_t colour)
+/* Go on with a line at another height; *from is where it was. */
+static void go_on(const struct strip *s, struct canvas *c, int x, int width, int *from, int height,
+                  uint32_t colour)
 {
+    int low = *from < 0 || *from > height ? height : *from, high = *from > height ? *from : height;
+    canvas_fill(c, x, s->top + s->height - high - LINE, LINE < width ? LINE : width, high - low + LINE,
+                colour);
     canvas_fill(c, x, s->top + s->height - height - LINE, width, LINE, colour);
+    *from = height;
 }
 
 void strip_add(struct strip *s, struct canvas *c, double done, uint64_t used, uint64_t resident)
@@ -32,8 +38,9 @@ void strip_add(struct strip *s, struct canvas *c, double done, uint64_t used, ui
     int live = height_of(s, (double)used / most);
     canvas_fill(c, x, s->top, width, s->height, STRIP_COLOUR);
     canvas_fill(c, x, s->top + s->height - live, width, live, USED_COLOUR);
-    mark(s, c, x, width, height_of(s, (double)resident / most), RESIDENT_COLOUR);
-    mark(s, c, x, width, height_of(s, strip_fragmentation(used, resident)), FRAGMENTED_COLOUR);
+    go_on(s, c, x, width, &s->resident, height_of(s, (double)resident / most), RESIDENT_COLOUR);
+    go_on(s, c, x, width, &s->fragmented, height_of(s, strip_fragmentation(used, resident)),
+          FRAGMENTED_COLOUR);
     s->drawn = to;
 }
 
@@ -47,4 +54,5 @@ void strip_begin(struct strip *s, struct canvas *c, int scale)
     s->height -= KEY_HEIGHT * scale;
     canvas_fill(c, s->left, s->top, s->width, s->height, STRIP_COLOUR);
     s->drawn = 0;
+    s->resident = s->fragmented = -1;
 }

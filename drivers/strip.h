@@ -13,6 +13,7 @@ struct strip {
     int left, top, width, height; /* pixels */
     int drawn;                    /* columns drawn */
     uint64_t most;                /* bytes at full height */
+    int resident, fragmented;     /* heights of the lines where they end, -1: not begun */
 };
 
 /* What holds from the last point up to the part `done` (0..1) of the replay. */

@@ -57,6 +57,17 @@ def test_film(driver: str, ops: tuple[Path, Model], tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["f.mp4", "f.png"]
 
 
+def test_strip_is_as_high_as_needed(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    """Its full height is what is live or resident at most, not the addresses that an allocator spreads blocks over."""
+    def strip(driver: str, *more: object) -> int:
+        p = replay("-a", driver, "--memplot", ops[0], "--still", tmp_path / "f.png", "--heap", "128M", "--json", *more)
+        assert p.returncode == 0, p.stderr
+        return int(json.loads(p.stdout)["strip"])
+    peak = ops[1].peak
+    assert strip("optimal") == peak <= strip("firstfit") < 3 * peak + (1 << 17)
+    assert strip("firstfit", "--strip", "5M") == 5 << 20
+
+
 def test_documented_film_name(ops: tuple[Path, Model], tmp_path: Path) -> None:
     path = tmp_path / "small-ops"
     path.write_text("".join(ops[0].read_text().splitlines(True)[:20]))

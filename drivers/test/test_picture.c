@@ -92,7 +92,7 @@ static void test_states_differ(void **state)
 {
     struct frame f;
     struct heapmap m;
-    struct frame_facts facts = {.name = "test", .op = 1, .total = 2, .heap = EXTENT};
+    struct frame_facts facts = {.name = "test", .when = "", .op = 1, .total = 2, .heap = EXTENT};
     uint32_t seen[5];
     assert_true(frame_open(&f, 640, 360, EXTENT, EXTENT, LAYOUT_ROWS));
     assert_true(heapmap_open(&m, EXTENT, frame_cells(&f)));
@@ -142,7 +142,7 @@ static void test_accesses_and_outlines(void **state)
 {
     struct frame f;
     struct heapmap m;
-    struct frame_facts facts = {.name = "test", .op = 1, .total = 2, .heap = EXTENT};
+    struct frame_facts facts = {.name = "test", .when = "", .op = 1, .total = 2, .heap = EXTENT};
     assert_true(frame_open(&f, 640, 360, EXTENT, EXTENT, LAYOUT_ROWS));
     assert_true(heapmap_open(&m, EXTENT, frame_cells(&f)));
     uint64_t c = m.cell_bytes;
@@ -159,6 +159,11 @@ static void test_accesses_and_outlines(void **state)
     assert_true(f.cell >= 5 && edge != plain && f.canvas.pixels[y * f.canvas.width + x] == plain);
 }
 
+static uint32_t pixel_of(const struct canvas *c, int x, int y)
+{
+    return c->pixels[y * c->width + x];
+}
+
 /* Live 1/4 and resident 1/2 of the full height: filled to there, and a line at twice that. */
 static void test_strip_to_scale(void **state)
 {
@@ -173,6 +178,12 @@ static void test_strip_to_scale(void **state)
     assert_int_not_equal(c.pixels[(bottom - room / 4 - 2) * c.width + x], c.pixels[bottom * c.width + x]);
     assert_int_not_equal(c.pixels[(bottom - room / 2 - 1) * c.width + x],
                          c.pixels[(bottom - room / 3) * c.width + x]);
+    assert_int_equal(pixel_of(&c, 109, bottom - room / 2), pixel_of(&c, 109, bottom - room / 2 - 1));
+    strip_add(&s, &c, 0.6, 250, 750);
+    uint32_t line = pixel_of(&c, 115, bottom - room * 3 / 4);
+    for (int y = bottom - room * 3 / 4; y < bottom - room / 2 - 1; y++) /* from one height to the other */
+        assert_int_equal(pixel_of(&c, 110, y), line);
+    assert_int_not_equal(pixel_of(&c, 115, bottom - room * 5 / 8), line);
     assert_true(strip_fragmentation(250, 500) == 1.0 && strip_fragmentation(0, 9) == 0);
 }
 

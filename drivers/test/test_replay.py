@@ -64,7 +64,7 @@ def test_help_version_list() -> None:
     ["-a", "null", "--memplot", "x", "--at", "5"], ["-a", "null", "--memplot", "x", "--still", "a.png",
                                                     "--at", "5,x"],
     ["-a", "null", "--memplot", "x", "--extent", "0"], ["-a", "null", "--memplot", "x", "--accesses", "2"],
-    ["-a", "null", "--memplot", "x", "--poster", "p.jpg"],
+    ["-a", "null", "--memplot", "x", "--poster", "p.jpg"], ["-a", "null", "--memplot", "x", "--strip", "x"],
 ])
 def test_wrong_usage_is_2(args: list[str]) -> None:
     p = replay(*args)

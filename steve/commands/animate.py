@@ -142,27 +142,29 @@ def _size(text: str | None) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _extent(args: argparse.Namespace, replay: Replay, drivers: list[Driver], aside: str) -> int:
-    """Bytes of heap to draw so that every allocator's blocks are in the picture, to one scale."""
+def _scale(args: argparse.Namespace, replay: Replay, drivers: list[Driver], aside: str) -> list[str]:
+    """Options by which every allocator's blocks are in the picture, and all films and their strips to one scale."""
     still = os.path.join(aside, "extent.png")
-    extents = []
+    extents, strips = [], []
     for driver in drivers:
         outcome = replay.run(*_arguments(args, replay, driver.name, "--still", still, "--json"))
         if outcome.status != 0 and not outcome.out_of_memory:
             raise SteveError(outcome.message)
-        extents.append(int(json.loads(outcome.output)["extent"]))
-    return max(extents)
+        answer = json.loads(outcome.output)
+        extents.append(int(answer["extent"]))
+        strips.append(int(answer["strip"]))
+    return ["--extent", args.extent or str(max(extents)), "--strip", str(max(strips))]
 
 
 def _film_several(args: argparse.Namespace, replay: Replay, drivers: list[Driver], unfinished: str) -> None:
     """One film for each, then all in one. An allocator that runs out of memory stays where it ended."""
     aside = os.path.dirname(unfinished)
     grid = plan_grid(len(drivers), *_size(args.size))
-    extent = args.extent or str(_extent(args, replay, drivers, aside))
+    scale = _scale(args, replay, drivers, aside)
     films, frames = [], []
     for driver in drivers:
         films.append(os.path.join(aside, f"{plain_name(driver.name)}.mkv"))
-        more = ("-o", films[-1], "--size", grid.size, "--extent", extent, "--json")
+        more = ("-o", films[-1], "--size", grid.size, *scale, "--json")
         outcome = replay.run(*_arguments(args, replay, driver.name, *more))
         if not outcome.out_of_memory:
             _replayed(outcome)
