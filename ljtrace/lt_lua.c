@@ -9,6 +9,7 @@
  */
 #include "lt_lua.h"
 #include "lt_heap.h"
+#include "lt_inside.h"
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_vm_heap.h"
@@ -45,6 +46,7 @@ struct call {
 
 struct calls {
     UInt depth;
+    struct lt_ring_place entered; /* the outermost */
     struct call call[MAX_NESTED];
 };
 
@@ -152,20 +154,14 @@ void lt_lua_thread(ThreadId tid)
     expect_return(calls_of(tid));
 }
 
-/* Accesses up to the return are the allocator's own: nobody needs to know where none are recorded. */
-static void tell(enum raw_type type)
-{
-    if (lt_options.trace_mem)
-        lt_ring_put(type, 0, NULL, 0, NULL, 0);
-}
-
 /* Calls at or below this place on the stack can not return any more. */
 static void drop_stale(struct calls *c, Addr sp)
 {
-    while (c->depth && c->call[c->depth - 1].sp <= sp) {
+    UInt before = c->depth;
+    while (c->depth && c->call[c->depth - 1].sp <= sp)
         c->depth--;
-        tell(RAW_LEAVE);
-    }
+    if (before && !c->depth)
+        lt_inside_drop();
 }
 
 /* A state is known as soon as its first block is filled in: before the second is asked for. */
@@ -195,6 +191,19 @@ static Bool may_make_state(Addr ptr, UWord nsize)
     return !ptr && nsize == s_state_size;
 }
 
+/* An inner call is a detail of the outermost. What that frees is told at once: its place may be used again
+ * before it returns. */
+static void enter_outermost(struct calls *c)
+{
+    const struct call *call = &c->call[0];
+    if (call->ptr && call->nsize == 0) {
+        lt_put_free(call->ptr, call->ud, MT_HOW_LUA, &call->stack);
+        if (call->vm)
+            lt_heap_gone(call->vm, call->ptr, call->osize);
+    }
+    lt_inside_enter(&c->entered);
+}
+
 void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
 {
     ThreadId tid = VG_(get_running_tid)();
@@ -221,12 +230,8 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
         lt_take_lua_stack(tid, call->vm, ptr ? 0 : nsize, &call->stack);
     else
         lt_take_stack(tid, &call->stack);
-    tell(RAW_ENTER);
-    if (c->depth == 1 && ptr && nsize == 0) {
-        lt_put_free(ptr, ud, MT_HOW_LUA, &call->stack);
-        if (call->vm)
-            lt_heap_gone(call->vm, ptr, osize);
-    }
+    if (c->depth == 1)
+        enter_outermost(c);
     expect_return(c);
 }
 
@@ -259,8 +264,9 @@ void lt_lua_return(Addr result)
     struct calls *c = calls_of(VG_(get_running_tid)());
     tl_assert(c->depth);
     struct call *call = &c->call[--c->depth];
-    if (c->depth == 0) /* an inner call is a detail of the outer one */
+    if (c->depth == 0) {
+        lt_inside_return(&c->entered);
         record(call, result);
-    tell(RAW_LEAVE);
+    }
     expect_return(c);
 }

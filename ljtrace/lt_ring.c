@@ -22,6 +22,7 @@
 struct ring_header *lt_ring;
 
 static Int s_socket = -1;
+static ULong s_slabs_used; /* since the start */
 static UInt s_free_slabs; /* slabs that may be written after the current one */
 static HChar s_text[512]; /* what the collector had to say */
 static UInt s_heard;      /* bytes of it */
@@ -45,6 +46,7 @@ static void set_limit(void)
 static void use_slab(UInt slab)
 {
     lt_ring->current = slab;
+    s_slabs_used++;
     set_limit();
     lt_ring->cursor = slab_address(slab);
 }
@@ -285,6 +287,23 @@ static void commit(UInt words)
     lt_ring->cursor += words * sizeof(ULong);
     if (lt_ring->cursor >= lt_ring->limit)
         lt_ring_flush();
+}
+
+struct lt_ring_place lt_ring_here(void)
+{
+    reserve(0);
+    return (struct lt_ring_place){lt_ring->cursor, s_slabs_used};
+}
+
+const uint64_t *lt_ring_at(const struct lt_ring_place *place)
+{
+    return place->slab == s_slabs_used ? (const uint64_t *)place->at : NULL;
+}
+
+void lt_ring_rewind(const struct lt_ring_place *place)
+{
+    tl_assert(place->slab == s_slabs_used && place->at <= lt_ring->cursor);
+    lt_ring->cursor = place->at;
 }
 
 void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m)

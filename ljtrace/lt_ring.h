@@ -31,6 +31,18 @@ void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, U
  * all events so far into the file. */
 const HChar *lt_ring_report(Bool snapshot);
 
+/* A place in the ring to which it may be taken back while its slab is the one being written. */
+struct lt_ring_place {
+    Addr at;
+    ULong slab; /* counted from the start: slabs are used again */
+};
+/* Where the next record will be put. */
+struct lt_ring_place lt_ring_here(void);
+/* The words that were put there; NULL = that slab has been given away. */
+const uint64_t *lt_ring_at(const struct lt_ring_place *place);
+/* Take back all that was put there and behind it. */
+void lt_ring_rewind(const struct lt_ring_place *place);
+
 /* Give the current slab away and go on with the next free one. */
 void lt_ring_flush(void);
 /* The same if it is full. Called from generated code when the cursor has reached the limit. */

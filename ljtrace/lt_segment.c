@@ -5,6 +5,7 @@
 #include "lt_segment.h"
 #include "lt_filter.h"
 #include "lt_frames.h"
+#include "lt_inside.h"
 #include "lt_ir.h"
 #include "lt_ring.h"
 #include "pub_tool_libcassert.h"
@@ -113,8 +114,8 @@ void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt
 static UInt define(struct lt_segment *s)
 {
     uint64_t words[1 + 3 * LT_SEGMENT_ACCESSES];
-    UInt n = 0;
-    words[n++] = raw_pair(s->filtered ? 0 : s->instructions, s->words);
+    UInt n = 0, instructions = s->filtered ? 0 : s->instructions;
+    words[n++] = raw_pair(instructions, s->words);
     for (UInt i = s->told; i < s->count; i++) {
         const struct lt_access *a = &s->access[i];
         lt_name_frame(a->ip);
@@ -124,6 +125,7 @@ static UInt define(struct lt_segment *s)
     }
     lt_ring_put(RAW_DEFINE, s->told > 0, words, n, NULL, 0);
     s->told = s->count;
+    lt_inside_segment(s->words, instructions);
     return s_segments++;
 }
 

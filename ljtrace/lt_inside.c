@@ -1,0 +1,74 @@
+/* lt_inside.c - see lt_inside.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_inside.h"
+#include "lt_options.h"
+#include "lt_segment.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_mallocfree.h"
+
+enum { FIRST_CAPACITY = 4096 };
+
+/* What a segment takes in the ring, by its number. */
+struct shape {
+    UChar words, instructions;
+};
+
+static struct shape *s_shape;
+static UInt s_count, s_capacity;
+
+static void make_room(void)
+{
+    if (s_count < s_capacity)
+        return;
+    s_capacity = s_capacity ? 2 * s_capacity : FIRST_CAPACITY;
+    s_shape = VG_(realloc)("ljtrace.shapes", s_shape, s_capacity * sizeof *s_shape);
+}
+
+void lt_inside_segment(UInt words, UInt instructions)
+{
+    tl_assert(LT_SEGMENT_WORDS <= 255 && LT_SEGMENT_INSTRUCTIONS <= 255);
+    make_room();
+    s_shape[s_count++] = (struct shape){(UChar)words, (UChar)instructions};
+}
+
+void lt_inside_enter(struct lt_ring_place *place)
+{
+    if (!lt_options.trace_mem)
+        return;
+    *place = lt_ring_here();
+    lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+}
+
+/* Is there nothing but segments between two addresses of the ring? Then their instructions. */
+static Bool sum_segments(const uint64_t *at, const uint64_t *end, ULong *instructions)
+{
+    ULong sum = 0;
+    while (at < end && *at < s_count) {
+        const struct shape *shape = &s_shape[*at];
+        sum += shape->instructions;
+        at += 1 + shape->words;
+    }
+    *instructions = sum;
+    return at == end;
+}
+
+void lt_inside_return(const struct lt_ring_place *place)
+{
+    ULong instructions;
+    if (!lt_options.trace_mem)
+        return;
+    const uint64_t *entered = lt_ring_at(place);
+    if (entered && sum_segments(entered + 1, (const uint64_t *)lt_ring->cursor, &instructions)) {
+        lt_ring->instructions += instructions;
+        lt_ring_rewind(place);
+    } else
+        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+}
+
+void lt_inside_drop(void)
+{
+    if (lt_options.trace_mem)
+        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+}
