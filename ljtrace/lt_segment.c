@@ -176,6 +176,11 @@ void lt_segment_end(struct lt_segment *s)
     empty(s);
 }
 
+void lt_segment_other(struct lt_segment *s, UInt words)
+{
+    s->written += words;
+}
+
 void lt_segment_instruction(struct lt_segment *s)
 {
     if (s->instructions == LT_SEGMENT_INSTRUCTIONS)

@@ -28,6 +28,7 @@ void feed_free(struct feed *f)
     map_clear(&f->heap_of);
     universe_clear(&f->universe);
     free(f->lines);
+    free(f->machines);
     free(f);
 }
 
@@ -39,6 +40,7 @@ enum mt_ending feed_ending(const struct feed *f)
 void feed_rebind(struct feed *f, struct mt_writer *w)
 {
     f->writer = f->stacks.writer = w;
+    feed_forget_states(f);
 }
 
 bool feed_ended(const struct feed *f)
@@ -357,7 +359,8 @@ static const struct {
     [RAW_EXEC] = {take_exec, 1},
     [RAW_END] = {take_end, 1},
     [RAW_TYPE] = {feed_type, 2},
-    [RAW_VM] = {feed_vm, 3},
+    [RAW_VM] = {feed_vm, 2},
+    [RAW_MACHINE] = {feed_machine, 3},
     [RAW_LUAFRAME] = {feed_luaframe, 5},
     [RAW_LINES] = {feed_lines, 1},
     [RAW_PROTO] = {feed_proto, 4},
