@@ -40,9 +40,11 @@ struct walk {
     Addr ip;               /* of the current instruction */
     struct origin *origin; /* of each temporary of the program */
     struct lt_code code;
-    Bool cut;       /* end the superblock behind this instruction */
-    UInt uncounted; /* instructions since the last point of exit, for samples */
-    Int sp_offset;  /* of the stack pointer in the guest state */
+    enum lt_store store; /* the store at hand */
+    IRExpr *looked_up;   /* what has been found out about it, or NULL */
+    Bool cut;            /* end the superblock behind this instruction */
+    UInt uncounted;      /* instructions since the last point of exit, for samples */
+    Int sp_offset;       /* of the stack pointer in the guest state */
 };
 
 static Bool is_from_sp(const struct walk *w, const IRExpr *e)
@@ -204,18 +206,34 @@ static void call_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
 
-/* What LuaJIT's code and traces store may be told (lt_vm_store.h). A change of the state ends the segment: so
- * what is counted and what is recorded up to it belongs to the state before. */
+/* Ahead of a store: a change of the state is told ahead of its instruction, which belongs to the state that
+ * it begins, as what is counted and recorded before belongs to the state before. */
 static void visit_store(struct walk *w, const IRStmt *st)
 {
-    enum lt_store kind = lt_store_kind(&w->code, st, is_from_sp(w, st->Ist.Store.addr));
-    if (kind == LT_STORE_TOLD || kind == LT_STORE_STATE)
+    IRExpr *addr = st->Ist.Store.addr;
+    w->store = lt_store_kind(&w->code, st, is_from_sp(w, addr));
+    w->looked_up = NULL;
+    if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
+        w->looked_up = lt_store_tell(&w->code, st);
+        lt_segment_other(&w->segment, LT_STORE_WORDS);
+    } else if (w->store == LT_STORE_TOLD)
+        w->store = LT_STORE_STATE;
+    access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);
+}
+
+/* Behind it. Where only the call says what was stored, the segment ends, and behind the instruction the
+ * superblock: what comes up to the next one's start, where the change is told, belongs to the state before.
+ */
+static void leave_store(struct walk *w, const IRStmt *st)
+{
+    if (w->store == LT_STORE_STATE) {
+        w->cut = True;
         lt_segment_end(&w->segment);
-    if (kind == LT_STORE_TOLD)
-        lt_segment_other(&w->segment, lt_store_tell(&w->code, st));
-    else if (kind != LT_STORE_PLAIN)
+    }
+    if (w->store == LT_STORE_TOLD && w->looked_up)
+        lt_store_see(&w->code, st, w->looked_up);
+    else if (w->store == LT_STORE_STATE || w->store == LT_STORE_LOOKED_UP)
         lt_store_look_up(&w->code, st);
-    w->cut |= kind == LT_STORE_STATE;
 }
 
 /* Control goes on at the next instruction, by itself. */
@@ -285,7 +303,7 @@ static void visit(struct walk *w, const IRStmt *st)
         visit_assignment(w, st);
         break;
     case Ist_Store:
-        access(w, RAW_STORE, size_of(w, st->Ist.Store.data), st->Ist.Store.addr, NULL);
+        visit_store(w, st);
         break;
     case Ist_StoreG:
         access(w, RAW_STORE, size_of(w, st->Ist.StoreG.details->data), st->Ist.StoreG.details->addr,
@@ -348,7 +366,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         visit(&w, in->stmts[i]);
         addStmtToIRSB(out, in->stmts[i]);
         if (in->stmts[i]->tag == Ist_Store)
-            visit_store(&w, in->stmts[i]);
+            leave_store(&w, in->stmts[i]);
     }
     if (i < in->stmts_used)
         cut_before(out, in->stmts[i]);

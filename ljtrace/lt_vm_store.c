@@ -143,10 +143,10 @@ void lt_store_look_up(const struct lt_code *c, const IRStmt *st)
 /* The record: header, address, count of instructions. `next`: the cursor behind it. */
 static IRExpr *put(IRSB *out, IRExpr *cursor, IRExpr *addr, Int state)
 {
-    IRExpr *word[3] = {lt_ir_word(raw_header(RAW_VM, raw_state(state), 2)), addr,
-                       lt_ir_load(out, &lt_ring->instructions)};
+    IRExpr *word[LT_STORE_WORDS] = {lt_ir_word(raw_header(RAW_VM, raw_state(state), LT_STORE_WORDS - 1)),
+                                    addr, lt_ir_load(out, &lt_ring->instructions)};
     IRExpr *at = cursor;
-    for (UInt i = 0; i < 3; i++) {
+    for (UInt i = 0; i < LT_STORE_WORDS; i++) {
         addStmtToIRSB(out, IRStmt_Store(Iend_LE, at, word[i]));
         at = lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, cursor, lt_ir_word((i + 1) * sizeof(ULong))));
     }
@@ -155,17 +155,20 @@ static IRExpr *put(IRSB *out, IRExpr *cursor, IRExpr *addr, Int state)
 
 /* A trace's store with a known displacement is hardly ever to anything else, and the collector knows the
  * words; LuaJIT's own code stores such constants elsewhere, too. */
-UInt lt_store_tell(const struct lt_code *c, const IRStmt *st)
+IRExpr *lt_store_tell(const struct lt_code *c, const IRStmt *st)
 {
     IRSB *out = c->out;
     IRExpr *addr = st->Ist.Store.addr, *cursor = lt_ir_load(out, &lt_ring->cursor);
     IRExpr *next = put(out, cursor, addr, (Int)st->Ist.Store.data->Iex.Const.con->Ico.U32);
-    if (c->is_lua) {
-        IRExpr *byte = look(out, addr);
+    IRExpr *byte = c->is_lua ? look(out, addr) : NULL;
+    if (byte)
         next = lt_ir_assign(out, Ity_I64, IRExpr_ITE(is_set(out, byte), next, cursor));
-        IRExpr *more = IRExpr_Binop(Iop_And8, byte, IRExpr_Const(IRConst_U8(LT_WATCH_CALLS)));
-        call_if(out, is_set(out, lt_ir_assign(out, Ity_I8, more)), addr);
-    }
     addStmtToIRSB(out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->cursor), next));
-    return 3;
+    return byte;
+}
+
+void lt_store_see(const struct lt_code *c, const IRStmt *st, IRExpr *found)
+{
+    IRExpr *more = IRExpr_Binop(Iop_And8, found, IRExpr_Const(IRConst_U8(LT_WATCH_CALLS)));
+    call_if(c->out, is_set(c->out, lt_ir_assign(c->out, Ity_I8, more)), st->Ist.Store.addr);
 }

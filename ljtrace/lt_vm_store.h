@@ -31,8 +31,12 @@ enum lt_store {
 enum lt_store lt_store_kind(const struct lt_code *c, const IRStmt *st, Bool from_sp);
 /* Behind a store that is looked up: emit the look and the call. */
 void lt_store_look_up(const struct lt_code *c, const IRStmt *st);
-/* Behind a store that is told, where a segment has ended: emit what tells it, into the ring. How many of the
- * ring's words that takes at most. */
-UInt lt_store_tell(const struct lt_code *c, const IRStmt *st);
+enum { LT_STORE_WORDS = 3 }; /* of the ring */
+
+/* Ahead of a store that is told, where no segment is half written: emit what tells it, LT_STORE_WORDS at
+ * most. What has been found out about it; NULL = nothing, and nothing is left to be done. */
+IRExpr *lt_store_tell(const struct lt_code *c, const IRStmt *st);
+/* Behind it: emit the call for what the tool itself must see. */
+void lt_store_see(const struct lt_code *c, const IRStmt *st, IRExpr *found);
 
 #endif

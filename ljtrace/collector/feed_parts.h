@@ -19,7 +19,8 @@ struct machine {
     uint64_t addr, heap; /* heap: as the tool calls it */
     uint64_t states;     /* as in RAW_MACHINE */
     uint32_t count;
-    int32_t state; /* told last; MACHINE_UNTOLD = none was */
+    int32_t state;                  /* told last; MACHINE_UNTOLD = none was */
+    uint32_t heap_id, heap_version; /* the heap's id, as long as heap_of has that version */
 };
 enum { MACHINE_UNTOLD = INT32_MIN };
 
@@ -28,8 +29,9 @@ struct feed {
     struct stacks stacks;
     struct mt_access access[MT_SEGMENT_MOST]; /* of the segment defined last */
     uint32_t accesses;
-    struct map site_of; /* hash of a site -> its id */
-    struct map heap_of; /* state pointer -> heap id */
+    struct map site_of;    /* hash of a site -> its id */
+    struct map heap_of;    /* state pointer -> heap id */
+    uint32_t heap_version; /* changes with it; from 1 */
     struct universe universe;
     uint64_t counted; /* instructions of segments so far */
     uint32_t thread;
