@@ -18,6 +18,7 @@
 #include "lt_segment.h"
 #include "lt_smc.h"
 #include "lt_toggle.h"
+#include "lt_vm_store.h"
 #include "lt_vm_watch.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_debuginfo.h"
@@ -38,11 +39,12 @@ struct walk {
     IRSB *out;
     Addr ip;               /* of the current instruction */
     struct origin *origin; /* of each temporary of the program */
-    Bool lua_code;         /* of a LuaJIT image */
-    Bool cut;              /* end the superblock behind this instruction */
-    Bool run_time_code;
-    UInt uncounted; /* instructions since the last point of exit, for samples */
-    Int sp_offset;  /* of the stack pointer in the guest state */
+    struct lt_code code;
+    enum lt_store store; /* the store at hand */
+    IRExpr *looked_up;   /* what has been found out about it, or NULL */
+    Bool cut;            /* end the superblock behind this instruction */
+    UInt uncounted;      /* instructions since the last point of exit, for samples */
+    Int sp_offset;       /* of the stack pointer in the guest state */
 };
 
 static Bool is_from_sp(const struct walk *w, const IRExpr *e)
@@ -204,111 +206,34 @@ static void call_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
 
-/* What a temporary is computed from; NULL = it is not seen here. */
-static const IRExpr *definition(const struct walk *w, const IRExpr *e)
+/* Ahead of a store: a change of the state is told ahead of its instruction, which belongs to the state that
+ * it begins, as what is counted and recorded before belongs to the state before. */
+static void visit_store(struct walk *w, const IRStmt *st)
 {
-    for (Int i = w->out->stmts_used - 1; e->tag == Iex_RdTmp && i >= 0; i--) {
-        const IRStmt *st = w->out->stmts[i];
-        if (st->tag == Ist_WrTmp && st->Ist.WrTmp.tmp == e->Iex.RdTmp.tmp)
-            return st->Ist.WrTmp.data;
-    }
-    return NULL;
+    IRExpr *addr = st->Ist.Store.addr;
+    w->store = lt_store_kind(&w->code, st, is_from_sp(w, addr));
+    w->looked_up = NULL;
+    if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
+        w->looked_up = lt_store_tell(&w->code, st);
+        lt_segment_other(&w->segment, LT_STORE_WORDS);
+    } else if (w->store == LT_STORE_TOLD)
+        w->store = LT_STORE_STATE;
+    access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);
 }
 
-/* The displacement of an address in the form register + constant; 0 = of another form. */
-static Long displacement(const struct walk *w, const IRExpr *addr)
+/* Behind it. Where only the call says what was stored, the segment ends, and behind the instruction the
+ * superblock: what comes up to the next one's start, where the change is told, belongs to the state before.
+ */
+static void leave_store(struct walk *w, const IRStmt *st)
 {
-    const IRExpr *e = definition(w, addr);
-    Bool plus =
-        e && e->tag == Iex_Binop && e->Iex.Binop.op == Iop_Add64 && e->Iex.Binop.arg2->tag == Iex_Const;
-    return plus ? (Long)e->Iex.Binop.arg2->Iex.Const.con->Ico.U64 : 0;
-}
-
-/* The same through copies and changes of width. */
-static const IRExpr *computation(const struct walk *w, const IRExpr *e)
-{
-    for (;;) {
-        e = definition(w, e);
-        Bool widens =
-            e && e->tag == Iex_Unop && (e->Iex.Unop.op == Iop_64to32 || e->Iex.Unop.op == Iop_32Uto64);
-        if (widens)
-            e = e->Iex.Unop.arg;
-        else if (!e || e->tag != Iex_RdTmp)
-            return e;
-    }
-}
-
-/* Is this 4-byte value another less 1? */
-static Bool is_decrement(const struct walk *w, const IRExpr *e)
-{
-    const IRExpr *from = computation(w, e);
-    if (!from || from->tag != Iex_Binop || from->Iex.Binop.arg2->tag != Iex_Const)
-        return False;
-    Int by = (Int)from->Iex.Binop.arg2->Iex.Const.con->Ico.U32;
-    IROp op = from->Iex.Binop.op;
-    return (op == Iop_Sub32 && by == 1) || ((op == Iop_Add32 || op == Iop_Add64) && by == -1);
-}
-
-/* May this store tell what a Lua machine does? See lt_vm_watch.h. */
-static Bool may_be_watched(const struct walk *w, const IRStmt *st)
-{
-    const IRExpr *data = st->Ist.Store.data;
-    UInt size = size_of(w, data);
-    if (size != 8 && !lt_options.lua_states)
-        return False;
-    if (is_from_sp(w, st->Ist.Store.addr))
-        return w->lua_code && size == 4 && is_decrement(w, data);
-    if (!w->lua_code)
-        return w->run_time_code && size == 4 && data->tag == Iex_Const;
-    if (size == 4)
-        return data->tag != Iex_Const || lt_watch_is_state(data->Iex.Const.con->Ico.U32);
-    return size == 8 && lt_watch_is_recorder(displacement(w, st->Ist.Store.addr));
-}
-
-/* Behind a store: was it to a watched word? */
-static void watch_store(struct walk *w, const IRStmt *st)
-{
-    IRTypeEnv *env = w->out->tyenv;
-    IRTemp page = newIRTemp(env, Ity_I64), slot = newIRTemp(env, Ity_I64), at = newIRTemp(env, Ity_I64);
-    IRTemp byte = newIRTemp(env, Ity_I8), hit = newIRTemp(env, Ity_I1);
-    IRExpr *mask = IRExpr_Const(IRConst_U64(LT_WATCH_SLOTS - 1));
-    IRExpr *table = IRExpr_Const(IRConst_U64((Addr)lt_watch_table));
-    addStmtToIRSB(
-        w->out, IRStmt_WrTmp(page, IRExpr_Binop(Iop_Shr64, st->Ist.Store.addr, IRExpr_Const(IRConst_U8(2)))));
-    addStmtToIRSB(w->out, IRStmt_WrTmp(slot, IRExpr_Binop(Iop_And64, IRExpr_RdTmp(page), mask)));
-    addStmtToIRSB(w->out, IRStmt_WrTmp(at, IRExpr_Binop(Iop_Add64, IRExpr_RdTmp(slot), table)));
-    addStmtToIRSB(w->out, IRStmt_WrTmp(byte, IRExpr_Load(Iend_LE, Ity_I8, IRExpr_RdTmp(at))));
-    addStmtToIRSB(
-        w->out, IRStmt_WrTmp(hit, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(byte), IRExpr_Const(IRConst_U8(0)))));
-    IRExpr *moved = IRExpr_Const(IRConst_U64((ULong)displacement(w, st->Ist.Store.addr)));
-    IRDirty *call = unsafeIRDirty_0_N(0, "lt_watch_hit", VG_(fnptr_to_fnentry)(lt_watch_hit),
-                                      mkIRExprVec_2(st->Ist.Store.addr, moved));
-    call->guard = IRExpr_RdTmp(hit);
-    addStmtToIRSB(w->out, IRStmt_Dirty(call));
-}
-
-/* Is this a store that changes the machine's state, as far as can be seen from the code? */
-static Bool changes_state(const struct walk *w, const IRStmt *st)
-{
-    const IRExpr *data = st->Ist.Store.data, *addr = st->Ist.Store.addr;
-    if (size_of(w, data) != 4)
-        return False;
-    if (w->lua_code && data->tag == Iex_Const)
-        return lt_watch_is_state(data->Iex.Const.con->Ico.U32);
-    if (addr->tag == Iex_Const)
-        return lt_watch_is_state_word(addr->Iex.Const.con->Ico.U64);
-    return lt_watch_is_state_displacement(displacement(w, addr));
-}
-
-/* A change of the state ends the segment, and behind its instruction the superblock: so what is counted and
- * what is recorded up to the next one's start, where the change is told, belongs to the state before. */
-static void visit_watched(struct walk *w, const IRStmt *st)
-{
-    if (changes_state(w, st)) {
+    if (w->store == LT_STORE_STATE) {
         w->cut = True;
         lt_segment_end(&w->segment);
     }
-    watch_store(w, st);
+    if (w->store == LT_STORE_TOLD && w->looked_up)
+        lt_store_see(&w->code, st, w->looked_up);
+    else if (w->store == LT_STORE_STATE || w->store == LT_STORE_LOOKED_UP)
+        lt_store_look_up(&w->code, st);
 }
 
 /* Control goes on at the next instruction, by itself. */
@@ -378,7 +303,7 @@ static void visit(struct walk *w, const IRStmt *st)
         visit_assignment(w, st);
         break;
     case Ist_Store:
-        access(w, RAW_STORE, size_of(w, st->Ist.Store.data), st->Ist.Store.addr, NULL);
+        visit_store(w, st);
         break;
     case Ist_StoreG:
         access(w, RAW_STORE, size_of(w, st->Ist.StoreG.details->data), st->Ist.StoreG.details->addr,
@@ -427,10 +352,10 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     w.origin = VG_(calloc)("ljtrace.instrument", in->tyenv->types_used, sizeof *w.origin);
     for (Int t = 0; t < in->tyenv->types_used; t++)
         w.origin[t].root = (IRTemp)t;
-    w.lua_code = lt_watch_is_lua_code(closure->readdr);
-    w.run_time_code = lt_vm_first() && lt_is_run_time_code(closure->readdr);
+    w.code = (struct lt_code){out, lt_watch_is_lua_code(closure->readdr),
+                              lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
-    lt_segment_begin(&w.segment, out, !w.lua_code && !w.run_time_code);
+    lt_segment_begin(&w.segment, out, !w.code.is_lua && !w.code.is_run_time);
     if (lt_options.trace_mem)
         lt_segment_check_room(&w.segment);
     w.uncounted = 0;
@@ -440,8 +365,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     for (; i < in->stmts_used && !(w.cut && in->stmts[i]->tag == Ist_IMark); i++) {
         visit(&w, in->stmts[i]);
         addStmtToIRSB(out, in->stmts[i]);
-        if (in->stmts[i]->tag == Ist_Store && may_be_watched(&w, in->stmts[i]))
-            visit_watched(&w, in->stmts[i]);
+        if (in->stmts[i]->tag == Ist_Store)
+            leave_store(&w, in->stmts[i]);
     }
     if (i < in->stmts_used)
         cut_before(out, in->stmts[i]);

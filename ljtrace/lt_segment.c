@@ -178,6 +178,24 @@ void lt_segment_end(struct lt_segment *s)
     empty(s);
 }
 
+Bool lt_segment_split(struct lt_segment *s, Addr ip)
+{
+    if (s->count && s->access[s->count - 1].ip == ip)
+        return False;
+    if (s->count || s->instructions > 1) {
+        s->instructions--;
+        lt_segment_end(s);
+        s->instructions = 1;
+        s->changed = True;
+    }
+    return True;
+}
+
+void lt_segment_other(struct lt_segment *s, UInt words)
+{
+    s->written += words;
+}
+
 void lt_segment_instruction(struct lt_segment *s)
 {
     if (s->instructions == LT_SEGMENT_INSTRUCTIONS)

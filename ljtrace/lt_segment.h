@@ -78,6 +78,11 @@ void lt_segment_instruction(struct lt_segment *s);
 void lt_segment_exit(struct lt_segment *s);
 /* The same, and what follows is another segment: something else may write to the ring here. */
 void lt_segment_end(struct lt_segment *s);
+/* The same ahead of the instruction at hand, at ip, which will be the first of what follows. False if it has had
+ * an access already: then nothing was done. */
+Bool lt_segment_split(struct lt_segment *s, Addr ip);
+/* Something else has written at most that many words to the ring, behind a segment's end. */
+void lt_segment_other(struct lt_segment *s, UInt words);
 /* Emit the check for room that a superblock begins with. */
 void lt_segment_check_room(struct lt_segment *s);
 /* The superblock is done: the check is taken back if nothing needs it. */

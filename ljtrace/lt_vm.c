@@ -144,7 +144,6 @@ static struct lt_vm *announce(Addr g, Addr ud, UInt image)
     if (!vm) {
         vm = VG_(calloc)("ljtrace.vm", 1, sizeof *vm);
         vm->next = s_vms;
-        vm->vmstate = LT_VM_UNSEEN;
         vm->string_forms = 15;
         s_vms = vm;
         lt_types_begin(vm);
@@ -155,7 +154,7 @@ static struct lt_vm *announce(Addr g, Addr ud, UInt image)
     vm->image = image;
     vm->layout = &s_layout[image];
     vm->at = vm->layout->gc64 ? &s_wide : &s_narrow;
-    lt_watch_state(vm);
+    lt_watch_begin(vm);
     return vm;
 }
 
@@ -209,6 +208,7 @@ void lt_vm_closed(Addr ud, Addr g)
         struct lt_vm *vm = *at;
         if (vm->ud == ud && (g == 0 || vm->g == g)) {
             *at = vm->next;
+            lt_watch_end(vm);
             lt_recording_free(vm);
             lt_asm_free(vm);
             lt_types_end(vm);

@@ -48,9 +48,6 @@ struct lt_spot {
     Addr code, snap; /* start of its machine code, the snapshot */
 };
 
-/* The machine's state was not seen yet: no number of a state. */
-enum { LT_VM_UNSEEN = -100 };
-
 /* A Lua state. */
 struct lt_vm {
     struct lt_vm *next;
@@ -58,8 +55,9 @@ struct lt_vm {
     UInt image;
     const struct lua_layout *layout;
     const struct lt_offsets *at;
-    Int vmstate; /* as last seen */
-    Bool untold; /* and not yet in the trace */
+    UInt stores;     /* to its machine's state, as far as the tool has counted them */
+    Bool untold;     /* one of them is not yet in the trace */
+    Bool assembling; /* the machine is in that state */
     struct lt_recording *recording;
     struct lt_assembly *assembly;
     struct lt_pending *pending;    /* block whose type is not known yet */

@@ -12,6 +12,11 @@
 #include "pub_tool_libcbase.h"
 
 enum { MAX_RANGES = 16, MAX_DISPLACEMENTS = 8 };
+/* Calls for stores of constants to a state's word, by which displacements are learned. */
+enum { LESSONS = 1000 };
+/* Of the states other than traces, those the code tells by itself: LuaJIT's first ones, all that are
+ * frequent. */
+enum { PLAIN_STATES = 4, MAX_TRACE = 65535 };
 
 UChar lt_watch_table[LT_WATCH_SLOTS];
 
@@ -48,18 +53,16 @@ static Addr recorder_word(const struct lt_vm *vm)
     return vm->layout->recorder ? vm->g + vm->layout->recorder + vm->at->recorder_pc : 0;
 }
 
-static void mark(Addr a)
+static void mark(Addr a, UChar how)
 {
-    lt_watch_table[a >> 2 & (LT_WATCH_SLOTS - 1)] = 1;
+    lt_watch_table[a >> 2 & (LT_WATCH_SLOTS - 1)] |= how;
 }
 
 static void tell_state(struct lt_vm *vm)
 {
-    Int state = vm->vmstate;
+    uint64_t words[2] = {state_word(vm), lt_ring->instructions};
     vm->untold = False;
-    UInt known = state > 0 ? MT_VM_TRACE : ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
-    uint64_t words[3] = {vm->ud, lt_ring->instructions, state > 0 ? (UInt)state : 0};
-    lt_ring_put(RAW_VM, known, words, 3, NULL, 0);
+    lt_ring_put(RAW_VM, raw_state((Int)lt_vm_u32(state_word(vm))), words, 2, NULL, 0);
 }
 
 static void tell_states(void)
@@ -69,40 +72,33 @@ static void tell_states(void)
             tell_state(vm);
 }
 
-static Bool is_assembling(const struct lt_vm *vm)
-{
-    Int state = vm->vmstate;
-    return state <= 0 && ~state < LUA_LAYOUT_VM_STATES && vm->layout->vm[~state] == MT_VM_ASM;
-}
-
 static Bool is_any_assembling(void)
 {
     const struct lt_vm *vm = lt_vm_first();
-    while (vm && !is_assembling(vm))
+    while (vm && !vm->assembling)
         vm = vm->next;
     return vm != NULL;
 }
 
 /* Where the assembler keeps its count is not known before it stores to it: then all stores are looked at. */
-static void note_assembly(struct lt_vm *vm, Bool before)
+static void note_assembly(struct lt_vm *vm)
 {
-    if (before == is_assembling(vm) || !vm->layout->recorder)
+    Bool now = lt_machine_state(vm) == MT_VM_ASM;
+    if (now == vm->assembling || !vm->layout->recorder)
         return;
-    if (before)
-        lt_asm_end(vm);
-    else
+    vm->assembling = now;
+    if (now)
         lt_asm_begin(vm);
+    else
+        lt_asm_end(vm);
     lt_watch_all();
 }
 
 static void note_state(struct lt_vm *vm)
 {
-    Int state = (Int)lt_vm_u32(state_word(vm));
-    Bool assembling = is_assembling(vm);
-    if (state == vm->vmstate)
-        return;
-    vm->vmstate = state;
-    note_assembly(vm, assembling);
+    note_assembly(vm);
+    if (vm->stores < LESSONS && ++vm->stores == LESSONS)
+        lt_watch_all();
     vm->untold = True;
     if (lt_options.trace_mem)
         lt_ring_call_back(tell_states);
@@ -113,23 +109,50 @@ static void note_state(struct lt_vm *vm)
 void lt_watch_tell_all(void)
 {
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        if (vm->vmstate != LT_VM_UNSEEN)
+        if (vm->stores)
             tell_state(vm);
 }
 
-void lt_watch_state(const struct lt_vm *vm)
+/* Must the tool itself see all stores of constants to the state? To learn, and where one means the assembler.
+ */
+static Bool must_see(const struct lt_vm *vm)
+{
+    Bool assembler = False;
+    for (UInt i = 0; i < PLAIN_STATES; i++)
+        assembler |= vm->layout->vm[i] == MT_VM_ASM;
+    return assembler || vm->stores < LESSONS;
+}
+
+static void watch(const struct lt_vm *vm)
 {
     if (lt_options.lua_states)
-        mark(state_word(vm));
+        mark(state_word(vm), must_see(vm) ? LT_WATCH_HIT | LT_WATCH_CALLS : LT_WATCH_HIT);
     if (recorder_word(vm))
-        mark(recorder_word(vm));
+        mark(recorder_word(vm), LT_WATCH_HIT);
+}
+
+void lt_watch_begin(const struct lt_vm *vm)
+{
+    uint64_t words[3] = {state_word(vm), vm->ud, 0};
+    for (UInt i = 0; i < LUA_LAYOUT_VM_STATES; i++)
+        words[2] |= (uint64_t)(vm->layout->vm[i] & 15) << 4 * i;
+    if (lt_options.lua_states)
+        lt_ring_put(RAW_MACHINE, LUA_LAYOUT_VM_STATES, words, 3, NULL, 0);
+    watch(vm);
+}
+
+void lt_watch_end(const struct lt_vm *vm)
+{
+    uint64_t words[3] = {state_word(vm), vm->ud, 0};
+    if (lt_options.lua_states)
+        lt_ring_put(RAW_MACHINE, 0, words, 3, NULL, 0);
 }
 
 void lt_watch_all(void)
 {
-    VG_(memset)(lt_watch_table, is_any_assembling(), sizeof lt_watch_table);
+    VG_(memset)(lt_watch_table, is_any_assembling() ? LT_WATCH_CALLS : 0, sizeof lt_watch_table);
     for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        lt_watch_state(vm);
+        watch(vm);
 }
 
 Bool lt_watch_is_state_word(Addr a)
@@ -163,13 +186,18 @@ void lt_watch_hit(Addr a, ULong displacement)
             note_state(vm);
         } else if (a == recorder_word(vm))
             lt_recording_step(vm);
-        else if (is_assembling(vm))
+        else if (vm->assembling)
             lt_asm_store(vm, a);
 }
 
 Bool lt_watch_is_state(UInt value)
 {
     return (Int)~value >= 0 && ~value < LUA_LAYOUT_VM_STATES;
+}
+
+Bool lt_watch_is_plain_state(Int state)
+{
+    return state > 0 ? state <= MAX_TRACE : ~state >= 0 && ~state < PLAIN_STATES;
 }
 
 Bool lt_watch_is_recorder(Long displacement)

@@ -15,12 +15,16 @@
 
 enum { LT_WATCH_SLOTS = 4096 };
 
-/* By (address >> 2) modulo LT_WATCH_SLOTS: 1 = may be watched. */
+/* By (address >> 2) modulo LT_WATCH_SLOTS: 0 = not watched. CALLS: the tool is called for constants, too,
+ * that code tells by itself. */
+enum { LT_WATCH_HIT = 1, LT_WATCH_CALLS = 2 };
 extern UChar lt_watch_table[LT_WATCH_SLOTS];
 
 /* Tell all states: a trace begins in the midst of the program. */
 void lt_watch_tell_all(void);
-void lt_watch_state(const struct lt_vm *vm);
+/* Watch a state that is new or has another heap, and say so; a state ends. */
+void lt_watch_begin(const struct lt_vm *vm);
+void lt_watch_end(const struct lt_vm *vm);
 /* Make the table anew: a state is gone. */
 void lt_watch_all(void);
 /* Called behind the store; displacement: 0 if the address is of another form than register and constant. What
@@ -33,6 +37,8 @@ void lt_watch_code(Addr from, Addr to);
 Bool lt_watch_is_lua_code(Addr ip);
 /* May this constant be a state of the machine, other than a trace? */
 Bool lt_watch_is_state(UInt value);
+/* May it be told without a call: a trace, or one of the frequent states? */
+Bool lt_watch_is_plain_state(Int state);
 /* Is this a word with a machine's state; has code stored to one with this displacement? */
 Bool lt_watch_is_state_word(Addr a);
 Bool lt_watch_is_state_displacement(Long displacement);

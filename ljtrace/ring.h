@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 4
+#define RING_VERSION 5
 
 /* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
 #define RING_SLABS 16
@@ -81,7 +81,10 @@ enum raw_type {
     RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
                      file bytes << 32} function file, padded: what a key in a stack stands for */
     RAW_TYPE,     /* {addr, heap} argument: enum mt_type */
-    RAW_VM,       /* {heap, instructions, trace} argument: enum mt_vm */
+    RAW_VM,       /* {address, instructions} argument: what was stored there, raw_state(). Counts if it is the
+                     word with a machine's state and that is new */
+    RAW_MACHINE,  /* {address, heap, states} the word with the state of a heap's machine. argument: how many
+                     states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
     RAW_LINES,    /* {count} lines of the prototype that follows, two to a word; may come in parts */
     RAW_PROTO,    /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
     RAW_TRACE,    /* {heap, number, addr, size, instructions, key of its start} */
@@ -118,6 +121,16 @@ enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };
 static inline uint64_t raw_header(enum raw_type type, uint32_t argument, uint32_t count)
 {
     return (uint64_t)type << 56 | (uint64_t)(argument & 0xffffff) << 32 | count;
+}
+/* The state of a machine as LuaJIT has it, a trace's number or below 0 one of the other states, in an argument;
+ * and back. */
+static inline uint32_t raw_state(int32_t state)
+{
+    return (uint32_t)state & 0xffffff;
+}
+static inline int32_t raw_state_of(uint32_t argument)
+{
+    return (int32_t)(argument << 8) >> 8;
 }
 static inline enum raw_type raw_type_of(uint64_t header)
 {

@@ -348,9 +348,9 @@ void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64
 size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
 {
     const struct surroundings in = {&w->map, &w->graves, &w->totals};
-    size_t used = 0, batch = 1;
+    size_t used = 0, batch = ENCODE_BATCH; /* less: what comes next is no segment */
     sync_thread(w);
-    while (batch && used < n && !writer_failed(w)) {
+    while (batch >= ENCODE_BATCH && used < n && !writer_failed(w)) {
         batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions);
         writer_end_event(w);
         used += batch;

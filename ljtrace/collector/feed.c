@@ -16,6 +16,7 @@ struct feed *feed_new(struct mt_writer *w)
         abort();
     f->writer = w;
     f->ending = MT_ENDING_KILLED;
+    f->heap_version = 1;
     stacks_init(&f->stacks, w);
     map_set(&f->heap_of, RAW_HEAP_C, 0);
     return f;
@@ -28,6 +29,7 @@ void feed_free(struct feed *f)
     map_clear(&f->heap_of);
     universe_clear(&f->universe);
     free(f->lines);
+    free(f->machines);
     free(f);
 }
 
@@ -39,6 +41,7 @@ enum mt_ending feed_ending(const struct feed *f)
 void feed_rebind(struct feed *f, struct mt_writer *w)
 {
     f->writer = f->stacks.writer = w;
+    feed_forget_states(f);
 }
 
 bool feed_ended(const struct feed *f)
@@ -118,6 +121,12 @@ static const char *take_frame(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+static void set_heap(struct feed *f, uint64_t ud, uint32_t id)
+{
+    map_set(&f->heap_of, ud, id);
+    f->heap_version++;
+}
+
 uint32_t feed_heap(struct feed *f, uint64_t ud)
 {
     uint32_t id;
@@ -125,7 +134,7 @@ uint32_t feed_heap(struct feed *f, uint64_t ud)
         return id;
     struct mt_heap heap = {.id = ud, .kind = MT_HEAP_LUA};
     id = mt_writer_heap(f->writer, &heap);
-    map_set(&f->heap_of, ud, id);
+    set_heap(f, ud, id);
     return id;
 }
 
@@ -148,7 +157,7 @@ static const char *take_heap(struct feed *f, const struct raw *r)
         return "heap of an unknown kind or with a name beyond its end";
     struct mt_heap heap = {.id = r->word[0], .kind = kinds[r->argument]};
     uint32_t id = mt_writer_heap(f->writer, &heap);
-    map_set(&f->heap_of, r->word[0], id);
+    set_heap(f, r->word[0], id);
     if (r->word[1])
         name_heap(f, id, text, r->word[1]);
     return NULL;
@@ -158,8 +167,8 @@ static const char *take_rename(struct feed *f, const struct raw *r)
 {
     uint32_t id = feed_heap(f, r->word[0]);
     if (!r->argument)
-        map_set(&f->heap_of, r->word[0], 0);
-    map_set(&f->heap_of, r->word[1], id);
+        set_heap(f, r->word[0], 0);
+    set_heap(f, r->word[1], id);
     return NULL;
 }
 
@@ -244,7 +253,7 @@ static const char *take_close(struct feed *f, const struct raw *r)
     feed_time(f, r->word[1]);
     if (r->word[0] != RAW_HEAP_C && map_get(&f->heap_of, r->word[0], &id) && id != 0) {
         mt_writer_heap_free(f->writer, id, 0);
-        map_set(&f->heap_of, r->word[0], 0);
+        set_heap(f, r->word[0], 0);
     }
     return NULL;
 }
@@ -357,7 +366,8 @@ static const struct {
     [RAW_EXEC] = {take_exec, 1},
     [RAW_END] = {take_end, 1},
     [RAW_TYPE] = {feed_type, 2},
-    [RAW_VM] = {feed_vm, 3},
+    [RAW_VM] = {feed_vm, 2},
+    [RAW_MACHINE] = {feed_machine, 3},
     [RAW_LUAFRAME] = {feed_luaframe, 5},
     [RAW_LINES] = {feed_lines, 1},
     [RAW_PROTO] = {feed_proto, 4},
@@ -407,7 +417,8 @@ const char *feed_slab(struct feed *f, const uint64_t *at, size_t count)
     const uint64_t *end = at + count;
     const char *wrong = NULL;
     while (!wrong) {
-        at += take_segments(f, at, (size_t)(end - at));
+        if (at < end && raw_type_of(*at) == RAW_SEGMENT)
+            at += take_segments(f, at, (size_t)(end - at));
         if (at == end)
             break;
         if (raw_type_of(*at) == RAW_SEGMENT)

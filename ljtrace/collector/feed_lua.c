@@ -31,10 +31,79 @@ const char *feed_type(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+void feed_forget_states(struct feed *f)
+{
+    for (uint32_t i = 0; i < f->machine_count; i++)
+        f->machines[i].state = MACHINE_UNTOLD;
+}
+
+/* The machine with its state at that address, which then is the first; NULL if there is none. */
+static struct machine *machine_at(struct feed *f, uint64_t addr)
+{
+    if (f->machine_count && f->machines[0].addr == addr)
+        return f->machines;
+    for (uint32_t i = 1; i < f->machine_count; i++)
+        if (f->machines[i].addr == addr) {
+            struct machine found = f->machines[i];
+            f->machines[i] = f->machines[0];
+            f->machines[0] = found;
+            return f->machines;
+        }
+    return NULL;
+}
+
+static struct machine *new_machine(struct feed *f, uint64_t addr)
+{
+    f->machines = grow(f->machines, f->machine_count + 1, sizeof *f->machines);
+    struct machine *m = &f->machines[f->machine_count++];
+    *m = (struct machine){.addr = addr, .state = MACHINE_UNTOLD};
+    return m;
+}
+
+const char *feed_machine(struct feed *f, const struct raw *r)
+{
+    struct machine *m = machine_at(f, r->word[0]);
+    if (r->argument > 64 / 4)
+        return "machine with more states than there can be";
+    if (r->argument == 0) {
+        if (m)
+            *m = f->machines[--f->machine_count];
+        return NULL;
+    }
+    m = m ? m : new_machine(f, r->word[0]);
+    m->heap = r->word[1];
+    m->heap_version = 0;
+    m->states = r->word[2];
+    m->count = r->argument;
+    return NULL;
+}
+
+static enum mt_vm meaning(const struct machine *m, int32_t state)
+{
+    if (state > 0)
+        return MT_VM_TRACE;
+    return (uint32_t)~state < m->count ? (enum mt_vm)(m->states >> 4 * ~state & 15) : MT_VM_C;
+}
+
+static uint32_t heap_of(struct feed *f, struct machine *m)
+{
+    if (m->heap_version != f->heap_version) {
+        m->heap_id = feed_heap(f, m->heap);
+        m->heap_version = f->heap_version;
+    }
+    return m->heap_id;
+}
+
+/* Code that runs often tells what it stores without a look at what was there or where it stores to. */
 const char *feed_vm(struct feed *f, const struct raw *r)
 {
+    struct machine *m = machine_at(f, r->word[0]);
+    int32_t state = raw_state_of(r->argument);
+    if (!m || m->state == state)
+        return NULL;
+    m->state = state;
     feed_time(f, r->word[1]);
-    mt_writer_state(f->writer, feed_heap(f, r->word[0]), (enum mt_vm)r->argument, (uint32_t)r->word[2]);
+    mt_writer_state(f->writer, heap_of(f, m), meaning(m, state), state > 0 ? (uint32_t)state : 0);
     return NULL;
 }
 

@@ -14,18 +14,31 @@
 #include "universe.h"
 #include "ljtrace/ring.h"
 
+/* Where a Lua state keeps the state of its machine. */
+struct machine {
+    uint64_t addr, heap; /* heap: as the tool calls it */
+    uint64_t states;     /* as in RAW_MACHINE */
+    uint32_t count;
+    int32_t state;                  /* told last; MACHINE_UNTOLD = none was */
+    uint32_t heap_id, heap_version; /* the heap's id, as long as heap_of has that version */
+};
+enum { MACHINE_UNTOLD = INT32_MIN };
+
 struct feed {
     struct mt_writer *writer;
     struct stacks stacks;
     struct mt_access access[MT_SEGMENT_MOST]; /* of the segment defined last */
     uint32_t accesses;
-    struct map site_of; /* hash of a site -> its id */
-    struct map heap_of; /* state pointer -> heap id */
+    struct map site_of;    /* hash of a site -> its id */
+    struct map heap_of;    /* state pointer -> heap id */
+    uint32_t heap_version; /* changes with it; from 1 */
     struct universe universe;
     uint64_t counted; /* instructions of segments so far */
     uint32_t thread;
     uint32_t *lines; /* of the Lua prototype that comes next */
     uint32_t line_count, line_capacity;
+    struct machine *machines; /* the one that changed its state last comes first */
+    uint32_t machine_count;
     enum mt_ending ending;
     bool ended;
     bool off;                   /* accesses are not wanted now, of the running thread */
@@ -50,10 +63,14 @@ uint32_t feed_heap(struct feed *f, uint64_t ud);
 /* Id of the stack of code addresses behind `skip` words. */
 uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip);
 
+/* A new file begins: it is to be told all states anew. */
+void feed_forget_states(struct feed *f);
+
 /* What a record of each type does; NULL, or what is wrong with it. */
 const char *feed_luaframe(struct feed *f, const struct raw *r);
 const char *feed_type(struct feed *f, const struct raw *r);
 const char *feed_vm(struct feed *f, const struct raw *r);
+const char *feed_machine(struct feed *f, const struct raw *r);
 const char *feed_lines(struct feed *f, const struct raw *r);
 const char *feed_proto(struct feed *f, const struct raw *r);
 const char *feed_trace(struct feed *f, const struct raw *r);
