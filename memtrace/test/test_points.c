@@ -301,10 +301,10 @@ static void test_wrong_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_part),
-        cmocka_unit_test(test_live_blocks),      cmocka_unit_test(test_one_part),
-        cmocka_unit_test(test_salvage_goes_on), cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_share),           cmocka_unit_test(test_wrong_states),
+        cmocka_unit_test(test_every_part),   cmocka_unit_test(test_live_blocks),
+        cmocka_unit_test(test_one_part),     cmocka_unit_test(test_salvage_goes_on),
+        cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_share),
+        cmocka_unit_test(test_wrong_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,8 @@ static void heap_grew(struct lives *l, uint64_t bytes)
     }
 }
 
-static struct life record_of(const struct lives *l, const struct lives_block *b, const struct lives_moment *at)
+static struct life record_of(const struct lives *l, const struct lives_block *b,
+                             const struct lives_moment *at)
 {
     uint64_t now = l->before + at->operations;
     const uint64_t *n = b->counts, *bytes = b->bytes_of;
@@ -208,7 +209,8 @@ static inline void count(struct lives_accesses *a, unsigned kind, uint64_t size)
     a->bytes[kind] += size;
 }
 
-/* The first access that is seen of a block. Of one made earlier, this thread stands for its maker: livesparts.h. */
+/* The first access that is seen of a block. Of one made earlier, this thread stands for its maker:
+ * livesparts.h. */
 static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
 {
     b->first_use = now;

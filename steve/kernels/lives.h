@@ -106,8 +106,9 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *packed, uint32_t
  * fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);
 
-/* For livesparts.c. The bytes of a block are about to change: if there was a peak since they last did, they were
- * its. A record of a block that ended at a moment; NULL when out of memory. The moment now. Is a handle selected? */
+/* For livesparts.c. The bytes of a block are about to change: if there was a peak since they last did, they
+ * were its. A record of a block that ended at a moment; NULL when out of memory. The moment now. Is a handle
+ * selected? */
 void lives_note_peak(const struct lives *l, struct lives_block *b);
 struct life *lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at);
 struct lives_moment lives_now(const struct lives *l);

@@ -36,12 +36,13 @@ static bool tell(struct lives *l, struct lives_block *b, uint16_t thread, bool f
         return false;
     lives_note_peak(l, b);
     b->live = !freed;
-    l->pieces[l->n_pieces++] = (struct lives_piece){.block = *b,
-                                                    .map = b->earlier ? l->maps[slot] : (struct usedparts_map){0},
-                                                    .ended = lives_now(l),
-                                                    .slot = slot,
-                                                    .free_thread = thread,
-                                                    .freed = freed};
+    l->pieces[l->n_pieces++] =
+        (struct lives_piece){.block = *b,
+                             .map = b->earlier ? l->maps[slot] : (struct usedparts_map){0},
+                             .ended = lives_now(l),
+                             .slot = slot,
+                             .free_thread = thread,
+                             .freed = freed};
     return true;
 }
 
@@ -100,7 +101,8 @@ static void add_resizes(struct lives_block *b, const struct lives_piece *p)
     b->most = piece->most > b->most ? piece->most : b->most;
 }
 
-/* The bytes it had at the last peak. at_peak: number of the part's last peak, if that is one of the whole; else 0. */
+/* The bytes it had at the last peak. at_peak: number of the part's last peak, if that is one of the whole;
+ * else 0. */
 static void set_peak(const struct lives *whole, struct lives_block *b, const struct lives_block *piece,
                      uint64_t at_peak)
 {
@@ -163,7 +165,8 @@ static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t
 }
 
 /* All pieces are added. */
-static void add_totals(struct lives_totals *t, const struct lives_totals *part, const struct lives_totals *began)
+static void add_totals(struct lives_totals *t, const struct lives_totals *part,
+                       const struct lives_totals *began)
 {
     t->operations += part->operations;
     t->news += part->news;

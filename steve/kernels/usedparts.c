@@ -54,7 +54,8 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What lies behind a block of a size is lost: parts that begin behind its end, whatever they came to be since. */
+/* What lies behind a block of a size is lost: parts that begin behind its end, whatever they came to be
+ * since. */
 static void cut(struct usedparts_map *m, uint64_t size)
 {
     m->end = least(m->end, round_up(size, usedparts_shift(size)));

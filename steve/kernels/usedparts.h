@@ -1,10 +1,11 @@
 /* usedparts.h - which bytes of a block were used, in 64 bits.
  *
- * A block is seen as at most 64 parts of equal size, a power of two (1 byte for blocks of up to 64 bytes), and a
- * part is used when any byte of it is. A Resize keeps what was used below the new size, in parts of the new size.
+ * A block is seen as at most 64 parts of equal size, a power of two (1 byte for blocks of up to 64 bytes),
+ * and a part is used when any byte of it is. A Resize keeps what was used below the new size, in parts of the
+ * new size.
  *
- * Where a trace is read in parts, what a block had used before is not known when its Resizes are; what these do to
- * it is put down instead: see struct usedparts_map.
+ * Where a trace is read in parts, what a block had used before is not known when its Resizes are; what these
+ * do to it is put down instead: see struct usedparts_map.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_USEDPARTS_H
@@ -34,8 +35,8 @@ uint64_t usedparts_resized(uint64_t parts, uint64_t from, uint64_t to);
 /* Bytes of the used parts of a block; the last part may be cut by the end of the block. */
 uint64_t usedparts_bytes(uint64_t parts, uint64_t size);
 
-/* What Resizes one after the other do to used parts: each comes to be the bytes around it at the coarsest shift
- * met, [begin, begin + 2^coarse), cut at `end`; or is lost, if it begins at `kept` or behind. */
+/* What Resizes one after the other do to used parts: each comes to be the bytes around it at the coarsest
+ * shift met, [begin, begin + 2^coarse), cut at `end`; or is lost, if it begins at `kept` or behind. */
 struct usedparts_map {
     uint64_t kept, end; /* bytes; UINT64_MAX: no bound */
     uint8_t first;      /* shift before the first Resize */
