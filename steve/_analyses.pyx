@@ -24,11 +24,12 @@ from steve.cops cimport *
 
 cdef extern from "steve/kernels/walk.h" nogil:
     struct walk:
-        pass
+        const uint8_t *mine
     void walk_init(walk *w, const uint8_t *selected, uint64_t n_selected)
     void walk_free(walk *w)
     const mt_event *walk_filter(walk *w, const mt_event *events, size_t n)
     size_t walk_pack(walk *w, size_t n)
+    bint walk_enter(walk *w, const mt_live_block_t *live)
 
 cdef extern from "steve/kernels/fields.h" nogil:
     struct fields_map:
@@ -50,6 +51,8 @@ cdef extern from "steve/kernels/workingset.h" nogil:
         workingset_window *windows
         size_t n_windows
     bint workingset_init(workingset *w, uint64_t length)
+    void workingset_begin(workingset *w, uint64_t live_bytes, uint64_t operations, uint64_t skip, uint64_t wanted)
+    bint workingset_is_done(const workingset *w)
     bint workingset_feed(workingset *w, const mt_event *events, size_t n)
     bint workingset_finish(workingset *w)
     void workingset_free(workingset *w)
@@ -73,12 +76,17 @@ cdef extern from "steve/kernels/sharing.h" nogil:
     bint sharing_feed(sharing *s, const mt_event *events, size_t n)
 
 cdef extern from "steve/kernels/states.h" nogil:
+    enum:
+        STATES_BEFORE
     struct states_row:
         pass
     struct states:
-        uint64_t time
+        uint64_t time, first_time
         states_row *rows
         size_t n
+        uint32_t *now
+        uint16_t thread
+        bint began, part
     bint states_init(states *s)
     void states_free(states *s)
     bint states_feed(states *s, const mt_event *events, size_t n)
@@ -117,9 +125,10 @@ cdef int enough(bint ok) except -1:
 cdef class Walk:
     """The events of a Trace that count; to be walked over once.
 
-    window, tick: as of steve._lives.Lives. selected: None, or (an array of bits by handle, how many)."""
+    window, tick: as of steve._lives.Lives. selected: None, or (an array of bits by handle, how many). part: a part
+    of the trace is to be read, of which blocks count that were made before; live_bytes: theirs, where it begins."""
     cdef walk w
-    cdef Trace trace
+    cdef readonly Trace trace
     cdef object window, tick, bits
     cdef object state
     cdef uint64_t begun  # time of the mark where the window begins
@@ -127,8 +136,9 @@ cdef class Walk:
     cdef const mt_event *events
     cdef size_t n
     cdef unsigned walked
+    cdef uint64_t live_bytes
 
-    def __cinit__(self, Trace trace, window=None, selected=None, tick=None):
+    def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint part=False):
         cdef const uint8_t[::1] view
         self.trace, self.window, self.tick = trace, window, tick
         self.state = "within" if window is None else window.begin()
@@ -139,6 +149,18 @@ cdef class Walk:
             self.bits, n_bits = selected
             view = self.bits
             walk_init(&self.w, &view[0], n_bits)
+        if part:
+            self.enter()
+
+    cdef int enter(self) except -1:
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        mt_read_live(self.trace.r)
+        for slot in range(mt_count_slots(self.trace.r)):
+            if mt_get_live_block(self.trace.r, slot, &block):
+                enough(walk_enter(&self.w, &block))
+                self.live_bytes += block.size if self.w.mine[slot] else 0
+        return 0
 
     def __dealloc__(self):
         walk_free(&self.w)
@@ -303,20 +325,37 @@ def field_maps(Walk walk, group_of, largest):
         fields_free(&f)
 
 
-def working_set(Walk walk, uint64_t length):
-    """An array of WINDOW, one for each `length` operations."""
-    cdef workingset w
+cdef object windows_of(workingset *w, Walk walk):
+    """The windows of what is left of a walk."""
     cdef const mt_event *events
     cdef size_t n
     cdef bint ok
+    while not workingset_is_done(w) and walk.next(&events, &n):
+        with nogil:
+            ok = workingset_feed(w, events, n)
+        enough(ok)
+    enough(workingset_finish(w))
+    return array_of(w.windows, w.n_windows, WINDOW)
+
+
+def working_set(Walk walk, uint64_t length):
+    """An array of WINDOW, one for each `length` operations."""
+    cdef workingset w
     try:
         enough(workingset_init(&w, length))
-        while walk.next(&events, &n):
-            with nogil:
-                ok = workingset_feed(&w, events, n)
-            enough(ok)
-        enough(workingset_finish(&w))
-        return array_of(w.windows, w.n_windows, WINDOW)
+        return windows_of(&w, walk)
+    finally:
+        workingset_free(&w)
+
+
+def working_set_part(Walk walk, uint64_t length, uint64_t before, uint64_t wanted):
+    """The `wanted` windows, or as many as there are, that begin after `before` operations of the trace, where the
+    walk over a part begins."""
+    cdef workingset w
+    try:
+        enough(workingset_init(&w, length))
+        workingset_begin(&w, walk.live_bytes, before, (length - before % length) % length, wanted)
+        return windows_of(&w, walk)
     finally:
         workingset_free(&w)
 
@@ -373,5 +412,30 @@ def states_of(Walk walk):
         if walk.window is None and walk.trace.problem is None:
             states_finish(&s, walk.trace.stats()["totals"]["instructions"])
         return array_of(s.rows, s.n, STATE)
+    finally:
+        states_free(&s)
+
+
+BEFORE = STATES_BEFORE
+
+
+def states_part(Walk walk):
+    """Of a part of a trace: (array of STATE, see steve/kernels/states.h; {thread: row it is in at the end}, times of
+    the first and the last event, thread of the last), or None if nothing happens in it."""
+    cdef states s
+    cdef const mt_event *events
+    cdef size_t n
+    cdef bint ok
+    try:
+        enough(states_init(&s))
+        s.part = True
+        while walk.next(&events, &n):
+            with nogil:
+                ok = states_feed(&s, events, n)
+            enough(ok)
+        if not s.began:
+            return None
+        now = {thread: s.now[thread] for thread in range(UINT16_MAX + 1) if s.now[thread]}
+        return array_of(s.rows, s.n, STATE), now, s.first_time, s.time, s.thread
     finally:
         states_free(&s)

@@ -15,7 +15,7 @@ from steve.errors import SteveError, UsageError
 from steve.linenumbers import LineNumbers
 from steve.folds import Sums
 from steve.parallel import Pool
-from steve.parts import asked
+from steve.parts import Rounds, asked
 from steve.places import Places
 from steve.progress import Progress, note
 from steve.where import explained, parse
@@ -190,7 +190,7 @@ class Blocks:
 
     def _in_parts(self) -> bool:
         """Can the lives be told in parts, if that is asked for? What stands in the way is said."""
-        if self.by_line or not hasattr(self.args, "jobs") or not asked(self.args):
+        if self.by_line or not getattr(self.args, "divided", False) or not asked(self.args):
             return False
         obstacle = liveparts.obstacle(self.args)
         if obstacle:
@@ -215,13 +215,17 @@ class Blocks:
         """The same; afterwards lives.thread_accesses() and, by line, line_work() are of the chosen blocks only."""
         return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"])
 
-    def over_events(self, fold: "Callable[[Walk], Any]", chosen: "Optional[Selection]" = None) -> Any:
+    def over_events(self, fold: "Callable[[Walk], Any]", chosen: "Optional[Selection]" = None,
+                    parts: "Optional[Callable[[Rounds, Optional[Selection]], Any]]" = None) -> Any:
         """What a function of steve._analyses makes of the events of the chosen blocks.
 
-        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first."""
+        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first. parts: a
+        function of steve.eventparts that makes the same in parts."""
         from steve._analyses import Walk
         if chosen is None and self.test is not None:
             chosen = self._choose()
+        if parts is not None and self._in_parts():
+            return self._over_parts(parts, chosen)
         self.trace, window = self._open(), self._window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
@@ -230,11 +234,19 @@ class Blocks:
             window.verify(self.trace.name)
         return result
 
+    def _over_parts(self, parts: "Callable[[Rounds, Optional[Selection]], Any]",
+                    chosen: "Optional[Selection]") -> Any:
+        with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
+            rounds = Rounds(self.args.file, pool, progress)
+            result = parts(rounds, chosen)
+            self.trace = rounds.whole()
+        self.places = Places(self.trace)
+        return result
+
     def _choose(self) -> "Selection":
         from steve._lives import Selection
         chosen = Selection()
-        for batch, keep in self.batches():
-            chosen.add(batch, keep)
+        self.fold(Sums, chosen)
         return chosen
 
     def title(self, what: str) -> str:
