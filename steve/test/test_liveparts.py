@@ -148,6 +148,7 @@ def eventful(choose: random.Random, steps: int) -> str:
     for now in range(steps):
         lines += [f"time {now * 7}", f"thread {choose.randint(1, 3)}"]
         lines += [f"at f{now}@f.c:3"] if now % 500 == 0 else []
+        lines += [f"state 1 {choose.randint(0, 6)}"] if choose.random() < 0.1 else []
         addr = 0x10000 + 0x1000 * choose.randint(0, 60)
         lines.append(deed(choose, live, addr))
     return "\n".join(lines) + "\nend exit\n"
