@@ -6,6 +6,8 @@ apart, by thread. The time up to a part's first event is that of who ran last be
 Working set: windows are counted from the beginning of the trace. A first round tells how many operations there are
 before each part; a part makes the windows that begin in it, and reads on into the next for the end of the last.
 
+Fields: a first round, which passes over the accesses, tells which sites made the blocks that live where a part begins.
+
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
@@ -25,15 +27,18 @@ if TYPE_CHECKING:
 SURVEY = 0.2  # of the time of a round that looks at accesses
 
 
-def walk_over(path: str, first: int, end: int, chosen: Any) -> "Walk":
-    """A walk over a part; chosen: the part() of a Selection, or None."""
+def walk_over(path: str, first: int, end: int, chosen: Any, accesses: bool = True) -> "Walk":
+    """A walk over a part; chosen: the part() of a Selection, or None; accesses: with all of them."""
     from steve._analyses import Walk
     from steve._lives import Selection
+    trace = open_part(path, first, end)
+    if not accesses:
+        trace.pass_accesses()
     if chosen is None:
-        return Walk(open_part(path, first, end), part=True)
+        return Walk(trace, part=True)
     selection = Selection()
     selection.join(chosen)
-    return Walk(open_part(path, first, end), selected=selection.as_bits(), part=True)
+    return Walk(trace, selected=selection.as_bits(), part=True)
 
 
 def part_of(chosen: "Optional[Selection]") -> Any:
@@ -143,3 +148,55 @@ def working_set(rounds: Rounds, chosen: "Optional[Selection]", length: int) -> "
         found.append(windows)
         rounds.progress(int(rounds.total * SURVEY + rounds.parts[i].bytes * (1 - SURVEY)), rounds.total)
     return np.concatenate(found)
+
+
+# ---- fields -----------------------------------------------------------------------------------
+
+
+def owners_task(path: str, first: int, end: int, chosen: Any, group_of: "np.ndarray",
+                largest: List[int]) -> "Task":
+    """Task: the group + 1 of the block that each slot holds where a part ends."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen, accesses=False)
+    owners = _analyses.field_maps(walk, group_of, largest, survey=True)
+    return owners, walk.trace.problem, walk.trace.stats()
+
+
+def fields_task(path: str, first: int, end: int, chosen: Any, group_of: "np.ndarray", largest: List[int],
+                owners: "np.ndarray") -> "Task":
+    """Task: the fields of a part."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen)
+    maps = _analyses.field_maps(walk, group_of, largest, owners=owners)
+    return maps, walk.trace.problem, walk.trace.stats()
+
+
+def owners_of(surveys: "List[np.ndarray]") -> "List[np.ndarray]":
+    """The owners where each part begins."""
+    import numpy as np
+    from steve._analyses import OWNER_EARLIER
+    owners = [np.zeros(0, "u4")]
+    for part in surveys[:-1]:
+        before = np.zeros(len(part), "u4")
+        before[:len(owners[-1])] = owners[-1][:len(part)]
+        owners.append(np.where(part == OWNER_EARLIER, before, part))
+    return owners
+
+
+def field_maps(rounds: Rounds, chosen: "Optional[Selection]", group_of: "np.ndarray",
+               largest: List[int]) -> List[tuple]:
+    """As steve._analyses.field_maps(), of the chosen blocks."""
+    common = (part_of(chosen), group_of, largest)
+    more = [(*common, owners) for owners in owners_of(rounds.first(owners_task, *common, share=SURVEY))]
+    result: List[tuple] = []
+    for _, maps in rounds.each(fields_task, more, SURVEY, 1 - SURVEY):
+        result = [added(one, other) for one, other in zip(result, maps)] if result else maps
+    return result
+
+
+def added(one: tuple, other: tuple) -> tuple:
+    """The map of one group in two parts."""
+    cell, made, cells = one
+    for name in cells.dtype.names:
+        cells[name] += other[2][name]
+    return cell, made + other[1], cells

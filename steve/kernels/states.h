@@ -6,8 +6,9 @@
  * instructions of all rows add up to those of the events walked over, whatever the threads do. Heap events
  * and accesses belong to the state of their own thread. Memory: O(states + traces + threads).
  *
- * In a part of a trace a thread that has told nothing yet is in the state it was in before, whichever that is:
- * such a row has vm STATES_BEFORE and the thread in the place of the heap. Time counts from the part's first event.
+ * In a part of a trace a thread that has told nothing yet is in the state it was in before, whichever that
+ * is: such a row has vm STATES_BEFORE and the thread in the place of the heap. Time counts from the part's
+ * first event.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_STATES_H

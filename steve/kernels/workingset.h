@@ -44,8 +44,8 @@ struct workingset {
     size_t n_windows, windows_room;
 };
 
-/* In a part of a trace, before anything is fed: it begins with so many bytes live, after so many operations; the
- * first window begins `skip` operations later, and `wanted` windows are made. */
+/* In a part of a trace, before anything is fed: it begins with so many bytes live, after so many operations;
+ * the first window begins `skip` operations later, and `wanted` windows are made. */
 void workingset_begin(struct workingset *w, uint64_t live_bytes, uint64_t operations, uint64_t skip,
                       uint64_t wanted);
 /* Are there as many windows as wanted? */

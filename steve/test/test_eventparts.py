@@ -1,4 +1,4 @@
-"""States and working sets that are told in parts are those that one walk tells: random traces divided wherever they can
+"""States, working sets and fields that are told in parts are those that one walk tells: random traces divided wherever they can
 be, and the commands by processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -70,7 +70,20 @@ def test_random_windows(run: Run, chunk: int, where: Optional[str], length: int)
         assert many(path, where, eventparts.working_set, length) == expected
 
 
-@pytest.mark.parametrize("line", (["states"], ["workingset", "--window", "700"]), ids=lambda line: line[0])
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES))
+def test_random_fields(run: Run, chunk: int, where: Optional[str]) -> None:
+    groups = {"group_of": np.array([2**32 - 1, 1, 0, 1], "u4"), "largest": [2560, 2560]}
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
+        maps = blocks.Blocks("test", arguments(path, where)).over_events(
+            lambda walk: _analyses.field_maps(walk, **groups))
+        rounds = parts.Rounds(str(path), Here(), silent)
+        found = eventparts.field_maps(rounds, choice(path, where), **groups)
+    assert [(*one, cells.tolist()) for *one, cells in found] == [(*one, cells.tolist()) for *one, cells in maps]
+
+
+@pytest.mark.parametrize("line", (["states"], ["fields"], ["workingset", "--window", "700"]), ids=lambda line: line[0])
 def test_commands_by_processes(steve: Steve, rich: Path, line: List[str]) -> None:  # noqa: F811
     for more in (["--json"], ["--where", "size >= 100 and not freed"]):
         many = steve(*line, rich, *more, "-j", "2")
@@ -82,7 +95,7 @@ def test_damaged(steve: Steve, rich: Path, tmp_path: Path) -> None:  # noqa: F81
     data = bytearray(rich.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
-    for line in (["states"], ["workingset", "--window", "700"]):
+    for line in (["states"], ["fields"], ["workingset", "--window", "700"]):
         one, many = (steve(*line, "--json", "-j", jobs, "bad.ljt") for jobs in ("1", "2"))
         assert one.returncode == many.returncode == 1
         assert one.err == many.err != "" and one.out == many.out != "[]\n"
