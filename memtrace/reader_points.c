@@ -97,3 +97,32 @@ int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end)
     r->binary.stop = end < n ? points[end].offset : UINT64_MAX;
     return MT_OK;
 }
+
+/* Does a chunk come that stands before events, or holds them? */
+static bool before_events(const struct mt_reader *r)
+{
+    struct chunk_header h;
+    return r->in.offset < r->binary.stop && header_at(r, r->in.offset, &h) && h.type != CHUNK_END &&
+           h.type != CHUNK_INDEX;
+}
+
+void mt_read_live(struct mt_reader *r)
+{
+    while (is_plain(r) && r->err.code == MT_E_NONE && !r->binary.in_chunk && before_events(r))
+        if (binary_chunk(r) == MT_ERROR)
+            return;
+}
+
+uint32_t mt_count_slots(const struct mt_reader *r)
+{
+    return r->binary.dec.block_count;
+}
+
+bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_block *out)
+{
+    const struct live_block *b = slot < mt_count_slots(r) ? &r->binary.dec.blocks[slot] : NULL;
+    if (!b || b->heap == NO_HEAP)
+        return false;
+    *out = (struct mt_live_block){b->handle, b->base, b->size, b->heap, slot};
+    return true;
+}

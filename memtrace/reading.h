@@ -94,6 +94,18 @@ int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n);
  * readers can read parts of one file at the same time. */
 int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end);
 
+/* A block that lives where reading stands; `slot` as of struct mt_event. */
+struct mt_live_block {
+    uint64_t handle, addr, size;
+    uint32_t heap, slot;
+};
+/* Right after mt_read_range: read on to the first event, so that mt_live_block tells the blocks that live there. Of
+ * damage it says nothing: the next mt_next does. */
+void mt_read_live(struct mt_reader *r);
+/* Slots from 0 that may hold a block (text: 0), and what one holds: false if nothing. */
+uint32_t mt_count_slots(const struct mt_reader *r);
+bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_block *out);
+
 const struct mt_error *mt_reader_error(const struct mt_reader *r);
 
 /* Definitions read so far. An id out of range gives NULL (strings: ""). */

@@ -24,11 +24,12 @@ from steve.cops cimport *
 
 cdef extern from "steve/kernels/walk.h" nogil:
     struct walk:
-        pass
+        const uint8_t *mine
     void walk_init(walk *w, const uint8_t *selected, uint64_t n_selected)
     void walk_free(walk *w)
     const mt_event *walk_filter(walk *w, const mt_event *events, size_t n)
     size_t walk_pack(walk *w, size_t n)
+    bint walk_enter(walk *w, const mt_live_block_t *live)
 
 cdef extern from "steve/kernels/fields.h" nogil:
     struct fields_map:
@@ -36,11 +37,18 @@ cdef extern from "steve/kernels/fields.h" nogil:
         size_t n
         uint64_t blocks
         uint8_t shift
+    enum:
+        FIELDS_EARLIER
+    struct fields_block:
+        uint32_t group
     struct fields:
         fields_map *maps
+        fields_block *blocks
+        size_t room
     bint fields_init(fields *f, const uint32_t *group_of, size_t n_stacks, const uint64_t *largest,
                      size_t n_groups)
     void fields_free(fields *f)
+    bint fields_enter(fields *f, const mt_live_block_t *live, uint32_t group)
     bint fields_feed(fields *f, const mt_event *events, size_t n)
 
 cdef extern from "steve/kernels/workingset.h" nogil:
@@ -50,6 +58,8 @@ cdef extern from "steve/kernels/workingset.h" nogil:
         workingset_window *windows
         size_t n_windows
     bint workingset_init(workingset *w, uint64_t length)
+    void workingset_begin(workingset *w, uint64_t live_bytes, uint64_t operations, uint64_t skip, uint64_t wanted)
+    bint workingset_is_done(const workingset *w)
     bint workingset_feed(workingset *w, const mt_event *events, size_t n)
     bint workingset_finish(workingset *w)
     void workingset_free(workingset *w)
@@ -73,12 +83,17 @@ cdef extern from "steve/kernels/sharing.h" nogil:
     bint sharing_feed(sharing *s, const mt_event *events, size_t n)
 
 cdef extern from "steve/kernels/states.h" nogil:
+    enum:
+        STATES_BEFORE
     struct states_row:
         pass
     struct states:
-        uint64_t time
+        uint64_t time, first_time
         states_row *rows
         size_t n
+        uint32_t *now
+        uint16_t thread
+        bint began, part
     bint states_init(states *s)
     void states_free(states *s)
     bint states_feed(states *s, const mt_event *events, size_t n)
@@ -117,9 +132,10 @@ cdef int enough(bint ok) except -1:
 cdef class Walk:
     """The events of a Trace that count; to be walked over once.
 
-    window, tick: as of steve._lives.Lives. selected: None, or (an array of bits by handle, how many)."""
+    window, tick: as of steve._lives.Lives. selected: None, or (an array of bits by handle, how many). part: a part
+    of the trace is to be read, of which blocks count that were made before; live_bytes: theirs, where it begins."""
     cdef walk w
-    cdef Trace trace
+    cdef readonly Trace trace
     cdef object window, tick, bits
     cdef object state
     cdef uint64_t begun  # time of the mark where the window begins
@@ -127,8 +143,9 @@ cdef class Walk:
     cdef const mt_event *events
     cdef size_t n
     cdef unsigned walked
+    cdef uint64_t live_bytes
 
-    def __cinit__(self, Trace trace, window=None, selected=None, tick=None):
+    def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint part=False):
         cdef const uint8_t[::1] view
         self.trace, self.window, self.tick = trace, window, tick
         self.state = "within" if window is None else window.begin()
@@ -139,6 +156,18 @@ cdef class Walk:
             self.bits, n_bits = selected
             view = self.bits
             walk_init(&self.w, &view[0], n_bits)
+        if part:
+            self.enter()
+
+    cdef int enter(self) except -1:
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        mt_read_live(self.trace.r)
+        for slot in range(mt_count_slots(self.trace.r)):
+            if mt_get_live_block(self.trace.r, slot, &block):
+                enough(walk_enter(&self.w, &block))
+                self.live_bytes += block.size if self.w.mine[slot] else 0
+        return 0
 
     def __dealloc__(self):
         walk_free(&self.w)
@@ -279,44 +308,85 @@ cdef class Chosen(Trace):
             result["ending"] = "mark"
 
 
-def field_maps(Walk walk, group_of, largest):
-    """What of each group's blocks is accessed: a list of (bytes of a cell, blocks, array of CELL).
+cdef int enter_fields(fields *f, Walk walk, owners) except -1:
+    """Know the blocks that live where a part begins; owners: by slot the group + 1, or None: not known yet."""
+    cdef mt_live_block_t block
+    cdef uint32_t slot, group
+    cdef size_t n = 0 if owners is None else len(owners)
+    cdef const uint32_t[::1] known = owners
+    for slot in range(mt_count_slots(walk.trace.r)):
+        if mt_get_live_block(walk.trace.r, slot, &block):
+            group = FIELDS_EARLIER if owners is None else known[slot] if slot < n else 0
+            enough(fields_enter(f, &block, group))
+    return 0
 
-    group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the
-    most bytes that a block of each group has."""
-    cdef fields f
+
+cdef int walk_fields(fields *f, Walk walk) except -1:
     cdef const mt_event *events
     cdef size_t n
     cdef bint ok
+    while walk.next(&events, &n):
+        with nogil:
+            ok = fields_feed(f, events, n)
+        enough(ok)
+    return 0
+
+
+def field_maps(Walk walk, group_of, largest, *, owners=None, bint survey=False):
+    """What of each group's blocks is accessed: a list of (bytes of a cell, blocks, array of CELL).
+
+    group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the
+    most bytes that a block of each group has. owners: None, or of a walk over a part the group + 1 of the block in each
+    slot (u4), 0 for none. survey: of a walk over a part, tell what those are where it ends, OWNER_EARLIER for what
+    was there before."""
+    cdef fields f
     cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
     cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")
-    cdef size_t n_groups = len(largest)
+    cdef size_t n_groups = len(largest), i
     try:
         enough(fields_init(&f, &groups[0], len(group_of), &sizes[0], n_groups))
-        while walk.next(&events, &n):
-            with nogil:
-                ok = fields_feed(&f, events, n)
-            enough(ok)
+        if survey or owners is not None:
+            enter_fields(&f, walk, owners)
+        walk_fields(&f, walk)
+        if survey:
+            return np.array([f.blocks[i].group for i in range(f.room)], "u4")
         return [(1 << f.maps[i].shift, f.maps[i].blocks, array_of(f.maps[i].cells, f.maps[i].n, CELL))
                 for i in range(n_groups)]
     finally:
         fields_free(&f)
 
 
-def working_set(Walk walk, uint64_t length):
-    """An array of WINDOW, one for each `length` operations."""
-    cdef workingset w
+cdef object windows_of(workingset *w, Walk walk):
+    """The windows of what is left of a walk."""
     cdef const mt_event *events
     cdef size_t n
     cdef bint ok
+    while not workingset_is_done(w) and walk.next(&events, &n):
+        with nogil:
+            ok = workingset_feed(w, events, n)
+        enough(ok)
+    enough(workingset_finish(w))
+    return array_of(w.windows, w.n_windows, WINDOW)
+
+
+def working_set(Walk walk, uint64_t length):
+    """An array of WINDOW, one for each `length` operations."""
+    cdef workingset w
     try:
         enough(workingset_init(&w, length))
-        while walk.next(&events, &n):
-            with nogil:
-                ok = workingset_feed(&w, events, n)
-            enough(ok)
-        enough(workingset_finish(&w))
-        return array_of(w.windows, w.n_windows, WINDOW)
+        return windows_of(&w, walk)
+    finally:
+        workingset_free(&w)
+
+
+def working_set_part(Walk walk, uint64_t length, uint64_t before, uint64_t wanted):
+    """The `wanted` windows, or as many as there are, that begin after `before` operations of the trace, where the
+    walk over a part begins."""
+    cdef workingset w
+    try:
+        enough(workingset_init(&w, length))
+        workingset_begin(&w, walk.live_bytes, before, (length - before % length) % length, wanted)
+        return windows_of(&w, walk)
     finally:
         workingset_free(&w)
 
@@ -373,5 +443,31 @@ def states_of(Walk walk):
         if walk.window is None and walk.trace.problem is None:
             states_finish(&s, walk.trace.stats()["totals"]["instructions"])
         return array_of(s.rows, s.n, STATE)
+    finally:
+        states_free(&s)
+
+
+BEFORE = STATES_BEFORE
+OWNER_EARLIER = <uint32_t>FIELDS_EARLIER
+
+
+def states_part(Walk walk):
+    """Of a part of a trace: (array of STATE, see steve/kernels/states.h; {thread: row it is in at the end}, times of
+    the first and the last event, thread of the last), or None if nothing happens in it."""
+    cdef states s
+    cdef const mt_event *events
+    cdef size_t n
+    cdef bint ok
+    try:
+        enough(states_init(&s))
+        s.part = True
+        while walk.next(&events, &n):
+            with nogil:
+                ok = states_feed(&s, events, n)
+            enough(ok)
+        if not s.began:
+            return None
+        now = {thread: s.now[thread] for thread in range(UINT16_MAX + 1) if s.now[thread]}
+        return array_of(s.rows, s.n, STATE), now, s.first_time, s.time, s.thread
     finally:
         states_free(&s)

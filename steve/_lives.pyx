@@ -14,6 +14,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import numpy as np
 
 from cpython.buffer cimport PyBUF_READ
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -61,6 +62,8 @@ cdef extern from "steve/kernels/lives.h" nogil:
     struct lives_totals:
         uint64_t operations, news, frees, resizes, accesses, allocated, live_bytes, live_blocks, peak
         uint64_t peak_bytes, time
+    struct lives_piece:
+        pass
     struct lives:
         lives_totals totals
         life *out
@@ -69,12 +72,21 @@ cdef extern from "steve/kernels/lives.h" nogil:
         lives_accesses *threads
         size_t sites_room, threads_room
         linework *lines
+        uint64_t before
+        lives_piece *pieces
+        size_t n_pieces
     void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
     void lives_free(lives *l)
     size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
     bint lives_feed_packed(lives *l, const mt_packed *packed, uint32_t sites)
     bint lives_finish(lives *l)
     void lives_mark(uint8_t *set, uint64_t n_bits, const life *lives, const uint8_t *keep, size_t n)
+
+cdef extern from "steve/kernels/livesparts.h" nogil:
+    bint livesparts_enter(lives *l, const mt_live_block_t *live)
+    bint livesparts_finish(lives *l)
+    bint livesparts_add(lives *whole, const lives_piece *pieces, size_t n, const lives_totals *part,
+                        const lives_totals *began)
 
 cdef extern from "steve/kernels/faults.h" nogil:
     size_t faults_pick(const mt_event *events, size_t n, mt_event *out)
@@ -90,6 +102,7 @@ cdef extern from "steve/kernels/groups.h" nogil:
     void groups_init(groups *g)
     void groups_free(groups *g)
     bint groups_add(groups *g, groups_key key, const life *lives, const uint8_t *keep, size_t n)
+    bint groups_merge(groups *g, const uint32_t *keys, const group *rows, size_t n, uint64_t peak)
     void groups_settle(groups *g, uint64_t peak)
 
 
@@ -148,8 +161,12 @@ cdef class Lives:
     selected: None, or a Selection: the other blocks do not exist. tick: as everywhere. lines: None, or a
     steve.linenumbers.LineNumbers: count for lines, see line_work(), and not for sites. errors: None, or a
     function that is given arrays of the events that are errors of the program (steve/kernels/faults.h); those
-    to freed memory only if the trace was opened so. It needs a walk without window and lines."""
+    to freed memory only if the trace was opened so. It needs a walk without window and lines.
+    part: None, or the operations before the part of the trace that is to be read, which then neither begins with
+    an empty heap nor ends the lives of blocks that live on; see piece(). It needs no window and no lines."""
     cdef lives l
+    cdef lives_totals began
+    cdef bint is_part
     cdef luacode code
     cdef linework work
     cdef Trace trace
@@ -159,7 +176,7 @@ cdef class Lives:
     cdef unsigned walked
 
     def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None,
-                  errors=None):
+                  errors=None, part=None):
         self.errors = errors
         self.trace, self.window, self.selected, self.tick, self.lines = trace, window, selected, tick, lines
         self.state = "within" if window is None else window.begin()
@@ -171,6 +188,10 @@ cdef class Lives:
             self.l.lines = &self.work
             if not luacode_init(&self.code, trace.r) or not linework_init(&self.work, &self.code):
                 raise MemoryError
+        self.is_part = part is not None
+        if self.is_part:
+            self.l.before = part
+            self.enter()
 
     def __dealloc__(self):
         lives_free(&self.l)
@@ -185,9 +206,28 @@ cdef class Lives:
             self.l.n_out = 0
         yield view_of(self.l.out, self.l.n_out, LIFE)
         self.l.n_out = 0
-        while self.finish():
+        while not self.is_part and self.finish():
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
+
+    cdef int enter(self) except -1:
+        """Know the blocks that live where the part begins."""
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        mt_read_live(self.trace.r)
+        for slot in range(mt_count_slots(self.trace.r)):
+            if mt_get_live_block(self.trace.r, slot, &block) and not livesparts_enter(&self.l, &block):
+                raise MemoryError
+        self.began = self.l.totals
+        return 0
+
+    def piece(self):
+        """What batches() of a part did not tell, for WholeLives.add(): bytes, of no use but that."""
+        if not livesparts_finish(&self.l):
+            raise MemoryError
+        return (PyBytes_FromStringAndSize(<char *>self.l.pieces, self.l.n_pieces * sizeof(lives_piece)),
+                PyBytes_FromStringAndSize(<char *>&self.l.totals, sizeof(lives_totals)),
+                PyBytes_FromStringAndSize(<char *>&self.began, sizeof(lives_totals)))
 
     cdef bint finish(self) except -1:
         """Have records of blocks that live at the end; false when there are no more."""
@@ -299,6 +339,66 @@ cdef class Lives:
         return accesses_of(rows["counts"], rows["bytes"])
 
 
+cdef class WholeLives:
+    """The lives of a trace that was read in parts: pieces of Lives.piece() added in the order of the parts.
+
+    After each add(), batches() tells the blocks that crossed a border and ended in that part; finish() those that
+    live at the end."""
+    cdef lives l
+    cdef object threads
+
+    def __cinit__(self):
+        lives_init(&self.l, NULL, 0)
+        self.threads = np.zeros(0, ACCESSES)
+
+    def __dealloc__(self):
+        lives_free(&self.l)
+
+    def add(self, piece):
+        """The number of the last peak of the heap if it is in this part, else 0."""
+        cdef const uint8_t[::1] pieces, totals, began
+        cdef uint64_t peak = self.l.totals.peak
+        cdef const lives_piece *first = NULL
+        cdef size_t n
+        pieces, totals, began = (np.frombuffer(data, "u1") for data in piece)
+        n = len(pieces) // sizeof(lives_piece)
+        if n:
+            first = <const lives_piece *>&pieces[0]
+        if not livesparts_add(&self.l, first, n, <const lives_totals *>&totals[0],
+                              <const lives_totals *>&began[0]):
+            raise MemoryError
+        return self.l.totals.peak if self.l.totals.peak != peak else 0
+
+    def batches(self):
+        """As of Lives."""
+        if self.l.n_out:
+            yield view_of(self.l.out, self.l.n_out, LIFE)
+        self.l.n_out = 0
+
+    def finish(self):
+        """Batches of the blocks that live at the end."""
+        while True:
+            if not lives_finish(&self.l):
+                raise MemoryError
+            if self.l.n_out == 0:
+                return
+            yield from self.batches()
+
+    def totals(self):
+        return dict(self.l.totals)
+
+    def add_threads(self, rows):
+        """Add what Lives.thread_accesses() tells of a part."""
+        if len(rows) > len(self.threads):
+            self.threads, rows = rows.copy(), self.threads
+        for name in ACCESSES.names:
+            self.threads[name][:len(rows)] += rows[name]
+
+    def thread_accesses(self):
+        """As of Lives, of what was added."""
+        return self.threads
+
+
 cdef size_t to_mark(const mt_event *events, size_t n) nogil:
     """How many events there are up to and with the next mark."""
     cdef size_t i = 0
@@ -333,6 +433,19 @@ cdef class Selection:
     def as_bits(self):
         """(array of bits by handle, how many bits), for steve._analyses.Walk."""
         return self.array, self.n_bits
+
+    def part(self):
+        """(place, array), for join(): what there is of the set, without the empty ends."""
+        held = np.flatnonzero(self.array)
+        first, end = (int(held[0]), int(held[-1]) + 1) if len(held) else (0, 0)
+        return first, self.array[first:end].copy()
+
+    def join(self, part):
+        """Take in the part() of another set."""
+        first, bits = part
+        if len(bits):
+            self.reach(8 * (first + len(bits)) - 1)
+            self.array[first:first + len(bits)] |= bits
 
     def reach(self, handle):
         """Make the set large enough for a handle."""
@@ -370,6 +483,23 @@ cdef class Groups:
         with nogil:
             ok = groups_add(&self.g, self.key, <const life *>&raw[0], keep_at, n)
         if not ok:
+            raise MemoryError
+
+    def part(self, uint64_t peak):
+        """(keys, rows), for join(): those of rows() that are of any blocks."""
+        rows = self.rows(peak)
+        keys = np.flatnonzero(rows["blocks"]).astype("u4")
+        return keys, rows[keys]
+
+    def join(self, part, uint64_t peak):
+        """Add the part() of sums over another part of the trace; peak: of WholeLives.add()."""
+        cdef const uint32_t[::1] keys
+        cdef const uint8_t[::1] raw
+        cdef size_t n = len(part[0])
+        if n == 0:
+            return
+        keys, raw = part[0], np.ascontiguousarray(part[1]).view(np.uint8)
+        if not groups_merge(&self.g, &keys[0], <const group *>&raw[0], n, peak):
             raise MemoryError
 
     def rows(self, uint64_t peak):

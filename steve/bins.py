@@ -39,6 +39,10 @@ class LogBins:
         np.add.at(self.sums[:, 0], number, 1)
         np.add.at(self.sums[:, 1], number, weights.astype("i8"))
 
+    def join(self, other: "LogBins") -> None:
+        """Add what others hold."""
+        self.sums += other.sums
+
     def __iter__(self) -> Iterator[Bin]:
         """Those that hold any."""
         for i, (count, weight) in enumerate(self.sums.tolist()):
@@ -72,6 +76,12 @@ class LinearBins:
         number = (values // np.asarray(self.width, values.dtype)).astype("i8")
         np.add.at(self.sums[:, 0], number, 1)
         np.add.at(self.sums[:, 1], number, weights.astype("i8"))
+
+    def join(self, other: "LinearBins") -> None:
+        """Add what others hold; the width is the wider one's."""
+        self._reach(other.width * self.MOST - 1)
+        other._reach(self.width * self.MOST - 1)
+        self.sums += other.sums
 
     def __iter__(self) -> Iterator[Bin]:
         """All up to the last that holds any."""

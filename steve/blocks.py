@@ -7,21 +7,28 @@ count, so with --where the trace is then read twice.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
 
-from steve import source
+from steve import liveparts, source
 from steve.errors import SteveError, UsageError
 from steve.linenumbers import LineNumbers
+from steve.folds import Sums
+from steve.parallel import Pool
+from steve.parts import Rounds, asked
 from steve.places import Places
-from steve.progress import Progress
+from steve.progress import Progress, note
 from steve.where import explained, parse
 
 if TYPE_CHECKING:
     import numpy as np
 
     from steve._analyses import Walk
-    from steve._lives import Lives, Selection
+    from steve._lives import Lives, Selection, WholeLives
     from steve._memtrace import Trace
+    from steve.faults import Faults
+    from steve.folds import Fold
+    from steve.parts import Whole
 
 WHERE_HELP = f"""\
 --where EXPRESSION keeps only some blocks; tests are joined by and, or, not and parentheses:
@@ -86,19 +93,19 @@ def is_whole(args: argparse.Namespace) -> bool:
 class Blocks:
     """The blocks that the arguments choose.
 
-    After batches() was walked through: trace, places, lives (a steve._lives.Lives) and totals."""
+    After fold(), or when batches() was walked through: trace, places, lives and totals."""
 
-    trace: "Trace"
+    trace: "Union[Trace, Whole]"
     places: Places
-    lives: "Lives"
+    lives: "Union[Lives, WholeLives]"
     lines: Optional[LineNumbers]
     totals: Dict[str, int]
 
     def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
-                 by_line: bool = False, errors: "Optional[Callable[[np.ndarray], None]]" = None) -> None:
+                 by_line: bool = False, errors: "Optional[Faults]" = None) -> None:
         """again: the caller will read the trace once more. by_line: in the walk that counts (with --where
         the one after the choice) do so in lives.line_work(), by the lines whose numbers are in `lines`.
-        errors: see steve._lives.Lives; it needs `again`, and is told of a whole trace only."""
+        errors: is told of the errors of the program, of a whole trace only; it needs `again`."""
         self.errors = errors if is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
         self.test = parse(args.where) if args.where is not None else None
@@ -149,7 +156,8 @@ class Blocks:
         with Progress(self.command, self.args.quiet) as progress:
             counts = self.by_line and (self.test is None or selected is not None)
             self.lines = LineNumbers(self.places) if counts else None
-            self.lives = Lives(self.trace, window, selected, progress, self.lines, self.errors)
+            self.lives = Lives(self.trace, window, selected, progress, self.lines,
+                               None if self.errors is None else self.errors.take)
             yield from self.lives.batches()
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)
@@ -160,35 +168,64 @@ class Blocks:
             yield batch, None if self.test is None else self.test(batch, self.places)
         self.totals = self.lives.totals()
 
-    def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
-        """The sums of the chosen lives by each key (see steve._lives.Groups), one array for each."""
-        from steve._lives import Groups
-        groups = [Groups(key) for key in keys]
+    def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None,
+             threads: bool = False) -> Any:
+        """The fold that make() makes (see steve.folds), of the chosen lives; by several processors if the arguments
+        ask for them. chosen: is filled with the blocks that --where chooses. threads: afterwards
+        lives.thread_accesses() is of the chosen blocks only; else of all."""
+        if threads and self.test is not None and chosen is None:
+            from steve._lives import Selection
+            chosen = Selection()
+        if self._in_parts():
+            return self._fold_parts(make, chosen, threads)
+        fold = make()
         for batch, keep in self.batches():
-            for group in groups:
-                group.add(batch, keep)
+            fold.add(batch, keep)
             if chosen is not None and keep is not None:
                 chosen.add(batch, keep)
-        return [group.rows(self.totals["peak"]) for group in groups]
+        if threads and self.test is not None:
+            for _ in self._walk(chosen):
+                pass
+        return fold
+
+    def _in_parts(self) -> bool:
+        """Can the lives be told in parts, if that is asked for? What stands in the way is said."""
+        if self.by_line or not getattr(self.args, "divided", False) or not asked(self.args):
+            return False
+        obstacle = liveparts.obstacle(self.args)
+        if obstacle:
+            note(self.command, f"{obstacle} the trace is not divided; one processor reads it", self.args.quiet)
+        return liveparts.wanted(self.args)
+
+    def _fold_parts(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]", threads: bool) -> "Fold":
+        args = self.args
+        with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
+            joined = liveparts.Joined(args.file, pool, progress, args.where, chosen, self.errors, threads)
+            fold = joined.fold(make)
+        self.trace, self.places, self.lives = joined.trace, joined.places, joined.lives
+        self.totals = self.lives.totals()
+        return fold
+
+    def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
+        """The sums of the chosen lives by each key (see steve._lives.Groups), one array for each; chosen: as of
+        fold()."""
+        return self.fold(partial(Sums, *keys), chosen).rows(self.totals["peak"])
 
     def sum_with_accesses(self, *keys: str) -> List[Any]:
-        """The same; afterwards lives.site_accesses() and thread_accesses() are of the chosen blocks only."""
-        from steve._lives import Selection
-        if self.test is None:
-            return self.sum_by(*keys)
-        chosen = Selection()
-        sums = self.sum_by(*keys, chosen=chosen)
-        for _ in self._walk(chosen):
-            pass
-        return sums
+        """The same; afterwards lives.thread_accesses() and, by line, line_work() are of the chosen blocks only."""
+        return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"])
 
-    def over_events(self, fold: "Callable[[Walk], Any]", chosen: "Optional[Selection]" = None) -> Any:
+    def over_events(self, fold: "Callable[[Walk], Any]", chosen: "Optional[Selection]" = None,
+                    parts: "Optional[Callable[[Rounds, Optional[Selection]], Any]]" = None) -> Any:
         """What a function of steve._analyses makes of the events of the chosen blocks.
 
-        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first."""
+        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first. parts: a
+        function of steve.eventparts that makes the same in parts."""
         from steve._analyses import Walk
         if chosen is None and self.test is not None:
             chosen = self._choose()
+        if parts is not None and self._in_parts():
+            return self._over_parts(parts, chosen)
         self.trace, window = self._open(), self._window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
@@ -197,11 +234,19 @@ class Blocks:
             window.verify(self.trace.name)
         return result
 
+    def _over_parts(self, parts: "Callable[[Rounds, Optional[Selection]], Any]",
+                    chosen: "Optional[Selection]") -> Any:
+        with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
+            rounds = Rounds(self.args.file, pool, progress)
+            result = parts(rounds, chosen)
+            self.trace = rounds.whole()
+        self.places = Places(self.trace)
+        return result
+
     def _choose(self) -> "Selection":
         from steve._lives import Selection
         chosen = Selection()
-        for batch, keep in self.batches():
-            chosen.add(batch, keep)
+        self.fold(Sums, chosen)
         return chosen
 
     def title(self, what: str) -> str:

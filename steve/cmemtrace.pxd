@@ -113,6 +113,12 @@ cdef extern from "memtrace/memtrace.h" nogil:
         uint64_t event, handle, offset
     int mt_points(mt_reader *r, const mt_point **points, uint32_t *n)
     int mt_read_range(mt_reader *r, uint32_t first, uint32_t end)
+    struct mt_live_block_t "mt_live_block":
+        uint64_t handle, addr, size
+        uint32_t heap, slot
+    void mt_read_live(mt_reader *r)
+    uint32_t mt_count_slots(const mt_reader *r)
+    bint mt_get_live_block "mt_live_block"(const mt_reader *r, uint32_t slot, mt_live_block_t *out)
     const mt_error *mt_reader_error(const mt_reader *r)
     const char *mt_string(const mt_reader *r, uint32_t id)
     const mt_frame *mt_get_frame "mt_frame"(const mt_reader *r, uint32_t id)

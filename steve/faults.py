@@ -98,6 +98,17 @@ class Faults:
             key = (int(event["kind"]), int(event["how"]), int(event["ref"]))
             self._found.setdefault(key, [event.copy(), 0])[1] += n
 
+    def part(self) -> List[Tuple[np.ndarray, int]]:
+        """For join(): the first case of each sort, as an array of one, and how many there are."""
+        return [(np.array([event]), count) for event, count in self._found.values()]
+
+    def join(self, part: List[Tuple[np.ndarray, int]]) -> None:
+        """Add what was met in the next part of the trace."""
+        for cases, count in part:
+            event = cases[0]
+            key = (int(event["kind"]), int(event["how"]), int(event["ref"]))
+            self._found.setdefault(key, [event, 0])[1] += count
+
     def contexts(self, trace: "Trace") -> List[Context]:
         """All contexts, in order of their first case. Loads of string functions are excused."""
         cases = [first_case(event, count) for event, count in self._found.values()]

@@ -55,8 +55,10 @@ def count(text: str) -> int:
     return int(text)
 
 
-def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str]) -> None:
-    """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have their own order."""
+def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str],
+                  divided: bool = False) -> None:
+    """-o, --json, --csv, --top, --sort, -j. order: the column to sort by; None: rows have their own order. divided:
+    can several processors make this analysis?"""
     source.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
@@ -67,13 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
     parser.add_argument("--sort", metavar="COLUMN", default=order,
                         help="the column to sort by, largest first; of text in its order "
                              f"(default: {order or 'the order of the rows'})")
-    parallel.add_arguments(parser, "taken as everywhere, but this analysis is made by one processor")
-    parser.set_defaults(analysis=parser.prog.removeprefix("steve "))
+    parallel.add_arguments(parser, "" if divided else
+                           "taken as everywhere, but this analysis is made by one processor")
+    parser.set_defaults(analysis=parser.prog.removeprefix("steve "), divided=divided)
 
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
     """UsageError if --sort names no column; a remark if more processors are asked for."""
-    if args.jobs != 1 or args.scheduler is not None:
+    if not args.divided and (args.jobs != 1 or args.scheduler is not None):
         note(args.analysis, "this analysis cannot be divided; one processor makes it", args.quiet)
     keys = [column.key for column in columns if not column.is_group]
     if args.sort is not None and args.sort not in keys:

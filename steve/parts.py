@@ -8,6 +8,8 @@ and reads on into the next part.
 Lifetimes: a first round as for ops; in the second each part counts what the blocks that live in it are
 accessed.
 
+Lives of blocks: see steve.liveparts.
+
 Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made
 before it; heights of the heap are relative to the beginning of the part.
 
@@ -19,9 +21,8 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from steve.blocks import is_whole
 from steve.parallel import PARTS_EACH, Part, Pool, split
 from steve.scratch import scratch_folder
 
@@ -37,18 +38,27 @@ if TYPE_CHECKING:
 SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/survey.h
 
 
+def asked(args: "argparse.Namespace") -> bool:
+    """Do the arguments ask for parts?"""
+    return args.jobs != 1 or args.scheduler is not None
+
+
 def wanted(args: "argparse.Namespace") -> bool:
     """Do the arguments ask for parts, and can the trace have some? Others are read by one process."""
-    from steve._memtrace import Trace
-    if (args.jobs == 1 and args.scheduler is None) or args.salvage or args.file == "-" or not is_whole(args):
-        return False
-    return os.path.isfile(args.file) and len(Trace(args.file).points()) > 1
+    from steve.blocks import is_whole
+    return asked(args) and not args.salvage and is_whole(args) and has_parts(args.file)
 
 
-def open_part(path: str, first: int, end: int) -> "Trace":
-    """A trace that delivers from one point up to another."""
+def has_parts(path: str) -> bool:
+    """Is it a file that can be read in more parts than one?"""
     from steve._memtrace import Trace
-    trace = Trace(path)
+    return path != "-" and os.path.isfile(path) and len(Trace(path).points()) > 1
+
+
+def open_part(path: str, first: int, end: int, freed: bool = False) -> "Trace":
+    """A trace that delivers from one point up to another; freed: with accesses to freed memory."""
+    from steve._memtrace import Trace
+    trace = Trace(path, freed=freed)
     trace.read_range(first, end)
     return trace
 
@@ -91,17 +101,22 @@ class Rounds:
 
     def first(self, task: Any, *more: Any, share: float = 1.0) -> List[Any]:
         """task(path, first, end, *more) for each part: its results; share: how much of the work it is."""
-        results = []
-        tasks = [(self.path, part.first, part.end, *more) for part in self.parts]
+        return [result for _, result in self.each(task, [more] * len(self.parts), 0.0, share)]
+
+    def each(self, task: Any, more: Sequence[tuple], begin: float, share: float) -> Iterator[Tuple[Part, Any]]:
+        """task(path, first, end, *more[i]) for each part i: the part and the result; begin: how much of the work
+        was done before."""
+        tasks = [(self.path, part.first, part.end, *own) for part, own in zip(self.parts, more)]
+        self.stats, done = [], 0
         for part, (result, problem, stats) in zip(self.parts, self.pool.run(task, tasks)):
-            results.append(result)
+            done += 1
             self.stats.append(stats)
-            self.progress(int(part.bytes * share), self.total)
+            yield part, result
+            self.progress(int(begin * self.total + part.bytes * share), self.total)
             if problem is not None:
                 self.problem = problem.of(self.name)
                 break
-        del self.parts[len(results):]
-        return results
+        del self.parts[done:]
 
     def whole(self) -> Whole:
         return Whole(self.name, self.parts[-1], self.problem, self.stats)

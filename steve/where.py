@@ -14,7 +14,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import operator
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Set, Tuple
 
 from steve.errors import UsageError
 
@@ -263,6 +263,11 @@ def text_match(field: str, matches: Callable[[str], bool]) -> "Test":
 def parse(text: str) -> "Test":
     """The test that an expression stands for. UsageError with the column of what is wrong."""
     return Parser(text).whole()
+
+
+def fields_of(text: str) -> Set[str]:
+    """The fields that an expression tests."""
+    return {token.value for token in tokens(text) if token.kind == "word"} & {*FIELDS, *FLAGS, *TEXTS}
 
 
 def explained() -> str:

@@ -98,6 +98,49 @@ static void test_every_part(void **state)
     close(fd);
 }
 
+/* What lives where a part begins, as the events before it say. */
+static void check_live(struct mt_reader *r, const struct mt_event *before, size_t n)
+{
+    static struct mt_event by_slot[2 * ADDRESSES];
+    struct mt_live_block b;
+    mt_read_live(r);
+    memset(by_slot, 0, sizeof by_slot);
+    for (size_t i = 0; i < n; i++)
+        if (before[i].kind <= MT_RESIZE) {
+            assert_true(before[i].slot < 2 * ADDRESSES);
+            by_slot[before[i].slot] = before[i];
+            by_slot[before[i].slot].thread = before[i].kind != MT_FREE;
+        }
+    for (uint32_t slot = 0; slot < 2 * ADDRESSES; slot++) {
+        const struct mt_event *e = &by_slot[slot];
+        assert_int_equal(mt_live_block(r, slot, &b), e->thread != 0);
+        if (e->thread)
+            assert_true(b.handle == e->handle && b.addr == e->addr && b.size == e->size && b.slot == slot);
+    }
+}
+
+static void test_live_blocks(void **state)
+{
+    struct bytes file = make_trace(6, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
+    const struct mt_point *points;
+    uint32_t n;
+    int fd = memory_file(file.data, file.size);
+    struct mt_reader *r = open_file(fd, 0, &points, &n);
+    for (uint32_t first = 0; first < n; first++) {
+        const struct mt_event *events;
+        size_t count, at = points[first].event;
+        assert_int_equal(mt_read_range(r, first, n), MT_OK);
+        check_live(r, whole.events, at);
+        assert_int_equal(mt_next(r, &events, &count), at < whole.count ? MT_MORE : MT_END); /* none is lost */
+        assert_true(at == whole.count || same_event(&events[0], &whole.events[at]));
+    }
+    mt_close(r);
+    reading_free(&whole);
+    free(file.data);
+    close(fd);
+}
+
 /* Where there is nothing but a beginning, and ranges that are none. */
 static void check_one_part(const void *data, size_t size)
 {
@@ -258,9 +301,10 @@ static void test_wrong_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_part),      cmocka_unit_test(test_one_part),
-        cmocka_unit_test(test_salvage_goes_on), cmocka_unit_test(test_cut_off),
-        cmocka_unit_test(test_share),           cmocka_unit_test(test_wrong_states),
+        cmocka_unit_test(test_every_part),   cmocka_unit_test(test_live_blocks),
+        cmocka_unit_test(test_one_part),     cmocka_unit_test(test_salvage_goes_on),
+        cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_share),
+        cmocka_unit_test(test_wrong_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Dict, Iterator, List
 
 from steve import blocks, listing
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--sites", metavar="N", type=count, default=5,
                         help="how many sites, those with most bytes (default: 5)")
-    listing.add_arguments(parser, COLUMNS, None)
+    listing.add_arguments(parser, COLUMNS, None, divided=True)
 
 
 def runs(cells: "np.ndarray") -> Iterator[tuple]:
@@ -76,14 +77,16 @@ def grouped(stacks: "np.ndarray", chosen: blocks.Blocks, most: int) -> tuple:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses
+    from steve import _analyses, eventparts
     from steve._lives import Selection
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
     selection = None if chosen.test is None else Selection()
     stacks, = chosen.sum_by("stack", chosen=selection)
     sites, largest, group_of = grouped(stacks, chosen, args.sites)
-    maps = chosen.over_events(lambda walk: _analyses.field_maps(walk, group_of, largest), selection)
+    wanted = {"group_of": group_of, "largest": largest}
+    maps = chosen.over_events(partial(_analyses.field_maps, **wanted), selection,
+                              parts=partial(eventparts.field_maps, **wanted))
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(str(site), most, found)]
     listing.write(args, chosen.title("fields"), rows, COLUMNS)
     return chosen.verdict()

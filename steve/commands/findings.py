@@ -8,10 +8,12 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
 
 from steve import blocks, listing
 from steve.errors import UsageError
+from steve.folds import Sums
 from steve.listing import Column, count
 from steve.output import Output
 
@@ -157,7 +159,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             ("min-size", 64, count, "bytes of a block whose utilisation is looked at")):
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value,
                             help=f"{what} (default: {value})".replace("percent", "per cent"))
-    listing.add_arguments(parser, COLUMNS, "bytes")
+    listing.add_arguments(parser, COLUMNS, "bytes", divided=True)
 
 
 def rules_of(args: argparse.Namespace) -> List[Rule]:
@@ -187,14 +189,9 @@ def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) ->
 
 def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) -> tuple:
     """(sums by stack of the blocks each rule finds, bytes of all chosen blocks)."""
-    from steve._lives import Groups
-    found, total = [Groups("stack") for _ in rules], 0
-    for batch, keep in chosen.batches():
-        batch = batch if keep is None else batch[keep]
-        total += int(batch["size"].sum())
-        for rule, group in zip(rules, found):
-            group.add(batch, rule.test(batch, args))
-    return [group.rows(chosen.totals["peak"]) for group in found], total
+    wishes = [("stack", partial(rule.test, args=args)) for rule in rules]
+    *found, everything = chosen.fold(partial(Sums, *wishes, "thread")).rows(chosen.totals["peak"])
+    return found, int(everything["size"].sum())
 
 
 def finding(rule: Rule, sums: Dict[Any, dict], total: int, args: argparse.Namespace) -> dict:
@@ -255,7 +252,7 @@ def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     rules = rules_of(args)
     met = Faults()
-    chosen = blocks.Blocks(NAME, args, again=True, errors=met.take if wants_errors(args) else None)
+    chosen = blocks.Blocks(NAME, args, again=True, errors=met if wants_errors(args) else None)
     sums, total = sums_of(chosen, rules, args)
     judged = [chosen.totals["accesses"] > 0 or not rule.of_accesses for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]

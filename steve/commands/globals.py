@@ -3,10 +3,12 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import TYPE_CHECKING, List
+from functools import partial
+from typing import TYPE_CHECKING, List, Optional
 
 from steve import blocks, listing
 from steve.commands.findings import percent
+from steve.folds import both
 from steve.listing import Column, count
 
 if TYPE_CHECKING:
@@ -44,21 +46,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="least per cent of all operations that it lives through (default: 90)")
     parser.add_argument("--accesses", metavar="N", type=count, default=1,
                         help="least accesses to it (default: 1)")
-    listing.add_arguments(parser, COLUMNS, "accesses")
+    listing.add_arguments(parser, COLUMNS, "accesses", divided=True)
+
+
+class Candidates:
+    """The fold: the lives that are long enough so far. One too short for the operations up to its death is too short
+    for all of them, so only blocks that lived at the same time have to be kept."""
+
+    numbered = True
+
+    def __init__(self, share: float, accesses: int) -> None:
+        """share: of the operations; accesses: the least there are."""
+        self._share, self._accesses = share, accesses
+        self._kept: "List[np.ndarray]" = []
+
+    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+        touched = batch["loads"] + batch["stores"] + batch["modifies"] >= self._accesses
+        long = (batch["died"] - batch["born"]) >= batch["died"] * self._share
+        self._kept.append(batch[both(keep, touched & long)].copy())
+
+    def part(self, peak: int) -> "List[np.ndarray]":
+        return self._kept
+
+    def join(self, part: "List[np.ndarray]", peak: int) -> None:
+        self._kept += part
+
+    def lives(self, operations: int) -> "np.ndarray":
+        """Those that are long enough, of so many operations in all, in the order of their ends."""
+        import numpy as np
+        lives = np.concatenate(self._kept)
+        lives = lives[lives["died"] - lives["born"] >= operations * self._share]
+        return lives[np.lexsort((lives["handle"], lives["died"]))]
 
 
 def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> "np.ndarray":
-    """The lives that are long enough. One too short for the operations up to its death is too short for all of
-    them, so only blocks that lived at the same time have to be kept."""
-    import numpy as np
-    kept: List["np.ndarray"] = []
-    for batch, keep in chosen.batches():
-        touched = batch["loads"] + batch["stores"] + batch["modifies"] >= args.accesses
-        long = (batch["died"] - batch["born"]) >= batch["died"] * (args.share / 100)
-        found = touched & long if keep is None else touched & long & keep
-        kept.append(batch[found].copy())
-    lives = np.concatenate(kept)
-    return lives[lives["died"] - lives["born"] >= chosen.totals["operations"] * (args.share / 100)]
+    """The lives that are long enough."""
+    found = chosen.fold(partial(Candidates, args.share / 100, args.accesses))
+    return found.lives(chosen.totals["operations"])
 
 
 def row_of(chosen: blocks.Blocks, life: dict) -> dict:

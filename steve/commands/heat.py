@@ -3,7 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import TYPE_CHECKING, List
+from typing import TYPE_CHECKING, Dict, List, Optional
 
 from steve import blocks, listing
 from steve.listing import Column
@@ -44,7 +44,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, None)
+    listing.add_arguments(parser, COLUMNS, None, divided=True)
 
 
 def class_of(traffic: "np.ndarray", sizes: "np.ndarray") -> "np.ndarray":
@@ -55,20 +55,35 @@ def class_of(traffic: "np.ndarray", sizes: "np.ndarray") -> "np.ndarray":
     return np.where(traffic == 0, 0, np.minimum(times + 1, CLASSES - 1))
 
 
-def sums_of(chosen: blocks.Blocks) -> List[dict]:
-    """blocks, bytes, accesses, traffic and never_accessed of each class, coldest first."""
-    import numpy as np
-    names = ("blocks", "bytes", "accesses", "traffic", "never_accessed")
-    sums = {name: np.zeros(CLASSES, "u8") for name in names}
-    for batch, keep in chosen.batches():
+class Classes:
+    """The fold: blocks, bytes, accesses, traffic and never_accessed of each class, coldest first."""
+
+    numbered = False
+    NAMES = ("blocks", "bytes", "accesses", "traffic", "never_accessed")
+
+    def __init__(self) -> None:
+        import numpy as np
+        self._sums = {name: np.zeros(CLASSES, "u8") for name in self.NAMES}
+
+    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+        import numpy as np
         batch = batch if keep is None else batch[keep]
         traffic = batch["bytes_read"] + batch["bytes_written"]
         number = class_of(traffic, batch["size"])
         for name, values in (("blocks", np.uint64(1)), ("bytes", batch["size"]), ("traffic", traffic),
                              ("accesses", batch["loads"] + batch["stores"] + batch["modifies"]),
                              ("never_accessed", batch["size"] - batch["used"])):
-            np.add.at(sums[name], number, values)
-    return [{name: int(sums[name][i]) for name in names} for i in range(CLASSES)]
+            np.add.at(self._sums[name], number, values)
+
+    def part(self, peak: int) -> "Dict[str, np.ndarray]":
+        return self._sums
+
+    def join(self, part: "Dict[str, np.ndarray]", peak: int) -> None:
+        for name in self.NAMES:
+            self._sums[name] += part[name]
+
+    def rows(self) -> List[dict]:
+        return [{name: int(self._sums[name][i]) for name in self.NAMES} for i in range(CLASSES)]
 
 
 def bounds(number: int) -> dict:
@@ -97,6 +112,6 @@ def rows_of(sums: List[dict]) -> List[dict]:
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    rows = rows_of(sums_of(chosen))
+    rows = rows_of(chosen.fold(Classes).rows())
     listing.write(args, chosen.title("heat of blocks"), rows, COLUMNS)
     return chosen.verdict()

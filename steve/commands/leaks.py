@@ -3,9 +3,15 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from functools import partial
+from typing import TYPE_CHECKING, List
 
 from steve import blocks, listing
+from steve.folds import Sums
 from steve.listing import Column
+
+if TYPE_CHECKING:
+    import numpy as np
 
 NAME = "leaks"
 HELP = "show the blocks that were never freed, by allocation site"
@@ -32,18 +38,17 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "bytes")
+    listing.add_arguments(parser, COLUMNS, "bytes", divided=True)
 
 
-def sums_of(chosen: blocks.Blocks) -> tuple:
+def is_live(batch: "np.ndarray") -> "np.ndarray":
+    """Which of the lives did not end?"""
+    return batch["freed"] == 0
+
+
+def sums_of(chosen: blocks.Blocks) -> List["np.ndarray"]:
     """Sums by stack of the chosen blocks that live at the end, and of all chosen ones."""
-    from steve._lives import Groups
-    live, all_made = Groups("stack"), Groups("stack")
-    for batch, keep in chosen.batches():
-        kept_live = batch["freed"] == 0
-        live.add(batch, kept_live if keep is None else kept_live & keep)
-        all_made.add(batch, keep)
-    return live.rows(chosen.totals["peak"]), all_made.rows(chosen.totals["peak"])
+    return chosen.fold(partial(Sums, ("stack", is_live), "stack")).rows(chosen.totals["peak"])
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,14 +3,19 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from steve import blocks, listing
 from steve.bins import KINDS, LogBins
 from steve.listing import Column
+from steve.parts import asked
+from steve.progress import note
 
 if TYPE_CHECKING:
     import numpy as np
+
+    Measure = Callable[[np.ndarray], np.ndarray]
 
 NAME = "lifetimes"
 HELP = "show how long blocks live, in operations, instructions, bytes or time"
@@ -53,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="unit of lifetimes (default: operations)")
     parser.add_argument("--bins", choices=tuple(KINDS), default="log", help="kind of bins (default: log)")
     parser.add_argument("--by-size", action="store_true", help="rows for each power of two of sizes")
-    listing.add_arguments(parser, COLUMNS, None)
+    listing.add_arguments(parser, COLUMNS, None, divided=True)
 
 
 class Clock:
@@ -73,32 +78,51 @@ class Clock:
         known = sorted(self.points)
         return np.interp(instructions, known, [self.points[i] for i in known])
 
+    def lifetimes(self, batch: "np.ndarray") -> "np.ndarray":
+        """Those of a batch just read."""
+        self.note()
+        return (self.at(batch["died_time"]) - self.at(batch["born_time"])).round().astype("u8")
 
-def lives_in(unit: str, batch: "np.ndarray", clock: Clock) -> "np.ndarray":
-    """The lifetimes of a batch."""
-    if unit == "operations":
-        return batch["died"] - batch["born"]
-    if unit == "instructions":
-        return batch["died_time"] - batch["born_time"]
-    if unit == "bytes":
-        return batch["died_allocated"] - batch["born_allocated"]
-    clock.note()
-    return (clock.at(batch["died_time"]) - clock.at(batch["born_time"])).round().astype("u8")
+
+def in_operations(batch: "np.ndarray") -> "np.ndarray":
+    return batch["died"] - batch["born"]
+
+
+def in_instructions(batch: "np.ndarray") -> "np.ndarray":
+    return batch["died_time"] - batch["born_time"]
+
+
+def in_bytes(batch: "np.ndarray") -> "np.ndarray":
+    return batch["died_allocated"] - batch["born_allocated"]
+
+
+MEASURES: "Dict[str, Measure]" = {"operations": in_operations, "instructions": in_instructions, "bytes": in_bytes}
 
 
 class Table:
-    """Bins of lifetimes for each class of sizes; class 0 for all sizes unless by_size."""
+    """The fold: bins of lifetimes for each class of sizes; class 0 for all sizes unless by_size."""
 
-    def __init__(self, bins: str, by_size: bool) -> None:
-        self.make, self.by_size = KINDS[bins], by_size
+    numbered = False
+
+    def __init__(self, measure: "Measure", bins: str, by_size: bool) -> None:
+        self.measure, self.make, self.by_size = measure, KINDS[bins], by_size
         self.classes: Dict[int, Any] = {}
 
-    def add(self, lives: "np.ndarray", sizes: "np.ndarray") -> None:
+    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         import numpy as np
+        batch = batch if keep is None else batch[keep]
+        lives, sizes = self.measure(batch), batch["size"]
         number = LogBins.numbers(sizes) if self.by_size else np.zeros(len(sizes), "i8")
         for size in np.unique(number).tolist():
             here = number == size
             self.classes.setdefault(size, self.make()).add(lives[here], sizes[here])
+
+    def part(self, peak: int) -> Dict[int, Any]:
+        return self.classes
+
+    def join(self, part: Dict[int, Any], peak: int) -> None:
+        for size, bins in part.items():
+            self.classes.setdefault(size, self.make()).join(bins)
 
     def rows(self) -> List[dict]:
         result: List[dict] = []
@@ -120,12 +144,21 @@ def rows_of(size: Optional[int], bins: list, total: int) -> List[dict]:
     return rows
 
 
+def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> Table:
+    """The table of the chosen blocks. Wall-clock time is known to one reader of the whole trace only."""
+    if args.unit in MEASURES:
+        return chosen.fold(partial(Table, MEASURES[args.unit], args.bins, args.by_size))
+    if asked(args):
+        note(NAME, "by --unit nanoseconds the trace is not divided; one processor reads it", args.quiet)
+    table = Table(Clock(chosen).lifetimes, args.bins, args.by_size)
+    for batch, keep in chosen.batches():
+        table.add(batch, keep)
+    return table
+
+
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    clock, table = Clock(chosen), Table(args.bins, args.by_size)
-    for batch, keep in chosen.batches():
-        batch = batch if keep is None else batch[keep]
-        table.add(lives_in(args.unit, batch, clock), batch["size"])
+    table = table_of(chosen, args)
     listing.write(args, chosen.title(f"lifetimes in {args.unit}"), table.rows(), COLUMNS)
     return chosen.verdict()

@@ -43,7 +43,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "bytes")
+    listing.add_arguments(parser, COLUMNS, "bytes", divided=True)
 
 
 def row_of(site: str, found: dict) -> dict:

@@ -50,7 +50,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "instructions")
+    listing.add_arguments(parser, COLUMNS, "instructions", divided=True)
 
 
 def starts_of(trace: "Trace") -> Dict[Tuple[int, int], str]:
@@ -65,11 +65,11 @@ def starts_of(trace: "Trace") -> Dict[Tuple[int, int], str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses
+    from steve import _analyses, eventparts
     from steve._memtrace import VM_NAMES
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    found = chosen.over_events(lambda walk: _analyses.states_of(walk))
+    found = chosen.over_events(_analyses.states_of, parts=eventparts.states_of)
     starts, total = starts_of(chosen.trace), int(found["instructions"].sum())
     rows = []
     for values in found.tolist():

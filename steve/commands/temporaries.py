@@ -3,9 +3,11 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, List, Optional
 
 from steve import blocks, listing
+from steve.folds import Sums
 from steve.listing import Column, count
 
 if TYPE_CHECKING:
@@ -38,24 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--within", metavar="N", type=count,
                         help="freed within N operations, instead of before the next New")
-    listing.add_arguments(parser, COLUMNS, "temporaries")
+    listing.add_arguments(parser, COLUMNS, "temporaries", divided=True)
 
 
-def are_temporary(batch: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
+def are_temporary(batch: "np.ndarray", within: Optional[int]) -> "np.ndarray":
     """Which of the lives are those of temporaries?"""
-    soon = batch["news"] == 0 if args.within is None else batch["died"] - batch["born"] <= args.within
+    soon = batch["news"] == 0 if within is None else batch["died"] - batch["born"] <= within
     return soon & (batch["freed"] != 0)
 
 
-def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> tuple:
+def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> List["np.ndarray"]:
     """Sums by stack of the chosen blocks that are temporary, and of all chosen ones."""
-    from steve._lives import Groups
-    short, all_made = Groups("stack"), Groups("stack")
-    for batch, keep in chosen.batches():
-        temporary = are_temporary(batch, args)
-        short.add(batch, temporary if keep is None else temporary & keep)
-        all_made.add(batch, keep)
-    return short.rows(chosen.totals["peak"]), all_made.rows(chosen.totals["peak"])
+    temporary = partial(are_temporary, within=args.within)
+    return chosen.fold(partial(Sums, ("stack", temporary), "stack")).rows(chosen.totals["peak"])
 
 
 def title(rows: list, args: argparse.Namespace) -> str:

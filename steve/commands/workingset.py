@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from functools import partial
 
 from steve import blocks, listing
 from steve.listing import Column
@@ -47,14 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--window", metavar="N", type=positive, default=WINDOW,
                         help=f"operations of a window (default: {WINDOW})")
-    listing.add_arguments(parser, COLUMNS, None)
+    listing.add_arguments(parser, COLUMNS, None, divided=True)
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses
+    from steve import _analyses, eventparts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    found = chosen.over_events(lambda walk: _analyses.working_set(walk, args.window))
+    found = chosen.over_events(partial(_analyses.working_set, length=args.window),
+                               parts=partial(eventparts.working_set, length=args.window))
     rows = [{**row, "instructions": row["time"], "line_bytes": 64 * row["lines"],
              "share": blocks.share(row["bytes"], row["live_bytes"])}
             for row in (dict(zip(found.dtype.names, values)) for values in found.tolist())]

@@ -52,6 +52,14 @@ static bool block_new(struct fields *f, const struct mt_event *e)
     return true;
 }
 
+bool fields_enter(struct fields *f, const struct mt_live_block *live, uint32_t group)
+{
+    if (!grow(&f->blocks, &f->room, (size_t)live->slot + 1, sizeof *f->blocks))
+        return false;
+    f->blocks[live->slot] = (struct fields_block){.size = live->size, .group = group};
+    return true;
+}
+
 static void block_access(struct fields_map *map, const struct fields_block *b, const struct mt_event *e)
 {
     uint64_t end = e->offset + e->size;
@@ -78,7 +86,7 @@ static bool step(struct fields *f, const struct mt_event *e)
         b->group = 0;
     else if (e->kind == MT_RESIZE)
         b->size = e->size;
-    else
+    else if (b->group != FIELDS_EARLIER)
         block_access(&f->maps[b->group - 1], b, e);
     return true;
 }

@@ -24,14 +24,14 @@ static uint32_t key_of(enum groups_key key, const struct life *life)
     return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
 }
 
-static void add_peak(struct group *g, const struct life *life)
+static void add_peak(struct group *g, uint64_t peak, uint64_t bytes)
 {
-    if (life->peak > g->peak) {
-        g->peak = life->peak;
+    if (peak > g->peak) {
+        g->peak = peak;
         g->peak_bytes = 0;
     }
-    if (life->peak == g->peak)
-        g->peak_bytes += life->peak_bytes;
+    if (peak == g->peak)
+        g->peak_bytes += bytes;
 }
 
 static void add_accesses(struct group *g, const struct life *life)
@@ -78,7 +78,18 @@ static void add(struct group *g, const struct life *life)
     keep_most(&g->most, life->most);
     add_resizes(g, life);
     add_accesses(g, life);
-    add_peak(g, life);
+    add_peak(g, life->peak, life->peak_bytes);
+}
+
+/* Have a row with a key; false when out of memory. */
+static bool reach(struct groups *g, size_t key)
+{
+    if (key < g->n)
+        return true;
+    if (!grow(&g->rows, &g->room, key + 1, sizeof *g->rows))
+        return false;
+    g->n = key + 1;
+    return true;
 }
 
 bool groups_add(struct groups *g, enum groups_key key, const struct life *lives, const uint8_t *keep,
@@ -89,12 +100,36 @@ bool groups_add(struct groups *g, enum groups_key key, const struct life *lives,
 
         if (keep && !keep[i])
             continue;
-        if (k >= g->n) {
-            if (!grow(&g->rows, &g->room, (size_t)k + 1, sizeof *g->rows))
-                return false;
-            g->n = (size_t)k + 1;
-        }
+        if (!reach(g, k))
+            return false;
         add(&g->rows[k], &lives[i]);
+    }
+    return true;
+}
+
+static void merge(struct group *g, const struct group *row, uint64_t peak)
+{
+    struct group before = *g;
+
+    for (size_t i = 0; i < sizeof *g / sizeof(uint64_t); i++)
+        ((uint64_t *)g)[i] += ((const uint64_t *)row)[i];
+    g->most_bytes = before.most_bytes;
+    g->most = before.most;
+    g->most_resizes = before.most_resizes;
+    keep_most(&g->most_bytes, row->most_bytes);
+    keep_most(&g->most, row->most);
+    keep_most(&g->most_resizes, row->most_resizes);
+    g->peak = before.peak;
+    g->peak_bytes = before.peak_bytes;
+    add_peak(g, peak, peak ? row->peak_bytes : 0);
+}
+
+bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!reach(g, keys[i]))
+            return false;
+        merge(&g->rows[keys[i]], &rows[i], peak);
     }
     return true;
 }

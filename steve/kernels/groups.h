@@ -38,6 +38,9 @@ void groups_free(struct groups *g);
 /* keep: a byte for each life, NULL = all. False when out of memory. */
 bool groups_add(struct groups *g, enum groups_key key, const struct life *lives, const uint8_t *keep,
                 size_t n);
+/* Add n settled rows, each with its key, of another part of a trace; peak: the number here of the peak that
+ * they are of, 0 if it is no peak here. False when out of memory. */
+bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak);
 /* All lives are added: forget what was live at peaks before the last, whose number is given. */
 void groups_settle(struct groups *g, uint64_t peak);
 

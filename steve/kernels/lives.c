@@ -7,6 +7,7 @@
 #include "steve/kernels/lives.h"
 
 #include "steve/kernels/grow.h"
+#include "steve/kernels/livesparts.h"
 #include "steve/kernels/walk.h"
 
 #define PIECE 8192 /* records of lives_finish */
@@ -24,62 +25,13 @@ void lives_free(struct lives *l)
     free(l->out);
     free(l->sites);
     free(l->threads);
-}
-
-/* ---- parts of a block ---------------------------------------------------------------------- */
-
-static uint8_t shift_for(uint64_t size)
-{
-    return size <= 64 ? 0 : (uint8_t)(58 - __builtin_clzll(size - 1));
-}
-
-/* The parts that bytes first to last lie in. */
-static inline uint64_t parts_of(uint8_t shift, uint64_t first, uint64_t last)
-{
-    uint64_t low = first >> shift, high = last >> shift;
-
-    if (low > 63)
-        return 0;
-    return (high >= 63 ? UINT64_MAX : ((uint64_t)2 << high) - 1) & ~(((uint64_t)1 << low) - 1);
-}
-
-/* The parts that a block of a size has. */
-static uint64_t parts_within(uint8_t shift, uint64_t size)
-{
-    return size ? parts_of(shift, 0, size - 1) : 0;
-}
-
-/* The same bytes in parts of another size. */
-static uint64_t convert_parts(uint64_t parts, uint8_t from, uint8_t to)
-{
-    uint64_t result = 0;
-
-    if (from == to)
-        return parts;
-    for (uint64_t i = 0; i < 64; i++)
-        if (parts >> i & 1)
-            result |= parts_of(to, i << from, ((i + 1) << from) - 1);
-    return result;
-}
-
-/* Bytes of the used parts; the last part may be cut by the end of the block. */
-static uint64_t used_bytes(const struct lives_block *b)
-{
-    uint64_t last, used;
-
-    if (b->size == 0)
-        return 0;
-    last = (b->size - 1) >> b->shift;
-    used = (uint64_t)__builtin_popcountll(b->parts & parts_within(b->shift, b->size)) << b->shift;
-    if (b->parts >> last & 1)
-        used -= ((last + 1) << b->shift) - b->size;
-    return used;
+    free(l->maps);
+    free(l->pieces);
 }
 
 /* ---- births and deaths --------------------------------------------------------------------- */
 
-/* The bytes of a block are about to change: if there was a peak since they last did, they were its. */
-static void note_peak(const struct lives *l, struct lives_block *b)
+void lives_note_peak(const struct lives *l, struct lives_block *b)
 {
     if (b->peak == l->totals.peak)
         return;
@@ -99,9 +51,10 @@ static void heap_grew(struct lives *l, uint64_t bytes)
     }
 }
 
-static struct life record_of(const struct lives *l, const struct lives_block *b)
+static struct life record_of(const struct lives *l, const struct lives_block *b,
+                             const struct lives_moment *at)
 {
-    uint64_t now = l->totals.operations;
+    uint64_t now = l->before + at->operations;
     const uint64_t *n = b->counts, *bytes = b->bytes_of;
     bool touched = n[0] + n[1] + n[2] > 0;
 
@@ -114,20 +67,20 @@ static struct life record_of(const struct lives *l, const struct lives_block *b)
                          .moves = b->moves,
                          .copied = b->copied,
                          .born_allocated = b->born_allocated,
-                         .died_allocated = l->totals.allocated,
-                         .born = b->born,
+                         .died_allocated = at->allocated,
+                         .born = l->before + b->born,
                          .died = now,
                          .born_time = b->born_time,
-                         .died_time = l->totals.time,
-                         .first_use = touched ? b->first_use : now,
-                         .last_use = touched ? b->last_use : now,
+                         .died_time = at->time,
+                         .first_use = touched ? l->before + b->first_use : now,
+                         .last_use = touched ? l->before + b->last_use : now,
                          .loads = n[0],
                          .stores = n[1],
                          .modifies = n[2],
                          .bytes_read = bytes[0] + bytes[2],
                          .bytes_written = bytes[1] + bytes[2],
-                         .used = used_bytes(b),
-                         .news = l->totals.news - b->news,
+                         .used = usedparts_bytes(b->parts, b->size),
+                         .news = at->news - b->news,
                          .peak = b->peak,
                          .peak_bytes = b->peak_bytes,
                          .stack = b->stack,
@@ -138,34 +91,53 @@ static struct life record_of(const struct lives *l, const struct lives_block *b)
                          .type = b->type};
 }
 
-/* The record of a block whose life is over; NULL when out of memory. */
-static struct life *bury(struct lives *l, struct lives_block *b)
+struct life *lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at)
 {
-    if (l->lines)
-        linework_end(l->lines, (uint32_t)(b - l->blocks), b->heap, b->type, b->bytes);
     if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
         return NULL;
-    note_peak(l, b);
     b->live = false;
-    l->out[l->n_out] = record_of(l, b);
+    l->out[l->n_out] = record_of(l, b, at);
     return &l->out[l->n_out++];
 }
 
-static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)
+struct lives_moment lives_now(const struct lives *l)
 {
-    struct life *life = bury(l, b);
+    return (struct lives_moment){l->totals.operations, l->totals.allocated, l->totals.news, l->totals.time};
+}
+
+/* The record of a block whose life is over; NULL when out of memory. */
+static struct life *end_life(struct lives *l, struct lives_block *b)
+{
+    struct lives_moment now = lives_now(l);
+
+    if (l->lines)
+        linework_end(l->lines, (uint32_t)(b - l->blocks), b->heap, b->type, b->bytes);
+    lives_note_peak(l, b);
+    return lives_bury(l, b, &now);
+}
+
+static bool tell_freed(struct lives *l, struct lives_block *b, uint16_t thread)
+{
+    struct life *life = end_life(l, b);
 
     if (!life)
         return false;
     life->freed = true;
-    life->free_thread = e->thread;
+    life->free_thread = thread;
+    return true;
+}
+
+static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    if (!(b->earlier ? livesparts_end(l, b, e->thread) : tell_freed(l, b, e->thread)))
+        return false;
     l->totals.live_bytes -= b->size;
     l->totals.live_blocks--;
     l->totals.frees++;
     return true;
 }
 
-static bool is_selected(const struct lives *l, uint64_t handle)
+bool lives_is_selected(const struct lives *l, uint64_t handle)
 {
     return !l->selected || (handle < l->n_selected && (l->selected[handle / 8] >> handle % 8 & 1));
 }
@@ -194,7 +166,7 @@ static bool block_new(struct lives *l, const struct mt_event *e)
                               .heap = e->heap,
                               .thread = e->thread,
                               .how = e->how,
-                              .shift = shift_for(e->size),
+                              .shift = usedparts_shift(e->size),
                               .live = true};
     l->totals.live_blocks++;
     heap_grew(l, e->size);
@@ -215,15 +187,14 @@ static void note_growth(struct lives_block *b, const struct mt_event *e)
 
 static void block_resize(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
-    uint8_t shift = shift_for(e->size);
-    uint64_t parts = b->parts & parts_within(b->shift, b->size);
-
-    note_peak(l, b);
+    if (b->earlier)
+        usedparts_map_add(&l->maps[b - l->blocks], b->size, e->size);
+    lives_note_peak(l, b);
     note_growth(b, e);
     l->totals.resizes++;
     l->totals.live_bytes -= b->size;
-    b->parts = convert_parts(parts, b->shift, shift) & parts_within(shift, e->size);
-    b->shift = shift;
+    b->parts = usedparts_resized(b->parts, b->size, e->size);
+    b->shift = usedparts_shift(e->size);
     b->addr = e->addr;
     b->size = e->size;
     b->bytes += e->size;
@@ -238,17 +209,26 @@ static inline void count(struct lives_accesses *a, unsigned kind, uint64_t size)
     a->bytes[kind] += size;
 }
 
+/* The first access that is seen of a block. Of one made earlier, this thread stands for its maker:
+ * livesparts.h. */
+static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
+{
+    b->first_use = now;
+    if (b->earlier)
+        b->thread = thread;
+}
+
 static inline void block_access(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
     uint64_t now = l->totals.operations;
     unsigned kind = e->kind - MT_LOAD;
 
     if (b->counts[0] + b->counts[1] + b->counts[2] == 0)
-        b->first_use = now;
+        first_access(b, now, e->thread);
     b->last_use = now;
     b->counts[kind]++;
     b->bytes_of[kind] += e->size;
-    b->parts |= parts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
+    b->parts |= usedparts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
     b->shared |= b->thread != e->thread;
     l->totals.accesses++;
     count(&l->threads[e->thread], kind, e->size);
@@ -262,7 +242,7 @@ static bool step(struct lives *l, const struct mt_event *e)
     struct lives_block *b = e->slot < l->room && l->blocks[e->slot].live ? &l->blocks[e->slot] : NULL;
 
     if (e->kind == MT_NEW)
-        return !is_selected(l, e->handle) || block_new(l, e);
+        return !lives_is_selected(l, e->handle) || block_new(l, e);
     if (!b)
         return true;
     if (e->kind == MT_FREE)
@@ -311,16 +291,16 @@ size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint
 
 /* What a pattern does to a block with one access. */
 static inline void pattern_access(struct lives *l, struct lives_block *b, const struct mt_pattern_access *a,
-                                  uint64_t offset, uint64_t now)
+                                  uint64_t offset, uint64_t now, uint16_t thread)
 {
     unsigned kind = a->kind - MT_LOAD;
 
     if (b->counts[0] + b->counts[1] + b->counts[2] == 0)
-        b->first_use = now;
+        first_access(b, now, thread);
     b->last_use = now;
     b->counts[kind]++;
     b->bytes_of[kind] += a->size;
-    b->parts |= parts_of(b->shift, offset, offset + a->size - (a->size > 0));
+    b->parts |= usedparts_of(b->shift, offset, offset + a->size - (a->size > 0));
     count(&l->sites[a->site < l->sites_room ? a->site : 0], kind, a->size);
 }
 
@@ -345,7 +325,7 @@ static void feed_pattern(struct lives *l, const struct mt_packed *p, const struc
         now += place->slot != MT_NO_SLOT;
         if (!b)
             continue;
-        pattern_access(l, b, a, place->addr + a->offset - b->addr, now - 1);
+        pattern_access(l, b, a, place->addr + a->offset - b->addr, now - 1, step->thread);
         count(thread, a->kind - MT_LOAD, a->size);
         b->shared |= b->thread != step->thread;
         l->totals.accesses++;
@@ -391,7 +371,7 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
 bool lives_finish(struct lives *l)
 {
     for (; l->finished < l->room && l->n_out < PIECE; l->finished++)
-        if (l->blocks[l->finished].live && !bury(l, &l->blocks[l->finished]))
+        if (l->blocks[l->finished].live && !end_life(l, &l->blocks[l->finished]))
             return false;
     return true;
 }

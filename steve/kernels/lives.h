@@ -12,14 +12,14 @@
  * With a linework, accesses count for lines of the program and for nothing else: not at their sites, and the
  * records and totals know of none.
  *
- * Used bytes: a block is seen as at most 64 parts of equal size, a power of two (1 byte for blocks of up to
- * 64 bytes), and a part is used when any byte of it is. A Resize keeps what was used below the new size.
+ * Used bytes are counted in 64 parts of a block: usedparts.h. A trace may be read in parts: livesparts.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_LIVES_H
 #define STEVE_LIVES_H
 
 #include "steve/kernels/linework.h"
+#include "steve/kernels/usedparts.h"
 
 struct life {
     uint64_t handle;
@@ -54,6 +54,7 @@ struct lives_block {
     uint32_t stack, heap;
     uint16_t thread;
     uint8_t how, shift, live, shared, type; /* shift: a part is 2^shift bytes */
+    uint8_t earlier;                        /* made before this part of a trace: see livesparts.h */
 };
 
 /* Accesses made by a site or a thread; by kind, from MT_LOAD: how many, of how many bytes. */
@@ -68,8 +69,14 @@ struct lives_totals {
     uint64_t time;             /* of the last event */
 };
 
+/* When something happened: how much had by then. */
+struct lives_moment {
+    uint64_t operations, allocated, news, time;
+};
+
 struct lives {
     struct lives_totals totals;
+    uint64_t before; /* operations before the first event fed: records tell numbers of the whole trace */
     struct lives_block *blocks; /* by slot */
     size_t room;
     struct life *out; /* records not yet taken: out[0 .. n_out - 1] */
@@ -80,6 +87,10 @@ struct lives {
     struct linework *lines;  /* NULL, or the caller's, who has it and its luacode learn before each batch */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
+    struct usedparts_map *maps; /* by slot, of blocks made earlier */
+    size_t maps_room;
+    struct lives_piece *pieces; /* of a part of a trace; see livesparts.h */
+    size_t n_pieces, pieces_room;
 };
 
 /* selected: see above; stays the caller's. With it the other blocks do not exist. */
@@ -94,6 +105,14 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *packed, uint32_t
 /* Records of blocks that still live, a limited number at each call, none when all are told. Nothing may be
  * fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);
+
+/* For livesparts.c. The bytes of a block are about to change: if there was a peak since they last did, they
+ * were its. A record of a block that ended at a moment; NULL when out of memory. The moment now. Is a handle
+ * selected? */
+void lives_note_peak(const struct lives *l, struct lives_block *b);
+struct life *lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at);
+struct lives_moment lives_now(const struct lives *l);
+bool lives_is_selected(const struct lives *l, uint64_t handle);
 
 /* Set the bit of the handle of each record that is to be kept. The set has bits for n_bits handles. */
 void lives_mark(uint8_t *set, uint64_t n_bits, const struct life *lives, const uint8_t *keep, size_t n);

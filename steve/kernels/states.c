@@ -23,11 +23,9 @@ void states_free(struct states *s)
     free(s->now);
 }
 
-/* The row of a state, a new one if it is the first of its kind; 0: out of memory. */
-static uint32_t row_of(struct states *s, const struct mt_event *e)
+/* The row with a key, a new one like `empty` if it is the first; 0: out of memory. */
+static uint32_t row_at(struct states *s, uint64_t key, const struct states_row *empty)
 {
-    uint32_t trace = e->how == MT_VM_TRACE ? e->ref : 0;
-    uint64_t key = ((uint64_t)e->heap << 4 | e->how) << 32 | trace; /* heaps are far fewer than 2^28 */
     uint32_t i = livemap_find(&s->known, key);
 
     if (i != LIVEMAP_NONE)
@@ -35,9 +33,37 @@ static uint32_t row_of(struct states *s, const struct mt_event *e)
     i = livemap_add(&s->known, key);
     if (i == LIVEMAP_NONE || !grow(&s->rows, &s->room, (size_t)i + 2, sizeof *s->rows))
         return 0;
-    s->rows[i + 1] = (struct states_row){.heap = e->heap, .vm = e->how, .trace = trace};
+    s->rows[i + 1] = *empty;
     s->n = (size_t)i + 2;
     return i + 1;
+}
+
+/* The row of a state. */
+static uint32_t row_of(struct states *s, const struct mt_event *e)
+{
+    uint32_t trace = e->how == MT_VM_TRACE ? e->ref : 0;
+    struct states_row empty = {.heap = e->heap, .vm = e->how, .trace = trace};
+
+    /* heaps are far fewer than 2^28 */
+    return row_at(s, ((uint64_t)e->heap << 4 | e->how) << 32 | trace, &empty);
+}
+
+/* In a part: have a row for what a thread was in before. False when out of memory. */
+static bool begin_thread(struct states *s, uint16_t thread)
+{
+    struct states_row empty = {.heap = thread, .vm = STATES_BEFORE};
+
+    s->now[thread] = row_at(s, UINT64_MAX - thread, &empty);
+    return s->now[thread] != 0;
+}
+
+static void begin(struct states *s, const struct mt_event *e)
+{
+    s->thread = e->thread;
+    s->began = true;
+    s->first_time = e->time;
+    if (s->part)
+        s->time = e->time;
 }
 
 static bool enter(struct states *s, const struct mt_event *e)
@@ -75,13 +101,13 @@ static void pass_time(struct states *s, uint64_t time)
 
 bool states_feed(struct states *s, const struct mt_event *events, size_t n)
 {
-    if (n && !s->began) {
-        s->thread = events[0].thread;
-        s->began = true;
-    }
+    if (n && !s->began)
+        begin(s, &events[0]);
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = &events[i];
 
+        if (s->part && s->now[e->thread] == 0 && !begin_thread(s, e->thread))
+            return false;
         pass_time(s, e->time);
         s->thread = e->thread;
         if (e->kind <= MT_RESIZE)

@@ -6,12 +6,18 @@
  * instructions of all rows add up to those of the events walked over, whatever the threads do. Heap events
  * and accesses belong to the state of their own thread. Memory: O(states + traces + threads).
  *
+ * In a part of a trace a thread that has told nothing yet is in the state it was in before, whichever that
+ * is: such a row has vm STATES_BEFORE and the thread in the place of the heap. Time counts from the part's
+ * first event.
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_STATES_H
 #define STEVE_STATES_H
 
 #include "memtrace/memtrace.h"
 #include "steve/kernels/livemap.h"
+
+#define STATES_BEFORE (MT_VMS + 1)
 
 /* Only uint64_t, so that it can be seen as an array with named columns. */
 struct states_row {
@@ -30,6 +36,8 @@ struct states {
     uint64_t time;
     uint16_t thread; /* that ran last */
     bool began;
+    bool part;           /* set by the caller before anything is fed: see above */
+    uint64_t first_time; /* of the first event, in a part */
 };
 
 /* All return false when out of memory. */

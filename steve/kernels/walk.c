@@ -23,6 +23,14 @@ static bool is_chosen(const struct walk *w, uint64_t handle)
     return !w->selected || (handle < w->n_selected && (w->selected[handle / 8] >> handle % 8 & 1));
 }
 
+bool walk_enter(struct walk *w, const struct mt_live_block *live)
+{
+    if (!grow(&w->mine, &w->room, (size_t)live->slot + 1, 1))
+        return false;
+    w->mine[live->slot] = is_chosen(w, live->handle);
+    return true;
+}
+
 /* Does the event belong to a chosen block? A New decides it for the block's life. */
 static bool counts(struct walk *w, const struct mt_event *e)
 {

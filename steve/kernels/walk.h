@@ -26,6 +26,8 @@ struct walk {
 /* selected: as in lives.h; stays the caller's. */
 void walk_init(struct walk *w, const uint8_t *selected, uint64_t n_selected);
 void walk_free(struct walk *w);
+/* In a part of a trace: a block lives where it begins. False when out of memory. */
+bool walk_enter(struct walk *w, const struct mt_live_block *live);
 /* The n events with those of other blocks hidden: an array good until the next call; NULL: out of memory. */
 const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events, size_t n);
 

@@ -10,8 +10,24 @@ bool workingset_init(struct workingset *w, uint64_t length)
 {
     memset(w, 0, sizeof *w);
     w->length = length;
+    w->wanted = UINT64_MAX;
     w->last_page = UINT64_MAX;
     return livemap_init(&w->map);
+}
+
+void workingset_begin(struct workingset *w, uint64_t live_bytes, uint64_t operations, uint64_t skip,
+                      uint64_t wanted)
+{
+    w->live_bytes = live_bytes;
+    w->now = operations;
+    w->skip = skip;
+    w->wanted = wanted;
+    w->window.first = operations + skip;
+}
+
+bool workingset_is_done(const struct workingset *w)
+{
+    return w->n_windows >= w->wanted;
 }
 
 void workingset_free(struct workingset *w)
@@ -100,23 +116,42 @@ static bool block_new(struct workingset *w, const struct mt_event *e)
     return true;
 }
 
+static void change_live(struct workingset *w, const struct mt_event *e)
+{
+    if (e->kind == MT_FREE)
+        w->live_bytes -= e->size;
+    else if (e->kind == MT_RESIZE)
+        w->live_bytes += e->size - e->old_size;
+}
+
+/* An operation before the first window: only what lives counts. */
+static bool is_skipped(struct workingset *w, const struct mt_event *e)
+{
+    if (w->skip == 0)
+        return false;
+    w->skip--;
+    w->now++;
+    if (e->kind == MT_NEW)
+        w->live_bytes += e->size;
+    else
+        change_live(w, e);
+    return true;
+}
+
 static bool step(struct workingset *w, const struct mt_event *e)
 {
     if (walk_is_access(e))
         return block_access(w, e);
     if (e->kind == MT_NEW)
         return block_new(w, e);
-    if (e->kind == MT_FREE)
-        w->live_bytes -= e->size;
-    else if (e->kind == MT_RESIZE)
-        w->live_bytes += e->size - e->old_size;
+    change_live(w, e);
     return true;
 }
 
 bool workingset_feed(struct workingset *w, const struct mt_event *events, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!walk_is_operation(&events[i]))
+    for (size_t i = 0; i < n && !workingset_is_done(w); i++) {
+        if (!walk_is_operation(&events[i]) || is_skipped(w, &events[i]))
             continue;
         w->window.time = events[i].time;
         if (!step(w, &events[i]))
@@ -130,5 +165,5 @@ bool workingset_feed(struct workingset *w, const struct mt_event *events, size_t
 
 bool workingset_finish(struct workingset *w)
 {
-    return w->window.operations == 0 || end_window(w);
+    return w->window.operations == 0 || workingset_is_done(w) || end_window(w);
 }

@@ -30,6 +30,8 @@ struct workingset_page {
 
 struct workingset {
     uint64_t length; /* operations of a window */
+    uint64_t skip;   /* operations yet to come before the first window */
+    uint64_t wanted; /* no more windows than these */
     uint64_t now, number, live_bytes;
     struct livemap map; /* from page numbers to pages */
     struct workingset_page *pages;
@@ -41,6 +43,13 @@ struct workingset {
     struct workingset_window window, *windows;
     size_t n_windows, windows_room;
 };
+
+/* In a part of a trace, before anything is fed: it begins with so many bytes live, after so many operations;
+ * the first window begins `skip` operations later, and `wanted` windows are made. */
+void workingset_begin(struct workingset *w, uint64_t live_bytes, uint64_t operations, uint64_t skip,
+                      uint64_t wanted);
+/* Are there as many windows as wanted? */
+bool workingset_is_done(const struct workingset *w);
 
 /* length: from 1. Both return false when out of memory. */
 bool workingset_init(struct workingset *w, uint64_t length);

@@ -20,6 +20,7 @@
 #include "steve/kernels/intervals.h"
 #include "steve/kernels/livemap.h"
 #include "steve/kernels/textout.h"
+#include "steve/kernels/usedparts.h"
 
 #define HANDLES 3000
 #define RANGES 400
@@ -218,9 +219,52 @@ static void test_top_of_memory(void **unused)
     check_free(&c);
 }
 
+/* A size of one of all magnitudes, now and then at an edge. */
+static uint64_t some_size(uint32_t *state)
+{
+    uint64_t size =
+        (uint64_t)next_random(state) << 40 ^ (uint64_t)next_random(state) << 20 ^ next_random(state);
+    unsigned shift = next_random(state) % 64;
+
+    switch (next_random(state) % 8) {
+    case 0:
+        return (uint64_t)1 << shift;
+    case 1:
+        return UINT64_MAX >> shift;
+    case 2:
+        return next_random(state) % 3;
+    default:
+        return size >> shift;
+    }
+}
+
+/* What is known of Resizes afterwards does the same as each of them did. */
+static void test_used_parts_mapped(void **unused)
+{
+    uint32_t random = 3;
+
+    for (int i = 0; i < 100000; i++) {
+        struct usedparts_map map = {0};
+        uint64_t size = some_size(&random);
+        uint64_t parts = (uint64_t)next_random(&random) << 48 ^ (uint64_t)next_random(&random) << 24 ^
+                         next_random(&random);
+        uint64_t first = parts;
+
+        for (unsigned n = next_random(&random) % 6; n > 0; n--) {
+            uint64_t to = some_size(&random);
+
+            parts = usedparts_resized(parts, size, to);
+            usedparts_map_add(&map, size, to);
+            size = to;
+        }
+        assert_true(usedparts_mapped(&map, first, size) == parts);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_used_parts_mapped),
         cmocka_unit_test(test_livemap),
         cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_numbers),

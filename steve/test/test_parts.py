@@ -138,9 +138,9 @@ def test_parts_of_what_is_chosen_or_no_memtrace(steve: Steve, large: Path, tmp_p
 
 
 def test_what_cannot_be_divided_says_so(steve: Steve, large: Path) -> None:
-    one, many = steve("sites", "--json", large), steve("sites", "--json", "-j", "2", large)
+    one, many = steve("sharing", "--json", large), steve("sharing", "--json", "-j", "2", large)
     assert (one.returncode, many.returncode, one.out) == (0, 0, many.out) and one.err == ""
-    assert many.err == "steve sites: this analysis cannot be divided; one processor makes it\n"
+    assert many.err == "steve sharing: this analysis cannot be divided; one processor makes it\n"
 
 
 def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> None:
@@ -231,7 +231,8 @@ def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
             result = steve("ops", *form, *how, "-o", name, large)
             assert result.returncode == 0, result.err
         subprocess.run(["cmp", "one", "parts"], cwd=steve.folder, check=True)
-    for line in (["summary", "--json"], ["histogram", "--json", "--parts", "none"]):
+    for line in (["summary", "--json"], ["histogram", "--json", "--parts", "none"], ["findings", "--json"],
+                 ["threads", "--json", "--where", "born > 1000 and site ~ 'make'"]):
         assert steve(*line, "--scheduler", cluster, large).out == steve(*line, large).out != ""
 
 

@@ -1,0 +1,202 @@
+"""Analyses of events in parts of a trace (steve.parts), joined exactly.
+
+States: a part does not know what state a thread is in before it tells one, and puts down what it does meanwhile
+apart, by thread. The time up to a part's first event is that of who ran last before.
+
+Working set: windows are counted from the beginning of the trace. A first round tells how many operations there are
+before each part; a part makes the windows that begin in it, and reads on into the next for the end of the last.
+
+Fields: a first round, which passes over the accesses, tells which sites made the blocks that live where a part begins.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
+
+from steve.parts import Rounds, open_part, survey
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve._analyses import Walk
+    from steve._lives import Selection
+    from steve.errors import TraceError
+
+    Task = Tuple[Any, Optional[TraceError], dict]
+    Key = Tuple[int, int, int]
+
+SURVEY = 0.2  # of the time of a round that looks at accesses
+
+
+def walk_over(path: str, first: int, end: int, chosen: Any, accesses: bool = True) -> "Walk":
+    """A walk over a part; chosen: the part() of a Selection, or None; accesses: with all of them."""
+    from steve._analyses import Walk
+    from steve._lives import Selection
+    trace = open_part(path, first, end)
+    if not accesses:
+        trace.pass_accesses()
+    if chosen is None:
+        return Walk(trace, part=True)
+    selection = Selection()
+    selection.join(chosen)
+    return Walk(trace, selected=selection.as_bits(), part=True)
+
+
+def part_of(chosen: "Optional[Selection]") -> Any:
+    return None if chosen is None else chosen.part()
+
+
+# ---- states -----------------------------------------------------------------------------------
+
+
+def states_task(path: str, first: int, end: int, chosen: Any) -> "Task":
+    """Task: the states of a part."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen)
+    return _analyses.states_part(walk), walk.trace.problem, walk.trace.stats()
+
+
+class States:
+    """Rows of steve._analyses.STATE, of parts that are added in their order."""
+
+    def __init__(self) -> None:
+        from steve._memtrace import VM_NAMES
+        self._none: "Key" = (0, len(VM_NAMES), 0)
+        self._rows: "Dict[Key, List[int]]" = {self._none: self._empty()}
+        self._now: "Dict[int, Key]" = {}  # by thread
+        self._thread: Optional[int] = None
+        self._time = 0
+
+    @staticmethod
+    def _empty() -> List[int]:
+        from steve._analyses import STATE
+        return [0] * (len(STATE.names) - 3)
+
+    def add(self, part: Optional[tuple]) -> None:
+        """What states_part() tells of the next part."""
+        if part is None:
+            return
+        rows, now, first, last, thread = part
+        self.pass_time(first)
+        keys = [self._key(row) for row in rows.tolist()]
+        for key, row in zip(keys[1:], rows.tolist()[1:]):
+            self._rows[key] = [a + b for a, b in zip(self._rows.get(key, self._empty()), row[3:])]
+        self._now.update((who, keys[row]) for who, row in now.items())
+        self._time, self._thread = last, thread
+
+    def _key(self, row: tuple) -> "Key":
+        from steve._analyses import BEFORE
+        return self._now.get(row[0], self._none) if row[1] == BEFORE else row[:3]
+
+    def pass_time(self, time: int) -> None:
+        """The time up to then goes to who ran last."""
+        from steve._analyses import STATE
+        if time > self._time:
+            key = self._none if self._thread is None else self._now.get(self._thread, self._none)
+            self._rows[key][STATE.names.index("instructions") - 3] += time - self._time
+            self._time = time
+
+    def rows(self) -> "np.ndarray":
+        """As steve._analyses.states_of()."""
+        import numpy as np
+        from steve._analyses import STATE
+        return np.array([(*key, *row) for key, row in self._rows.items()], STATE)
+
+
+def states_of(rounds: Rounds, chosen: "Optional[Selection]") -> "np.ndarray":
+    """As steve._analyses.states_of(), of the chosen blocks."""
+    states = States()
+    for part in rounds.first(states_task, part_of(chosen)):
+        states.add(part)
+    whole = rounds.whole()
+    if whole.problem is None:
+        states.pass_time(whole.stats()["totals"]["instructions"])
+    return states.rows()
+
+
+# ---- working set ------------------------------------------------------------------------------
+
+
+def windows_task(path: str, first: int, chosen: Any, length: int, before: int, wanted: int) -> "np.ndarray":
+    """Task: the windows that begin in a part."""
+    from steve import _analyses
+    from steve._memtrace import Trace
+    walk = walk_over(path, first, len(Trace(path).points()), chosen)
+    return _analyses.working_set_part(walk, length, before, wanted)
+
+
+def windows_by_part(counts: List[int], length: int) -> Iterator[Tuple[int, int, int]]:
+    """(number of the part, operations before it, windows that begin in it) for each part where any does; counts:
+    the parts' operations."""
+    before = 0
+    for i, count in enumerate(counts):
+        wanted = -(-(before + count) // length) - -(-before // length)
+        if wanted:
+            yield i, before, wanted
+        before += count
+
+
+def working_set(rounds: Rounds, chosen: "Optional[Selection]", length: int) -> "np.ndarray":
+    """As steve._analyses.working_set(), of the chosen blocks."""
+    import numpy as np
+    from steve._analyses import WINDOW
+    counts = [operations for operations, _, _ in rounds.first(survey, True, share=SURVEY)]
+    plan = list(windows_by_part(counts, length))
+    tasks = [(rounds.path, rounds.parts[i].first, part_of(chosen), length, before, wanted)
+             for i, before, wanted in plan]
+    found = [np.empty(0, WINDOW)]
+    for (i, _, _), windows in zip(plan, rounds.pool.run(windows_task, tasks)):
+        found.append(windows)
+        rounds.progress(int(rounds.total * SURVEY + rounds.parts[i].bytes * (1 - SURVEY)), rounds.total)
+    return np.concatenate(found)
+
+
+# ---- fields -----------------------------------------------------------------------------------
+
+
+def owners_task(path: str, first: int, end: int, chosen: Any, group_of: "np.ndarray",
+                largest: List[int]) -> "Task":
+    """Task: the group + 1 of the block that each slot holds where a part ends."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen, accesses=False)
+    owners = _analyses.field_maps(walk, group_of, largest, survey=True)
+    return owners, walk.trace.problem, walk.trace.stats()
+
+
+def fields_task(path: str, first: int, end: int, chosen: Any, group_of: "np.ndarray", largest: List[int],
+                owners: "np.ndarray") -> "Task":
+    """Task: the fields of a part."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen)
+    maps = _analyses.field_maps(walk, group_of, largest, owners=owners)
+    return maps, walk.trace.problem, walk.trace.stats()
+
+
+def owners_of(surveys: "List[np.ndarray]") -> "List[np.ndarray]":
+    """The owners where each part begins."""
+    import numpy as np
+    from steve._analyses import OWNER_EARLIER
+    owners = [np.zeros(0, "u4")]
+    for part in surveys[:-1]:
+        before = np.zeros(len(part), "u4")
+        before[:len(owners[-1])] = owners[-1][:len(part)]
+        owners.append(np.where(part == OWNER_EARLIER, before, part))
+    return owners
+
+
+def field_maps(rounds: Rounds, chosen: "Optional[Selection]", group_of: "np.ndarray",
+               largest: List[int]) -> List[tuple]:
+    """As steve._analyses.field_maps(), of the chosen blocks."""
+    common = (part_of(chosen), group_of, largest)
+    more = [(*common, owners) for owners in owners_of(rounds.first(owners_task, *common, share=SURVEY))]
+    result: List[tuple] = []
+    for _, maps in rounds.each(fields_task, more, SURVEY, 1 - SURVEY):
+        result = [added(one, other) for one, other in zip(result, maps)] if result else maps
+    return result
+
+
+def added(one: tuple, other: tuple) -> tuple:
+    """The map of one group in two parts."""
+    cell, made, cells = one
+    for name in cells.dtype.names:
+        cells[name] += other[2][name]
+    return cell, made + other[1], cells

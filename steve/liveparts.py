@@ -1,0 +1,184 @@
+"""Analyses of the lives of blocks in parts of a trace (steve.parts), joined exactly.
+
+A part knows where it begins which blocks live there, and how large the heap is. What it makes and ends within it
+gives to a fold (steve.folds); of blocks that cross its borders it tells pieces, which are joined here in the order
+of the parts: steve/kernels/livesparts.h says how. What had to be joined is given to the caller's fold.
+
+Only operations are not known by number where a part begins. Where a filter or a fold needs these, a round that
+passes over the accesses counts them first. Counting accesses of blocks that a filter chooses takes a round more.
+
+A filter by `function` is read by one: a line is called as the stack of it that is met first.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
+
+from steve.parts import Rounds, Whole, asked, has_parts, open_part, survey
+from steve.places import Places
+from steve.where import fields_of, parse
+
+if TYPE_CHECKING:
+    import argparse
+
+    import numpy as np
+
+    from steve._lives import Selection, WholeLives
+    from steve.errors import TraceError
+    from steve.faults import Faults
+    from steve.folds import Fold
+    from steve.parallel import Part, Pool
+    from steve.progress import Progress
+
+SURVEY = 0.2  # of the time of a round that looks at accesses
+
+
+class Walk(NamedTuple):
+    """What a part is to tell. make: the fold; where: a filter; choose: the blocks it chooses; errors: those of the
+    program; threads: accesses by thread."""
+    make: "Callable[[], Fold]"
+    where: Optional[str] = None
+    choose: bool = False
+    errors: bool = False
+    threads: bool = False
+
+
+class Told(NamedTuple):
+    """What it tells. piece: of steve._lives.Lives; chosen, errors: parts of a Selection and of Faults."""
+    fold: Any
+    piece: tuple
+    chosen: Any
+    errors: Any
+    threads: "np.ndarray"
+
+
+def obstacle(args: "argparse.Namespace") -> str:
+    """Why lives cannot be told in parts with such arguments, "" if they can."""
+    if args.salvage:
+        return "with --salvage"
+    if args.begin is not None or args.end is not None:
+        return "with --from and --to"
+    if args.where is not None and "function" in fields_of(args.where):
+        return "with a filter by function"
+    return ""
+
+
+def wanted(args: "argparse.Namespace") -> bool:
+    """As steve.parts.wanted, for lives."""
+    return asked(args) and not obstacle(args) and has_parts(args.file)
+
+
+# ---- tasks ------------------------------------------------------------------------------------
+
+
+def used_rows(rows: "np.ndarray") -> "np.ndarray":
+    """Without the rows behind the last that tells anything."""
+    import numpy as np
+    used = np.flatnonzero(rows["loads"] | rows["stores"] | rows["modifies"])
+    return rows[:used[-1] + 1 if len(used) else 0]
+
+
+def walk(path: str, first: int, end: int, how: Walk, before: int) -> "Tuple[Told, Optional[TraceError], dict]":
+    """Task: the lives of a part; before: operations before it."""
+    from steve._lives import Lives, Selection
+    from steve.faults import Faults
+    trace = open_part(path, first, end, freed=how.errors)
+    fold, chosen, met, places = how.make(), Selection(), Faults(), Places(trace)
+    test = None if how.where is None else parse(how.where)
+    lives = Lives(trace, errors=met.take if how.errors else None, part=before)
+    for batch in lives.batches():
+        keep = None if test is None else test(batch, places)
+        fold.add(batch, keep)
+        if how.choose and keep is not None:
+            chosen.add(batch, keep)
+    piece, rows = lives.piece(), lives.thread_accesses()
+    told = Told(fold.part(lives.totals()["peak"]), piece, chosen.part(), met.part(),
+                used_rows(rows if how.threads else rows[:0]))
+    return told, trace.problem, trace.stats()
+
+
+def count_threads(path: str, first: int, end: int, chosen: Any) -> "Tuple[np.ndarray, Optional[TraceError], dict]":
+    """Task: accesses by thread to the chosen blocks."""
+    from steve._lives import Lives, Selection
+    trace, selection = open_part(path, first, end), Selection()
+    selection.join(chosen)
+    lives = Lives(trace, selected=selection, part=0)
+    for _ in lives.batches():
+        pass
+    return used_rows(lives.thread_accesses()), trace.problem, trace.stats()
+
+
+# ---- the whole --------------------------------------------------------------------------------
+
+
+class Joined:
+    """All lives of a trace: what a fold is given, and afterwards trace, places and lives, as a steve.blocks.Blocks
+    has them. chosen, errors: filled, if there are any."""
+
+    trace: Whole
+    places: Places
+
+    def __init__(self, path: str, pool: "Pool", progress: "Progress", where: Optional[str],
+                 chosen: "Optional[Selection]" = None, errors: "Optional[Faults]" = None,
+                 threads: bool = False) -> None:
+        """threads: count accesses by thread, of all blocks or of those in `chosen`."""
+        from steve._lives import WholeLives
+        self._rounds = Rounds(path, pool, progress)
+        self._where, self._chosen, self._errors, self._threads = where, chosen, errors, threads
+        self._test = None if where is None else parse(where)
+        self.lives: "WholeLives" = WholeLives()
+
+    def fold(self, make: "Callable[[], Fold]") -> "Fold":
+        """The fold that make() makes, of all lives that the filter takes."""
+        fold = make()
+        numbered = fold.numbered or bool({"born", "died"} & fields_of(self._where or ""))
+        again = self._threads and self._test is not None
+        works = SURVEY * numbered + 1 + again
+        befores = self._befores(SURVEY / works) if numbered else [0] * len(self._rounds.parts)
+        how = Walk(make, self._where, self._chosen is not None, self._errors is not None,
+                   self._threads and not again)
+        for part, told in self._rounds.each(walk, [(how, before) for before in befores],
+                                            SURVEY * numbered / works, 1 / works):
+            self._join(fold, part, told)
+        self._end(fold)
+        if again:
+            self._count_threads((works - 1) / works, 1 / works)
+        return fold
+
+    def _befores(self, share: float) -> List[int]:
+        """How many operations there are before each part."""
+        befores = [0]
+        for operations, _, _ in self._rounds.first(survey, True, share=share):
+            befores.append(befores[-1] + operations)
+        return befores[:-1]
+
+    def _join(self, fold: "Fold", part: "Part", told: Told) -> None:
+        peak = self.lives.add(told.piece)
+        fold.join(told.fold, peak)
+        self.lives.add_threads(told.threads)
+        if self._chosen is not None:
+            self._chosen.join(told.chosen)
+        if self._errors is not None:
+            self._errors.join(told.errors)
+        # those that ended there were made before, and so were their stacks
+        places = None if self._test is None else Places(open_part(self._rounds.path, part.first, part.end))
+        self._take(fold, self.lives.batches(), places)
+
+    def _take(self, fold: "Fold", batches: "Iterator[np.ndarray]", places: Optional[Places]) -> None:
+        """Give joined lives to the fold."""
+        for batch in batches:
+            keep = None if self._test is None or places is None else self._test(batch, places)
+            fold.add(batch, keep)
+            if self._chosen is not None and keep is not None:
+                self._chosen.add(batch, keep)
+
+    def _count_threads(self, begin: float, share: float) -> None:
+        assert self._chosen is not None
+        more = [(self._chosen.part(),)] * len(self._rounds.parts)
+        for _, rows in self._rounds.each(count_threads, more, begin, share):
+            self.lives.add_threads(rows)
+
+    def _end(self, fold: "Fold") -> None:
+        """What lives at the end of the trace."""
+        self.trace = self._rounds.whole()
+        self.places = Places(self.trace)
+        self._take(fold, self.lives.finish(), self.places)

@@ -1,0 +1,101 @@
+"""States, working sets and fields that are told in parts are those that one walk tells: random traces divided wherever they can
+be, and the commands by processes.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import random
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, List, Optional
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import Steve, make_trace
+from reference_lives import STACKS, Run, script
+from steve import _analyses, blocks, eventparts, parts
+from steve._lives import Selection
+from test_analyses import run_steve, runs
+from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
+from test_parts import Here, silent
+
+RUNS = settings(max_examples=60, deadline=None)
+WHERES = (None, "size >= 30 and lifetime < 20", "not freed")
+
+
+def stateful(run: Run, choose: random.Random) -> str:
+    """The script of a run with times, in which virtual machines go from state to state."""
+    lines = script(run).splitlines(keepends=True)
+    for _ in range(len(run) // 2):
+        at = choose.randint(len(STACKS), len(lines) - 1)
+        vm = choose.choice((0, 1, 2, 7))
+        lines.insert(at, f"state {choose.choice((1, 2))} {vm}{' 5' if vm == 7 else ''}\n")
+    lines = [line + f"time {10 * i}\n" if i >= len(STACKS) and not line.startswith("end") else line
+             for i, line in enumerate(lines)]
+    return "heap 0x77 lua\nheap 0x78 lua\n" + "".join(lines)
+
+
+def choice(path: Path, where: Optional[str]) -> Optional[Selection]:
+    if where is None:
+        return None
+    chosen = Selection()
+    blocks.Blocks("test", arguments(path, where)).sum_by("stack", chosen=chosen)
+    return chosen
+
+
+def one(path: Path, where: Optional[str], fold: Callable[..., np.ndarray]) -> List[tuple]:
+    return blocks.Blocks("test", arguments(path, where)).over_events(fold).tolist()
+
+
+def many(path: Path, where: Optional[str], fold: Callable[..., np.ndarray], *more: Any) -> List[tuple]:
+    return fold(parts.Rounds(str(path), Here(), silent), choice(path, where), *more).tolist()
+
+
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES), st.randoms(use_true_random=False))
+def test_random_states(run: Run, chunk: int, where: Optional[str], choose: random.Random) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
+        assert many(path, where, eventparts.states_of) == one(path, where, _analyses.states_of)
+
+
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES), st.sampled_from((1, 4, 15, 1000)))
+def test_random_windows(run: Run, chunk: int, where: Optional[str], length: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
+        expected = one(path, where, lambda walk: _analyses.working_set(walk, length))
+        assert many(path, where, eventparts.working_set, length) == expected
+
+
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES))
+def test_random_fields(run: Run, chunk: int, where: Optional[str]) -> None:
+    groups = {"group_of": np.array([2**32 - 1, 1, 0, 1], "u4"), "largest": [2560, 2560]}
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
+        maps = blocks.Blocks("test", arguments(path, where)).over_events(
+            lambda walk: _analyses.field_maps(walk, **groups))
+        rounds = parts.Rounds(str(path), Here(), silent)
+        found = eventparts.field_maps(rounds, choice(path, where), **groups)
+    assert [(*one, cells.tolist()) for *one, cells in found] == [(*one, cells.tolist()) for *one, cells in maps]
+
+
+@pytest.mark.parametrize("line", (["states"], ["fields"], ["workingset", "--window", "700"]), ids=lambda line: line[0])
+def test_commands_by_processes(steve: Steve, rich: Path, line: List[str]) -> None:  # noqa: F811
+    for more in (["--json"], ["--where", "size >= 100 and not freed"]):
+        many = steve(*line, rich, *more, "-j", "2")
+        assert (many.returncode, many.out, many.err) == (0, run_steve(*line, str(rich), *more), "")
+        assert many.out.count("\n") > 5
+
+
+def test_damaged(steve: Steve, rich: Path, tmp_path: Path) -> None:  # noqa: F811
+    data = bytearray(rich.read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "bad.ljt").write_bytes(data)
+    for line in (["states"], ["fields"], ["workingset", "--window", "700"]):
+        one, many = (steve(*line, "--json", "-j", jobs, "bad.ljt") for jobs in ("1", "2"))
+        assert one.returncode == many.returncode == 1
+        assert one.err == many.err != "" and one.out == many.out != "[]\n"

@@ -1,0 +1,266 @@
+"""Lives of blocks that are told in parts are those that one walk tells: random traces divided wherever they can be, all
+fields of all lives, filters, sums, errors of the program; and whole commands by processes.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import random
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import Steve, make_trace
+from reference_lives import STACKS, Run, script
+from steve import blocks, folds, liveparts
+from steve._lives import LIFE, Selection
+from steve._memtrace import Trace
+from steve.cli import COMMANDS, load, make_parser
+from steve.faults import Faults
+from test_analyses import run_steve, runs
+from test_parts import Here, silent
+
+RUNS = settings(max_examples=80, deadline=None)
+CHUNKS = st.sampled_from((1, 2, 5))
+WHERES = (None, "size >= 30 and lifetime < 20", "born >= 10 and died < 60", "not freed and resizes != 0 or shared",
+          "site ~ 'parse' and used < size", "handle < 4 or type = 'tab'", "first_use > 3 or news >= 1",
+          "copied > 0 or moves = 1 or allocated > 200", "thread != free_thread and idle > 2")
+KEYS = ("stack", "thread", "free_thread", "type")
+
+
+class Everything:
+    """The fold that keeps all lives. Peaks are told apart by whether they are the last one."""
+
+    numbered = True
+
+    def __init__(self) -> None:
+        self.kept: List[np.ndarray] = []
+
+    def add(self, batch: np.ndarray, keep: Optional[np.ndarray]) -> None:
+        self.kept.append((batch if keep is None else batch[keep]).copy())
+
+    def part(self, peak: int) -> np.ndarray:
+        lives = np.concatenate(self.kept)
+        lives["peak_bytes"][lives["peak"] != peak] = 0
+        return lives
+
+    def join(self, part: np.ndarray, peak: int) -> None:
+        part["peak"] = peak
+        self.kept.append(part)
+
+    def lives(self, peak: int) -> List[dict]:
+        """All by handle; allocated bytes from the block's beginning."""
+        lives = self.part(peak)
+        lives = lives[np.argsort(lives["handle"])]
+        lives["died_allocated"] -= lives["born_allocated"]
+        lives["born_allocated"] = 0
+        lives["peak_bytes"][lives["peak"] != peak] = 0
+        lives["peak"] = lives["peak"] == peak
+        rows = [dict(zip(LIFE.names, life)) for life in lives.tolist()]
+        for row in rows:
+            del row["peak"]  # of no matter where peak_bytes is 0
+        return rows
+
+
+def arguments(path: Path, where: Optional[str] = None) -> Namespace:
+    return Namespace(file=str(path), where=where, begin=None, end=None, salvage=False, quiet=True, jobs=1,
+                     scheduler=None)
+
+
+def joined(path: Path, where: Optional[str] = None, **more: Any) -> liveparts.Joined:
+    """In as many parts as there can be."""
+    return liveparts.Joined(str(path), Here(), silent, where, **more)
+
+
+def typed(run: Run, choose: random.Random) -> str:
+    """The script of a run, with types told of some addresses, of blocks or not."""
+    lines = script(run).splitlines(keepends=True)
+    for _ in range(len(run) // 4):
+        steps = [step.event.addr for step in run]
+        at = choose.randint(len(STACKS), len(lines) - 1)
+        lines.insert(at, f"type {choose.choice(steps)} 0 {choose.randint(1, 17)}\n")
+    return "".join(lines)
+
+
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES), st.randoms(use_true_random=False))
+def test_random_lives(run: Run, chunk: int, where: Optional[str], choose: random.Random) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", typed(run, choose), chunk, 1)
+        one, many = blocks.Blocks("test", arguments(path, where)), joined(path, where)
+        expected, found = one.fold(Everything), many.fold(Everything)
+        assert found.lives(many.lives.totals()["peak"]) == expected.lives(one.totals["peak"])
+    # of peaks a part tells its last one only
+    assert {**many.lives.totals(), "peak": 0} == {**one.totals, "peak": 0}
+
+
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES))
+def test_random_sums(run: Run, chunk: int, where: Optional[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
+        one = blocks.Blocks("test", arguments(path, where))
+        expected = one.sum_with_accesses(*KEYS)
+        chosen = None if where is None else Selection()
+        many = joined(path, where, chosen=chosen, threads=True)
+        found = many.fold(Sums).rows(many.lives.totals()["peak"])
+        threads = [blocks.merged(lives.thread_accesses(), int) for lives in (one.lives, many.lives)]
+        picked = [] if chosen is None else choice(path, where) == bits_of(chosen)
+    assert [by_key(rows) for rows in found] == [by_key(rows) for rows in expected]
+    assert threads[0] == threads[1] and picked in ([], True)
+
+
+class Sums(folds.Sums):
+    """Those of the test."""
+
+    def __init__(self) -> None:
+        super().__init__(*KEYS)
+
+
+def by_key(rows: np.ndarray) -> Dict[Any, dict]:
+    found = blocks.merged(rows, int)
+    return {key: {**row, "peak": 0} for key, row in found.items()}
+
+
+def bits_of(chosen: Selection) -> List[int]:
+    return np.flatnonzero(np.unpackbits(chosen.as_bits()[0], bitorder="little")).tolist()
+
+
+def choice(path: Path, where: Optional[str]) -> List[int]:
+    chosen = Selection()
+    blocks.Blocks("test", arguments(path, where)).sum_by("stack", chosen=chosen)
+    return bits_of(chosen)
+
+
+# ---- a program that does all sorts of things ----------------------------------------------------
+
+
+def eventful(choose: random.Random, steps: int) -> str:
+    """A script: threads, Resizes, types, Lua and mmap heaps, blocks within blocks of an arena, bad frees,
+    accesses to freed memory and beyond the ends of blocks."""
+    lines = ["stack main parse@parser.lua:10 malloc", "stack main draw@ui.c:5", "stack main grow@buf.c:7 realloc",
+             "heap 0x77 lua", "heap 0x99 mmap"]
+    live: Dict[int, tuple] = {}
+    for now in range(steps):
+        lines += [f"time {now * 7}", f"thread {choose.randint(1, 3)}"]
+        lines += [f"at f{now}@f.c:3"] if now % 500 == 0 else []
+        lines += [f"state 1 {choose.randint(0, 6)}"] if choose.random() < 0.1 else []
+        addr = 0x10000 + 0x1000 * choose.randint(0, 60)
+        lines.append(deed(choose, live, addr))
+    return "\n".join(lines) + "\nend exit\n"
+
+
+def deed(choose: random.Random, live: Dict[int, tuple], addr: int) -> str:
+    """One event."""
+    what, stack = choose.random(), choose.randint(1, 3)
+    if addr not in live and what < 0.7:
+        live[addr] = size, heap = choose.choice((8, 40, 64, 65, 200, 1500, 4000)), choose.choice((0, 0, 1, 2))
+        return f"N {addr} {size} {stack} {heap}"
+    if addr not in live or what > 0.97:
+        return f"F {addr + 16 * (what > 0.98)} {stack}"
+    size, heap = live[addr]
+    if what < 0.12:
+        del live[addr]
+        return f"F {addr} {stack} {heap}"
+    if what < 0.25:
+        live[addr] = choose.choice((1, 30, 64, 100, 300, 2000, 4000)), heap
+        return f"R {addr} {addr} {live[addr][0]} {stack} {heap}"
+    if what < 0.3 and heap == 1:
+        return f"type {addr} {heap} {choose.randint(1, 17)}"
+    return f"{choose.choice('LSM')} {addr + choose.randint(0, size)} {choose.choice((1, 4, 8))}"
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Many parts, and what the random runs above are too short for."""
+    path = tmp_path_factory.mktemp("liveparts") / "rich.ljt"
+    make_trace(path, eventful(random.Random(7), 12000), 100, 2)
+    assert len(Trace(str(path)).points()) > 30
+    return path
+
+
+def test_rich_lives(rich: Path) -> None:
+    for where in WHERES:
+        one, many = blocks.Blocks("test", arguments(rich, where)), joined(rich, where)
+        expected, found = one.fold(Everything), many.fold(Everything)
+        rows = expected.lives(one.totals["peak"])
+        assert found.lives(many.lives.totals()["peak"]) == rows
+        assert rows or where is not None
+
+
+def test_errors_of_the_program(rich: Path) -> None:
+    met, found = Faults(), Faults()
+    one = blocks.Blocks("test", arguments(rich), again=True, errors=met)
+    one.sum_by("stack")
+    many = joined(rich, errors=found)
+    many.fold(Sums)
+    contexts = met.contexts(one.trace)
+    assert found.contexts(many.trace) == contexts
+    assert {context.finding for context in contexts} >= {"freed_access", "beyond_end", "double_free"}
+
+
+# ---- commands -----------------------------------------------------------------------------------
+
+DIVIDED = [name for name in COMMANDS if load(name).__name__ and "--jobs" in make_parser(load(name)).format_help()
+           and make_parser(load(name)).get_default("divided")]
+MORE = {"lifetimes": (["--unit", "bytes", "--by-size"], ["--bins", "linear", "--unit", "instructions"]),
+        "temporaries": (["--within", "50"],), "globals": (["--share", "1"],),
+        "diff": (["--by", "line"],)}
+CHOICES = ([], ["--where", "size >= 100 and born > 500 and (not freed or site ~ 'parse')"])
+
+
+def test_which_are_divided() -> None:
+    assert {"sites", "findings", "types", "leaks", "temporaries", "resizes", "threads", "heat", "globals",
+            "lifetimes", "diff"} <= {*DIVIDED}
+
+
+def line_of(command: str, path: Path) -> List[Any]:
+    return [command, path, path] if command == "diff" else [command, path]
+
+
+@pytest.mark.parametrize("command", DIVIDED)
+def test_commands_by_processes(steve: Steve, rich: Path, command: str) -> None:
+    ways = [(*more, "--json") for more in (*CHOICES, *MORE.get(command, ()))]
+    for jobs, more in (("3", ()), *(("2", way) for way in ways)):
+        line = [*map(str, line_of(command, rich)), *more]
+        many = steve(*line, "-j", jobs)
+        assert (many.returncode, many.out, many.err) == (0, run_steve(*line), "")
+
+
+def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None:
+    data = bytearray(rich.read_bytes())
+    (tmp_path / "cut.ljt").write_bytes(data[:len(data) * 2 // 3])
+    data[len(data) // 2] ^= 1
+    (tmp_path / "bad.ljt").write_bytes(data)
+    for name in ("cut.ljt", "bad.ljt"):
+        for more in CHOICES:
+            one, many = (steve("sites", "--json", "-j", jobs, *more, name) for jobs in ("1", "2"))
+            assert one.returncode == many.returncode == 1
+            assert one.err == many.err != "" and one.out == many.out != "[]\n"
+
+
+@pytest.mark.parametrize("more", (["--where", "function ~ 'parse'"], ["--salvage"]), ids=lambda more: more[0])
+def test_what_one_must_do(steve: Steve, rich: Path, more: List[str]) -> None:
+    one, many = steve("sites", "--json", *more, rich), steve("sites", "--json", *more, "-j", "2", rich)
+    assert many.out == one.out != "" and one.err == ""
+    assert "the trace is not divided; one processor reads it" in many.err
+
+
+def test_marks_are_for_one(steve: Steve, tmp_path: Path) -> None:
+    path = make_trace(tmp_path / "t.ljt", "N 4096 8\nmark a\nN 8192 8\nmark b\nN 16384 8\nend exit\n", 1, 1)
+    line = ["sites", "--json", "--from", "a", "--to", "b", path]
+    assert steve(*line, "-j", "2").out == steve(*line).out
+
+
+def test_nothing_lives(steve: Steve, tmp_path: Path) -> None:
+    """A trace without a block, and standard input."""
+    path = make_trace(tmp_path / "t.ljt", "end exit\n", 1, 1)
+    for command in DIVIDED:
+        line = line_of(command, path)
+        assert steve(*line, "-j", "2").out == steve(*line).out
+    assert steve("sites", "-j", "2", "-", stdin=path.read_bytes()).out == steve("sites", path).out.replace(
+        str(path), "standard input")
