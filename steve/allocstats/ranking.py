@@ -153,8 +153,8 @@ UNREAL = {
 
 
 def ranked(files: list[AllocStats]) -> list[AllocStats]:
-    """The files without those of UNREAL drivers, which would take first places from real ones; all if there is
-    no other."""
+    """The files without those of UNREAL drivers, which would take first places from real ones; all if there
+    is no other."""
     return [stats for stats in files if stats.driver not in UNREAL] or files
 
 
