@@ -32,6 +32,10 @@ static void print_json(const struct session *s, const struct findings *r)
 
 static void print_text(const struct session *s, const struct findings *r)
 {
+    if (!r->complete && r->total_ops == 0) { /* the error has been told */
+        printf("%s: no whole replay; %s says why\n", s->info.name, s->options->output);
+        return;
+    }
     printf("%s: %" PRIu64 " operations, heap %" PRIu64 " bytes, live peak %" PRIu64 ", extent %" PRIu64
            ", %.1f ns per operation, %" PRIu64 " data points in %s\n",
            s->info.name, r->total_ops, s->job.heap, s->plan.facts.live_peak, r->highest,

@@ -75,7 +75,7 @@ def end_all(mark: bytes) -> None:
 
 @contextmanager
 def ended_on_interrupt(mark: bytes) -> Iterator[None]:
-    """If this block is left by an exception, an interrupt's for instance, none of the marked processes stays."""
+    """If this block is left by an exception, as an interrupt is, none of the marked processes stays."""
     try:
         yield
     except BaseException:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The smallest heap in which each of several allocators completes an ops file.
 
-steve-replay finds it by bisection, to 16 bytes for an allocator that works in the memory it is given and to a page
-for the others; here it is asked for each, and a failure of one never stops the others.
+steve-replay finds it by bisection, to 16 bytes for an allocator that works in the memory it is given and to a
+page for the others; here it is asked for each, and a failure of one never stops the others.
 """
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from steve.scratch import scratch_folder
 
 @dataclass(frozen=True)
 class LeastHeap:
-    """Bytes: min_heap, live_peak (of the file), step (min_heap - step was not enough) and robson_bound (enough for
-    any allocator that never moves blocks, whatever the order of the operations). factor: min_heap / live_peak."""
+    """Bytes: min_heap, live_peak (of the file), step (min_heap - step was not enough) and robson_bound (what the
+    worst program of this live peak can force any allocator to need that moves no blocks: Robson 1971, as in
+    drivers/fragmentation.h). factor: min_heap / live_peak."""
 
     allocator: str
     min_heap: int

@@ -131,7 +131,7 @@ def summarise(stats: AllocStats) -> Summary:
         confined=None if confined is None else str(confined),
         replay_ns=_number(stats, "replay_time_per_op"),
         replay_spread=_spread(stats),
-        fragmentation=_number(stats, "fragmentation_1"),
+        fragmentation=None if stats.driver == "null" else _number(stats, "fragmentation_1"),
     )
 
 

@@ -143,7 +143,7 @@ def _size(text: str | None) -> tuple[int, int]:
 
 
 def _scale(args: argparse.Namespace, replay: Replay, drivers: list[Driver], aside: str) -> list[str]:
-    """Options by which every allocator's blocks are in the picture, and all films and their strips to one scale."""
+    """Options by which every allocator's blocks are drawn, and films and their strips have one scale."""
     still = os.path.join(aside, "extent.png")
     extents, strips = [], []
     for driver in drivers:

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from steve.allocstats.parse import AllocStats, read_allocstats
-from steve.allocstats.ranking import Table, compat_tables, honest_tables, ranked
+from steve.allocstats.ranking import Table, compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise
 from steve.errors import UsageError
 from steve.plots.allocators import draw_multiple, draw_single
@@ -112,8 +112,8 @@ def _remarks(files: list[AllocStats], args: argparse.Namespace) -> None:
     if len(heaps) > 1:
         sizes = f"{human_bytes(min(heaps))} to {human_bytes(max(heaps))}"
         note(NAME, f"the heaps differ ({sizes}); Space is in percent of each one's own", args.quiet)
-    if not args.compat and len(ranked(files)) < len(files):
-        note(NAME, "null allocates nothing and is drawn but not ranked", args.quiet)
+    for sentence in unranked(files) if not args.compat else []:
+        note(NAME, sentence, args.quiet)
 
 
 def _multiple(args: argparse.Namespace) -> int:

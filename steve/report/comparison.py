@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from steve.allocstats.parse import AllocStats, read_allocstats
-from steve.allocstats.ranking import Table, honest_tables, ranked
+from steve.allocstats.ranking import UNREAL, Table, honest_tables, unranked
 from steve.allocstats.result import (
     Summary,
     fragmentation,
@@ -24,7 +24,6 @@ from steve.plots.style import distinct_styles, human_bytes, human_count, human_n
 from steve.report.svg import Plot, binary_ticks, decimal_ticks, log_ticks
 
 MOST_POINTS = 400
-UNREAL = ("null", "optimal")  # hold no memory
 
 
 @dataclass(frozen=True)
@@ -136,8 +135,7 @@ def _remarks(files: list[AllocStats]) -> list[str]:
     remarks = []
     if len({stats.heap_size for stats in files}) > 1:
         remarks.append("The heaps differ in size; Space is in percent of each one's own.")
-    if len(ranked(files)) < len(files):
-        remarks.append("null allocates nothing: it shows what the replay itself costs and is not ranked.")
+    remarks += [f"{sentence}." for sentence in unranked(files)]
     loose = [stats.driver for stats in files if stats.header.get("confined", True) is False]
     if loose:
         remarks.append(f"Not confined to the heap they were given: {', '.join(loose)}.")

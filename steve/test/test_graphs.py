@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steve.allocstats.parse import AllocStats, read_allocstats
-from steve.allocstats.ranking import compat_tables, honest_tables
+from steve.allocstats.ranking import compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise
 from steve.errors import SteveError
 
@@ -239,12 +239,15 @@ def test_the_dead_do_not_win(tmp_path: Path) -> None:
     assert padded["dead"].best == 80, "the original's padding ranks the dead first; --compat keeps that"
 
 
-def test_null_is_not_ranked(tmp_path: Path) -> None:
-    paths = [write(tmp_path, name, series(20, k + 1)) for k, name in enumerate(("null", "glibc", "bump"))]
+def test_what_is_no_allocator_is_not_ranked(tmp_path: Path) -> None:
+    names = ("null", "optimal", "glibc", "bump")
+    paths = [write(tmp_path, name, series(20, k + 1)) for k, name in enumerate(names)]
     files = [read_allocstats(path) for path in paths]
-    assert {row.allocator for row in honest_tables(files)[0].rows} == {"glibc", "bump"}
-    assert {row.allocator for row in compat_tables(files)[0].rows} == {"null", "glibc", "bump"}
+    for table in honest_tables(files):
+        assert {row.allocator for row in table.rows} == {"glibc", "bump"}
+    assert {row.allocator for row in compat_tables(files)[0].rows} == set(names)
     assert [row.allocator for row in honest_tables(files[:1])[0].rows] == ["null"]
+    assert [sentence.split()[0] for sentence in unranked(files)] == ["null", "optimal"] and not unranked(files[2:])
 
 
 def test_ties_are_shared(tmp_path: Path) -> None:
