@@ -336,9 +336,9 @@ def field_maps(Walk walk, group_of, largest, *, owners=None, bint survey=False):
     """What of each group's blocks is accessed: a list of (bytes of a cell, blocks, array of CELL).
 
     group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the
-    most bytes that a block of each group has. owners: None, or of a walk over a part the group + 1 of the block in each
-    slot (u4), 0 for none. survey: of a walk over a part, tell what those are where it ends, OWNER_EARLIER for what
-    was there before."""
+    most bytes that a block of each group has. owners: None, or of a walk over a part the group + 1 of the block in
+    each slot (u4), 0 for none. survey: of a walk over a part, tell what those are where it ends, OWNER_EARLIER for
+    what was there before."""
     cdef fields f
     cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
     cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")

@@ -339,72 +339,15 @@ cdef class Lives:
         return accesses_of(rows["counts"], rows["bytes"])
 
 
-cdef class WholeLives:
-    """The lives of a trace that was read in parts: pieces of Lives.piece() added in the order of the parts.
-
-    After each add(), batches() tells the blocks that crossed a border and ended in that part; finish() those that
-    live at the end."""
-    cdef lives l
-    cdef object threads
-
-    def __cinit__(self):
-        lives_init(&self.l, NULL, 0)
-        self.threads = np.zeros(0, ACCESSES)
-
-    def __dealloc__(self):
-        lives_free(&self.l)
-
-    def add(self, piece):
-        """The number of the last peak of the heap if it is in this part, else 0."""
-        cdef const uint8_t[::1] pieces, totals, began
-        cdef uint64_t peak = self.l.totals.peak
-        cdef const lives_piece *first = NULL
-        cdef size_t n
-        pieces, totals, began = (np.frombuffer(data, "u1") for data in piece)
-        n = len(pieces) // sizeof(lives_piece)
-        if n:
-            first = <const lives_piece *>&pieces[0]
-        if not livesparts_add(&self.l, first, n, <const lives_totals *>&totals[0],
-                              <const lives_totals *>&began[0]):
-            raise MemoryError
-        return self.l.totals.peak if self.l.totals.peak != peak else 0
-
-    def batches(self):
-        """As of Lives."""
-        if self.l.n_out:
-            yield view_of(self.l.out, self.l.n_out, LIFE)
-        self.l.n_out = 0
-
-    def finish(self):
-        """Batches of the blocks that live at the end."""
-        while True:
-            if not lives_finish(&self.l):
-                raise MemoryError
-            if self.l.n_out == 0:
-                return
-            yield from self.batches()
-
-    def totals(self):
-        return dict(self.l.totals)
-
-    def add_threads(self, rows):
-        """Add what Lives.thread_accesses() tells of a part."""
-        if len(rows) > len(self.threads):
-            self.threads, rows = rows.copy(), self.threads
-        for name in ACCESSES.names:
-            self.threads[name][:len(rows)] += rows[name]
-
-    def thread_accesses(self):
-        """As of Lives, of what was added."""
-        return self.threads
-
-
 cdef size_t to_mark(const mt_event *events, size_t n) nogil:
     """How many events there are up to and with the next mark."""
     cdef size_t i = 0
     while i < n and events[i].kind != MT_MARK:
         i += 1
     return i + 1 if i < n else n
+
+
+include "_livesparts.pxi"
 
 
 cdef class Selection:

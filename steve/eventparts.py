@@ -6,7 +6,8 @@ apart, by thread. The time up to a part's first event is that of who ran last be
 Working set: windows are counted from the beginning of the trace. A first round tells how many operations there are
 before each part; a part makes the windows that begin in it, and reads on into the next for the end of the last.
 
-Fields: a first round, which passes over the accesses, tells which sites made the blocks that live where a part begins.
+Fields: a first round, which passes over the accesses, tells which sites made the blocks that live where a part
+begins.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from steve._lives import Selection, WholeLives
+    from steve._lives import Selection
     from steve.errors import TraceError
     from steve.faults import Faults
     from steve.folds import Fold
@@ -125,7 +125,7 @@ class Joined:
         self._rounds = Rounds(path, pool, progress)
         self._where, self._chosen, self._errors, self._threads = where, chosen, errors, threads
         self._test = None if where is None else parse(where)
-        self.lives: "WholeLives" = WholeLives()
+        self.lives = WholeLives()
 
     def fold(self, make: "Callable[[], Fold]") -> "Fold":
         """The fold that make() makes, of all lives that the filter takes."""

@@ -16,6 +16,7 @@
 #include "steve/kernels/fields.h"
 #include "steve/kernels/groups.h"
 #include "steve/kernels/lives.h"
+#include "steve/kernels/livesparts.h"
 #include "steve/kernels/lockfull.h"
 #include "steve/kernels/lockstack.h"
 #include "steve/kernels/linework.h"
@@ -228,6 +229,53 @@ static void lives_of(struct chosen *chosen)
     mt_close(r);
 }
 
+/* One part of a trace, added to the whole. */
+static void add_part(struct lives *whole, uint32_t first)
+{
+    struct mt_error err;
+    struct mt_reader *r = mt_open(s_path, 0, &err);
+    const struct mt_point *points;
+    struct mt_live_block block;
+    struct lives_totals began;
+    struct mt_packed packed;
+    struct lives l;
+    uint32_t n;
+
+    lives_init(&l, NULL, 0);
+    if (r && mt_points(r, &points, &n) == MT_OK && mt_read_range(r, first, first + 1) == MT_OK) {
+        mt_read_live(r);
+        for (uint32_t slot = 0; slot < mt_count_slots(r); slot++)
+            must(!mt_live_block(r, slot, &block) || livesparts_enter(&l, &block));
+        began = l.totals;
+        while (mt_next_packed(r, &packed) == MT_MORE)
+            must(lives_feed_packed(&l, &packed, mt_count_sites(r)));
+        must(livesparts_finish(&l) && livesparts_add(whole, l.pieces, l.n_pieces, &l.totals, &began));
+    }
+    lives_free(&l);
+    mt_close(r);
+}
+
+/* Lives of a trace in as many parts as there can be. */
+static void lives_in_parts(void)
+{
+    struct mt_error err;
+    struct mt_reader *r = mt_open(s_path, 0, &err);
+    const struct mt_point *points;
+    struct lives whole;
+    uint32_t n;
+
+    lives_init(&whole, NULL, 0);
+    if (r && mt_points(r, &points, &n) == MT_OK)
+        for (uint32_t first = 0; first < n && first < 50; first++)
+            add_part(&whole, first);
+    do {
+        whole.n_out = 0;
+        must(lives_finish(&whole));
+    } while (whole.n_out > 0);
+    lives_free(&whole);
+    mt_close(r);
+}
+
 /* Numbers of lines that look as if they were right: any, below 5. */
 #define MANY 100000
 static uint32_t s_lines[MANY];
@@ -357,6 +405,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     accesses();
     texts();
     lives_of(&chosen);
+    lives_in_parts();
     lines_of();
     packed();
     fields_of(&chosen);

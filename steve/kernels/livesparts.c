@@ -64,9 +64,12 @@ static bool is_idle(const struct lives_block *b)
 
 bool livesparts_finish(struct lives *l)
 {
-    for (struct lives_block *b = l->blocks; b < l->blocks + l->room; b++)
+    for (size_t i = 0; i < l->room; i++) {
+        struct lives_block *b = &l->blocks[i];
+
         if (b->live && !is_idle(b) && !tell(l, b, 0, false))
             return false;
+    }
     return true;
 }
 
@@ -154,8 +157,8 @@ static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t
     if (!p->block.earlier)
         return enter(whole, p, at_peak);
     b = p->slot < whole->room ? &whole->blocks[p->slot] : NULL;
-    if (!b || !b->live)
-        return true;
+    if (!b || !b->live || b->handle != p->block.handle)
+        return true; /* the list of live blocks of the part was wrong */
     set_peak(whole, b, &p->block, at_peak);
     add_accesses(b, &p->block, whole->totals.operations);
     add_resizes(b, p);

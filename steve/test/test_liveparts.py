@@ -1,5 +1,5 @@
-"""Lives of blocks that are told in parts are those that one walk tells: random traces divided wherever they can be, all
-fields of all lives, filters, sums, errors of the program; and whole commands by processes.
+"""Lives of blocks that are told in parts are those that one walk tells: random traces divided wherever they can
+be, all fields of all lives, filters, sums, errors of the program; and whole commands by processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
