@@ -41,6 +41,25 @@ void lt_inside_enter(struct lt_ring_place *place)
     lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
 }
 
+/* Few words are told apart by branches: an allocator does the same again and again, so the processor guesses
+ * them and need not wait for each segment to know where the next one begins. (It takes a quarter of the time
+ * of a plain sum.) */
+static inline const uint64_t *behind(const uint64_t *at, UInt words)
+{
+#define IF_WORDS(n)                                                                                          \
+    if (words == (n)) {                                                                                      \
+        at += 1 + (n);                                                                                       \
+        __asm__("" : "+r"(at)); /* or the compiler would make one sum of all of them */                      \
+        return at;                                                                                           \
+    }
+    IF_WORDS(1)
+    IF_WORDS(2)
+    IF_WORDS(3)
+    IF_WORDS(4)
+#undef IF_WORDS
+    return at + 1 + words;
+}
+
 /* Is there nothing but segments between two addresses of the ring? Then their instructions. */
 static Bool sum_segments(const uint64_t *at, const uint64_t *end, ULong *instructions)
 {
@@ -48,7 +67,7 @@ static Bool sum_segments(const uint64_t *at, const uint64_t *end, ULong *instruc
     while (at < end && *at < s_count) {
         const struct shape *shape = &s_shape[*at];
         sum += shape->instructions;
-        at += 1 + shape->words;
+        at = behind(at, shape->words);
     }
     *instructions = sum;
     return at == end;

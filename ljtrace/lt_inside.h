@@ -2,13 +2,14 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Accesses made inside a watched allocator function are its own, not the program's. The instrumented code knows
- * nothing of this: it records as ever, between RAW_ENTER and RAW_LEAVE, and the collector would throw it away.
- * But when the function returns, most often nothing has come in between but segments, in one slab: then the
- * cursor goes back to where it was at the entry, over the RAW_ENTER as well, and the instructions of those
- * segments are counted here. The collector neither meets them nor has the ring carry them, and the next records
- * go to memory that is still in the cache. Where anything else came in between (another thread, code translated
- * for the first time, the end of a slab) RAW_LEAVE is written and the collector leaves the accesses out.
+ * Accesses made inside a watched allocator function are its own, not the program's. The instrumented code
+ * knows nothing of this: it records as ever, between RAW_ENTER and RAW_LEAVE, and the collector would throw
+ * it away. But when the function returns, most often nothing has come in between but segments, in one slab:
+ * then the cursor goes back to where it was at the entry, over the RAW_ENTER as well, and the instructions of
+ * those segments are counted here. The collector neither meets them nor has the ring carry them, and the next
+ * records go to memory that is still in the cache. Where anything else came in between (another thread, code
+ * translated for the first time, the end of a slab) RAW_LEAVE is written and the collector leaves the
+ * accesses out.
  *
  * Until the return everything is in the ring, so that nothing is lost if the process ends in between.
  */

@@ -9,6 +9,7 @@
  * what it leaves to the collector runs on another core and survives whatever kills the program.
  *
  * lt_instrument.c, lt_segment.c   accesses         lt_heap.c   the C heap
+ * lt_filter.c, lt_inside.c        those left out
  * lt_kernel.c                     system calls     lt_lua.c    LuaJIT's heaps
  * lt_ring.c, lt_sys.c             the ring         lt_frames.c stacks and names
  * lt_fork.c                       forked children  lt_control.c requests and vgdb

@@ -22,7 +22,6 @@
 struct ring_header *lt_ring;
 
 static Int s_socket = -1;
-static ULong s_slabs_used; /* since the start */
 static UInt s_free_slabs; /* slabs that may be written after the current one */
 static HChar s_text[512]; /* what the collector had to say */
 static UInt s_heard;      /* bytes of it */
@@ -30,6 +29,7 @@ static Int s_traced;      /* this process, for the collector */
 static Bool s_reporting;  /* what comes is a report */
 static HChar s_report[256];
 static UInt s_reported;
+static ULong s_slabs_used;        /* since the start */
 static void (*s_call_back)(void); /* wants to write; NULL = none */
 
 static Addr slab_address(UInt slab)

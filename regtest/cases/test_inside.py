@@ -1,8 +1,8 @@
 """test_inside - what a Lua state's allocator does to memory is not in the trace, and the time it takes is.
 
-The recorder takes such accesses back when the allocator returns, if nothing else came in between, and leaves them to
-the collector if something did: native/inside.c does both. What it prints is what the trace must hold. The truth for
-the number of instructions is a recording without any accesses: nothing is taken back there.
+The recorder takes such accesses back when the allocator returns, if nothing else came in between, and leaves
+them to the collector if something did: native/inside.c does both. What it prints is what the trace must hold.
+The truth for the number of instructions is a recording without any accesses: nothing is taken back there.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,7 +1,8 @@
-/* inside.c - a Lua state's allocator that makes accesses of its own to blocks of C; those must not be in the trace.
+/* inside.c - a Lua state's allocator that makes accesses of its own to blocks of C; those must not be in the
+ * trace.
  *
- * The program asks a Lua state for memory, COUNT times, and behind each call makes a known store to a block that the
- * allocator touches as well. The modes differ in what else comes while the allocator runs:
+ * The program asks a Lua state for memory, COUNT times, and behind each call makes a known store to a block
+ * that the allocator touches as well. The modes differ in what else comes while the allocator runs:
  *
  *     inside own        nothing: the state has LuaJIT's own allocator
  *     inside plain      only its own accesses
@@ -10,8 +11,8 @@
  *     inside thread     another thread, with a state like this one and a store of its own
  *     inside jump       it is left by a long jump; the call after that one returns
  *
- * Marks `begin` and `end` enclose calls that do the same in every run: nothing is collected or hashed between them.
- * Output: as in expected.h, and before it `marks N`: so many `inside` were made.
+ * Marks `begin` and `end` enclose calls that do the same in every run: nothing is collected or hashed between
+ * them. Output: as in expected.h, and before it `marks N`: so many `inside` were made.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
