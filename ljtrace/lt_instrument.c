@@ -214,6 +214,8 @@ static void visit_store(struct walk *w, const IRStmt *st)
     w->store = lt_store_kind(&w->code, st, is_from_sp(w, addr));
     w->looked_up = NULL;
     if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
+        if (!lt_options.trace_mem)
+            lt_segment_check_room(&w->segment);
         w->looked_up = lt_store_tell(&w->code, st);
         lt_segment_other(&w->segment, LT_STORE_WORDS);
     } else if (w->store == LT_STORE_TOLD)

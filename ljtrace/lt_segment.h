@@ -83,7 +83,8 @@ void lt_segment_end(struct lt_segment *s);
 Bool lt_segment_split(struct lt_segment *s, Addr ip);
 /* Something else has written at most that many words to the ring, behind a segment's end. */
 void lt_segment_other(struct lt_segment *s, UInt words);
-/* Emit the check for room that a superblock begins with. */
+/* Emit the check for room that a superblock begins with, or, where no accesses are recorded, what is written
+ * there. */
 void lt_segment_check_room(struct lt_segment *s);
 /* The superblock is done: the check is taken back if nothing needs it. */
 void lt_segment_finish(struct lt_segment *s);

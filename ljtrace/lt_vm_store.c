@@ -94,11 +94,9 @@ static Bool changes_state(const struct lt_code *c, const IRStmt *st)
     return lt_watch_is_state_displacement(displacement(c->out, addr));
 }
 
-/* Without accesses there is no check for room in the ring. */
 static Bool can_be_told(const IRExpr *data)
 {
-    return lt_options.trace_mem && data->tag == Iex_Const &&
-           lt_watch_is_plain_state((Int)data->Iex.Const.con->Ico.U32);
+    return data->tag == Iex_Const && lt_watch_is_plain_state((Int)data->Iex.Const.con->Ico.U32);
 }
 
 enum lt_store lt_store_kind(const struct lt_code *c, const IRStmt *st, Bool from_sp)

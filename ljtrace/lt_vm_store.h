@@ -3,9 +3,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Most changes of a machine's state are stores of a constant: by the interpreter, and by each trace where it
- * begins. They are put into the ring by the code itself, between two segments of the superblock that goes on.
- * The other stores call the tool if they hit a watched word (lt_vm_watch.h). That can write nothing, for the
- * state's meaning must be told before the next instruction is counted, and so ends the superblock.
+ * begins. They are put into the ring by the code itself (RAW_VM), between two segments of a superblock that
+ * goes on. Other stores call the tool if they hit a watched word (lt_vm_watch.h), and a change that they make
+ * is told at the start of the next superblock: this one must end behind the instruction, where it can be seen
+ * that the state changes.
  */
 #ifndef LT_VM_STORE_H
 #define LT_VM_STORE_H

@@ -4,9 +4,10 @@
  *
  * Each state has a word with the state of its machine and one with the bytecode address being recorded.
  * Generated code looks an address that is stored to up in a table of one byte for each hash; a hit calls
- * lt_watch_hit, which compares exactly. Only stores that can be meant are looked up: of 4 bytes, or to the
- * compiler's structure, in code of a LuaJIT image, or a constant in code made at run time; and what counts
- * something down on the stack, as the assembler of traces does.
+ * lt_watch_hit, which compares exactly; frequent states are told by the code itself (lt_vm_store.h). Only
+ * stores that can be meant are looked up: of 4 bytes, or to the compiler's structure, in code of a LuaJIT
+ * image, or a constant in code made at run time; and what counts something down on the stack, as the
+ * assembler of traces does.
  */
 #ifndef LT_VM_WATCH_H
 #define LT_VM_WATCH_H

@@ -408,6 +408,42 @@ static void snapshots_are_numbered(void **state)
     assert_true(u->links[1].kind == MT_LINK_ARRAY && u->links[1].weak && u->links[1].name == 12);
 }
 
+/* What the states -1 to -4 are. */
+enum { STATES = MT_VM_C | MT_VM_GC << 4 | MT_VM_INTERP << 8 | MT_VM_EXIT << 12 };
+
+static void assert_state(const struct session *s, size_t i, uint64_t time, uint32_t heap, enum mt_vm vm)
+{
+    assert_true(s->event[i].kind == MT_STATE && s->event[i].how == vm);
+    assert_true(s->event[i].time == time && s->event[i].heap == heap);
+}
+
+static void states_are_told_when_they_change(void **state)
+{
+    struct session *s = *state;
+    PUT(s, RAW_MACHINE, 4, 0x1000, 0xaa, STATES);
+    PUT(s, RAW_MACHINE, 4, 0x2000, 0xbb, STATES);
+    PUT(s, RAW_VM, raw_state(-1), 0x1000, 10);
+    PUT(s, RAW_VM, raw_state(-1), 0x1000, 11); /* nothing new */
+    PUT(s, RAW_VM, raw_state(-1), 0x3000, 12); /* no machine's */
+    PUT(s, RAW_VM, raw_state(65535), 0x2000, 13);
+    PUT(s, RAW_VM, raw_state(-3), 0x1000, 14);
+    PUT(s, RAW_VM, raw_state(-9), 0x1000, 15); /* not one of its states */
+    PUT(s, RAW_MACHINE, 4, 0x1000, 0xbb, STATES);
+    PUT(s, RAW_VM, raw_state(-4), 0x1000, 16);
+    PUT(s, RAW_MACHINE, 0, 0x1000, 0xbb, 0);
+    PUT(s, RAW_VM, raw_state(-1), 0x1000, 17); /* it is gone */
+    PUT(s, RAW_VM, raw_state(-2), 0x2000, 18);
+    read_back(s);
+    assert_state(s, 0, 10, 1, MT_VM_C);
+    assert_state(s, 1, 13, 2, MT_VM_TRACE);
+    assert_int_equal(s->event[1].ref, 65535);
+    assert_state(s, 2, 14, 1, MT_VM_INTERP);
+    assert_state(s, 3, 15, 1, MT_VM_C);
+    assert_state(s, 4, 16, 2, MT_VM_EXIT);
+    assert_state(s, 5, 18, 2, MT_VM_GC);
+    assert_int_equal(s->events, 6);
+}
+
 static void samples_are_weighed(void **state)
 {
     struct session *s = *state;
@@ -455,6 +491,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(focus_is_each_threads_own, setup, teardown),
         cmocka_unit_test_setup_teardown(reports_are_asked_for_once, setup, teardown),
         cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),
+        cmocka_unit_test_setup_teardown(states_are_told_when_they_change, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_weighed, setup, teardown),
         cmocka_unit_test(maps_keep_what_they_are_given),
     };
