@@ -281,9 +281,11 @@ static uint32_t decode_segment(struct decoder *d)
     return line;
 }
 
-/* Where a word is that was not as guessed; false if that cannot be. */
-static bool decode_place(struct decoder *d, const struct word_state *s, enum word_code code, uint32_t *far,
-                         struct guess *g)
+/* Where a word is that was not as guessed; false if that cannot be. Always inline, as what follows: each code
+ * has its own copy, and is asked for once. */
+__attribute__((always_inline)) static inline bool decode_place(struct decoder *d, const struct word_state *s,
+                                                               enum word_code code, uint32_t *far,
+                                                               struct guess *g)
 {
     *g = code == WORD_OTHER ? guess_other(s, &d->recent) : guess_word(s, &d->recent);
     if (code == WORD_BACK) {
@@ -303,23 +305,44 @@ static bool decode_place(struct decoder *d, const struct word_state *s, enum wor
     return true;
 }
 
-static bool decode_word(struct decoder *d, struct word_state *s, unsigned code, struct mt_place *p)
+/* A word that is not foreign and not as guessed. */
+__attribute__((always_inline)) static inline bool decode_as(struct decoder *d, struct word_state *s,
+                                                            enum word_code code, struct mt_place *p)
 {
-    bool foreign = s->mode & MODE_FOREIGN;
     uint32_t far = 0;
     struct guess g;
-    if (code == WORD_FOREIGN || (foreign && code == WORD_GUESSED)) {
-        s->mode |= MODE_FOREIGN;
-        p->slot = MT_NO_SLOT;
-        return true;
-    }
-    if (code >= WORD_CODES || (code == WORD_AGAIN && !foreign) ||
-        !decode_place(d, s, (enum word_code)code, &far, &g))
+    if (!decode_place(d, s, code, &far, &g))
         return false;
-    learn_miss(s, &d->recent, (enum word_code)code, far, g.addr, g.slot);
+    learn_miss(s, &d->recent, code, far, g.addr, g.slot);
     learn_word(s, &d->recent, g.addr, g.slot);
     *p = (struct mt_place){g.addr, g.slot};
     return true;
+}
+
+/* A word of a segment that was not all as guessed; false if it cannot be. */
+static bool decode_word(struct decoder *d, const struct run_state *run, struct word_state *s, unsigned code,
+                        struct mt_place *p)
+{
+    switch (code) {
+    case WORD_GUESSED:
+        return take_word(d, run, s, p);
+    case WORD_OTHER:
+        return decode_as(d, s, WORD_OTHER, p);
+    case WORD_BACK:
+        return decode_as(d, s, WORD_BACK, p);
+    case WORD_INSIDE:
+        return decode_as(d, s, WORD_INSIDE, p);
+    case WORD_BLOCK:
+        return decode_as(d, s, WORD_BLOCK, p);
+    case WORD_FOREIGN:
+        s->mode |= MODE_FOREIGN;
+        p->slot = MT_NO_SLOT;
+        return true;
+    case WORD_AGAIN:
+        return s->mode & MODE_FOREIGN && decode_as(d, s, WORD_AGAIN, p);
+    default:
+        return false;
+    }
 }
 
 static bool any_bad(const struct decoder *d)
@@ -333,6 +356,7 @@ static bool any_bad(const struct decoder *d)
 /* The segment after a run; how many events it made. */
 static size_t decode_miss(struct decoder *d, struct mt_event *ev)
 {
+    const struct run_state run = run_state(d);
     struct mt_place own[MT_SEGMENT_WORDS], *places = next_places(d, own);
     uint32_t line = d->misses & MISS_SEGMENT ? decode_segment(d) : d->book.lines[d->prev_line].next[0];
     uint64_t codes = d->misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
@@ -342,7 +366,7 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
         return 0;
     }
     for (uint32_t i = 0; i < first->words && !d->wrong; i++)
-        if (!decode_word(d, &first[i], codes >> i * WORD_BITS & 7, &places[i]))
+        if (!decode_word(d, &run, &first[i], codes >> i * WORD_BITS & 7, &places[i]))
             d->wrong = "an access lies in no live block";
     if (any_bad(d))
         d->wrong = "access streams are cut off";
@@ -350,7 +374,6 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
         return 0;
     d->prev_line = line;
     d->misses = -1;
-    const struct run_state run = run_state(d);
     return tell_segment(d, &run, ev, line, places);
 }
 

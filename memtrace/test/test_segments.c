@@ -217,6 +217,36 @@ static void test_where_it_ends(void **state)
     }
 }
 
+/* Passing over goes as far, and counts as much, as coding: segments of all lengths, in any order. */
+static void test_skip(void **state)
+{
+    struct pair p;
+    uint64_t stream[STREAM], used = 0, expected = 0, skipped = 0;
+    uint32_t first = SEGMENTS;
+    start(&p, 9);
+    for (uint32_t words = 1; words <= MT_SEGMENT_WORDS; words++) {
+        struct mt_access a[MT_SEGMENT_WORDS];
+        for (uint32_t i = 0; i < words; i++)
+            a[i] = (struct mt_access){1, i, 0};
+        assert_int_equal(mt_writer_segment(p.w[0], &(struct mt_segment){a, words, words, 3 * words}),
+                         first + words - 1);
+    }
+    for (unsigned k = 0; k < RUNS; k++) {
+        uint64_t words = 1 + below(&p, k % 2 ? 6 : MT_SEGMENT_WORDS);
+        stream[used] = first + words - 1;
+        for (uint32_t i = 1; i <= words; i++)
+            stream[used + i] = UINT64_MAX;
+        used += 1 + words;
+        expected += 3 * words;
+    }
+    assert_int_equal(mt_writer_skip(p.w[0], stream, used, &skipped), used);
+    assert_int_equal(skipped, expected);
+    for (unsigned side = 0; side < 2; side++) {
+        assert_int_equal(mt_writer_finish(p.w[side], MT_ENDING_EXIT, NULL), MT_OK);
+        close(p.fd[side]);
+    }
+}
+
 static void test_bad_definitions(void **state)
 {
     struct pair p;
@@ -237,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_where_it_ends),
+        cmocka_unit_test(test_skip),
         cmocka_unit_test(test_bad_definitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
