@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 4
+#define RING_VERSION 5
 
 /* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
 #define RING_SLABS 16
@@ -99,6 +99,7 @@ enum raw_type {
     RAW_OBJECT,       /* {addr, size, key of its name or 0} argument: enum mt_type | dead << 8 | root << 9 */
     RAW_LINKS,        /* {from} pairs {to, enum mt_link_kind | weak << 7 | index or key of a name << 8} */
     RAW_UNIVERSE_END, /* it is whole */
+    RAW_CALL,   /* {code address} machine code of a trace calls a function in C there */
     RAW_SAMPLE, /* {heap, instructions, weight} code addresses. argument: enum mt_vm. heap 0: no state runs */
     RAW_TYPES
 };

@@ -25,6 +25,13 @@ struct snapshot_part {
     struct buffer records;
 };
 
+/* Whether all accesses of a segment (by its line in the codebook) are at the line of a call's frame. */
+enum { WRITER_TOLD_CALLS = 512 };
+struct told_call {
+    uint32_t line, frame;
+    bool same;
+};
+
 struct mt_writer {
     struct snapshot_part snapshot;
     struct output out;
@@ -45,6 +52,8 @@ struct mt_writer {
     uint32_t check_at;     /* events of the chunk at which it is to be seen whether it is full */
     uint16_t thread;       /* of the events that come */
     uint16_t chunk_thread; /* what a reader of this chunk thinks */
+    uint64_t thread_accesses; /* accesses when the thread changed last */
+    struct told_call told[WRITER_TOLD_CALLS];
     uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;
     uint64_t handles;
     uint32_t live_interval, live_chunks; /* EVENTS chunks: between LIVE ones, since the last */
@@ -55,6 +64,9 @@ struct mt_writer {
 };
 
 enum { HOW_BITS = 4 };
+
+/* Tell the reader of a thread switch before the next event. */
+void writer_sync_thread(struct mt_writer *w);
 
 /* The stream for the record of an event of this kind; NULL (and a dropped event) after an error. It is
  * followed by writer_end_event. */

@@ -374,6 +374,7 @@ static const struct {
     [RAW_OBJECT] = {feed_object, 3},
     [RAW_LINKS] = {feed_links, 1},
     [RAW_UNIVERSE_END] = {feed_universe_end, 0},
+    [RAW_CALL] = {feed_call, 1},
     [RAW_SAMPLE] = {feed_sample, 3},
 };
 

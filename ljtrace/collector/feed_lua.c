@@ -86,6 +86,13 @@ const char *feed_trace(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+const char *feed_call(struct feed *f, const struct raw *r)
+{
+    if (!f->off)
+        mt_writer_call(f->writer, stacks_frame(&f->stacks, r->word[0]));
+    return NULL;
+}
+
 const char *feed_universe(struct feed *f, const struct raw *r)
 {
     const char *text = feed_text(r, 5, 0, r->word[4]);

@@ -62,6 +62,7 @@ const char *feed_name(struct feed *f, const struct raw *r);
 const char *feed_object(struct feed *f, const struct raw *r);
 const char *feed_links(struct feed *f, const struct raw *r);
 const char *feed_universe_end(struct feed *f, const struct raw *r);
+const char *feed_call(struct feed *f, const struct raw *r);
 const char *feed_sample(struct feed *f, const struct raw *r);
 
 #endif

@@ -1,0 +1,76 @@
+/* writer_call.c - calls of functions in C from the machine code of Lua traces.
+ *
+ * What such a function does belongs to the line of the call, which readers are to know. Most of the time they do
+ * without being told: the thread's last access was one of the trace, at the same line. Only the other calls
+ * become records. Whether they know is decided by what was coded last, since accesses to no block are not coded:
+ * if all accesses of that segment are at the line of the call, so is the one that readers saw last.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "writer.h"
+
+static bool is_lua(const struct mt_frame *f)
+{
+    return f && (f->kind == MT_FRAME_LUA || f->kind == MT_FRAME_INLINED);
+}
+
+/* Definitions are kept from id 1 on. */
+static const struct mt_frame *frame_of(const struct mt_writer *w, uint32_t id)
+{
+    return id ? table_at(&w->frames, id - 1) : NULL;
+}
+
+static bool is_at(const struct mt_writer *w, uint32_t site, const struct mt_frame *place)
+{
+    const struct mt_site *s = site ? table_at(&w->sites, site - 1) : NULL;
+    const struct mt_frame *f = s ? frame_of(w, s->frame) : NULL;
+    return is_lua(f) && f->line == place->line && f->file == place->file;
+}
+
+/* Are all accesses of the segment coded last at the place? */
+static bool all_at(const struct mt_writer *w, const struct mt_frame *place)
+{
+    const struct codebook *b = &w->enc.book;
+    uint32_t name = b->lines[w->enc.prev_line].name;
+    if (w->enc.prev_line == NO_LINE)
+        return false;
+    if (name & 1)
+        return is_at(w, name >> 1, place);
+    const struct coded_segment *s = &b->segments[name >> 1];
+    for (uint32_t i = s->first; i < s->first + s->count; i++)
+        if (!is_at(w, b->accesses[i].site, place))
+            return false;
+    return true;
+}
+
+static uint64_t accesses(const struct mt_writer *w)
+{
+    const uint64_t *n = w->totals.events;
+    return n[MT_LOAD] + n[MT_STORE] + n[MT_MODIFY];
+}
+
+/* The same segment is asked about again and again. */
+static bool is_known(struct mt_writer *w, uint32_t frame, const struct mt_frame *place)
+{
+    uint32_t line = w->enc.prev_line;
+    struct told_call *t = &w->told[(line * 31 + frame) % WRITER_TOLD_CALLS];
+    if (t->line != line || t->frame != frame)
+        *t = (struct told_call){line, frame, all_at(w, place)};
+    return t->same && accesses(w) != w->thread_accesses;
+}
+
+void mt_writer_call(struct mt_writer *w, uint32_t frame)
+{
+    const struct mt_frame *place = frame_of(w, frame);
+    if (!is_lua(place))
+        return;
+    writer_sync_thread(w);
+    if (is_known(w, frame, place))
+        return;
+    uint32_t stack = mt_writer_stack(w, 0, frame);
+    struct buffer *b = writer_begin_event(w, MT_CALL);
+    if (!b)
+        return;
+    put_call(b, &(struct rec_call){stack});
+    writer_end_event(w);
+}
