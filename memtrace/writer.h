@@ -25,10 +25,11 @@ struct snapshot_part {
     struct buffer records;
 };
 
-/* Whether all accesses of a segment (by its line in the codebook) are at the line of a call's frame. */
+/* Calls of traces told: whether all accesses of a segment (by its line in the codebook) are at the line of the
+ * call's frame, and the stack that stands for the call (0: none yet). */
 enum { WRITER_TOLD_CALLS = 512 };
 struct told_call {
-    uint32_t line, frame;
+    uint32_t line, frame, stack;
     bool same;
 };
 

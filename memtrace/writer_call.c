@@ -49,14 +49,14 @@ static uint64_t accesses(const struct mt_writer *w)
     return n[MT_LOAD] + n[MT_STORE] + n[MT_MODIFY];
 }
 
-/* The same segment is asked about again and again. */
-static bool is_known(struct mt_writer *w, uint32_t frame, const struct mt_frame *place)
+/* The same calls come behind the same segments again and again. */
+static struct told_call *told(struct mt_writer *w, uint32_t frame, const struct mt_frame *place)
 {
     uint32_t line = w->enc.prev_line;
     struct told_call *t = &w->told[(line * 31 + frame) % WRITER_TOLD_CALLS];
     if (t->line != line || t->frame != frame)
-        *t = (struct told_call){line, frame, all_at(w, place)};
-    return t->same && accesses(w) != w->thread_accesses;
+        *t = (struct told_call){line, frame, 0, all_at(w, place)};
+    return t;
 }
 
 void mt_writer_call(struct mt_writer *w, uint32_t frame)
@@ -65,12 +65,14 @@ void mt_writer_call(struct mt_writer *w, uint32_t frame)
     if (!is_lua(place))
         return;
     writer_sync_thread(w);
-    if (is_known(w, frame, place))
+    struct told_call *t = told(w, frame, place);
+    if (t->same && accesses(w) != w->thread_accesses)
         return;
-    uint32_t stack = mt_writer_stack(w, 0, frame);
+    if (t->stack == 0)
+        t->stack = mt_writer_stack(w, 0, frame);
     struct buffer *b = writer_begin_event(w, MT_CALL);
     if (!b)
         return;
-    put_call(b, &(struct rec_call){stack});
+    put_call(b, &(struct rec_call){t->stack});
     writer_end_event(w);
 }

@@ -88,8 +88,13 @@ const char *feed_trace(struct feed *f, const struct raw *r)
 
 const char *feed_call(struct feed *f, const struct raw *r)
 {
-    if (!f->off)
-        mt_writer_call(f->writer, stacks_frame(&f->stacks, r->word[0]));
+    uint64_t ip = r->word[0];
+    struct feed_call *c = &f->call[ip * 0x9e3779b97f4a7c15ULL >> 56];
+    if (f->off)
+        return NULL;
+    if (c->ip != ip || c->meanings != f->stacks.meanings)
+        *c = (struct feed_call){ip, stacks_frame(&f->stacks, ip), f->stacks.meanings};
+    mt_writer_call(f->writer, c->frame);
     return NULL;
 }
 

@@ -14,6 +14,13 @@
 #include "universe.h"
 #include "ljtrace/ring.h"
 
+/* Frames of calls that traces made lately, by their code addresses. */
+enum { FEED_CALLS = 256 };
+struct feed_call {
+    uint64_t ip;
+    uint32_t frame, meanings; /* as of struct stacks, when that was so */
+};
+
 struct feed {
     struct mt_writer *writer;
     struct stacks stacks;
@@ -22,6 +29,7 @@ struct feed {
     struct map site_of; /* hash of a site -> its id */
     struct map heap_of; /* state pointer -> heap id */
     struct universe universe;
+    struct feed_call call[FEED_CALLS];
     uint64_t counted; /* instructions of segments so far */
     uint32_t thread;
     uint32_t *lines; /* of the Lua prototype that comes next */
