@@ -100,7 +100,7 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     if (sampled)
         get_registers(tid, &live);
     lua.wanted = room_behind(host, lt_vm_cframe(vm));
-    lt_walk_lua(vm, sampled ? &live : NULL, code, size, &lua);
+    lt_walk_lua(vm, host, sampled ? &live : NULL, code, size, &lua);
     join(host, &lua, stack);
 }
 
