@@ -38,12 +38,12 @@ struct thread {
 struct memo {
     UWord basis[LT_BASIS_WORDS];
     UInt count;            /* of words; 0 = there is no memo here */
+    UInt functions, threads;
     Addr last;             /* of those on the C stack, the highest */
     struct lt_spot asking; /* on a trace: where, */
     SizeT size;            /* for how much, */
     ULong version;         /* and what was known of that */
     UWord sum;             /* of the stack, for --check-stacks */
-    UInt functions, threads;
     struct word word[MOST_WORDS], function[MOST_FUNCTIONS];
     struct thread thread[MOST_THREADS];
 };
@@ -179,8 +179,9 @@ static UWord function_at(const struct lt_vm *vm, Addr slot)
     UWord word = *(const UWord *)slot;
     Bool wide = vm->layout->gc64;
     Addr f = wide ? word & (((Addr)1 << 47) - 1) : (UInt)word;
-    UInt kind = (UInt)lt_peek_number(f + vm->at->gct, 2); /* its type, and the number of a built-in one */
-    Bool made = kind == GCT_FUNC || ((kind & 0xff) == GCT_FUNC && lt_fast_is_made(vm, f));
+    UInt head = (UInt)lt_peek_number(f + vm->at->gct - 1, 4) >> 8; /* type, number of a built-in one, upvalues */
+    UInt kind = head & 0xffff, built_in = head >> 8 & 0xff;
+    Bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
     UWord what = made ? lt_vm_ref(vm, f + vm->at->func_pc) | 1 : f;
     return wide ? what ^ (UWord)kind << 48 : what | word >> 32 << 32;
 }
@@ -218,7 +219,7 @@ static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const s
     for (UInt i = 0; i < LT_BASIS_WORDS; i++)
         if (m->basis[i] != b->word[i])
             return False;
-    if (!m->count || !on_c_stack(b, m->last) || !same_threads(m, vm))
+    if (!m->count || !on_c_stack(b, m->last) || (m->threads && !same_threads(m, vm)))
         return False;
     for (UInt i = 0; i < m->count; i++)
         if (*(const UWord *)m->word[i].at != m->word[i].value)
