@@ -118,8 +118,8 @@ void writer_sync_thread(struct mt_writer *w)
         return;
     put_thread(encoder_rare(&w->enc), &(struct rec_thread){w->thread});
     w->chunk_thread = w->thread;
-    w->thread_accesses =
-        w->totals.events[MT_LOAD] + w->totals.events[MT_STORE] + w->totals.events[MT_MODIFY];
+    w->call_frame = 0;
+    w->call_accesses = writer_accesses(w);
 }
 
 /* Begin an event that `count` counts. */

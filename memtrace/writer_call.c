@@ -20,11 +20,15 @@ static const struct mt_frame *frame_of(const struct mt_writer *w, uint32_t id)
     return id ? table_at(&w->frames, id - 1) : NULL;
 }
 
+static bool same_line(const struct mt_frame *a, const struct mt_frame *b)
+{
+    return is_lua(a) && a->line == b->line && a->file == b->file;
+}
+
 static bool is_at(const struct mt_writer *w, uint32_t site, const struct mt_frame *place)
 {
     const struct mt_site *s = site ? table_at(&w->sites, site - 1) : NULL;
-    const struct mt_frame *f = s ? frame_of(w, s->frame) : NULL;
-    return is_lua(f) && f->line == place->line && f->file == place->file;
+    return s && same_line(frame_of(w, s->frame), place);
 }
 
 /* Are all accesses of the segment coded last at the place? */
@@ -43,12 +47,6 @@ static bool all_at(const struct mt_writer *w, const struct mt_frame *place)
     return true;
 }
 
-static uint64_t accesses(const struct mt_writer *w)
-{
-    const uint64_t *n = w->totals.events;
-    return n[MT_LOAD] + n[MT_STORE] + n[MT_MODIFY];
-}
-
 /* The same calls come behind the same segments again and again. */
 static struct told_call *told(struct mt_writer *w, uint32_t frame, const struct mt_frame *place)
 {
@@ -59,6 +57,13 @@ static struct told_call *told(struct mt_writer *w, uint32_t frame, const struct 
     return t;
 }
 
+/* Do readers know the line by the last access, or by the last call if there was no access since? */
+static bool is_known(const struct mt_writer *w, const struct told_call *t, const struct mt_frame *place)
+{
+    bool accessed = writer_accesses(w) != w->call_accesses;
+    return accessed ? t->same : same_line(frame_of(w, w->call_frame), place);
+}
+
 void mt_writer_call(struct mt_writer *w, uint32_t frame)
 {
     const struct mt_frame *place = frame_of(w, frame);
@@ -66,7 +71,7 @@ void mt_writer_call(struct mt_writer *w, uint32_t frame)
         return;
     writer_sync_thread(w);
     struct told_call *t = told(w, frame, place);
-    if (t->same && accesses(w) != w->thread_accesses)
+    if (is_known(w, t, place))
         return;
     if (t->stack == 0)
         t->stack = mt_writer_stack(w, 0, frame);
@@ -74,5 +79,7 @@ void mt_writer_call(struct mt_writer *w, uint32_t frame)
     if (!b)
         return;
     put_call(b, &(struct rec_call){t->stack});
+    w->call_accesses = writer_accesses(w);
+    w->call_frame = frame;
     writer_end_event(w);
 }
