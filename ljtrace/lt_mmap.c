@@ -12,6 +12,7 @@
 #include "lt_heap.h"
 #include "lt_lua.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_ring.h"
 #include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
@@ -30,9 +31,11 @@ static UWord pages(UWord size)
     return (size + PAGE - 1) & ~(UWord)(PAGE - 1);
 }
 
+/* The system call has just changed what may be read. */
 static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
+    lt_peek_forget();
     if (lt_lua_inside(tid))
         lt_take_stack(tid, &stack); /* raw material: whose it is, the call of the allocator tells */
     else

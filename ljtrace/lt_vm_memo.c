@@ -37,7 +37,7 @@ struct thread {
 /* A stack, and all that was read for it. */
 struct memo {
     UWord basis[LT_BASIS_WORDS];
-    UInt count;            /* of words; 0 = there is no memo here */
+    UInt count; /* of words; 0 = there is no memo here */
     UInt functions, threads;
     Addr last;             /* of those on the C stack, the highest */
     struct lt_spot asking; /* on a trace: where, */
@@ -172,14 +172,16 @@ static Bool get_basis(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
 
 /* -- finding -- */
 
-/* What a frame's function is, as far as a stack's frames go: of a function that was made while the program ran
- * its bytecode, since closures come and go; of another itself. With 4-byte references the slot holds the frame's link as well. */
+/* What a frame's function is, as far as a stack's frames go: of a function that was made while the program
+ * ran its bytecode, since closures come and go; of another itself. With 4-byte references the slot holds the
+ * frame's link as well. */
 static UWord function_at(const struct lt_vm *vm, Addr slot)
 {
     UWord word = *(const UWord *)slot;
     Bool wide = vm->layout->gc64;
     Addr f = wide ? word & (((Addr)1 << 47) - 1) : (UInt)word;
-    UInt head = (UInt)lt_peek_number(f + vm->at->gct - 1, 4) >> 8; /* type, number of a built-in one, upvalues */
+    UInt head =
+        (UInt)lt_peek_number(f + vm->at->gct - 1, 4) >> 8; /* type, number of a built-in one, upvalues */
     UInt kind = head & 0xffff, built_in = head >> 8 & 0xff;
     Bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
     UWord what = made ? lt_vm_ref(vm, f + vm->at->func_pc) | 1 : f;
@@ -207,8 +209,8 @@ static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
 {
     for (UInt i = 0; i < m->threads; i++) {
         const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
-        if (now.base != was->base || now.cframe != was->cframe || now.from != was->from || now.to != was->to ||
-            !lt_readable(now.from, now.to - now.from))
+        if (now.base != was->base || now.cframe != was->cframe || now.from != was->from ||
+            now.to != was->to || !lt_readable(now.from, now.to - now.from))
             return False;
     }
     return True;

@@ -3,9 +3,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The machine keeps the thread in its frame, at a place that differs from build to build. A thread keeps the
- * place of its innermost frame. So a frame of the C stack is the machine's, and a word in it is the thread, if it
- * leads to a thread that leads back. coroutine.resume and what coroutine.wrap makes call from the very frame below;
- * with lua_resume there are frames of C between, and those of the host's unwinder are tried one by one.
+ * place of its innermost frame. So a frame of the C stack is the machine's, and a word in it is the thread,
+ * if it leads to a thread that leads back. coroutine.resume and what coroutine.wrap makes call from the very
+ * frame below; with lua_resume there are frames of C between, and those of the host's unwinder are tried one
+ * by one.
  */
 #include "lt_vm_resumer.h"
 

@@ -247,7 +247,8 @@ static Bool use_thread(struct walk *w, Addr L)
     return lt_readable(stack, bytes);
 }
 
-/* At the bottom of a coroutine: go on with the thread that resumed it. False: there is none, or it is not known. */
+/* At the bottom of a coroutine: go on with the thread that resumed it. False: there is none, or it is not
+ * known. */
 static Bool go_on_with_resumer(struct walk *w)
 {
     if (!w->outermost || w->cframe)

@@ -1,9 +1,10 @@
 /* writer_call.c - calls of functions in C from the machine code of Lua traces.
  *
- * What such a function does belongs to the line of the call, which readers are to know. Most of the time they do
- * without being told: the thread's last access was one of the trace, at the same line. Only the other calls
- * become records. Whether they know is decided by what was coded last, since accesses to no block are not coded:
- * if all accesses of that segment are at the line of the call, so is the one that readers saw last.
+ * What such a function does belongs to the line of the call, which readers are to know. Most of the time they
+ * do without being told: the thread's last access was one of the trace, at the same line. Only the other
+ * calls become records. Whether they know is decided by what was coded last, since accesses to no block are
+ * not coded: if all accesses of that segment are at the line of the call, so is the one that readers saw
+ * last.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -115,7 +115,8 @@ static void test_fork(void **state)
     int parent_fd = memory_file("", 0), fd = memory_file("", 0);
     (void)state;
     struct mt_writer *parent = write_all(parent_fd);
-    mt_writer_block_new(parent, 0xa000, 300, 1, MT_HOW_LUA, 0); /* a prototype that dies; a table in its place */
+    mt_writer_block_new(parent, 0xa000, 300, 1, MT_HOW_LUA,
+                        0); /* a prototype that dies; a table in its place */
     mt_writer_type(parent, 0xa000, 1, MT_TYPE_PROTO);
     mt_writer_proto(parent, 0xa000, 1, &(struct mt_proto){.offset = 104, .count = 3, .lines = s_lines});
     mt_writer_block_free(parent, 0xa000, 1, 0);
@@ -144,7 +145,8 @@ static void test_fork(void **state)
     close(parent_fd);
 }
 
-/* What a test of calls goes through: places of the same file of Lua, sites in traces at them, and one of C. */
+/* What a test of calls goes through: places of the same file of Lua, sites in traces at them, and one of C.
+ */
 struct calls {
     struct mt_writer *w;
     uint32_t line_12, again_12, line_13, host, site_12, site_13, site_host;
@@ -195,7 +197,7 @@ static void make_calls(struct calls *c)
     mt_writer_call(c->w, c->line_12);   /* told: readers think of the call before */
     access_at(c, c->site_12, 0x9000);
     mt_writer_call(c->w, c->again_12); /* known */
-    mt_writer_call(c->w, c->host);      /* not a trace's */
+    mt_writer_call(c->w, c->host);     /* not a trace's */
     mt_writer_call(c->w, 0);
 }
 

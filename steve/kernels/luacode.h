@@ -3,10 +3,10 @@
  * Each instruction that LuaJIT's interpreter executes is loaded, 4 bytes, from the block of its prototype.
  * That load and what its thread does to blocks of Lua heaps until the next such load belong to the
  * instruction: also what library functions, the collector's steps and the compiler do on its behalf. In
- * machine code of a trace the site itself has a Lua frame, and counts as it is; what C does then belongs to the
- * call (MT_CALL), or, if none was told since, to the trace's last access. The collector's steps on traces belong
- * to what the thread made last in that heap: the check for them stands at the start of a trace or loop, where
- * nothing is made. What a thread does to blocks of other heaps stays with its site.
+ * machine code of a trace the site itself has a Lua frame, and counts as it is; what C does then belongs to
+ * the call (MT_CALL), or, if none was told since, to the trace's last access. The collector's steps on traces
+ * belong to what the thread made last in that heap: the check for them stands at the start of a trace or
+ * loop, where nothing is made. What a thread does to blocks of other heaps stays with its site.
  *
  * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
  * O(live blocks + instructions).
@@ -25,8 +25,8 @@ struct luacode_proto {
     uint32_t first;         /* place of its first instruction */
 };
 
-/* Whose an access is: its own site's, that of an instruction (a place), of a call on a trace or of what was made
- * (a stack), or of the last access of a trace (a site). */
+/* Whose an access is: its own site's, that of an instruction (a place), of a call on a trace or of what was
+ * made (a stack), or of the last access of a trace (a site). */
 enum luacode_by { LUACODE_OWN, LUACODE_PLACE, LUACODE_STACK, LUACODE_SITE };
 struct luacode_at {
     uint32_t by; /* enum luacode_by */
