@@ -11,7 +11,6 @@
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_ring.h"
-#include "lt_vm_pick.h"
 #include "lt_vm_stack.h"
 #include "lt_sample.h"
 #include "../memtrace/memtrace.h"
@@ -41,20 +40,14 @@ static Bool fits_in_place(struct block *b, SizeT size)
     return size <= usable && size >= usable / 2;
 }
 
-/* Of C, joined with that of the Lua under which C asks for memory. */
 static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
-    struct lt_vm *vm = lt_vm_running(tid);
-    if (vm)
-        lt_take_lua_stack(tid, vm, 0, &stack);
-    else
-        lt_take_stack(tid, &stack);
+    lt_take_own_stack(tid, &stack);
     return &stack;
 }
 
-/* A stack that has a number need not be told. */
-static void put(enum raw_type type, const uint64_t *words, UInt n, const struct lt_stack *stack)
+void lt_put_event(enum raw_type type, const uint64_t *words, UInt n, const struct lt_stack *stack)
 {
     lt_ring_put(type, stack->id, words, n, (const uint64_t *)stack->ips, stack->id ? 0 : stack->depth);
 }
@@ -64,13 +57,13 @@ void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stac
     uint64_t words[5] = {addr, size, heap, lt_ring->instructions, how};
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
-    put(RAW_NEW, words, 5, stack);
+    lt_put_event(RAW_NEW, words, 5, stack);
 }
 
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 {
     uint64_t words[4] = {addr, heap, lt_ring->instructions, how};
-    put(RAW_FREE, words, 4, stack);
+    lt_put_event(RAW_FREE, words, 4, stack);
 }
 
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
@@ -78,7 +71,7 @@ void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const s
     uint64_t words[6] = {old, addr, size, heap, lt_ring->instructions, how};
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
-    put(RAW_RESIZE, words, 6, stack);
+    lt_put_event(RAW_RESIZE, words, 6, stack);
 }
 
 void lt_heap_hide(ThreadId tid, Bool hide)

@@ -6,6 +6,7 @@
 #define LT_HEAP_H
 
 #include "lt_frames.h"
+#include "ring.h"
 
 /* Replace malloc and its relatives in the program. */
 void lt_heap_init(void);
@@ -18,5 +19,7 @@ Bool lt_heap_is_hiding(ThreadId tid);
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack);
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
+/* Write an event with n words before its stack, which need not be told if it has a number. */
+void lt_put_event(enum raw_type type, const uint64_t *words, UInt n, const struct lt_stack *stack);
 
 #endif

@@ -18,6 +18,7 @@
 #include "lt_segment.h"
 #include "lt_smc.h"
 #include "lt_toggle.h"
+#include "lt_vm_call.h"
 #include "lt_vm_store.h"
 #include "lt_vm_watch.h"
 #include "libvex_guest_amd64.h"
@@ -374,6 +375,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         cut_before(out, in->stmts[i]);
     lt_segment_finish(&w.segment);
     count_for_samples(&w);
+    if (out->jumpkind == Ijk_Call && w.code.is_run_time && lt_options.trace_mem)
+        lt_call_emit(out, w.ip);
     if (out->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())

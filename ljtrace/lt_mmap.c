@@ -12,7 +12,9 @@
 #include "lt_heap.h"
 #include "lt_lua.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_ring.h"
+#include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
@@ -29,10 +31,15 @@ static UWord pages(UWord size)
     return (size + PAGE - 1) & ~(UWord)(PAGE - 1);
 }
 
+/* The system call has just changed what may be read. */
 static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
-    lt_take_stack(tid, &stack);
+    lt_peek_forget();
+    if (lt_lua_inside(tid))
+        lt_take_stack(tid, &stack); /* raw material: whose it is, the call of the allocator tells */
+    else
+        lt_take_own_stack(tid, &stack);
     return &stack;
 }
 
@@ -49,8 +56,7 @@ static Addr heap(void)
 static void unmap(ThreadId tid, Addr addr, UWord size)
 {
     uint64_t words[4] = {heap(), addr, size, lt_ring->instructions};
-    const struct lt_stack *stack = take(tid);
-    lt_ring_put(RAW_UNMAP, 0, words, 4, (const uint64_t *)stack->ips, stack->depth);
+    lt_put_event(RAW_UNMAP, words, 4, take(tid));
 }
 
 void lt_mmap_before(UInt number, const UWord *a)
@@ -75,12 +81,11 @@ static void mapped(ThreadId tid, const UWord *a, Addr addr)
 static void moved(ThreadId tid, const UWord *a, Addr addr)
 {
     uint64_t words[6] = {heap(), a[0], a[1], addr, a[2], lt_ring->instructions};
-    const struct lt_stack *stack = take(tid);
     lt_filter_add(addr, a[2]);
     if (lt_lua_inside(tid))
         unmap(tid, a[0], pages(a[1]));
     else
-        lt_ring_put(RAW_REMAP, 0, words, 6, (const uint64_t *)stack->ips, stack->depth);
+        lt_put_event(RAW_REMAP, words, 6, take(tid));
 }
 
 static void break_moved(ThreadId tid, Addr now)

@@ -11,6 +11,7 @@
 #include "lt_heap.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_clreq.h"
 #include "pub_tool_hashtable.h"
@@ -30,7 +31,7 @@ static VgHashTable *s_pools;
 static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
-    lt_take_stack(tid, &stack);
+    lt_take_own_stack(tid, &stack);
     return &stack;
 }
 
@@ -98,9 +99,8 @@ static void move_pool(Addr from, Addr to)
 static void trim(ThreadId tid, Addr anchor, Addr addr, SizeT size)
 {
     uint64_t words[4] = {anchor, addr, size, lt_ring->instructions};
-    const struct lt_stack *stack = take(tid);
     if (is_pool(anchor))
-        lt_ring_put(RAW_TRIM, 0, words, 4, (const uint64_t *)stack->ips, stack->depth);
+        lt_put_event(RAW_TRIM, words, 4, take(tid));
 }
 
 static void resize(ThreadId tid, Addr heap, Addr old, Addr addr, SizeT size)

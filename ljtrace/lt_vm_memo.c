@@ -17,9 +17,10 @@ enum { IP, SP, VM, STATE, THREAD, BASE, FROM, TO, CFRAME, GENERATIONS, JIT };
 enum {
     SETS = RING_KEPT_STACKS / 8,
     WAYS = 8,
-    MOST_WORDS = 32,
-    MOST_FUNCTIONS = 12,
+    MOST_WORDS = 48,
+    MOST_FUNCTIONS = 16,
     MOST_FRAMES = 12,
+    MOST_THREADS = 4,
     PLACES = 1024
 };
 
@@ -28,17 +29,23 @@ struct word {
     UWord value;
 };
 
+/* A thread that resumed, and where its stack is. */
+struct thread {
+    Addr L, base, cframe, from, to;
+};
+
 /* A stack, and all that was read for it. */
 struct memo {
     UWord basis[LT_BASIS_WORDS];
-    UInt count;            /* of words; 0 = there is no memo here */
+    UInt count; /* of words; 0 = there is no memo here */
+    UInt functions, threads;
     Addr last;             /* of those on the C stack, the highest */
     struct lt_spot asking; /* on a trace: where, */
     SizeT size;            /* for how much, */
     ULong version;         /* and what was known of that */
     UWord sum;             /* of the stack, for --check-stacks */
-    UInt functions;
     struct word word[MOST_WORDS], function[MOST_FUNCTIONS];
+    struct thread thread[MOST_THREADS];
 };
 
 static struct memo s_memo[SETS][WAYS];
@@ -51,8 +58,8 @@ static UInt s_frames[PLACES];
 
 /* What the walk at hand has read. */
 static struct {
-    Addr at[MOST_WORDS], function[MOST_FUNCTIONS];
-    UInt count, functions;
+    Addr at[MOST_WORDS], function[MOST_FUNCTIONS], thread[MOST_THREADS];
+    UInt count, functions, threads;
     UInt frames; /* of Lua's stack, if it has more; else 0 */
     Bool failed;
 } s_notes;
@@ -165,15 +172,19 @@ static Bool get_basis(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
 
 /* -- finding -- */
 
-/* What a frame's function is, as far as a stack's frames go: of a function in Lua its bytecode, since
- * closures come and go; of another itself. With 4-byte references the slot holds the frame's link as well. */
+/* What a frame's function is, as far as a stack's frames go: of a function that was made while the program
+ * ran its bytecode, since closures come and go; of another itself. With 4-byte references the slot holds the
+ * frame's link as well. */
 static UWord function_at(const struct lt_vm *vm, Addr slot)
 {
     UWord word = *(const UWord *)slot;
     Bool wide = vm->layout->gc64;
     Addr f = wide ? word & (((Addr)1 << 47) - 1) : (UInt)word;
-    UInt kind = (UInt)lt_peek_number(f + vm->at->gct, 2); /* its type, and the number of a built-in one */
-    UWord what = kind == GCT_FUNC ? lt_vm_ref(vm, f + vm->at->func_pc) | 1 : f;
+    UInt head =
+        (UInt)lt_peek_number(f + vm->at->gct - 1, 4) >> 8; /* type, number of a built-in one, upvalues */
+    UInt kind = head & 0xffff, built_in = head >> 8 & 0xff;
+    Bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
+    UWord what = made ? lt_vm_ref(vm, f + vm->at->func_pc) | 1 : f;
     return wide ? what ^ (UWord)kind << 48 : what | word >> 32 << 32;
 }
 
@@ -185,12 +196,32 @@ static Bool same_functions(const struct memo *m, const struct lt_vm *vm)
     return True;
 }
 
+static struct thread thread_at(const struct lt_vm *vm, Addr L)
+{
+    Addr from = lt_vm_ref(vm, L + vm->at->thread_stack);
+    return (struct thread){L, lt_vm_ref(vm, L + vm->at->thread_base),
+                           lt_peek_number(L + vm->at->thread_cframe, 8), from,
+                           from + 8 * (Addr)lt_vm_u32(L + vm->at->thread_size)};
+}
+
+/* Their stacks are readable then, as they were. */
+static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
+{
+    for (UInt i = 0; i < m->threads; i++) {
+        const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
+        if (now.base != was->base || now.cframe != was->cframe || now.from != was->from ||
+            now.to != was->to || !lt_readable(now.from, now.to - now.from))
+            return False;
+    }
+    return True;
+}
+
 static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b)
 {
     for (UInt i = 0; i < LT_BASIS_WORDS; i++)
         if (m->basis[i] != b->word[i])
             return False;
-    if (!m->count || !on_c_stack(b, m->last))
+    if (!m->count || !on_c_stack(b, m->last) || (m->threads && !same_threads(m, vm)))
         return False;
     for (UInt i = 0; i < m->count; i++)
         if (*(const UWord *)m->word[i].at != m->word[i].value)
@@ -244,7 +275,7 @@ Bool lt_memo_is(UInt id, const struct lt_stack *stack)
 
 void lt_memo_begin(void)
 {
-    s_notes.count = s_notes.functions = s_notes.frames = 0;
+    s_notes.count = s_notes.functions = s_notes.threads = s_notes.frames = 0;
     s_notes.failed = False;
 }
 
@@ -274,6 +305,14 @@ void lt_memo_note_function(Addr slot)
         s_notes.function[s_notes.functions++] = slot;
 }
 
+void lt_memo_note_thread(Addr L)
+{
+    if (s_notes.threads == MOST_THREADS)
+        s_notes.failed = True;
+    else
+        s_notes.thread[s_notes.threads++] = L;
+}
+
 void lt_memo_note_return(Addr sp, Addr ip)
 {
     Addr at = sp - sizeof(Addr);
@@ -282,12 +321,21 @@ void lt_memo_note_return(Addr sp, Addr ip)
     lt_memo_note(at);
 }
 
+/* On the stack of the thread that runs, or of one that resumed? */
+static Bool on_some_lua_stack(const struct memo *m, const struct lt_basis *b, Addr at)
+{
+    Bool found = on_lua_stack(b, at);
+    for (UInt i = 0; i < m->threads && !found; i++)
+        found = at >= m->thread[i].from && at + sizeof(Addr) <= m->thread[i].to;
+    return found;
+}
+
 /* False: it has been read somewhere else, where it can not be read again so easily. */
 static Bool add_word(struct memo *m, const struct lt_basis *b, Addr at)
 {
     if (on_c_stack(b, at))
         m->last = at > m->last ? at : m->last;
-    else if (!on_lua_stack(b, at))
+    else if (!on_some_lua_stack(m, b, at))
         return False;
     m->word[m->count++] = (struct word){at, *(const UWord *)at};
     return True;
@@ -295,7 +343,7 @@ static Bool add_word(struct memo *m, const struct lt_basis *b, Addr at)
 
 static Bool add_function(struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, Addr slot)
 {
-    if (!on_lua_stack(b, slot))
+    if (!on_some_lua_stack(m, b, slot))
         return False;
     m->function[m->functions++] = (struct word){slot, function_at(vm, slot)};
     return True;
@@ -306,6 +354,9 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *
     Bool all = True;
     m->count = m->functions = 0;
     m->last = b->c_from;
+    m->threads = s_notes.threads;
+    for (UInt i = 0; i < m->threads; i++)
+        m->thread[i] = thread_at(vm, s_notes.thread[i]);
     for (UInt i = 0; i < s_notes.count; i++)
         all = all && add_word(m, b, s_notes.at[i]);
     for (UInt i = 0; i < s_notes.functions; i++)

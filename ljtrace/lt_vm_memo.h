@@ -38,6 +38,8 @@ void lt_memo_begin(void);
 void lt_memo_note(Addr at);
 /* It has read the slot of a frame's function; with 4-byte references that is the whole frame. */
 void lt_memo_note_function(Addr slot);
+/* It goes on with another thread, one that resumed: from where the thread's base is. */
+void lt_memo_note_thread(Addr L);
 /* It has found the frame of this code address there: the return address just below must be behind it. */
 void lt_memo_note_return(Addr sp, Addr ip);
 /* It needed no more than so many links of Lua's stack. */

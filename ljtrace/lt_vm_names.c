@@ -399,10 +399,18 @@ void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
                  at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA, at->approximate, at->trace, name, p->chunk);
 }
 
+Bool lt_fast_is_made(const struct lt_vm *vm, Addr function)
+{
+    return lt_peek_number(function + vm->at->ffid, 1) > 1 &&
+           lt_peek_number(function + vm->at->func_upvalues, 1) > 0;
+}
+
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc)
 {
     HChar name[NAME_LIMIT];
-    Addr key = (Addr)1 << 63 | (Addr)1 << 62 | function;
+    Bool made = lt_fast_is_made(vm, function);
+    Addr place = caller_pc ? caller_pc : lt_vm_ref(vm, function + vm->at->func_pc);
+    Addr key = (Addr)1 << 63 | (Addr)1 << 62 | (made ? (Addr)1 << 60 | place : function);
     if (is_told(key))
         return key;
     name[0] = 0;
@@ -410,7 +418,7 @@ Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
         VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_peek_number(function + vm->at->ffid, 1));
-    put_luaframe(key, function, 0, 0, MT_FRAME_FAST, False, 0, name, "");
+    put_luaframe(key, made ? lt_peek_number(function + vm->at->func_c, 8) : function, 0, 0, MT_FRAME_FAST, False, 0, name, "");
     return key;
 }
 

@@ -7,6 +7,7 @@
 #include "lt_vm_stack.h"
 #include "lt_options.h"
 #include "lt_vm_memo.h"
+#include "lt_vm_pick.h"
 #include "lt_vm_walk.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_libcassert.h"
@@ -99,7 +100,7 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     if (sampled)
         get_registers(tid, &live);
     lua.wanted = room_behind(host, lt_vm_cframe(vm));
-    lt_walk_lua(vm, sampled ? &live : NULL, code, size, &lua);
+    lt_walk_lua(vm, host, sampled ? &live : NULL, code, size, &lua);
     join(host, &lua, stack);
 }
 
@@ -130,6 +131,15 @@ void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_sta
         lt_memo_keep(&basis, vm, size, &host, stack);
     } else if (lt_options.recheck)
         check(tid, vm, size, stack->id);
+}
+
+void lt_take_own_stack(ThreadId tid, struct lt_stack *stack)
+{
+    struct lt_vm *vm = lt_vm_running(tid);
+    if (vm)
+        lt_take_lua_stack(tid, vm, 0, stack);
+    else
+        lt_take_stack(tid, stack);
 }
 
 void lt_take_sampled_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack)

@@ -196,16 +196,26 @@ static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, 
     return number ? lt_recording_of(vm, spot->number, number, base_slot(vm, spot->trace), to, max) : 0;
 }
 
-Bool lt_trace_name(Addr ip)
+static Bool name_code(Addr ip, Bool accesses)
 {
     struct lt_spot spot;
     struct lt_place place;
     const struct lt_vm *vm = lt_trace_owner(ip, &spot);
     if (!vm ||
-        (recorded_places(vm, &spot, True, &place, 1) == 0 && lt_trace_places(vm, &spot, &place, 1) == 0))
+        (recorded_places(vm, &spot, accesses, &place, 1) == 0 && lt_trace_places(vm, &spot, &place, 1) == 0))
         return False;
     lt_name_code(vm, ip, &place);
     return True;
+}
+
+Bool lt_trace_name(Addr ip)
+{
+    return name_code(ip, True);
+}
+
+Bool lt_trace_name_call(Addr ip)
+{
+    return name_code(ip, False);
 }
 
 /* -- allocations -- */

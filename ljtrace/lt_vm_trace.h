@@ -16,6 +16,8 @@ struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
 
 /* Tell the line of a code address if it is in a trace; False = it is not. */
 Bool lt_trace_name(Addr ip);
+/* The same of an instruction that calls: its line is not that of what it loads. */
+Bool lt_trace_name_call(Addr ip);
 
 /* Where the snapshot says Lua was: the place itself (approximate: the snapshot is the last before it), and
  * the functions inlined around it, innermost first; how many. The last runs at the base of the trace. */

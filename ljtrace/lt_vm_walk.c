@@ -11,6 +11,7 @@
 #include "lt_vm_memo.h"
 #include "lt_vm_parser.h"
 #include "lt_vm_record.h"
+#include "lt_vm_resumer.h"
 #include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
@@ -32,6 +33,8 @@ struct walk {
     UInt steps;
     Addr frame, next; /* the frame at hand and the one above it; 0 = it is the uppermost */
     Addr cframe;
+    Addr outermost; /* the cframe that no other of this thread comes before; 0 = not met yet */
+    const struct lt_stack *host;
     Addr pc; /* of the uppermost frame, if a register holds it; else 0 */
     struct lua_frames *out;
     /* Functions whose caller, which knows their names, comes next: a Lua function and a fast one above it. */
@@ -170,7 +173,8 @@ static void visit_new_frame(struct walk *w, Addr function, Addr pc, struct seen 
     } else if (lt_vm_gct(w->vm, function) == GCT_FUNC) {
         settle(w, 0, 0);
         if (lt_peek_number(function + w->vm->at->ffid, 1) > 1)
-            w->fast = function, w->fast_cframe = w->cframe, w->fast_seen = seen;
+            w->fast = function, w->fast_cframe = w->cframe,
+            w->fast_seen = lt_fast_is_made(w->vm, function) ? NULL : seen;
     }
 }
 
@@ -194,6 +198,14 @@ static Bool inside(const struct walk *w, Addr frame)
     return frame > w->bottom && frame < w->top;
 }
 
+static void leave_cframe(struct walk *w)
+{
+    Addr before = cframe_prev(w);
+    if (!before && w->cframe)
+        w->outermost = w->cframe;
+    w->cframe = before;
+}
+
 /* Go on to the frame below; False at the bottom. */
 static Bool step(struct walk *w)
 {
@@ -208,7 +220,7 @@ static Bool step(struct walk *w)
     else
         below = w->frame - (Addr)(link & ~(Long)7);
     if (kind == LINK_C)
-        w->cframe = cframe_prev(w);
+        leave_cframe(w);
     if (below >= w->frame)
         return False;
     w->next = w->frame;
@@ -220,6 +232,40 @@ static Bool step(struct walk *w)
 static Bool is_enough(const struct lua_frames *out)
 {
     return out->count >= out->wanted && (out->lined || out->count == LT_MAX_DEPTH);
+}
+
+static Bool use_thread(struct walk *w, Addr L)
+{
+    const struct lt_offsets *at = w->vm->at;
+    Addr stack = lt_vm_ref(w->vm, L + at->thread_stack);
+    Addr bytes = 8 * (Addr)lt_vm_u32(L + at->thread_size);
+    w->L = L;
+    w->bottom = stack + (is_wide(w) ? 8 : 0);
+    w->top = stack + bytes;
+    w->frame = lt_vm_ref(w->vm, L + at->thread_base) - 8;
+    w->next = w->pc = w->outermost = 0;
+    return lt_readable(stack, bytes);
+}
+
+/* At the bottom of a coroutine: go on with the thread that resumed it. False: there is none, or it is not
+ * known. */
+static Bool go_on_with_resumer(struct walk *w)
+{
+    if (!w->outermost || w->cframe)
+        return False;
+    struct lt_resumer r = lt_find_resumer(w->vm, w->host, w->outermost);
+    if (!r.L || r.L == w->L || !use_thread(w, r.L))
+        return False;
+    w->cframe = r.cframe;
+    lt_memo_note(r.word & ~(Addr)7);
+    lt_memo_note_thread(r.L);
+    return inside(w, w->frame);
+}
+
+/* Go on to the frame below, of whichever thread; False: there is none. */
+static Bool go_on(struct walk *w)
+{
+    return step(w) || go_on_with_resumer(w);
 }
 
 /* From the frame at hand down. */
@@ -234,25 +280,19 @@ static void walk_down(struct walk *w)
             break;
         }
         is_pseudo = (link_of(w, w->frame) & 7) == LINK_VARG; /* the same function once more below */
-        more = step(w);
+        more = go_on(w);
     }
     settle(w, 0, 0);
 }
 
-static Bool begin(struct walk *w, struct lt_vm *vm, struct lua_frames *out)
+static Bool begin(struct walk *w, struct lt_vm *vm, const struct lt_stack *host, struct lua_frames *out)
 {
-    const struct lt_offsets *at = vm->at;
     Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
     if (!L || lt_vm_gct(vm, L) != GCT_THREAD)
         return False;
-    Addr stack = lt_vm_ref(vm, L + at->thread_stack);
-    Addr bytes = 8 * (Addr)lt_vm_u32(L + at->thread_size);
-    *w = (struct walk){.vm = vm, .L = L, .out = out};
-    w->bottom = stack + (vm->layout->gc64 ? 8 : 0);
-    w->top = stack + bytes;
-    w->cframe = lt_peek_number(L + at->thread_cframe, 8) & ~(Addr)3;
-    w->frame = lt_vm_ref(vm, L + at->thread_base) - 8;
-    return lt_readable(stack, bytes);
+    *w = (struct walk){.vm = vm, .host = host, .out = out};
+    w->cframe = lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3;
+    return use_thread(w, L);
 }
 
 /* A trace runs: first what is inlined in it, then what was below when it was entered. */
@@ -265,7 +305,7 @@ static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
         visit_place(w, &place[i]);
     if (n && inside(w, w->frame)) {
         Bool pseudo = (link_of(w, w->frame) & 7) == LINK_VARG;
-        if (step(w) && (!pseudo || step(w)))
+        if (go_on(w) && (!pseudo || go_on(w)))
             walk_down(w);
     }
     settle(w, 0, 0);
@@ -344,13 +384,13 @@ static void use_registers(struct walk *w, const struct registers *r)
         w->frame = frame;
 }
 
-void lt_walk_lua(struct lt_vm *vm, const struct registers *live, Addr code, SizeT size,
-                 struct lua_frames *out)
+void lt_walk_lua(struct lt_vm *vm, const struct lt_stack *host, const struct registers *live, Addr code,
+                 SizeT size, struct lua_frames *out)
 {
     struct walk w;
     struct lt_spot spot;
     UInt state = lt_machine_state(vm);
-    if (!begin(&w, vm, out))
+    if (!begin(&w, vm, host, out))
         return;
     if (live)
         use_registers(&w, live);

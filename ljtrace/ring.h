@@ -65,8 +65,8 @@ enum raw_type {
     RAW_THREAD,   /* argument: the thread that runs from here on */
     RAW_FRAME,    /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
     RAW_STACK,    /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
-    RAW_NEW,      /* {addr, size, heap, instructions, how} code addresses innermost first; or, here and in the
-                     next two, none and as argument the number of a stack */
+    RAW_NEW,      /* {addr, size, heap, instructions, how} code addresses innermost first; or, here and in
+                     FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */
     RAW_FREE,     /* {addr, heap, instructions, how} code addresses */
     RAW_RESIZE,   /* {old addr, addr, size, heap, instructions, how} code addresses */
     RAW_TOUCH,    /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
@@ -102,6 +102,7 @@ enum raw_type {
     RAW_OBJECT,       /* {addr, size, key of its name or 0} argument: enum mt_type | dead << 8 | root << 9 */
     RAW_LINKS,        /* {from} pairs {to, enum mt_link_kind | weak << 7 | index or key of a name << 8} */
     RAW_UNIVERSE_END, /* it is whole */
+    RAW_CALL,   /* {code address} machine code of a trace calls a function in C there */
     RAW_SAMPLE, /* {heap, instructions, weight} code addresses. argument: enum mt_vm. heap 0: no state runs */
     RAW_TYPES
 };

@@ -208,6 +208,14 @@ static enum rare_result apply_sample(struct decoder *d, const struct rec_sample 
     return RARE_EVENT;
 }
 
+static enum rare_result apply_call(struct decoder *d, const struct rec_call *r, struct mt_event *ev)
+{
+    if (r->stack >= d->defs->stacks.count)
+        return fail(d, "a call of a trace names a stack that is not defined");
+    set_event(d, ev, MT_CALL, (uint32_t)r->stack);
+    return RARE_EVENT;
+}
+
 static enum rare_result apply_touch(struct decoder *d, const struct rec_touch *r, struct mt_event *ev)
 {
     struct live_block *b = live_block(d, r->slot);
@@ -278,6 +286,7 @@ enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
         RARE(TYPE, type)
         RARE(VM, vm)
         RARE(SAMPLE, sample)
+        RARE(CALL, call)
     case REC_STOP:
         return RARE_STOP;
     default:

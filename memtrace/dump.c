@@ -88,7 +88,7 @@ static void line_other(struct line *l, const struct mt_event *ev)
     }
     if (ev->kind == MT_LOST)
         line_number(l, "events", ev->size);
-    line_number(l, "string", ev->ref);
+    line_number(l, ev->kind == MT_CALL ? "stack" : "string", ev->ref);
 }
 
 static void line_event(struct line *l, const struct mt_event *ev)

@@ -76,6 +76,7 @@ enum mt_kind {
     MT_TYPE,    /* what a live block holds became known: ref = enum mt_type */
     MT_STATE,   /* a Lua state's virtual machine goes over to another state; how = enum mt_vm */
     MT_SAMPLE,  /* where the program is after so many instructions: ref = stack id, size = weight */
+    MT_CALL,    /* machine code of a Lua trace calls a function in C: ref = stack id of the place */
     MT_KINDS
 };
 
@@ -167,6 +168,9 @@ enum mt_frame_kind {
  *   STATE:   heap, how = enum mt_vm, ref = trace number
  *   SAMPLE:  heap (whose virtual machine it is; 0 = none runs), how = enum mt_vm (no sense if heap is 0),
  *            ref = stack id, size = guest instructions that it stands for, from 1
+ *   CALL:    ref = stack id. The stack is of one frame: what the thread's code in C does from here on, up to the
+ *            next access of a trace, load of an instruction of Lua, or CALL, it does for that place. Not all
+ *            calls are told: of those left out the last access of the trace before has the same line
  *   BADFREE: addr, heap (it was freed to), how = enum mt_badfree, handle (of the block concerned, or
  *            MT_NO_HANDLE), offset (in that block), ref = stack id
  *   others:  see enum mt_kind

@@ -9,7 +9,7 @@
 const char *mt_kind_name(enum mt_kind k)
 {
     static const char *const names[MT_KINDS] = {"new",  "free",    "resize", "load", "store", "modify",
-                                                "mark", "badfree", "lost",   "type", "state", "sample"};
+                                                "mark", "badfree", "lost",   "type", "state", "sample", "call"};
     return NAME_OF(names, k);
 }
 

@@ -182,7 +182,8 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
 static void take_totals(struct mt_totals *t, const struct rec_end *end, const struct rec_more *more)
 {
     *t = (struct mt_totals){.events = {end->new, end->free, end->resize, end->load, end->store, end->modify,
-                                       end->mark, end->badfree, end->lost, more->type, more->state, more->sample},
+                                       end->mark, end->badfree, end->lost, more->type, more->state, more->sample,
+                                       more->call},
                             .instructions = end->instructions,
                             .nanoseconds = end->nanoseconds,
                             .foreign = end->foreign,

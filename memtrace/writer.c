@@ -112,13 +112,14 @@ int mt_writer_flush(struct mt_writer *w)
     return writer_failed(w) ? MT_ERROR : MT_OK;
 }
 
-/* Tell the reader of a thread switch before the next event. */
-static void sync_thread(struct mt_writer *w)
+void writer_sync_thread(struct mt_writer *w)
 {
     if (w->thread == w->chunk_thread)
         return;
     put_thread(encoder_rare(&w->enc), &(struct rec_thread){w->thread});
     w->chunk_thread = w->thread;
+    w->call_frame = 0;
+    w->call_accesses = writer_accesses(w);
 }
 
 /* Begin an event that `count` counts. */
@@ -128,7 +129,7 @@ static struct buffer *begin_event(struct mt_writer *w, uint64_t *count)
         w->totals.dropped++;
         return NULL;
     }
-    sync_thread(w);
+    writer_sync_thread(w);
     ++*count;
     w->enc.count++;
     return encoder_rare(&w->enc);
@@ -335,7 +336,7 @@ void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64
         size_t room = w->chunk_events - w->enc.count;
         size_t batch = n < room ? n : room;
         batch = batch < ENCODE_BATCH ? batch : ENCODE_BATCH;
-        sync_thread(w);
+        writer_sync_thread(w);
         encoder_accesses(&w->enc, &in, sites, addrs, batch);
         writer_end_event(w);
         sites += batch;
@@ -349,7 +350,7 @@ size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n,
 {
     const struct surroundings in = {&w->map, &w->graves, &w->totals};
     size_t used = 0, batch = ENCODE_BATCH; /* less: what comes next is no segment */
-    sync_thread(w);
+    writer_sync_thread(w);
     while (batch >= ENCODE_BATCH && used < n && !writer_failed(w)) {
         batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions);
         writer_end_event(w);
@@ -430,8 +431,8 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
     struct mt_totals t;
     mt_writer_totals(w, &t);
     const uint64_t *n = t.events;
-    if (n[MT_TYPE] || n[MT_STATE] || n[MT_SAMPLE])
-        put_more(&b, &(struct rec_more){n[MT_TYPE], n[MT_STATE], n[MT_SAMPLE]});
+    if (n[MT_TYPE] || n[MT_STATE] || n[MT_SAMPLE] || n[MT_CALL])
+        put_more(&b, &(struct rec_more){n[MT_TYPE], n[MT_STATE], n[MT_SAMPLE], n[MT_CALL]});
     put_end(&b, &(struct rec_end){ending, n[MT_NEW], n[MT_FREE], n[MT_RESIZE], n[MT_LOAD], n[MT_STORE],
                                   n[MT_MODIFY], n[MT_MARK], n[MT_BADFREE], n[MT_LOST], t.instructions,
                                   t.nanoseconds, t.foreign, t.dropped, t.freed});

@@ -25,6 +25,14 @@ struct snapshot_part {
     struct buffer records;
 };
 
+/* Calls of traces told: whether all accesses of a segment (by its line in the codebook) are at the line of the
+ * call's frame, and the stack that stands for the call (0: none yet). */
+enum { WRITER_TOLD_CALLS = 512 };
+struct told_call {
+    uint32_t line, frame, stack;
+    bool same;
+};
+
 struct mt_writer {
     struct snapshot_part snapshot;
     struct output out;
@@ -45,6 +53,9 @@ struct mt_writer {
     uint32_t check_at;     /* events of the chunk at which it is to be seen whether it is full */
     uint16_t thread;       /* of the events that come */
     uint16_t chunk_thread; /* what a reader of this chunk thinks */
+    uint64_t call_accesses; /* accesses when the thread changed or a call was told last */
+    uint32_t call_frame;    /* of the call, if that was last; else 0 */
+    struct told_call told[WRITER_TOLD_CALLS];
     uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;
     uint64_t handles;
     uint32_t live_interval, live_chunks; /* EVENTS chunks: between LIVE ones, since the last */
@@ -55,6 +66,9 @@ struct mt_writer {
 };
 
 enum { HOW_BITS = 4 };
+
+/* Tell the reader of a thread switch before the next event. */
+void writer_sync_thread(struct mt_writer *w);
 
 /* The stream for the record of an event of this kind; NULL (and a dropped event) after an error. It is
  * followed by writer_end_event. */
@@ -122,6 +136,13 @@ void writer_defs_free(struct mt_writer *w);
 void writer_defs_copy(struct mt_writer *to, const struct mt_writer *from);
 /* Write the definitions made since the last time as a chunk, if there are any. */
 void writer_defs_flush(struct mt_writer *w);
+
+/* Accesses so far, but for those to freed memory. */
+static inline uint64_t writer_accesses(const struct mt_writer *w)
+{
+    const uint64_t *n = w->totals.events;
+    return n[MT_LOAD] + n[MT_STORE] + n[MT_MODIFY];
+}
 
 static inline bool writer_failed(const struct mt_writer *w)
 {

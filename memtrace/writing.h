@@ -126,6 +126,9 @@ void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_t
 void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace);
 /* The program is in `stack`, and was for `weight` instructions (at least 1). */
 void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t stack, uint64_t weight);
+/* Machine code of a trace calls a function in C; `frame` is the place, of Lua. Left out where readers know it
+ * without. */
+void mt_writer_call(struct mt_writer *w, uint32_t frame);
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
 
 /* A snapshot, between begin and end: objects in any order, each gets the next number from 0; links may refer to

@@ -27,7 +27,7 @@ cdef extern from "config.h":
     const char *PACKAGE_VERSION
 
 VERSION = PACKAGE_VERSION.decode()
-NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE, SAMPLE = range(MT_KINDS)
+NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE, SAMPLE, CALL = range(MT_KINDS)
 KIND_NAMES = tuple(mt_kind_name(<mt_kind>kind).decode() for kind in range(MT_KINDS))
 HEAP_KIND_NAMES = tuple(mt_heap_kind_name(<mt_heap_kind>k).decode() for k in range(MT_HEAP_KINDS))
 TYPE_NAMES = tuple(mt_type_name(<mt_type>t).decode() for t in range(MT_TYPES))

@@ -13,7 +13,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT, MT_OPEN_FREED, MT_OPEN_SNAPSHOTS
     enum mt_kind:
         MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST,
-        MT_TYPE, MT_STATE, MT_SAMPLE, MT_KINDS
+        MT_TYPE, MT_STATE, MT_SAMPLE, MT_CALL, MT_KINDS
     enum mt_ending:
         MT_ENDING_UNKNOWN, MT_ENDING_LIMIT, MT_ENDINGS
     enum mt_heap_kind:

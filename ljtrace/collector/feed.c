@@ -218,14 +218,14 @@ static const char *take_resize(struct feed *f, const struct raw *r)
 static const char *take_trim(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[3]);
-    mt_writer_trim(f->writer, r->word[1], r->word[2], feed_heap(f, r->word[0]), feed_stack(f, r, 4));
+    mt_writer_trim(f->writer, r->word[1], r->word[2], feed_heap(f, r->word[0]), event_stack(f, r, 4));
     return NULL;
 }
 
 static const char *take_unmap(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[3]);
-    mt_writer_unmap(f->writer, r->word[1], r->word[2], feed_heap(f, r->word[0]), feed_stack(f, r, 4));
+    mt_writer_unmap(f->writer, r->word[1], r->word[2], feed_heap(f, r->word[0]), event_stack(f, r, 4));
     return NULL;
 }
 
@@ -233,7 +233,7 @@ static const char *take_remap(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[5]);
     mt_writer_remap(f->writer, r->word[1], r->word[2], r->word[3], r->word[4], feed_heap(f, r->word[0]),
-                    feed_stack(f, r, 6));
+                    event_stack(f, r, 6));
     return NULL;
 }
 
@@ -384,12 +384,14 @@ static const struct {
     [RAW_OBJECT] = {feed_object, 3},
     [RAW_LINKS] = {feed_links, 1},
     [RAW_UNIVERSE_END] = {feed_universe_end, 0},
+    [RAW_CALL] = {feed_call, 1},
     [RAW_SAMPLE] = {feed_sample, 3},
 };
 
 static bool has_stack(const struct raw *r)
 {
-    return r->type == RAW_NEW || r->type == RAW_FREE || r->type == RAW_RESIZE;
+    return r->type == RAW_NEW || r->type == RAW_FREE || r->type == RAW_RESIZE || r->type == RAW_TRIM ||
+           r->type == RAW_UNMAP || r->type == RAW_REMAP;
 }
 
 static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)

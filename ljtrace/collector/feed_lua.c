@@ -155,6 +155,18 @@ const char *feed_trace(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+const char *feed_call(struct feed *f, const struct raw *r)
+{
+    uint64_t ip = r->word[0];
+    struct feed_call *c = &f->call[ip * 0x9e3779b97f4a7c15ULL >> 56];
+    if (f->off)
+        return NULL;
+    if (c->ip != ip || c->meanings != f->stacks.meanings)
+        *c = (struct feed_call){ip, stacks_frame(&f->stacks, ip), f->stacks.meanings};
+    mt_writer_call(f->writer, c->frame);
+    return NULL;
+}
+
 const char *feed_universe(struct feed *f, const struct raw *r)
 {
     const char *text = feed_text(r, 5, 0, r->word[4]);

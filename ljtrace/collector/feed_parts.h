@@ -24,6 +24,13 @@ struct machine {
 };
 enum { MACHINE_UNTOLD = INT32_MIN };
 
+/* Frames of calls that traces made lately, by their code addresses. */
+enum { FEED_CALLS = 256 };
+struct feed_call {
+    uint64_t ip;
+    uint32_t frame, meanings; /* as of struct stacks, when that was so */
+};
+
 struct feed {
     struct mt_writer *writer;
     struct stacks stacks;
@@ -33,6 +40,7 @@ struct feed {
     struct map heap_of;    /* state pointer -> heap id */
     uint32_t heap_version; /* changes with it; from 1 */
     struct universe universe;
+    struct feed_call call[FEED_CALLS];
     uint64_t counted; /* instructions of segments so far */
     uint32_t thread;
     uint32_t *lines; /* of the Lua prototype that comes next */
@@ -79,6 +87,7 @@ const char *feed_name(struct feed *f, const struct raw *r);
 const char *feed_object(struct feed *f, const struct raw *r);
 const char *feed_links(struct feed *f, const struct raw *r);
 const char *feed_universe_end(struct feed *f, const struct raw *r);
+const char *feed_call(struct feed *f, const struct raw *r);
 const char *feed_sample(struct feed *f, const struct raw *r);
 
 #endif

@@ -149,6 +149,7 @@ static void run_lua(struct world *o)
     for (uint32_t vm = 0; vm < MT_VMS; vm++) {
         tick(o);
         mt_writer_state(o->w, o->lua, (enum mt_vm)vm, 5);
+        mt_writer_call(o->w, 1 + vm % MT_FRAME_KINDS);
         mt_writer_sample(o->w, o->lua, (enum mt_vm)vm, o->stack[vm % 4], 1 + vm);
     }
 }

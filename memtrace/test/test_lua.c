@@ -115,7 +115,8 @@ static void test_fork(void **state)
     int parent_fd = memory_file("", 0), fd = memory_file("", 0);
     (void)state;
     struct mt_writer *parent = write_all(parent_fd);
-    mt_writer_block_new(parent, 0xa000, 300, 1, MT_HOW_LUA, 0); /* a prototype that dies; a table in its place */
+    mt_writer_block_new(parent, 0xa000, 300, 1, MT_HOW_LUA,
+                        0); /* a prototype that dies; a table in its place */
     mt_writer_type(parent, 0xa000, 1, MT_TYPE_PROTO);
     mt_writer_proto(parent, 0xa000, 1, &(struct mt_proto){.offset = 104, .count = 3, .lines = s_lines});
     mt_writer_block_free(parent, 0xa000, 1, 0);
@@ -142,6 +143,92 @@ static void test_fork(void **state)
     free(file.data);
     close(fd);
     close(parent_fd);
+}
+
+/* What a test of calls goes through: places of the same file of Lua, sites in traces at them, and one of C.
+ */
+struct calls {
+    struct mt_writer *w;
+    uint32_t line_12, again_12, line_13, host, site_12, site_13, site_host;
+};
+
+static uint32_t frame_at(struct mt_writer *w, uint64_t ip, uint32_t line, enum mt_frame_kind kind)
+{
+    return mt_writer_frame(
+        w, &(struct mt_frame){.ip = ip, .file = mt_writer_string(w, "a.lua", 5), .line = line, .kind = kind});
+}
+
+static struct calls begin_calls(int fd)
+{
+    struct calls c = {.w = mt_writer_new(fd, NULL, NULL)};
+    assert_non_null(c.w);
+    c.line_12 = frame_at(c.w, 0x5000, 12, MT_FRAME_LUA);
+    c.again_12 = frame_at(c.w, 0x5010, 12, MT_FRAME_INLINED);
+    c.line_13 = frame_at(c.w, 0x5020, 13, MT_FRAME_LUA);
+    c.host = frame_at(c.w, 0x400, 12, MT_FRAME_HOST);
+    c.site_12 = mt_writer_site(c.w, &(struct mt_site){0x5000, c.line_12, 8, MT_LOAD});
+    c.site_13 = mt_writer_site(c.w, &(struct mt_site){0x5020, c.line_13, 8, MT_STORE});
+    c.site_host = mt_writer_site(c.w, &(struct mt_site){0x400, c.host, 8, MT_LOAD});
+    mt_writer_block_new(c.w, 0x9000, 300, 0, MT_HOW_MALLOC, 0);
+    return c;
+}
+
+static void access_at(struct calls *c, uint32_t site, uint64_t addr)
+{
+    mt_writer_accesses(c->w, &site, &addr, 1);
+}
+
+/* Calls whose line is that of the thread's last access, and others. */
+static void make_calls(struct calls *c)
+{
+    mt_writer_call(c->w, c->line_12); /* told: nothing is known yet */
+    access_at(c, c->site_12, 0x9000);
+    mt_writer_call(c->w, c->again_12); /* known */
+    mt_writer_call(c->w, c->line_13);  /* told */
+    access_at(c, c->site_host, 0x9000);
+    mt_writer_call(c->w, c->line_12); /* told: that was C */
+    access_at(c, c->site_12, 0x9000);
+    mt_writer_thread(c->w, 2);
+    mt_writer_call(c->w, c->line_12); /* told: that was another thread */
+    access_at(c, c->site_12, 0x9008);
+    access_at(c, c->site_13, 0x100000); /* to no block: readers do not see it */
+    mt_writer_call(c->w, c->line_13);   /* told, */
+    mt_writer_call(c->w, c->line_13);   /* known, */
+    mt_writer_call(c->w, c->line_12);   /* told: readers think of the call before */
+    access_at(c, c->site_12, 0x9000);
+    mt_writer_call(c->w, c->again_12); /* known */
+    mt_writer_call(c->w, c->host);     /* not a trace's */
+    mt_writer_call(c->w, 0);
+}
+
+static void test_calls(void **state)
+{
+    static const struct {
+        uint32_t line;
+        uint16_t thread;
+    } told[] = {{12, 1}, {13, 1}, {12, 1}, {12, 2}, {13, 2}, {12, 2}};
+    int fd = memory_file("", 0);
+    (void)state;
+    struct calls c = begin_calls(fd);
+    make_calls(&c);
+    assert_int_equal(mt_writer_finish(c.w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);
+    const struct mt_event *e;
+    size_t n, found = 0;
+    while (mt_next(r, &e, &n) == MT_MORE)
+        for (size_t i = 0; i < n; i++)
+            if (e[i].kind == MT_CALL) {
+                assert_true(found < 6);
+                assert_int_equal(mt_frame(r, mt_stack(r, e[i].ref)->frame)->line, told[found].line);
+                assert_int_equal(e[i].thread, told[found++].thread);
+            }
+    struct mt_reader_stats s;
+    mt_reader_stats(r, &s);
+    assert_int_equal(found, 6);
+    assert_int_equal(s.totals.events[MT_CALL], 6);
+    assert_string_equal(mt_kind_name(MT_CALL), "call");
+    mt_close(r);
+    close(fd);
 }
 
 /* A file of the first version: 20 blocks stored to and loaded from once; 7 then resized, 13 freed. */
@@ -172,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_calls),
         cmocka_unit_test(test_version_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

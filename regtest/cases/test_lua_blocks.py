@@ -134,9 +134,38 @@ def test_blocks_of_c_have_the_lua_stack_that_asked_for_them(jit: str, tmp_path: 
         files += event["kind"] == NEW and lines == [9, 15] and around
     assert len(news) == len(frees) == 202 and files >= 1 and (jit == "-joff") == (compiled == 0)
     for handle, (size, lines, around) in news.items():
-        below = {12345: [8, 15], 23456: [16]}.get(size, [13])
+        below = {12345: [8, 15], 23456: [16, 16]}.get(size, [13])
         assert (lines, around) == ([4, *below], True), size
         assert frees[handle] == ([5, *below], True), size
+
+
+MAPS = """\
+local ffi = require "ffi"
+ffi.cdef "void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);"
+local function leaf(n)
+  local p = ffi.C.mmap(nil, n, 3, 34, -1, 0)
+  ffi.C.munmap(p, n)
+end
+for i = 1, 200 do
+  leaf(70000 + i)
+end
+"""
+
+
+@pytest.mark.parametrize("jit", ["-joff", "-jon"])
+def test_mappings_have_the_lua_stack_that_asked_for_them(jit: str, tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", ["luajit", jit, "-Ohotloop=5", script(tmp_path, MAPS)], "--trace-mem=no",
+                   "--stack-depth=60", "--heap=malloc,luajit,mmap", "--check-stacks=yes")
+    assert trace.run.status == 0, trace.run.complaint
+    news, freed = {}, 0
+    for reader, event in events(trace.path, (NEW, FREE)):
+        lines, around = joined(reader, int(event["ref"]))
+        if event["kind"] == NEW and 70000 < event["size"] <= 70200:
+            news[int(event["handle"])] = lines, around
+        elif event["kind"] == FREE and int(event["handle"]) in news:
+            assert (lines, around) == ([5, 8], True)
+            freed += 1
+    assert len(news) == freed == 200 and set(map(str, news.values())) == {"([4, 8], True)"}
 
 
 # -- the collector, driven by hand --

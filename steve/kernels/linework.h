@@ -106,9 +106,13 @@ static inline uint32_t linework_line(const uint32_t *lines, uint64_t n, uint64_t
 /* The line that makes an access which the luacode has followed. */
 static inline uint32_t linework_maker(const struct linework *w, const struct mt_event *e)
 {
-    uint32_t place = luacode_place(w->code, e);
+    struct luacode_at at = luacode_at(w->code, e);
 
-    return place != LUACODE_NONE ? w->map.places[place] : linework_line(w->map.sites, w->map.n_sites, e->ref);
+    if (at.by == LUACODE_PLACE)
+        return w->map.places[at.id];
+    if (at.by == LUACODE_STACK)
+        return linework_line(w->map.stacks, w->map.n_stacks, at.id);
+    return linework_line(w->map.sites, w->map.n_sites, at.by == LUACODE_SITE ? at.id : e->ref);
 }
 
 /* Is the access in one cache line, and was it met lately that this line touches it? It is from now on. */

@@ -10,8 +10,8 @@
 bool luacode_init(struct luacode *c, const struct mt_reader *reader)
 {
     *c = (struct luacode){.reader = reader};
-    c->now = calloc(UINT16_MAX + 1, sizeof *c->now);
-    return livemap_init(&c->handles) && c->now;
+    c->threads = calloc(UINT16_MAX + 1, sizeof *c->threads);
+    return livemap_init(&c->handles) && c->threads;
 }
 
 void luacode_free(struct luacode *c)
@@ -21,7 +21,7 @@ void luacode_free(struct luacode *c)
     free(c->proto_of);
     free(c->live);
     free(c->held);
-    free(c->now);
+    free(c->threads);
     free(c->jitted);
     free(c->lua);
 }
@@ -112,12 +112,38 @@ static bool set_live(struct luacode *c, const struct mt_event *e)
     return true;
 }
 
+/* A virtual machine goes over to another state: does the collector work on behalf of a trace? */
+static void follow_state(struct luacode_thread *t, const struct mt_event *e)
+{
+    bool on_trace = t->now.by == LUACODE_SITE || t->now.by == LUACODE_STACK;
+
+    if (t->before.by != LUACODE_OWN && e->how != MT_VM_GC) {
+        t->now = t->before;
+        t->before.by = LUACODE_OWN;
+    } else if (e->how == MT_VM_GC && on_trace && t->before.by == LUACODE_OWN && t->heap == e->heap) {
+        t->before = t->now;
+        t->now = (struct luacode_at){LUACODE_STACK, t->made};
+    }
+}
+
+static void note_made(struct luacode *c, const struct mt_event *e)
+{
+    c->threads[e->thread].made = e->ref;
+    c->threads[e->thread].heap = e->heap;
+}
+
 bool luacode_follow(struct luacode *c, const struct mt_event *e)
 {
+    if (e->kind == MT_NEW)
+        note_made(c, e);
     if (e->kind <= MT_RESIZE)
         return set_live(c, e);
     if (e->kind <= MT_MODIFY)
         luacode_access(c, e);
+    else if (e->kind == MT_CALL)
+        c->threads[e->thread].now = (struct luacode_at){LUACODE_STACK, e->ref};
+    else if (e->kind == MT_STATE)
+        follow_state(&c->threads[e->thread], e);
     return true;
 }
 

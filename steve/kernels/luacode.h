@@ -3,8 +3,10 @@
  * Each instruction that LuaJIT's interpreter executes is loaded, 4 bytes, from the block of its prototype.
  * That load and what its thread does to blocks of Lua heaps until the next such load belong to the
  * instruction: also what library functions, the collector's steps and the compiler do on its behalf. In
- * machine code of a trace the site itself has a Lua frame, and counts as it is. What a thread does to blocks
- * of other heaps stays with its site.
+ * machine code of a trace the site itself has a Lua frame, and counts as it is; what C does then belongs to
+ * the call (MT_CALL), or, if none was told since, to the trace's last access. The collector's steps on traces
+ * belong to what the thread made last in that heap: the check for them stands at the start of a trace or
+ * loop, where nothing is made. What a thread does to blocks of other heaps stays with its site.
  *
  * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
  * O(live blocks + instructions).
@@ -23,6 +25,20 @@ struct luacode_proto {
     uint32_t first;         /* place of its first instruction */
 };
 
+/* Whose an access is: its own site's, that of an instruction (a place), of a call on a trace or of what was
+ * made (a stack), or of the last access of a trace (a site). */
+enum luacode_by { LUACODE_OWN, LUACODE_PLACE, LUACODE_STACK, LUACODE_SITE };
+struct luacode_at {
+    uint32_t by; /* enum luacode_by */
+    uint32_t id;
+};
+
+struct luacode_thread {
+    struct luacode_at now;
+    struct luacode_at before; /* a step of the collector began on a trace; LUACODE_OWN: none goes on */
+    uint32_t made, heap;      /* stack and heap of its last New */
+};
+
 struct luacode {
     const struct mt_reader *reader;
     struct luacode_proto *protos; /* by prototype id */
@@ -34,8 +50,8 @@ struct luacode {
     uint64_t *live; /* by slot: handle of the live block plus 1 */
     uint32_t *held; /* by slot: id of the prototype that its block holds plus 1 */
     size_t live_room, held_room;
-    uint32_t *now;   /* by thread: the place it is at plus 1 */
-    uint8_t *jitted; /* by site: is it in a trace? */
+    struct luacode_thread *threads; /* by thread */
+    uint8_t *jitted;                /* by site: is it in a trace? */
     size_t jitted_room;
     uint32_t n_sites;
     bool *lua; /* by heap */
@@ -53,13 +69,20 @@ static inline void luacode_fetch(struct luacode *c, const struct luacode_proto *
     uint64_t at = e->offset - p->offset;
 
     if (e->kind == MT_LOAD && e->size == 4 && e->offset >= p->offset && at / 4 < p->count && at % 4 == 0)
-        c->now[e->thread] = p->first + (uint32_t)(at / 4) + 1;
+        c->threads[e->thread].now = (struct luacode_at){LUACODE_PLACE, p->first + (uint32_t)(at / 4)};
+}
+
+static inline bool luacode_is_jitted(const struct luacode *c, const struct mt_event *e)
+{
+    return e->ref < c->n_sites && c->jitted[e->ref];
 }
 
 /* Follow an access. */
 static inline void luacode_access(struct luacode *c, const struct mt_event *e)
 {
-    if (e->slot < c->held_room && c->held[e->slot])
+    if (luacode_is_jitted(c, e))
+        c->threads[e->thread].now = (struct luacode_at){LUACODE_SITE, e->ref};
+    else if (e->slot < c->held_room && c->held[e->slot])
         luacode_fetch(c, &c->protos[c->held[e->slot] - 1], e);
 }
 
@@ -68,12 +91,12 @@ bool luacode_follow(struct luacode *c, const struct mt_event *e);
 /* Follow n events that do not count, such as those before a mark. */
 bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n);
 
-/* The place that an access just followed belongs to, or LUACODE_NONE. */
-static inline uint32_t luacode_place(const struct luacode *c, const struct mt_event *e)
+/* Whose an access just followed is. */
+static inline struct luacode_at luacode_at(const struct luacode *c, const struct mt_event *e)
 {
-    if (e->heap >= c->lua_room || !c->lua[e->heap] || (e->ref < c->n_sites && c->jitted[e->ref]))
-        return LUACODE_NONE;
-    return c->now[e->thread] - 1;
+    if (e->heap >= c->lua_room || !c->lua[e->heap] || luacode_is_jitted(c, e))
+        return (struct luacode_at){LUACODE_OWN, 0};
+    return c->threads[e->thread].now;
 }
 
 #endif
