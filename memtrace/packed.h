@@ -13,11 +13,11 @@
 #include "codebook.h"
 
 #define PACKED_STEPS 512
-#define PACKED_PLACES 1024
+#define PACKED_PLACES ((PACKED_STEPS + 1) * MT_SEGMENT_WORDS)
 
 struct packer {
     struct mt_step steps[PACKED_STEPS + 1];
-    struct mt_place places[PACKED_PLACES + MT_SEGMENT_WORDS];
+    struct mt_place places[PACKED_PLACES];
     uint32_t n_steps, n_places, n_events;
     uint64_t total;              /* events that the steps stand for */
     struct mt_pattern *patterns; /* by line of the codebook */
@@ -39,7 +39,13 @@ static inline void packer_empty(struct packer *p)
 /* Is there room for another segment? */
 static inline bool packer_has_room(const struct packer *p)
 {
-    return p->n_steps < PACKED_STEPS && p->n_places <= PACKED_PLACES;
+    return p->n_steps < PACKED_STEPS;
+}
+
+/* Where the places of the next segment go. */
+static inline struct mt_place *packer_places(struct packer *p)
+{
+    return p->places + p->n_places;
 }
 
 /* The next n events stand in the array of events. */
