@@ -99,11 +99,11 @@ struct ops_word {
     uint64_t addr, handle;
 };
 /* Tell of a shape: 1 .. OPS_SHAPE_MOST parts, 1 .. OPS_SHAPE_WORDS words, each used by a part. Returns what
- * ops_write_shape calls it. 0: this form has no shapes (text), or out of memory, which ops_writer_finish
+ * ops_write_shapes calls it. 0: this form has no shapes (text), or out of memory, which ops_writer_finish
  * tells. */
 uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, unsigned count, unsigned words);
-/* One execution, of no known thread and time. */
-void ops_write_shape(struct ops_writer *w, uint32_t shape, const struct ops_word *words);
+/* n executions, of no known thread and time: their shapes and, one after the other, the words of each. */
+void ops_write_shapes(struct ops_writer *w, const uint32_t *shapes, size_t n, const struct ops_word *words);
 
 void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);

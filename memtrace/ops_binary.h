@@ -43,6 +43,7 @@ struct ops_predictor {
     uint32_t thread;               /* of the last operation */
     uint32_t recent_next;
     struct ops_word recent[OPS_RECENT]; /* the last words of shapes, N and R: a ring */
+    uint32_t low[OPS_RECENT];           /* of their handles, for searches */
 };
 
 struct ops_line;
@@ -112,13 +113,15 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
 void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n);
 /* Before all else; false when out of memory. */
 bool ops_encoder_begin_shapes(struct ops_encoder *e);
-/* A shape, by what ops_encode_shape will call it; 0 when out of memory. */
+/* A shape, by what ops_encode_shapes will call it; 0 when out of memory. */
 uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count,
                            unsigned words);
-void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
-                      const struct ops_word *words);
-/* Its steps: an execution for which the block has room; writing what was foreseen before anything else. */
-void ops_encoder_execute(struct ops_encoder *e, uint32_t shape, const struct ops_word *words);
+void ops_encode_shapes(struct ops_encoder *e, struct ops_sink *sink, const uint32_t *shapes, size_t n,
+                       const struct ops_word *words);
+/* Its steps: executions for which the block has room, returning the words behind theirs; writing what was
+ * foreseen before anything else. */
+const struct ops_word *ops_encoder_execute(struct ops_encoder *e, const uint32_t *shapes, size_t n,
+                                           const struct ops_word *words);
 void ops_encoder_end_run(struct ops_encoder *e);
 /* The operations of an execution; how many. */
 unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,

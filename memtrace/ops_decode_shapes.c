@@ -89,22 +89,23 @@ static uint32_t take_line(struct ops_decoder *d, enum ops_token kind)
 static bool take_word(struct ops_decoder *d, struct ops_line *s, enum ops_word_code code, struct ops_word *w)
 {
     struct ops_predictor *p = &d->predictor;
-    *w = shape_guess(s, p, code == SHAPE_OTHER);
+    *w = shape_guess(s, p, p->recent_next, code == SHAPE_OTHER);
     if (code == SHAPE_OTHER)
         s->mode ^= SHAPE_FROM_RECENT;
     if (code == SHAPE_NEAR) {
         uint64_t far = cursor_uvarint(&d->at);
         if (far - 1 >= OPS_RECENT - 1)
             return false;
-        *w = shape_recent(p, (uint32_t)far);
-        w->addr += (uint64_t)unzigzag(cursor_uvarint(&d->at));
-        shape_learn_near(s, p, (uint32_t)far, w->addr);
+        uint64_t distance = (uint64_t)unzigzag(cursor_uvarint(&d->at));
+        *w = shape_recent(p, p->recent_next, (uint32_t)far);
+        w->addr += distance;
+        shape_learn_near(s, (uint32_t)far, distance);
     }
     if (code == SHAPE_FAR) {
         w->handle = s->handle + (uint64_t)unzigzag(cursor_uvarint(&d->at));
         w->addr = p->addrs[w->handle % OPS_PREDICTED] + (uint64_t)unzigzag(cursor_uvarint(&d->at));
     }
-    shape_learn(s, p, *w);
+    shape_learn(s, p, p->recent_next++, *w);
     return true;
 }
 

@@ -117,7 +117,7 @@ static void write_part(const struct history *h, struct ops_writer *w, size_t fro
             names[k] = ops_writer_shape(w, h->shapes[k].parts, h->shapes[k].count, h->shapes[k].words);
         size_t first = at > from ? at : from, end = at + n < to ? at + n : to;
         if (k >= 0 && end - first == n)
-            ops_write_shape(w, names[k], h->steps[i].words);
+            ops_write_shapes(w, &names[k], 1, h->steps[i].words);
         else
             ops_write(w, h->ops + first, end - first);
     }

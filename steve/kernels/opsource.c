@@ -10,6 +10,7 @@
 
 #define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
 #define NOBODY UINT64_MAX
+#define GATHERED 512   /* executions handed to the writer at a time, at most */
 #define TIME_STEP 4096 /* instructions between the times of accesses */
 
 struct op_source {
@@ -30,6 +31,10 @@ struct op_source {
     uint64_t time; /* given last */
     bool skips;    /* accesses are not wanted */
     struct opshapes shapes;
+    uint32_t n_executions; /* gathered for the writer: their shapes and words */
+    struct ops_word *words_end;
+    uint32_t executions[GATHERED];
+    struct ops_word words[GATHERED * MT_SEGMENT_WORDS];
     struct op buffer[PIECE];
 };
 
@@ -41,6 +46,7 @@ struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops,
         s->trace = trace;
         s->ops = ops;
         s->wishes = wishes;
+        s->words_end = s->words;
     }
     return s;
 }
@@ -279,51 +285,63 @@ static void write_some(struct ops_writer *w, const struct op *ops, size_t n, str
     ops_write(w, ops + passed, count);
 }
 
-/* The words of an execution that lie in live blocks go to *to; bits of the others. */
-static inline uint32_t find_words(const struct op_source *s, const struct mt_pattern *pattern,
-                                  struct ops_word *to)
+/* Write what was gathered. */
+static void write_shapes(struct op_source *s, struct ops_writer *w)
 {
+    if (s->n_executions)
+        ops_write_shapes(w, s->executions, s->n_executions, s->words);
+    s->n_executions = 0;
+    s->words_end = s->words;
+}
+
+/* The words of an execution that lie in live blocks go to where the gathered ones end; bits of the others. */
+static inline uint32_t find_words(const struct op_source *s, uint32_t n, struct ops_word **to, bool *stray)
+{
+    struct ops_word *w = *to;
     uint32_t absent = 0;
 
-    for (uint32_t i = 0; i < pattern->words; i++) {
-        uint64_t handle = handle_in(s, s->places[i].slot);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct mt_place *place = &s->places[i];
+        uint64_t handle = handle_in(s, place->slot);
+        bool found = handle != NOBODY;
 
-        to->addr = s->places[i].addr;
-        to->handle = handle;
-        to += handle != NOBODY;
-        absent |= (uint32_t)(handle == NOBODY) << i;
+        w->addr = place->addr;
+        w->handle = handle;
+        w += found;
+        absent |= (uint32_t)!found << i;
+        *stray |= !found & (place->slot != MT_NO_SLOT);
     }
+    *to = w;
     return absent;
 }
 
-/* How many accesses are in slots where nothing lives. */
-static unsigned count_stray(const struct op_source *s, const struct mt_pattern *pattern, uint32_t absent)
-{
-    unsigned n = 0;
-
-    for (uint32_t i = 0; absent >> i; i++)
-        n += absent >> i & 1 && s->places[i].slot != MT_NO_SLOT ? pattern[i].own : 0;
-    return n;
-}
-
-static void write_pattern(struct op_source *s, struct ops_writer *w, const struct mt_step *step,
-                          struct op_quota *q)
+/* Gather a pattern's execution; false if it is to be written operation by operation. */
+static inline bool gather(struct op_source *s, struct ops_writer *w, const struct mt_step *step)
 {
     const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
-    struct ops_word words[OPS_SHAPE_WORDS];
-    uint32_t absent = find_words(s, pattern, words);
-    unsigned stray = absent ? count_stray(s, pattern, absent) : 0, n = step->count - stray;
-    bool whole = n && q->skip == 0 && n <= q->left;
-    uint32_t shape = whole ? opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent) : 0;
+    struct ops_word *end = s->words_end;
+    bool stray = false;
+    uint32_t absent = find_words(s, pattern->words, &end, &stray),
+             shape = stray ? 0 : opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent);
 
-    if (!shape) {
-        write_some(w, s->buffer, (size_t)(translate_pattern(s, s->buffer, step) - s->buffer), q);
-        return;
-    }
-    ops_write_shape(w, shape, words);
-    s->stray += stray;
+    if (!shape)
+        return false;
+    s->executions[s->n_executions++] = shape;
+    s->words_end = end;
     s->places += pattern->words;
-    q->left -= n;
+    if (s->n_executions == GATHERED)
+        write_shapes(s, w);
+    return true;
+}
+
+/* The next step, operation by operation. */
+static void write_step(struct op_source *s, struct ops_writer *w, struct op_quota *q)
+{
+    struct op *end = s->step->pattern == MT_STEP_EVENTS ? translate_events(s, s->buffer, s->step->count)
+                                                        : translate_pattern(s, s->buffer, s->step);
+
+    write_shapes(s, w);
+    write_some(w, s->buffer, (size_t)(end - s->buffer), q);
 }
 
 int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *q)
@@ -331,11 +349,15 @@ int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *
     int result = s->step < s->steps_end ? MT_MORE : read_batch(s);
 
     for (; result == MT_MORE && s->step < s->steps_end && q->left; s->step++) {
-        if (s->step->pattern != MT_STEP_EVENTS)
-            write_pattern(s, w, s->step, q);
+        const struct mt_step *step = s->step;
+        bool whole = step->pattern != MT_STEP_EVENTS && q->skip == 0 && step->count <= q->left;
+
+        if (whole && gather(s, w, step))
+            q->left -= step->count;
         else
-            write_some(w, s->buffer, (size_t)(translate_events(s, s->buffer, s->step->count) - s->buffer), q);
+            write_step(s, w, q);
     }
+    write_shapes(s, w);
     return s->out_of_memory ? MT_ERROR : result;
 }
 
