@@ -31,9 +31,7 @@ struct op_source {
     uint64_t time; /* given last */
     bool skips;    /* accesses are not wanted */
     struct opshapes shapes;
-    uint32_t n_executions; /* gathered for the writer: their shapes and words */
-    struct ops_word *words_end;
-    uint32_t executions[GATHERED];
+    uint32_t executions[GATHERED]; /* gathered for the writer: their shapes, and words */
     struct ops_word words[GATHERED * MT_SEGMENT_WORDS];
     struct op buffer[PIECE];
 };
@@ -46,7 +44,6 @@ struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops,
         s->trace = trace;
         s->ops = ops;
         s->wishes = wishes;
-        s->words_end = s->words;
     }
     return s;
 }
@@ -285,53 +282,87 @@ static void write_some(struct ops_writer *w, const struct op *ops, size_t n, str
     ops_write(w, ops + passed, count);
 }
 
-/* Write what was gathered. */
-static void write_shapes(struct op_source *s, struct ops_writer *w)
+/* An execution's words, of which all lie in live blocks. False: one does not. */
+static inline bool take_words(const uint64_t *handles, size_t slots, const struct mt_place *places, uint32_t n,
+                              struct ops_word *to)
 {
-    if (s->n_executions)
-        ops_write_shapes(w, s->executions, s->n_executions, s->words);
-    s->n_executions = 0;
-    s->words_end = s->words;
+    bool all = true;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t handle = places[i].slot < slots ? handles[places[i].slot] : 0;
+
+        to[i].addr = places[i].addr;
+        to[i].handle = handle - 1;
+        all &= handle != 0;
+    }
+    return all;
 }
 
-/* The words of an execution that lie in live blocks go to where the gathered ones end; bits of the others. */
-static inline uint32_t find_words(const struct op_source *s, uint32_t n, struct ops_word **to, bool *stray)
+/* The words of an execution that lie in live blocks; bits of the others, STRAY if one of those has a slot. */
+#define STRAY UINT32_MAX
+static uint32_t find_words(const struct op_source *s, const struct mt_place *places, uint32_t n,
+                           struct ops_word *to)
 {
-    struct ops_word *w = *to;
     uint32_t absent = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct mt_place *place = &s->places[i];
-        uint64_t handle = handle_in(s, place->slot);
-        bool found = handle != NOBODY;
+        bool found = take_words(s->handles, s->slots, &places[i], 1, to);
 
-        w->addr = place->addr;
-        w->handle = handle;
-        w += found;
+        if (!found && places[i].slot != MT_NO_SLOT)
+            return STRAY;
+        to += found;
         absent |= (uint32_t)!found << i;
-        *stray |= !found & (place->slot != MT_NO_SLOT);
     }
-    *to = w;
     return absent;
 }
 
-/* Gather a pattern's execution; false if it is to be written operation by operation. */
-static inline bool gather(struct op_source *s, struct ops_writer *w, const struct mt_step *step)
+/* What is gathered for the writer. */
+struct gathered {
+    uint32_t *shape;
+    struct ops_word *words;
+    const struct mt_place *places; /* not yet taken */
+};
+
+/* Gather an execution; false if it is to be written operation by operation. */
+static inline bool gather(struct op_source *s, struct ops_writer *w, const struct mt_step *step,
+                          struct gathered *g)
 {
     const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
-    struct ops_word *end = s->words_end;
-    bool stray = false;
-    uint32_t absent = find_words(s, pattern->words, &end, &stray),
-             shape = stray ? 0 : opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent);
+    uint32_t n = pattern->words, absent = 0;
 
-    if (!shape)
+    if (step->count != pattern->count || !take_words(s->handles, s->slots, g->places, n, g->words))
+        absent = find_words(s, g->places, n, g->words);
+    if (absent == STRAY)
         return false;
-    s->executions[s->n_executions++] = shape;
-    s->words_end = end;
-    s->places += pattern->words;
-    if (s->n_executions == GATHERED)
-        write_shapes(s, w);
+    *g->shape = opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent);
+    if (*g->shape == 0)
+        return false;
+    g->shape++;
+    g->places += n;
+    g->words += absent ? n - (uint32_t)__builtin_popcount(absent) : n;
     return true;
+}
+
+/* Write the executions that come next, as many as can be gathered; false if the next step is none of them. */
+static bool write_executions(struct op_source *s, struct ops_writer *w, struct op_quota *q)
+{
+    struct gathered g = {s->executions, s->words, s->places};
+    const struct mt_step *step = s->step, *end = s->steps_end;
+    uint64_t left = q->left;
+
+    if ((size_t)(end - step) > GATHERED)
+        end = step + GATHERED;
+    for (; step < end && step->pattern != MT_STEP_EVENTS && step->count <= left; step++) {
+        if (!gather(s, w, step, &g))
+            break;
+        left -= step->count;
+    }
+    if (g.shape > s->executions)
+        ops_write_shapes(w, s->executions, (size_t)(g.shape - s->executions), s->words);
+    s->step = step;
+    s->places = g.places;
+    q->left = left;
+    return step == end;
 }
 
 /* The next step, operation by operation. */
@@ -340,24 +371,18 @@ static void write_step(struct op_source *s, struct ops_writer *w, struct op_quot
     struct op *end = s->step->pattern == MT_STEP_EVENTS ? translate_events(s, s->buffer, s->step->count)
                                                         : translate_pattern(s, s->buffer, s->step);
 
-    write_shapes(s, w);
     write_some(w, s->buffer, (size_t)(end - s->buffer), q);
+    s->step++;
 }
 
 int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *q)
 {
     int result = s->step < s->steps_end ? MT_MORE : read_batch(s);
 
-    for (; result == MT_MORE && s->step < s->steps_end && q->left; s->step++) {
-        const struct mt_step *step = s->step;
-        bool whole = step->pattern != MT_STEP_EVENTS && q->skip == 0 && step->count <= q->left;
-
-        if (whole && gather(s, w, step))
-            q->left -= step->count;
-        else
+    while (result == MT_MORE && s->step < s->steps_end && q->left) {
+        if (q->skip || !write_executions(s, w, q))
             write_step(s, w, q);
     }
-    write_shapes(s, w);
     return s->out_of_memory ? MT_ERROR : result;
 }
 
