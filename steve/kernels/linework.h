@@ -143,4 +143,25 @@ static inline bool linework_access(struct linework *w, const struct mt_event *e)
     return linework_recall(w, e, line) || linework_met_memory(w, e->addr, e->size, line);
 }
 
+/* One that a pattern made, whose word lies at a place. */
+static inline bool linework_pattern_access(struct linework *w, const struct mt_pattern_access *a,
+                                           const struct mt_place *place, uint16_t thread)
+{
+    const struct luacode_block *b;
+    struct mt_event e;
+
+    if (place->slot >= w->code->blocks_room)
+        return true;
+    b = &w->code->blocks[place->slot];
+    e.addr = place->addr + a->offset;
+    e.offset = e.addr - b->base;
+    e.size = a->size;
+    e.ref = a->site;
+    e.thread = thread;
+    e.kind = a->kind;
+    e.heap = b->heap;
+    e.slot = place->slot;
+    return linework_access(w, &e);
+}
+
 #endif

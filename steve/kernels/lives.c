@@ -401,6 +401,21 @@ static inline void feed_pattern(struct lives *l, const struct mt_packed *p, cons
     l->totals.time = step->time;
 }
 
+/* A pattern ran: what that is to lines. False when out of memory. */
+static bool feed_lines(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                       const struct mt_place *places)
+{
+    const struct mt_pattern *pattern = &p->patterns[step->pattern];
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++)
+        if (!linework_pattern_access(l->lines, a, &places[a->word], step->thread))
+            return false;
+    l->totals.operations += step->count;
+    l->totals.time = step->time;
+    return true;
+}
+
 /* Events, with the marks among them. */
 static bool feed_all(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
 {
@@ -428,7 +443,10 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
             if (step->thread != thread)
                 settle_runs(l, p, thread);
             thread = step->thread;
-            feed_pattern(l, p, step, places);
+            if (!l->lines)
+                feed_pattern(l, p, step, places);
+            else if (!feed_lines(l, p, step, places))
+                return false;
             places += p->patterns[step->pattern].words;
         } else {
             if (!feed_all(l, events, step->count, sites))

@@ -102,7 +102,7 @@ void lives_free(struct lives *l);
 /* Take events up to and with the next MT_MARK, or all n: how many; SIZE_MAX when out of memory. sites: how
  * many the reader knows. */
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
-/* The same for all of a packed batch, marks or not; not with `lines`. */
+/* The same for all of a packed batch, marks or not. */
 bool lives_feed_packed(struct lives *l, const struct mt_packed *packed, uint32_t sites);
 /* Records of blocks that still live, a limited number at each call, none when all are told. Nothing may be
  * fed afterwards. False when out of memory. */

@@ -23,6 +23,13 @@ struct luacode_proto {
     uint32_t first;         /* place of its first instruction */
 };
 
+/* A block by slot, as its latest New or Resize said. */
+struct luacode_block {
+    uint64_t base;
+    uint32_t heap;
+    uint32_t held; /* id of the prototype that it holds plus 1; 0 = none */
+};
+
 struct luacode {
     const struct mt_reader *reader;
     struct luacode_proto *protos; /* by prototype id */
@@ -32,8 +39,8 @@ struct luacode {
     uint32_t *proto_of;     /* by index of the handle */
     size_t proto_of_room;
     uint64_t *live; /* by slot: handle of the live block plus 1 */
-    uint32_t *held; /* by slot: id of the prototype that its block holds plus 1 */
-    size_t live_room, held_room;
+    struct luacode_block *blocks; /* by slot */
+    size_t live_room, blocks_room;
     uint32_t *now;   /* by thread: the place it is at plus 1 */
     uint8_t *jitted; /* by site: is it in a trace? */
     size_t jitted_room;
@@ -59,8 +66,8 @@ static inline void luacode_fetch(struct luacode *c, const struct luacode_proto *
 /* Follow an access. */
 static inline void luacode_access(struct luacode *c, const struct mt_event *e)
 {
-    if (e->slot < c->held_room && c->held[e->slot])
-        luacode_fetch(c, &c->protos[c->held[e->slot] - 1], e);
+    if (e->slot < c->blocks_room && c->blocks[e->slot].held)
+        luacode_fetch(c, &c->protos[c->blocks[e->slot].held - 1], e);
 }
 
 /* Follow an event. False: out of memory. */
