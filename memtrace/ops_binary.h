@@ -70,6 +70,7 @@ struct ops_decoder {
     uint32_t left;  /* operations of the block still to decode */
     uint64_t total; /* decoded from the file so far */
     bool ended;
+    bool passes; /* loads, stores and modifies are not given */
     struct ops_predictor predictor;
 };
 
@@ -78,17 +79,18 @@ bool ops_binary_here(struct input *in);
 /* Read the file header. NULL with *err on error. */
 struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err);
 void ops_decoder_free(struct ops_decoder *d);
-/* Decode up to `room` >= OPS_SHAPE_MOST operations: how many, 0 at the end of the file, or MT_ERROR with
- * *err. */
+/* Decode until there are operations, up to `room` >= OPS_SHAPE_MOST of them: how many, 0 at the end of the
+ * file, or MT_ERROR with *err. */
 int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err);
 
 /* Shapes: false when out of memory; for each block; the token that begins with a byte, false if that cannot
- * be; the next execution, how many operations, 0 if it cannot be. */
+ * be; the executions that come next, as many as up to `end` there is surely room for and at least one: the end
+ * of what they gave, NULL if one cannot be. */
 bool ops_shapes_init(struct ops_shapes *s);
 void ops_shapes_free(struct ops_shapes *s);
 void ops_shapes_begin_block(struct ops_shapes *s);
 bool ops_take_token(struct ops_decoder *d, uint8_t byte);
-unsigned ops_take_execution(struct ops_decoder *d, struct op *out);
+struct op *ops_take_executions(struct ops_decoder *d, struct op *out, const struct op *end);
 
 struct ops_encoder {
     enum ops_kind kind;

@@ -412,6 +412,8 @@ void op_source_skip_accesses(struct op_source *s)
     s->skips = true;
     if (s->trace)
         mt_pass_accesses(s->trace);
+    if (s->ops)
+        ops_pass_accesses(s->ops);
 }
 
 uint64_t op_source_stray(const struct op_source *s)
