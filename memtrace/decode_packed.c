@@ -73,8 +73,7 @@ size_t decoder_pack(struct decoder *d, struct mt_event *ev, uint32_t line)
     if (count == 0 || too_many(d, count))
         return 0;
     d->left -= count;
-    p->steps[p->n_steps++] =
-        (struct mt_step){d->streams[STREAM_RARE].time, line, d->thread, (uint16_t)count};
+    p->steps[p->n_steps++] = (struct mt_step){d->streams[STREAM_RARE].time, line, d->thread, (uint16_t)count};
     p->n_places += pattern->words;
     p->total += count;
     return 0;
@@ -157,7 +156,8 @@ size_t decoder_pack_run(struct decoder *d, struct mt_event *ev)
     const struct mt_pattern *patterns = p->patterns;
     const uint64_t room = PACKED_STEPS - p->n_steps, run = d->run < room ? d->run : room,
                    time = d->streams[STREAM_RARE].time;
-    struct packing k = {&p->steps[p->n_steps], packer_places(p), d->prev_line, d->recent.next, 0, true, false};
+    struct packing k = {
+        &p->steps[p->n_steps], packer_places(p), d->prev_line, d->recent.next, 0, true, false};
     uint32_t left = d->left;
     uint64_t i;
     for (i = 0; i < run; i++) {

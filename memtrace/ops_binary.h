@@ -84,8 +84,8 @@ void ops_decoder_free(struct ops_decoder *d);
 int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err);
 
 /* Shapes: false when out of memory; for each block; the token that begins with a byte, false if that cannot
- * be; the executions that come next, as many as up to `end` there is surely room for and at least one: the end
- * of what they gave, NULL if one cannot be. */
+ * be; the executions that come next, as many as up to `end` there is surely room for and at least one: the
+ * end of what they gave, NULL if one cannot be. */
 bool ops_shapes_init(struct ops_shapes *s);
 void ops_shapes_free(struct ops_shapes *s);
 void ops_shapes_begin_block(struct ops_shapes *s);

@@ -213,8 +213,8 @@ static inline bool is_access(uint32_t code)
     return code >= OP_LOAD && code <= OP_MODIFY;
 }
 
-/* What comes next, an operation or the next of a token's executions, up to `end`: the end of what that gave, NULL
- * if it cannot be. */
+/* What comes next, an operation or the next of a token's executions, up to `end`: the end of what that gave,
+ * NULL if it cannot be. */
 static inline struct op *take_next(struct ops_decoder *d, struct op *out, const struct op *end)
 {
     if (d->shapes.run == 0 && d->shapes.after == TOKEN_RUN) {
@@ -227,7 +227,8 @@ static inline struct op *take_next(struct ops_decoder *d, struct op *out, const 
     return ops_take_executions(d, out, end);
 }
 
-/* Decode operations of the block, as long as there is room for an execution; how many are given, or MT_ERROR. */
+/* Decode operations of the block, as long as there is room for an execution; how many are given, or MT_ERROR.
+ */
 static int take_some(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room,
                      struct mt_error *err)
 {

@@ -1,9 +1,10 @@
 /* packed.h - segments handed on as they were decoded, for mt_next_packed: used by decode.c and reader.c only.
  *
- * Most of the time of reading goes into writing events out, 72 bytes for each access; yet a segment's accesses
- * are all known from where its few words lie. So here a segment is told by its pattern, which is its line in the
- * codebook, and those places. That is done only if each word lies, with all its accesses, in one live block,
- * or in none; the others are made into events, so that whoever takes patterns has nothing to check.
+ * Most of the time of reading goes into writing events out, 72 bytes for each access; yet a segment's
+ * accesses are all known from where its few words lie. So here a segment is told by its pattern, which is its
+ * line in the codebook, and those places. That is done only if each word lies, with all its accesses, in one
+ * live block, or in none; the others are made into events, so that whoever takes patterns has nothing to
+ * check.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

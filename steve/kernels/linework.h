@@ -124,9 +124,10 @@ static inline bool linework_recall(struct linework *w, const struct mt_event *e,
     return false;
 }
 
-/* An access. Blocks that do not live, and those whose New was not told, do not count. Always inline, so that an event
- * made for it is never written out. */
-__attribute__((always_inline)) static inline bool linework_access(struct linework *w, const struct mt_event *e)
+/* An access. Blocks that do not live, and those whose New was not told, do not count. Always inline, so that
+ * an event made for it is never written out. */
+__attribute__((always_inline)) static inline bool linework_access(struct linework *w,
+                                                                  const struct mt_event *e)
 {
     struct linework_block *b = e->slot < w->blocks_room ? &w->blocks[e->slot] : NULL;
     struct linework_accesses *a;

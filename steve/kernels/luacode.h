@@ -38,7 +38,7 @@ struct luacode {
     struct livemap handles; /* of the blocks of prototypes */
     uint32_t *proto_of;     /* by index of the handle */
     size_t proto_of_room;
-    uint64_t *live; /* by slot: handle of the live block plus 1 */
+    uint64_t *live;               /* by slot: handle of the live block plus 1 */
     struct luacode_block *blocks; /* by slot */
     size_t live_room, blocks_room;
     uint32_t *now;   /* by thread: the place it is at plus 1 */

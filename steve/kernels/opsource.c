@@ -283,8 +283,8 @@ static void write_some(struct ops_writer *w, const struct op *ops, size_t n, str
 }
 
 /* An execution's words, of which all lie in live blocks. False: one does not. */
-static inline bool take_words(const uint64_t *handles, size_t slots, const struct mt_place *places, uint32_t n,
-                              struct ops_word *to)
+static inline bool take_words(const uint64_t *handles, size_t slots, const struct mt_place *places,
+                              uint32_t n, struct ops_word *to)
 {
     bool all = true;
 

@@ -1,7 +1,7 @@
 /* patternruns.h - how often each pattern of a packed batch ran.
  *
- * What executions of a pattern do alike, such as loads of so many bytes by its sites, is added up once for all
- * of them: not for each one, since numbers that are changed again and again wait for each other. Which
+ * What executions of a pattern do alike, such as loads of so many bytes by its sites, is added up once for
+ * all of them: not for each one, since numbers that are changed again and again wait for each other. Which
  * patterns ran is listed, so that taking the sum costs no more than the steps did. Memory: O(patterns).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
