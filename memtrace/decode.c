@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "decode_packed.h"
 #include "decode_rare.h"
 #include "decode_v1.h"
 
@@ -173,61 +174,10 @@ static inline bool take_word(struct decoder *d, const struct run_state *run, str
     return true;
 }
 
-/* How many accesses a segment makes if each of its words lies in one block, or in none; else NOT_WHOLE. */
-#define NOT_WHOLE UINT32_MAX
-static inline uint32_t whole_accesses(const struct packer *p, const struct run_state *run, uint32_t line,
-                                      const struct mt_place *places)
+size_t decoder_unpacked(struct decoder *d, struct mt_event *ev, uint32_t line, const struct mt_place *places)
 {
-    const struct mt_pattern *words = &p->patterns[line];
-    uint32_t count = 0;
-    for (uint32_t w = 0; w < words->words; w++) {
-        if (places[w].slot == MT_NO_SLOT)
-            continue;
-        const struct live_block *b = &run->blocks[places[w].slot];
-        uint64_t offset = places[w].addr - b->base;
-        if (offset >= b->size || b->size - offset < words[w].extent)
-            return NOT_WHOLE;
-        count += words[w].own;
-    }
-    return count;
-}
-
-/* Tell of a segment by its pattern, to which its places stand ready; how many events were made of it, if that
- * cannot be. */
-static inline size_t pack_segment(struct decoder *d, const struct run_state *run, struct mt_event *ev,
-                                  uint32_t line, const struct mt_place *places)
-{
-    struct packer *p = d->packer;
-    if (line >= p->n_patterns && !packer_learn(p, &d->book)) {
-        d->wrong = "out of memory for patterns";
-        return 0;
-    }
-    uint32_t count = whole_accesses(p, run, line, places);
-    if (count == NOT_WHOLE) {
-        size_t made = count_events(d, make_events(d, run, ev, line, places));
-        packer_events(p, made);
-        return made;
-    }
-    if (count_events(d, count)) {
-        p->steps[p->n_steps++] = (struct mt_step){run->time, line, run->thread, (uint16_t)count};
-        p->n_places += p->patterns[line].words;
-        p->total += count;
-    }
-    return 0;
-}
-
-/* A segment that ran: how many events it made. */
-static inline size_t tell_segment(struct decoder *d, const struct run_state *run, struct mt_event *ev,
-                                  uint32_t line, const struct mt_place *places)
-{
-    return d->packer ? pack_segment(d, run, ev, line, places)
-                     : count_events(d, make_events(d, run, ev, line, places));
-}
-
-/* Where the places of the next segment go. */
-static inline struct mt_place *next_places(struct decoder *d, struct mt_place *own)
-{
-    return d->packer ? d->packer->places + d->packer->n_places : own;
+    const struct run_state run = run_state(d);
+    return count_events(d, make_events(d, &run, ev, line, places));
 }
 
 /* Is there room for what a segment can make? */
@@ -241,10 +191,9 @@ static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
 {
     const struct run_state run = run_state(d);
     struct word_state *lines = d->book.lines;
-    struct mt_place own[MT_SEGMENT_WORDS];
+    struct mt_place places[MT_SEGMENT_WORDS];
     size_t made = 0;
-    for (; d->run && has_room(d, room - made) && !d->wrong; d->run--) {
-        struct mt_place *places = next_places(d, own);
+    for (; d->run && room - made >= MT_SEGMENT_MOST && !d->wrong; d->run--) {
         uint32_t line = lines[d->prev_line].next[0];
         struct word_state *first = &lines[line];
         for (uint32_t i = 0; i < first->words; i++)
@@ -253,7 +202,7 @@ static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
         if (line == NO_LINE)
             d->wrong = "a segment is guessed that has not been seen";
         if (!d->wrong)
-            made += tell_segment(d, &run, ev + made, line, places);
+            made += count_events(d, make_events(d, &run, ev + made, line, places));
         d->prev_line = line;
     }
     return made;
@@ -357,7 +306,7 @@ static bool any_bad(const struct decoder *d)
 static size_t decode_miss(struct decoder *d, struct mt_event *ev)
 {
     const struct run_state run = run_state(d);
-    struct mt_place own[MT_SEGMENT_WORDS], *places = next_places(d, own);
+    struct mt_place own[MT_SEGMENT_WORDS], *places = d->packer ? packer_places(d->packer) : own;
     uint32_t line = d->misses & MISS_SEGMENT ? decode_segment(d) : d->book.lines[d->prev_line].next[0];
     uint64_t codes = d->misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
     struct word_state *first = &d->book.lines[line];
@@ -374,7 +323,7 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
         return 0;
     d->prev_line = line;
     d->misses = -1;
-    return tell_segment(d, &run, ev, line, places);
+    return d->packer ? decoder_pack(d, ev, line) : decoder_unpacked(d, ev, line, places);
 }
 
 /* The end of a chunk whose accesses were not decoded. */
@@ -462,7 +411,7 @@ size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
         if (d->run && d->old)
             made += as_events(d, decode_old_run(d, events + made, n - made));
         else if (d->run)
-            made += decode_run(d, events + made, n - made);
+            made += d->packer ? decoder_pack_run(d, events + made) : decode_run(d, events + made, n - made);
         if (!d->wrong && !d->run && has_room(d, n - made))
             made += decode_other(d, events + made);
     }

@@ -59,6 +59,9 @@ enum ops_kind ops_reader_kind(const struct ops_reader *r);
 bool ops_reader_is_binary(const struct ops_reader *r);
 /* The next operations in file order; as mt_next. For text mt_error.offset is the line number, from 1. */
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n);
+/* From now on leave out loads, stores and modifies of a binary file, which is faster; text has them all the
+ * same. */
+void ops_pass_accesses(struct ops_reader *r);
 const struct mt_error *ops_reader_error(const struct ops_reader *r);
 uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total);
 void ops_close(struct ops_reader *r);
@@ -99,11 +102,11 @@ struct ops_word {
     uint64_t addr, handle;
 };
 /* Tell of a shape: 1 .. OPS_SHAPE_MOST parts, 1 .. OPS_SHAPE_WORDS words, each used by a part. Returns what
- * ops_write_shape calls it. 0: this form has no shapes (text), or out of memory, which ops_writer_finish
+ * ops_write_shapes calls it. 0: this form has no shapes (text), or out of memory, which ops_writer_finish
  * tells. */
 uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, unsigned count, unsigned words);
-/* One execution, of no known thread and time. */
-void ops_write_shape(struct ops_writer *w, uint32_t shape, const struct ops_word *words);
+/* n executions, of no known thread and time: their shapes and, one after the other, the words of each. */
+void ops_write_shapes(struct ops_writer *w, const uint32_t *shapes, size_t n, const struct ops_word *words);
 
 void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);

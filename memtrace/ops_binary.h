@@ -43,6 +43,7 @@ struct ops_predictor {
     uint32_t thread;               /* of the last operation */
     uint32_t recent_next;
     struct ops_word recent[OPS_RECENT]; /* the last words of shapes, N and R: a ring */
+    uint32_t low[OPS_RECENT];           /* of their handles, for searches */
 };
 
 struct ops_line;
@@ -69,6 +70,7 @@ struct ops_decoder {
     uint32_t left;  /* operations of the block still to decode */
     uint64_t total; /* decoded from the file so far */
     bool ended;
+    bool passes; /* loads, stores and modifies are not given */
     struct ops_predictor predictor;
 };
 
@@ -77,17 +79,18 @@ bool ops_binary_here(struct input *in);
 /* Read the file header. NULL with *err on error. */
 struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err);
 void ops_decoder_free(struct ops_decoder *d);
-/* Decode up to `room` >= OPS_SHAPE_MOST operations: how many, 0 at the end of the file, or MT_ERROR with
- * *err. */
+/* Decode until there are operations, up to `room` >= OPS_SHAPE_MOST of them: how many, 0 at the end of the
+ * file, or MT_ERROR with *err. */
 int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err);
 
 /* Shapes: false when out of memory; for each block; the token that begins with a byte, false if that cannot
- * be; the next execution, how many operations, 0 if it cannot be. */
+ * be; the executions that come next, as many as up to `end` there is surely room for and at least one: the
+ * end of what they gave, NULL if one cannot be. */
 bool ops_shapes_init(struct ops_shapes *s);
 void ops_shapes_free(struct ops_shapes *s);
 void ops_shapes_begin_block(struct ops_shapes *s);
 bool ops_take_token(struct ops_decoder *d, uint8_t byte);
-unsigned ops_take_execution(struct ops_decoder *d, struct op *out);
+struct op *ops_take_executions(struct ops_decoder *d, struct op *out, const struct op *end);
 
 struct ops_encoder {
     enum ops_kind kind;
@@ -112,13 +115,15 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
 void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n);
 /* Before all else; false when out of memory. */
 bool ops_encoder_begin_shapes(struct ops_encoder *e);
-/* A shape, by what ops_encode_shape will call it; 0 when out of memory. */
+/* A shape, by what ops_encode_shapes will call it; 0 when out of memory. */
 uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count,
                            unsigned words);
-void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
-                      const struct ops_word *words);
-/* Its steps: an execution for which the block has room; writing what was foreseen before anything else. */
-void ops_encoder_execute(struct ops_encoder *e, uint32_t shape, const struct ops_word *words);
+void ops_encode_shapes(struct ops_encoder *e, struct ops_sink *sink, const uint32_t *shapes, size_t n,
+                       const struct ops_word *words);
+/* Its steps: executions for which the block has room, returning the words behind theirs; writing what was
+ * foreseen before anything else. */
+const struct ops_word *ops_encoder_execute(struct ops_encoder *e, const uint32_t *shapes, size_t n,
+                                           const struct ops_word *words);
 void ops_encoder_end_run(struct ops_encoder *e);
 /* The operations of an execution; how many. */
 unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,

@@ -43,9 +43,11 @@ static inline uint64_t *ops_addr_guess(struct ops_predictor *p, uint64_t handle,
     return code == OP_NEW ? &p->new_addr : &p->addrs[handle % OPS_PREDICTED];
 }
 
-static inline void ops_learn_recent(struct ops_predictor *p, struct ops_word w)
+/* `next`: p->recent_next, by itself for who keeps it in a register through a loop. */
+static inline void ops_put_recent(struct ops_predictor *p, uint32_t next, struct ops_word w)
 {
-    p->recent[p->recent_next++ % OPS_RECENT] = w;
+    p->recent[next % OPS_RECENT] = w;
+    p->low[next % OPS_RECENT] = (uint32_t)w.handle;
 }
 
 static inline void ops_learn(struct ops_predictor *p, const struct op *op)
@@ -54,7 +56,7 @@ static inline void ops_learn(struct ops_predictor *p, const struct op *op)
     p->sizes[op->code] = op->size;
     p->addrs[op->handle % OPS_PREDICTED] = op->addr;
     if (op->code == OP_NEW || op->code == OP_RESIZE)
-        ops_learn_recent(p, (struct ops_word){op->addr, op->handle});
+        ops_put_recent(p, p->recent_next++, (struct ops_word){op->addr, op->handle});
     if (op->code != OP_NEW)
         return;
     p->next_handle = op->handle + 1;

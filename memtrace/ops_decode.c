@@ -208,43 +208,54 @@ static inline bool take(struct ops_decoder *d, uint8_t flags, struct op *op)
     return true;
 }
 
-/* What comes next, an operation or the next of a token's executions; false if that cannot be. */
-static inline bool take_next(struct ops_decoder *d, struct op *ops, unsigned *n)
+static inline bool is_access(uint32_t code)
 {
-    unsigned made = 1;
+    return code >= OP_LOAD && code <= OP_MODIFY;
+}
+
+/* What comes next, an operation or the next of a token's executions, up to `end`: the end of what that gave,
+ * NULL if it cannot be. */
+static inline struct op *take_next(struct ops_decoder *d, struct op *out, const struct op *end)
+{
     if (d->shapes.run == 0 && d->shapes.after == TOKEN_RUN) {
         uint8_t flags = cursor_byte(&d->at);
         if (!(flags & OPS_RESERVED) || d->version < OPS_VERSION_SHAPES)
-            return take(d, flags, &ops[(*n)++]);
+            return take(d, flags, out) ? out + !(d->passes && is_access(out->code)) : NULL;
         if (!ops_take_token(d, flags))
-            return false;
+            return NULL;
     }
-    made = ops_take_execution(d, ops + *n);
-    *n += made;
-    return made > 0;
+    return ops_take_executions(d, out, end);
 }
 
-/* Decode operations of the block, as long as there is room for an execution; how many, or MT_ERROR. */
+/* Decode operations of the block, as long as there is room for an execution; how many are given, or MT_ERROR.
+ */
 static int take_some(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room,
                      struct mt_error *err)
 {
-    unsigned n = 0;
-    while (d->left && n + OPS_SHAPE_MOST <= room)
-        if (!take_next(d, ops, &n) || d->at.bad) {
+    struct op *out = ops, *end = ops + room;
+    uint32_t left = d->left;
+    while (d->left && end - out >= OPS_SHAPE_MOST) {
+        out = take_next(d, out, end);
+        if (!out || d->at.bad) {
             corrupt(in, err, "an operation that this kind of file cannot have in the block before it");
             return MT_ERROR;
         }
-    d->total += n;
+    }
+    d->total += left - d->left;
     if (d->left == 0 && (d->at.p != d->at.end || d->shapes.run || d->shapes.after != TOKEN_RUN)) {
         corrupt(in, err, "the block before it has another length than its operations");
         return MT_ERROR;
     }
-    return (int)n;
+    return (int)(out - ops);
 }
 
 int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err)
 {
-    if (d->left == 0 && !d->ended && !begin_block(d, in, err))
-        return MT_ERROR;
-    return take_some(d, in, ops, room, err);
+    int given = 0;
+    while (given == 0 && (d->left || !d->ended)) {
+        if (d->left == 0 && !begin_block(d, in, err))
+            return MT_ERROR;
+        given = take_some(d, in, ops, room, err);
+    }
+    return given;
 }

@@ -89,40 +89,74 @@ static uint32_t take_line(struct ops_decoder *d, enum ops_token kind)
 static bool take_word(struct ops_decoder *d, struct ops_line *s, enum ops_word_code code, struct ops_word *w)
 {
     struct ops_predictor *p = &d->predictor;
-    *w = shape_guess(s, p, code == SHAPE_OTHER);
+    *w = shape_guess(s, p, p->recent_next, code == SHAPE_OTHER);
     if (code == SHAPE_OTHER)
         s->mode ^= SHAPE_FROM_RECENT;
     if (code == SHAPE_NEAR) {
         uint64_t far = cursor_uvarint(&d->at);
         if (far - 1 >= OPS_RECENT - 1)
             return false;
-        *w = shape_recent(p, (uint32_t)far);
-        w->addr += (uint64_t)unzigzag(cursor_uvarint(&d->at));
-        shape_learn_near(s, p, (uint32_t)far, w->addr);
+        uint64_t distance = (uint64_t)unzigzag(cursor_uvarint(&d->at));
+        *w = shape_recent(p, p->recent_next, (uint32_t)far);
+        w->addr += distance;
+        shape_learn_near(s, (uint32_t)far, distance);
     }
     if (code == SHAPE_FAR) {
         w->handle = s->handle + (uint64_t)unzigzag(cursor_uvarint(&d->at));
         w->addr = p->addrs[w->handle % OPS_PREDICTED] + (uint64_t)unzigzag(cursor_uvarint(&d->at));
     }
-    shape_learn(s, p, *w);
+    shape_learn(s, p, p->recent_next++, *w);
     return true;
 }
 
-/* Execute the shape at a line; how many operations, 0 if that cannot be. */
-static inline unsigned execute(struct ops_decoder *d, uint32_t line, uint64_t codes, struct op *out)
+/* Give the operations of an execution; the end of them. */
+static inline struct op *give(const struct ops_decoder *d, const struct ops_line *first,
+                              const struct ops_word *words, struct op *out)
 {
-    struct ops_shapes *s = &d->shapes;
-    struct ops_line *first = &s->lines[line];
+    return d->passes ? out : out + ops_expand(out, &d->shapes.parts[first->first], first->count, words);
+}
+
+/* Execute the shape at a line, as codes say; the end of what that gave, NULL if it cannot be. */
+static struct op *execute(struct ops_decoder *d, uint32_t line, uint64_t codes, struct op *out)
+{
+    struct ops_line *first = &d->shapes.lines[line];
     struct ops_word words[OPS_SHAPE_WORDS];
-    if (line == 0 || first->count > d->left || codes >> first->words * SHAPE_WORD_BITS)
-        return 0;
+    if (first->count > d->left || codes >> first->words * SHAPE_WORD_BITS)
+        return NULL;
     for (unsigned i = 0; i < first->words; i++, codes >>= SHAPE_WORD_BITS)
         if (!take_word(d, &first[i], codes & ((1 << SHAPE_WORD_BITS) - 1), &words[i]))
-            return 0;
+            return NULL;
     d->predictor.handle = words[first->words - 1].handle;
-    s->previous = line;
+    d->shapes.previous = line;
     d->left -= first->count;
-    return ops_expand(out, &s->parts[first->first], first->count, words);
+    return give(d, first, words, out);
+}
+
+/* Executions as foreseen; as ops_take_executions. */
+static struct op *take_run(struct ops_decoder *d, struct op *out, const struct op *end)
+{
+    struct ops_shapes *s = &d->shapes;
+    struct ops_word words[OPS_SHAPE_WORDS];
+    uint32_t line = s->previous, next = d->predictor.recent_next, left = d->left, run = s->run;
+    const struct ops_line *first = NULL;
+    for (; run && end - out >= OPS_SHAPE_MOST; run--) {
+        line = s->lines[line].next[0];
+        first = &s->lines[line];
+        if (line == 0 || first->count > left)
+            return NULL;
+        for (uint32_t i = 0; i < first->words; i++) {
+            words[i] = shape_guess(&s->lines[line + i], &d->predictor, next, false);
+            shape_learn(&s->lines[line + i], &d->predictor, next++, words[i]);
+        }
+        left -= first->count;
+        out = give(d, first, words, out);
+    }
+    d->predictor.handle = words[first->words - 1].handle;
+    d->predictor.recent_next = next;
+    d->left = left;
+    s->previous = line;
+    s->run = run;
+    return out;
 }
 
 /* The token that begins with a byte; false if that cannot be. */
@@ -139,15 +173,13 @@ bool ops_take_token(struct ops_decoder *d, uint8_t byte)
     return d->shapes.run || d->shapes.after != TOKEN_RUN;
 }
 
-unsigned ops_take_execution(struct ops_decoder *d, struct op *out)
+struct op *ops_take_executions(struct ops_decoder *d, struct op *out, const struct op *end)
 {
     struct ops_shapes *s = &d->shapes;
-    if (s->run) {
-        s->run--;
-        return execute(d, s->lines[s->previous].next[0], 0, out);
-    }
+    if (s->run)
+        return take_run(d, out, end);
     enum ops_token kind = s->after;
     uint32_t line = take_line(d, kind);
     s->after = TOKEN_RUN;
-    return line ? execute(d, line, cursor_uvarint(&d->at), out) : 0;
+    return line ? execute(d, line, cursor_uvarint(&d->at), out) : NULL;
 }

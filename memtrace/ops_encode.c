@@ -155,17 +155,29 @@ void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *o
     }
 }
 
-void ops_encode_shape(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
-                      const struct ops_word *words)
+/* An execution near the end of a block, where there may be no room for it. */
+static const struct ops_word *encode_last(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
+                                          const struct ops_word *words)
 {
     const struct ops_line *first = &e->lines[shape];
     struct op ops[OPS_SHAPE_MOST];
     if (first->count <= OPS_BLOCK - e->count)
-        ops_encoder_execute(e, shape, words);
-    else
-        ops_encode(e, sink, ops, ops_expand(ops, e->parts + first->first, first->count, words));
-    if (e->count == OPS_BLOCK)
-        end_block(e, sink);
+        return ops_encoder_execute(e, &shape, 1, words);
+    ops_encode(e, sink, ops, ops_expand(ops, e->parts + first->first, first->count, words));
+    return words + first->words;
+}
+
+void ops_encode_shapes(struct ops_encoder *e, struct ops_sink *sink, const uint32_t *shapes, size_t n,
+                       const struct ops_word *words)
+{
+    while (n && sink->err.code == MT_E_NONE) {
+        size_t fit = (OPS_BLOCK - e->count) / OPS_SHAPE_MOST, done = !fit ? 1 : fit < n ? fit : n;
+        words = fit ? ops_encoder_execute(e, shapes, done, words) : encode_last(e, sink, *shapes, words);
+        if (e->count == OPS_BLOCK)
+            end_block(e, sink);
+        shapes += done;
+        n -= done;
+    }
 }
 
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink)

@@ -9,6 +9,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #define WORD_LONGEST (2 * UVARINT_MAX_BYTES)
 
@@ -68,30 +71,54 @@ void ops_encoder_end_run(struct ops_encoder *e)
     e->used = (size_t)(put_token(e, e->raw + e->used, TOKEN_RUN) - e->raw);
 }
 
-/* How far back the latest recent word of a block is; 0 = there is none. */
-static uint32_t find_recent(const struct ops_predictor *p, uint64_t handle)
+/* Which of the recent words have a handle, by its low half? Bit i is for recent[i]. */
+static uint32_t recent_equal(const struct ops_predictor *p, uint32_t low)
 {
-    for (uint32_t far = 1; far < OPS_RECENT; far++)
-        if (shape_recent(p, far).handle == handle)
-            return far;
+    uint32_t bits = 0;
+#ifdef __SSE2__
+    const __m128i *at = (const __m128i *)p->low, w = _mm_set1_epi32((int)low);
+    __m128i all[4];
+    for (unsigned i = 0; i < 4; i++)
+        all[i] = _mm_cmpeq_epi32(_mm_loadu_si128(&at[i]), w);
+    all[0] = _mm_packs_epi16(_mm_packs_epi32(all[0], all[1]), _mm_packs_epi32(all[2], all[3]));
+    bits = (uint32_t)_mm_movemask_epi8(all[0]);
+#else
+    for (unsigned i = 0; i < OPS_RECENT; i++)
+        bits |= (uint32_t)(p->low[i] == low) << i;
+#endif
+    return bits;
+}
+
+/* How far back the latest recent word of a block is, 1 .. OPS_RECENT - 1; 0 = there is none. */
+static uint32_t find_recent(const struct ops_predictor *p, uint32_t next, uint64_t handle)
+{
+    uint32_t bits = recent_equal(p, (uint32_t)handle), turn = next % OPS_RECENT;
+    if (!bits)
+        return 0;
+    for (bits = (bits >> turn | bits << (OPS_RECENT - turn)) & 0xfffe; bits;) {
+        uint32_t highest = 31 - (uint32_t)__builtin_clz(bits);
+        if (shape_recent(p, next, OPS_RECENT - highest).handle == handle)
+            return OPS_RECENT - highest;
+        bits ^= 1u << highest;
+    }
     return 0;
 }
 
 /* A word that was not foreseen: its code; what is to be told of it goes to *to. */
 static __attribute__((noinline)) enum ops_word_code
-code_word(struct ops_line *s, const struct ops_predictor *p, struct ops_word w, uint8_t **to)
+code_word(struct ops_line *s, const struct ops_predictor *p, uint32_t next, struct ops_word w, uint8_t **to)
 {
-    struct ops_word other = shape_guess(s, p, true);
-    uint32_t far;
+    struct ops_word other = shape_guess(s, p, next, true);
     if (other.addr == w.addr && other.handle == w.handle) {
         s->mode ^= SHAPE_FROM_RECENT;
         return SHAPE_OTHER;
     }
-    far = find_recent(p, w.handle);
+    uint32_t far = find_recent(p, next, w.handle);
     if (far) {
+        uint64_t distance = w.addr - shape_recent(p, next, far).addr;
         *to = uvarint_write(*to, far);
-        *to = uvarint_write(*to, zigzag((int64_t)(w.addr - shape_recent(p, far).addr)));
-        shape_learn_near(s, p, far, w.addr);
+        *to = uvarint_write(*to, zigzag((int64_t)distance));
+        shape_learn_near(s, far, distance);
         return SHAPE_NEAR;
     }
     *to = uvarint_write(*to, zigzag((int64_t)(w.handle - s->handle)));
@@ -148,26 +175,53 @@ static void enter_block(struct ops_encoder *e, struct ops_line *first)
     first->name = 0;
 }
 
-void ops_encoder_execute(struct ops_encoder *e, uint32_t line, const struct ops_word *words)
+/* What changes with each execution. */
+struct going {
+    uint32_t previous, next, run, count; /* as of the encoder; of ops_put_recent; of the encoder */
+};
+
+/* Code the words of an execution as they were foreseen or not; what is told of them ends before *to. */
+static inline uint64_t code_words(struct ops_line *first, struct ops_predictor *p, struct going *g,
+                                  const struct ops_word *words, uint8_t **to)
 {
-    struct ops_line *first = &e->lines[line];
-    uint8_t about[OPS_SHAPE_WORDS * WORD_LONGEST], *to = about;
     uint64_t codes = 0;
-    if (first->epoch != e->epoch)
-        enter_block(e, first);
     for (uint32_t i = 0; i < first->words; i++) {
-        struct ops_word guess = shape_guess(&first[i], &e->predictor, false), w = words[i];
+        struct ops_word guess = shape_guess(&first[i], p, g->next, false), w = words[i];
         if (__builtin_expect(guess.addr != w.addr || guess.handle != w.handle, 0))
-            codes |= (uint64_t)code_word(&first[i], &e->predictor, w, &to) << i * SHAPE_WORD_BITS;
-        shape_learn(&first[i], &e->predictor, w);
+            codes |= (uint64_t)code_word(&first[i], p, g->next, w, to) << i * SHAPE_WORD_BITS;
+        shape_learn(&first[i], p, g->next++, w);
     }
-    if (codes == 0 && e->lines[e->previous].next[0] == line)
-        e->run++;
-    else
-        put_miss(e, line, codes, about, (size_t)(to - about));
-    e->predictor.handle = words[first->words - 1].handle;
-    e->previous = line;
-    e->count += first->count;
+    return codes;
+}
+
+const struct ops_word *ops_encoder_execute(struct ops_encoder *e, const uint32_t *shapes, size_t n,
+                                           const struct ops_word *words)
+{
+    struct going g = {e->previous, e->predictor.recent_next, e->run, e->count};
+    struct ops_line *lines = e->lines;
+    for (const uint32_t *end = shapes + n; shapes < end; shapes++) {
+        struct ops_line *first = &lines[*shapes];
+        uint8_t about[OPS_SHAPE_WORDS * WORD_LONGEST], *to = about;
+        if (__builtin_expect(first->epoch != e->epoch, 0))
+            enter_block(e, first);
+        uint64_t codes = code_words(first, &e->predictor, &g, words, &to);
+        g.run++;
+        if (__builtin_expect(codes != 0 || lines[g.previous].next[0] != *shapes, 0)) {
+            e->run = g.run - 1;
+            e->previous = g.previous;
+            put_miss(e, *shapes, codes, about, (size_t)(to - about));
+            g.run = 0;
+        }
+        g.previous = *shapes;
+        g.count += first->count;
+        words += first->words;
+    }
+    e->previous = g.previous;
+    e->predictor.recent_next = g.next;
+    e->run = g.run;
+    e->count = g.count;
+    e->predictor.handle = words[-1].handle;
+    return words;
 }
 
 unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,

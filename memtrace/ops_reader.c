@@ -335,6 +335,12 @@ static int next_binary(struct ops_reader *r, size_t *n)
     return got > 0 ? MT_MORE : got == 0 ? MT_END : MT_ERROR;
 }
 
+void ops_pass_accesses(struct ops_reader *r)
+{
+    if (r->binary)
+        r->binary->passes = true;
+}
+
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)
 {
     *n = 0;

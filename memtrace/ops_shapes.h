@@ -56,28 +56,29 @@ static inline void shape_forget(struct ops_line *first, uint32_t epoch)
     first->epoch = epoch;
 }
 
-static inline struct ops_word shape_recent(const struct ops_predictor *p, uint32_t far)
+/* `next`, here and below: as of ops_put_recent. */
+static inline struct ops_word shape_recent(const struct ops_predictor *p, uint32_t next, uint32_t far)
 {
-    return p->recent[(p->recent_next - far) % OPS_RECENT];
+    return p->recent[(next - far) % OPS_RECENT];
 }
 
-static inline struct ops_word shape_guess(const struct ops_line *s, const struct ops_predictor *p, bool other)
+static inline struct ops_word shape_guess(const struct ops_line *s, const struct ops_predictor *p,
+                                          uint32_t next, bool other)
 {
-    struct ops_word near = shape_recent(p, s->mode & (OPS_RECENT - 1));
+    struct ops_word near = shape_recent(p, next, s->mode & (OPS_RECENT - 1));
     bool from_recent = (s->mode & SHAPE_FROM_RECENT ? 1 : 0) ^ other;
     return from_recent ? (struct ops_word){near.addr + s->back, near.handle}
                        : (struct ops_word){s->addr + s->stride, s->handle};
 }
 
-/* A word was `far` back from the next: refer to that from now on. */
-static inline void shape_learn_near(struct ops_line *s, const struct ops_predictor *p, uint32_t far,
-                                    uint64_t addr)
+/* A word was `far` back from the next, at a distance from what was there: refer to that from now on. */
+static inline void shape_learn_near(struct ops_line *s, uint32_t far, uint64_t distance)
 {
     s->mode = (uint8_t)(SHAPE_FROM_RECENT | far);
-    s->back = addr - shape_recent(p, far).addr;
+    s->back = distance;
 }
 
-static inline void shape_learn(struct ops_line *s, struct ops_predictor *p, struct ops_word w)
+static inline void shape_learn(struct ops_line *s, struct ops_predictor *p, uint32_t next, struct ops_word w)
 {
     uint64_t delta = w.addr - s->addr;
     s->stride = delta == s->delta ? delta : s->stride;
@@ -85,7 +86,7 @@ static inline void shape_learn(struct ops_line *s, struct ops_predictor *p, stru
     s->addr = w.addr;
     s->handle = w.handle;
     p->addrs[w.handle % OPS_PREDICTED] = w.addr;
-    ops_learn_recent(p, w);
+    ops_put_recent(p, next, w);
 }
 
 #endif

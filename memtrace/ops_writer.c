@@ -140,10 +140,9 @@ uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, un
     return shape;
 }
 
-void ops_write_shape(struct ops_writer *w, uint32_t shape, const struct ops_word *words)
+void ops_write_shapes(struct ops_writer *w, const uint32_t *shapes, size_t n, const struct ops_word *words)
 {
-    if (w->sink.err.code == MT_E_NONE)
-        ops_encode_shape(w->binary, &w->sink, shape, words);
+    ops_encode_shapes(w->binary, &w->sink, shapes, n, words);
 }
 
 static void put_bytes(struct ops_writer *w, const char *s, size_t n)

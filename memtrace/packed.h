@@ -1,9 +1,10 @@
 /* packed.h - segments handed on as they were decoded, for mt_next_packed: used by decode.c and reader.c only.
  *
- * Most of the time of reading goes into writing events out, 72 bytes for each access; yet a segment's accesses
- * are all known from where its few words lie. So here a segment is told by its pattern, which is its line in the
- * codebook, and those places. That is done only if each word lies, with all its accesses, in one live block,
- * or in none; the others are made into events, so that whoever takes patterns has nothing to check.
+ * Most of the time of reading goes into writing events out, 72 bytes for each access; yet a segment's
+ * accesses are all known from where its few words lie. So here a segment is told by its pattern, which is its
+ * line in the codebook, and those places. That is done only if each word lies, with all its accesses, in one
+ * live block, or in none; the others are made into events, so that whoever takes patterns has nothing to
+ * check.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,11 +14,11 @@
 #include "codebook.h"
 
 #define PACKED_STEPS 512
-#define PACKED_PLACES 1024
+#define PACKED_PLACES ((PACKED_STEPS + 1) * MT_SEGMENT_WORDS)
 
 struct packer {
     struct mt_step steps[PACKED_STEPS + 1];
-    struct mt_place places[PACKED_PLACES + MT_SEGMENT_WORDS];
+    struct mt_place places[PACKED_PLACES];
     uint32_t n_steps, n_places, n_events;
     uint64_t total;              /* events that the steps stand for */
     struct mt_pattern *patterns; /* by line of the codebook */
@@ -39,7 +40,13 @@ static inline void packer_empty(struct packer *p)
 /* Is there room for another segment? */
 static inline bool packer_has_room(const struct packer *p)
 {
-    return p->n_steps < PACKED_STEPS && p->n_places <= PACKED_PLACES;
+    return p->n_steps < PACKED_STEPS;
+}
+
+/* Where the places of the next segment go. */
+static inline struct mt_place *packer_places(struct packer *p)
+{
+    return p->places + p->n_places;
 }
 
 /* The next n events stand in the array of events. */

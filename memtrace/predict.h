@@ -86,12 +86,18 @@ struct guess {
     uint32_t slot;
 };
 
-static inline void recent_add(struct recent *r, uint64_t addr, uint32_t slot)
+/* `next`: r->next, by itself for who keeps it in a register through a loop. */
+static inline void recent_put(struct recent *r, uint32_t next, uint64_t addr, uint32_t slot)
 {
-    uint32_t i = r->next++ % RECENT;
+    uint32_t i = next % RECENT;
     r->addr[i] = addr;
     r->low[i] = (uint32_t)addr;
     r->slot[i] = slot;
+}
+
+static inline void recent_add(struct recent *r, uint64_t addr, uint32_t slot)
+{
+    recent_put(r, r->next++, addr, slot);
 }
 
 /* Which of RECENT numbers are equal to v? Bit RECENT - far is for the one that came `far` before the next. */
@@ -143,16 +149,27 @@ static inline struct guess guess_own(const struct word_state *s)
     return (struct guess){s->addr + s->stride, s->slot};
 }
 
+static inline struct guess guess_back_at(const struct word_state *s, const struct recent *r, uint32_t next,
+                                         uint32_t far)
+{
+    uint32_t i = (next - far) % RECENT;
+    return (struct guess){r->addr[i] + s->back, r->slot[i]};
+}
+
 static inline struct guess guess_back(const struct word_state *s, const struct recent *r, uint32_t far)
 {
-    uint32_t i = recent_at(r, far);
-    return (struct guess){r->addr[i] + s->back, r->slot[i]};
+    return guess_back_at(s, r, r->next, far);
+}
+
+static inline struct guess guess_word_at(const struct word_state *s, const struct recent *r, uint32_t next)
+{
+    struct guess own = guess_own(s), back = guess_back_at(s, r, next, s->mode & MODE_FAR);
+    return s->mode & MODE_BACK ? back : own;
 }
 
 static inline struct guess guess_word(const struct word_state *s, const struct recent *r)
 {
-    struct guess own = guess_own(s), back = guess_back(s, r, s->mode & MODE_FAR);
-    return s->mode & MODE_BACK ? back : own;
+    return guess_word_at(s, r, r->next);
 }
 
 /* The guess that is not made. */
@@ -169,13 +186,18 @@ static inline void learn_segment(struct word_state *prev, uint32_t line)
 }
 
 /* Learn where a word was. */
-static inline void learn_word(struct word_state *s, struct recent *r, uint64_t addr, uint32_t slot)
+static inline void learn_own(struct word_state *s, uint64_t addr, uint32_t slot)
 {
     uint64_t delta = addr - s->addr;
     s->stride = delta == s->delta ? delta : s->stride;
     s->delta = delta;
     s->addr = addr;
     s->slot = slot;
+}
+
+static inline void learn_word(struct word_state *s, struct recent *r, uint64_t addr, uint32_t slot)
+{
+    learn_own(s, addr, slot);
     recent_add(r, addr, slot);
 }
 

@@ -239,7 +239,7 @@ cdef class Lives:
         """Read on until there are enough records; false at the end."""
         cdef const mt_event *events
         cdef size_t n
-        if self.window is None and self.l.lines == NULL:
+        if self.window is None:
             return self.walk_packed()
         while self.l.n_out < ENOUGH:
             if self.state == "after" or not self.trace.next(&events, &n):
@@ -251,7 +251,7 @@ cdef class Lives:
         return True
 
     cdef bint walk_packed(self) except -1:
-        """The same, when nothing has to be known of a single access."""
+        """The same, without marks that count."""
         cdef mt_packed packed
         cdef uint32_t sites
         cdef bint ok
@@ -259,6 +259,8 @@ cdef class Lives:
             if not self.trace.next_packed(&packed):
                 return False
             sites = mt_count_sites(self.trace.r)
+            if self.lines is not None:
+                self.learn()
             with nogil:
                 ok = lives_feed_packed(&self.l, &packed, sites)
             if not ok:

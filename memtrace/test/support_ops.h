@@ -17,6 +17,8 @@ struct result {
 
 /* Read a file and compare with the operations it was made of. */
 struct result read_back(const void *data, size_t size, const struct op *expected, enum ops_kind hint);
+/* The same of a reader that passes over accesses; expected are the others. */
+struct result read_back_passing(const void *data, size_t size, const struct op *expected);
 /* The file of n operations, written in pieces of many sizes. */
 struct bytes packed(const struct op *ops, size_t n, enum ops_form form, enum ops_kind kind);
 

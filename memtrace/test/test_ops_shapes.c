@@ -117,7 +117,7 @@ static void write_part(const struct history *h, struct ops_writer *w, size_t fro
             names[k] = ops_writer_shape(w, h->shapes[k].parts, h->shapes[k].count, h->shapes[k].words);
         size_t first = at > from ? at : from, end = at + n < to ? at + n : to;
         if (k >= 0 && end - first == n)
-            ops_write_shape(w, names[k], h->steps[i].words);
+            ops_write_shapes(w, &names[k], 1, h->steps[i].words);
         else
             ops_write(w, h->ops + first, end - first);
     }
@@ -148,6 +148,69 @@ static void test_read_back(void **state)
     assert_true(file.size < plain.size);
     free(file.data);
     free(plain.data);
+    free_history(h);
+}
+
+static void test_passing_accesses(void **state)
+{
+    struct history *h = make_history();
+    struct bytes file = piece_of(h, 0, h->n);
+    size_t kept = 0;
+    for (size_t i = 0; i < h->n; i++)
+        if (h->ops[i].code < OP_LOAD || h->ops[i].code > OP_MODIFY)
+            h->ops[kept++] = h->ops[i];
+    struct result out = read_back_passing(file.data, file.size, h->ops);
+    assert_int_equal(out.last, MT_END);
+    assert_true(kept > 0 && kept < h->n);
+    assert_int_equal(out.count, kept);
+    assert_int_equal(out.equal, kept);
+    free(file.data);
+    free_history(h);
+}
+
+/* All executions in a row, as one batch and one by one: the same bytes. */
+static struct bytes executions_of(const struct history *h, size_t batch)
+{
+    static uint32_t shapes[STEPS];
+    static struct ops_word words[STEPS * OPS_SHAPE_WORDS];
+    uint32_t names[SHAPES] = {0};
+    struct mt_error err;
+    size_t n = 0, used = 0;
+    int fd = memory_file("", 0);
+    struct ops_writer *w = ops_writer_open(fd, OPS_BINARY, OPS_ACCESS, &err);
+    for (size_t i = 0; i < STEPS; i++) {
+        int k = h->steps[i].shape;
+        if (k < 0)
+            continue;
+        const struct shape *s = &h->shapes[k];
+        names[k] = names[k] ? names[k] : ops_writer_shape(w, s->parts, s->count, s->words);
+        shapes[n++] = names[k];
+        memcpy(words + used, h->steps[i].words, s->words * sizeof *words);
+        used += s->words;
+        if (n == batch) {
+            ops_write_shapes(w, shapes, n, words);
+            n = used = 0;
+        }
+    }
+    ops_write_shapes(w, shapes, n, words);
+    assert_int_equal(ops_writer_finish(w, &err), MT_OK);
+    struct bytes b = memory_bytes(fd);
+    close(fd);
+    return b;
+}
+
+static void test_batches(void **state)
+{
+    struct history *h = make_history();
+    struct bytes single = executions_of(h, 1);
+    static const size_t batches[] = {7, 512, STEPS};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        struct bytes many = executions_of(h, batches[i]);
+        assert_int_equal(many.size, single.size);
+        assert_memory_equal(many.data, single.data, single.size);
+        free(many.data);
+    }
+    free(single.data);
     free_history(h);
 }
 
@@ -309,6 +372,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_read_back),       cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_batches),         cmocka_unit_test(test_passing_accesses),
         cmocka_unit_test(test_older_versions),  cmocka_unit_test(test_crafted),
         cmocka_unit_test(test_random_payloads), cmocka_unit_test(test_text),
     };

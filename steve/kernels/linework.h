@@ -128,8 +128,10 @@ static inline bool linework_recall(struct linework *w, const struct mt_event *e,
     return false;
 }
 
-/* An access. Blocks that do not live, and those whose New was not told, do not count. */
-static inline bool linework_access(struct linework *w, const struct mt_event *e)
+/* An access. Blocks that do not live, and those whose New was not told, do not count. Always inline, so that
+ * an event made for it is never written out. */
+__attribute__((always_inline)) static inline bool linework_access(struct linework *w,
+                                                                  const struct mt_event *e)
 {
     struct linework_block *b = e->slot < w->blocks_room ? &w->blocks[e->slot] : NULL;
     struct linework_accesses *a;
@@ -145,6 +147,27 @@ static inline bool linework_access(struct linework *w, const struct mt_event *e)
     if (b->last != line && !linework_met_block(w, b, e->slot, line))
         return false;
     return linework_recall(w, e, line) || linework_met_memory(w, e->addr, e->size, line);
+}
+
+/* One that a pattern made, whose word lies at a place. */
+static inline bool linework_pattern_access(struct linework *w, const struct mt_pattern_access *a,
+                                           const struct mt_place *place, uint16_t thread)
+{
+    const struct luacode_block *b;
+    struct mt_event e;
+
+    if (place->slot >= w->code->blocks_room)
+        return true;
+    b = &w->code->blocks[place->slot];
+    e.addr = place->addr + a->offset;
+    e.offset = e.addr - b->base;
+    e.size = a->size;
+    e.ref = a->site;
+    e.thread = thread;
+    e.kind = a->kind;
+    e.heap = b->heap;
+    e.slot = place->slot;
+    return linework_access(w, &e);
 }
 
 #endif

@@ -27,6 +27,7 @@ void lives_free(struct lives *l)
     free(l->threads);
     free(l->maps);
     free(l->pieces);
+    patternruns_free(&l->runs);
 }
 
 /* ---- births and deaths --------------------------------------------------------------------- */
@@ -290,8 +291,8 @@ size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint
 }
 
 /* What a pattern does to a block with one access. */
-static inline void pattern_access(struct lives *l, struct lives_block *b, const struct mt_pattern_access *a,
-                                  uint64_t offset, uint64_t now, uint16_t thread)
+static inline void pattern_access(struct lives_block *b, const struct mt_pattern_access *a, uint64_t offset,
+                                  uint64_t now, uint16_t thread)
 {
     unsigned kind = a->kind - MT_LOAD;
 
@@ -301,21 +302,44 @@ static inline void pattern_access(struct lives *l, struct lives_block *b, const 
     b->counts[kind]++;
     b->bytes_of[kind] += a->size;
     b->parts |= usedparts_of(b->shift, offset, offset + a->size - (a->size > 0));
-    count(&l->sites[a->site < l->sites_room ? a->site : 0], kind, a->size);
 }
 
-static struct lives_block *block_at(struct lives *l, uint32_t slot)
+static inline struct lives_block *block_at(struct lives *l, uint32_t slot)
 {
     return slot < l->room && l->blocks[slot].live ? &l->blocks[slot] : NULL;
 }
 
-/* A pattern ran. */
-static void feed_pattern(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
-                         const struct mt_place *places)
+/* The accesses of a pattern that ran so often, by sites and thread. */
+static void count_runs(struct lives *l, const struct mt_pattern_access *a, unsigned n, uint64_t runs,
+                       uint16_t thread)
+{
+    for (const struct mt_pattern_access *end = a + n; a < end; a++) {
+        struct lives_accesses *site = &l->sites[a->site < l->sites_room ? a->site : 0];
+        unsigned kind = a->kind - MT_LOAD;
+
+        site->counts[kind] += runs;
+        site->bytes[kind] += runs * a->size;
+        l->threads[thread].counts[kind] += runs;
+        l->threads[thread].bytes[kind] += runs * a->size;
+    }
+    l->totals.accesses += n * runs;
+}
+
+/* Those of all patterns that ran since they were last counted. */
+static void settle_runs(struct lives *l, const struct mt_packed *p, uint16_t thread)
+{
+    uint32_t id, runs;
+
+    while (patternruns_take(&l->runs, &id, &runs))
+        count_runs(l, &p->accesses[p->patterns[id].first], p->patterns[id].count, runs, thread);
+}
+
+/* A pattern ran, and some of its words lie in no block that counts. */
+static void feed_some(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                      const struct mt_place *places)
 {
     const struct mt_pattern *pattern = &p->patterns[step->pattern];
     const struct mt_pattern_access *a = &p->accesses[pattern->first];
-    struct lives_accesses *thread = &l->threads[step->thread];
     uint64_t now = l->totals.operations;
 
     for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
@@ -325,13 +349,71 @@ static void feed_pattern(struct lives *l, const struct mt_packed *p, const struc
         now += place->slot != MT_NO_SLOT;
         if (!b)
             continue;
-        pattern_access(l, b, a, place->addr + a->offset - b->addr, now - 1, step->thread);
-        count(thread, a->kind - MT_LOAD, a->size);
+        pattern_access(b, a, place->addr + a->offset - b->addr, now - 1, step->thread);
+        count_runs(l, a, 1, 1, step->thread);
         b->shared |= b->thread != step->thread;
-        l->totals.accesses++;
     }
-    l->totals.operations = now;
+}
+
+/* Where a word lies. */
+struct used {
+    struct lives_block *block;
+    uint64_t offset;
+};
+
+/* The blocks of n words; false if one lies in no block that counts. */
+static inline bool find_blocks(struct lives *l, const struct mt_place *places, unsigned n, struct used *to)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct lives_block *b = block_at(l, places[i].slot);
+
+        if (!b)
+            return false;
+        to[i] = (struct used){b, places[i].addr - b->addr};
+    }
+    return true;
+}
+
+static inline void note_thread(const struct used *words, unsigned n, uint16_t thread)
+{
+    for (unsigned i = 0; i < n; i++)
+        words[i].block->shared |= words[i].block->thread != thread;
+}
+
+/* A pattern ran. */
+static inline void feed_pattern(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                                const struct mt_place *places)
+{
+    const struct mt_pattern *pattern = &p->patterns[step->pattern];
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+    uint64_t now = l->totals.operations;
+    struct used used[MT_SEGMENT_WORDS];
+
+    if (step->count == pattern->count && find_blocks(l, places, pattern->words, used)) {
+        for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++, now++)
+            pattern_access(used[a->word].block, a, used[a->word].offset + a->offset, now, step->thread);
+        note_thread(used, pattern->words, step->thread);
+        patternruns_add(&l->runs, step->pattern);
+    } else {
+        feed_some(l, p, step, places);
+    }
+    l->totals.operations += step->count;
     l->totals.time = step->time;
+}
+
+/* A pattern ran: what that is to lines. False when out of memory. */
+static bool feed_lines(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                       const struct mt_place *places)
+{
+    const struct mt_pattern *pattern = &p->patterns[step->pattern];
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++)
+        if (!linework_pattern_access(l->lines, a, &places[a->word], step->thread))
+            return false;
+    l->totals.operations += step->count;
+    l->totals.time = step->time;
+    return true;
 }
 
 /* Events, with the marks among them. */
@@ -352,12 +434,19 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
 {
     const struct mt_place *places = p->places;
     const struct mt_event *events = p->events;
+    uint16_t thread = 0; /* of the runs not yet settled */
 
-    if (!reserve_sums(l, sites))
+    if (!reserve_sums(l, sites) || !patternruns_reserve(&l->runs, p->n_patterns))
         return false;
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
         if (step->pattern != MT_STEP_EVENTS) {
-            feed_pattern(l, p, step, places);
+            if (step->thread != thread)
+                settle_runs(l, p, thread);
+            thread = step->thread;
+            if (!l->lines)
+                feed_pattern(l, p, step, places);
+            else if (!feed_lines(l, p, step, places))
+                return false;
             places += p->patterns[step->pattern].words;
         } else {
             if (!feed_all(l, events, step->count, sites))
@@ -365,6 +454,7 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
             events += step->count;
         }
     }
+    settle_runs(l, p, thread);
     return true;
 }
 

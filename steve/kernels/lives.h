@@ -19,6 +19,7 @@
 #define STEVE_LIVES_H
 
 #include "steve/kernels/linework.h"
+#include "steve/kernels/patternruns.h"
 #include "steve/kernels/usedparts.h"
 
 struct life {
@@ -43,18 +44,18 @@ struct life {
     uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
 };
 
-/* What is known of a live block. The first 64 bytes change with each access. */
+/* What is known of a live block. The first 128 bytes are all that an access needs, of which 64 change. */
 struct lives_block {
     uint64_t parts; /* used ones */
     uint64_t last_use;
     uint64_t counts[3], bytes_of[3]; /* by kind of access, from MT_LOAD: how many, of how many bytes */
     uint64_t first_use, addr;
-    uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
-    uint64_t first_size, most, moves, copied;
-    uint32_t stack, heap;
     uint16_t thread;
     uint8_t how, shift, live, shared, type; /* shift: a part is 2^shift bytes */
     uint8_t earlier;                        /* made before this part of a trace: see livesparts.h */
+    uint32_t stack, heap;
+    uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
+    uint64_t first_size, most, moves, copied;
 };
 
 /* Accesses made by a site or a thread; by kind, from MT_LOAD: how many, of how many bytes. */
@@ -84,6 +85,7 @@ struct lives {
     size_t finished;                        /* slots whose blocks lives_finish has told */
     struct lives_accesses *sites, *threads; /* by site id, by thread number */
     size_t sites_room, threads_room;
+    struct patternruns runs; /* of a batch and a thread, whose accesses are not yet added to those */
     struct linework *lines;  /* NULL, or the caller's, who has it and its luacode learn before each batch */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
@@ -100,7 +102,7 @@ void lives_free(struct lives *l);
 /* Take events up to and with the next MT_MARK, or all n: how many; SIZE_MAX when out of memory. sites: how
  * many the reader knows. */
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
-/* The same for all of a packed batch, marks or not; not with `lines`. */
+/* The same for all of a packed batch, marks or not. */
 bool lives_feed_packed(struct lives *l, const struct mt_packed *packed, uint32_t sites);
 /* Records of blocks that still live, a limited number at each call, none when all are told. Nothing may be
  * fed afterwards. False when out of memory. */

@@ -38,7 +38,7 @@ static int64_t deadline(const struct lockfull *l, const struct lockfull_block *b
 }
 
 /* Put a block into the list of its deadline, or as far ahead as the ring goes. */
-static void hang(struct lockfull *l, uint32_t b)
+static inline void hang(struct lockfull *l, uint32_t b)
 {
     struct lockfull_block *block = &l->blocks[b];
     int64_t last = l->index + LOCKFULL_RING - 1;
@@ -165,6 +165,34 @@ static bool others(struct lockfull *l)
     return collect_due(l) && put_events(l, UINT64_MAX);
 }
 
+/* The time of a block may have come, and of no other one. */
+static bool one_due(struct lockfull *l, uint32_t b)
+{
+    struct lockfull_block *block = &l->blocks[b];
+
+    l->ring[SLOT(l->index)] = NONE;
+    if (deadline(l, block) > l->index) {
+        hang(l, b);
+        return true;
+    }
+    if (!reserve(l, 1))
+        return false;
+    block->locked = false;
+    put(l, block->handle, OP_UNLOCK);
+    l->unlocks++;
+    return true;
+}
+
+/* The same as others, before an access: nearly always no block waits in the list, or one. */
+static inline bool others_or_none(struct lockfull *l)
+{
+    uint32_t b = l->ring[SLOT(l->index)];
+
+    if (b == NONE)
+        return true;
+    return l->blocks[b].next == NONE ? one_due(l, b) : others(l);
+}
+
 static bool is_mortal(struct lockfull *l, uint64_t ordinal)
 {
     if (l->n_unfreed == 0 || *l->unfreed != ordinal)
@@ -251,14 +279,14 @@ static inline bool block_access(struct lockfull *l, uint32_t b)
         if (!block->locked && deadline(l, block) > l->index)
             return lock(l, b);
     }
-    return l->ring[SLOT(l->index)] == NONE || others(l);
+    return others_or_none(l);
 }
 
 /* An access to nothing that is known. */
 static bool no_access(struct lockfull *l)
 {
     l->unmatched++;
-    return l->ring[SLOT(l->index)] == NONE || others(l);
+    return others_or_none(l);
 }
 
 /* ---- operations of an ops file, by handle ---- */

@@ -20,7 +20,7 @@ void luacode_free(struct luacode *c)
     free(c->protos);
     free(c->proto_of);
     free(c->live);
-    free(c->held);
+    free(c->blocks);
     free(c->threads);
     free(c->jitted);
     free(c->lua);
@@ -61,7 +61,7 @@ static void find_held(struct luacode *c, uint32_t slot)
 {
     uint32_t i = c->live[slot] ? livemap_find(&c->handles, c->live[slot] - 1) : LIVEMAP_NONE;
 
-    c->held[slot] = i == LIVEMAP_NONE ? 0 : c->proto_of[i] + 1;
+    c->blocks[slot].held = i == LIVEMAP_NONE ? 0 : c->proto_of[i] + 1;
 }
 
 /* A prototype's instructions get places. Of several with one handle the last one counts. */
@@ -105,8 +105,10 @@ bool luacode_learn(struct luacode *c)
 static bool set_live(struct luacode *c, const struct mt_event *e)
 {
     if (!grow(&c->live, &c->live_room, (size_t)e->slot + 1, sizeof *c->live) ||
-        !grow(&c->held, &c->held_room, c->live_room, sizeof *c->held))
+        !grow(&c->blocks, &c->blocks_room, c->live_room, sizeof *c->blocks))
         return false;
+    c->blocks[e->slot].base = e->addr;
+    c->blocks[e->slot].heap = e->heap;
     c->live[e->slot] = e->kind == MT_FREE ? 0 : e->handle + 1;
     find_held(c, e->slot);
     return true;

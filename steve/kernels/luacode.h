@@ -39,6 +39,13 @@ struct luacode_thread {
     uint32_t made, heap;      /* stack and heap of its last New */
 };
 
+/* A block by slot, as its latest New or Resize said. */
+struct luacode_block {
+    uint64_t base;
+    uint32_t heap;
+    uint32_t held; /* id of the prototype that it holds plus 1; 0 = none */
+};
+
 struct luacode {
     const struct mt_reader *reader;
     struct luacode_proto *protos; /* by prototype id */
@@ -47,9 +54,9 @@ struct luacode {
     struct livemap handles; /* of the blocks of prototypes */
     uint32_t *proto_of;     /* by index of the handle */
     size_t proto_of_room;
-    uint64_t *live; /* by slot: handle of the live block plus 1 */
-    uint32_t *held; /* by slot: id of the prototype that its block holds plus 1 */
-    size_t live_room, held_room;
+    uint64_t *live;               /* by slot: handle of the live block plus 1 */
+    struct luacode_block *blocks; /* by slot */
+    size_t live_room, blocks_room;
     struct luacode_thread *threads; /* by thread */
     uint8_t *jitted;                /* by site: is it in a trace? */
     size_t jitted_room;
@@ -82,8 +89,8 @@ static inline void luacode_access(struct luacode *c, const struct mt_event *e)
 {
     if (luacode_is_jitted(c, e))
         c->threads[e->thread].now = (struct luacode_at){LUACODE_SITE, e->ref};
-    else if (e->slot < c->held_room && c->held[e->slot])
-        luacode_fetch(c, &c->protos[c->held[e->slot] - 1], e);
+    else if (e->slot < c->blocks_room && c->blocks[e->slot].held)
+        luacode_fetch(c, &c->protos[c->blocks[e->slot].held - 1], e);
 }
 
 /* Follow an event. False: out of memory. */

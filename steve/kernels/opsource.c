@@ -10,6 +10,7 @@
 
 #define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
 #define NOBODY UINT64_MAX
+#define GATHERED 512   /* executions handed to the writer at a time, at most */
 #define TIME_STEP 4096 /* instructions between the times of accesses */
 
 struct op_source {
@@ -30,6 +31,8 @@ struct op_source {
     uint64_t time; /* given last */
     bool skips;    /* accesses are not wanted */
     struct opshapes shapes;
+    uint32_t executions[GATHERED]; /* gathered for the writer: their shapes, and words */
+    struct ops_word words[GATHERED * MT_SEGMENT_WORDS];
     struct op buffer[PIECE];
 };
 
@@ -279,62 +282,106 @@ static void write_some(struct ops_writer *w, const struct op *ops, size_t n, str
     ops_write(w, ops + passed, count);
 }
 
-/* The words of an execution that lie in live blocks go to *to; bits of the others. */
-static inline uint32_t find_words(const struct op_source *s, const struct mt_pattern *pattern,
-                                  struct ops_word *to)
+/* An execution's words, of which all lie in live blocks. False: one does not. */
+static inline bool take_words(const uint64_t *handles, size_t slots, const struct mt_place *places,
+                              uint32_t n, struct ops_word *to)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t handle = places[i].slot < slots ? handles[places[i].slot] : 0;
+
+        to[i].addr = places[i].addr;
+        to[i].handle = handle - 1;
+        all &= handle != 0;
+    }
+    return all;
+}
+
+/* The words of an execution that lie in live blocks; bits of the others, STRAY if one of those has a slot. */
+#define STRAY UINT32_MAX
+static uint32_t find_words(const struct op_source *s, const struct mt_place *places, uint32_t n,
+                           struct ops_word *to)
 {
     uint32_t absent = 0;
 
-    for (uint32_t i = 0; i < pattern->words; i++) {
-        uint64_t handle = handle_in(s, s->places[i].slot);
+    for (uint32_t i = 0; i < n; i++) {
+        bool found = take_words(s->handles, s->slots, &places[i], 1, to);
 
-        to->addr = s->places[i].addr;
-        to->handle = handle;
-        to += handle != NOBODY;
-        absent |= (uint32_t)(handle == NOBODY) << i;
+        if (!found && places[i].slot != MT_NO_SLOT)
+            return STRAY;
+        to += found;
+        absent |= (uint32_t)!found << i;
     }
     return absent;
 }
 
-/* How many accesses are in slots where nothing lives. */
-static unsigned count_stray(const struct op_source *s, const struct mt_pattern *pattern, uint32_t absent)
-{
-    unsigned n = 0;
+/* What is gathered for the writer. */
+struct gathered {
+    uint32_t *shape;
+    struct ops_word *words;
+    const struct mt_place *places; /* not yet taken */
+};
 
-    for (uint32_t i = 0; absent >> i; i++)
-        n += absent >> i & 1 && s->places[i].slot != MT_NO_SLOT ? pattern[i].own : 0;
-    return n;
-}
-
-static void write_pattern(struct op_source *s, struct ops_writer *w, const struct mt_step *step,
-                          struct op_quota *q)
+/* Gather an execution; false if it is to be written operation by operation. */
+static inline bool gather(struct op_source *s, struct ops_writer *w, const struct mt_step *step,
+                          struct gathered *g)
 {
     const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
-    struct ops_word words[OPS_SHAPE_WORDS];
-    uint32_t absent = find_words(s, pattern, words);
-    unsigned stray = absent ? count_stray(s, pattern, absent) : 0, n = step->count - stray;
-    bool whole = n && q->skip == 0 && n <= q->left;
-    uint32_t shape = whole ? opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent) : 0;
+    uint32_t n = pattern->words, absent = 0;
 
-    if (!shape) {
-        write_some(w, s->buffer, (size_t)(translate_pattern(s, s->buffer, step) - s->buffer), q);
-        return;
+    if (step->count != pattern->count || !take_words(s->handles, s->slots, g->places, n, g->words))
+        absent = find_words(s, g->places, n, g->words);
+    if (absent == STRAY)
+        return false;
+    *g->shape = opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent);
+    if (*g->shape == 0)
+        return false;
+    g->shape++;
+    g->places += n;
+    g->words += absent ? n - (uint32_t)__builtin_popcount(absent) : n;
+    return true;
+}
+
+/* Write the executions that come next, as many as can be gathered; false if the next step is none of them. */
+static bool write_executions(struct op_source *s, struct ops_writer *w, struct op_quota *q)
+{
+    struct gathered g = {s->executions, s->words, s->places};
+    const struct mt_step *step = s->step, *end = s->steps_end;
+    uint64_t left = q->left;
+
+    if ((size_t)(end - step) > GATHERED)
+        end = step + GATHERED;
+    for (; step < end && step->pattern != MT_STEP_EVENTS && step->count <= left; step++) {
+        if (!gather(s, w, step, &g))
+            break;
+        left -= step->count;
     }
-    ops_write_shape(w, shape, words);
-    s->stray += stray;
-    s->places += pattern->words;
-    q->left -= n;
+    if (g.shape > s->executions)
+        ops_write_shapes(w, s->executions, (size_t)(g.shape - s->executions), s->words);
+    s->step = step;
+    s->places = g.places;
+    q->left = left;
+    return step == end;
+}
+
+/* The next step, operation by operation. */
+static void write_step(struct op_source *s, struct ops_writer *w, struct op_quota *q)
+{
+    struct op *end = s->step->pattern == MT_STEP_EVENTS ? translate_events(s, s->buffer, s->step->count)
+                                                        : translate_pattern(s, s->buffer, s->step);
+
+    write_some(w, s->buffer, (size_t)(end - s->buffer), q);
+    s->step++;
 }
 
 int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *q)
 {
     int result = s->step < s->steps_end ? MT_MORE : read_batch(s);
 
-    for (; result == MT_MORE && s->step < s->steps_end && q->left; s->step++) {
-        if (s->step->pattern != MT_STEP_EVENTS)
-            write_pattern(s, w, s->step, q);
-        else
-            write_some(w, s->buffer, (size_t)(translate_events(s, s->buffer, s->step->count) - s->buffer), q);
+    while (result == MT_MORE && s->step < s->steps_end && q->left) {
+        if (q->skip || !write_executions(s, w, q))
+            write_step(s, w, q);
     }
     return s->out_of_memory ? MT_ERROR : result;
 }
@@ -365,6 +412,8 @@ void op_source_skip_accesses(struct op_source *s)
     s->skips = true;
     if (s->trace)
         mt_pass_accesses(s->trace);
+    if (s->ops)
+        ops_pass_accesses(s->ops);
 }
 
 uint64_t op_source_stray(const struct op_source *s)

@@ -101,6 +101,11 @@ static inline bool is_access(const struct mt_event *e)
     return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
 }
 
+static inline void note_thread(struct summary *s, uint16_t thread)
+{
+    s->threads[thread / 64] |= UINT64_C(1) << thread % 64;
+}
+
 bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks)
 {
     size_t wanted = stacks ? stacks : 1;
@@ -111,7 +116,7 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
         const struct mt_event *e = &events[i];
 
         s->events[e->kind]++;
-        s->threads[e->thread / 64] |= UINT64_C(1) << e->thread % 64;
+        note_thread(s, e->thread);
         if (is_access(e))
             s->accessed[e->kind] += e->size;
         else if (!heap_event(s, e))
@@ -122,21 +127,31 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
     return true;
 }
 
-/* A pattern ran: where its words lay does not matter, but which did. */
-static inline const struct mt_place *count_pattern(struct summary *s, const struct mt_step *step,
-                                                   uint32_t words, const struct mt_place *places)
+/* A pattern ran, some of whose words lay in no block. */
+static void count_words(struct word_sum *sums, uint32_t words, const struct mt_place *places)
+{
+    for (uint32_t w = 0; w < words; w++)
+        sums[w].times += places[w].slot != MT_NO_SLOT;
+}
+
+/* A pattern ran. Nearly always all of its words lay in blocks: then one number counts it. */
+static inline const struct mt_place *count_pattern(struct summary *s, const struct mt_pattern *pattern,
+                                                   const struct mt_step *step, const struct mt_place *places)
 {
     struct word_sum *sums = &s->words.sums[step->pattern];
 
-    for (uint32_t w = 0; w < words; w++)
-        sums[w].times += places[w].slot != MT_NO_SLOT;
-    return places + words;
+    if (step->count == pattern->count)
+        sums->runs++;
+    else
+        count_words(sums, pattern->words, places);
+    return places + pattern->words;
 }
 
 bool summary_feed_packed(struct summary *s, const struct mt_packed *p, uint32_t stacks)
 {
     const struct mt_place *places = p->places;
     const struct mt_event *events = p->events;
+    uint32_t thread = UINT32_MAX; /* of the pattern before */
 
     if (!words_learn(&s->words, p))
         return false;
@@ -147,23 +162,33 @@ bool summary_feed_packed(struct summary *s, const struct mt_packed *p, uint32_t 
             events += step->count;
             continue;
         }
-        places = count_pattern(s, step, p->patterns[step->pattern].words, places);
-        s->threads[step->thread / 64] |= UINT64_C(1) << step->thread % 64;
+        places = count_pattern(s, &p->patterns[step->pattern], step, places);
         s->last_event = step->time;
+        if (step->thread != thread)
+            note_thread(s, step->thread);
+        thread = step->thread;
     }
     return true;
 }
 
+static void add_word(struct summary *s, const struct word_sum *w, uint64_t times)
+{
+    for (unsigned kind = 0; kind < 3; kind++) {
+        s->events[MT_LOAD + kind] += times * w->counts[kind];
+        s->accessed[MT_LOAD + kind] += times * w->bytes[kind];
+    }
+}
+
 void summary_finish(struct summary *s)
 {
+    uint64_t runs = 0; /* of the pattern that a word is of */
+
     for (size_t i = 0; i < s->words.n; i++) {
         struct word_sum *w = &s->words.sums[i];
 
-        for (unsigned kind = 0; kind < 3; kind++) {
-            s->events[MT_LOAD + kind] += w->times * w->counts[kind];
-            s->accessed[MT_LOAD + kind] += w->times * w->bytes[kind];
-        }
-        w->times = 0;
+        runs = w->first ? w->runs : runs;
+        add_word(s, w, w->times + runs);
+        w->times = w->runs = 0;
     }
 }
 

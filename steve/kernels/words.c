@@ -14,6 +14,7 @@ static void add_pattern(struct word_sum *sums, const struct mt_packed *p, const 
 {
     const struct mt_pattern_access *a = &p->accesses[pattern->first];
 
+    sums->first = pattern->count > 0;
     for (uint32_t i = 0; i < pattern->count; i++, a++) {
         if (a->kind < MT_LOAD || a->kind > MT_MODIFY)
             continue; /* its site was lost: such a word is never packed */

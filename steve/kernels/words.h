@@ -12,9 +12,11 @@
 
 /* One word of a pattern; the arrays by kind of access, from MT_LOAD. */
 struct word_sum {
-    uint64_t times;     /* for the caller: how often it ran */
+    uint64_t runs;      /* for the caller: how often the pattern ran, in its first word, */
+    uint64_t times;     /* and how often the word did */
     uint64_t bytes[3];  /* accessed */
     uint32_t counts[3]; /* accesses */
+    bool first;         /* of its pattern */
 };
 
 struct words {

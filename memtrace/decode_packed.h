@@ -1,0 +1,22 @@
+/* decode_packed.h - segments that are handed on packed (packed.h); used by decode.c only.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_DECODE_PACKED_H
+#define MEMTRACE_DECODE_PACKED_H
+
+#include "decode.h"
+
+/* The events of a segment that ran with its words at these places: at most MT_SEGMENT_MOST; how many.
+ * decode.c's. */
+size_t decoder_unpacked(struct decoder *d, struct mt_event *ev, uint32_t line, const struct mt_place *places);
+
+/* Tell of a segment by its pattern, to which its places stand ready; how many events were made of it, if that
+ * cannot be. */
+size_t decoder_pack(struct decoder *d, struct mt_event *ev, uint32_t line);
+
+/* The same of segments guessed right, as many as the packer has room for, up to one of which events are made.
+ */
+size_t decoder_pack_run(struct decoder *d, struct mt_event *ev);
+
+#endif
