@@ -21,6 +21,7 @@ RUNS = settings(max_examples=25, deadline=None)
 HEAPS = "heap 0x1000 lua\nheap 0x2000 lua\n"
 TRACE = VM_NAMES.index("TRACE")
 GRID = 64
+CHUNK = 5  # events of a chunk
 Command = Tuple  # word, numbers
 
 
@@ -61,19 +62,19 @@ def listed(run: List[Command], command: str) -> List[dict]:
     """What steve says of the run."""
     script = HEAPS + "".join(" ".join(map(str, words)) + "\n" for words in run) + "end exit\n"
     with tempfile.TemporaryDirectory() as folder:
-        path, out = make_trace(Path(folder) / "t.ljt", script, 5), Path(folder) / "out"
+        path, out = make_trace(Path(folder) / "t.ljt", script, CHUNK), Path(folder) / "out"
         assert cli.guarded(command, [str(path), "--json", "-q", "-o", str(out)]) == 0
         return json.loads(out.read_text())
 
 
 def states(run: List[Command]) -> Dict[tuple, Counter]:
-    """By (state, trace, heap) what happened in it. Time between two events is the first one's thread's; accesses have
-    the time of the last other event."""
+    """By (state, trace, heap) what happened in it. Time between two events is the first one's thread's; accesses and
+    types have the time of the last other event, or that at which their chunk began, as the last one was full."""
     rows: Dict[tuple, Counter] = defaultdict(Counter)
     now: Dict[int, tuple] = {}
     sizes: Dict[int, int] = {}
     none = ("none", 0, 0)
-    thread, clock, told = 1, 0, 0
+    thread, clock, told, began, events = 1, 0, 0, 0, 0
     last = None  # thread of the last event
     for word, *numbers in run:
         if word == "thread":
@@ -81,10 +82,12 @@ def states(run: List[Command]) -> Dict[tuple, Counter]:
         elif word == "time":
             clock = numbers[0]
         elif word != "type" or numbers[0] in sizes:
-            moment = told if word in ("L", "S", "M") else clock
+            moment = max(told, began) if word in ("L", "S", "M", "type") else clock
             rows[now.get(thread if last is None else last, none)]["instructions"] += moment - told
             last, told = thread, moment
             happen(rows, now, sizes, thread, word, numbers)
+            events += 1
+            began = began if events % CHUNK else clock
     rows[now.get(1 if last is None else last, none)]["instructions"] += clock - told
     return rows
 
