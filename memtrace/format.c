@@ -98,11 +98,16 @@ const char *chunk_header_unpack(struct chunk_header *h, const uint8_t in[CHUNK_H
     return check_limits(h);
 }
 
+uint32_t file_header_check(uint32_t version)
+{
+    return version < 3 ? 0 : ~version;
+}
+
 void file_header_pack(uint8_t out[FILE_HEADER_SIZE])
 {
     memcpy(out, FILE_MAGIC, MAGIC_SIZE);
     store_u32(out + 8, MT_FORMAT_VERSION);
-    store_u32(out + 12, 0);
+    store_u32(out + 12, file_header_check(MT_FORMAT_VERSION));
 }
 
 void trailer_pack(uint64_t index_offset, uint8_t out[TRAILER_SIZE])

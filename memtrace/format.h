@@ -9,7 +9,7 @@
 
 #include "memtrace.h"
 
-/* The file begins with magic, u32 version, u32 zero. Like PNG's, the magic shows text-mode transfers. */
+/* The file begins with magic, u32 version, u32 its check. Like PNG's, the magic shows text-mode transfers. */
 #define FILE_MAGIC "\x89LJT\r\n\x1a\n"
 #define FILE_HEADER_SIZE 16
 /* Each chunk begins with this, so that a reader finds the next one after damage. */
@@ -73,6 +73,8 @@ void chunk_header_pack(const struct chunk_header *h, uint8_t out[CHUNK_HEADER_SI
 /* Read and check a header; what is wrong is returned in words, NULL = it is good. */
 const char *chunk_header_unpack(struct chunk_header *h, const uint8_t in[CHUNK_HEADER_SIZE]);
 
+/* The check that stands behind a version: its bits inverted, zero before version 3. */
+uint32_t file_header_check(uint32_t version);
 void file_header_pack(uint8_t out[FILE_HEADER_SIZE]);
 void trailer_pack(uint64_t index_offset, uint8_t out[TRAILER_SIZE]);
 /* The offset in a trailer; false if it is none. */

@@ -25,6 +25,7 @@ struct places {
 struct binary_reader {
     struct decoder dec;
     struct chunk_header chunk; /* the EVENTS chunk being decoded */
+    uint32_t version;          /* as the file's header says */
     bool in_chunk;
     uint64_t chunk_offset;
     uint64_t next_event; /* events in the file before the next chunk */

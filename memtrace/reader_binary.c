@@ -71,11 +71,12 @@ int binary_begin(struct mt_reader *r)
         return mt_fail(&r->err, MT_E_TRUNCATED, 0, "cut off inside the file header; nothing can be read");
     uint32_t version = load_u32(p + 8);
     bool known = version >= 1 && version <= MT_FORMAT_VERSION;
+    r->binary.version = version;
     if (magic && !known && !salvaging(r))
         return mt_fail(&r->err, MT_E_VERSION, 8,
                        "is of format version %u, this program reads up to %u; use a newer one", version,
                        MT_FORMAT_VERSION);
-    if (!magic || !known || load_u32(p + 12) != 0)
+    if (!magic || !known || load_u32(p + 12) != file_header_check(version))
         if (damaged(r, 0, "file header is wrong") == CHUNK_FAILED)
             return MT_ERROR;
     input_skip(&r->in, FILE_HEADER_SIZE);
@@ -179,11 +180,40 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
     return CHUNK_DONE;
 }
 
-static void take_totals(struct mt_totals *t, const struct rec_end *end, const struct rec_more *more)
+/* What the END chunk has. */
+struct end_records {
+    struct rec_more more;
+    struct rec_calls calls;
+    struct rec_end end;
+};
+
+static bool get_end_records(struct cursor c, struct end_records *e)
 {
+    *e = (struct end_records){0};
+    uint8_t code = cursor_byte(&c);
+    if (code == REC_MORE && get_more(&c, &e->more))
+        code = cursor_byte(&c);
+    if (code == REC_CALLS && get_calls(&c, &e->calls))
+        code = cursor_byte(&c);
+    return code == REC_END && get_end(&c, &e->end) && c.p == c.end && e->end.ending < MT_ENDINGS;
+}
+
+/* Before there was a version 3, some writers of version 2 put the calls into MORE. No chunk is right both
+ * ways: the count that is END's code as well would make END's code the ending, which it is not. */
+static bool get_end_records_v2(struct cursor c, struct end_records *e)
+{
+    *e = (struct end_records){0};
+    return cursor_byte(&c) == REC_MORE && get_more(&c, &e->more) && get_calls(&c, &e->calls) &&
+           cursor_byte(&c) == REC_END && get_end(&c, &e->end) && c.p == c.end && e->end.ending < MT_ENDINGS;
+}
+
+static void take_totals(struct mt_totals *t, const struct end_records *e)
+{
+    const struct rec_end *end = &e->end;
+    const struct rec_more *more = &e->more;
     *t = (struct mt_totals){.events = {end->new, end->free, end->resize, end->load, end->store, end->modify,
-                                       end->mark, end->badfree, end->lost, more->type, more->state, more->sample,
-                                       more->call},
+                                       end->mark, end->badfree, end->lost, more->type, more->state,
+                                       more->sample, e->calls.call},
                             .instructions = end->instructions,
                             .nanoseconds = end->nanoseconds,
                             .foreign = end->foreign,
@@ -194,25 +224,20 @@ static void take_totals(struct mt_totals *t, const struct rec_end *end, const st
 static enum chunk_result read_end(struct mt_reader *r, uint32_t size)
 {
     struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
-    struct rec_end end;
-    struct rec_more more = {0};
-    uint64_t sum;
-    uint8_t code = cursor_byte(&c);
-    if (code == REC_MORE && get_more(&c, &more))
-        code = cursor_byte(&c);
-    if (code != REC_END || !get_end(&c, &end) || c.p != c.end || end.ending >= MT_ENDINGS)
+    struct end_records e;
+    if (!get_end_records(c, &e) && !(r->binary.version == 2 && get_end_records_v2(c, &e)))
         return damaged(r, r->binary.chunk_offset, "END chunk is wrong");
-    take_totals(&r->stats.totals, &end, &more);
-    sum = end.freed;
+    take_totals(&r->stats.totals, &e);
+    uint64_t sum = e.end.freed;
     for (unsigned i = 0; i < MT_KINDS; i++)
         sum += r->stats.totals.events[i];
     if (sum != r->binary.next_event)
         return damaged(r, r->binary.chunk_offset, "totals in the END chunk do not add up");
-    r->stats.ending = (enum mt_ending)end.ending;
-    r->stats.nanoseconds = end.nanoseconds;
+    r->stats.ending = (enum mt_ending)e.end.ending;
+    r->stats.nanoseconds = e.end.nanoseconds;
     r->binary.seen_end = true;
     if (r->hook.line) {
-        dump_end(&r->hook.buffer, NO_ID, &end);
+        dump_end(&r->hook.buffer, NO_ID, &e.end);
         r->hook.line(r->hook.ctx, r->hook.buffer.text);
     }
     return CHUNK_DONE;
@@ -250,7 +275,8 @@ static enum chunk_result read_snapshot(struct mt_reader *r, uint32_t size)
     return wrong ? damaged(r, r->binary.chunk_offset, wrong) : CHUNK_DONE;
 }
 
-/* A snapshot that goes on no more was cut short, as when the program was killed meanwhile: it does not count. */
+/* A snapshot that goes on no more was cut short, as when the program was killed meanwhile: it does not count.
+ */
 static void check_snapshot(struct mt_reader *r, const struct chunk_header *h)
 {
     if (r->snapshots.open && h->type != CHUNK_SNAPSHOT && h->type != CHUNK_DEFS)

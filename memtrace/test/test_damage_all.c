@@ -89,12 +89,12 @@ static void check_within(const struct lines *whole, const struct lines *got)
 
 /* -- which traces ------------------------------------------------------------------------------- */
 
-static struct bytes version_1(void)
+static struct bytes old_file(const char *path)
 {
     struct bytes file = {0};
     char part[4096];
     size_t n;
-    FILE *f = fopen(MEMTRACE_SOURCE "/memtrace/test/old/version1.ljt", "rb");
+    FILE *f = fopen(path, "rb");
     assert_non_null(f);
     while ((n = fread(part, 1, sizeof part, f)) > 0)
         append_bytes(&file, part, n);
@@ -102,7 +102,17 @@ static struct bytes version_1(void)
     return file;
 }
 
-static struct bytes (*const s_make[])(void) = {trace_of_everything, trace_of_a_fork, version_1};
+static struct bytes version_1(void)
+{
+    return old_file(MEMTRACE_SOURCE "/memtrace/test/old/version1.ljt");
+}
+
+static struct bytes version_2(void)
+{
+    return old_file(MEMTRACE_SOURCE "/memtrace/test/old/version2-lua.ljt");
+}
+
+static struct bytes (*const s_make[])(void) = {trace_of_everything, trace_of_a_fork, version_1, version_2};
 enum { TRACES = sizeof s_make / sizeof *s_make };
 
 typedef void check_fn(struct bytes *file, const struct lines *whole);
@@ -127,7 +137,7 @@ static const struct {
 } s_hidden[] = {
     {"base", "string"},    {"inherit", "implied=1"}, {"thread", "thread=2"}, {"vm", "state"},
     {"touch", "kernel=1"}, {"freed", "freed=1"},     {"stop", "end"},        {"block", "handle="},
-    {"chunk", "end"},      {"more", "end"},
+    {"chunk", "end"},      {"more", "end"},          {"calls", "call"},
 };
 
 static const char *shown_as(const char *name)

@@ -1,4 +1,4 @@
-/* test_lua.c - what traces say of Lua comes back as it was written; files of version 1 are read.
+/* test_lua.c - what traces say of Lua comes back as it was written.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -231,36 +231,12 @@ static void test_calls(void **state)
     close(fd);
 }
 
-/* A file of the first version: 20 blocks stored to and loaded from once; 7 then resized, 13 freed. */
-static void test_version_1(void **state)
-{
-    char path[4096];
-    struct mt_reader_stats s;
-    const struct mt_event *events;
-    size_t n;
-    (void)state;
-    snprintf(path, sizeof path, "%s/memtrace/test/old/version1.ljt", MEMTRACE_SOURCE);
-    struct mt_reader *r = mt_open(path, 0, NULL);
-    assert_non_null(r);
-    int result;
-    while ((result = mt_next(r, &events, &n)) == MT_MORE)
-        continue;
-    assert_int_equal(result, MT_END);
-    mt_reader_stats(r, &s);
-    assert_int_equal(s.totals.events[MT_NEW], 20);
-    assert_int_equal(s.totals.events[MT_RESIZE], 7);
-    assert_int_equal(s.totals.events[MT_LOAD], 20);
-    assert_int_equal(mt_frame(r, 1)->kind, MT_FRAME_HOST);
-    mt_close(r);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_version_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,8 @@ def main() -> int:
     for chunk in (0, 3):
         subprocess.run([str(BUILD / "steve/test/mktrace"), str(folder / f"trace{chunk}.ljt"), str(chunk), "1"],
                        input=SCRIPT.encode(), check=True)
-    shutil.copy(SOURCE / "memtrace/test/old/version1.ljt", folder / "version1.ljt")
+    for old in (SOURCE / "memtrace/test/old").glob("*.ljt"):
+        shutil.copy(old, folder)
     (folder / "classic.txt").write_text(CLASSIC)
     for name, form in (("text-ops", "--text"), ("binary-ops", "--binary")):
         steve(folder, "ops", "--resize", form, "trace0.ljt", "-o", name)
