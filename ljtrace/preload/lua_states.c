@@ -173,8 +173,11 @@ static struct image *know(void *function)
     return number ? &s_images[number - 1] : 0;
 }
 
+/* A compiler that sees caller and callee need not align the stack between them. */
+#define WRAPPER __attribute__((force_align_arg_pointer))
+
 /* lua_State *luaL_newstate(void) */
-void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void);
+WRAPPER void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void);
 void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void)
 {
     OrigFn fn;
@@ -197,7 +200,7 @@ static int is_function(void *f)
 }
 
 /* lua_State *lua_newstate(lua_Alloc f, void *ud) */
-void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud);
+WRAPPER void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud);
 void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud)
 {
     OrigFn fn;
@@ -216,7 +219,7 @@ void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud)
 }
 
 /* void lua_setallocf(lua_State *L, lua_Alloc f, void *ud) */
-void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud);
+WRAPPER void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud);
 void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
 {
     OrigFn fn;
@@ -239,7 +242,7 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
 
 /* void lua_close(lua_State *L): what is left of LuaJIT's own heap afterwards went with its arena. Another
  * allocator is asked to free every block, and may serve other states. */
-void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L);
+WRAPPER void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L);
 void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
 {
     OrigFn fn;
