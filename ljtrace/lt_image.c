@@ -14,7 +14,7 @@
 #include "pub_tool_libcbase.h"
 
 /* Valgrind's own, for its redirection of functions; no header of the tool interface has it. Of symbols
- * (amd64) an address is all there is. Up to 3.15 it has one argument less, which does no harm. */
+ * (amd64) an address is all there is. Early ones take one argument less, which does no harm. */
 typedef struct {
     Addr main;
 } SymAVMAs;
