@@ -9,6 +9,7 @@
 #include "ljtrace.h"
 #include "lt_fork.h"
 #include "lt_heap.h"
+#include "lt_image.h"
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_pools.h"
@@ -146,7 +147,13 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         *ret = lt_peek(args[1], (void *)args[2], args[3]) ? args[3] : 0;
         return True;
     case LJTRACE_REQUEST_LUA_LAYOUT:
-        lt_vm_layout((const struct lua_layout *)args[1], (UInt)args[2], (const HChar *)args[3]);
+        lt_vm_layout((const struct lua_layout *)args[1], (UInt)args[2]);
+        return True;
+    case LJTRACE_REQUEST_LUA_IMAGE:
+        *ret = args[2] ? lt_image_add(args[1]) : lt_image_of(args[1]);
+        return True;
+    case LJTRACE_REQUEST_LUA_FUNCTIONS:
+        lt_image_functions((UInt)args[1], (const HChar *const *)args[2], (UInt)args[3], (Addr *)args[4]);
         return True;
     case LJTRACE_REQUEST_LUA_STATE:
         lt_vm_announce(args[1], lt_lua_heap(args[2]), (UInt)args[3]);

@@ -70,20 +70,24 @@ static struct calls *calls_of(ThreadId tid)
     return s_calls[tid];
 }
 
-Bool lt_lua_is_entry(Addr ip)
+/* NULL = not watched. */
+static struct watched *watched_at(Addr f)
 {
     for (UInt i = 0; i < s_count; i++)
-        if (s_watched[i].f == ip)
-            return True;
-    return False;
+        if (s_watched[i].f == f)
+            return &s_watched[i];
+    return NULL;
+}
+
+Bool lt_lua_is_entry(Addr ip)
+{
+    return watched_at(ip) != NULL;
 }
 
 static UInt image_of(Addr f)
 {
-    for (UInt i = 0; i < s_count; i++)
-        if (s_watched[i].f == f)
-            return s_watched[i].image;
-    return 0;
+    const struct watched *w = watched_at(f);
+    return w ? w->image : 0;
 }
 
 Bool lt_lua_may_return(Addr ip)
@@ -105,7 +109,10 @@ static void retranslate(const struct watched *w)
 
 void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image)
 {
-    if (lt_lua_is_entry(f) || !lt_options.heap_luajit)
+    struct watched *known = watched_at(f);
+    if (known)
+        known->image = image; /* called by one that was loaded later, perhaps */
+    if (known || !lt_options.heap_luajit)
         return;
     if (s_count == MAX_WATCHED) {
         VG_(umsg)
@@ -122,6 +129,15 @@ void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image)
             w->from = from, w->to = to;
     }
     retranslate(w);
+}
+
+void lt_lua_unwatch(Addr from, Addr to)
+{
+    UInt kept = 0;
+    for (UInt i = 0; i < s_count; i++)
+        if (s_watched[i].f < from || s_watched[i].f >= to)
+            s_watched[kept++] = s_watched[i];
+    s_count = kept;
 }
 
 void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too)

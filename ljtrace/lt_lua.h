@@ -15,6 +15,8 @@
 
 /* Watch the function at `f`. The object that holds LuaJIT's own is watched for what its machine does, too. */
 void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image);
+/* The functions with code there are gone. */
+void lt_lua_unwatch(Addr from, Addr to);
 /* The state with the global state g (0 = not known) is gone; with `heap_too`, all blocks of its heap are. */
 void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too);
 /* A state's allocator is told another pointer from here on: it is the same heap. If the other pointer is that

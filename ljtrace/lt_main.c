@@ -24,6 +24,7 @@
 #include "lt_fork.h"
 #include "lt_frames.h"
 #include "lt_heap.h"
+#include "lt_image.h"
 #include "lt_info.h"
 #include "lt_instrument.h"
 #include "lt_kernel.h"
@@ -83,6 +84,7 @@ static void on_thread_runs(ThreadId tid, ULong blocks)
 
 static void on_code_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
 {
+    lt_image_unmapped(a, len); /* what was there before */
     if (xx)
         lt_forget_frames();
 }
@@ -109,6 +111,7 @@ static void pre_clo_init(void)
     VG_(track_start_client_code)(on_thread_runs);
     VG_(track_pre_thread_ll_exit)(lt_toggle_thread_ends);
     VG_(track_new_mem_mmap)(on_code_mapped);
+    VG_(track_die_mem_munmap)(lt_image_unmapped);
     lt_options_init();
     lt_heap_init();
     lt_kernel_init();

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_vm.h"
+#include "lt_image.h"
 #include "lt_vm_asm.h"
 #include "lt_vm_heap.h"
 #include "lt_vm_record.h"
@@ -13,9 +14,7 @@
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
 
-enum { MAX_IMAGES = 17 };
-
-static struct lua_layout s_layout[MAX_IMAGES];
+static struct lua_layout s_layout[LUA_MAX_IMAGES + 1];
 static struct lt_vm *s_vms;
 
 static const struct lt_offsets s_wide = {
@@ -121,19 +120,28 @@ static const struct lt_offsets s_narrow = {
     .proto_trace = 38,
 };
 
-void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *object)
+/* What the recorder has to do without, and why. */
+static void complain(const struct lua_layout *layout, const HChar *file)
 {
-    if (image >= MAX_IMAGES)
+    VG_(umsg)("ljtrace: the LuaJIT in %s keeps its state in a way not known:\n", file);
+    if (layout->thread_size)
+        VG_(umsg)
+    ("ljtrace:   %s (%s references, thread of %u bytes)\n", layout->text, layout->gc64 ? "8-byte" : "4-byte",
+     layout->thread_size);
+    else VG_(umsg)("ljtrace:   %s\n", layout->text);
+    VG_(umsg)
+    (layout->heap_unknown ? "ljtrace: what its own allocator hands out is not recorded\n"
+                          : "ljtrace: its heaps are recorded without Lua lines, types and states\n");
+}
+
+void lt_vm_layout(const struct lua_layout *layout, UInt image)
+{
+    if (!image || image > LUA_MAX_IMAGES)
         return;
     s_layout[image] = *layout;
     s_layout[image].text[LUA_LAYOUT_TEXT - 1] = 0;
-    if (layout->known || !layout->text[0])
-        return;
-    VG_(umsg)("ljtrace: the LuaJIT in %s keeps its state in a way not known:\n", object ? object : "?");
-    VG_(umsg)
-    ("ljtrace:   %s (%s references, thread of %u bytes)\n", s_layout[image].text,
-     layout->gc64 ? "8-byte" : "4-byte", layout->thread_size);
-    VG_(umsg)("ljtrace: its heaps are recorded without Lua lines, types and states\n");
+    if (!layout->known && layout->text[0])
+        complain(&s_layout[image], lt_image_file(image));
 }
 
 static struct lt_vm *announce(Addr g, Addr ud, UInt image)
@@ -160,7 +168,7 @@ static struct lt_vm *announce(Addr g, Addr ud, UInt image)
 
 static Bool is_known(UInt image)
 {
-    return image && image < MAX_IMAGES && s_layout[image].known;
+    return image && image <= LUA_MAX_IMAGES && s_layout[image].known;
 }
 
 void lt_vm_announce(Addr g, Addr ud, UInt image)
@@ -201,12 +209,13 @@ UInt lt_vm_count(Addr ud)
     return n;
 }
 
-void lt_vm_closed(Addr ud, Addr g)
+/* End all states for which `is_meant` holds. */
+static void end_those(Bool (*is_meant)(const struct lt_vm *vm, Addr a, Addr b), Addr a, Addr b)
 {
     struct lt_vm **at = &s_vms;
     while (*at) {
         struct lt_vm *vm = *at;
-        if (vm->ud == ud && (g == 0 || vm->g == g)) {
+        if (is_meant(vm, a, b)) {
             *at = vm->next;
             lt_watch_end(vm);
             lt_recording_free(vm);
@@ -219,6 +228,27 @@ void lt_vm_closed(Addr ud, Addr g)
             at = &vm->next;
         }
     }
+}
+
+static Bool is_state_of_heap(const struct lt_vm *vm, Addr ud, Addr g)
+{
+    return vm->ud == ud && (g == 0 || vm->g == g);
+}
+
+void lt_vm_closed(Addr ud, Addr g)
+{
+    end_those(is_state_of_heap, ud, g);
+}
+
+static Bool is_of_image(const struct lt_vm *vm, Addr image, Addr unused)
+{
+    return vm->image == image;
+}
+
+void lt_vm_image_gone(UInt image)
+{
+    end_those(is_of_image, image, 0);
+    s_layout[image].known = 0;
 }
 
 struct lt_vm *lt_vm_first(void)

@@ -73,7 +73,9 @@ struct lt_vm {
 };
 
 /* The preload found the layout of an image, or did not: then that is said once. */
-void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *object);
+void lt_vm_layout(const struct lua_layout *layout, UInt image);
+/* The image is unloaded: its states run no more, closed or not. */
+void lt_vm_image_gone(UInt image);
 /* A state is there whose allocator's state pointer is ud. */
 void lt_vm_announce(Addr g, Addr ud, UInt image);
 /* Least bytes of a state's first block. */

@@ -70,11 +70,21 @@ static const HChar *without_mark(const HChar *name)
     return name[0] == '@' || name[0] == '=' ? name + 1 : name;
 }
 
+/* LuaJIT has some functions of its libraries in bytecode, which has no lines. */
+static Bool is_built_in(const struct lt_vm *vm, Addr proto)
+{
+    return lt_vm_u32(proto + vm->at->proto_first) == 0xffffffff;
+}
+
 static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
 {
     HChar name[NAME_LIMIT];
     copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, sizeof name);
-    return VG_(strdup)("ljtrace.chunk", without_mark(name));
+    if (!is_built_in(vm, proto))
+        return VG_(strdup)("ljtrace.chunk", without_mark(name));
+    HChar whole[NAME_LIMIT + 12]; /* as Lua's traceback has it */
+    VG_(snprintf)(whole, sizeof whole, "[builtin:%s]", name);
+    return VG_(strdup)("ljtrace.chunk", whole);
 }
 
 static struct proto **recent(Addr proto)
@@ -159,8 +169,7 @@ Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
 /* 0 is the main chunk's; what is built in has none. */
 static UInt first_line(const struct lt_vm *vm, Addr proto)
 {
-    UInt line = lt_vm_u32(proto + vm->at->proto_first);
-    return line == 0xffffffff ? 0 : line;
+    return is_built_in(vm, proto) ? 0 : lt_vm_u32(proto + vm->at->proto_first);
 }
 
 /* Line of the i-th instruction; instruction 0 is the function's header. */
@@ -243,6 +252,31 @@ static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, 
     copy_text(at, to, limit);
 }
 
+/* The metamethod that an instruction calls; empty if it calls none. Instructions are numbered alike in all builds but
+ * for those of arithmetic; comparisons come first. */
+static void copy_metamethod(const struct lua_layout *l, UInt op, HChar *to, UInt limit)
+{
+    static const HChar *const compares[] = {"__lt", "__lt", "__le", "__le", "__eq", "__eq"};
+    static const HChar *const computes[] = {"__add", "__sub", "__mul", "__div", "__mod"};
+    enum { COMPUTES = 5, KINDS = 3, UNM = 2, LEN = 3, ADD = 4, POW = ADD + COMPUTES * KINDS };
+    UInt from_mov = op - l->op_mov;
+    Bool usual = l->op_cat - l->op_mov == POW + 1;
+    const HChar *name = "";
+    if (op < sizeof compares / sizeof *compares)
+        name = compares[op];
+    else if (op == l->op_cat)
+        name = "__concat";
+    else if (from_mov == UNM || from_mov == LEN)
+        name = from_mov == UNM ? "__unm" : "__len";
+    else if (usual && from_mov >= ADD && from_mov <= POW)
+        name = from_mov == POW ? "__pow" : computes[(from_mov - ADD) % COMPUTES];
+    else if (op == l->op_gget || (op + 1 >= l->op_tgets && op <= l->op_tgets + 2u))
+        name = "__index";
+    else if (op == l->op_gget + 1u || (op + 1 >= l->op_tsets && op <= l->op_tsets + 1u))
+        name = "__newindex";
+    VG_(snprintf)(to, limit, "%s", name);
+}
+
 /* By which name does the call at pc call? What was put into the slot of the function tells. */
 static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, UInt limit)
 {
@@ -250,8 +284,10 @@ static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, 
     Addr code = proto + vm->at->proto_code;
     to[0] = 0;
     UInt call = lt_vm_u32(pc), slot = bc_a(call), searched = 0;
-    if ((call & 0xff) != l->op_call && (call & 0xff) != l->op_call - 1u)
+    if ((call & 0xff) != l->op_call && (call & 0xff) != l->op_call - 1u) {
+        copy_metamethod(l, call & 0xff, to, limit);
         return;
+    }
     local_name(vm, proto, (UInt)(pc - code) / 4, slot, to, limit);
     for (pc -= 4; !to[0] && pc > code && searched++ < SEARCH_LIMIT; pc -= 4) {
         UInt ins = lt_vm_u32(pc), op = ins & 0xff;
@@ -287,7 +323,9 @@ static const HChar *default_name(const struct lt_vm *vm, const struct proto *p)
 {
     static HChar name[NAME_LIMIT + 40];
     UInt first = first_line(vm, p->addr);
-    if (first == 0)
+    if (is_built_in(vm, p->addr))
+        copy_string(vm, lt_vm_ref(vm, p->addr + vm->at->proto_chunk), name, sizeof name);
+    else if (first == 0)
         VG_(snprintf)(name, sizeof name, "main chunk %s", p->chunk);
     else
         VG_(snprintf)(name, sizeof name, "%s:%u", p->chunk, first);

@@ -158,10 +158,11 @@ static void visit_place(struct walk *w, const struct lt_place *place)
     w->pending_seen = NULL;
 }
 
+/* What waits for its name may have the same slot: it is settled first. */
 static void visit_new_frame(struct walk *w, Addr function, Addr pc, struct seen *seen)
 {
     Addr proto = lt_proto_of(w->vm, function);
-    *seen = (struct seen){w->vm, function, pc, lt_places_generation(), proto, 0};
+    const struct seen made = {w->vm, function, pc, lt_places_generation(), proto, 0};
     if (proto) {
         struct lt_place place = {.proto = proto, .pc = pc ? pc - 4 : 0};
         if (!pc || !lt_line_at(w->vm, proto, place.pc)) {
@@ -170,11 +171,14 @@ static void visit_new_frame(struct walk *w, Addr function, Addr pc, struct seen 
         }
         visit_place(w, &place);
         w->pending_seen = seen;
+        *seen = made;
     } else if (lt_vm_gct(w->vm, function) == GCT_FUNC) {
         settle(w, 0, 0);
-        if (lt_peek_number(function + w->vm->at->ffid, 1) > 1)
-            w->fast = function, w->fast_cframe = w->cframe,
+        if (lt_peek_number(function + w->vm->at->ffid, 1) > 1) {
+            w->fast = function, w->fast_cframe = w->cframe;
             w->fast_seen = lt_fast_is_made(w->vm, function) ? NULL : seen;
+            *seen = made;
+        }
     }
 }
 

@@ -35,12 +35,24 @@ void lt_watch_code(Addr from, Addr to)
     }
 }
 
+/* Number of the range with that address; s_ranges = none. */
+static UInt range_of(Addr ip)
+{
+    UInt i = 0;
+    while (i < s_ranges && (ip < s_code[i].from || ip >= s_code[i].to))
+        i++;
+    return i;
+}
+
 Bool lt_watch_is_lua_code(Addr ip)
 {
-    for (UInt i = 0; i < s_ranges; i++)
-        if (ip >= s_code[i].from && ip < s_code[i].to)
-            return True;
-    return False;
+    return range_of(ip) < s_ranges;
+}
+
+void lt_watch_forget_code(Addr ip)
+{
+    if (lt_watch_is_lua_code(ip))
+        s_code[range_of(ip)] = s_code[--s_ranges];
 }
 
 static Addr state_word(const struct lt_vm *vm)

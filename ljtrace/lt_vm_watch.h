@@ -35,6 +35,8 @@ void lt_watch_hit(Addr a, ULong displacement);
 
 /* Code of a LuaJIT image lies there. */
 void lt_watch_code(Addr from, Addr to);
+/* That with this address is unloaded. */
+void lt_watch_forget_code(Addr ip);
 Bool lt_watch_is_lua_code(Addr ip);
 /* May this constant be a state of the machine, other than a trace? */
 Bool lt_watch_is_state(UInt value);

@@ -11,7 +11,8 @@
 
 #include <stdint.h>
 
-enum { LUA_LAYOUT_VM_STATES = 12, LUA_LAYOUT_TEXT = 240 };
+/* LuaJITs that may be loaded at one time. */
+enum { LUA_MAX_IMAGES = 16, LUA_LAYOUT_VM_STATES = 12, LUA_LAYOUT_TEXT = 240 };
 
 /* Whose allocator function is it? LuaJIT's own returns within its own object, unless it is made of realloc and
  * ends by a jump to it. */
@@ -19,6 +20,7 @@ enum lua_allocator { LUA_ALLOCATOR_PROGRAMS, LUA_ALLOCATOR_OWN, LUA_ALLOCATOR_OW
 
 struct lua_layout {
     uint32_t known;                    /* 1: found and checked. 0: not to be used, text says why */
+    uint32_t heap_unknown;             /* 1: nor is its own allocator */
     uint32_t gc64;                     /* references have 8 bytes (1) or 4 (0) */
     uint32_t thread_size;              /* g - main thread */
     uint32_t vmstate, cur_l, jit_base; /* in g */

@@ -11,12 +11,13 @@
 typedef void *alloc_function(void *ud, void *ptr, size_t osize, size_t nsize);
 typedef int c_function(void *L);
 
-/* The functions of one LuaJIT image. */
+/* The functions of one LuaJIT image: pointers only, in the order of find_api (lua_states.c). */
 struct lua_api {
     void *(*newstate)(void);
     alloc_function *(*getallocf)(void *L, void **ud);
-    void (*setallocf)(void *L, alloc_function *f, void *ud);
     void (*close)(void *L);
+    int (*setmode)(void *L, int index, int mode); /* only LuaJIT has it */
+    void (*setallocf)(void *L, alloc_function *f, void *ud);
     void (*openlibs)(void *L);
     int (*loadbuffer)(void *L, const char *s, size_t n, const char *name);
     int (*pcall)(void *L, int args, int results, int handler);
@@ -24,7 +25,6 @@ struct lua_api {
     const void *(*topointer)(void *L, int index);
     void (*settop)(void *L, int top);
     ptrdiff_t (*tointeger)(void *L, int index);
-    int (*setmode)(void *L, int index, int mode); /* only LuaJIT has it */
 };
 
 /* Fill `to` from a scratch state that nobody else uses; the caller closes it. Not reentrant. It runs once: what

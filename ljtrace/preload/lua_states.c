@@ -8,26 +8,20 @@
  * one in each LuaJIT image, shows its address, and serves to find where that build keeps its state
  * (lua_calibrate.c). Nothing of the program's states is changed.
  */
-#define _GNU_SOURCE
 #include "../ljtrace.h"
 #include "lua_calibrate.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_IMAGES = 16 };
-
 /* The functions needed of the image that a Lua function belongs to. */
 struct image {
-    const char *object; /* where it was loaded from */
     struct lua_api api;
     struct lua_layout layout;
     alloc_function *own; /* LuaJIT's own allocator; NULL = not known */
 };
 
-static struct image s_images[MAX_IMAGES];
-static unsigned s_count;
+static struct image s_images[LUA_MAX_IMAGES]; /* by the tool's number, less 1 */
 static volatile int s_lock;
 static volatile uintptr_t s_prober; /* the thread that holds the lock */
 
@@ -60,51 +54,40 @@ static void restore_errno(int error)
     *__errno_location() = error;
 }
 
-/* What the dynamic linker allocates for us is not the program's. */
+/* What the scratch state allocates is not the program's. */
 static void hide(int on)
 {
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HIDE, on, 0, 0, 0, 0);
 }
 
-/* Where to look for the symbols of an object: the global scope if its Lua is the one that is found there, as
- * that of the program itself always is (dlopen would search the disk for its name); else a handle, to be
- * closed. */
-static void *scope_of(const char *object)
+static uint32_t number_of(const struct image *image)
 {
-    Dl_info info;
-    void *f = dlsym(RTLD_DEFAULT, "lua_getallocf");
-    if (f && dladdr(f, &info) && info.dli_fname == object)
-        return RTLD_DEFAULT;
-    return dlopen(object, RTLD_LAZY | RTLD_NOLOAD);
+    return image ? (uint32_t)(image - s_images) + 1 : 0;
 }
 
-/* The functions of an object. False if one is missing: this is another Lua, or none. */
-static int find_api(const char *object, struct lua_api *api)
+/* The functions of an image. The first that is missing: then this is another Lua, or none; NULL = all are
+ * there. */
+static const char *find_api(const struct image *image, struct lua_api *api)
 {
-    static const char *const names[] = {"luaL_newstate", "lua_getallocf",    "lua_setallocf",
-                                        "lua_close",     "luaL_openlibs",    "luaL_loadbuffer",
-                                        "lua_pcall",     "lua_pushcclosure", "lua_topointer",
-                                        "lua_settop",    "lua_tointeger",    "luaJIT_setmode"};
-    void **to[] = {(void **)&api->newstate, (void **)&api->getallocf,    (void **)&api->setallocf,
-                   (void **)&api->close,    (void **)&api->openlibs,     (void **)&api->loadbuffer,
-                   (void **)&api->pcall,    (void **)&api->pushcclosure, (void **)&api->topointer,
-                   (void **)&api->settop,   (void **)&api->tointeger,    (void **)&api->setmode};
-    int all = 1;
-    void *scope = scope_of(object);
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        *to[i] = dlsym(scope, names[i]);
-        all &= *to[i] != NULL;
-    }
-    if (scope)
-        dlclose(scope);
-    return all;
+    static const char *const names[] = {"luaL_newstate",   "lua_getallocf", "lua_close",
+                                        "luaJIT_setmode",  "lua_setallocf", "luaL_openlibs",
+                                        "luaL_loadbuffer", "lua_pcall",     "lua_pushcclosure",
+                                        "lua_topointer",   "lua_settop",    "lua_tointeger"};
+    enum { FUNCTIONS = sizeof names / sizeof *names };
+    void *at[FUNCTIONS] = {0};
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_FUNCTIONS, number_of(image), names, FUNCTIONS, at, 0);
+    __builtin_memcpy(api, at, sizeof at);
+    for (unsigned i = 0; i < FUNCTIONS; i++)
+        if (!at[i])
+            return names[i];
+    return 0;
 }
 
 /* 1 if the tool wants to know where the image keeps its state. */
 static uint32_t watch(alloc_function *f, enum lua_allocator whose, const struct image *image)
 {
     return (uint32_t)VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_WATCH_ALLOCATOR, f, whose,
-                                                     image ? image - s_images + 1 : 0, 0, 0);
+                                                     number_of(image), 0, 0);
 }
 
 /* The global state of a thread; 0 = the layout is not known. */
@@ -123,26 +106,21 @@ static void announce(void *L, const struct image *image)
         return;
     uint64_t g = global_of(L, image);
     image->api.getallocf(L, &ud);
-    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_STATE, g, ud, image - s_images + 1, 0, 0);
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_STATE, g, ud, number_of(image), 0, 0);
 }
 
-/* The known image of a function; NULL. *object: where that function is. */
-static struct image *image_of(void *function, const char **object)
+/* The tool's number of the image that a function belongs to; 0. With `is_new` it gets one. */
+static uint32_t image_of(const void *function, int is_new)
 {
-    Dl_info info;
-    *object = dladdr(function, &info) ? info.dli_fname : NULL;
-    for (unsigned i = 0; i < s_count; i++)
-        if (s_images[i].object == *object)
-            return &s_images[i];
-    return NULL;
+    return (uint32_t)VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_LUA_IMAGE, function, is_new, 0, 0, 0);
 }
 
 /* Make a state just to see what allocator this image's luaL_newstate uses and where it keeps its state. */
-static void probe(struct image *image)
+static void try_state(struct image *image)
 {
     const struct lua_api *api = &image->api;
     void *L, *ud;
-    if (!api->newstate || !api->getallocf || !api->close || !(L = api->newstate()))
+    if (!(L = api->newstate()))
         return;
     image->own = api->getallocf(L, &ud);
     /* first: what runs next need not be translated twice */
@@ -151,33 +129,55 @@ static void probe(struct image *image)
     if (image->layout.known)
         lua_calibrate(api, L, &image->layout);
     api->close(L);
-    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_LAYOUT, &image->layout, image - s_images + 1,
-                                    image->object, 0, 0);
 }
 
-/* The image of a Lua function, probed at the first time. */
+static void append(char to[LUA_LAYOUT_TEXT], const char *from)
+{
+    unsigned n = 0;
+    while (to[n])
+        n++;
+    while (*from && n < LUA_LAYOUT_TEXT - 1)
+        to[n++] = *from++;
+}
+
+/* What can be known of an image. That another Lua is none is not worth a word. */
+static void probe(struct image *image)
+{
+    const struct lua_api *api = &image->api;
+    __builtin_memset(image, 0, sizeof *image);
+    const char *missing = find_api(image, &image->api);
+    image->layout.known = !missing;
+    if (api->newstate && api->getallocf && api->close)
+        try_state(image);
+    else
+        image->layout.heap_unknown = 1;
+    if (api->setmode && missing) {
+        append(image->layout.text, missing);
+        append(image->layout.text, " is not among its symbols");
+    }
+    VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_LAYOUT, &image->layout, number_of(image), 0, 0, 0);
+}
+
+/* The image of a Lua function, probed at the first time. NULL if it is not known. */
 static struct image *know(void *function)
 {
-    const char *object;
-    struct image *image;
     int error = errno_now();
     lock();
     hide(1);
-    image = image_of(function, &object);
-    if (!image && object && s_count < MAX_IMAGES) {
-        image = &s_images[s_count++];
-        image->object = object;
-        image->layout.known = (uint32_t)find_api(object, &image->api);
-        probe(image);
-    }
+    uint32_t number = image_of(function, 0);
+    if (!number && (number = image_of(function, 1)))
+        probe(&s_images[number - 1]);
     hide(0);
     unlock();
     restore_errno(error);
-    return image;
+    return number ? &s_images[number - 1] : 0;
 }
 
+/* A compiler that sees caller and callee need not align the stack between them. */
+#define WRAPPER __attribute__((force_align_arg_pointer))
+
 /* lua_State *luaL_newstate(void) */
-void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void);
+WRAPPER void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void);
 void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void)
 {
     OrigFn fn;
@@ -200,7 +200,7 @@ static int is_function(void *f)
 }
 
 /* lua_State *lua_newstate(lua_Alloc f, void *ud) */
-void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud);
+WRAPPER void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud);
 void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud)
 {
     OrigFn fn;
@@ -219,7 +219,7 @@ void *I_WRAP_SONAME_FNNAME_ZZ(Za, lua_newstate)(void *f, void *ud)
 }
 
 /* void lua_setallocf(lua_State *L, lua_Alloc f, void *ud) */
-void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud);
+WRAPPER void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud);
 void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
 {
     OrigFn fn;
@@ -242,7 +242,7 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
 
 /* void lua_close(lua_State *L): what is left of LuaJIT's own heap afterwards went with its arena. Another
  * allocator is asked to free every block, and may serve other states. */
-void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L);
+WRAPPER void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L);
 void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
 {
     OrigFn fn;

@@ -105,6 +105,46 @@ def test_stacks_join_lua_and_c(tmp_path: Path) -> None:
     assert found == {"method", "rep"}
 
 
+METHODS = """\
+local keep, m = {}, {}
+m.__add = function() return {1} end
+m.__concat = function() return {2} end
+m.__div = function() return {3} end
+m.__unm = function() return {4} end
+m.__lt = function() keep[1] = {5} return true end
+m.__eq = function() keep[1] = {6} return true end
+m.__index = function(t, k) return {7} end
+m.__newindex = function(t, k, v) keep[1] = {8} end
+m.__le = function() keep[1] = {9} return true end
+m.__pow = function() return {10} end
+m.__mod = function() return {11} end
+local a, b = setmetatable({}, m), setmetatable({}, m)
+for i = 1, 9 do
+  keep[2], keep[3], keep[4], keep[5], keep[6] = a + i, a .. b, a / b, -a, a < b
+  keep[7], keep[8] = a == b, a.x
+  a.y, keep[9] = i, a <= b
+  keep[10], keep[11] = a ^ 2, 5 % a
+end
+table.move({1, 2, 3, 4}, 1, 4, 100, keep)
+"""
+METAMETHODS = {2: "__add", 3: "__concat", 4: "__div", 5: "__unm", 6: "__lt", 7: "__eq", 8: "__index", 9: "__newindex",
+               10: "__le", 11: "__pow", 12: "__mod"}
+
+
+@pytest.mark.parametrize("option", ["-joff", "-Ohotloop=2"])
+def test_functions_have_luas_names(option: str, tmp_path: Path) -> None:
+    """Metamethods are called by no name; a function of a library that is made of bytecode is no main chunk."""
+    trace = record(tmp_path / "t.ljt", ["luajit", option, script(tmp_path, METHODS)], "--trace-mem=no")
+    names, built_in = {}, set()
+    for reader, event in events(trace.path, (NEW,)):
+        frames = lua_frames(reader, int(event["ref"]))
+        if len(frames) > 1 and frames[0].line in METAMETHODS:
+            names[frames[0].line] = frames[0].function
+        built_in |= {(f.file, f.function, frames[1].line) for f in frames[:1] if not f.line and len(frames) > 1}
+    assert names == METAMETHODS
+    assert built_in == {("[builtin:move]", "move", 20)}
+
+
 PROGRAMS = {"trees.lua": "10", "objects.lua": "60", "closures.lua": "4000", "coroutines.lua": "8000",
             "strings.lua": "4", "hashing.lua": "4000", "parsing.lua": "300", "sorting.lua": "3000",
             "tables.lua": "500", "cdata.lua": "120"}

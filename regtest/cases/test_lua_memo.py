@@ -9,7 +9,10 @@ import re
 from pathlib import Path
 
 import pytest
+
+from steve._memtrace import NEW
 from support import SOURCE, record
+from test_lua_lines import events, lua_frames
 
 SAID = re.compile(r"of (\d+) stacks of Lua (\d+) were met before, and the same")
 SCRIPTS = ("coroutines", "ffi_callback", "gc_churn", "jit_allocs", "jit_exits", "jit_flush", "jit_recursion", "load",
@@ -40,3 +43,16 @@ def test_programs(program: str, depth: int, tmp_path: Path) -> None:
     argv: list[object] = ["luajit", SOURCE / f"regtest/bench/{program}.lua", PROGRAMS[program]]
     taken, known = checked(tmp_path, argv, f"--stack-depth={depth}")
     assert known > taken / 2 or depth > 12
+
+
+def test_frames_do_not_take_each_others_names(tmp_path: Path) -> None:
+    """More places than there is room to remember: the function in C under which the script runs stays what it is,
+    however many of them fall on its slot."""
+    path = tmp_path / "places.lua"
+    path.write_text("local keep = {}\n" + "keep[1] = {}\n" * 20000)
+    trace = record(tmp_path / "t.ljt", ["luajit", path], "--trace-mem=no", "--check-stacks=yes")
+    assert trace.run.status == 0, trace.run.complaint
+    stacks = [[frame.line for frame in lua_frames(reader, int(event["ref"]))]
+              for reader, event in events(trace.path, (NEW,))]
+    ours = [lines for lines in stacks if lines and lines[0] > 1]
+    assert len(ours) >= 20000 and all(len(lines) == 1 for lines in ours)
