@@ -34,6 +34,7 @@ void encoder_start(struct encoder *e, uint64_t time)
     e->recent = (struct recent){0};
     e->run = 0;
     e->count = 0;
+    e->room = 0; /* the streams may have other memory */
     segment_reset(&e->book.lines[NO_LINE], e->epoch);
 }
 

@@ -40,6 +40,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     if (!ok)
         mt_fail_memory(&w->out.err);
     w->thread = 1;
+    w->background = opts->background;
     w->live_interval = opts->live_chunks;
     w->chunk_events = opts->chunk_events ? opts->chunk_events : DEFAULT_CHUNK_EVENTS;
     if (w->chunk_events > MAX_CHUNK_EVENTS)
@@ -91,7 +92,10 @@ static void end_chunk(struct mt_writer *w)
 /* See whether the chunk is full. */
 static void check_chunk(struct mt_writer *w)
 {
-    if (w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL)
+    bool full = w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL;
+    if (full && w->background)
+        output_background(&w->out);
+    if (full)
         end_chunk(w);
     else
         w->check_at =
@@ -109,6 +113,7 @@ int mt_writer_flush(struct mt_writer *w)
 {
     if (!writer_failed(w))
         end_chunk(w);
+    output_wait(&w->out);
     return writer_failed(w) ? MT_ERROR : MT_OK;
 }
 
@@ -450,7 +455,9 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
 
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
 {
-    if (mt_writer_flush(w) == MT_OK) {
+    mt_writer_flush(w);
+    output_foreground(&w->out);
+    if (!writer_failed(w)) {
         writer_end_limited(w);
         put_totals(w, ending);
         output_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);

@@ -50,6 +50,7 @@ struct mt_writer {
     struct def_counts written;                /* those in chunks before the one being made */
     struct mt_totals totals;
     uint32_t chunk_events;
+    bool background;       /* chunks that are full go to a thread */
     uint32_t check_at;     /* events of the chunk at which it is to be seen whether it is full */
     uint16_t thread;       /* of the events that come */
     uint16_t chunk_thread; /* what a reader of this chunk thinks */

@@ -20,6 +20,8 @@ struct mt_writer_options {
     uint32_t chunk_events; /* events per chunk, 0 = default (1 << 20) */
     uint32_t live_chunks;  /* write all live blocks after so many chunks of events; 0 = default (at least 4,
                               and so seldom that it stays below two percent of the file) */
+    bool background;       /* a thread compresses and writes: errors are known some chunks later, or by
+                              mt_writer_flush. Not with a limit. No fork of the process may go on with this writer */
     bool forget_freed;     /* do not remember freed blocks: accesses to them count as foreign, and a second free
                               of one is an invalid one */
 };
