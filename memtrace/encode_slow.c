@@ -299,7 +299,7 @@ struct coding {
 /* Count what a segment did besides accesses, if the word is its first. */
 static void count_instructions(struct batch *b, const struct word_state *s)
 {
-    b->outside[3] += tally_of(s)[3];
+    b->outside[3] += tally_of(s->counts)[3];
 }
 
 /* A word that is in no block, or in several. */
@@ -311,7 +311,7 @@ static void code_outcast(struct batch *b, const struct word_state *s, uint32_t i
     if (alone)
         count_instructions(b, s);
     else
-        b->outside += tally_of(s);
+        b->outside += tally_of(s->counts);
 }
 
 /* A word that is not as guessed. */
@@ -329,7 +329,7 @@ static void code_unknown(struct encoder *e, const struct surroundings *in, struc
     c->live = true;
     c->codes |= (uint64_t)code_word(e, in, s, &f) << i * WORD_BITS;
     if (!f.part) {
-        b->live += tally_of(s);
+        b->live += tally_of(s->counts);
         return;
     }
     count_instructions(b, s);
