@@ -60,17 +60,18 @@ static inline uint32_t line_of(const struct encoder *e, uint64_t id)
     return id < e->book.segment_count ? e->book.segments[id].line : NO_LINE;
 }
 
-/* Take the words of a segment for as long as they are as guessed; how many. This is take_word with all that a
- * loop can keep at hand: half of the time of programs without wrong guesses is spent here, and it is the number
- * of instructions that counts. */
+/* Take the words of a segment for as long as they are as guessed; how many. The same as take_word, with all that
+ * a loop can keep at hand: it is the number of instructions that counts. */
 static inline __attribute__((always_inline)) uint32_t take_words(struct encoder *e, struct batch *b,
-                                                                 struct word_state *s, const uint64_t *words,
-                                                                 uint32_t n)
+                                                                 struct word_state *first,
+                                                                 const uint64_t *words)
 {
     const struct block *const blocks = b->blocks;
-    uint32_t next = e->recent.next, taken = 0, counts = 0;
-    for (; taken < n; taken++, s++) {
-        const uint64_t lowest = words[taken] + (uint64_t)(int64_t)s->lowest;
+    const uint64_t *at = words, *const end = words + first->words;
+    struct word_state *s = first;
+    uint32_t next = e->recent.next, counts = 0;
+    do {
+        const uint64_t lowest = *at + (uint64_t)(int64_t)s->lowest;
         uint32_t slot = s->slot;
         const uint8_t mode = s->mode;
         if (mode & MODE_FOREIGN) {
@@ -94,31 +95,46 @@ static inline __attribute__((always_inline)) uint32_t take_words(struct encoder 
         }
         recent_put(&e->recent, next++, lowest, slot);
         counts += s->counts;
-    }
+    } while (s++, ++at != end);
     e->recent.next = next;
     b->live += tally_of(counts);
-    return taken;
+    return (uint32_t)(at - words);
 }
 
-/* Take the segment at `at`; how many words of the stream it has, 0 if there is none or not all of it. */
+/* A segment that did not follow the one before the last time. */
+static __attribute__((noinline)) size_t take_other(struct encoder *e, const struct surroundings *in, struct batch *b,
+                         const uint64_t *at, const uint64_t *end)
+{
+    uint32_t line = line_of(e, at[0]), before = e->recent.next;
+    struct word_state *first = &e->book.lines[line];
+    uint32_t n = first->words;
+    if (line == NO_LINE || n >= (size_t)(end - at))
+        return 0;
+    if (is_quiet(e, b, first, at + 1))
+        return 1 + (size_t)n;
+    if ((first->epoch & ~QUIET) != e->epoch)
+        segment_reset(first, e->epoch);
+    uint32_t taken = take_words(e, b, first, at + 1);
+    code_segment(e, in, b, &(struct missed){at + 1, (uint32_t)at[0], line, taken, e->recent.next != before});
+    return 1 + (size_t)n;
+}
+
+/* Take the segment at `at`; how many words of the stream it has, 0 if there is none or not all of it. The one that
+ * is guessed has run in this chunk. */
 static inline size_t take_segment(struct encoder *e, const struct surroundings *in, struct batch *b,
                                   const uint64_t *at, const uint64_t *end)
 {
     __builtin_prefetch(at + PREFETCH_WORDS);
     uint32_t line = e->book.lines[e->prev_line].next[0], before = e->recent.next;
-    bool guessed = at[0] << 1 == e->book.lines[line].name;
-    line = guessed ? line : line_of(e, at[0]);
     struct word_state *first = &e->book.lines[line];
+    if (at[0] << 1 != first->name)
+        return take_other(e, in, b, at, end);
     uint32_t n = first->words;
-    if (line == NO_LINE || n >= (size_t)(end - at))
+    if (n >= (size_t)(end - at))
         return 0;
-    if (!guessed && is_quiet(e, b, first, at + 1))
-        return 1 + (size_t)n;
-    if ((first->epoch & ~QUIET) != e->epoch)
-        segment_reset(first, e->epoch);
-    uint32_t taken = take_words(e, b, first, at + 1, n);
+    uint32_t taken = take_words(e, b, first, at + 1);
     bool live = e->recent.next != before;
-    if (guessed && taken == n) {
+    if (taken == n) {
         e->run += live;
         e->prev_line = live ? line : e->prev_line;
     } else {

@@ -61,8 +61,8 @@ static inline bool is_foreign(const struct encoder *e, const struct word_state *
  * waiting for the block. */
 static inline bool is_inside(const struct block *block, const struct word_state *s, uint64_t lowest)
 {
-    uint64_t offset = lowest - block->base;
-    return __builtin_expect(offset < block->size && s->span < block->size - offset, 1);
+    const uint64_t highest = lowest - block->base + s->span;
+    return __builtin_expect(highest < block->size && highest >= s->span, 1);
 }
 static inline bool is_guessed(const struct block *blocks, const struct word_state *s, uint64_t lowest,
                               struct guess g)
