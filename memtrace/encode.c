@@ -60,11 +60,10 @@ static inline uint32_t line_of(const struct encoder *e, uint64_t id)
     return id < e->book.segment_count ? e->book.segments[id].line : NO_LINE;
 }
 
-/* Take the words of a segment for as long as they are as guessed; how many. The same as take_word, with all that
- * a loop can keep at hand: it is the number of instructions that counts. */
-static inline __attribute__((always_inline)) uint32_t take_words(struct encoder *e, struct batch *b,
-                                                                 struct word_state *first,
-                                                                 const uint64_t *words)
+/* Take the words of a segment for as long as they are as guessed; how many. The same as take_word, with all
+ * that a loop can keep at hand: it is the number of instructions that counts. */
+static inline __attribute__((always_inline)) uint32_t
+take_words(struct encoder *e, struct batch *b, struct word_state *first, const uint64_t *words)
 {
     const struct block *const blocks = b->blocks;
     const uint64_t *at = words, *const end = words + first->words;
@@ -102,8 +101,8 @@ static inline __attribute__((always_inline)) uint32_t take_words(struct encoder 
 }
 
 /* A segment that did not follow the one before the last time. */
-static __attribute__((noinline)) size_t take_other(struct encoder *e, const struct surroundings *in, struct batch *b,
-                         const uint64_t *at, const uint64_t *end)
+static __attribute__((noinline)) size_t take_other(struct encoder *e, const struct surroundings *in,
+                                                   struct batch *b, const uint64_t *at, const uint64_t *end)
 {
     uint32_t line = line_of(e, at[0]), before = e->recent.next;
     struct word_state *first = &e->book.lines[line];
@@ -115,12 +114,16 @@ static __attribute__((noinline)) size_t take_other(struct encoder *e, const stru
     if ((first->epoch & ~QUIET) != e->epoch)
         segment_reset(first, e->epoch);
     uint32_t taken = take_words(e, b, first, at + 1);
-    code_segment(e, in, b, &(struct missed){at + 1, (uint32_t)at[0], line, taken, e->recent.next != before});
+    struct missed m = {at + 1, (uint32_t)at[0], line, taken, e->recent.next != before};
+    if (taken == n && m.live)
+        code_taken(e, in, &m);
+    else
+        code_segment(e, in, b, &m);
     return 1 + (size_t)n;
 }
 
-/* Take the segment at `at`; how many words of the stream it has, 0 if there is none or not all of it. The one that
- * is guessed has run in this chunk. */
+/* Take the segment at `at`; how many words of the stream it has, 0 if there is none or not all of it. The one
+ * that is guessed has run in this chunk. */
 static inline size_t take_segment(struct encoder *e, const struct surroundings *in, struct batch *b,
                                   const uint64_t *at, const uint64_t *end)
 {

@@ -37,6 +37,8 @@ struct missed {
 
 /* Find out what the other words are to, code the segment if one is to a block, and count it. */
 void code_segment(struct encoder *e, const struct surroundings *in, struct batch *b, const struct missed *m);
+/* Code a segment all whose words were as guessed, but which was not guessed itself. */
+void code_taken(struct encoder *e, const struct surroundings *in, const struct missed *m);
 /* The same of one access that stands alone. */
 void code_access(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr);
 
