@@ -208,10 +208,9 @@ static uint32_t known_heap(const struct mt_writer *w, uint32_t heap)
     return heap < w->counts.heaps ? heap : 0;
 }
 
-/* Give a new block its slot and handle; false when out of memory. */
+/* Give a new block its slot and handle, where no grave is; false when out of memory. */
 static bool enter(struct mt_writer *w, struct rec_new *r)
 {
-    graves_cover(&w->graves, r->addr, r->size);
     uint32_t slot = blockmap_add(&w->map, r->addr, r->size, (uint32_t)r->heap, w->handles++);
     if (slot == NO_SLOT || slot >= MAX_LIVE_BLOCKS)
         return mt_fail_memory(&w->out.err) == MT_OK;
@@ -222,6 +221,15 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
     return true;
 }
 
+/* Let nothing lie where a new block comes. Mostly it takes the place of one that was freed. */
+static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
+{
+    if (graves_take(&w->graves, addr, size))
+        return;
+    free_overlapped(w, addr, size, NO_SLOT, heap, stack);
+    graves_cover(&w->graves, addr, size);
+}
+
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
                          uint32_t stack)
 {
@@ -230,7 +238,7 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     size = fitting_size(addr, size);
     if (arenas_has(&w->arenas, heap))
         writer_forget_arenas(w, addr, size, heap);
-    free_overlapped(w, addr, size, NO_SLOT, heap, stack);
+    clear_ground(w, addr, size, heap, stack);
     struct buffer *b = writer_begin_event(w, MT_NEW);
     if (!b)
         return;
