@@ -59,19 +59,19 @@ static inline bool is_foreign(const struct encoder *e, const struct word_state *
     return foreign_page(e->foreign, lowest) && foreign_page(e->foreign, lowest + s->span);
 }
 
-/* Is a word in the guessed place, and that in a block? The place first: if it is wrong, that is known without
- * waiting for the block. */
+/* Does a word lie in this block with all its accesses? */
 static inline bool is_inside(const struct block *block, const struct word_state *s, uint64_t lowest)
 {
     const uint64_t highest = lowest - block->base + s->span;
     return __builtin_expect(highest < block->size && highest >= s->span, 1);
 }
+
+/* Is a word in the guessed place, and that in a block? The place first: if it is wrong, that is known without
+ * waiting for the block. */
 static inline bool is_guessed(const struct block *blocks, const struct word_state *s, uint64_t lowest,
                               struct guess g)
 {
-    const struct block *block = &blocks[g.slot];
-    uint64_t offset = lowest - block->base;
-    return lowest == g.addr && __builtin_expect((offset < block->size) & (s->span < block->size - offset), 1);
+    return lowest == g.addr && is_inside(&blocks[g.slot], s, lowest);
 }
 
 /* Take a word if it is as guessed; *live: it is not foreign. */
