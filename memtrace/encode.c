@@ -1,9 +1,10 @@
 /* encode.c - the EVENTS chunk being made; see encode.h and predict.h.
  *
  * encoder_segments is the hot loop of the recorder's collector. Segments that are wholly as expected take a
- * short way that never asks the block map: the guessed block is looked at, and blocks do not overlap. Those
- * whose words are all foreign, as in the code of C programs that works on the stack, take another. What is
- * left goes through code_segment (encode_slow.c), which finds out what each word is.
+ * short way that never asks the block map: the guessed block is looked at, and blocks do not overlap. A
+ * segment that was not expected itself may have words that are (code_taken). Those whose words are all
+ * foreign, as in the code of C programs that works on the stack, take another. What is left goes through
+ * code_segment (encode_slow.c), which finds out what each word is.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
