@@ -31,12 +31,10 @@ static bool reserve(struct encoder *e, uint32_t needed)
     return ok;
 }
 
-void put_token(struct encoder *e, unsigned misses)
+/* Write the token that ends the run; there is room for it. */
+static inline void write_token(struct encoder *e, unsigned misses)
 {
     uint8_t **p = &e->streams[STREAM_TOKENS].p;
-    if (!reserve(e, 1))
-        return;
-    e->room--;
     if (e->run < RUN_LONG) {
         *(*p)++ = (uint8_t)(e->run << 3 | misses);
     } else {
@@ -44,6 +42,14 @@ void put_token(struct encoder *e, unsigned misses)
         *p = uvarint_write(*p, e->run - RUN_LONG);
     }
     e->run = 0;
+}
+
+void put_token(struct encoder *e, unsigned misses)
+{
+    if (!reserve(e, 1))
+        return;
+    e->room--;
+    write_token(e, misses);
 }
 
 static void put_number(struct encoder *e, unsigned stream, uint64_t v)
@@ -144,7 +150,7 @@ static void end_segment(struct encoder *e, uint32_t line, uint64_t codes)
     if (codes)
         put_number(e, STREAM_CODES, codes);
     if (misses)
-        put_token(e, misses);
+        write_token(e, misses);
     else
         e->run++;
     e->prev_line = line;
@@ -203,7 +209,7 @@ void code_access(struct encoder *e, const struct surroundings *in, uint32_t site
         code_outside(e, in, site, addr);
         return;
     }
-    e->room -= 3;
+    e->room -= 4;
     code_single(e, in, line, addr, slot);
     in->totals->events[e->book.sites[site].kind]++;
     e->count++;
@@ -239,24 +245,18 @@ static inline uint32_t find_block(const struct blockmap *live, const struct word
     return blockmap_find(live, addr);
 }
 
-static void find_word(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
-                      uint32_t word, uint64_t value, struct found *f)
+static inline void find_word(struct encoder *e, const struct surroundings *in, const struct missed *m,
+                             uint32_t word, struct found *f)
 {
-    const struct word_state *s = &e->book.lines[seg->line + word];
-    uint64_t lowest = value + (uint64_t)(int64_t)s->lowest;
-    *f = (struct found){.lowest = lowest, .slot = NO_SLOT};
-    if (foreign_page(e->foreign, lowest) && foreign_page(e->foreign, lowest + s->span))
+    const struct word_state *s = &e->book.lines[m->line + word];
+    const uint64_t lowest = m->words[word] + (uint64_t)(int64_t)s->lowest;
+    const uint32_t slot = find_block(in->live, s, lowest);
+    *f = (struct found){.lowest = lowest, .slot = slot};
+    if (slot != NO_SLOT ? is_inside(&in->live->blocks[slot], s, lowest)
+                        : is_foreign(e, s, lowest) ||
+                              (note_foreign(e, in, lowest) && note_foreign(e, in, lowest + s->span)))
         return;
-    uint32_t slot = find_block(in->live, s, lowest);
-    if (slot != NO_SLOT) {
-        const struct block *b = &in->live->blocks[slot];
-        f->slot = slot;
-        if (s->span < b->size - (lowest - b->base))
-            return;
-    } else if (note_foreign(e, in, lowest) && note_foreign(e, in, lowest + s->span)) {
-        return;
-    }
-    find_part(e, in, seg, word, value, f);
+    find_part(e, in, &e->book.segments[m->segment], word, m->words[word], f);
 }
 
 /* Count the accesses of a word that is partly outside its block. */
@@ -299,7 +299,7 @@ struct coding {
 /* Count what a segment did besides accesses, if the word is its first. */
 static void count_instructions(struct batch *b, const struct word_state *s)
 {
-    b->outside[3] += tally_of(s)[3];
+    b->outside[3] += tally_of(s->counts)[3];
 }
 
 /* A word that is in no block, or in several. */
@@ -311,17 +311,16 @@ static void code_outcast(struct batch *b, const struct word_state *s, uint32_t i
     if (alone)
         count_instructions(b, s);
     else
-        b->outside += tally_of(s);
+        b->outside += tally_of(s->counts);
 }
 
 /* A word that is not as guessed. */
 static void code_unknown(struct encoder *e, const struct surroundings *in, struct batch *b,
                          const struct missed *m, uint32_t i, struct coding *c)
 {
-    const struct coded_segment *seg = &e->book.segments[m->segment];
     struct word_state *s = &e->book.lines[m->line + i];
     struct found f;
-    find_word(e, in, seg, i, m->words[i], &f);
+    find_word(e, in, m, i, &f);
     if (f.slot == NO_SLOT) {
         code_outcast(b, s, i, f.alone, c);
         return;
@@ -329,11 +328,11 @@ static void code_unknown(struct encoder *e, const struct surroundings *in, struc
     c->live = true;
     c->codes |= (uint64_t)code_word(e, in, s, &f) << i * WORD_BITS;
     if (!f.part) {
-        b->live += tally_of(s);
+        b->live += tally_of(s->counts);
         return;
     }
     count_instructions(b, s);
-    count_part(e, in, seg, i, &f);
+    count_part(e, in, &e->book.segments[m->segment], i, &f);
 }
 
 /* Words that have become foreign: that is told only if the segment is. */
@@ -358,6 +357,17 @@ static void code_words(struct encoder *e, const struct surroundings *in, struct 
     }
 }
 
+void code_taken(struct encoder *e, const struct surroundings *in, const struct missed *m)
+{
+    if (!reserve(e, 2)) {
+        in->totals->dropped += e->book.segments[m->segment].count;
+        return;
+    }
+    e->room -= 2;
+    e->book.lines[m->line].epoch = e->epoch;
+    end_segment(e, m->line, 0);
+}
+
 void code_segment(struct encoder *e, const struct surroundings *in, struct batch *b, const struct missed *m)
 {
     struct word_state *first = &e->book.lines[m->line];
@@ -371,7 +381,7 @@ void code_segment(struct encoder *e, const struct surroundings *in, struct batch
     if (c.live) {
         first->epoch = e->epoch;
         mark_foreign(e, m->line, &c);
-        e->room -= 3 * n + 1;
+        e->room -= 3 * n + 2;
         end_segment(e, m->line, c.codes);
     } else if (!c.alone) {
         first->epoch |= QUIET;

@@ -10,13 +10,13 @@
 /* Loads, stores, modifies and instructions. */
 typedef uint32_t tally __attribute__((vector_size(16)));
 
-static inline tally tally_of(const struct word_state *s)
+/* Of a word's counts, or the sum of some words' of a segment: no part of it is more than a byte. */
+static inline tally tally_of(uint32_t c)
 {
 #ifdef __SSE2__
-    const __m128i zero = _mm_setzero_si128(), bytes = _mm_cvtsi32_si128((int)s->counts);
+    const __m128i zero = _mm_setzero_si128(), bytes = _mm_cvtsi32_si128((int)c);
     return (tally)_mm_unpacklo_epi16(_mm_unpacklo_epi8(bytes, zero), zero);
 #else
-    const uint32_t c = s->counts;
     return (tally){c & 0xff, c >> 8 & 0xff, c >> 16 & 0xff, c >> 24};
 #endif
 }
@@ -37,6 +37,8 @@ struct missed {
 
 /* Find out what the other words are to, code the segment if one is to a block, and count it. */
 void code_segment(struct encoder *e, const struct surroundings *in, struct batch *b, const struct missed *m);
+/* Code a segment all whose words were as guessed, but which was not guessed itself. */
+void code_taken(struct encoder *e, const struct surroundings *in, const struct missed *m);
 /* The same of one access that stands alone. */
 void code_access(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr);
 
@@ -57,14 +59,19 @@ static inline bool is_foreign(const struct encoder *e, const struct word_state *
     return foreign_page(e->foreign, lowest) && foreign_page(e->foreign, lowest + s->span);
 }
 
+/* Does a word lie in this block with all its accesses? */
+static inline bool is_inside(const struct block *block, const struct word_state *s, uint64_t lowest)
+{
+    const uint64_t highest = lowest - block->base + s->span;
+    return __builtin_expect(highest < block->size && highest >= s->span, 1);
+}
+
 /* Is a word in the guessed place, and that in a block? The place first: if it is wrong, that is known without
  * waiting for the block. */
 static inline bool is_guessed(const struct block *blocks, const struct word_state *s, uint64_t lowest,
                               struct guess g)
 {
-    const struct block *block = &blocks[g.slot];
-    uint64_t offset = lowest - block->base;
-    return lowest == g.addr && __builtin_expect((offset < block->size) & (s->span < block->size - offset), 1);
+    return lowest == g.addr && is_inside(&blocks[g.slot], s, lowest);
 }
 
 /* Take a word if it is as guessed; *live: it is not foreign. */
@@ -75,14 +82,14 @@ static inline bool take_word(struct encoder *e, struct batch *b, struct word_sta
     if (s->mode & MODE_FOREIGN) {
         if (!is_foreign(e, s, lowest))
             return false;
-        b->outside += tally_of(s);
+        b->outside += tally_of(s->counts);
         return true;
     }
     struct guess g = guess_word(s, &e->recent);
     if (!is_guessed(b->blocks, s, lowest, g))
         return false;
     learn_word(s, &e->recent, lowest, g.slot);
-    b->live += tally_of(s);
+    b->live += tally_of(s->counts);
     *live = true;
     return true;
 }

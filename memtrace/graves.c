@@ -47,6 +47,15 @@ bool graves_add(struct graves *g, const struct block *dead)
     return true;
 }
 
+bool graves_take(struct graves *g, uint64_t base, uint64_t size)
+{
+    uint32_t slot = blockmap_find(&g->map, base);
+    if (slot == NO_SLOT || size - 1 >= g->map.blocks[slot].size - (base - g->map.blocks[slot].base))
+        return false;
+    blockmap_remove(&g->map, slot);
+    return true;
+}
+
 void graves_cover(struct graves *g, uint64_t base, uint64_t size)
 {
     uint32_t slot;

@@ -4,6 +4,7 @@
  */
 #include "output.h"
 #include "error.h"
+#include "outbox.h"
 #include "records.h"
 
 #include <errno.h>
@@ -31,7 +32,8 @@ static void write_all(struct output *o, const uint8_t *p, size_t n)
         if (done < 0 && errno == EINTR)
             continue;
         if (done <= 0) {
-            const char *remedy = done < 0 && errno == EPIPE ? "its reader is gone" : "make room and trace again";
+            const char *remedy =
+                done < 0 && errno == EPIPE ? "its reader is gone" : "make room and trace again";
             mt_fail(&o->err, MT_E_IO, o->written, "cannot write the trace: %s; it ends here, %s",
                     strerror(done < 0 ? errno : ENOSPC), remedy);
             return;
@@ -114,7 +116,7 @@ static bool refused(struct output *o, const struct chunk_header *h)
     return o->full;
 }
 
-void output_chunk(struct output *o, struct chunk_header *h, const struct buffer *streams)
+static void write_chunk(struct output *o, struct chunk_header *h, const struct buffer *streams)
 {
     uint8_t header[CHUNK_HEADER_SIZE];
     if (o->err.code == MT_E_NONE)
@@ -131,6 +133,32 @@ void output_chunk(struct output *o, struct chunk_header *h, const struct buffer 
     }
     if (o->err.code != MT_E_NONE)
         o->dropped += h->events;
+}
+
+void output_chunk(struct output *o, struct chunk_header *h, struct buffer *streams)
+{
+    if (o->outbox)
+        outbox_put(o->outbox, o, h, streams);
+    else
+        write_chunk(o, h, streams);
+}
+
+void output_background(struct output *o)
+{
+    if (!o->outbox && !o->limit && o->err.code == MT_E_NONE)
+        o->outbox = outbox_start(o);
+}
+
+void output_wait(struct output *o)
+{
+    if (o->outbox)
+        outbox_wait(o->outbox, o);
+}
+
+void output_foreground(struct output *o)
+{
+    if (o->outbox)
+        outbox_end(o->outbox, o);
 }
 
 void output_index(struct output *o, uint64_t events, uint64_t handles, uint64_t instructions)

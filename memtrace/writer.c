@@ -40,6 +40,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     if (!ok)
         mt_fail_memory(&w->out.err);
     w->thread = 1;
+    w->background = opts->background;
     w->live_interval = opts->live_chunks;
     w->chunk_events = opts->chunk_events ? opts->chunk_events : DEFAULT_CHUNK_EVENTS;
     if (w->chunk_events > MAX_CHUNK_EVENTS)
@@ -91,7 +92,10 @@ static void end_chunk(struct mt_writer *w)
 /* See whether the chunk is full. */
 static void check_chunk(struct mt_writer *w)
 {
-    if (w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL)
+    bool full = w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL;
+    if (full && w->background)
+        output_background(&w->out);
+    if (full)
         end_chunk(w);
     else
         w->check_at =
@@ -109,6 +113,7 @@ int mt_writer_flush(struct mt_writer *w)
 {
     if (!writer_failed(w))
         end_chunk(w);
+    output_wait(&w->out);
     return writer_failed(w) ? MT_ERROR : MT_OK;
 }
 
@@ -203,10 +208,9 @@ static uint32_t known_heap(const struct mt_writer *w, uint32_t heap)
     return heap < w->counts.heaps ? heap : 0;
 }
 
-/* Give a new block its slot and handle; false when out of memory. */
+/* Give a new block its slot and handle, where no grave is; false when out of memory. */
 static bool enter(struct mt_writer *w, struct rec_new *r)
 {
-    graves_cover(&w->graves, r->addr, r->size);
     uint32_t slot = blockmap_add(&w->map, r->addr, r->size, (uint32_t)r->heap, w->handles++);
     if (slot == NO_SLOT || slot >= MAX_LIVE_BLOCKS)
         return mt_fail_memory(&w->out.err) == MT_OK;
@@ -217,6 +221,15 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
     return true;
 }
 
+/* Let nothing lie where a new block comes. Mostly it takes the place of one that was freed. */
+static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
+{
+    if (graves_take(&w->graves, addr, size))
+        return;
+    free_overlapped(w, addr, size, NO_SLOT, heap, stack);
+    graves_cover(&w->graves, addr, size);
+}
+
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
                          uint32_t stack)
 {
@@ -225,7 +238,7 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     size = fitting_size(addr, size);
     if (arenas_has(&w->arenas, heap))
         writer_forget_arenas(w, addr, size, heap);
-    free_overlapped(w, addr, size, NO_SLOT, heap, stack);
+    clear_ground(w, addr, size, heap, stack);
     struct buffer *b = writer_begin_event(w, MT_NEW);
     if (!b)
         return;
@@ -359,50 +372,6 @@ size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n,
     return writer_failed(w) ? used + mt_writer_skip(w, stream + used, n - used, instructions) : used;
 }
 
-/* A value that the compiler knows nothing of. */
-static inline const uint64_t *opaque(const uint64_t *p)
-{
-    __asm__("" : "+r"(p));
-    return p;
-}
-
-/* Behind a segment. Where the next one begins would be known only when this one's length has been loaded; as
- * most are short, the processor guesses a branch for the length instead and goes on. */
-static inline const uint64_t *behind(const uint64_t *at, uint32_t words)
-{
-    switch (words) {
-    case 1:
-        return opaque(at + 2);
-    case 2:
-        return opaque(at + 3);
-    case 3:
-        return opaque(at + 4);
-    case 4:
-        return opaque(at + 5);
-    default:
-        return at + 1 + words;
-    }
-}
-
-size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
-{
-    const struct codebook *book = &w->enc.book;
-    const uint64_t *at = stream, *end = stream + n;
-    uint64_t sum = 0, accesses = 0;
-    while (at < end && *at < book->segment_count) {
-        const struct coded_segment *s = &book->segments[*at];
-        __builtin_prefetch(at + PREFETCH_WORDS);
-        if (s->words >= (size_t)(end - at))
-            break;
-        accesses += s->count;
-        sum += s->instructions;
-        at = behind(at, s->words);
-    }
-    w->totals.dropped += writer_failed(w) ? accesses : 0;
-    *instructions += sum;
-    return (size_t)(at - stream);
-}
-
 void mt_writer_mark(struct mt_writer *w, uint32_t string)
 {
     struct buffer *b = writer_begin_event(w, MT_MARK);
@@ -450,7 +419,9 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
 
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
 {
-    if (mt_writer_flush(w) == MT_OK) {
+    mt_writer_flush(w);
+    output_foreground(&w->out);
+    if (!writer_failed(w)) {
         writer_end_limited(w);
         put_totals(w, ending);
         output_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);

@@ -25,8 +25,8 @@ struct snapshot_part {
     struct buffer records;
 };
 
-/* Calls of traces told: whether all accesses of a segment (by its line in the codebook) are at the line of the
- * call's frame, and the stack that stands for the call (0: none yet). */
+/* Calls of traces told: whether all accesses of a segment (by its line in the codebook) are at the line of
+ * the call's frame, and the stack that stands for the call (0: none yet). */
 enum { WRITER_TOLD_CALLS = 512 };
 struct told_call {
     uint32_t line, frame, stack;
@@ -46,13 +46,14 @@ struct mt_writer {
     struct table protos, traces;              /* the same; protos as struct kept_proto */
     uint8_t *types;                           /* of live blocks by slot, as told (enum mt_type) */
     uint32_t types_room;
-    struct def_counts counts;                 /* all */
-    struct def_counts written;                /* those in chunks before the one being made */
+    struct def_counts counts;  /* all */
+    struct def_counts written; /* those in chunks before the one being made */
     struct mt_totals totals;
     uint32_t chunk_events;
-    uint32_t check_at;     /* events of the chunk at which it is to be seen whether it is full */
-    uint16_t thread;       /* of the events that come */
-    uint16_t chunk_thread; /* what a reader of this chunk thinks */
+    bool background;        /* chunks that are full go to a thread */
+    uint32_t check_at;      /* events of the chunk at which it is to be seen whether it is full */
+    uint16_t thread;        /* of the events that come */
+    uint16_t chunk_thread;  /* what a reader of this chunk thinks */
     uint64_t call_accesses; /* accesses when the thread changed or a call was told last */
     uint32_t call_frame;    /* of the call, if that was last; else 0 */
     struct told_call told[WRITER_TOLD_CALLS];
@@ -111,7 +112,8 @@ uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
  * after an error. */
 struct buffer *writer_def_buffer(struct mt_writer *w, uint64_t count);
 
-/* Define Lua's protos and traces, and tell the types of blocks, in a new writer as in another; its blocks are there.
+/* Define Lua's protos and traces, and tell the types of blocks, in a new writer as in another; its blocks are
+ * there.
  */
 void writer_lua_copy(struct mt_writer *to, const struct mt_writer *from);
 /* A block has begun: what the one before in its slot held does not count. */

@@ -20,8 +20,11 @@ struct mt_writer_options {
     uint32_t chunk_events; /* events per chunk, 0 = default (1 << 20) */
     uint32_t live_chunks;  /* write all live blocks after so many chunks of events; 0 = default (at least 4,
                               and so seldom that it stays below two percent of the file) */
-    bool forget_freed;     /* do not remember freed blocks: accesses to them count as foreign, and a second free
-                              of one is an invalid one */
+    bool
+        background;    /* a thread compresses and writes: errors are known some chunks later, or by
+                          mt_writer_flush. Not with a limit. No fork of the process may go on with this writer */
+    bool forget_freed; /* do not remember freed blocks: accesses to them count as foreign, and a second free
+                          of one is an invalid one */
 };
 
 /* Write to an open descriptor (seekable or not; the caller closes it). opts may be NULL. */
@@ -66,14 +69,14 @@ void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, 
 /* A resize of a block that was made in a way of another kind than `how` is told in the same manner. */
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
                             uint32_t heap, enum mt_how how, uint32_t stack);
-/* Heaps in heaps. A New of a custom or Lua heap inside a live block of another heap (a pool's superblock made by
- * malloc) makes that block raw material: it is freed (`implied`; not counted as dropped), the pieces own the
- * accesses to their bytes, and accesses to the others are foreign. When its own heap frees the superblock,
- * that is no bad free; the pieces still live in it are freed then (`implied`). */
+/* Heaps in heaps. A New of a custom or Lua heap inside a live block of another heap (a pool's superblock made
+ * by malloc) makes that block raw material: it is freed (`implied`; not counted as dropped), the pieces own
+ * the accesses to their bytes, and accesses to the others are foreign. When its own heap frees the
+ * superblock, that is no bad free; the pieces still live in it are freed then (`implied`). */
 
-/* Memory of `heap` goes away by the range, as with munmap: blocks of the heap are freed, or cut by a Resize (in
- * two: the second part is a New), other heaps' blocks in the range are freed (`implied`). Nothing there is no
- * error. */
+/* Memory of `heap` goes away by the range, as with munmap: blocks of the heap are freed, or cut by a Resize
+ * (in two: the second part is a New), other heaps' blocks in the range are freed (`implied`). Nothing there
+ * is no error. */
 void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
 /* A range of `heap` moves or changes its size, as with mremap: a Resize if it is one whole block. */
 void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint64_t addr, uint64_t size,
@@ -97,16 +100,16 @@ struct mt_access {
 };
 struct mt_segment {
     const struct mt_access *accesses;
-    uint32_t count; /* 1 .. MT_SEGMENT_MOST */
-    uint32_t words; /* 1 .. MT_SEGMENT_WORDS, each used by an access */
+    uint32_t count;        /* 1 .. MT_SEGMENT_MOST */
+    uint32_t words;        /* 1 .. MT_SEGMENT_WORDS, each used by an access */
     uint32_t instructions; /* executed by the segment, at most MT_SEGMENT_INSTRUCTIONS */
 };
 #define MT_SEGMENT_MOST 64
 #define MT_SEGMENT_INSTRUCTIONS 255
 #define MT_SEGMENT_WORDS 21
 
-/* Define a segment: a new id each call, from 0; UINT32_MAX after an error or if it is not as above. The accesses
- * of one word may lie up to 65535 bytes apart. */
+/* Define a segment: a new id each call, from 0; UINT32_MAX after an error or if it is not as above. The
+ * accesses of one word may lie up to 65535 bytes apart. */
 uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s);
 /* Segments that ran: for each its id, then its words. Ends before anything that is no such segment, which may
  * be the caller's: its first word is UINT32_MAX or more. Returns how many words of the stream were used; adds
@@ -131,10 +134,10 @@ void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_
 void mt_writer_call(struct mt_writer *w, uint32_t frame);
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
 
-/* A snapshot, between begin and end: objects in any order, each gets the next number from 0; links may refer to
- * objects that are yet to come. Strings may be defined meanwhile; events come after the end. Of s only name,
- * heap, total and internal count. Links must be between objects that come. A snapshot that has no end when the next
- * event comes is not one for readers. */
+/* A snapshot, between begin and end: objects in any order, each gets the next number from 0; links may refer
+ * to objects that are yet to come. Strings may be defined meanwhile; events come after the end. Of s only
+ * name, heap, total and internal count. Links must be between objects that come. A snapshot that has no end
+ * when the next event comes is not one for readers. */
 void mt_writer_snapshot_begin(struct mt_writer *w, const struct mt_snapshot *s);
 uint32_t mt_writer_object(struct mt_writer *w, const struct mt_object *o);
 void mt_writer_link(struct mt_writer *w, const struct mt_link *l);

@@ -174,6 +174,7 @@ static struct mt_writer_options writer_options(const struct collector *c)
     /* text is read while it is made */
     return (struct mt_writer_options){.level = c->settings.level,
                                       .forget_freed = !c->settings.freed,
+                                      .background = !c->settings.text,
                                       .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
 }
 
