@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, List
 from steve import blocks, listing
 from steve.folds import Sums
 from steve.listing import Column
+from steve.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +22,7 @@ COLUMNS = (
     Column("share", "% of all", "the bytes in percent of those of all blocks listed"),
     Column("made", "made", "all blocks made by the site"),
     Column("mean_age", "age", "operations from their New to the end, on average"),
-    Column("site", "site", "first three frames of the stack, from the caller of the allocator", True),
+    Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
 With --to the end is that mark: --from A --to B lists what was made after A and still there at B. At a normal
