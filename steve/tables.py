@@ -9,9 +9,15 @@ import io
 import re
 import shutil
 import sys
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, Iterable, NamedTuple, Optional, Sequence
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+class Titled(NamedTuple):
+    """A table below its title, which may be longer than the table is wide."""
+    title: str
+    table: Any
 
 
 def printable(text: str) -> str:
@@ -39,12 +45,11 @@ def facts(title: str, rows: Iterable[Sequence[object]], values: str = "left") ->
     """A table without lines of names and further columns; `values` says how those are aligned."""
     from rich.table import Table
     from rich.text import Text
-    table = Table(title=Text(title, style="bold"), title_justify="left", box=None, show_header=False,
-                  padding=(0, 2, 0, 0))
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for row in rows:
         name, *rest = [Text(printable(str(cell))) for cell in row]
         table.add_row(name, *[Text(cell.plain, justify=values) for cell in rest])
-    return table
+    return Titled(title, table)
 
 
 def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]],
@@ -54,13 +59,13 @@ def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]],
     from rich import box
     from rich.table import Table
     from rich.text import Text
-    table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for head in heads:
         table.add_column(head, justify="left" if head in left else "right", overflow="fold",
                          no_wrap=head not in left, min_width=least if head in left else None)
     for row in rows:
         table.add_row(*[Text(printable(str(cell))) for cell in row])
-    return table
+    return Titled(title, table)
 
 
 def width() -> int:
@@ -69,13 +74,18 @@ def width() -> int:
 
 
 def render(parts: Iterable[Any], to_terminal: bool) -> str:
-    """rich renderables as text; colours only for a terminal."""
+    """Tables, rich's renderables and lines of text as text; colours only for a terminal."""
     from rich.console import Console
+    from rich.text import Text
     buffer = io.StringIO()
     console = Console(file=buffer, width=width(), force_terminal=to_terminal, no_color=not to_terminal,
                       highlight=False, emoji=False, markup=False)
     for part in parts:
-        console.print(part)
+        if isinstance(part, Titled):
+            title = "\n".join(map(printable, part.title.split("\n")))
+            console.print(Text(title, style="bold"), soft_wrap=True)
+            part = part.table
+        console.print(part, soft_wrap=isinstance(part, str))
         console.print()
     lines = "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
     return re.sub(r"\n{3,}", "\n\n", lines).rstrip("\n") + "\n"
