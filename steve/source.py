@@ -142,11 +142,12 @@ class Operations:
         from steve._memtrace import OpsFile
         return OpsFile(self._path, self.name) if self.is_ops() else self.open_trace()
 
-    def open_trace(self, freed: bool = False, kind: "Optional[Type[Trace]]" = None) -> "Trace":
-        """The same for what can only be a memtrace; freed: with accesses to freed memory; kind: Trace or a class
-        made of it."""
+    def open_trace(self, freed: bool = False, snapshots: bool = False,
+                   kind: "Optional[Type[Trace]]" = None) -> "Trace":
+        """The same for what can only be a memtrace; freed: with accesses to freed memory; snapshots: keeping
+        those; kind: Trace or a class made of it."""
         from steve._memtrace import Trace
-        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed)
+        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots)
 
     def _expect_memtrace(self) -> None:
         """What is no ops file must be a memtrace."""

@@ -21,8 +21,8 @@ HELP = "show totals, peaks and the sites that allocate most"
 EXAMPLES = f"""\
 Bytes are those the program asked for. A resize counts its new size as allocated and its old one as freed,
 and is no block of its own. A site is the first three frames of an allocation stack, from the caller of the
-allocator (LuaJIT's own code is no caller); a resized block belongs to the site that resized it. --json prints one object: events, bytes,
-blocks, unmatched, instructions, seconds, threads, states (Lua states), complete, dropped. With --where all
+allocator (LuaJIT's own code is no caller); a resized block belongs to the site that resized it. --json prints
+one object: events, bytes, blocks, unmatched, instructions, seconds, threads, states (Lua states), complete, dropped. With --where all
 counts are those of the chosen blocks and the peak is theirs; between marks instructions and seconds are those
 between, the seconds interpolated.
 
