@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 WHERE_HELP = f"""\
 --where EXPRESSION keeps only some blocks; tests are joined by and, or, not and parentheses:
-  size >= 1Ki and lifetime < 1000     numbers: = != < <= > >=; units k M G Ki Mi Gi %
+  size >= 1Ki and lifetime < 1000     numbers: = != < <= > >=; units k M G Ki Mi Gi, % of utilisation
   site ~ "parser" or not freed        texts: = != ~ !~ (~: a regular expression is found in it)
 fields:
 {explained()}

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NoReturn, Optional, Sequence
 
 from steve import interrupts
-from steve.errors import SteveError
+from steve.errors import SteveError, meant
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
             "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
@@ -132,5 +132,5 @@ def dispatch(argv: Sequence[str]) -> int:
         return print_version()
     if argv[0] not in COMMANDS:
         what = "option" if argv[0].startswith("-") else "command"
-        return wrong_usage(f"unknown {what} '{argv[0]}'")
+        return wrong_usage(f"unknown {what} '{argv[0]}'" + meant(argv[0], COMMANDS))
     return guarded(argv[0], argv[1:])

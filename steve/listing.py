@@ -14,7 +14,7 @@ import textwrap
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from steve import parallel, source
-from steve.errors import UsageError
+from steve.errors import UsageError, meant
 from steve.output import Output
 from steve.progress import note
 
@@ -80,7 +80,8 @@ def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
         note(args.analysis, "this analysis cannot be divided; one processor makes it", args.quiet)
     keys = [column.key for column in columns if not column.is_group]
     if args.sort is not None and args.sort not in keys:
-        raise UsageError(f"--sort {args.sort}: no such column; there are: {', '.join(keys)}")
+        raise UsageError(f"--sort {args.sort}: no such column"
+                         + (meant(args.sort, keys) or f"; there are: {', '.join(keys)}"))
 
 
 def ranked(rows: List[dict], columns: Sequence[Column], order: Optional[str]) -> List[dict]:

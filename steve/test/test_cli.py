@@ -311,6 +311,12 @@ def test_unknown_command(steve: Steve, arguments: List[str]) -> None:
     one_line(steve(*arguments), 2, arguments[0], "steve --help")
 
 
+def test_what_was_meant(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    one_line(steve("Sumary", "t.ljt"), 2, "did you mean 'summary'?")
+    one_line(steve("sites", "t.ljt", "--sort", "block"), 2, "did you mean 'blocks'?")
+
+
 @pytest.mark.parametrize("command", READERS)
 def test_unknown_option(steve: Steve, trace: Maker, command: tuple) -> None:
     trace(SCRIPT)
