@@ -79,11 +79,22 @@ def die_by(signum: int) -> NoReturn:
     os._exit(1)
 
 
+def protect_inputs(args: argparse.Namespace) -> None:
+    """A result shall not take the place of what it is made from, often not to be had again."""
+    from steve.output import protect
+    for name, value in vars(args).items():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, str) and name != "output":
+                protect(path)
+
+
 def guarded(name: str, argv: Sequence[str]) -> int:
     """Run a subcommand; every expected failure becomes one line and a status."""
     try:
         command = load(name)
-        status = int(command.run(make_parser(command).parse_args(argv)))
+        args = make_parser(command).parse_args(argv)
+        protect_inputs(args)
+        status = int(command.run(args))
         sys.stdout.flush()
         return status
     except SteveError as error:

@@ -44,6 +44,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")
 
 
+def add_facts(parser: argparse.ArgumentParser) -> None:
+    """--json and --csv of a command whose result is one object."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="write one JSON object instead of text")
+    form.add_argument("--csv", action="store_true", help="write lines key,value; keys within keys with dots")
+
+
 def open_trace(args: argparse.Namespace, kind: "Optional[Type[Trace]]" = None) -> "Trace":
     """The memtrace that the arguments of add_trace() name; kind: Trace or a class made of it."""
     from steve._memtrace import Trace
