@@ -82,10 +82,8 @@ def die_by(signum: int) -> NoReturn:
 def protect_inputs(args: argparse.Namespace) -> None:
     """A result shall not take the place of what it is made from, often not to be had again."""
     from steve.output import protect
-    for name, value in vars(args).items():
-        for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, str) and name != "output":
-                protect(path)
+    given = [value if isinstance(value, list) else [value] for name, value in vars(args).items() if name != "output"]
+    protect(path for values in given for path in values if isinstance(path, str))
 
 
 def guarded(name: str, argv: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ import os
 import signal
 import stat
 import sys
-from typing import List, Optional
+from typing import Iterable, List, Optional
 
 from steve import scratch
 from steve.errors import SteveError, UsageError, WriteError
@@ -18,10 +18,9 @@ from steve.errors import SteveError, UsageError, WriteError
 _inputs: List[str] = []
 
 
-def protect(path: str) -> None:
-    """Never replace this file: a command reads it."""
-    if os.path.isfile(path):
-        _inputs.append(path)
+def protect(paths: Iterable[str]) -> None:
+    """Never replace these of the files that there are: the command reads them."""
+    _inputs[:] = filter(os.path.isfile, paths)
 
 
 class Output:

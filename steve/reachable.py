@@ -41,8 +41,8 @@ class Survivors:
     def of_lua(self, trace: "Trace") -> "np.ndarray":
         """Those of Lua heaps, by handle."""
         import numpy as np
-        kinds = [trace.heap(i).kind for i in range(trace.counts()["heaps"])]
-        lua = [i for i, kind in enumerate(kinds) if kind == "lua"]
+        heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]
+        lua = [i for i, heap in enumerate(heaps) if heap is not None and heap.kind == "lua"]
         lives = np.concatenate(self._kept)
         return np.sort(lives[np.isin(lives["heap"], lua)], order="handle")
 
