@@ -18,12 +18,17 @@ SITE = ("first three frames of the stack, from the caller of the allocator; LuaJ
         "allocator and the line of Lua is no caller")
 
 
+def place_text(function: str, file: str, line: int) -> str:
+    """`function (file:line)` of a known file; main chunks are called by their files, which is said once."""
+    name = function.removesuffix(f" {file}")
+    return f"{name} ({os.path.basename(file)}{f':{line}' if line else ''})"
+
+
 def frame_text(frame: "Frame") -> str:
     """`function (file:line)`, or as much of it as is known."""
     name = frame.function or f"{frame.ip:#x}"
     if frame.file:
-        name = name.removesuffix(f" {frame.file}")  # of main chunks, which are called by their files
-        return f"{name} ({os.path.basename(frame.file)}{f':{frame.line}' if frame.line else ''})"
+        return place_text(name, frame.file, frame.line)
     if frame.object:
         return f"{name} ({os.path.basename(frame.object)})"
     return name
