@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 WHERE_HELP = f"""\
 --where EXPRESSION keeps only some blocks; tests are joined by and, or, not and parentheses:
-  size >= 1Ki and lifetime < 1000     numbers: = != < <= > >=; units k M G Ki Mi Gi %
+  size >= 1Ki and lifetime < 1000     numbers: = != < <= > >=; units k M G Ki Mi Gi, % of utilisation
   site ~ "parser" or not freed        texts: = != ~ !~ (~: a regular expression is found in it)
 fields:
 {explained()}
@@ -112,10 +112,10 @@ class Blocks:
         self._files = source.Operations(args.file, args.salvage) if self.test or again else None
         self._selection: "Optional[Selection]" = None
 
-    def open_again(self, freed: bool = False) -> "Trace":
-        """The trace from its beginning; freed: with accesses to freed memory."""
+    def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
+        """The trace from its beginning; freed: with accesses to freed memory; snapshots: keeping those."""
         assert self._files is not None
-        return self._files.open_trace(freed)
+        return self._files.open_trace(freed, snapshots)
 
     def is_whole(self) -> bool:
         """Does nothing narrow down what is looked at?"""
@@ -131,7 +131,7 @@ class Blocks:
             self._selection = self._choose()
         trace = self._files.open_trace(kind=Chosen) if self._files is not None \
             else source.open_trace(self.args, Chosen)
-        trace.choose(self._window(), None if self._selection is None else self._selection.as_bits())
+        trace.choose(self.window(), None if self._selection is None else self._selection.as_bits())
         return trace
 
     def operations(self) -> "Union[source.Operations, Chosen]":
@@ -139,7 +139,8 @@ class Blocks:
         assert self._files is not None
         return self._files if self.is_whole() else Chosen(self, self._files)
 
-    def _window(self) -> Optional[Window]:
+    def window(self) -> Optional[Window]:
+        """The part of the trace between the marks, to be walked through; None if there are none."""
         wanted = self.args.begin is not None or self.args.end is not None
         return Window(self.args.begin, self.args.end) if wanted else None
 
@@ -151,7 +152,7 @@ class Blocks:
     def _walk(self, selected: "Optional[Selection]" = None) -> "Iterator[np.ndarray]":
         """All lives of a fresh walk."""
         from steve._lives import Lives
-        self.trace, window = self._open(), self._window()
+        self.trace, window = self._open(), self.window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
             counts = self.by_line and (self.test is None or selected is not None)
@@ -226,7 +227,7 @@ class Blocks:
             chosen = self._choose()
         if parts is not None and self._in_parts():
             return self._over_parts(parts, chosen)
-        self.trace, window = self._open(), self._window()
+        self.trace, window = self._open(), self.window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
             result = fold(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress))

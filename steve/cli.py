@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NoReturn, Optional, Sequence
 
 from steve import interrupts
-from steve.errors import SteveError
+from steve.errors import SteveError, meant
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
             "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
@@ -79,11 +79,20 @@ def die_by(signum: int) -> NoReturn:
     os._exit(1)
 
 
+def protect_inputs(args: argparse.Namespace) -> None:
+    """A result shall not take the place of what it is made from, often not to be had again."""
+    from steve.output import protect
+    given = [value if isinstance(value, list) else [value] for name, value in vars(args).items() if name != "output"]
+    protect(path for values in given for path in values if isinstance(path, str))
+
+
 def guarded(name: str, argv: Sequence[str]) -> int:
     """Run a subcommand; every expected failure becomes one line and a status."""
     try:
         command = load(name)
-        status = int(command.run(make_parser(command).parse_args(argv)))
+        args = make_parser(command).parse_args(argv)
+        protect_inputs(args)
+        status = int(command.run(args))
         sys.stdout.flush()
         return status
     except SteveError as error:
@@ -132,5 +141,5 @@ def dispatch(argv: Sequence[str]) -> int:
         return print_version()
     if argv[0] not in COMMANDS:
         what = "option" if argv[0].startswith("-") else "command"
-        return wrong_usage(f"unknown {what} '{argv[0]}'")
+        return wrong_usage(f"unknown {what} '{argv[0]}'" + meant(argv[0], COMMANDS))
     return guarded(argv[0], argv[1:])

@@ -2,7 +2,16 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import difflib
 import re
+from typing import Iterable
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """A question to who wrote a word that is none of the known ones, "" if none is like it."""
+    by_small = {name.lower(): name for name in known}
+    like = difflib.get_close_matches(word.lower(), by_small, 1, 0.7)
+    return f"; did you mean '{by_small[like[0]]}'?" if like else ""
 
 
 class SteveError(Exception):

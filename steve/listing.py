@@ -11,10 +11,10 @@ import io
 import json
 import sys
 import textwrap
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from steve import parallel, source
-from steve.errors import UsageError
+from steve.errors import UsageError, meant
 from steve.output import Output
 from steve.progress import note
 
@@ -80,7 +80,8 @@ def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
         note(args.analysis, "this analysis cannot be divided; one processor makes it", args.quiet)
     keys = [column.key for column in columns if not column.is_group]
     if args.sort is not None and args.sort not in keys:
-        raise UsageError(f"--sort {args.sort}: no such column; there are: {', '.join(keys)}")
+        raise UsageError(f"--sort {args.sort}: no such column"
+                         + (meant(args.sort, keys) or f"; there are: {', '.join(keys)}"))
 
 
 def ranked(rows: List[dict], columns: Sequence[Column], order: Optional[str]) -> List[dict]:
@@ -110,13 +111,14 @@ def by_name(found: Dict[str, Dict[str, int]]) -> str:
     return "; ".join(" ".join((name, *map(str, numbers.values()))) for name, numbers in found.items())
 
 
-def table(title: str, rows: List[dict], columns: Sequence[Column]) -> Any:
-    """A table of rich."""
+def table(title: str, rows: List[dict], columns: Sequence[Column], order: Optional[str] = None) -> Any:
+    """A table for steve.tables.render(), of which the column that it is sorted by is never left out."""
     from steve.tables import columns as grid
     shown = [column for column in columns if column.head]
     body = [[cell(row[column.key]) for column in shown] for row in rows]
     return grid(title, [column.head for column in shown], body,
-                left=[column.head for column in shown if column.is_text], least=24)
+                left=[column.head for column in shown if column.is_text],
+                kept=[column.head for column in shown if column.key == order])
 
 
 def csv_text(rows: List[dict], columns: Sequence[Column]) -> str:
@@ -129,11 +131,30 @@ def csv_text(rows: List[dict], columns: Sequence[Column]) -> str:
     return buffer.getvalue()
 
 
-def text(title: str, rows: List[dict], columns: Sequence[Column], top: Optional[int], plain: bool) -> str:
+def facts_csv(found: Dict[str, Any]) -> str:
+    """An object as lines key,value; keys of objects within it come behind a dot. None is empty, truth as in JSON."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("key", "value"))
+    writer.writerows(_flat(found, ""))
+    return buffer.getvalue()
+
+
+def _flat(found: Any, name: str) -> Iterator[Tuple[str, Any]]:
+    if isinstance(found, (dict, list)):
+        items = found.items() if isinstance(found, dict) else enumerate(found)
+        for key, value in items:
+            yield from _flat(value, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, json.dumps(found) if isinstance(found, bool) else found
+
+
+def text(title: str, rows: List[dict], columns: Sequence[Column], top: Optional[int], plain: bool,
+         order: Optional[str] = None) -> str:
     """The table with a remark on the rows that are left out."""
     from steve.tables import render
     most = TOP if top is None else top
-    parts = [table(title, rows[:most], columns)] if rows else [title, "(nothing)"]
+    parts = [table(title, rows[:most], columns, order)] if rows else [title, "(nothing)"]
     if len(rows) > most:
         parts.append(f"{len(rows) - most:,} more rows; --top shows more")
     return render(parts, not plain)
@@ -152,4 +173,4 @@ def write(args: argparse.Namespace, title: str, rows: List[dict], columns: Seque
         else:
             plain = not sys.stdout.isatty() or args.output not in (None, "-")
             top = SERIES_TOP if args.top is None and args.sort is None else args.top
-            out.write(text(title, rows, columns, top, plain))
+            out.write(text(title, rows, columns, top, plain, args.sort))

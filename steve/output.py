@@ -10,10 +10,17 @@ import os
 import signal
 import stat
 import sys
-from typing import Optional
+from typing import Iterable, List, Optional
 
 from steve import scratch
-from steve.errors import SteveError, WriteError
+from steve.errors import SteveError, UsageError, WriteError
+
+_inputs: List[str] = []
+
+
+def protect(paths: Iterable[str]) -> None:
+    """Never replace these of the files that there are: the command reads them."""
+    _inputs[:] = filter(os.path.isfile, paths)
 
 
 class Output:
@@ -44,6 +51,8 @@ class Output:
         self._target = os.path.realpath(self.path)
         if os.path.isdir(self._target):
             raise SteveError(f"{self.path}: is a folder; name a file with -o")
+        if any(is_same(self._target, path) for path in _inputs):
+            raise UsageError(f"{self.path}: is what the command reads; name another file with -o")
         folder, base = os.path.split(self._target)
         try:
             self.fd, self._temporary = scratch.make_file(f".{base[:100]}.", ".part", folder)
@@ -86,6 +95,14 @@ class Output:
             self._temporary = None
         if self.fd >= 0:
             os.close(self.fd)
+
+
+def is_same(one: str, other: str) -> bool:
+    """Are these names of one file?"""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
 
 
 def is_special(path: str) -> bool:

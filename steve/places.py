@@ -9,7 +9,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import os
 from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Tuple
 
-from steve.stacks import Sites, frame_text, is_allocator
+from steve.callers import is_allocator
+from steve.stacks import Sites, frame_text
 
 if TYPE_CHECKING:
     from steve._memtrace import Frame, Trace

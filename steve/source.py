@@ -44,6 +44,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")
 
 
+def add_facts(parser: argparse.ArgumentParser) -> None:
+    """--json and --csv of a command whose result is one object."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="write one JSON object instead of text")
+    form.add_argument("--csv", action="store_true", help="write lines key,value; keys within keys with dots")
+
+
 def open_trace(args: argparse.Namespace, kind: "Optional[Type[Trace]]" = None) -> "Trace":
     """The memtrace that the arguments of add_trace() name; kind: Trace or a class made of it."""
     from steve._memtrace import Trace
@@ -142,11 +149,12 @@ class Operations:
         from steve._memtrace import OpsFile
         return OpsFile(self._path, self.name) if self.is_ops() else self.open_trace()
 
-    def open_trace(self, freed: bool = False, kind: "Optional[Type[Trace]]" = None) -> "Trace":
-        """The same for what can only be a memtrace; freed: with accesses to freed memory; kind: Trace or a class
-        made of it."""
+    def open_trace(self, freed: bool = False, snapshots: bool = False,
+                   kind: "Optional[Type[Trace]]" = None) -> "Trace":
+        """The same for what can only be a memtrace; freed: with accesses to freed memory; snapshots: keeping
+        those; kind: Trace or a class made of it."""
         from steve._memtrace import Trace
-        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed)
+        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots)
 
     def _expect_memtrace(self) -> None:
         """What is no ops file must be a memtrace."""

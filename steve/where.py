@@ -1,10 +1,13 @@
-"""The filter language of the analyses: `--where 'size >= 1Ki and lifetime < 1000 and site ~ "parser"'`.
+r"""The filter language of the analyses: `--where 'size >= 1Ki and lifetime < 1000 and site ~ "parser"'`.
 
     expression = term { "or" term }            term    = factor { "and" factor }
     factor     = "not" factor | "(" expression ")" | test
     test       = FLAG | value relation value | TEXT ( "=" | "!=" | "~" | "!~" ) STRING
     relation   = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
-    value      = FIELD | NUMBER [ "k" | "M" | "G" | "Ki" | "Mi" | "Gi" | "%" ]
+    value      = FIELD | NUMBER [ ( "k" | "M" | "G" | "Ki" | "Mi" | "Gi" ) [ "B" ] | "%" ]
+
+A STRING stands in single or double quotes; \' and \" are quotes within, all else stands for itself. NUMBER%
+goes with utilisation only.
 
 A filter becomes a function from a batch of lives (steve._lives) to an array that says which blocks to keep.
 ~ looks for a regular expression anywhere in the text. Texts are looked at once for each stack or heap, not
@@ -16,7 +19,7 @@ import operator
 import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Set, Tuple
 
-from steve.errors import UsageError
+from steve.errors import UsageError, meant
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,8 +63,8 @@ FIELDS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "bytes_written": ("bytes that its writes wrote", lambda b: b["bytes_written"]),
     "used": ("bytes ever accessed, in parts of 1/64 of the block", lambda b: b["used"]),
     "utilisation": ("used / size", lambda b: ratio(b["used"], b["size"])),
-    "first_use": ("operations from New to the first access", lambda b: b["first_use"] - b["born"]),
-    "idle": ("operations from the last access to the end", lambda b: b["died"] - b["last_use"]),
+    "first_use": ("operations from New to the first access; its lifetime if there is none", lambda b: b["first_use"] - b["born"]),
+    "idle": ("operations from the last access to the end; 0 if there is none", lambda b: b["died"] - b["last_use"]),
     "thread": ("thread that made it", lambda b: b["thread"]),
     "free_thread": ("thread that freed it, 0 if none", lambda b: b["free_thread"]),
 }
@@ -71,7 +74,7 @@ FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "shared": ("another thread than its maker accessed it", lambda b: b["shared"] != 0),
 }
 TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life that it depends on
-    "site": ("the three innermost frames of its stack, as in `steve sites`", "stack"),
+    "site": ("its site, three frames of its stack, as in `steve sites`", "stack"),
     "stack": ("all frames of its stack", "stack"),
     "function": ("function of its line, as in `steve lines`", "stack"),
     "file": ("file of its line", "stack"),
@@ -79,16 +82,18 @@ TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life th
     "type": ("what it holds, of a Lua heap: str, tab, func, proto...", "type"),
     "how": ("how it was made: malloc, calloc, realloc...", "how"),
 }
-UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "%": 0.01}
+UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 RELATIONS = {"=": operator.eq, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
              ">": operator.gt, ">=": operator.ge}
-TOKEN = re.compile(r"""(?P<space>\s+) | (?P<number>\d+(?:\.\d+)?)(?P<unit>k|Ki|Mi?|Gi?|%)?(?!\w)
+TOKEN = re.compile(r"""(?P<space>\s+) | (?P<number>\d+(?:\.\d+)?)(?P<unit>%|[A-Za-z_]\w*)?
                      | (?P<word>[A-Za-z_]\w*) | (?P<sign>==|!=|!~|<=|>=|[=<>~()])
-                     | "(?P<double>[^"]*)" | '(?P<single>[^']*)'""", re.VERBOSE)
+                     | (?P<quote>["'])(?P<string>(?:\\(?P=quote)|(?!(?P=quote)).)*)(?P=quote)""",
+                   re.VERBOSE | re.DOTALL)
 
 
 class Token(NamedTuple):
-    """kind: number, word, sign, string or end; value: what it stands for; column: from 1."""
+    """kind: number, share (a number in percent), word, sign, string or end; value: what it stands for; column:
+    from 1."""
     kind: str
     value: Any
     column: int
@@ -98,11 +103,25 @@ def wrong(column: int, message: str) -> UsageError:
     return UsageError(f"--where: column {column}: {message}")
 
 
-def number_of(match: "re.Match[str]") -> Any:
-    """A number token's value: an int where it is whole, so that large ones stay exact."""
-    unit = UNITS[match["unit"] or ""]
+def number_of(match: "re.Match[str]", column: int) -> Token:
+    """A number: an int where it is whole, so that large ones stay exact."""
+    if match["unit"] == "%":
+        return Token("share", float(match["number"]) / 100, column)
+    unit = UNITS.get((match["unit"] or "").removesuffix("B"))
+    if unit is None:
+        raise wrong(column, f"'{match[0]}' has no unit that is known; there are {', '.join(filter(None, UNITS))}, "
+                            "also with B, and %")
     value = int(match["number"]) * unit if "." not in match["number"] else float(match["number"]) * unit
-    return value if isinstance(value, float) or value < 2**64 else float(value)
+    return Token("number", value if isinstance(value, float) or value < 2**64 else float(value), column)
+
+
+def token_of(match: "re.Match[str]", column: int) -> Token:
+    """What a match of TOKEN, no space, stands for."""
+    if match["number"] is not None:
+        return number_of(match, column)
+    if match["word"] or match["sign"]:
+        return Token("word" if match["word"] else "sign", match[0], column)
+    return Token("string", match["string"].replace("\\" + match["quote"], match["quote"]), column)
 
 
 def tokens(text: str) -> List[Token]:
@@ -111,15 +130,17 @@ def tokens(text: str) -> List[Token]:
     while at < len(text):
         match = TOKEN.match(text, at)
         if match is None:
-            raise wrong(at + 1, f"'{text[at:at + 10]}' makes no sense here; texts stand in quotes")
-        if match["number"] is not None:
-            result.append(Token("number", number_of(match), at + 1))
-        elif match["word"] or match["sign"]:
-            result.append(Token("word" if match["word"] else "sign", match[0], at + 1))
-        elif not match["space"]:
-            result.append(Token("string", match[0][1:-1], at + 1))
+            why = "the quote is not closed" if text[at] in "\"'" else "texts stand in quotes"
+            raise wrong(at + 1, f"'{text[at:at + 10]}' makes no sense here; {why}")
+        if not match["space"]:
+            result.append(token_of(match, at + 1))
         at = match.end()
-    return result + [Token("end", "the end", len(text) + 1)]
+    return result + [Token("end", "", len(text) + 1)]
+
+
+def shown(token: Token) -> str:
+    """A token in a message."""
+    return "the end" if token.kind == "end" else f"'{token.value}'"
 
 
 class Parser:
@@ -142,7 +163,8 @@ class Parser:
     def whole(self) -> "Test":
         test = self.expression()
         if self.here.kind != "end":
-            raise wrong(self.here.column, f"expected `and`, `or` or the end, not '{self.here.value}'")
+            raise wrong(self.here.column, f"expected `and`, `or` or the end, not {shown(self.here)}"
+                        + meant(str(self.here.value), ("and", "or", "not")))
         return test
 
     def expression(self) -> "Test":
@@ -173,7 +195,8 @@ class Parser:
     def parenthesis(self, opening: Token) -> "Test":
         test = self.expression()
         if not self.at(")"):
-            raise wrong(self.here.column, f"expected ')' for the '(' of column {opening.column}")
+            raise wrong(self.here.column, f"expected ')' for the '(' of column {opening.column}, not "
+                        + shown(self.here))
         self.take()
         return test
 
@@ -184,29 +207,46 @@ class Parser:
             return flag(token.value)
         if token.kind == "word" and token.value in TEXTS:
             return self.text_test()
-        left = self.value()
+        left, value = self.here, self.value()
         relation = self.take()
         if relation.kind != "sign" or relation.value not in RELATIONS:
-            raise wrong(relation.column, f"expected = != < <= > or >=, not '{relation.value}'")
-        return comparison(left, RELATIONS[relation.value], self.value())
+            raise wrong(relation.column, f"expected = != < <= > or >=, not {shown(relation)}")
+        right, other = self.here, self.value()
+        for share, partner in ((left, right), (right, left)):
+            if share.kind == "share" and partner.value != "utilisation":
+                raise wrong(share.column, f"% goes with utilisation, not with {shown(partner)}")
+        return comparison(value, RELATIONS[relation.value], other)
 
     def value(self) -> Callable[[Any], Any]:
         token = self.take()
-        if token.kind == "number":
+        if token.kind in ("number", "share"):
             return lambda batch: token.value
         if token.kind == "word" and token.value in FIELDS:
             return FIELDS[token.value][1]
-        known = ", ".join((*FIELDS, *FLAGS, *TEXTS))
-        raise wrong(token.column, f"expected a field or a number, not '{token.value}'; fields are: {known}")
+        known = (*FIELDS, *FLAGS, *TEXTS)
+        guess = meant(token.value, known) if token.kind == "word" else ""
+        raise wrong(token.column, f"expected a field or a number, not {shown(token)}"
+                    + (guess or f"; fields are: {', '.join(known)}"))
 
     def text_test(self) -> "Test":
         field, relation = self.take(), self.take()
         if relation.kind != "sign" or relation.value not in ("=", "==", "!=", "~", "!~"):
-            raise wrong(relation.column, f"expected = != ~ or !~ after {field.value}, not '{relation.value}'")
+            raise wrong(relation.column, f"expected = != ~ or !~ after {field.value}, not {shown(relation)}")
         text = self.take()
         if text.kind != "string":
-            raise wrong(text.column, f"expected a text in quotes, not '{text.value}'")
+            raise wrong(text.column, f"expected a text in quotes, not {shown(text)}")
+        if "~" not in relation.value:
+            check_text(field.value, text)
         return text_match(field.value, matcher(relation.value, text))
+
+
+def check_text(field: str, text: Token) -> None:
+    """UsageError for a text that such a field never has."""
+    from steve._memtrace import HEAP_KIND_NAMES, HOW_NAMES, TYPE_NAMES
+    known = {"heap": HEAP_KIND_NAMES, "how": HOW_NAMES, "type": TYPE_NAMES}.get(field)
+    if known is not None and text.value not in known:
+        raise wrong(text.column, f"no {field} is {shown(text)}"
+                    + (meant(text.value, known) or f"; there are: {', '.join(known)}"))
 
 
 def joined(tests: List["Test"], join: Callable[[Any, Any], Any]) -> "Test":

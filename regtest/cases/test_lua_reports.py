@@ -60,6 +60,16 @@ def test_types(trace: Path) -> None:
     assert [(row["type"], row["blocks"]) for row in tables] == [("tab", found["tab"]["blocks"])]
 
 
+def test_sites_are_lines_of_lua(trace: Path) -> None:
+    """What a line of Lua makes has a site that begins there, not with code of LuaJIT; filters find it."""
+    made = [row for row in rows("sites", trace) if row["site"].startswith("single (app.lua:2)")]
+    assert sum(row["blocks"] for row in made) >= TABLES
+    chosen = rows("types", trace, "--where", 'site ~ "^single .app.lua:2"')
+    assert {row["type"]: row["blocks"] for row in chosen}["tab"] == TABLES
+    for command in ("findings", "globals", "fields"):
+        assert "app.lua" in steve(command, "--top", "100000", trace).text
+
+
 def test_states_add_up(trace: Path) -> None:
     found = rows("states", trace)
     total = json.loads(steve("summary", "--json", trace).text)

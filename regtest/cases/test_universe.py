@@ -144,6 +144,27 @@ def test_dead_objects_are_seen_during_the_sweep(tmp_path: Path) -> None:
     assert max(seen) > 1000 and min(seen) == 0
 
 
+LEFT = """\
+Keep = {}
+for i = 1, 50 do Keep[i] = {name = "n" .. i, i} end
+collectgarbage() collectgarbage("stop")
+local function waste() for i = 1, 40 do local t = {i, x = i} end end
+waste()
+os.exit(0)
+"""
+
+
+def test_leaks_of_lua_are_told_apart(tmp_path: Path) -> None:
+    """By a snapshot at exit; in sum they are all its objects."""
+    (tmp_path / "left.lua").write_text(LEFT)
+    trace = record(tmp_path / "t.ljt", ["luajit", "-joff", tmp_path / "left.lua"], "--universe=at-exit").path
+    found = json.loads(steve("leaks", "--json", trace).text)
+    wasted = [row for row in found if row["site"].startswith("waste (left.lua:4)")]
+    assert len(wasted) == 1 and wasted[0]["unreachable"] > 40 * 64 and wasted[0]["reachable"] == 0
+    assert all(row["unreachable"] == 0 for row in found if "left.lua:2" in row["site"])
+    assert sum(row["reachable"] + row["unreachable"] for row in found) == universe(trace)["object_bytes"]
+
+
 def test_more_than_a_million_objects(tmp_path: Path) -> None:
     script = tmp_path / "many.lua"
     script.write_text("Keep = {} for i = 1, 1100000 do Keep[i] = {} end collectgarbage()\n"

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Optional
 
-from steve import source
+from steve import listing, source
 from steve.output import Output
 from steve.progress import Progress
 
@@ -15,14 +15,6 @@ if TYPE_CHECKING:
 
 NAME = "check"
 HELP = "verify the invariants of a memtrace"
-EXAMPLES = """\
-Exit status 0 if everything holds, 1 if not. Accesses that begin inside a block and end beyond it are
-counted, but they are the program's doing and no fault of the trace.
-
-examples:
-  steve check ljtrace.out.77.ljt && echo sound
-"""
-
 RULES = {
     "overlap": "live blocks do not overlap",
     "handle": "handles count 0, 1, 2... in the order of the News",
@@ -36,12 +28,24 @@ RULES = {
     "totals": "the totals at the end equal the events counted",
     "counts": "the reader counted the same events and blocks",
 }
+EXAMPLES = f"""\
+Exit status 0 if everything holds, 1 if not. Accesses that begin inside a block and end beyond it are counted
+(crossing), but they are the program's doing and no fault of the trace. --json prints an object: file, events,
+live_at_end, sound, rules (for each count, how often it was broken, and what is known of the first time) and
+crossing; --csv the same as lines key,value.
+
+rules:
+{chr(10).join(listing.entry(name, what, 9) for name, what in RULES.items())}
+
+examples:
+  steve check ljtrace.out.77.ljt && echo sound
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     source.add_output(parser, "the default")
-    source.add_json(parser)
+    source.add_facts(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
     report = {"file": trace.name, "events": found["events"], "live_at_end": found["live"],
               "sound": not broken, "rules": rules, "crossing": found["crossing"]}
     with Output(args.output or "-") as out:
-        out.write(json.dumps(report, indent=2) + "\n" if args.json else text(report))
+        out.write(json.dumps(report, indent=2) + "\n" if args.json else
+                  listing.facts_csv(report) if args.csv else text(report))
     return source.verdict(NAME, trace) or bool(broken)
 
 

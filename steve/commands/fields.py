@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Dict, Iterator, List
 
 from steve import blocks, listing
 from steve.listing import Column, count
+from steve.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,7 @@ COLUMNS = (
     Column("modifies", "modifies", "modifications of each of its bytes"),
     Column("cell", "cell", "bytes that are told apart: 1, or more where the site has blocks of over 4096"),
     Column("blocks", "", "blocks made by the site"),
-    Column("site", "site", "first three frames of the stack, from the caller of the allocator", True),
+    Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
 A field is a run of bytes with the same numbers of loads, stores and modifications: mostly a member of a

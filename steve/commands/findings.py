@@ -15,6 +15,7 @@ from steve import blocks, listing
 from steve.errors import UsageError
 from steve.folds import Sums
 from steve.listing import Column, count
+from steve.stacks import SITE
 from steve.output import Output
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
     Column("share", "% of bytes", "the bytes in percent of those of all blocks looked at"),
-    Column("site", "site", "first three frames of the stack, from the caller of the allocator", True),
+    Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
 A block can be found by several rules. The rules, with their thresholds, stand in the output:

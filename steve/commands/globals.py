@@ -10,6 +10,7 @@ from steve import blocks, listing
 from steve.commands.findings import percent
 from steve.folds import both
 from steve.listing import Column, count
+from steve.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +26,7 @@ COLUMNS = (
     Column("stores", "stores", "stores to it"),
     Column("modifies", "", "modifications of it"),
     Column("freed", "", "1 if it was freed, 0 if it lived to the end"),
-    Column("site", "site", "first three frames of its stack, from the caller of the allocator", True),
+    Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
 A block is listed if it lives for at least --share percent of all operations and is accessed at least

@@ -16,7 +16,7 @@ HELP = "show hot and cold bytes: how many take how many of the accesses"
 CLASSES = 20  # 0; below 1; 1, 2-3, 4-7 ... from 2^17 on
 COLUMNS = (
     Column("from", "traffic from", "least traffic of the row: bytes accessed for each byte of the block"),
-    Column("to", "below", "the traffic that the row's blocks do not reach; null for the hottest row"),
+    Column("to", "below", "the traffic that the row's blocks do not reach; 0: those without any; null for the hottest row"),
     Column("blocks", "blocks", "blocks of such traffic"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
     Column("share", "% of bytes", "these in percent of the bytes of all blocks looked at"),

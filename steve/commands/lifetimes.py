@@ -156,9 +156,15 @@ def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> Table:
     return table
 
 
+def shown(args: argparse.Namespace) -> tuple:
+    """The columns; a table without sizes does not show them."""
+    return COLUMNS if args.by_size else tuple(
+        column._replace(head="") if column.key in ("from_size", "to_size") else column for column in COLUMNS)
+
+
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     table = table_of(chosen, args)
-    listing.write(args, chosen.title(f"lifetimes in {args.unit}"), table.rows(), COLUMNS)
+    listing.write(args, chosen.title(f"lifetimes in {args.unit}"), table.rows(), shown(args))
     return chosen.verdict()

@@ -3,12 +3,12 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-import os
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from steve import blocks, listing
 from steve.listing import Column
 from steve.places import Line
+from steve.stacks import place_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def empty(line: Line) -> dict:
     """The row of a line that does nothing."""
-    place = f"{line.function} ({os.path.basename(line.file)}:{line.line})" if line.file else line.function
+    place = place_text(line.function, line.file, line.line) if line.file else line.function
     return {**{column.key: 0 for column in COLUMNS}, **line._asdict(), "kinds": {}, "place": place}
 
 

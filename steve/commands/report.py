@@ -33,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", metavar="TRACE", help="memtrace, binary or classic text; - is standard input"
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="the page; - is standard output (default report.html)"
+        "-o", "--output", metavar="FILE",
+        help="the page or the numbers; - is standard output (default: report.html; of --json: -)"
     )
     parser.add_argument(
         "--allocstats",
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sites", metavar="N", type=int, default=60, help="most sites (default %(default)s)")
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
     parser.add_argument(
-        "--json", action="store_true", help="print the numbers as JSON instead of writing the page"
+        "--json", action="store_true", help="write the numbers as JSON instead of the page"
     )
     add_choice(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
@@ -93,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--sites: give a number from 0 to 2000")
     data = collect(Blocks(NAME, args).open_chosen(), args.file, args.sites, args.quiet)
     if args.json:
-        print(json.dumps(_as_json(data), indent=2))
+        with Output(args.output or "-") as out:
+            out.write(json.dumps(_as_json(data), indent=2) + "\n")
     else:
         _write(args, data)
     if data.problem is not None:

@@ -6,6 +6,7 @@ import argparse
 
 from steve import blocks, listing
 from steve.listing import Column
+from steve.stacks import SITE
 
 NAME = "resizes"
 HELP = "show chains of resizes: how long, how often moved, what was copied"
@@ -18,7 +19,7 @@ COLUMNS = (
     Column("copied", "copied", "bytes that these had to copy: the smaller of old and new size"),
     Column("first_size", "first bytes", "bytes of the resized blocks at their News, on average"),
     Column("last_size", "last bytes", "bytes of the resized blocks at the end of their lives, on average"),
-    Column("site", "site", "first three frames of the New's stack, from the caller of the allocator", True),
+    Column("site", "site", f"of the New: {SITE}", True),
 )
 EXAMPLES = f"""\
 A block that is resized again and again, moved each time, grows by too small steps, or its last size was

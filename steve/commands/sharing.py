@@ -6,6 +6,7 @@ import argparse
 
 from steve import blocks, listing
 from steve.listing import Column
+from steve.stacks import SITE
 
 NAME = "sharing"
 HELP = "show blocks touched by several threads, and false sharing of lines"
@@ -21,7 +22,7 @@ COLUMNS = (
     Column("blocks", "made", "all blocks made by the site"),
     Column("accesses", "accesses", "accesses to them"),
     Column("foreign", "foreign", "of these, by another thread than the last that accessed the block"),
-    Column("site", "site", "first three frames of the stack, from the caller of the allocator", True),
+    Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
 A transfer counts for the site of the block that the access is to; the line may have come because of a

@@ -6,6 +6,7 @@ import argparse
 
 from steve import blocks, listing
 from steve.listing import Column
+from steve.stacks import SITE
 
 NAME = "sites"
 HELP = "show what the blocks of each allocation site are like"
@@ -27,7 +28,7 @@ COLUMNS = (
     Column("utilisation", "used %",
            "bytes ever accessed (in parts of 1/64 of a block) in percent of their sizes"),
     Column("shared", "", "how many of them another thread than their maker's accessed"),
-    Column("site", "site", "first three frames of the stack, from the caller of the allocator", True),
+    Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
 A block belongs to the site of its New for life, whoever resizes or frees it.

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+import os
 from typing import TYPE_CHECKING, Dict, Tuple
 
 from steve import blocks, listing
@@ -32,7 +33,8 @@ COLUMNS = (
     Column("modifies", "", "modifications of blocks"),
     Column("bytes_read", "", "bytes read"),
     Column("bytes_written", "", "bytes written"),
-    Column("starts", "starts at", "where the trace starts", True),
+    Column("starts", "", "where the trace starts", True),
+    Column("start", "starts at", "", True),
 )
 EXAMPLES = f"""\
 The instructions of all rows add up to those of the trace. A thread is in the state that it told last; what is
@@ -74,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     rows = []
     for values in found.tolist():
         row = dict(zip(found.dtype.names, values))
-        rows.append({**row, "state": (*VM_NAMES, "none")[row["vm"]],
-                     "share": blocks.share(row["instructions"], total), "starts":
-                     starts.get((row["heap"], row["trace"]), "") if row["trace"] else ""})
+        start = starts.get((row["heap"], row["trace"]), "") if row["trace"] else ""
+        rows.append({**row, "state": (*VM_NAMES, "none")[row["vm"]], "starts": start,
+                     "start": os.path.basename(start), "share": blocks.share(row["instructions"], total)})
     listing.write(args, chosen.title("states of the Lua virtual machine"), rows, COLUMNS)
     return chosen.verdict()

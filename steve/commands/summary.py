@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Tuple
 
-from steve import blocks, parallel, parts, source
+from steve import blocks, listing, parallel, parts, source
 from steve.listing import count
 from steve.output import Output
 from steve.progress import Progress
@@ -18,13 +18,22 @@ if TYPE_CHECKING:
 
 NAME = "summary"
 HELP = "show totals, peaks and the sites that allocate most"
+KEYS = (
+    ("events", "how many: new, free, resize, load, store, modify"),
+    ("bytes", "those the program asked for: allocated and freed (a resize counts its new size as allocated, its old "
+     "one as freed), peak_live, live_at_end; read and written by accesses, a modify in both"),
+    ("blocks", "total (made; a resize makes none), peak_live, live_at_end"),
+    ("unmatched", "what the file has of no block: free, access"),
+    ("instructions", "executed by the program; with marks between them"),
+    ("seconds", "the same in wall-clock time, while recording; at marks interpolated"),
+    ("threads", "with events"), ("states", "of Lua"),
+    ("complete", "true if the trace has a proper end and nothing is missing in it"),
+    ("dropped", "events that are missing"))
 EXAMPLES = f"""\
-Bytes are those the program asked for. A resize counts its new size as allocated and its old one as freed,
-and is no block of its own. A site is the first three frames of an allocation stack, from the caller of the
-allocator; a resized block belongs to the site that resized it. --json prints one object: events, bytes,
-blocks, unmatched, instructions, seconds, threads, states (Lua states), complete, dropped. With --where all
-counts are those of the chosen blocks and the peak is theirs; between marks instructions and seconds are those
-between, the seconds interpolated.
+A site is the first three frames of an allocation stack, from the caller of the allocator (LuaJIT's own code is
+no caller); a resized block belongs to the site that resized it. With --where all counts are those of the chosen
+blocks and the peak is theirs. --json prints one object, --csv lines key,value such as bytes.peak_live,4096:
+{chr(10).join(listing.entry(*key) for key in KEYS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -37,7 +46,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     source.add_output(parser, "the default")
-    source.add_json(parser)
+    source.add_facts(parser)
     parallel.add_arguments(parser)
     parser.add_argument("--top", metavar="N", type=count, default=10,
                         help="sites in each table (default: 10)")
@@ -61,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
     with Output(args.output or "-") as out:
         if args.json:
             out.write(json.dumps(figures, indent=2) + "\n")
+        elif args.csv:
+            out.write(listing.facts_csv(figures))
         else:
             out.write(text(trace, summary, figures, args))
     return source.verdict(NAME, trace)
@@ -116,6 +127,6 @@ def site_table(sites: list, key: str, title: str, top: int) -> Any:
     if not ranked:
         return None
     shown = ("bytes", "news", "resizes", "live_bytes", "live_blocks")
-    rows = [[number(site[name]) for name in shown] + [site["name"]()] for site in ranked]
+    rows = [[number(site[name]) for name in shown] + [site["site"]] for site in ranked]
     heads = ("bytes", "blocks", "resizes", "live bytes", "live blocks", "site")
     return columns(title, heads, rows, left=("site",))

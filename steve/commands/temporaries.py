@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, List, Optional
 from steve import blocks, listing
 from steve.folds import Sums
 from steve.listing import Column, count
+from steve.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +22,7 @@ COLUMNS = (
     Column("made", "made", "all blocks made by the site"),
     Column("share", "% of made", "temporaries in percent of made"),
     Column("mean_lifetime", "lifetime", "operations from New to Free of the temporaries, on average"),
-    Column("site", "site", "first three frames of the stack, from the caller of the allocator", True),
+    Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
 A block is a temporary if it is freed before another block is made or, with --within, at most N operations

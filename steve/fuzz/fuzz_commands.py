@@ -29,9 +29,9 @@ from steve import cli
 
 OF_TRACES = (
     ("info",), ("summary", "--json"), ("sites", "--json"), ("lines",), ("types", "--csv"), ("states",),
-    ("threads", "--where", "size > 8 and site ~ 'a'"), ("leaks", "--from", "a"), ("temporaries",), ("resizes",),
+    ("threads", "--where", "size > 8 and site ~ 'a'"), ("leaks",), ("leaks", "--from", "a"), ("temporaries",), ("resizes",),
     ("globals", "--share", "1"), ("lifetimes", "--by-size", "--unit", "nanoseconds"), ("heat",), ("fields",),
-    ("sharing",), ("workingset", "--window", "3"), ("reuse",), ("findings", "--json"), ("check",), ("dump",),
+    ("sharing",), ("workingset", "--window", "3"), ("reuse",), ("findings", "--json"), ("check", "--csv"), ("dump",),
     ("memtrace",), ("ops", "--threads", "--times"), ("ops", "--binary", "--where", "freed"),
     ("lockops", "--stack", "--stats"), ("lockops", "--full"), ("lockops", "--simple"), ("universe",),
     ("export", "--to", "pprof"), ("export", "--to", "heaptrack"), ("export", "--to", "massif"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 from steve import frames
 from steve.errors import SteveError
 from steve.memprof.places import C, INSIDE, LUA, Place
-from steve.stacks import is_allocator
+from steve.callers import is_allocator
 
 if TYPE_CHECKING:
     from steve._memtrace import Frame, Trace

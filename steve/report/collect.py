@@ -16,7 +16,8 @@ from steve._memtrace import Trace
 from steve._profile import Profile
 from steve.errors import TraceError
 from steve.progress import Progress
-from steve.stacks import frame_text, is_allocator
+from steve.callers import callers
+from steve.stacks import frame_text
 from steve.totals import extent, is_complete
 
 BINS = 400
@@ -79,10 +80,8 @@ def clean(text: str, limit: int = NAME_LIMIT) -> str:
 
 def site_name(frames: list[Any]) -> str:
     """The innermost three callers of the allocator, innermost first."""
-    start = next((i for i, f in enumerate(frames) if f is None or not is_allocator(f)), len(frames) - 1)
-    names = [
-        shown_frame(f) if f is None or not f.function else f.function for f in frames[max(start, 0) :][:3]
-    ]
+    shown = [frames[i] for i in callers(frames)[:3]]
+    names = [shown_frame(f) if f is None or not f.function or f.kind != "host" else f.function for f in shown]
     return clean(" ← ".join(names)) if names else "no stack recorded"
 
 

@@ -11,7 +11,7 @@
  *     L|S|M ADDR SIZE           lost EVENTS REASON                     flush
  *     sample WEIGHT STACK HEAP VM      (VM: number of enum mt_vm)
  *     state HEAP VM [TRACE]            type ADDR HEAP TYPE     (TYPE: number of enum mt_type)
- *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE SIZE [NAME|- [dead|root]]       endsnapshot
+ *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE SIZE [NAME|- [dead|root|- [ADDR]]]   endsnapshot
  *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
  *     at FRAME  (accesses that follow are made there)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
@@ -210,7 +210,8 @@ static void add_object(char *rest)
         o.type++;
     o.size = number(&rest);
     name = strsep(&rest, " ");
-    flag = rest ? rest : "";
+    flag = rest ? strsep(&rest, " ") : "";
+    o.addr = rest ? number(&rest) : o.addr;
     o.name = name && strcmp(name, "-") != 0 ? string(name) : 0;
     o.dead = strcmp(flag, "dead") == 0;
     o.root = strcmp(flag, "root") == 0;

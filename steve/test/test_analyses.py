@@ -218,7 +218,8 @@ WHERES = {
     <= (b.uses or [b.died])[0] - b.born,
     "accesses = 0 or reads < writes": lambda b: not b.uses or b.count["L"] < b.count["S"],
     "how ~ 'alloc' and news >= 1 and shared": lambda b: b.news >= 1 and b.shared,
-    "not not size<1Ki": lambda b: b.size < 1024,
+    "not not size<1KiB": lambda b: b.size < 1024,
+    r"site !~ '\'' and site ~ '\w\.c:7'": lambda b: b.stack == 2,
 }
 
 
@@ -239,8 +240,11 @@ WRONG = (
     ("colour = 3", 1, "fields are: size"), ("site = 3", 8, "text in quotes"), ("site > 'x'", 6, "after site"),
     ("size ~ 3", 6, "expected = !="), ("site ~ '('", 8, "no regular expression"),
     ("size > 'x'", 8, "a field"),
-    ("size > 3; freed", 9, "makes no sense"), ("size > 3kB", 8, "makes no sense"), ("", 1, "a field"),
-    ("site ~ 'x", 8, "makes no sense"), ("(" * 60 + "freed" + ")" * 60, 51, "nested more than 50"),
+    ("size > 3; freed", 9, "makes no sense"), ("size > 3KB", 8, "no unit"), ("", 1, "a field"),
+    ("size > 3 AND freed", 10, "did you mean 'and'?"), ("sise > 3", 1, "did you mean 'size'?"),
+    ("lifetime > 5%", 12, "% goes with utilisation"), ("5% < 6", 1, "% goes with"), ("freed = 1", 7, "`and`, `or`"),
+    ("type = 'float'", 8, "there are: "), ("heap != 'Lua'", 9, "did you mean 'lua'?"), ("size > 0x10", 8, "unit"),
+    ("site ~ 'x", 8, "not closed"), ("(" * 60 + "freed" + ")" * 60, 51, "nested more than 50"),
     ("__import__('os')", 1, "fields are"),
 )
 

@@ -112,6 +112,21 @@ def test_summary_object(steve: Steve, trace: Maker) -> None:
         "instructions": 900, "threads": 2, "states": 1, "complete": True, "dropped": 0}
 
 
+@pytest.mark.parametrize("command", ("summary", "check"))
+def test_facts_as_csv(steve: Steve, trace: Maker, command: str) -> None:
+    """The same as in JSON, a line for each value."""
+    trace(SCRIPT)
+    lines = steve(command, "--csv", "t.ljt").out.splitlines()
+    assert lines[0] == "key,value" and len(lines) > 10
+    wanted = json.loads(steve(command, "--json", "t.ljt").out)
+    for line in lines[1:]:
+        key, value = line.split(",", 1)
+        found = wanted
+        for part in key.split("."):
+            found = found[part]
+        assert value == (json.dumps(found) if isinstance(found, bool) else str(found)), key
+
+
 def test_summary_text_names_sites(steve: Steve, trace: Maker) -> None:
     trace(SCRIPT)
     text = steve("summary", "t.ljt").out
@@ -311,6 +326,12 @@ def test_unknown_command(steve: Steve, arguments: List[str]) -> None:
     one_line(steve(*arguments), 2, arguments[0], "steve --help")
 
 
+def test_what_was_meant(steve: Steve, trace: Maker) -> None:
+    trace(SCRIPT)
+    one_line(steve("Sumary", "t.ljt"), 2, "did you mean 'summary'?")
+    one_line(steve("sites", "t.ljt", "--sort", "block"), 2, "did you mean 'blocks'?")
+
+
 @pytest.mark.parametrize("command", READERS)
 def test_unknown_option(steve: Steve, trace: Maker, command: tuple) -> None:
     trace(SCRIPT)
@@ -415,6 +436,17 @@ def test_folder_without_write_permission(bound_by_permissions: Steve, trace: Mak
     (tmp_path / "closed").mkdir(mode=0o555)
     result = bound_by_permissions("ops", "t.ljt", "-o", "closed/x")
     one_line(result, 1, "closed/x: cannot write in", "Permission denied")
+
+
+@pytest.mark.parametrize("arguments", [
+    ("ops", "x-ops"), ("ops", "x-ops", "-o", "link"), ("sites", "x-ops", "-o", "x-ops"), ("report", "x-ops", "-o", "x-ops"),
+    ("diff", "t.ljt", "x-ops", "-o", "x-ops"), ("export", "--to", "folded", "x-ops", "-o", "./x-ops")])
+def test_no_result_replaces_its_input(steve: Steve, trace: Maker, tmp_path: Path, arguments: tuple) -> None:
+    trace(SCRIPT)
+    content = trace(SCRIPT, "x-ops").read_bytes()
+    (tmp_path / "link").symlink_to("x-ops")
+    one_line(steve(*arguments), 2, "is what the command reads", "-o")
+    assert (tmp_path / "x-ops").read_bytes() == content
 
 
 def test_an_old_result_stays_when_the_new_one_fails(steve: Steve, tmp_path: Path) -> None:

@@ -257,6 +257,8 @@ def busy_script(n: int) -> str:
 def test_numbers_equal_the_summary(steve: Steve, trace: Callable[..., Path]) -> None:
     trace(busy_script(3000))
     report = json.loads(steve("report", "t.ljt", "--json").out)
+    assert steve("report", "t.ljt", "--json", "-o", "numbers.json").out == ""
+    assert json.loads((steve.folder / "numbers.json").read_text()) == report
     summary = json.loads(steve("summary", "t.ljt", "--json").out)
     totals = report["totals"]
     assert {name: totals[name] for name in summary["events"]} == summary["events"]

@@ -130,3 +130,65 @@ def test_a_long_chain_and_a_wide_star() -> None:
     ends = np.concatenate([chain + 1, np.zeros(n - 1, np.int64)])
     kept = retained(np.ones(n, np.uint64), *dominators(n, star, ends, [0]))
     assert kept[0] == n and kept[1] == 1
+
+
+LEFT = """\
+stack main make@a.lua:1
+stack main waste@a.lua:2
+stack main keep@a.lua:3
+heap 0x77 lua
+N 0x4000 400 1 1
+N 0x5000 60 1 1
+N 0x100000 40 3 1
+N 0x6000 30 2 1
+N 0x7000 10 2 1
+N 0x9000 64 2
+S 0x4000 8
+snapshot early 1 500 0
+object thread 400 - root 0x4000
+object tab 100 - - 0x5000
+object str 30 - - 0x6000
+object str 10 - - 0x7000
+link 0 1 array 1
+link 1 2 value other weak
+endsnapshot
+mark middle
+F 0x7000
+N 0x7000 20 2 1
+R 0x5000 0x5000 61 1 1
+mark later
+snapshot late 1 500 0
+object thread 400 - root 0x4000
+object tab 100 - - 0x5000
+object str 30 - - 0x6000
+object str 20 - - 0x7000
+link 0 3 array 1
+endsnapshot
+end exit
+"""
+
+
+def leaks(steve: Any, *arguments: object) -> dict:
+    rows = json.loads(steve("leaks", "--json", *arguments).out)
+    return {row["site"].split(" ")[0]: (row["bytes"], row["reachable"], row["unreachable"]) for row in rows}
+
+
+def test_leaks_are_told_apart(steve: Any, trace: Callable) -> None:
+    """Objects count with their parts, for the sites that made them; those held weakly are garbage."""
+    path = trace(LEFT)
+    assert leaks(steve, path) == {"make": (461, 400, 100), "keep": (40, 0, 0), "waste": (114, 20, 30)}
+    assert leaks(steve, path, "--to", "middle") == {"make": (460, 500, 0), "keep": (40, 0, 0),
+                                                    "waste": (104, 0, 40)}
+    assert leaks(steve, path, "--from", "middle") == {"waste": (20, 20, 0)}
+    assert leaks(steve, path, "--where", "size = 61") == {"make": (61, 0, 100)}
+    title = "objects of Lua: 420 bytes reachable, 130 garbage"
+    assert title in steve("leaks", path).out
+    assert title in steve("leaks", "-", stdin=path.read_bytes()).out
+
+
+def test_leaks_without_snapshots(steve: Any, trace: Callable) -> None:
+    lines = [line for line in LEFT.splitlines() if line.split()[0] not in ("object", "link")]
+    path = trace("\n".join(line for line in lines if "snapshot" not in line) + "\n")
+    assert leaks(steve, path)["make"] == (461, None, None)
+    assert "garbage" not in steve("leaks", path).out
+    assert leaks(steve, trace("stack main a\nN 64 8 1\nend exit\n")) == {"a": (8, None, None)}

@@ -1,0 +1,42 @@
+"""Tables for people: what they leave out where there is little room, and what never.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import Any
+
+import pytest
+
+from steve import listing, tables
+from steve.listing import Column
+
+COLUMNS = (Column("blocks", "blocks", "x"), Column("bytes", "bytes", "x"), Column("loads", "loads", "x"),
+           Column("stores", "stores", "x"), Column("site", "site", "x", True))
+ROWS = [{"blocks": 1, "bytes": 10**12, "loads": 10**9, "stores": 10**9,
+         "site": "parse (parser.lua:10) < accept (server.lua:20) < main"}]
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, width: int, order: Any = None) -> str:
+    monkeypatch.setattr(tables, "width", lambda: width)
+    return listing.text("a title that may be longer than the window is wide", ROWS, COLUMNS, None, True, order)
+
+
+def test_all_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(monkeypatch, 200)
+    assert "no room" not in text and ROWS[0]["site"] in text and "1,000,000,000,000   1,000,000,000" in text
+
+
+@pytest.mark.parametrize("width", range(40, 100, 7))
+@pytest.mark.parametrize("order", (None, "stores"))
+def test_numbers_make_room_for_texts(monkeypatch: pytest.MonkeyPatch, width: int, order: Any) -> None:
+    lines = shown(monkeypatch, width, order).splitlines()
+    assert lines[0] == "a title that may be longer than the window is wide"
+    table = [line for line in lines[2:] if "no room" not in line]
+    assert max(map(len, table)) <= max(width, 56)  # the text, the first column and that of the order have to be
+    head = next(line for line in table if "blocks" in line)
+    column = head.index("site")
+    site = " ".join(line[column:].strip() for line in table[table.index(head) + 2:] if line.strip())
+    assert site.split() == ROWS[0]["site"].split()  # nothing of it is cut off
+    assert order is None or "stores" in head
+    missing = [c.head for c in COLUMNS if c.head not in head]
+    said = [line for line in lines if line.startswith("no room for: ")]
+    assert [line.split(";")[0] for line in said] == (["no room for: " + ", ".join(missing)] if missing else [])
