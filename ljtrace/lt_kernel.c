@@ -5,13 +5,14 @@
 #include "lt_kernel.h"
 #include "lt_mmap.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_ring.h"
 #include "lt_smc.h"
-#include "pub_tool_aspacemgr.h"
-#include "pub_tool_libcbase.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+
+enum { LONGEST_TEXT = 128 << 10 }; /* that the kernel takes: an argument of execve */
 
 /* Memory that the kernel reads or writes for the program is accessed like any other. */
 static void touch(CorePart part, enum raw_access kind, Addr addr, SizeT size)
@@ -28,8 +29,8 @@ static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr
 
 static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *what, Addr addr)
 {
-    if (part == Vg_CoreSysCall && VG_(am_is_valid_for_client)(addr, 1, VKI_PROT_READ))
-        touch(part, RAW_LOAD, addr, VG_(strlen)((const HChar *)addr) + 1);
+    SizeT length = lt_peek_length(addr, LONGEST_TEXT);
+    touch(part, RAW_LOAD, addr, length + lt_readable(addr + length, 1));
 }
 
 /* The last write of the call that is ending, until its result is known. */

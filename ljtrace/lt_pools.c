@@ -10,6 +10,7 @@
 #include "ljtrace.h"
 #include "lt_heap.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_ring.h"
 #include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
@@ -37,9 +38,7 @@ static const struct lt_stack *take(ThreadId tid)
 
 static void put_heap(Addr heap, const HChar *name)
 {
-    UInt size = name ? VG_(strlen)(name) : 0;
-    if (size > POOL_NAME_BYTES)
-        size = POOL_NAME_BYTES;
+    UInt size = VG_(strlen)(name);
     uint64_t words[2] = {heap, size};
     lt_ring_put_text_as(RAW_HEAP, RAW_KIND_CUSTOM, words, 2, &name, &size, 1);
 }
@@ -54,15 +53,18 @@ static Addr unpooled(void)
     return RAW_HEAP_CUSTOM;
 }
 
-static void create(Addr anchor, const HChar *name)
+/* The name is the program's: an address where it may not be; 0 = none. */
+static void create(Addr anchor, Addr name)
 {
+    HChar text[POOL_NAME_BYTES + 1];
     struct pool *p = VG_(HT_lookup)(s_pools, anchor);
     if (p)
         return;
     p = VG_(malloc)("ljtrace.pool", sizeof *p);
     p->anchor = anchor;
     VG_(HT_add_node)(s_pools, p);
-    put_heap(anchor, name);
+    lt_peek_text(name, text, sizeof text);
+    put_heap(anchor, text);
 }
 
 static Bool is_pool(Addr anchor)
@@ -112,10 +114,10 @@ static Bool pool_request(ThreadId tid, const UWord *a)
 {
     switch (a[0]) {
     case VG_USERREQ__CREATE_MEMPOOL:
-        create(a[1], NULL);
+        create(a[1], 0);
         return True;
     case LJTRACE_REQUEST_POOL_CREATE:
-        create(a[1], (const HChar *)a[2]);
+        create(a[1], a[2]);
         return True;
     case VG_USERREQ__DESTROY_MEMPOOL:
         destroy(a[1]);

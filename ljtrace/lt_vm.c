@@ -129,7 +129,7 @@ void lt_vm_layout(const struct lua_layout *layout, UInt image, const HChar *obje
     s_layout[image].text[LUA_LAYOUT_TEXT - 1] = 0;
     if (layout->known || !layout->text[0])
         return;
-    VG_(umsg)("ljtrace: the LuaJIT in %s keeps its state in a way not known:\n", object ? object : "?");
+    VG_(umsg)("ljtrace: the LuaJIT in %s keeps its state in a way not known:\n", *object ? object : "?");
     VG_(umsg)
     ("ljtrace:   %s (%s references, thread of %u bytes)\n", s_layout[image].text,
      layout->gc64 ? "8-byte" : "4-byte", layout->thread_size);
