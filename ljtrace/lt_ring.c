@@ -158,9 +158,9 @@ static enum lt_start wait_until_ready(void)
     while (s_heard == 0 && hear())
         ;
     HChar first = s_text[0];
-    if (s_heard == 1 && (first == RING_READY || first == RING_TAKEN)) {
+    if (s_heard == 1 && (first == RING_READY || first == RING_TAKEN || first == RING_BUSY)) {
         s_heard = 0;
-        return first == RING_READY ? LT_START_OK : LT_START_TAKEN;
+        return first == RING_READY ? LT_START_OK : first == RING_TAKEN ? LT_START_TAKEN : LT_START_BUSY;
     }
     while (hear())
         ;

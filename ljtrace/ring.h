@@ -56,6 +56,7 @@ struct ring_token {
 #define RING_READY '\1' /* its output is open */
 #define RING_SLAB_FREE '\2'
 #define RING_TAKEN '\3'  /* instead of READY: the file holds the trace of this process's image before exec */
+#define RING_BUSY '\5'   /* instead of READY: another collector is writing the file */
 #define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text comes up to the next of these */
 
 enum raw_type {
