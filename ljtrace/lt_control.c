@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The instrumented code is the same on and off; the collector leaves out what comes while off. A mark of the
- * tool's own stands in the trace at each change. Names that the program tells are copied where they can be read.
+ * tool's own stands in the trace at each change. Names that the program tells are copied where they can be
+ * read.
  */
 #include "lt_control.h"
 #include "ljtrace.h"

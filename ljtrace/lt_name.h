@@ -13,8 +13,8 @@
 
 /* The name to try first. */
 const HChar *lt_name_first(void);
-/* The next, if that is an earlier image's file or, busy, one that another process is writing; NULL if there is no
- * other (standard output, commands). */
+/* The next, if that is an earlier image's file or, busy, one that another process is writing; NULL if there
+ * is no other (standard output, commands). */
 const HChar *lt_name_next(Bool busy);
 /* In a forked child: its name; NULL if it can not have one of its own. */
 const HChar *lt_name_child(void);

@@ -27,9 +27,11 @@ static inline Bool lt_peek_is_known(Addr a, UInt n)
 }
 /* Copy; False, and nothing copied, if it can not all be read. */
 Bool lt_peek(Addr a, void *to, SizeT n);
-/* How many bytes of a text can be read: up to the zero behind it, to the first byte that is not there, or `most`. */
+/* How many bytes of a text can be read: up to the zero behind it, to the first byte that is not there, or
+ * `most`. */
 SizeT lt_peek_length(Addr a, SizeT most);
-/* Copy a text, cut to fit into `room` bytes with the zero behind it, and return its length: 0 at a bad address. */
+/* Copy a text, cut to fit into `room` bytes with the zero behind it, and return its length: 0 at a bad
+ * address. */
 SizeT lt_peek_text(Addr a, HChar *to, SizeT room);
 /* An unsigned number of `size` bytes; 0 if it can not be read. */
 ULong lt_peek_number_slowly(Addr a, UInt size);

@@ -104,8 +104,8 @@ static int start_reader(struct sink *s, const char *command, int out, const char
     return child > 0 ? ends[1] : -1;
 }
 
-/* Empty a file, unless another process is writing it: then EWOULDBLOCK. The lock goes with the last copy of the
- * descriptor. Where files cannot be locked, or are none, it is taken as it is. */
+/* Empty a file, unless another process is writing it: then EWOULDBLOCK. The lock goes with the last copy of
+ * the descriptor. Where files cannot be locked, or are none, it is taken as it is. */
 static bool take_file(int fd)
 {
     struct stat st;

@@ -1,4 +1,5 @@
-/* test_sink.c - whose a file is: no trace takes the place of one that is being written, or of its own process's.
+/* test_sink.c - whose a file is: no trace takes the place of one that is being written, or of its own
+ * process's.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
