@@ -92,6 +92,15 @@ static Bool is(const HChar *word, const HChar *name)
     return word && VG_(strcmp)(word, name) == 0;
 }
 
+static Bool is_command(const HChar *word)
+{
+    static const HChar *const names[] = {"on", "off", "mark", "snapshot", "stop"};
+    for (UInt i = 0; i < sizeof names / sizeof *names; i++)
+        if (is(word, names[i]))
+            return True;
+    return False;
+}
+
 /* A command of vgdb or gdb; False if it is not ours. */
 static Bool obey(const HChar *text)
 {
@@ -101,7 +110,7 @@ static Bool obey(const HChar *text)
     const HChar *word = VG_(strtok_r)(copy, " ", &rest);
     if (is(word, "help"))
         print_commands();
-    else if (is(word, "status"))
+    else if (is(word, "status") || (is_command(word) && !lt_ring_alive()))
         print_status();
     else if (is(word, "on") || is(word, "off"))
         turn(is(word, "on"));

@@ -18,7 +18,7 @@ enum { LONGEST_TEXT = 128 << 10 }; /* that the kernel takes: an argument of exec
 static void touch(CorePart part, enum raw_access kind, Addr addr, SizeT size)
 {
     uint64_t words[2] = {addr, size};
-    if (part == Vg_CoreSysCall && size > 0 && lt_options.trace_mem)
+    if ((part == Vg_CoreSysCall || part == Vg_CoreSignal) && size > 0 && lt_options.trace_mem)
         lt_ring_put(RAW_TOUCH, kind, words, 2, NULL, 0);
 }
 
@@ -47,18 +47,20 @@ static void release(void)
 
 static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
 {
-    if (part != Vg_CoreSysCall)
+    if (part != Vg_CoreSysCall) { /* a signal's frame, which may lie on a stack on the heap */
+        touch(part, RAW_STORE, addr, size);
         return;
+    }
     release();
     s_held.addr = addr;
     s_held.size = size;
 }
 
-/* The core takes recvfrom to fill its buffer; it fills as much of it as there came. */
+/* The core takes these calls to fill their buffers; they fill as much as they say. */
 static void release_at_end(UInt number, const UWord *args, SysRes result)
 {
-    Bool filled = number == __NR_recvfrom && !sr_isError(result) && s_held.addr == args[1];
-    if (filled && sr_Res(result) < s_held.size)
+    Addr buffer = number == __NR_recvfrom ? args[1] : number == __NR_sched_getaffinity ? args[2] : 0;
+    if (buffer && s_held.addr == buffer && !sr_isError(result) && sr_Res(result) < s_held.size)
         s_held.size = sr_Res(result);
     release();
 }
