@@ -109,6 +109,7 @@ enum raw_type {
 };
 
 /* Numbers of heaps in heap events. A LuaJIT heap's is its allocator's state pointer, a pool's its anchor. */
+#define RAW_HEAP_POOL (1ULL << 63) /* in the number of a pool, with its anchor */
 enum { RAW_HEAP_C = 0, RAW_HEAP_CUSTOM = 1 /* blocks of requests without a pool */, RAW_HEAP_MMAP = 2 };
 
 /* A heap not told by RAW_HEAP is LuaJIT's. */
