@@ -60,7 +60,7 @@ static void post_clo_init(void)
     while (out && (started = lt_ring_start(out)) != LT_START_OK && started != LT_START_FAILED)
         out = lt_name_next(started == LT_START_BUSY);
     if (started != LT_START_OK) {
-        VG_(fmsg)("nothing was run; give a writable file with --out=FILE\n");
+        VG_(fmsg)("nothing was run\n");
         VG_(exit)(1);
     }
     lt_fork_init(out);
