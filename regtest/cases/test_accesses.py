@@ -47,8 +47,8 @@ def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
     assert seen(trace) == truth
 
 
-# the kernel leaves bytes of these structures as they were
-PARTLY = ("clock_gettime", "stat", "statfs")
+# what is written there changes from call to call, and a byte may be by chance what it was, twice
+PARTLY = ("clock_gettime", "getrandom", "stat", "statfs")
 
 
 def test_what_system_calls_fill(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_what_system_calls_fill(tmp_path: Path) -> None:
         stores = [w for w in words(trace.view("blocks", size)) if w[0] == "S"]
         filled = {at for w in stores for at in range(int(w[3]), int(w[3]) + int(w[4]))}
         truth = {int(at) for at in changed}
-        assert filled == truth or (name in PARTLY and filled > truth), f"{name} returned {result}"
+        assert filled == truth or (name in PARTLY and truth and filled > truth), f"{name} returned {result}"
         assert truth or int(result) <= 0, name
 
 
