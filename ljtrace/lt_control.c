@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The instrumented code is the same on and off; the collector leaves out what comes while off. A mark of the
- * tool's own stands in the trace at each change.
+ * tool's own stands in the trace at each change. Names that the program tells are copied where they can be
+ * read.
  */
 #include "lt_control.h"
 #include "ljtrace.h"
@@ -12,6 +13,7 @@
 #include "lt_image.h"
 #include "lt_lua.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_pools.h"
 #include "lt_ring.h"
 #include "lt_universe.h"
@@ -29,9 +31,7 @@ static Bool s_on = True;
 
 static void put_mark(const HChar *name)
 {
-    UInt size = VG_(strlen)(name);
-    if (size > NAME_MAX_BYTES)
-        size = NAME_MAX_BYTES;
+    UInt size = VG_(strnlen)(name, NAME_MAX_BYTES);
     uint64_t words[2] = {lt_ring->instructions, size};
     lt_ring_put_text(RAW_MARK, words, 2, &name, &size, 1);
 }
@@ -93,6 +93,15 @@ static Bool is(const HChar *word, const HChar *name)
     return word && VG_(strcmp)(word, name) == 0;
 }
 
+static Bool is_command(const HChar *word)
+{
+    static const HChar *const names[] = {"on", "off", "mark", "snapshot", "stop"};
+    for (UInt i = 0; i < sizeof names / sizeof *names; i++)
+        if (is(word, names[i]))
+            return True;
+    return False;
+}
+
 /* A command of vgdb or gdb; False if it is not ours. */
 static Bool obey(const HChar *text)
 {
@@ -102,7 +111,7 @@ static Bool obey(const HChar *text)
     const HChar *word = VG_(strtok_r)(copy, " ", &rest);
     if (is(word, "help"))
         print_commands();
-    else if (is(word, "status"))
+    else if (is(word, "status") || (is_command(word) && !lt_ring_alive()))
         print_status();
     else if (is(word, "on") || is(word, "off"))
         turn(is(word, "on"));
@@ -117,18 +126,39 @@ static Bool obey(const HChar *text)
     return True;
 }
 
+/* The name at an address that the program told; "" if there is none, or nothing to be read. */
+static const HChar *name_at(UWord addr)
+{
+    static HChar name[NAME_MAX_BYTES + 1];
+    lt_peek_text(addr, name, sizeof name);
+    return name;
+}
+
+static void take_named_snapshot(UWord addr)
+{
+    const HChar *name = name_at(addr);
+    take_snapshot(*name ? name : "snapshot");
+}
+
+static void take_layout(const UWord *args)
+{
+    struct lua_layout layout;
+    if (lt_peek(args[1], &layout, sizeof layout))
+        lt_vm_layout(&layout, (UInt)args[2]);
+}
+
 static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
 {
     *ret = 0;
     switch (args[0]) {
     case LJTRACE_REQUEST_MARK:
-        put_mark((const HChar *)args[1]);
+        put_mark(name_at(args[1]));
         return True;
     case LJTRACE_REQUEST_SWITCH:
         turn(args[1] != 0);
         return True;
     case LJTRACE_REQUEST_SNAPSHOT:
-        take_snapshot(args[1] ? (const HChar *)args[1] : "snapshot");
+        take_named_snapshot(args[1]);
         return True;
     case LJTRACE_REQUEST_HEAP_CLOSING:
         lt_universe_state_ends(args[1]);
@@ -147,7 +177,7 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         *ret = lt_peek(args[1], (void *)args[2], args[3]) ? args[3] : 0;
         return True;
     case LJTRACE_REQUEST_LUA_LAYOUT:
-        lt_vm_layout((const struct lua_layout *)args[1], (UInt)args[2]);
+        take_layout(args);
         return True;
     case LJTRACE_REQUEST_LUA_IMAGE:
         *ret = args[2] ? lt_image_add(args[1]) : lt_image_of(args[1]);

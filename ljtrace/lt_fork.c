@@ -59,7 +59,7 @@ static void in_child(ThreadId tid)
 {
     if (!lt_ring_alive())
         return;
-    const HChar *name = s_memfd < 0 ? NULL : lt_name_child(s_name);
+    const HChar *name = s_memfd < 0 ? NULL : lt_name_child();
     if (!name) {
         close_both();
         lt_ring_abandon();

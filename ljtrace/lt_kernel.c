@@ -5,19 +5,20 @@
 #include "lt_kernel.h"
 #include "lt_mmap.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_ring.h"
 #include "lt_smc.h"
-#include "pub_tool_aspacemgr.h"
-#include "pub_tool_libcbase.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
+
+enum { LONGEST_TEXT = 128 << 10 }; /* that the kernel takes: an argument of execve */
 
 /* Memory that the kernel reads or writes for the program is accessed like any other. */
 static void touch(CorePart part, enum raw_access kind, Addr addr, SizeT size)
 {
     uint64_t words[2] = {addr, size};
-    if (part == Vg_CoreSysCall && size > 0 && lt_options.trace_mem)
+    if ((part == Vg_CoreSysCall || part == Vg_CoreSignal) && size > 0 && lt_options.trace_mem)
         lt_ring_put(RAW_TOUCH, kind, words, 2, NULL, 0);
 }
 
@@ -28,8 +29,8 @@ static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr
 
 static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *what, Addr addr)
 {
-    if (part == Vg_CoreSysCall && VG_(am_is_valid_for_client)(addr, 1, VKI_PROT_READ))
-        touch(part, RAW_LOAD, addr, VG_(strlen)((const HChar *)addr) + 1);
+    SizeT length = lt_peek_length(addr, LONGEST_TEXT);
+    touch(part, RAW_LOAD, addr, length + lt_readable(addr + length, 1));
 }
 
 /* The last write of the call that is ending, until its result is known. */
@@ -46,18 +47,20 @@ static void release(void)
 
 static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
 {
-    if (part != Vg_CoreSysCall)
+    if (part != Vg_CoreSysCall) { /* a signal's frame, which may lie on a stack on the heap */
+        touch(part, RAW_STORE, addr, size);
         return;
+    }
     release();
     s_held.addr = addr;
     s_held.size = size;
 }
 
-/* The core takes recvfrom to fill its buffer; it fills as much of it as there came. */
+/* The core takes these calls to fill their buffers; they fill as much as they say. */
 static void release_at_end(UInt number, const UWord *args, SysRes result)
 {
-    Bool filled = number == __NR_recvfrom && !sr_isError(result) && s_held.addr == args[1];
-    if (filled && sr_Res(result) < s_held.size)
+    Addr buffer = number == __NR_recvfrom ? args[1] : number == __NR_sched_getaffinity ? args[2] : 0;
+    if (buffer && s_held.addr == buffer && !sr_isError(result) && sr_Res(result) < s_held.size)
         s_held.size = sr_Res(result);
     release();
 }

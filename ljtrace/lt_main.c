@@ -53,15 +53,15 @@ static ThreadId s_thread;
 
 static void post_clo_init(void)
 {
-    UInt attempt = 0;
     enum lt_start started = LT_START_TAKEN;
     const HChar *out = NULL;
     if (!lt_options.out)
         lt_options.out = lt_options.text ? "ljtrace.out.%p.txt" : "ljtrace.out.%p.ljt";
-    while (started == LT_START_TAKEN && (out = lt_name_image(attempt++)))
-        started = lt_ring_start(out);
+    out = lt_name_first();
+    while (out && (started = lt_ring_start(out)) != LT_START_OK && started != LT_START_FAILED)
+        out = lt_name_next(started == LT_START_BUSY);
     if (started != LT_START_OK) {
-        VG_(fmsg)("nothing was run; give a writable file with --out=FILE\n");
+        VG_(fmsg)("nothing was run\n");
         VG_(exit)(1);
     }
     lt_fork_init(out);

@@ -37,21 +37,31 @@ static const HChar *with_number(const HChar *name, UInt number)
     return longer;
 }
 
-const HChar *lt_name_image(UInt attempt)
+static const HChar *s_first; /* what --out says, in the process that this image began in */
+static const HChar *s_base;  /* what numbers are put behind */
+
+const HChar *lt_name_first(void)
 {
-    static const HChar *first;
-    const HChar *name = expand();
-    if (attempt == 0)
-        return first = name;
-    if (!is_file(name))
-        return NULL;
-    return VG_(strcmp)(name, first) == 0 ? with_number(name, attempt + 1) : name;
+    return s_base = s_first = expand();
 }
 
-const HChar *lt_name_child(const HChar *parent)
+const HChar *lt_name_next(Bool busy)
+{
+    static UInt images = 1;
+    const HChar *name = expand();
+    if (!is_file(name))
+        return NULL;
+    if (busy && s_base == s_first)
+        return s_base = with_number(s_first, VG_(getpid)());
+    if (s_base == s_first && VG_(strcmp)(name, s_first) != 0)
+        return name;
+    return with_number(s_base, ++images);
+}
+
+const HChar *lt_name_child(void)
 {
     const HChar *name = expand();
-    if (VG_(strcmp)(name, parent) != 0)
+    if (VG_(strcmp)(name, s_first) != 0)
         return name;
-    return is_file(name) ? with_number(name, VG_(getpid)()) : NULL;
+    return is_file(name) ? with_number(s_first, VG_(getpid)()) : NULL;
 }

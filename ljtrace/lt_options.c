@@ -73,7 +73,7 @@ static Bool parse_size(const HChar *text, ULong *bytes)
                  : *end == 'm' || *end == 'M' ? 20
                  : *end == 'g' || *end == 'G' ? 30
                                               : 0;
-    if (end == text || n < 0 || n > 1LL << 40 || end[shift > 0] != 0)
+    if (end == text || n < 0 || n > 1LL << (60 - shift) || end[shift > 0] != 0)
         return False;
     *bytes = (ULong)n << shift;
     return True;

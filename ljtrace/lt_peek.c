@@ -59,6 +59,22 @@ Bool lt_peek(Addr a, void *to, SizeT n)
     return True;
 }
 
+SizeT lt_peek_length(Addr a, SizeT most)
+{
+    SizeT n = 0;
+    while (n < most && lt_readable(a + n, 1) && *(const HChar *)(a + n))
+        n++;
+    return n;
+}
+
+SizeT lt_peek_text(Addr a, HChar *to, SizeT room)
+{
+    SizeT n = lt_peek_length(a, room - 1);
+    VG_(memcpy)(to, (const void *)a, n);
+    to[n] = 0;
+    return n;
+}
+
 ULong lt_peek_number_slowly(Addr a, UInt size)
 {
     ULong v = 0;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Everything the tool reads of LuaJIT's structures goes through here: a pointer that is not what it is taken
- * for gives zero, never a fault.
+ * for gives zero, never a fault. So do texts that a program names in requests and system calls.
  */
 #ifndef LT_PEEK_H
 #define LT_PEEK_H
@@ -27,6 +27,12 @@ static inline Bool lt_peek_is_known(Addr a, UInt n)
 }
 /* Copy; False, and nothing copied, if it can not all be read. */
 Bool lt_peek(Addr a, void *to, SizeT n);
+/* How many bytes of a text can be read: up to the zero behind it, to the first byte that is not there, or
+ * `most`. */
+SizeT lt_peek_length(Addr a, SizeT most);
+/* Copy a text, cut to fit into `room` bytes with the zero behind it, and return its length: 0 at a bad
+ * address. */
+SizeT lt_peek_text(Addr a, HChar *to, SizeT room);
 /* An unsigned number of `size` bytes; 0 if it can not be read. */
 ULong lt_peek_number_slowly(Addr a, UInt size);
 static inline ULong lt_peek_number(Addr a, UInt size)

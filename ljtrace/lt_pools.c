@@ -4,12 +4,15 @@
  *
  * Each pool is a heap of its own, known by its anchor address; blocks without a pool (MALLOCLIKE) are one
  * heap together. Only the set of pools is kept here; which blocks they have, and what their superblocks
- * become, is the collector's knowledge. Red zones and "is zeroed" mean nothing to a recorder.
+ * become, is the collector's knowledge. What the allocator of a Lua state declares is that state's raw
+ * material, as is what it takes from the C heap. Red zones and "is zeroed" mean nothing to a recorder.
  */
 #include "lt_pools.h"
 #include "ljtrace.h"
 #include "lt_heap.h"
+#include "lt_lua.h"
 #include "lt_options.h"
+#include "lt_peek.h"
 #include "lt_ring.h"
 #include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
@@ -23,10 +26,16 @@ enum { POOL_NAME_BYTES = 1000 };
 
 struct pool {
     struct pool *next;
-    UWord anchor;
+    UWord anchor; /* as its heap is called in the ring */
 };
 
 static VgHashTable *s_pools;
+
+/* Its number in the ring; a Lua state's allocator may be told the same pointer. */
+static Addr heap_of(Addr anchor)
+{
+    return anchor | RAW_HEAP_POOL;
+}
 
 static const struct lt_stack *take(ThreadId tid)
 {
@@ -37,9 +46,7 @@ static const struct lt_stack *take(ThreadId tid)
 
 static void put_heap(Addr heap, const HChar *name)
 {
-    UInt size = name ? VG_(strlen)(name) : 0;
-    if (size > POOL_NAME_BYTES)
-        size = POOL_NAME_BYTES;
+    UInt size = VG_(strlen)(name);
     uint64_t words[2] = {heap, size};
     lt_ring_put_text_as(RAW_HEAP, RAW_KIND_CUSTOM, words, 2, &name, &size, 1);
 }
@@ -54,15 +61,18 @@ static Addr unpooled(void)
     return RAW_HEAP_CUSTOM;
 }
 
-static void create(Addr anchor, const HChar *name)
+/* The name is the program's: an address where it may not be; 0 = none. */
+static void create(Addr anchor, Addr name)
 {
+    HChar text[POOL_NAME_BYTES + 1];
     struct pool *p = VG_(HT_lookup)(s_pools, anchor);
     if (p)
         return;
     p = VG_(malloc)("ljtrace.pool", sizeof *p);
     p->anchor = anchor;
     VG_(HT_add_node)(s_pools, p);
-    put_heap(anchor, name);
+    lt_peek_text(name, text, sizeof text);
+    put_heap(anchor, text);
 }
 
 static Bool is_pool(Addr anchor)
@@ -71,7 +81,9 @@ static Bool is_pool(Addr anchor)
     if (VG_(HT_lookup)(s_pools, anchor))
         return True;
     if (!said)
-        VG_(umsg)("ljtrace: a request names a pool at %#lx that was not created: ignored\n", anchor);
+        VG_(umsg)
+    ("ljtrace: a request names a pool at %#lx that was not created: ignored\n",
+     (Addr)(anchor & ~RAW_HEAP_POOL));
     said = True;
     return False;
 }
@@ -110,33 +122,34 @@ static void resize(ThreadId tid, Addr heap, Addr old, Addr addr, SizeT size)
 
 static Bool pool_request(ThreadId tid, const UWord *a)
 {
+    Addr pool = heap_of(a[1]);
     switch (a[0]) {
     case VG_USERREQ__CREATE_MEMPOOL:
-        create(a[1], NULL);
+        create(pool, 0);
         return True;
     case LJTRACE_REQUEST_POOL_CREATE:
-        create(a[1], (const HChar *)a[2]);
+        create(pool, a[2]);
         return True;
     case VG_USERREQ__DESTROY_MEMPOOL:
-        destroy(a[1]);
+        destroy(pool);
         return True;
     case VG_USERREQ__MEMPOOL_ALLOC:
-        if (is_pool(a[1]))
-            lt_put_new(a[2], a[3], a[1], MT_HOW_CUSTOM, take(tid));
+        if (is_pool(pool))
+            lt_put_new(a[2], a[3], pool, MT_HOW_CUSTOM, take(tid));
         return True;
     case VG_USERREQ__MEMPOOL_FREE:
-        if (is_pool(a[1]))
-            lt_put_free(a[2], a[1], MT_HOW_CUSTOM, take(tid));
+        if (is_pool(pool))
+            lt_put_free(a[2], pool, MT_HOW_CUSTOM, take(tid));
         return True;
     case VG_USERREQ__MEMPOOL_CHANGE:
-        if (is_pool(a[1]))
-            resize(tid, a[1], a[2], a[3], a[4]);
+        if (is_pool(pool))
+            resize(tid, pool, a[2], a[3], a[4]);
         return True;
     case VG_USERREQ__MEMPOOL_TRIM:
-        trim(tid, a[1], a[2], a[3]);
+        trim(tid, pool, a[2], a[3]);
         return True;
     case VG_USERREQ__MOVE_MEMPOOL:
-        move_pool(a[1], a[2]);
+        move_pool(pool, heap_of(a[2]));
         return True;
     default:
         return False;
@@ -163,17 +176,30 @@ static Bool block_request(ThreadId tid, const UWord *a)
     }
 }
 
+static Bool is_about_a_block(UWord request)
+{
+    static const UWord requests[] = {VG_USERREQ__MEMPOOL_ALLOC,  VG_USERREQ__MEMPOOL_FREE,
+                                     VG_USERREQ__MEMPOOL_CHANGE, VG_USERREQ__MALLOCLIKE_BLOCK,
+                                     VG_USERREQ__FREELIKE_BLOCK, VG_USERREQ__RESIZEINPLACE_BLOCK};
+    for (UInt i = 0; i < sizeof requests / sizeof *requests; i++)
+        if (request == requests[i])
+            return True;
+    return False;
+}
+
 /* Without --heap=custom the requests are accepted and mean nothing, but for the question that has an answer.
  */
 Bool lt_pools_request(ThreadId tid, const UWord *args, UWord *ret)
 {
     *ret = 0;
     if (args[0] == VG_USERREQ__MEMPOOL_EXISTS) {
-        *ret = VG_(HT_lookup)(s_pools, args[1]) != NULL;
+        *ret = VG_(HT_lookup)(s_pools, heap_of(args[1])) != NULL;
         return True;
     }
     if (!lt_options.heap_custom && args[0] != VG_USERREQ__CREATE_MEMPOOL)
         return False;
+    if (is_about_a_block(args[0]) && lt_lua_inside(tid))
+        return True;
     return pool_request(tid, args) || block_request(tid, args);
 }
 

@@ -158,14 +158,14 @@ static enum lt_start wait_until_ready(void)
     while (s_heard == 0 && hear())
         ;
     HChar first = s_text[0];
-    if (s_heard == 1 && (first == RING_READY || first == RING_TAKEN)) {
+    if (s_heard == 1 && (first == RING_READY || first == RING_TAKEN || first == RING_BUSY)) {
         s_heard = 0;
-        return first == RING_READY ? LT_START_OK : LT_START_TAKEN;
+        return first == RING_READY ? LT_START_OK : first == RING_TAKEN ? LT_START_TAKEN : LT_START_BUSY;
     }
     while (hear())
         ;
     if (s_heard)
-        VG_(fmsg)("%s\n", s_text);
+        VG_(fmsg)("%s; give a writable file with --out=FILE\n", s_text);
     else
         VG_(fmsg)("the collector %s/" COLLECTOR_NAME " did not start\n", VG_(libdir));
     return LT_START_FAILED;
@@ -193,6 +193,10 @@ static Bool start_on(Int memfd, const Int pair[2], const HChar *out)
     VG_(close)(pair[1]);
     VG_(close)(memfd);
     s_socket = lt_hide_fd(pair[0]);
+    if (!started)
+        VG_(fmsg)("cannot start a process for the recording, the collector: see ulimit -u\n");
+    else if (s_socket < 0)
+        VG_(fmsg)("no descriptor is left for the recording: see ulimit -n\n");
     return started && s_socket >= 0;
 }
 

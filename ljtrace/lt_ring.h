@@ -13,8 +13,9 @@
 #include "ring.h"
 
 /* Make the ring and start the collector, which writes to `out`. On failure says why; the ring then swallows
- * everything. Taken: `out` holds the trace of this process's image before its exec; try another name. */
-enum lt_start { LT_START_OK, LT_START_TAKEN, LT_START_FAILED };
+ * everything. Taken: `out` holds the trace of this process's image before its exec; try another name.
+ * Busy: another process is writing it. */
+enum lt_start { LT_START_OK, LT_START_TAKEN, LT_START_BUSY, LT_START_FAILED };
 enum lt_start lt_ring_start(const HChar *out);
 
 /* The shared header; never NULL after lt_ring_start. */

@@ -56,6 +56,7 @@ struct ring_token {
 #define RING_READY '\1' /* its output is open */
 #define RING_SLAB_FREE '\2'
 #define RING_TAKEN '\3'  /* instead of READY: the file holds the trace of this process's image before exec */
+#define RING_BUSY '\5'   /* instead of READY: another collector is writing the file */
 #define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text comes up to the next of these */
 
 enum raw_type {
@@ -108,6 +109,7 @@ enum raw_type {
 };
 
 /* Numbers of heaps in heap events. A LuaJIT heap's is its allocator's state pointer, a pool's its anchor. */
+#define RAW_HEAP_POOL (1ULL << 63) /* in the number of a pool, with its anchor */
 enum { RAW_HEAP_C = 0, RAW_HEAP_CUSTOM = 1 /* blocks of requests without a pool */, RAW_HEAP_MMAP = 2 };
 
 /* A heap not told by RAW_HEAP is LuaJIT's. */

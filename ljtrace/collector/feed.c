@@ -155,7 +155,7 @@ static const char *take_heap(struct feed *f, const struct raw *r)
     const char *text = feed_text(r, 2, 0, r->word[1]);
     if (!text || r->argument >= RAW_HEAP_KINDS)
         return "heap of an unknown kind or with a name beyond its end";
-    struct mt_heap heap = {.id = r->word[0], .kind = kinds[r->argument]};
+    struct mt_heap heap = {.id = r->word[0] & ~RAW_HEAP_POOL, .kind = kinds[r->argument]};
     uint32_t id = mt_writer_heap(f->writer, &heap);
     set_heap(f, r->word[0], id);
     if (r->word[1])

@@ -192,7 +192,10 @@ static bool open_sink(struct collector *c, bool draft)
 {
     if (sink_open(&c->sink, c->name, c->settings.text, draft, c->process))
         return true;
-    tell(c, "cannot write", strerror(errno));
+    if (errno == EWOULDBLOCK)
+        say(c, RING_BUSY);
+    else
+        tell(c, "cannot write", strerror(errno));
     return false;
 }
 
@@ -274,7 +277,7 @@ static int collect(struct collector *c)
         fulfil_wish(c);
         if (feed_ended(c->feed))
             return 1;
-        sink_publish(&c->sink);
+        sink_publish(&c->sink, c->process);
     }
     return consume_tail(c);
 }
@@ -309,7 +312,7 @@ static int finish(struct collector *c, int complete)
     if (c->sink.draft && ending == MT_ENDING_EXEC)
         sink_discard(&c->sink);
     else
-        sink_publish(&c->sink);
+        sink_publish(&c->sink, c->process);
     const char *wrong = end_file(c, ending, &err);
     if (complete && wrong)
         tell(c, "cannot write", wrong);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,11 +104,29 @@ static int start_reader(struct sink *s, const char *command, int out, const char
     return child > 0 ? ends[1] : -1;
 }
 
+/* Empty a file, unless another process is writing it: then EWOULDBLOCK. The lock goes with the last copy of
+ * the descriptor. Where files cannot be locked, or are none, it is taken as it is. */
+static bool take_file(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return true;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return false;
+    return ftruncate(fd, 0) == 0;
+}
+
 static int open_file(struct sink *s, const char *name, bool draft)
 {
     if (draft && asprintf(&s->draft, "%s.part", name) < 0)
         s->draft = NULL;
-    return open(s->draft ? s->draft : name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = open(s->draft ? s->draft : name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0 || take_file(fd))
+        return fd;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
 }
 
 bool sink_open(struct sink *s, const char *name, bool text, bool draft, const char *process)
@@ -128,9 +147,16 @@ bool sink_open(struct sink *s, const char *name, bool text, bool draft, const ch
     return s->fd >= 0;
 }
 
-bool sink_publish(struct sink *s)
+bool sink_publish(struct sink *s, const char *process)
 {
-    bool ok = !s->draft || rename(s->draft, s->name) == 0;
+    char *name = s->draft ? strdup(s->name) : NULL;
+    for (int image = 2; name && sink_is_of(name, process); image++) {
+        free(name);
+        if (asprintf(&name, "%s.%d", s->name, image) < 0)
+            name = NULL;
+    }
+    bool ok = !s->draft || (name && rename(s->draft, name) == 0);
+    free(name);
     free(s->draft);
     s->draft = NULL;
     return ok;

@@ -28,10 +28,12 @@ bool sink_is_of(const char *name, const char *process);
 bool sink_needs_terminal(const char *name);
 
 /* Open for writing. `text`: classic text, beginning with a line that names `process`. `draft`: a file is
- * named NAME.part until sink_publish. False with errno set on failure. */
+ * named NAME.part until sink_publish. False with errno set on failure: EWOULDBLOCK if another process is
+ * writing the file. */
 bool sink_open(struct sink *s, const char *name, bool text, bool draft, const char *process);
-/* Give a draft its name; nothing otherwise. */
-bool sink_publish(struct sink *s);
+/* Give a draft its name, or if a later image of `process` has that already the next free one; nothing
+ * otherwise. */
+bool sink_publish(struct sink *s, const char *process);
 /* Remove a draft. */
 void sink_discard(struct sink *s);
 /* Close, and wait for those who read. NULL, or what went wrong with them. */

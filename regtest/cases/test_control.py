@@ -4,6 +4,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from pathlib import Path
 
+import pytest
+
 from support import NATIVE, SECONDS, Trace, monitor, record, recorder, run, settled, started, wait_for, words
 
 REQUESTS = NATIVE / "requests"
@@ -35,6 +37,17 @@ def test_requests_switch_accesses_on_and_off(tmp_path: Path) -> None:
 
 def test_requests_do_nothing_outside_valgrind() -> None:
     assert run([REQUESTS, "switch"]).status == 0
+
+
+@pytest.mark.parametrize("lua", ["yes", "no"])
+def test_names_that_cannot_be_read(lua: str, tmp_path: Path) -> None:
+    """At no address, a bad one, or without an end before a page that is not there."""
+    plain = run([NATIVE / "badnames"])
+    trace = record(tmp_path / "t.ljt", [NATIVE / "badnames"], f"--lua={lua}")
+    assert plain.status == 7 and plain.text.count("open 14") == 3
+    assert (trace.run.status, trace.run.out) == (plain.status, plain.out)
+    assert marks(trace) == 3 and trace.ending() == "exit"
+    assert [e[0] for e in trace.events() if e[3:4] == ["60007"]] == ["new", "free"]
 
 
 def children(folder: Path) -> list[Path]:
@@ -82,7 +95,8 @@ def test_monitor_commands(tmp_path: Path) -> None:
         monitor(traced.pid, "on")
         monitor(traced.pid, "mark halfway there")
         monitor(traced.pid, "stop")
-        assert "ended" in monitor(traced.pid, "status")
+        for command in ("status", "on", "mark too late", "snapshot", "stop"):
+            assert "recording has ended" in monitor(traced.pid, command)
         assert "mark NAME" in monitor(traced.pid, "help")
         stop.touch()
         assert traced.wait(timeout=SECONDS) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Done, Trace, record, run
+from support import NATIVE, Done, Trace, record, run, words
 
 FATES = NATIVE / "fates"
 BEFORE, AFTER = "12347", "43211"
@@ -73,7 +73,10 @@ def test_jumped_over_blocks_stay_live(tmp_path: Path) -> None:
 
 
 def test_handler_on_a_heap_stack(tmp_path: Path) -> None:
+    """The kernel puts each signal's frame there."""
     trace = fate("sigaltstack", tmp_path)
+    stores = [w for w in words(trace.view("blocks", "65536")) if w[0] == "S"]
+    assert sum(int(w[4]) > 400 for w in stores) == 100
     assert trace.counts()["modify"] + min(trace.counts()["load"], trace.counts()["store"]) >= 100
 
 

@@ -53,6 +53,26 @@ def test_a_child_that_runs_a_traced_program(tmp_path: Path) -> None:
     assert sum(any(e[3] == SUPER for e in t.events()) for t in traces) == 1
 
 
+def test_each_of_a_tree_of_processes_has_a_file(tmp_path: Path) -> None:
+    """Without %p the first has the name, and neither grandchildren nor programs that children run take it."""
+    done = run([*recorder(tmp_path / "t.ljt"), "/bin/sh", "-c", "( ( echo a; : ); echo b; : ); echo c; exit 3"])
+    assert (done.status, done.out) == (3, b"a\nb\nc\n")
+    first, *others = images(tmp_path, 3)
+    assert first.path.name == "t.ljt"
+    assert [t.ending() for t in (first, *others)] == ["exit"] * 3
+
+
+def test_programs_that_children_run_have_files(tmp_path: Path) -> None:
+    """The shell waits for each: one file is complete when the next begins."""
+    script = f"{HEAPS} malloclike; {HEAPS} many; {HEAPS} malloclike; exit 3"
+    done = run([*recorder(tmp_path / "t.ljt", "--trace-children=yes"), "/bin/sh", "-c", script])
+    assert done.status == 3
+    first, *others = images(tmp_path, 4)
+    assert first.path.name == "t.ljt" and first.counts()["new"] > 0
+    assert sum(any(e[3] == SUPER for e in t.events()) for t in (first, *others)) == 2
+    assert sum(t.counts()["new"] >= 200000 for t in others) == 1
+
+
 def test_a_command_takes_the_trace(tmp_path: Path) -> None:
     plain = record(tmp_path / "a.ljt", [HEAPS, "malloclike"])
     good([*recorder(Path(f"|cat > {tmp_path}/b.ljt")), HEAPS, "malloclike"])

@@ -173,6 +173,13 @@ def test_few_descriptors_from_the_start(tmp_path: Path) -> None:
     Trace(path, done).check()
 
 
+def test_the_file_cannot_be_written(tmp_path: Path) -> None:
+    for name in (tmp_path, tmp_path / "nowhere" / "t.ljt", Path("/dev/full")):
+        done = run([*recorder(name), *PROGRAM])
+        assert done.status == 1 and done.out == b""
+        assert f"cannot write {name}: " in done.complaint and "--out=FILE" in done.complaint
+
+
 def test_file_size_limit_from_the_start(tmp_path: Path) -> None:
     """The collector inherits the limit and runs into it, as into a full disk: 8.7 MB (the ring alone needs
     8.4)."""

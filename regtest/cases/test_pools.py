@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Trace, good, record, run, steve, words
+from support import NATIVE, Trace, good, numbers, record, run, steve, words
 
 HEAPS = NATIVE / "heaps"
 BAD = ("badfree", "", "")
@@ -147,3 +147,16 @@ def test_lua_states_stay_sound_among_mappings(tmp_path: Path) -> None:
 def test_unknown_heap_is_refused(tmp_path: Path) -> None:
     done = run(["valgrind", "--tool=ljtrace", f"--out={tmp_path}/t.ljt", "--heap=malloc,stack", "true"])
     assert done.status == 1 and "malloc, luajit, custom, mmap, files" in done.complaint
+
+
+def test_pools_of_a_lua_states_allocator(tmp_path: Path) -> None:
+    """The state's blocks are there once, as Lua's, also where the pool's anchor is what Lua hands its allocator;
+    what the program takes from the same pool is the pool's."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "luapools"])
+    events = [e for e in trace.events() if len(e) > 6]
+    truth = numbers(trace.run.text)
+    assert truth["new"] > 1000
+    assert {kind: sum(e[0] == kind and e[6] == "lua" for e in events) for kind in truth} == truth
+    pool = [(e[0], e[3]) for e in events if e[6] == "custom"]
+    assert pool == [("new", "4321")] * 5 + [("free", "4321")] * 5
+    assert all(e[0] != "badfree" for e in trace.events())

@@ -1,0 +1,113 @@
+/* test_sink.c - whose a file is: no trace takes the place of one that is being written, or of its own
+ * process's.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "ljtrace/collector/sink.h"
+#include "memtrace/memtrace.h"
+
+static const char s_process[] = "4242@17";
+static char s_folder[] = "/tmp/ljtrace-sink-XXXXXX";
+
+static int enter_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(s_folder) == NULL || chdir(s_folder) != 0;
+}
+
+static int leave_folder(void **state)
+{
+    static const char *const names[] = {"t.ljt", "t.ljt.2", "t.ljt.3", "t.ljt.part"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unlink(names[i]);
+    return chdir("/") != 0 || rmdir(s_folder) != 0;
+}
+
+/* A whole trace of s_process. */
+static void write_trace(const char *name)
+{
+    struct mt_error err;
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    struct mt_writer *w = mt_writer_new(fd, NULL, &err);
+    assert_non_null(w);
+    mt_writer_info(w, "process", s_process);
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, &err), MT_OK);
+    close(fd);
+}
+
+static off_t size_of(const char *name)
+{
+    struct stat st;
+    return stat(name, &st) == 0 ? st.st_size : -1;
+}
+
+static void a_file_being_written_is_left_alone(void **state)
+{
+    struct sink first, second;
+    (void)state;
+    assert_true(sink_open(&first, "t.ljt", false, false, s_process));
+    assert_int_equal(write(first.fd, "data", 4), 4);
+    assert_false(sink_open(&second, "t.ljt", false, false, s_process));
+    assert_int_equal(errno, EWOULDBLOCK);
+    assert_int_equal(size_of("t.ljt"), 4);
+    assert_null(sink_close(&first));
+    assert_true(sink_open(&second, "t.ljt", false, false, s_process));
+    assert_int_equal(size_of("t.ljt"), 0);
+    assert_null(sink_close(&second));
+}
+
+static void devices_have_many_writers(void **state)
+{
+    struct sink first, second;
+    (void)state;
+    assert_true(sink_open(&first, "/dev/null", false, false, s_process));
+    assert_true(sink_open(&second, "/dev/null", false, false, s_process));
+    assert_null(sink_close(&second));
+    assert_null(sink_close(&first));
+}
+
+static void publish_draft(const char *process)
+{
+    struct sink s;
+    assert_true(sink_open(&s, "t.ljt", false, true, process));
+    assert_int_equal(write(s.fd, "draft", 5), 5);
+    assert_true(sink_publish(&s, process));
+    assert_null(sink_close(&s));
+    assert_int_equal(size_of("t.ljt.part"), -1);
+}
+
+/* A later image may have begun its file before the child's draft gets its name. */
+static void drafts_replace_only_what_is_not_theirs(void **state)
+{
+    (void)state;
+    write_trace("t.ljt");
+    write_trace("t.ljt.2");
+    publish_draft(s_process);
+    assert_true(sink_is_of("t.ljt", s_process) && sink_is_of("t.ljt.2", s_process));
+    assert_int_equal(size_of("t.ljt.3"), 5);
+    publish_draft("4242@18");
+    assert_int_equal(size_of("t.ljt"), 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_being_written_is_left_alone),
+        cmocka_unit_test(devices_have_many_writers),
+        cmocka_unit_test(drafts_replace_only_what_is_not_theirs),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
