@@ -31,11 +31,11 @@ static UInt type_of(UInt gct)
     return types[gct];
 }
 
-/* Fixed strings are never collected. */
+/* Fixed strings are never collected, and what waits for its finaliser not before that has run. */
 static Bool is_root(const struct universe *u, Addr o)
 {
     enum { FIXED = 0x60 };
-    if (o == universe_main(u) || o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env))
+    if (u->finalised || o == universe_main(u) || o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env))
         return True;
     for (UInt i = 0; i < s_roots; i++)
         if (s_root[i] == o)
@@ -78,13 +78,13 @@ static ULong internal_bytes(const struct universe *u)
     return total > s_bytes ? total - s_bytes : 0;
 }
 
-static void begin(const struct universe *u, const HChar *name)
+static void begin(struct universe *u, const HChar *name)
 {
     UInt size = VG_(strlen)(name);
     uint64_t words[5] = {u->vm->ud, lt_ring->instructions, lt_peek_number(u->gc, u->at->ref),
                          internal_bytes(u), size};
-    universe_forget_names();
     universe_roots(u, s_root, &s_roots, MOST_ROOTS);
+    universe_begin_names(u, u->registry);
     lt_ring_put_text(RAW_UNIVERSE, words, 5, &name, &size, 1);
 }
 

@@ -174,13 +174,13 @@ static Bool is_registry(const struct universe *u, Addr slot)
            table_field(u, table, "_LOADED");
 }
 
-void universe_roots(const struct universe *u, Addr *root, UInt *count, UInt most)
+void universe_roots(struct universe *u, Addr *root, UInt *count, UInt most)
 {
     UInt gct;
     *count = 0;
-    for (UInt o = 0; o < SEARCHED; o += 8)
-        if (*count == 0 && is_registry(u, u->vm->g + o))
-            root[(*count)++] = object_value(u, u->vm->g + o, &gct);
+    for (UInt o = 0; o < SEARCHED && !u->registry; o += 8)
+        if (is_registry(u, u->vm->g + o))
+            root[(*count)++] = u->registry = object_value(u, u->vm->g + o, &gct);
     for (UInt i = 0; i < u->root_count && *count < most; i++) {
         Addr object = lt_vm_ref(u->vm, u->roots + (Addr)i * u->at->ref);
         if (object)
@@ -231,14 +231,16 @@ static Bool walk_strings(struct universe *u, object_visitor *visit)
 static Bool walk_finalised(struct universe *u, object_visitor *visit)
 {
     Addr last = lt_vm_ref(u->vm, u->gc + root_offset(u) + 5 * u->at->ref), o = last;
+    Bool whole = True;
     if (!last)
         return True;
+    u->finalised = True;
     do {
         o = lt_vm_ref(u->vm, o);
-        if (!visit_one(u, o, visit))
-            return False;
-    } while (o != last);
-    return True;
+        whole = visit_one(u, o, visit);
+    } while (whole && o != last);
+    u->finalised = False;
+    return whole;
 }
 
 Bool universe_walk(struct universe *u, object_visitor *visit)

@@ -86,7 +86,7 @@ static void link_pair(const struct universe *u, Addr node, UInt mode)
         link(key, MT_LINK_KEY, is_weak(mode & 1, key_type), 0);
     if (value)
         link(value, MT_LINK_VALUE, is_weak(mode & 2, value_type),
-             key && key_type == GCT_STR ? universe_string(u, key) : 0);
+             key && key_type == GCT_STR ? universe_string(u, key) : universe_plain_key(u, node + 8));
 }
 
 static void link_table(const struct universe *u, Addr o)
@@ -214,8 +214,14 @@ static void link_thread(const struct universe *u, Addr o)
 
 static void link_udata(const struct universe *u, Addr o)
 {
+    struct universe_buffer b;
     link_ref(u, o + u->at->tab_meta, MT_LINK_METATABLE);
     link_ref(u, o + u->at->env, MT_LINK_ENV);
+    if (!universe_buffer(u, o, &b))
+        return;
+    link(b.borrowed, MT_LINK_OTHER, False, 0);
+    link(b.strings, MT_LINK_OTHER, False, 0);
+    link(b.metatables, MT_LINK_OTHER, False, 0);
 }
 
 void universe_links(struct universe *u, Addr o)
