@@ -91,9 +91,10 @@ def test_types_are_those_of_the_walk(trace: Trace) -> None:
 def test_objects_have_their_names(trace: Trace) -> None:
     found = universe(trace.path, "--snapshot", "before")
     cdata = rows(found, "cdata")
-    assert (cdata["struct node"], cdata["point"], cdata["int32_t [?]"], cdata["double [24 bytes]"]) == (40,) * 4
+    assert (cdata["struct node"], cdata["point"], cdata["int [?]"], cdata["double [3]"]) == (40,) * 4
     assert rows(found, "udata")["my.proxy"] == 1
-    assert rows(found, "thread")[""] == 21
+    assert rows(found, "thread") == {"": 20, "main": 1}
+    assert rows(found, "tab")["_G"] == rows(found, "tab")["registry"] == 1
     assert any(re.fullmatch(r".*universe\.lua:\d+", name) for name in rows(found, "proto"))
 
 

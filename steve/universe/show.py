@@ -12,6 +12,7 @@ from typing import Dict, Iterator, List
 
 from steve import source
 from steve.output import Output
+from steve.progress import Progress
 from steve.universe.graph import ARRAY, Universe, read
 
 METATABLE, KEY, VALUE = 1, 7, 8
@@ -67,7 +68,8 @@ def memprof_dump(command: str, args: argparse.Namespace) -> int:
     """`luajit-parse-memprof --dump`; the exit status."""
     from steve._memtrace import Trace
     trace = Trace(args.file, salvage=args.salvage, snapshots=True)
-    universe = read(trace)
+    with Progress(command, args.quiet) as progress:
+        universe = read(trace, None, progress)
     with Output(args.output or "-") as out:
         for line in dump(universe):
             out.write(line + "\n")
