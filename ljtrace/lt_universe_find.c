@@ -5,7 +5,8 @@
  * The collector's counters have had one shape in all builds but not one place; so have the string table, the
  * FFI's state and the roots. Each is found by what must be true of it alone: the list of all objects holds
  * the main thread; the string table has as many strings as it says; the FFI's state refers back; the names of
- * metamethods begin with __index. A place is looked for once for each state and checked each time.
+ * metamethods begin with __index. A place is looked for until the sums of a snapshot were right, and checked
+ * each time: what is not as it should be is then the moment, not the place.
  */
 #include "lt_universe_parts.h"
 #include "pub_tool_libcbase.h"
@@ -63,8 +64,8 @@ static Bool are_counters(const struct universe *u, Addr gc)
 static Bool find_counters(struct universe *u)
 {
     struct lt_vm *vm = u->vm;
-    if (vm->gc && are_counters(u, vm->gc))
-        return (u->gc = vm->gc) != 0;
+    if (vm->places_sure)
+        return are_counters(u, u->gc = vm->gc);
     for (UInt o = 0; o < SEARCHED; o += u->at->ref)
         if (are_counters(u, vm->g + o))
             return (u->gc = vm->gc = vm->g + o) != 0;
@@ -102,8 +103,8 @@ static Bool is_string_table(struct universe *u, Addr at)
 static Bool find_strings(struct universe *u)
 {
     struct lt_vm *vm = u->vm;
-    if (vm->string_table && is_string_table(u, vm->string_table))
-        return True;
+    if (vm->places_sure)
+        return is_string_table(u, vm->string_table);
     for (UInt o = 0; o < SEARCHED; o += 8)
         if (is_string_table(u, vm->g + o))
             return (vm->string_table = vm->g + o) != 0;

@@ -220,6 +220,43 @@ def test_the_monitor_takes_snapshots(tmp_path: Path) -> None:
     assert any(re.search(r"\.Keep tab \S+$", row["path"]) for row in found["holders"])
 
 
+SHOTS = 16
+CHURN = """\
+local keep, n = {}, 0
+while not io.open(arg[1]) do
+  for i = 1, 5000 do
+    n = n + 1
+    keep[n % 3000] = {i, tostring(n)}
+  end
+end
+"""
+
+
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+def test_snapshots_at_any_moment_add_up(flags: list[str], tmp_path: Path) -> None:
+    """Also of a program that does little else than make objects: one in ten moments is amid that."""
+    path, stop, script = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "churn.lua"
+    script.write_text(CHURN)
+    with started([*recorder(path, "--trace-mem=no"), "luajit", *flags, script, stop]) as traced:
+        wait_for(lambda: live_blocks(traced.pid) >= 3000, "the script comes to its loop")
+        for i in range(SHOTS):
+            monitor(traced.pid, f"snapshot s{i}")
+            before = events(traced.pid)
+            wait_for(lambda before=before: events(traced.pid) > before + 100, "the script goes on")
+        stop.touch()
+        traced.wait(timeout=SECONDS)
+    reader = Reader(str(path), snapshots=True)
+    reader.skim()
+    snapshots = reader.snapshots()
+    assert [s.name for s in snapshots] == [f"s{i}" for i in range(SHOTS)]
+    assert [int(s.objects["size"].sum()) + s.internal - s.total for s in snapshots] == [0] * SHOTS
+
+
+def events(pid: int) -> int:
+    found = re.search(r"(\d+) events", monitor(pid, "status"))
+    return int(found[1]) if found else 0
+
+
 def live_blocks(pid: int) -> int:
     found = re.search(r"(\d+) live blocks", monitor(pid, "status"))
     return int(found[1]) if found else 0
