@@ -147,9 +147,19 @@ static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
     return True;
 }
 
+/* Who asks for objects and switched Lua off is told so, once. */
+static void mention_option(void)
+{
+    static Bool told;
+    if (!lt_options.lua && !told)
+        VG_(umsg)("ljtrace: with --lua=no, snapshots have no objects\n");
+    told = True;
+}
+
 UInt lt_universe_take(const HChar *name)
 {
     UInt n = 0;
+    mention_option();
     lt_peek_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
         n += !vm->ended && take(vm, name, False);
@@ -159,6 +169,7 @@ UInt lt_universe_take(const HChar *name)
 UInt lt_universe_order(const HChar *name)
 {
     UInt waiting = 0;
+    mention_option();
     lt_universe_take_due();
     lt_peek_forget();
     VG_(strncpy)(s_due_name, name, sizeof s_due_name - 1);

@@ -172,6 +172,14 @@ def test_no_snapshot_unless_asked_for(tmp_path: Path) -> None:
     assert done.status == 1 and "--universe=at-exit" in done.complaint
 
 
+def test_without_lua_a_snapshot_is_refused_aloud(tmp_path: Path) -> None:
+    ask = "local t = require 'ljtrace' t.snapshot('a') t.snapshot('b') print('on')"
+    trace = record(tmp_path / "t.ljt", ["luajit", "-e", ask], "--lua=no")
+    assert (trace.run.status, trace.run.text) == (0, "on\n")
+    assert trace.run.complaint.count("with --lua=no, snapshots have no objects") == 1
+    assert run(["steve", "universe", trace.path]).status == 1
+
+
 def test_options_are_checked(tmp_path: Path) -> None:
     for option in ("--universe=always", "--sample-stacks=10", "--sample-stacks=x"):
         command = [*recorder(tmp_path / "t.ljt", option), "true"]
@@ -220,7 +228,7 @@ def test_the_monitor_takes_snapshots(tmp_path: Path) -> None:
     assert any(re.search(r"\.Keep tab \S+$", row["path"]) for row in found["holders"])
 
 
-SHOTS = 16
+SHOTS = 12
 CHURN = """\
 local keep, n = {}, 0
 while not io.open(arg[1]) do

@@ -29,7 +29,7 @@ class Universe:
         self.trace, self.snapshot = trace, snapshot
         self.number, self.namesakes = number, namesakes
         self.objects, self.links = snapshot.objects, snapshot.links
-        self._types, self._link_names = TYPE_NAMES, LINK_NAMES
+        self.type_names, self._link_names = TYPE_NAMES, LINK_NAMES
         self.strong = np.flatnonzero(self.links["weak"] == 0)
         self.roots = np.flatnonzero(self.objects["root"])
         if len(self.objects) and not len(self.roots):
@@ -48,7 +48,7 @@ class Universe:
         return self.snapshot.total - self.snapshot.internal - self.bytes
 
     def type_name(self, number: int) -> str:
-        return self._types[self.objects["type"][number]]
+        return self.type_names[self.objects["type"][number]]
 
     def name(self, number: int) -> str:
         return self.trace.string(int(self.objects["name"][number]))
@@ -117,8 +117,8 @@ class Universe:
             ~dead * 1.0, ~dead * self.objects["size"], dead * 1.0, dead * self.objects["size"])]
         for key, *row in zip(distinct.tolist(), *(column.tolist() for column in columns)):
             name = self.trace.string(key & 0xffffffff) if by_name else ""
-            known = found.setdefault((self._types[key >> 32], name), [0, 0, 0, 0])
-            found[self._types[key >> 32], name] = [a + b for a, b in zip(known, row)]
+            known = found.setdefault((self.type_names[key >> 32], name), [0, 0, 0, 0])
+            found[self.type_names[key >> 32], name] = [a + b for a, b in zip(known, row)]
         return found
 
 
