@@ -70,11 +70,15 @@ static const HChar *take_snapshot(const HChar *name)
 
 static void print_snapshot(const HChar *name)
 {
-    const HChar *told = take_snapshot(name && *name ? name : "monitor");
-    if (lt_ring_alive())
-        VG_(gdb_printf)("%s: %s\n", lt_fork_name(), told);
-    else
+    if (!lt_ring_alive()) {
         print_status();
+        return;
+    }
+    UInt waiting = lt_universe_order(name && *name ? name : "monitor");
+    VG_(gdb_printf)("%s: %s\n", lt_fork_name(), lt_ring_report(True));
+    if (waiting)
+        VG_(gdb_printf)
+    ("%u of the Lua states are at work on an object: snapshots are taken when they allocate next\n", waiting);
 }
 
 static void print_commands(void)
@@ -119,9 +123,10 @@ static Bool obey(const HChar *text)
         put_mark(rest);
     else if (is(word, "snapshot"))
         print_snapshot(rest);
-    else if (is(word, "stop"))
+    else if (is(word, "stop")) {
+        lt_universe_take_due();
         lt_ring_finish(MT_ENDING_STOPPED);
-    else
+    } else
         return False;
     return True;
 }

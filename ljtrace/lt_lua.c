@@ -12,6 +12,7 @@
 #include "lt_inside.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_universe.h"
 #include "lt_vm_heap.h"
 #include "lt_vm_names.h"
 #include "lt_vm_pick.h"
@@ -240,6 +241,8 @@ void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
     call->vm = may_make_state(ptr, nsize) ? lt_vm_seen_asking(tid, ud, sp) : lt_vm_asking(tid, ud, sp);
     if (call->vm)
         lt_types_settle(call->vm);
+    if (lt_universe_waiting && call->vm && c->depth == 1 && nsize > osize)
+        lt_universe_try_due(call->vm);
     if (call->vm && ptr && nsize == 0)
         lt_proto_gone(ptr);
     if (call->vm)

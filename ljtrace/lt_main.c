@@ -93,6 +93,7 @@ static void fini(Int status)
 {
     lt_toggle_finish();
     lt_report_checked_stacks();
+    lt_universe_take_due();
     if (lt_options.universe && lt_ring_alive())
         lt_universe_take("at exit");
     if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)

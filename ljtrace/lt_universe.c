@@ -22,6 +22,10 @@ static Addr s_root[MOST_ROOTS];
 static UInt s_roots;
 static ULong s_bytes; /* of the objects */
 
+/* What states whose snapshot is due will call it. */
+static HChar s_due_name[1024];
+UInt lt_universe_waiting;
+
 static UInt type_of(UInt gct)
 {
     static const UChar types[] = {
@@ -31,11 +35,11 @@ static UInt type_of(UInt gct)
     return types[gct];
 }
 
-/* Fixed strings are never collected. */
+/* Fixed strings are never collected, and what waits for its finaliser not before that has run. */
 static Bool is_root(const struct universe *u, Addr o)
 {
     enum { FIXED = 0x60 };
-    if (o == universe_main(u) || o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env))
+    if (u->finalised || o == universe_main(u) || o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env))
         return True;
     for (UInt i = 0; i < s_roots; i++)
         if (s_root[i] == o)
@@ -78,14 +82,19 @@ static ULong internal_bytes(const struct universe *u)
     return total > s_bytes ? total - s_bytes : 0;
 }
 
-static void begin(const struct universe *u, const HChar *name)
+static void begin(struct universe *u, const HChar *name)
 {
     UInt size = VG_(strlen)(name);
     uint64_t words[5] = {u->vm->ud, lt_ring->instructions, lt_peek_number(u->gc, u->at->ref),
                          internal_bytes(u), size};
-    universe_forget_names();
     universe_roots(u, s_root, &s_roots, MOST_ROOTS);
+    universe_begin_names(u, u->registry);
     lt_ring_put_text(RAW_UNIVERSE, words, 5, &name, &size, 1);
+}
+
+static Bool adds_up(const struct universe *u)
+{
+    return s_bytes + internal_bytes(u) == lt_peek_number(u->gc, u->at->ref);
 }
 
 static void check(const struct universe *u, const HChar *name, Bool whole)
@@ -97,7 +106,7 @@ static void check(const struct universe *u, const HChar *name, Bool whole)
         VG_(umsg)
     ("ljtrace: snapshot '%s': the state's allocator was not seen: bytes in no object are not checked\n",
      name);
-    if (s_bytes + internal == total)
+    if (adds_up(u))
         return;
     VG_(umsg)
     ("ljtrace: snapshot '%s': objects of %llu bytes and %llu internal bytes are not the %llu bytes\n", name,
@@ -105,19 +114,31 @@ static void check(const struct universe *u, const HChar *name, Bool whole)
     VG_(umsg)("ljtrace: that the Lua state counts (%llu were allocated)\n", u->vm->live_bytes);
 }
 
+static void set_due(struct lt_vm *vm, Bool due)
+{
+    lt_universe_waiting += (UInt)due - (UInt)vm->snapshot_due;
+    vm->snapshot_due = due;
+}
+
 /* Three walks: for the sums, which a snapshot begins with; for the objects, which get numbers; for the links.
- */
-static Bool take(struct lt_vm *vm, const HChar *name)
+ * With may_wait nothing is taken if the lists or sums are not whole. */
+static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
 {
     struct universe u;
-    const HChar *wrong;
     lt_types_settle(vm);
-    if ((wrong = universe_find(&u, vm))) {
+    const HChar *wrong = universe_find(&u, vm);
+    set_due(vm, False);
+    s_bytes = 0;
+    Bool whole = !wrong && universe_walk(&u, count_object);
+    if (may_wait && (!whole || !adds_up(&u))) {
+        set_due(vm, True);
+        return False;
+    }
+    if (wrong) {
         VG_(umsg)("ljtrace: snapshot '%s': %s; none is taken\n", name, wrong);
         return False;
     }
-    s_bytes = 0;
-    Bool whole = universe_walk(&u, count_object);
+    vm->places_sure |= whole && adds_up(&u);
     begin(&u, name);
     universe_walk(&u, tell_object);
     universe_walk(&u, tell_links);
@@ -126,13 +147,51 @@ static Bool take(struct lt_vm *vm, const HChar *name)
     return True;
 }
 
+/* Who asks for objects and switched Lua off is told so, once. */
+static void mention_option(void)
+{
+    static Bool told;
+    if (!lt_options.lua && !told)
+        VG_(umsg)("ljtrace: with --lua=no, snapshots have no objects\n");
+    told = True;
+}
+
 UInt lt_universe_take(const HChar *name)
 {
     UInt n = 0;
+    mention_option();
     lt_peek_forget();
     for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
-        n += !vm->ended && take(vm, name);
+        n += !vm->ended && take(vm, name, False);
     return n;
+}
+
+UInt lt_universe_order(const HChar *name)
+{
+    UInt waiting = 0;
+    mention_option();
+    lt_universe_take_due();
+    lt_peek_forget();
+    VG_(strncpy)(s_due_name, name, sizeof s_due_name - 1);
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        waiting += !vm->ended && !take(vm, name, True);
+    return waiting;
+}
+
+void lt_universe_try_due(struct lt_vm *vm)
+{
+    if (!vm->snapshot_due || !lt_ring_alive())
+        return;
+    lt_peek_forget();
+    take(vm, s_due_name, True);
+}
+
+void lt_universe_take_due(void)
+{
+    lt_peek_forget();
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (vm->snapshot_due && lt_ring_alive())
+            take(vm, s_due_name, False);
 }
 
 void lt_universe_state_ends(Addr g)
@@ -143,7 +202,9 @@ void lt_universe_state_ends(Addr g)
     if (!vm)
         return;
     lt_peek_forget();
+    if (vm->snapshot_due && lt_ring_alive())
+        take(vm, s_due_name, False);
     if (lt_options.universe && lt_ring_alive())
-        take(vm, "at exit");
+        take(vm, "at exit", False);
     vm->ended = True;
 }

@@ -14,6 +14,16 @@
 
 /* Take a snapshot of every known state; returns how many. `name`: what readers call it. */
 UInt lt_universe_take(const HChar *name);
+/* The same at a moment that the program did not choose: it may be in the midst of making or freeing an
+ * object, and then lists and sums are not whole. Such a state's snapshot waits until it asks for memory,
+ * which it does only when everything is in its place (it may be refused). Returns how many wait. */
+UInt lt_universe_order(const HChar *name);
+/* How many states wait. */
+extern UInt lt_universe_waiting;
+/* The state asks for memory. */
+void lt_universe_try_due(struct lt_vm *vm);
+/* Whatever waits is taken as things are: the program ends. */
+void lt_universe_take_due(void);
 /* The state with that global state is about to be closed: with --universe=at-exit its last snapshot is taken.
  */
 void lt_universe_state_ends(Addr g);

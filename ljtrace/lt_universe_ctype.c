@@ -4,8 +4,9 @@
  *
  * The FFI keeps its types in one table. An entry has a word that says what it is (the kind in its highest 4
  * bits, flags, the number of the type it refers to in its lowest 16), its size, and the name of structures,
- * enumerations and typedefs. Names here are near C's: `struct node`, `int [16]`, `const char *`. What has no
- * name is called by the typedef that refers to it, else by its number.
+ * enumerations and typedefs. Names are those that LuaJIT itself prints (tostring(ffi.typeof(x))): `struct
+ * node`, `int [16]`, `const char *`, `int (*)()`; only what has no name is called by the typedef that refers
+ * to it, if there is one, and else by its number.
  */
 #include "lt_universe_parts.h"
 #include "pub_tool_libcbase.h"
@@ -24,13 +25,18 @@ enum {
 };
 enum {
     BOOL = 0x08000000,
+    VECTOR = 0x08000000,
     FLOAT = 0x04000000,
+    COMPLEX = 0x04000000,
     CONST = 0x02000000,
+    VOLATILE = 0x01000000,
+    QUALIFIERS = CONST | VOLATILE,
     UNSIGNED = 0x00800000,
     UNION = 0x00800000,
     REFERENCE = 0x00800000,
     VARIABLE = 0x00100000
 };
+enum { ATTRIBUTE_SHIFT = 16, ATTRIBUTE_MASK = 0xff, ATTRIBUTE_QUALIFIERS = 1, NO_SIZE = 0xffffffff };
 enum { VARIABLE_CDATA = 0x80, MOST_STEPS = 20, POINTER_BYTES = 8 };
 
 struct ctype {
@@ -87,6 +93,13 @@ ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block)
     return head + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
 }
 
+/* A name in the making: what stands before the declared, and what behind it. */
+struct spelling {
+    HChar before[UNIVERSE_TEXT], behind[UNIVERSE_TEXT];
+    UInt qualifiers; /* of what comes next */
+    Bool pointed_to; /* the last was a pointer: an array or function needs parentheses around it */
+};
+
 static void append(HChar *to, const HChar *text)
 {
     UInt n = VG_(strlen)(to), m = VG_(strlen)(text);
@@ -94,33 +107,44 @@ static void append(HChar *to, const HChar *text)
         VG_(memcpy)(to + n, text, m + 1);
 }
 
-static void append_string(const struct universe *u, HChar *to, Addr string)
+static void prepend(HChar *to, const HChar *text)
 {
-    UInt n = VG_(strlen)(to), length = string_length(u->vm, string);
-    if (n + length + 1 < UNIVERSE_TEXT && lt_peek(string + u->vm->layout->string_header, to + n, length))
-        to[n + length] = 0;
+    UInt n = VG_(strlen)(to), m = VG_(strlen)(text);
+    if (n + m >= UNIVERSE_TEXT)
+        return;
+    VG_(memmove)(to + m, to, n + 1);
+    VG_(memcpy)(to, text, m);
 }
 
-static void append_number(HChar *to, const HChar *form, UInt number)
+/* A word goes before what is there, with a space between. */
+static void prepend_word(HChar *to, const HChar *word)
 {
-    HChar text[40];
-    VG_(snprintf)(text, sizeof text, form, number);
-    append(to, text);
+    if (to[0])
+        prepend(to, " ");
+    prepend(to, word);
 }
 
-static void append_arithmetic(HChar *to, const struct ctype *t)
+static void prepend_qualifiers(HChar *to, UInt qualifiers)
 {
-    static const HChar *const names[] = {"int8_t", "int16_t", "int32_t", "int64_t"};
+    if (qualifiers & VOLATILE)
+        prepend_word(to, "volatile");
+    if (qualifiers & CONST)
+        prepend_word(to, "const");
+}
+
+static const HChar *float_name(UInt size)
+{
+    return size == 4 ? "float" : size == 8 ? "double" : "long double";
+}
+
+static const HChar *number_name(const struct ctype *t)
+{
+    static const HChar *const names[2][4] = {{"char", "short", "int", "int64_t"},
+                                             {"unsigned char", "unsigned short", "unsigned int", "uint64_t"}};
     UInt log = t->size == 8 ? 3 : t->size == 4 ? 2 : t->size == 2 ? 1 : 0;
     if (t->info & BOOL)
-        append(to, "bool");
-    else if (t->info & FLOAT)
-        append(to, t->size == 4 ? "float" : t->size == 8 ? "double" : "long double");
-    else {
-        if (t->info & UNSIGNED)
-            append(to, "u");
-        append(to, names[log]);
-    }
+        return "bool";
+    return t->info & FLOAT ? float_name(t->size) : names[(t->info & UNSIGNED) != 0][log];
 }
 
 /* The typedef that refers to a type without a name of its own. */
@@ -133,47 +157,126 @@ static Addr typedef_of(const struct universe *u, UInt id)
     return 0;
 }
 
-static void append_tagged(const struct universe *u, HChar *to, UInt id, const struct ctype *t)
+static void get_string(const struct universe *u, HChar *to, Addr string)
 {
-    Addr other = t->name ? 0 : typedef_of(u, id);
-    if (!other)
-        append(to, kind_of(t) == KIND_ENUM ? "enum " : t->info & UNION ? "union " : "struct ");
-    if (t->name || other)
-        append_string(u, to, t->name ? t->name : other);
-    else
-        append_number(to, "%u", id);
+    UInt length = string_length(u->vm, string);
+    if (length >= UNIVERSE_TEXT || !lt_peek(string + u->vm->layout->string_header, to, length))
+        length = 0;
+    to[length] = 0;
 }
 
-/* The innermost type first, then what is made of it, as `int * [4]`. */
+static void tagged_name(const struct universe *u, HChar *to, UInt id, const struct ctype *t)
+{
+    Addr other = t->name ? 0 : typedef_of(u, id);
+    if (t->name || other)
+        get_string(u, to, t->name ? t->name : other);
+    else
+        VG_(snprintf)(to, UNIVERSE_TEXT, "%u", id);
+    if (!other)
+        prepend_word(to, kind_of(t) == KIND_ENUM ? "enum" : t->info & UNION ? "union" : "struct");
+}
+
+static void spell_pointer(struct spelling *s, const struct ctype *t)
+{
+    if (t->info & REFERENCE)
+        prepend(s->before, "&");
+    else {
+        prepend_qualifiers(s->before, s->qualifiers | (t->info & QUALIFIERS));
+        prepend(s->before, "*");
+    }
+    s->qualifiers = 0;
+    s->pointed_to = True;
+}
+
+/* A pointer to an array or function stands in parentheses. */
+static void enclose(struct spelling *s)
+{
+    if (s->pointed_to) {
+        prepend(s->before, "(");
+        append(s->behind, ")");
+    }
+    s->pointed_to = False;
+}
+
+/* How many elements there are is known when their size is. */
+static void spell_array(struct spelling *s, const struct universe *u, const struct ctype *t)
+{
+    HChar text[40];
+    struct ctype element;
+    enclose(s);
+    if (t->size == NO_SIZE)
+        VG_(strcpy)(text, t->info & VARIABLE ? "[?]" : "[]");
+    else if (get_raw(u, t->info & 0xffff, &element) && element.size)
+        VG_(snprintf)(text, sizeof text, "[%u]", t->size / element.size);
+    else
+        VG_(strcpy)(text, "[0]");
+    append(s->behind, text);
+}
+
+/* Complex numbers and vectors are arrays to the FFI. True if it was one, and ends the name or begins a
+ * vector's. */
+static Bool spell_complex(struct spelling *s, const struct ctype *t)
+{
+    if (!(t->info & COMPLEX))
+        return False;
+    prepend_word(s->before, t->size == 8 ? "complex float" : "complex");
+    return True;
+}
+
+static void spell_vector(struct spelling *s, const struct ctype *t)
+{
+    HChar text[60];
+    VG_(snprintf)(text, sizeof text, "__attribute__((vector_size(%u)))", t->size);
+    prepend_word(s->before, text);
+}
+
+/* One step from the outside to the innermost type; True if there is more. */
+static Bool spell(struct spelling *s, const struct universe *u, UInt id, const struct ctype *t)
+{
+    HChar name[UNIVERSE_TEXT];
+    switch (kind_of(t)) {
+    case KIND_POINTER:
+        spell_pointer(s, t);
+        return True;
+    case KIND_ARRAY:
+        if (spell_complex(s, t))
+            break;
+        if (t->info & VECTOR)
+            spell_vector(s, t);
+        else
+            spell_array(s, u, t);
+        return True;
+    case KIND_FUNCTION:
+        enclose(s);
+        append(s->behind, "()");
+        return True;
+    case KIND_ATTRIBUTE:
+        if ((t->info >> ATTRIBUTE_SHIFT & ATTRIBUTE_MASK) == ATTRIBUTE_QUALIFIERS)
+            s->qualifiers |= t->size;
+        return True;
+    case KIND_TYPEDEF:
+        return True;
+    case KIND_STRUCT:
+    case KIND_ENUM:
+        tagged_name(u, name, id, t);
+        prepend_word(s->before, name);
+        break;
+    default:
+        prepend_word(s->before, kind_of(t) == KIND_VOID ? "void" : number_name(t));
+    }
+    prepend_qualifiers(s->before, s->qualifiers | (t->info & QUALIFIERS));
+    return False;
+}
+
+/* From the outermost type inwards: what is declared stands in the middle. */
 void ctype_name(const struct universe *u, UInt id, HChar *to)
 {
-    struct ctype chain[MOST_STEPS];
-    UInt n = 0;
-    to[0] = 0;
-    while (n < MOST_STEPS && get(u, id, &chain[n])) {
-        UInt kind = kind_of(&chain[n++]);
-        if (kind != KIND_POINTER && kind != KIND_ARRAY && kind != KIND_FUNCTION && kind < KIND_TYPEDEF)
-            break;
-        id = chain[n - 1].info & 0xffff;
-    }
-    for (UInt i = n; i-- > 0;) {
-        const struct ctype *t = &chain[i];
-        UInt kind = kind_of(t);
-        if (t->info & CONST && kind < KIND_POINTER)
-            append(to, "const ");
-        if (kind == KIND_NUMBER)
-            append_arithmetic(to, t);
-        else if (kind == KIND_STRUCT || kind == KIND_ENUM)
-            append_tagged(u, to, id, t);
-        else if (kind == KIND_VOID)
-            append(to, "void");
-        else if (kind == KIND_POINTER)
-            append(to, t->info & REFERENCE ? " &" : " *");
-        else if (kind == KIND_FUNCTION)
-            append(to, "()");
-        else if (kind == KIND_ARRAY && (t->info & VARIABLE || t->size == 0xffffffff))
-            append(to, " [?]");
-        else if (kind == KIND_ARRAY)
-            append_number(to, " [%u bytes]", t->size);
-    }
+    struct spelling s = {.before = ""};
+    struct ctype t;
+    for (UInt i = 0; i < MOST_STEPS && get(u, id, &t) && spell(&s, u, id, &t); i++)
+        id = t.info & 0xffff;
+    VG_(strcpy)(to, s.before);
+    if (s.behind[0] && to[0] && !VG_(strchr)("*&(", to[VG_(strlen)(to) - 1]))
+        append(to, " ");
+    append(to, s.behind);
 }

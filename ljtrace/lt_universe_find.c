@@ -5,7 +5,8 @@
  * The collector's counters have had one shape in all builds but not one place; so have the string table, the
  * FFI's state and the roots. Each is found by what must be true of it alone: the list of all objects holds
  * the main thread; the string table has as many strings as it says; the FFI's state refers back; the names of
- * metamethods begin with __index. A place is looked for once for each state and checked each time.
+ * metamethods begin with __index. A place is looked for until the sums of a snapshot were right, and checked
+ * each time: what is not as it should be is then the moment, not the place.
  */
 #include "lt_universe_parts.h"
 #include "pub_tool_libcbase.h"
@@ -63,8 +64,8 @@ static Bool are_counters(const struct universe *u, Addr gc)
 static Bool find_counters(struct universe *u)
 {
     struct lt_vm *vm = u->vm;
-    if (vm->gc && are_counters(u, vm->gc))
-        return (u->gc = vm->gc) != 0;
+    if (vm->places_sure)
+        return are_counters(u, u->gc = vm->gc);
     for (UInt o = 0; o < SEARCHED; o += u->at->ref)
         if (are_counters(u, vm->g + o))
             return (u->gc = vm->gc = vm->g + o) != 0;
@@ -102,8 +103,8 @@ static Bool is_string_table(struct universe *u, Addr at)
 static Bool find_strings(struct universe *u)
 {
     struct lt_vm *vm = u->vm;
-    if (vm->string_table && is_string_table(u, vm->string_table))
-        return True;
+    if (vm->places_sure)
+        return is_string_table(u, vm->string_table);
     for (UInt o = 0; o < SEARCHED; o += 8)
         if (is_string_table(u, vm->g + o))
             return (vm->string_table = vm->g + o) != 0;
@@ -174,13 +175,13 @@ static Bool is_registry(const struct universe *u, Addr slot)
            table_field(u, table, "_LOADED");
 }
 
-void universe_roots(const struct universe *u, Addr *root, UInt *count, UInt most)
+void universe_roots(struct universe *u, Addr *root, UInt *count, UInt most)
 {
     UInt gct;
     *count = 0;
-    for (UInt o = 0; o < SEARCHED; o += 8)
-        if (*count == 0 && is_registry(u, u->vm->g + o))
-            root[(*count)++] = object_value(u, u->vm->g + o, &gct);
+    for (UInt o = 0; o < SEARCHED && !u->registry; o += 8)
+        if (is_registry(u, u->vm->g + o))
+            root[(*count)++] = u->registry = object_value(u, u->vm->g + o, &gct);
     for (UInt i = 0; i < u->root_count && *count < most; i++) {
         Addr object = lt_vm_ref(u->vm, u->roots + (Addr)i * u->at->ref);
         if (object)
@@ -231,14 +232,16 @@ static Bool walk_strings(struct universe *u, object_visitor *visit)
 static Bool walk_finalised(struct universe *u, object_visitor *visit)
 {
     Addr last = lt_vm_ref(u->vm, u->gc + root_offset(u) + 5 * u->at->ref), o = last;
+    Bool whole = True;
     if (!last)
         return True;
+    u->finalised = True;
     do {
         o = lt_vm_ref(u->vm, o);
-        if (!visit_one(u, o, visit))
-            return False;
-    } while (o != last);
-    return True;
+        whole = visit_one(u, o, visit);
+    } while (whole && o != last);
+    u->finalised = False;
+    return whole;
 }
 
 Bool universe_walk(struct universe *u, object_visitor *visit)

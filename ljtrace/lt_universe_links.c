@@ -86,7 +86,7 @@ static void link_pair(const struct universe *u, Addr node, UInt mode)
         link(key, MT_LINK_KEY, is_weak(mode & 1, key_type), 0);
     if (value)
         link(value, MT_LINK_VALUE, is_weak(mode & 2, value_type),
-             key && key_type == GCT_STR ? universe_string(u, key) : 0);
+             key && key_type == GCT_STR ? universe_string(u, key) : universe_plain_key(u, node + 8));
 }
 
 static void link_table(const struct universe *u, Addr o)
@@ -200,6 +200,23 @@ static Addr end_of_stack(const struct universe *u, Addr o, Addr stack, Addr end)
     return top > stack && top <= end ? top : end;
 }
 
+/* With 4-byte references a frame's function shares its slot with the link to the frame before, and has no
+ * tag. A link is the caller's program counter, whose instruction before tells the distance, or a distance. */
+static void link_frames(const struct universe *u, Addr o, Addr stack)
+{
+    enum { KIND = 3, FLAGS = 7, OPERAND_A = 3 };
+    Addr frame = lt_vm_ref(u->vm, o + u->at->thread_base) - 8,
+         size = 8 * (Addr)lt_vm_u32(o + u->at->thread_size);
+    while (frame > stack && frame < stack + size) {
+        UInt back = lt_vm_u32(frame + 4);
+        link(lt_vm_u32(frame), MT_LINK_STACK, False, (frame - stack) / 8);
+        Addr step = back & KIND ? back & ~(UInt)FLAGS : 8 * (1 + lt_peek_number((Addr)back - OPERAND_A, 1));
+        if (!step)
+            return;
+        frame -= step;
+    }
+}
+
 static void link_thread(const struct universe *u, Addr o)
 {
     Addr stack = lt_vm_ref(u->vm, o + u->at->thread_stack);
@@ -207,6 +224,8 @@ static void link_thread(const struct universe *u, Addr o)
     link_ref(u, o + u->at->thread_env, MT_LINK_ENV);
     if (!lt_readable(stack, end - stack))
         return;
+    if (!u->vm->layout->gc64)
+        link_frames(u, o, stack);
     end = end_of_stack(u, o, stack, end);
     for (Addr slot = stack + 8; slot < end; slot += 8)
         link_value(u, slot, MT_LINK_STACK, (slot - stack) / 8);
@@ -214,8 +233,14 @@ static void link_thread(const struct universe *u, Addr o)
 
 static void link_udata(const struct universe *u, Addr o)
 {
+    struct universe_buffer b;
     link_ref(u, o + u->at->tab_meta, MT_LINK_METATABLE);
     link_ref(u, o + u->at->env, MT_LINK_ENV);
+    if (!universe_buffer(u, o, &b))
+        return;
+    link(b.borrowed, MT_LINK_OTHER, False, 0);
+    link(b.strings, MT_LINK_OTHER, False, 0);
+    link(b.metatables, MT_LINK_OTHER, False, 0);
 }
 
 void universe_links(struct universe *u, Addr o)

@@ -71,6 +71,37 @@ static ULong trace_bytes(const struct universe *u, Addr o)
            (ULong)maps * 4;
 }
 
+/* A string.buffer keeps, one behind the other: end of the text, end of the block, its begin, a thread with
+ * flags, the string it shows if the text is not its own, the place it reads at, two dictionaries. Builds
+ * before it had userdata of other kinds there; the thread tells. */
+Bool universe_buffer(const struct universe *u, Addr udata, struct universe_buffer *b)
+{
+    enum { SHOWN = 2, LENT = 4, FLAGS = 7, REFERENCES = 24 };
+    Addr at = udata + u->at->udata_bytes, words = at + REFERENCES,
+         dictionaries = words + 2 * (Addr)u->at->ref + 8;
+    Addr thread = lt_vm_ref(u->vm, words) & ~(Addr)FLAGS, flags = lt_vm_ref(u->vm, words) & FLAGS;
+    *b = (struct universe_buffer){0};
+    if (lt_peek_number(udata + u->at->ffid, 1) != UDATA_BUFFER || !thread || !lt_readable(thread, 16) ||
+        lt_vm_gct(u->vm, thread) != GCT_THREAD)
+        return False;
+    Addr begin = lt_peek_number(at + 16, 8), end = lt_peek_number(at + 8, 8);
+    if (!(flags & (SHOWN | LENT)) && begin && end > begin) {
+        b->data = begin;
+        b->bytes = end - begin;
+    }
+    b->borrowed = flags & SHOWN ? lt_vm_ref(u->vm, words + u->at->ref) : 0;
+    b->strings = lt_vm_ref(u->vm, dictionaries);
+    b->metatables = lt_vm_ref(u->vm, dictionaries + u->at->ref);
+    return True;
+}
+
+static ULong udata_bytes(const struct universe *u, Addr o)
+{
+    struct universe_buffer b;
+    ULong bytes = u->at->udata_bytes + lt_vm_u32(o + u->at->udata_len);
+    return universe_buffer(u, o, &b) ? bytes + b.bytes : bytes;
+}
+
 static ULong bytes_of(const struct universe *u, Addr o)
 {
     Addr block;
@@ -92,7 +123,7 @@ static ULong bytes_of(const struct universe *u, Addr o)
     case GCT_TAB:
         return table_bytes(u, o);
     default:
-        return u->at->udata_bytes + lt_vm_u32(o + u->at->udata_len);
+        return udata_bytes(u, o);
     }
 }
 
@@ -105,6 +136,7 @@ ULong object_bytes(const struct universe *u, Addr o)
 void object_parts(const struct universe *u, Addr o, Addr part[2])
 {
     UInt gct = lt_vm_gct(u->vm, o);
+    struct universe_buffer b;
     part[0] = part[1] = 0;
     if (gct == GCT_TAB) {
         part[0] = lt_vm_ref(u->vm, o + u->at->tab_array);
@@ -113,6 +145,8 @@ void object_parts(const struct universe *u, Addr o, Addr part[2])
         part[0] = lt_vm_ref(u->vm, o + u->at->thread_stack);
     else if (gct == GCT_CDATA)
         cdata_bytes(u, o, &part[0]);
+    else if (gct == GCT_UDATA && universe_buffer(u, o, &b))
+        part[0] = b.data;
 }
 
 /* An object dies if it has the other white alone, and is not fixed. */

@@ -15,6 +15,16 @@
 #include "lt_vm.h"
 
 enum { UNIVERSE_TEXT = 400, NODE_BYTES = 24, FFID_LUA = 0, FFID_C = 1 };
+/* LuaJIT's own kinds of userdata. */
+enum { UDATA_FILE = 1, UDATA_LIBRARY = 2, UDATA_BUFFER = 3 };
+
+/* What a string.buffer keeps in its userdata; references of the width that the build has. */
+struct universe_buffer {
+    Addr data; /* its block; 0 = it has none of its own */
+    ULong bytes;
+    Addr borrowed;            /* the string whose text it shows instead; 0 = none */
+    Addr strings, metatables; /* dictionaries; 0 = none */
+};
 
 /* A state while its snapshot is taken. */
 struct universe {
@@ -26,8 +36,10 @@ struct universe {
     Addr ctypes; /* the FFI's state; 0 = there is none */
     Addr roots;  /* names of metamethods, then metatables of types: references */
     UInt root_count;
-    ULong limit; /* a list can not have more objects */
-    ULong seen;  /* in this walk */
+    Addr registry;  /* 0 = not found */
+    Bool finalised; /* the walk is among those that wait for their finalisers */
+    ULong limit;    /* a list can not have more objects */
+    ULong seen;     /* in this walk */
 };
 
 typedef void object_visitor(struct universe *u, Addr object);
@@ -52,17 +64,23 @@ ULong string_bytes(const struct lt_vm *vm, Addr string);
 /* Length of the text of a string. */
 UInt string_length(const struct lt_vm *vm, Addr string);
 
+/* Read the string.buffer that a userdata is; False if it is none. */
+Bool universe_buffer(const struct universe *u, Addr udata, struct universe_buffer *b);
+
 /* Tell what an object refers to. */
 void universe_links(struct universe *u, Addr object);
-/* Is this word of the global state a place where the collector begins? */
-void universe_roots(const struct universe *u, Addr *root, UInt *count, UInt most);
+/* Where the collector begins, besides the main thread; u->registry is one of them. */
+void universe_roots(struct universe *u, Addr *root, UInt *count, UInt most);
 
 /* The key of the object's name, told before it is returned; 0 = none. */
 Addr universe_name(const struct universe *u, Addr object);
 /* The same for a string, and for a text in the program's memory. */
 Addr universe_string(const struct universe *u, Addr string);
 Addr universe_text(Addr text);
-void universe_forget_names(void);
+/* The same for a table's key that is an integer or a boolean, as [1000000]; 0 = it is something else. */
+Addr universe_plain_key(const struct universe *u, Addr slot);
+/* A snapshot begins: nothing is told yet. */
+void universe_begin_names(const struct universe *u, Addr registry);
 /* Value of a field of a table with a string as key; 0. */
 Addr table_field(const struct universe *u, Addr table, const HChar *name);
 /* Weak keys 1, weak values 2, of tables with this metatable. */

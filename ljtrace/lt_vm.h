@@ -67,9 +67,11 @@ struct lt_vm {
     struct _VgHashTable *internal; /* blocks that are no objects */
     ULong internal_bytes;
     Bool ended;            /* it is being closed */
+    Bool places_sure;      /* a snapshot's sums were right: gc and string_table are where they seem to be */
+    Bool snapshot_due;     /* asked for while the state was at work on an object (lt_universe.h) */
     Bool counted;          /* from its first block on */
     UInt string_forms;     /* ways to compute a string's size that fit all strings so far */
-    Addr gc, string_table; /* where the last snapshot found them; 0 = none was taken */
+    Addr gc, string_table; /* where the last snapshot found them */
 };
 
 /* The preload found the layout of an image, or did not: then that is said once. */

@@ -250,8 +250,8 @@ struct mt_trace {
 struct mt_object {
     uint64_t addr;
     uint64_t size; /* with its parts: array, hash, stack, closed-over value... */
-    uint32_t name; /* string id. Userdata: its metatable's __name; cdata: its C type; functions and protos:
-                      `name file:line`; 0 = none */
+    uint32_t name; /* string id. Userdata: its metatable's __name or its name in the registry; cdata: its C type;
+                      functions and protos: `name file:line`; _G, registry, main thread: so; 0 = none */
     uint8_t type;  /* enum mt_type, MT_TYPE_STR to MT_TYPE_UDATA or MT_TYPE_OTHER */
     uint8_t dead;  /* 1 = nothing refers to it, and the sweep has not come by yet */
     uint8_t root;  /* 1 = the collector begins here: main thread, registry, metatables of types... */
@@ -265,7 +265,8 @@ enum mt_link_kind {
     MT_LINK_CONSTANT, /* of a proto or a trace */
     MT_LINK_ARRAY,    /* value in the array part; name = the index */
     MT_LINK_KEY,      /* key in the hash part */
-    MT_LINK_VALUE,    /* value in the hash part; name = string id of the key, if it is a string */
+    MT_LINK_VALUE,    /* value in the hash part; name = string id of the key, if it is a string; of integers and
+                         booleans the string is [-3], [true] */
     MT_LINK_STACK,    /* slot of a thread's stack */
     MT_LINK_KINDS
 };

@@ -229,6 +229,12 @@ uint32_t mt_count_snapshots(const struct mt_reader *r)
     return r->snapshots.count;
 }
 
+void mt_forget_snapshot(struct mt_reader *r, uint32_t i)
+{
+    if (i < r->snapshots.count)
+        snapshot_forget(&r->snapshots.items[i]);
+}
+
 uint32_t mt_count_protos(const struct mt_reader *r)
 {
     return r->defs.protos.count;

@@ -127,6 +127,8 @@ uint32_t mt_count_traces(const struct mt_reader *r);
 /* Snapshots read so far, with MT_OPEN_SNAPSHOTS; NULL out of range. Memory: 24 bytes an object, 16 a link. */
 const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i);
 uint32_t mt_count_snapshots(const struct mt_reader *r);
+/* Give the objects and links of one back: they are then none, all else stays. For readers that want few of many. */
+void mt_forget_snapshot(struct mt_reader *r, uint32_t i);
 
 /* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given
  * several times the last: a forked child's trace holds its parent's facts, then its own), and the i-th. */

@@ -1,7 +1,7 @@
 /* snapshot.c - reading SNAPSHOT chunks; see snapshot.h.
  *
- * Nothing of a chunk is believed: memory grows with what is there, and every number is looked at when it comes
- * (links, which may refer to objects of later parts, when the snapshot ends).
+ * Nothing of a chunk is believed: memory grows with what is there, and every number is looked at when it
+ * comes (links, which may refer to objects of later parts, when the snapshot ends).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -24,13 +24,20 @@ void snapshots_drop(struct snapshots *s)
     s->open = false;
 }
 
+void snapshot_forget(struct mt_snapshot *s)
+{
+    free((struct mt_object *)s->objects);
+    free((struct mt_link *)s->links);
+    s->objects = NULL;
+    s->links = NULL;
+    s->n_objects = s->n_links = 0;
+}
+
 void snapshots_free(struct snapshots *s)
 {
     snapshots_drop(s);
-    for (uint32_t i = 0; i < s->count; i++) {
-        free((struct mt_object *)s->items[i].objects);
-        free((struct mt_link *)s->items[i].links);
-    }
+    for (uint32_t i = 0; i < s->count; i++)
+        snapshot_forget(&s->items[i]);
     free(s->items);
 }
 

@@ -22,6 +22,8 @@ struct snapshots {
 };
 
 void snapshots_free(struct snapshots *s);
+/* Give the arrays of a whole one back. */
+void snapshot_forget(struct mt_snapshot *s);
 /* Forget the snapshot that has begun. */
 void snapshots_drop(struct snapshots *s);
 /* Take a part; what is wrong with it, or NULL. event: events in the file before it. */

@@ -192,7 +192,13 @@ cdef class Heap:
         return <list>found
 
     cdef int take(self, object location, uint64_t addr, uint64_t size) except -1:
-        cdef list held = self.holder(location)
+        """A block is there, and what was at its address is not, though nobody said so."""
+        cdef list held
+        lost = self.live.get(addr)
+        if lost is not None:
+            held = self.holder(lost[1])
+            held[0] = held[0] - lost[0]
+        held = self.holder(location)
         self.live[addr] = (size, location)
         held[0] = held[0] + size
         held[1] = held[1] + 1

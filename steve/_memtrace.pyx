@@ -218,11 +218,18 @@ cdef class Trace:
         while self.next(&events, &n):
             yield array_over(events, n, dtype, copy)
 
-    def skim(self, tick=None):
-        """Read to the end for the sake of stats(); tick(done, total) is called now and then."""
+    def skim(self, tick=None, snapshot=None):
+        """Read to the end for the sake of stats(); tick(done, total) is called now and then, snapshot(number from 0,
+        name) when one has been read."""
         cdef mt_packed packed
         cdef unsigned batches = 0
-        while self.next_packed(&packed):
+        cdef uint32_t told = 0
+        cdef bint more = True
+        while more:
+            more = self.next_packed(&packed)
+            while snapshot is not None and told < mt_count_snapshots(self.r):
+                snapshot(told, self.string(mt_get_snapshot(self.r, told).name))
+                told += 1
             batches += 1
             if tick is not None and batches % 64 == 0:
                 tick(*self.progress())
@@ -293,17 +300,23 @@ cdef class Trace:
         cdef const mt_trace *t = mt_get_trace(self.r, id)
         return None if t == NULL else JitTrace(t.heap, t.number, t.addr, t.size, t.time, t.frame)
 
+    def snapshot(self, uint32_t number):
+        """A snapshot by its number from 0: Snapshot(name, heap id, time, total, internal, events before it, objects,
+        links), the last two as arrays of object_dtype() and link_dtype(), copies; None if there is none."""
+        cdef const mt_snapshot *s = mt_get_snapshot(self.r, number)
+        if s == NULL:
+            return None
+        return Snapshot(self.string(s.name), s.heap, s.time, s.total, s.internal, s.event,
+                        array_over(s.objects, s.n_objects, object_dtype(), True),
+                        array_over(s.links, s.n_links, link_dtype(), True))
+
     def snapshots(self):
-        """The snapshots read so far, if `snapshots` was asked for: Snapshot(name, heap id, time, total, internal,
-        events before it, objects, links), the last two as arrays of object_dtype() and link_dtype()."""
-        cdef const mt_snapshot *s
-        found = []
-        for i in range(mt_count_snapshots(self.r)):
-            s = mt_get_snapshot(self.r, i)
-            found.append(Snapshot(self.string(s.name), s.heap, s.time, s.total, s.internal, s.event,
-                                  array_over(s.objects, s.n_objects, object_dtype(), True),
-                                  array_over(s.links, s.n_links, link_dtype(), True)))
-        return found
+        """The snapshots read so far, if `snapshots` was asked for."""
+        return [self.snapshot(i) for i in range(mt_count_snapshots(self.r))]
+
+    def forget_snapshot(self, uint32_t number):
+        """Give the objects and links of a snapshot back: it has none from now on."""
+        mt_forget_snapshot(self.r, number)
 
     def stack(self, uint32_t id):
         """(parent stack id, frame id), or None."""

@@ -127,6 +127,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     const mt_heap *mt_get_heap "mt_heap"(const mt_reader *r, uint32_t id)
     const mt_snapshot *mt_get_snapshot "mt_snapshot"(const mt_reader *r, uint32_t i)
     uint32_t mt_count_snapshots(const mt_reader *r)
+    void mt_forget_snapshot(mt_reader *r, uint32_t i)
     const mt_proto *mt_get_proto "mt_proto"(const mt_reader *r, uint32_t id)
     const mt_trace *mt_get_trace "mt_trace"(const mt_reader *r, uint32_t id)
     uint32_t mt_count_protos(const mt_reader *r)

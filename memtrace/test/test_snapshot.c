@@ -69,6 +69,10 @@ static void test_roundtrip(void **state)
     assert_true(l[0].from == 0 && l[0].to == 1 && l[0].kind == MT_LINK_ARRAY && l[0].name == 4000000000U);
     assert_true(l[1].from == 1 && l[1].to == 0 && l[1].kind == MT_LINK_VALUE && l[1].weak);
     assert_null(mt_snapshot(r, 1));
+    mt_forget_snapshot(r, 1);
+    mt_forget_snapshot(r, 0);
+    mt_forget_snapshot(r, 0);
+    assert_true(mt_count_snapshots(r) == 1 && s->n_objects == 0 && !s->objects && s->total == 500);
     mt_close(r);
     close(fd);
 }

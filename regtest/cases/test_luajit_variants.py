@@ -6,13 +6,14 @@ keep their state, so they are what the recorder's calibration has to prove itsel
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from steve._memtrace import LOAD, MODIFY
-from support import APP_LUA, COUNTED_LUA, Trace, good, record, run
+from support import APP_LUA, COUNTED_LUA, SOURCE, Trace, good, record, run, steve
 from test_completeness import HOOK_ENV, of_lua, written_down
 from test_lua_lines import ACCESSES, EXPECTED, KNOWN, LUA_KINDS, events, lines, script, typed_lines
 from test_lua_places import CHUNK, COMPILED, LOADERS, compiled, layout_messages
@@ -85,6 +86,19 @@ def test_lines_are_exact_or_refused(variant: Path, tmp_path: Path) -> None:
         return
     seen = typed_lines(trace.path)
     assert {key: seen[key] for key in EXPECTED} == EXPECTED
+
+
+def test_universes_are_whole(variant: Path, tmp_path: Path) -> None:
+    """Sums, and no object out of reach after a full collection: functions in frames, buffers' parts, upvalues."""
+    env = {"LUA_PATH": f"{variant.parent}/?.lua;{SOURCE}/ljtrace/lua/?.lua"}
+    trace = record(tmp_path / "t.ljt", [variant, SOURCE / "regtest/native/names.lua"], "--trace-mem=no", env=env)
+    assert trace.run.status == 0, trace.run.complaint
+    if refused(trace):
+        assert run(["steve", "universe", trace.path]).status == 1
+        return
+    found = json.loads(steve("universe", trace.path, "--snapshot=names", "--json", "--top=100000").text)
+    assert found["unaccounted"] == 0 and found["objects"] > 600
+    assert [row for row in found["holders"] if row["path"] == "(not reached)"] == []
 
 
 def test_accesses_of_traces_have_lines(variant: Path, tmp_path: Path) -> None:

@@ -91,9 +91,10 @@ def test_types_are_those_of_the_walk(trace: Trace) -> None:
 def test_objects_have_their_names(trace: Trace) -> None:
     found = universe(trace.path, "--snapshot", "before")
     cdata = rows(found, "cdata")
-    assert (cdata["struct node"], cdata["point"], cdata["int32_t [?]"], cdata["double [24 bytes]"]) == (40,) * 4
+    assert (cdata["struct node"], cdata["point"], cdata["int [?]"], cdata["double [3]"]) == (40,) * 4
     assert rows(found, "udata")["my.proxy"] == 1
-    assert rows(found, "thread")[""] == 21
+    assert rows(found, "thread") == {"": 20, "main": 1}
+    assert rows(found, "tab")["_G"] == rows(found, "tab")["registry"] == 1
     assert any(re.fullmatch(r".*universe\.lua:\d+", name) for name in rows(found, "proto"))
 
 
@@ -192,6 +193,14 @@ def test_no_snapshot_unless_asked_for(tmp_path: Path) -> None:
     assert done.status == 1 and "--universe=at-exit" in done.complaint
 
 
+def test_without_lua_a_snapshot_is_refused_aloud(tmp_path: Path) -> None:
+    ask = "local t = require 'ljtrace' t.snapshot('a') t.snapshot('b') print('on')"
+    trace = record(tmp_path / "t.ljt", ["luajit", "-e", ask], "--lua=no")
+    assert (trace.run.status, trace.run.text) == (0, "on\n")
+    assert trace.run.complaint.count("with --lua=no, snapshots have no objects") == 1
+    assert run(["steve", "universe", trace.path]).status == 1
+
+
 def test_options_are_checked(tmp_path: Path) -> None:
     for option in ("--universe=always", "--sample-stacks=10", "--sample-stacks=x"):
         command = [*recorder(tmp_path / "t.ljt", option), "true"]
@@ -238,6 +247,43 @@ def test_the_monitor_takes_snapshots(tmp_path: Path) -> None:
     found = universe(path, "--snapshot", "by hand")
     assert found["objects"] > 600
     assert any(re.search(r"\.Keep tab \S+$", row["path"]) for row in found["holders"])
+
+
+SHOTS = 12
+CHURN = """\
+local keep, n = {}, 0
+while not io.open(arg[1]) do
+  for i = 1, 5000 do
+    n = n + 1
+    keep[n % 3000] = {i, tostring(n)}
+  end
+end
+"""
+
+
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+def test_snapshots_at_any_moment_add_up(flags: list[str], tmp_path: Path) -> None:
+    """Also of a program that does little else than make objects: one in ten moments is amid that."""
+    path, stop, script = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "churn.lua"
+    script.write_text(CHURN)
+    with started([*recorder(path, "--trace-mem=no"), "luajit", *flags, script, stop]) as traced:
+        wait_for(lambda: live_blocks(traced.pid) >= 3000, "the script comes to its loop")
+        for i in range(SHOTS):
+            monitor(traced.pid, f"snapshot s{i}")
+            before = events(traced.pid)
+            wait_for(lambda before=before: events(traced.pid) > before + 100, "the script goes on")
+        stop.touch()
+        traced.wait(timeout=SECONDS)
+    reader = Reader(str(path), snapshots=True)
+    reader.skim()
+    snapshots = reader.snapshots()
+    assert [s.name for s in snapshots] == [f"s{i}" for i in range(SHOTS)]
+    assert [int(s.objects["size"].sum()) + s.internal - s.total for s in snapshots] == [0] * SHOTS
+
+
+def events(pid: int) -> int:
+    found = re.search(r"(\d+) events", monitor(pid, "status"))
+    return int(found[1]) if found else 0
 
 
 def live_blocks(pid: int) -> int:

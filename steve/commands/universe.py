@@ -10,6 +10,7 @@ from steve import listing, source
 from steve.errors import SteveError
 from steve.listing import Column
 from steve.output import Output
+from steve.progress import Progress, note
 
 if TYPE_CHECKING:
     from steve.universe.graph import Universe
@@ -19,17 +20,21 @@ HELP = "show all Lua objects of a snapshot: by type, retained sizes, who holds t
 EXAMPLES = """\
 A snapshot is taken at the end of a recording (--universe=at-exit) or when the script (ljtrace.snapshot), the
 program (LJTRACE_SNAPSHOT) or vgdb asks for it. Tables:
-bytes by type and by name (of cdata the C type, of userdata the metatable's), objects that wait for the sweep
+bytes by type, and by name (of cdata the C type, of userdata the metatable's), objects that wait for the sweep
 apart; then the objects that retain most, with a shortest path from the roots. What an object retains is what
-would go with it. Weak references keep nothing.
+would go with it. Weak references keep nothing. --diff: by name what grew, the old objects that retain more, and
+the new ones that retain most.
 
 examples:
   steve universe app.ljt
   steve universe app.ljt --snapshot 'request 200' --diff 'request 100'
 """
-TYPES = (Column("type", "type", "", True), Column("name", "name", "", True), Column("objects", "objects", ""),
-         Column("bytes", "bytes", ""), Column("dead_objects", "dead", ""),
-         Column("dead_bytes", "dead bytes", ""))
+SUMS = (Column("objects", "objects", ""), Column("bytes", "bytes", ""), Column("dead_objects", "dead", ""),
+        Column("dead_bytes", "dead bytes", ""))
+KINDS = (Column("type", "type", "", True), *SUMS)
+TYPES = (Column("type", "type", "", True), Column("name", "name", "", True), *SUMS)
+SWOLLEN = (Column("more_retained", "more retained", ""), Column("retained", "retained now", ""),
+           Column("object", "object", "", True), Column("path", "path from a root", "", True))
 HOLDERS = (Column("retained", "retained", ""), Column("bytes", "own", ""),
            Column("object", "object", "", True), Column("path", "path from a root", "", True))
 GROWTH = (Column("more_bytes", "more bytes", ""), Column("more_objects", "more", ""),
@@ -50,18 +55,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"rows of each table (default: {listing.TOP})")
 
 
-def open_universe(path: str, wanted: Optional[str], salvage: bool) -> "Universe":
+def open_universe(args: argparse.Namespace, path: str, wanted: Optional[str]) -> "Universe":
     from steve._memtrace import Trace
     from steve.universe.graph import read
-    return read(Trace(path, salvage=salvage, snapshots=True), wanted)
+    with Progress(NAME, args.quiet) as progress:
+        universe = read(Trace(path, salvage=args.salvage, snapshots=True), wanted, progress)
+    if len(universe.namesakes) > 1 and wanted != str(universe.number):
+        numbers = ", ".join(map(str, universe.namesakes[:20])) + ", ..." * (len(universe.namesakes) > 20)
+        note(NAME, f"{len(universe.namesakes)} snapshots are called '{universe.snapshot.name}', numbers {numbers}; "
+             "this is the last", args.quiet)
+    return universe
 
 
-def type_rows(universe: "Universe") -> List[dict]:
-    """By type and name, most bytes first."""
+def type_rows(universe: "Universe", by_name: bool) -> List[dict]:
+    """By type, or by type and name, most bytes first."""
     rows = [{"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead,
              "dead_bytes": gone}
-            for (kind, name), (n, size, dead, gone) in universe.groups(True).items()]
-    return sorted(rows, key=lambda row: (-row["bytes"], row["type"], row["name"]))
+            for (kind, name), (n, size, dead, gone) in universe.groups(by_name).items()]
+    rows.sort(key=lambda row: (-row["bytes"], row["type"], row["name"]))
+    return rows if by_name else [{key: row[key] for key in row if key != "name"} for row in rows]
 
 
 def holder_rows(universe: "Universe", numbers: List[int]) -> List[dict]:
@@ -78,33 +90,36 @@ def largest(universe: "Universe", most: int) -> List[int]:
 
 def facts(universe: "Universe") -> dict:
     s = universe.snapshot
-    return {"snapshot": s.name, "time": s.time, "gc_total": s.total, "objects": len(universe.objects),
+    return {"snapshot": s.name, "number": universe.number, "heap": s.heap, "time": s.time, "gc_total": s.total, "objects": len(universe.objects),
             "object_bytes": universe.bytes, "internal_bytes": s.internal, "unaccounted": universe.unaccounted}
 
 
 def summary(universe: "Universe", most: int) -> dict:
-    return {**facts(universe), "types": type_rows(universe),
+    return {**facts(universe), "kinds": type_rows(universe, False), "types": type_rows(universe, True),
             "holders": holder_rows(universe, largest(universe, most))}
 
 
 def difference(before: "Universe", after: "Universe", most: int) -> dict:
-    from steve.universe.diff import growth, newcomers
+    from steve.universe.diff import growth, newcomers, swollen
     return {**facts(after), "since": facts(before), "growth": growth(before, after),
+            "swollen": swollen(before, after, most),
             "holders": holder_rows(after, newcomers(before, after, most))}
 
 
 def text(result: dict, name: str, most: int, plain: bool) -> str:
     """The result as tables."""
-    from steve.tables import number, render
-    head = (f"{name}: snapshot '{result['snapshot']}': {number(result['objects'])} objects of "
+    from steve.tables import number, printable, render
+    head = (f"{printable(name)}: snapshot '{printable(result['snapshot'])}': {number(result['objects'])} objects of "
             f"{number(result['object_bytes'])} bytes + {number(result['internal_bytes'])} internal = "
             f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}")
     parts: List[Any] = [head]
     if "growth" in result:
         since = result["since"]["snapshot"]
         parts.append(listing.table(f"grown since '{since}'", result["growth"][:most], GROWTH))
+        parts.append(listing.table("old objects that retain more", result["swollen"], SWOLLEN))
         parts.append(listing.table("new objects that retain most", result["holders"], HOLDERS))
     else:
+        parts.append(listing.table("by type", result["kinds"], KINDS))
         parts.append(listing.table("by type and name", result["types"][:most], TYPES))
         parts.append(listing.table("objects that retain most", result["holders"], HOLDERS))
     return render(parts, not plain)
@@ -113,9 +128,9 @@ def text(result: dict, name: str, most: int, plain: bool) -> str:
 def run(args: argparse.Namespace) -> int:
     if args.file == "-" and args.diff:
         raise SteveError("--diff reads the trace twice; name a file")
-    universe = open_universe(args.file, args.snapshot, args.salvage)
+    universe = open_universe(args, args.file, args.snapshot)
     if args.diff is not None or args.diff_file is not None:
-        before = open_universe(args.diff_file or args.file, args.diff, args.salvage)
+        before = open_universe(args, args.diff_file or args.file, args.diff)
         result = difference(before, universe, args.top)
     else:
         result = summary(universe, args.top)

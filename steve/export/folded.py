@@ -7,6 +7,7 @@ from typing import Dict, Iterator, Mapping, Tuple
 
 from steve.export.profile import METRICS, Metric, Profile
 from steve.frames import label
+from steve.tables import printable
 
 NOWHERE = "(no stack)"
 Folded = Dict[Tuple[str, ...], int]
@@ -14,8 +15,8 @@ SEPARATORS = re.compile(r"[;\s]+")
 
 
 def frame_name(text: str) -> str:
-    """A name without what separates names in the form."""
-    return SEPARATORS.sub(" ", text.replace(";", ",")).strip() or "?"
+    """A name without what separates names in the form, or does something to a terminal."""
+    return printable(SEPARATORS.sub(" ", text.replace(";", ",")).strip()) or "?"
 
 
 def fold(profile: Profile, metric: Metric) -> Folded:

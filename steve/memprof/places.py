@@ -4,6 +4,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import Dict, NamedTuple
 
+from steve.tables import printable
+
 INTERNAL, LUA, C, TRACE = 1, 2, 3, 4  # the numbers of the ljm stream
 
 
@@ -31,7 +33,7 @@ class Names:
 
     def chunk(self, name: str) -> str:
         if "\n" not in name:
-            return name
+            return printable(name)
         return self.aliases.setdefault(name, f"function_alias_{len(self.aliases)}")
 
     def text(self, place: Place) -> str:
@@ -39,7 +41,7 @@ class Names:
         if place.source == INTERNAL:
             return "INTERNAL"
         if place.source == C:
-            return f"CFUNC {place.name or hex(place.number)}"
+            return f"CFUNC {printable(place.name) or hex(place.number)}"
         if place.source == TRACE:
             start = f" started at {self.chunk(place.name)}:{place.line}" if place.name else ""
             return f"TRACE [{place.number}]{start}"

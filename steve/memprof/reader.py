@@ -42,7 +42,7 @@ class MemprofFile:
             return INSIDE
         if source == LUA:
             known = self.symbols.lua.get(number)
-            return Place(LUA, self.symbols.chunk(number), known.first if known else 0, line)
+            return Place(LUA, self.symbols.chunk(number), known.first if known else 0, symtab.signed(line))
         if source == C:
             return Place(C, self.symbols.c_name(number), number=number)
         start = self.symbols.traces.get(number)

@@ -14,6 +14,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from typing import TYPE_CHECKING, Any, Iterator, List
 
 from steve.memprof.places import Names
+from steve.tables import printable
 from steve.tables import size as readable
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Report:
             yield "ALIASES:"
             for chunk, alias in self.names.aliases.items():
                 yield f"{alias}:"
-                yield chunk
+                yield from map(printable, chunk.splitlines())
                 yield ""
 
     def whole(self, heap: "Heap", leaks_only: bool = False) -> Iterator[str]:

@@ -20,6 +20,11 @@ LUA, C, TRACE, FINAL = 0, 1, 2, 0x80
 BUILTIN = 2**64 - 1  # the first line of a builtin, -1
 
 
+def signed(line: int) -> int:
+    """A line as it was written: builtins have -1."""
+    return line - 2**64 if line >= 2**63 else line
+
+
 class LuaFunction(NamedTuple):
     """chunk: as LuaJIT keeps it, with its @ or =; first: line of the definition, 0 of a main chunk."""
     chunk: str
@@ -64,14 +69,13 @@ class Symbols:
         """One symbol, whose kind was read before."""
         if kind == LUA:
             address, chunk = cursor.uleb(), cursor.text()
-            first = cursor.uleb()
-            self.lua[address] = LuaFunction(chunk, -1 if first == BUILTIN else first)
+            self.lua[address] = LuaFunction(chunk, signed(cursor.uleb()))
         elif kind == C:
             address = cursor.uleb()
             self.add_c(address, cursor.text())
         else:
             number, proto = cursor.uleb(), cursor.uleb()
-            self.traces[number] = TraceStart(proto, cursor.uleb())
+            self.traces[number] = TraceStart(proto, signed(cursor.uleb()))
 
 
 def skip_vm_address(cursor: "Cursor") -> None:

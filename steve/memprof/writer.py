@@ -57,7 +57,7 @@ class MemprofWriter:
         out = self.out
         out.byte(known[0] | kind)
         for number in known[1]:
-            out.uleb(number)
+            out.uleb(number & symtab.BUILTIN)
         for number in numbers:
             out.uleb(number)
         out.flush(ENOUGH)

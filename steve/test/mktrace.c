@@ -11,7 +11,7 @@
  *     L|S|M ADDR SIZE           lost EVENTS REASON                     flush
  *     sample WEIGHT STACK HEAP VM      (VM: number of enum mt_vm)
  *     state HEAP VM [TRACE]            type ADDR HEAP TYPE     (TYPE: number of enum mt_type)
- *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE SIZE [NAME|- [dead|root|- [ADDR]]]   endsnapshot
+ *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE[@ADDR] SIZE [NAME|- [dead|root]]       endsnapshot
  *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
  *     at FRAME  (accesses that follow are made there)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
@@ -203,15 +203,15 @@ static void begin_snapshot(char *rest)
 static void add_object(char *rest)
 {
     static uint64_t addr;
-    const char *type = strsep(&rest, " "), *name, *flag;
-    struct mt_object o = {.addr = addr += 4096};
+    char *at = strsep(&rest, " ");
+    const char *type = strsep(&at, "@"), *name, *flag;
+    struct mt_object o = {.addr = at ? strtoull(at, NULL, 0) : (addr += 4096)};
 
     while (o.type < MT_TYPES && strcmp(type, mt_type_name((enum mt_type)o.type)) != 0)
         o.type++;
     o.size = number(&rest);
     name = strsep(&rest, " ");
-    flag = rest ? strsep(&rest, " ") : "";
-    o.addr = rest ? number(&rest) : o.addr;
+    flag = rest ? rest : "";
     o.name = name && strcmp(name, "-") != 0 ? string(name) : 0;
     o.dead = strcmp(flag, "dead") == 0;
     o.root = strcmp(flag, "root") == 0;

@@ -63,6 +63,17 @@ def test_report_of_version_3(steve: Any, profile: Callable) -> None:
     assert done.out == REPORT
 
 
+def test_odd_lines_names_and_blocks(steve: Any, profile: Callable) -> None:
+    """A builtin's line -1; names that would do something to a terminal; a block made where another was."""
+    data = symtab(3, record(0, PROTO, "=\x1b[31mred", 2**64 - 1), record(1, CODE, "c\x07")) + stream(
+        b"ljm", 3, record(0x09, PROTO, 2**64 - 1, 0x10, 100), record(0x0d, CODE, 0x10, 7),
+        record(0x09, PROTO, 3, 0x20, 30), record(0x0a, PROTO, 3, 0x20, 30))
+    done = steve("memprof", profile(data))
+    assert (done.returncode, done.err) == (0, "") and "\x1b" not in done.out and "\x07" not in done.out
+    assert "=\\x1b[31mred:-1, line -1: 1\t100\t0" in done.out
+    assert done.out.partition("HEAP SUMMARY:\n")[2] == "CFUNC c\\x07 holds 7B: 1 allocs, 0 frees\n\n"
+
+
 def test_script_is_the_same(profile: Callable) -> None:
     import subprocess
     done = subprocess.run(["luajit-parse-memprof", profile(V3)], capture_output=True, text=True, check=True)

@@ -70,6 +70,13 @@ def test_lua_without_a_call_from_c_is_not_lost(steve: Any, profile: Callable) ->
     assert steve("sysprof", profile(data)).out == "LFUNC 1\nmain;@pair.lua:10 1\n"
 
 
+def test_names_cannot_break_the_form(steve: Any, profile: Callable) -> None:
+    """A chunk that is source text with separators, and one that would do something to a terminal."""
+    data = symtab(3, record(0, FIB, "local a;\nreturn a", 0), record(1, MAIN, "\x1b[1mmain")) + stream(
+        b"ljp", 2, guest(1, lua_frame(FIB, 0), MAIN))
+    assert steve("sysprof", profile(data)).out == "\\x1b[1mmain;local a, return a:0 1\n"
+
+
 def test_symbols_among_samples(steve: Any, profile: Callable) -> None:
     data = symtab(3) + stream(b"ljp", 2, record(10, FIB, "@late.lua", 4), record(11, MAIN, "start"),
                               guest(1, lua_frame(FIB, 4), MAIN), record(12, 3, FIB, 9), record(9, 3, FIB, 9))

@@ -9,7 +9,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steve._memtrace import Trace
 from steve._universe import dominators, retained, shortest
+from steve.universe.graph import key_text, read
 
 SCRIPT = """\
 heap 0x77 lua
@@ -67,6 +69,72 @@ def test_text_and_choice(steve: Any, trace: Callable) -> None:
     assert wrong.returncode == 1 and "'early', 'late'" in wrong.err
     none = steve("universe", trace("N 16 16\nend exit\n", "none.ljt"))
     assert none.returncode == 1 and "--universe" in none.err
+
+
+def test_kinds_are_the_sums_of_types(steve: Any, trace: Callable) -> None:
+    result = json.loads(steve("universe", "--json", trace(SCRIPT)).out)
+    assert [(k["type"], k["objects"], k["bytes"], k["dead_objects"]) for k in result["kinds"]] == [
+        ("str", 2, 530, 1), ("thread", 1, 400, 0), ("cdata", 1, 300, 0), ("tab", 2, 300, 0), ("udata", 1, 50, 0)]
+
+
+def test_keys_stand_as_lua_writes_them() -> None:
+    assert [key_text(k) for k in ("name", "_1", "[12]", "[-3]", "[true]")] == [".name", "._1", "[12]", "[-3]", "[true]"]
+    assert [key_text(k) for k in ("1a", "a b", 'a"\\', "x\x1b[31m", "é", "")] == [
+        '["1a"]', '["a b"]', '["a\\"\\\\"]', '["x\\x1b[31m"]', '["é"]', '[""]']
+
+
+def test_of_many_snapshots_one_is_kept(trace: Callable, steve: Any) -> None:
+    """By name, by number, the last; the others have no objects any more, and namesakes are told."""
+    def shot(i: int) -> str:
+        return f"snapshot s{i % 7} 1 {100 * i} 0\nobject tab {100 * i} - root\nendsnapshot\nmark m\n"
+    path = trace("heap 0x77 lua\n" + "".join(map(shot, range(1, 31))) + "end exit\n")
+    for wanted, number in (("s2", 30), ("s3", 24), (None, 30), ("11", 11)):
+        reader = Trace(str(path), snapshots=True)
+        found = read(reader, wanted)
+        assert (found.number, found.bytes) == (number, 100 * number)
+        assert [len(s.objects) for s in reader.snapshots()] == [0] * 30
+    done = steve("universe", "--snapshot", "s3", path)
+    assert "numbers 3, 10, 17, 24; this is the last" in done.err, done.err
+    assert steve("universe", "--snapshot", "11", path).err == ""
+
+
+GROWN = """\
+heap 0x77 lua
+snapshot a 1 1000 0
+object tab@0x100000 10 _G root
+object tab@0x200000 20 K
+object tab@0x300000 30 cache
+object tab@0x400000 40 other
+link 0 1 value K
+link 1 2 value cache
+link 1 3 value other
+endsnapshot
+mark between
+snapshot b 1 1000 0
+object tab@0x100000 10 _G root
+object tab@0x200000 20 K
+object tab@0x300000 90 cache
+object tab@0x400000 45 other
+object tab 500 new
+object str 50
+object str 60
+link 0 1 value K
+link 1 2 value cache
+link 1 3 value other
+link 2 4 value entry
+link 4 5 array 1
+link 3 6 array 1
+endsnapshot
+end exit
+"""
+
+
+def test_who_grew(steve: Any, trace: Callable) -> None:
+    """Objects of both snapshots that hold more: not those whose growth is that of one they keep."""
+    result = json.loads(steve("universe", "--json", "--diff", "a", trace(GROWN)).out)
+    assert [(r["object"], r["more_retained"], r["retained"]) for r in result["swollen"]] == [
+        ("tab K", 675, 765), ("tab cache", 610, 640), ("tab other", 65, 105)]
+    assert [(r["object"], r["retained"]) for r in result["holders"]] == [("tab new", 550), ("str 0x3000", 60)]
 
 
 def test_difference(steve: Any, trace: Callable) -> None:
@@ -145,10 +213,10 @@ N 0x7000 10 2 1
 N 0x9000 64 2
 S 0x4000 8
 snapshot early 1 500 0
-object thread 400 - root 0x4000
-object tab 100 - - 0x5000
-object str 30 - - 0x6000
-object str 10 - - 0x7000
+object thread@0x4000 400 - root
+object tab@0x5000 100
+object str@0x6000 30
+object str@0x7000 10
 link 0 1 array 1
 link 1 2 value other weak
 endsnapshot
@@ -158,10 +226,10 @@ N 0x7000 20 2 1
 R 0x5000 0x5000 61 1 1
 mark later
 snapshot late 1 500 0
-object thread 400 - root 0x4000
-object tab 100 - - 0x5000
-object str 30 - - 0x6000
-object str 20 - - 0x7000
+object thread@0x4000 400 - root
+object tab@0x5000 100
+object str@0x6000 30
+object str@0x7000 20
 link 0 3 array 1
 endsnapshot
 end exit
@@ -192,3 +260,15 @@ def test_leaks_without_snapshots(steve: Any, trace: Callable) -> None:
     assert leaks(steve, path)["make"] == (461, None, None)
     assert "garbage" not in steve("leaks", path).out
     assert leaks(steve, trace("stack main a\nN 64 8 1\nend exit\n")) == {"a": (8, None, None)}
+
+
+def test_a_list_whose_nodes_share_a_metatable() -> None:
+    """Half a million objects, all of which refer to one: takes seconds, and took hours by a simpler algorithm."""
+    n = 500000
+    chain = np.arange(2, n - 1)
+    source = np.concatenate([[0, 0], chain, np.arange(2, n)])
+    target = np.concatenate([[1, 2], chain + 1, np.ones(n - 2, np.int64)])
+    over, order = dominators(n, source, target, [0])
+    kept = retained(np.ones(n, np.uint64), over, order)
+    assert over[1] == 0 and (over[3:] == np.arange(2, n - 1)).all()
+    assert kept[0] == n and kept[1] == 1 and kept[2] == n - 2

@@ -5,11 +5,13 @@ apart.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Dict, List, Tuple
+import re
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
 from steve.errors import SteveError
+from steve.tables import printable
 
 if TYPE_CHECKING:
     from steve._memtrace import Snapshot, Trace
@@ -19,18 +21,21 @@ ARRAY, STRINGS = 6, frozenset((4, 8))
 
 
 class Universe:
-    """One snapshot of a trace that was read to its end."""
+    """One snapshot of a trace that was read to its end. number: of the snapshot in the trace, from 1; namesakes:
+    numbers of all that have its name (one for each state, when a program has several)."""
 
-    def __init__(self, trace: "Trace", snapshot: "Snapshot") -> None:
+    def __init__(self, trace: "Trace", snapshot: "Snapshot", number: int, namesakes: List[int]) -> None:
         from steve._memtrace import LINK_NAMES, TYPE_NAMES
         self.trace, self.snapshot = trace, snapshot
+        self.number, self.namesakes = number, namesakes
         self.objects, self.links = snapshot.objects, snapshot.links
-        self._types, self._link_names = TYPE_NAMES, LINK_NAMES
+        self.type_names, self._link_names = TYPE_NAMES, LINK_NAMES
         self.strong = np.flatnonzero(self.links["weak"] == 0)
         self.roots = np.flatnonzero(self.objects["root"])
         if len(self.objects) and not len(self.roots):
             raise SteveError(f"{trace.name}: the snapshot '{snapshot.name}' has no roots")
         self._retained: "np.ndarray | None" = None
+        self._over: "np.ndarray | None" = None
         self._via: "np.ndarray | None" = None
 
     @property
@@ -43,7 +48,7 @@ class Universe:
         return self.snapshot.total - self.snapshot.internal - self.bytes
 
     def type_name(self, number: int) -> str:
-        return self._types[self.objects["type"][number]]
+        return self.type_names[self.objects["type"][number]]
 
     def name(self, number: int) -> str:
         return self.trace.string(int(self.objects["name"][number]))
@@ -61,9 +66,15 @@ class Universe:
         """Bytes that go when an object goes."""
         if self._retained is None:
             from steve._universe import dominators, retained
-            over, order = dominators(len(self.objects), *self._ends(), self.roots)
-            self._retained = retained(self.objects["size"], over, order)
+            self._over, order = dominators(len(self.objects), *self._ends(), self.roots)
+            self._retained = retained(self.objects["size"], self._over, order)
         return self._retained
+
+    @property
+    def keepers(self) -> "np.ndarray":
+        """The object without which an object would go (its immediate dominator); -1 if there is no one such."""
+        assert self.retained is not None and self._over is not None
+        return np.where(self._over == len(self.objects), -1, self._over)
 
     def path(self, number: int) -> "List[Tuple[int, int]]":
         """[(object, link that leads to it, -1: a root)] of a shortest path from the roots; [] if none."""
@@ -80,13 +91,13 @@ class Universe:
         return [(number, -1)] + steps[::-1]
 
     def link_text(self, number: int) -> str:
-        """`.key`, `[index]`, or the kind of the link."""
+        """`.key`, `["another key"]`, `[index]`, or the kind of the link."""
         link = self.links[number]
         kind, name = int(link["kind"]), int(link["name"])
         if kind == ARRAY:
             return f"[{name}]"
         text = self.trace.string(name) if kind in STRINGS else ""
-        return f".{text}" if text else f"<{self._link_names[kind]}>"
+        return key_text(text) if text else f"<{self._link_names[kind]}>"
 
     def path_text(self, number: int) -> str:
         steps = self.path(number)
@@ -106,24 +117,55 @@ class Universe:
             ~dead * 1.0, ~dead * self.objects["size"], dead * 1.0, dead * self.objects["size"])]
         for key, *row in zip(distinct.tolist(), *(column.tolist() for column in columns)):
             name = self.trace.string(key & 0xffffffff) if by_name else ""
-            known = found.setdefault((self._types[key >> 32], name), [0, 0, 0, 0])
-            found[self._types[key >> 32], name] = [a + b for a, b in zip(known, row)]
+            known = found.setdefault((self.type_names[key >> 32], name), [0, 0, 0, 0])
+            found[self.type_names[key >> 32], name] = [a + b for a, b in zip(known, row)]
         return found
 
 
-def read(trace: "Trace", wanted: "str | None" = None) -> Universe:
-    """The last snapshot of a trace, or the last of a name (or number, from 1). Reads the trace."""
-    trace.skim()
-    snapshots = trace.snapshots()
-    if not snapshots:
+def key_text(key: str) -> str:
+    """A key as Lua would write it: a name, an integer or boolean in brackets, another string in quotes."""
+    if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+        return f".{key}"
+    if re.fullmatch(r"\[(-?\d+|true|false)\]", key, re.ASCII):
+        return key
+    quoted = printable(key.replace("\\", "\\\\").replace('"', '\\"'))
+    return f'["{quoted}"]'
+
+
+class Choice:
+    """Of the snapshots that a trace delivers, the last of a name, the one of a number, or the last: only its objects
+    are kept."""
+
+    def __init__(self, trace: "Trace", wanted: Optional[str]) -> None:
+        self.trace, self.wanted = trace, wanted
+        self.names: List[str] = []
+        self.best = -1
+        self._named = False
+
+    def __call__(self, number: int, name: str) -> None:
+        """Decide about a snapshot that was read."""
+        self.names.append(name)
+        named = self.wanted is None or name == self.wanted
+        if named or (self.wanted == str(number + 1) and not self._named):
+            if self.best >= 0:
+                self.trace.forget_snapshot(self.best)
+            self.best, self._named = number, self._named or named
+        else:
+            self.trace.forget_snapshot(number)
+
+
+def read(trace: "Trace", wanted: Optional[str] = None, tick: Optional[Callable] = None) -> Universe:
+    """The last snapshot of a trace, or the last of a name (or the one of a number, from 1). Reads the trace; memory
+    is that of two snapshots, however many there are."""
+    choice = Choice(trace, wanted)
+    trace.skim(tick, choice)
+    if not choice.names:
         raise SteveError(f"{trace.name}: has no snapshot; record it with --universe=at-exit or take one with "
                          "ljtrace.snapshot()")
-    if wanted is None:
-        return Universe(trace, snapshots[-1])
-    named = [s for s in snapshots if s.name == wanted]
-    if not named and wanted.isdecimal() and 0 < int(wanted) <= len(snapshots):
-        named = [snapshots[int(wanted) - 1]]
-    if not named:
-        known = ", ".join(f"'{s.name}'" for s in snapshots[:20])
+    if choice.best < 0:
+        known = ", ".join(f"'{name}'" for name in choice.names[:20]) + ", ..." * (len(choice.names) > 20)
         raise SteveError(f"{trace.name}: no snapshot '{wanted}'; there are: {known}")
-    return Universe(trace, named[-1])
+    snapshot = trace.snapshot(choice.best)
+    trace.forget_snapshot(choice.best)
+    namesakes = [i for i, name in enumerate(choice.names, 1) if name == snapshot.name]
+    return Universe(trace, snapshot, choice.best + 1, namesakes)

@@ -10,65 +10,71 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 from typing import Dict, Iterator, List
 
+import numpy as np
+
 from steve import source
 from steve.output import Output
+from steve.progress import Progress
 from steve.universe.graph import ARRAY, Universe, read
 
 METATABLE, KEY, VALUE = 1, 7, 8
 PLAIN = ("str", "udata", "cdata")  # without links, as the RFC has it
 
 
-def rfc_name(universe: Universe, number: int) -> str:
-    return f"LJ_T{universe.type_name(number).upper()} {int(universe.objects['addr'][number]):#x}"
+class Dump:
+    """The lines of a universe; its columns as lists, since each number is looked at once."""
 
+    def __init__(self, universe: Universe) -> None:
+        self.universe = universe
+        objects, links = universe.objects, universe.links
+        types = [universe.type_names[i] for i in objects["type"].tolist()]
+        self.types, self.sizes = types, objects["size"].tolist()
+        self.names = [f"LJ_T{kind.upper()} {addr:#x}" for kind, addr in zip(types, objects["addr"].tolist())]
+        self.order = np.argsort(links["from"], kind="stable").tolist()
+        self.starts = np.searchsorted(np.sort(links["from"]), np.arange(len(objects) + 1)).tolist()
+        self.kinds, self.ends = links["kind"].tolist(), links["to"].tolist()
 
-def links_of(universe: Universe) -> Dict[int, List[int]]:
-    """Numbers of the links of each object."""
-    found: Dict[int, List[int]] = {}
-    for number, start in enumerate(universe.links["from"].tolist()):
-        found.setdefault(start, []).append(number)
-    return found
+    def target(self, link: int) -> str:
+        return self.names[self.ends[link]]
 
+    def table_lines(self, links: List[int]) -> Iterator[str]:
+        """Array part and hash part; a key that is no object is told by its text only."""
+        parts: Dict[int, List[int]] = {ARRAY: [], KEY: [], VALUE: []}
+        for n in links:
+            parts.setdefault(self.kinds[n], []).append(n)
+        yield "===== ARRAY PART"
+        for n in parts[ARRAY]:
+            yield f"\t{self.universe.link_text(n)} => {self.target(n)}"
+        yield "===== HASH PART"
+        for n in parts[KEY]:
+            yield f"\t{self.target(n)} => (key)"
+        for n in parts[VALUE]:
+            yield f"\t{self.universe.link_text(n)} => {self.target(n)}"
 
-def table_lines(universe: Universe, links: List[int]) -> Iterator[str]:
-    """Array part and hash part; a key that is no object is told by its text only."""
-    parts = {kind: [n for n in links if universe.links["kind"][n] == kind] for kind in (ARRAY, KEY, VALUE)}
-    yield "===== ARRAY PART"
-    for n in parts[ARRAY]:
-        yield f"\t{universe.link_text(n)} => {rfc_name(universe, int(universe.links['to'][n]))}"
-    yield "===== HASH PART"
-    for n in parts[KEY]:
-        yield f"\t{rfc_name(universe, int(universe.links['to'][n]))} => (key)"
-    for n in parts[VALUE]:
-        yield f"\t{universe.link_text(n)} => {rfc_name(universe, int(universe.links['to'][n]))}"
+    def object_lines(self, number: int) -> Iterator[str]:
+        links = self.order[self.starts[number]:self.starts[number + 1]]
+        yield f"@{self.names[number]} holds {self.sizes[number]} bytes and linked with"
+        meta = [n for n in links if self.kinds[n] == METATABLE]
+        yield f"\tmetatable => {self.target(meta[0]) if meta else 'NULL'}"
+        if self.types[number] == "tab":
+            yield from self.table_lines(links)
+        elif self.types[number] not in PLAIN:
+            yield from (f"\t{self.target(n)}" for n in links if self.kinds[n] != METATABLE)
 
-
-def object_lines(universe: Universe, number: int, links: List[int]) -> Iterator[str]:
-    yield f"@{rfc_name(universe, number)} holds {universe.objects['size'][number]} bytes and linked with"
-    kind = universe.type_name(number)
-    meta = [n for n in links if universe.links["kind"][n] == METATABLE]
-    target = rfc_name(universe, int(universe.links["to"][meta[0]])) if meta else "NULL"
-    yield f"\tmetatable => {target}"
-    if kind == "tab":
-        yield from table_lines(universe, links)
-    elif kind not in PLAIN:
-        yield from (f"\t{rfc_name(universe, int(universe.links['to'][n]))}" for n in links if n not in meta)
-
-
-def dump(universe: Universe) -> Iterator[str]:
-    """All lines."""
-    yield "===== MEMORY SNAPSHOT"
-    links = links_of(universe)
-    for number in range(len(universe.objects)):
-        yield from object_lines(universe, number, links.get(number, []))
+    def lines(self) -> Iterator[str]:
+        """All of them."""
+        yield "===== MEMORY SNAPSHOT"
+        for number in range(len(self.types)):
+            yield from self.object_lines(number)
 
 
 def memprof_dump(command: str, args: argparse.Namespace) -> int:
     """`luajit-parse-memprof --dump`; the exit status."""
     from steve._memtrace import Trace
     trace = Trace(args.file, salvage=args.salvage, snapshots=True)
-    universe = read(trace)
+    with Progress(command, args.quiet) as progress:
+        universe = read(trace, None, progress)
     with Output(args.output or "-") as out:
-        for line in dump(universe):
+        for line in Dump(universe).lines():
             out.write(line + "\n")
     return source.verdict(command, trace)

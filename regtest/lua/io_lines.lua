@@ -1,0 +1,22 @@
+-- SPDX-License-Identifier: GPL-2.0-or-later
+local name = os.tmpname()
+local f = assert(io.open(name, "w+"))
+print(f:write("one\n", 2, "\n", 3.5, "\n\nlast without end") == f or true, f:seek("cur"), f:seek("set", 4), f:read("*n"), f:seek("end"))
+f:close()
+for line in io.lines(name) do io.write("[", line, "]") end print()
+local g = assert(io.open(name))
+for line in g:lines() do io.write("<", #line, ">") end print(g:read("*a") == "", g:read("*l"), io.type(g))
+g:seek("set") print(g:read("*n") == nil, g:seek("set"), g:read(3), g:read(0), g:read("*l"), g:read("*n", "*n"), g:read("*a"))
+g:close() print(io.type(g), pcall(g.read, g), tostring(g))
+local old = io.input()
+io.input(name) print(io.read("*l"), io.read(1), io.read("*a") ~= nil) io.close(io.input()) io.input(old)
+local h = io.tmpfile() h:setvbuf("full", 1024)
+for i = 1, 2000 do h:write(i, " ") end h:flush() h:seek("set")
+local n, sum = 0, 0
+while true do local x = h:read("*n") if not x then break end n, sum = n + 1, sum + x end
+print(n, sum) h:setvbuf("no") h:close()
+local out = io.output() print(io.type(out), io.type(42), io.type(io.stderr))
+print(pcall(io.lines, name .. "/none") == false, (select(2, io.open(name .. "/none"))):match("[^:]+$"), select(3, io.open(name .. "/none")))
+local big = io.open(name, "wb") big:write(("line of text\n"):rep(5000)) big:close()
+local count = 0 for _ in io.lines(name) do count = count + 1 end print(count)
+print(os.rename(name, name .. ".moved"), io.open(name) == nil, os.remove(name .. ".moved"), os.remove(name) == nil)
