@@ -5,15 +5,11 @@
 
 #include "steve/kernels/grow.h"
 
-#define FIRST_PAGES 1024
-
 bool linework_init(struct linework *w, struct luacode *code)
 {
     memset(w, 0, sizeof *w);
     w->code = code;
-    w->pages = calloc(FIRST_PAGES, sizeof *w->pages);
-    w->pages_mask = FIRST_PAGES - 1;
-    return livemap_init(&w->pairs) && w->pages;
+    return livemap_init(&w->pairs) && linepages_init(&w->pages);
 }
 
 void linework_free(struct linework *w)
@@ -24,7 +20,7 @@ void linework_free(struct linework *w)
     free(w->blocks);
     free(w->next);
     free(w->key);
-    free(w->pages);
+    linepages_free(&w->pages);
 }
 
 bool linework_learn(struct linework *w, const struct linework_map *map)
@@ -99,50 +95,13 @@ bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t s
 
 /* ---- cache lines --------------------------------------------------------------------------- */
 
-static size_t home_of(const struct linework *w, uint64_t page, uint32_t line)
-{
-    return ((page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u >> 20) & w->pages_mask;
-}
-
-/* The entry of a page and a line, or the free one where it would be. */
-static struct linework_page *find_page(const struct linework *w, uint64_t page, uint32_t line)
-{
-    size_t i = home_of(w, page, line);
-
-    while (w->pages[i].touched && (w->pages[i].page != page || w->pages[i].line != line))
-        i = (i + 1) & w->pages_mask;
-    return &w->pages[i];
-}
-
-static bool grow_pages(struct linework *w)
-{
-    struct linework_page *old = w->pages;
-    size_t n = w->pages_mask + 1;
-
-    w->pages = calloc(2 * n, sizeof *w->pages);
-    if (!w->pages) {
-        w->pages = old;
-        return false;
-    }
-    w->pages_mask = 2 * n - 1;
-    for (size_t i = 0; i < n; i++)
-        if (old[i].touched)
-            *find_page(w, old[i].page, old[i].line) = old[i];
-    free(old);
-    return true;
-}
-
 /* Cache lines of one page: a bit for each. */
 static bool touch(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
-    struct linework_page *p = find_page(w, page, line);
+    int n = linepages_touch(&w->pages, page, bits, line);
 
-    w->rows[line].cache_lines += (unsigned)__builtin_popcountll(bits & ~p->touched);
-    w->n_pages += !p->touched;
-    p->page = page;
-    p->line = line;
-    p->touched |= bits;
-    return 4 * w->n_pages <= 3 * w->pages_mask || grow_pages(w);
+    w->rows[line].cache_lines += (unsigned)(n > 0 ? n : 0);
+    return n >= 0;
 }
 
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)

@@ -8,8 +8,8 @@
  * Distinct blocks: pairs of a line and a block that it accessed; exact, since a block is forgotten when it
  * dies and its handle never comes again. A block remembers the few lines that touched it, the line that did
  * so last foremost; those of a block that many lines touch stand in a table. Distinct cache lines: pairs of a
- * line of the program and a line of 64 bytes of the address space; exact: 64 of them, a page, share a word of
- * bits. An access over a border touches all the cache lines it lies in.
+ * line of the program and a line of 64 bytes of the address space; exact: linepages.h. An access over a border
+ * touches all the cache lines it lies in.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *
@@ -17,6 +17,7 @@
 #ifndef STEVE_LINEWORK_H
 #define STEVE_LINEWORK_H
 
+#include "steve/kernels/linepages.h"
 #include "steve/kernels/luacode.h"
 
 /* Kinds of blocks: those of Lua heaps by enum mt_type, others by their heap's enum mt_heap_kind. */
@@ -51,13 +52,6 @@ struct linework_block {
     uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
 };
 
-/* Without gaps: the table of these is the largest part. */
-struct __attribute__((packed, aligned(4))) linework_page {
-    uint64_t page;
-    uint64_t touched; /* cache lines; 0 = the entry is free */
-    uint32_t line;
-};
-
 /* The lines of stacks, sites and places, and how many of each there are; the caller's. */
 struct linework_map {
     const uint32_t *stacks, *sites, *places; /* of all places; of some stacks and sites, at least number 0 */
@@ -76,8 +70,7 @@ struct linework {
     uint32_t *next;       /* by index of a pair: the block's next, plus 1 */
     uint64_t *key;        /* of the pair */
     size_t next_room, key_room;
-    struct linework_page *pages; /* open addressing, at most three quarters full */
-    size_t pages_mask, n_pages;
+    struct linepages pages;
     struct {
         uint64_t cache_line; /* plus 1; 0 = none */
         uint32_t line;
@@ -153,20 +146,11 @@ __attribute__((always_inline)) static inline bool linework_access(struct linewor
 static inline bool linework_pattern_access(struct linework *w, const struct mt_pattern_access *a,
                                            const struct mt_place *place, uint16_t thread)
 {
-    const struct luacode_block *b;
     struct mt_event e;
 
     if (place->slot >= w->code->blocks_room)
         return true;
-    b = &w->code->blocks[place->slot];
-    e.addr = place->addr + a->offset;
-    e.offset = e.addr - b->base;
-    e.size = a->size;
-    e.ref = a->site;
-    e.thread = thread;
-    e.kind = a->kind;
-    e.heap = b->heap;
-    e.slot = place->slot;
+    luacode_event(w->code, a, place, thread, &e);
     return linework_access(w, &e);
 }
 
