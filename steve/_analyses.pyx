@@ -37,14 +37,8 @@ cdef extern from "steve/kernels/fields.h" nogil:
         size_t n
         uint64_t blocks
         uint8_t shift
-    enum:
-        FIELDS_EARLIER
-    struct fields_block:
-        uint32_t group
     struct fields:
         fields_map *maps
-        fields_block *blocks
-        size_t room
     bint fields_init(fields *f, const uint32_t *group_of, size_t n_stacks, const uint64_t *largest,
                      size_t n_groups)
     void fields_free(fields *f)
@@ -309,15 +303,14 @@ cdef class Chosen(Trace):
 
 
 cdef int enter_fields(fields *f, Walk walk, owners) except -1:
-    """Know the blocks that live where a part begins; owners: by slot the group + 1, or None: not known yet."""
+    """Know the blocks that live where a part begins; owners: by slot the group + 1."""
     cdef mt_live_block_t block
-    cdef uint32_t slot, group
-    cdef size_t n = 0 if owners is None else len(owners)
+    cdef uint32_t slot
+    cdef size_t n = len(owners)
     cdef const uint32_t[::1] known = owners
     for slot in range(mt_count_slots(walk.trace.r)):
         if mt_get_live_block(walk.trace.r, slot, &block):
-            group = FIELDS_EARLIER if owners is None else known[slot] if slot < n else 0
-            enough(fields_enter(f, &block, group))
+            enough(fields_enter(f, &block, known[slot] if slot < n else 0))
     return 0
 
 
@@ -332,24 +325,21 @@ cdef int walk_fields(fields *f, Walk walk) except -1:
     return 0
 
 
-def field_maps(Walk walk, group_of, largest, *, owners=None, bint survey=False):
+def field_maps(Walk walk, group_of, largest, *, owners=None):
     """What of each group's blocks is accessed: a list of (bytes of a cell, blocks, array of CELL).
 
     group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the
     most bytes that a block of each group has. owners: None, or of a walk over a part the group + 1 of the block in
-    each slot (u4), 0 for none. survey: of a walk over a part, tell what those are where it ends, OWNER_EARLIER for
-    what was there before."""
+    each slot (u4), 0 for none."""
     cdef fields f
     cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
     cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")
     cdef size_t n_groups = len(largest), i
     try:
         enough(fields_init(&f, &groups[0], len(group_of), &sizes[0], n_groups))
-        if survey or owners is not None:
+        if owners is not None:
             enter_fields(&f, walk, owners)
         walk_fields(&f, walk)
-        if survey:
-            return np.array([f.blocks[i].group for i in range(f.room)], "u4")
         return [(1 << f.maps[i].shift, f.maps[i].blocks, array_of(f.maps[i].cells, f.maps[i].n, CELL))
                 for i in range(n_groups)]
     finally:
@@ -448,7 +438,6 @@ def states_of(Walk walk):
 
 
 BEFORE = STATES_BEFORE
-OWNER_EARLIER = <uint32_t>FIELDS_EARLIER
 
 
 def states_part(Walk walk):
@@ -471,3 +460,6 @@ def states_part(Walk walk):
         return array_of(s.rows, s.n, STATE), now, s.first_time, s.time, s.thread
     finally:
         states_free(&s)
+
+
+include "_accessparts.pxi"

@@ -63,7 +63,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "alloc_bytes")
+    listing.add_arguments(parser, COLUMNS, "alloc_bytes", divided=True)
 
 
 def empty(line: Line) -> dict:
@@ -123,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args, by_line=True)
     sums, = chosen.sum_with_accesses("stack")
     assert chosen.lines is not None
+    chosen.lines.reach_all()
     rows: Dict[Line, Dict[str, Any]] = {}
     add_lives(rows, sums, chosen.lines)
     add_work(rows, chosen.lives, chosen.lines)

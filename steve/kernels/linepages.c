@@ -72,3 +72,20 @@ int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t 
     entry->touched |= bits;
     return 4 * t->n < 3 * t->room || make_bigger(t) ? n_new : -1;
 }
+
+size_t linepages_count(const struct linepages *p)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < LINEPAGES_TABLES; i++)
+        n += p->tables[i].n;
+    return n;
+}
+
+void linepages_copy(const struct linepages *p, struct linepage *to)
+{
+    for (size_t i = 0; i < LINEPAGES_TABLES; i++)
+        for (size_t j = 0; j < p->tables[i].room; j++)
+            if (p->tables[i].entries[j].touched)
+                *to++ = p->tables[i].entries[j];
+}

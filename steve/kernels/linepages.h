@@ -36,4 +36,8 @@ void linepages_free(struct linepages *p);
 /* A line touches cache lines of a page: how many of them it had not touched before, or -1 when out of memory. */
 int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t line);
 
+/* How many pages there are for all lines, and a copy of them. */
+size_t linepages_count(const struct linepages *p);
+void linepages_copy(const struct linepages *p, struct linepage *to);
+
 #endif

@@ -20,6 +20,7 @@ void linework_free(struct linework *w)
     free(w->blocks);
     free(w->next);
     free(w->key);
+    free(w->pieces);
     linepages_free(&w->pages);
 }
 
@@ -32,24 +33,31 @@ bool linework_learn(struct linework *w, const struct linework_map *map)
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-bool linework_new(struct linework *w, const struct mt_event *e)
+bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack)
 {
-    if (!grow(&w->blocks, &w->blocks_room, (size_t)e->slot + 1, sizeof *w->blocks))
+    if (!grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
         return false;
-    w->blocks[e->slot].own = linework_line(w->map.stacks, w->map.n_stacks, e->ref) + 1;
-    w->blocks[e->slot].last = LINEWORK_NONE;
-    w->blocks[e->slot].n = w->blocks[e->slot].many = 0;
+    w->blocks[slot] = (struct linework_block){.own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1,
+                                              .last = LINEWORK_NONE};
     return true;
 }
 
-void linework_end(struct linework *w, uint32_t slot, uint32_t heap, uint8_t type, uint64_t bytes)
+void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes)
 {
     const struct mt_heap *h = mt_heap(w->code->reader, heap);
-    struct linework_block *b = &w->blocks[slot];
+    struct linework_made *made = &w->made[linework_line(w->map.stacks, w->map.n_stacks, stack)];
     unsigned kind = !h || h->kind == MT_HEAP_LUA ? type : MT_TYPES + h->kind;
 
-    w->made[b->own - 1].blocks[kind]++;
-    w->made[b->own - 1].bytes[kind] += bytes;
+    made->blocks[kind]++;
+    made->bytes[kind] += bytes;
+}
+
+void linework_forget(struct linework *w, uint32_t slot)
+{
+    struct linework_block *b = slot < w->blocks_room ? &w->blocks[slot] : NULL;
+
+    if (!b || !b->own)
+        return;
     b->own = 0;
     while (b->many) {
         uint32_t i = b->many - 1;
@@ -77,8 +85,9 @@ static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key
     return true;
 }
 
-bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t slot, uint32_t line)
+bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
 {
+    struct linework_block *b = &w->blocks[slot];
     bool is_new = true;
 
     b->last = line;
@@ -95,8 +104,7 @@ bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t s
 
 /* ---- cache lines --------------------------------------------------------------------------- */
 
-/* Cache lines of one page: a bit for each. */
-static bool touch(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
+bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
     int n = linepages_touch(&w->pages, page, bits, line);
 
@@ -113,7 +121,7 @@ bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint3
     for (uint64_t page = addr >> 12; page <= last >> 12; page++) {
         unsigned from = page == addr >> 12 ? addr >> 6 & 63 : 0,
                  to = page == last >> 12 ? last >> 6 & 63 : 63;
-        if (!touch(w, page, (UINT64_MAX << from) & (UINT64_MAX >> (63 - to)), line))
+        if (!linework_met_page(w, page, (UINT64_MAX << from) & (UINT64_MAX >> (63 - to)), line))
             return false;
     }
     return true;

@@ -47,9 +47,10 @@ struct linework_made {
 struct linework_block {
     uint32_t own;  /* line; plus 1, 0 = no block lives here */
     uint32_t last; /* line that touched it last; LINEWORK_NONE */
-    uint32_t n;    /* lines in `few`, of which `last` is one */
     uint32_t few[LINEWORK_FEW];
     uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
+    uint8_t n;     /* lines in `few` */
+    bool earlier;  /* made before this part of a trace: see lineparts.h */
 };
 
 /* The lines of stacks, sites and places, and how many of each there are; the caller's. */
@@ -75,6 +76,8 @@ struct linework {
         uint64_t cache_line; /* plus 1; 0 = none */
         uint32_t line;
     } memo[LINEWORK_MEMO]; /* pairs met lately */
+    uint32_t *pieces;      /* of a part of a trace: see lineparts.h */
+    size_t n_pieces, pieces_room;
 };
 
 /* All that return false are out of memory. The luacode stays the caller's. */
@@ -83,11 +86,16 @@ void linework_free(struct linework *w);
 /* What is known by now; before each batch. */
 bool linework_learn(struct linework *w, const struct linework_map *map);
 
-/* A New. */
-bool linework_new(struct linework *w, const struct mt_event *e);
-/* A block's life is over: what it held (enum mt_type), how many bytes its News and Resizes asked for. */
-void linework_end(struct linework *w, uint32_t slot, uint32_t heap, uint8_t type, uint64_t bytes);
-bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t slot, uint32_t line);
+/* A block is made by a stack, in a slot where none lives. */
+bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack);
+/* A block's life is over: what is known of its lines is forgotten, if anything is. */
+void linework_forget(struct linework *w, uint32_t slot);
+/* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
+ * Resizes asked for. */
+void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
+bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line);
+/* Cache lines of one page: a bit for each. */
+bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line);
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
 
 /* What is not known is where number 0 is. */
@@ -137,7 +145,7 @@ __attribute__((always_inline)) static inline bool linework_access(struct linewor
     a = b->own == line + 1 ? &w->rows[line].own : &w->rows[line].others;
     a->counts[e->kind - MT_LOAD]++;
     a->bytes[e->kind - MT_LOAD] += e->size;
-    if (b->last != line && !linework_met_block(w, b, e->slot, line))
+    if (b->last != line && !linework_met_block(w, e->slot, line))
         return false;
     return linework_recall(w, e, line) || linework_met_memory(w, e->addr, e->size, line);
 }
