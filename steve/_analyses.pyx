@@ -58,10 +58,16 @@ cdef extern from "steve/kernels/workingset.h" nogil:
     bint workingset_finish(workingset *w)
     void workingset_free(workingset *w)
 
+cdef extern from "steve/kernels/livemap.h" nogil:
+    struct livemap:
+        size_t live
+
 cdef extern from "steve/kernels/reuse.h" nogil:
     struct reuse:
+        livemap map
         uint64_t touches, cold
         uint64_t bins[65]
+        uint64_t *lines
     bint reuse_init(reuse *r, uint8_t shift, uint64_t rate)
     void reuse_free(reuse *r)
     bint reuse_feed(reuse *r, const mt_event *events, size_t n)
@@ -72,6 +78,11 @@ cdef extern from "steve/kernels/sharing.h" nogil:
     struct sharing:
         sharing_row *rows
         size_t rows_room
+        livemap map
+        void *runs
+        void *pieces
+        size_t n_pieces
+        bint part
     bint sharing_init(sharing *s)
     void sharing_free(sharing *s)
     bint sharing_feed(sharing *s, const mt_event *events, size_t n)
@@ -384,16 +395,10 @@ def working_set_part(Walk walk, uint64_t length, uint64_t before, uint64_t wante
 def reuse_distances(Walk walk, *, int line_shift=6, uint64_t rate=1):
     """{"touches", "cold", "bins"}: bins[0] counts distance 0, bins[i] 2^(i-1) to 2^i - 1 lines."""
     cdef reuse r
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
     try:
         enough(reuse_init(&r, line_shift, rate))
-        while walk.next(&events, &n):
-            with nogil:
-                ok = reuse_feed(&r, events, n)
-            enough(ok)
-        return {"touches": r.touches, "cold": r.cold, "bins": [r.bins[i] for i in range(65)]}
+        walk_reuse(&r, walk)
+        return told_reuse(&r)
     finally:
         reuse_free(&r)
 
@@ -401,15 +406,9 @@ def reuse_distances(Walk walk, *, int line_shift=6, uint64_t rate=1):
 def sharing_by_stack(Walk walk):
     """An array of SHARING by stack id."""
     cdef sharing s
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
     try:
         enough(sharing_init(&s))
-        while walk.next(&events, &n):
-            with nogil:
-                ok = sharing_feed(&s, events, n)
-            enough(ok)
+        walk_sharing(&s, walk)
         return array_of(s.rows, s.rows_room, SHARING)
     finally:
         sharing_free(&s)

@@ -9,6 +9,10 @@ before each part; a part makes the windows that begin in it, and reads on into t
 Fields: a first round, which passes over the accesses, tells which stacks made the blocks that live where a part
 begins.
 
+Sharing: the same round; who had a line or a block before, a part does not know: steve/kernels/sharingparts.h.
+
+Reuse: one round; what a part touches first is told in order: steve/kernels/reuse.h.
+
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
@@ -218,3 +222,40 @@ def added(one: tuple, other: tuple) -> tuple:
     for name in cells.dtype.names:
         cells[name] += other[2][name]
     return cell, made + other[1], cells
+
+
+# ---- sharing and reuse ------------------------------------------------------------------------
+
+
+def sharing_task(path: str, first: int, end: int, chosen: Any, owners: "np.ndarray") -> "Task":
+    """Task: the sharing in a part."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen)
+    return _analyses.sharing_part(walk, owners), walk.trace.problem, walk.trace.stats()
+
+
+def sharing_by_stack(rounds: Rounds, chosen: "Optional[Selection]") -> "np.ndarray":
+    """As steve._analyses.sharing_by_stack(), of the chosen blocks."""
+    from steve._analyses import WholeSharing
+    whole = WholeSharing()
+    more = [(part_of(chosen), owners) for owners in owners_by_part(rounds, SURVEY)]
+    for _, part in rounds.each(sharing_task, more, SURVEY, 1 - SURVEY):
+        whole.add(part)
+    return whole.rows()
+
+
+def reuse_task(path: str, first: int, end: int, chosen: Any, line_shift: int, rate: int) -> "Task":
+    """Task: the reuse in a part."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen)
+    return _analyses.reuse_part(walk, line_shift, rate), walk.trace.problem, walk.trace.stats()
+
+
+def reuse_distances(rounds: Rounds, chosen: "Optional[Selection]", line_shift: int, rate: int) -> Dict[str, Any]:
+    """As steve._analyses.reuse_distances(), of the chosen blocks."""
+    from steve._analyses import WholeReuse
+    whole = WholeReuse(line_shift, rate)
+    more = [(part_of(chosen), line_shift, rate)] * len(rounds.parts)
+    for _, part in rounds.each(reuse_task, more, 0.0, 1.0):
+        whole.add(part)
+    return whole.found()
