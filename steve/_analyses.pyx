@@ -414,21 +414,26 @@ def sharing_by_stack(Walk walk):
         sharing_free(&s)
 
 
-def states_of(Walk walk):
-    """An array of STATE; the first row is of no state."""
-    cdef states s
+cdef int walk_states(states *s, Walk walk) except -1:
     cdef const mt_event *events
     cdef size_t n
     cdef bint ok, first = True
+    while walk.next(&events, &n):
+        if first and walk.window is not None:
+            s.time = events[0].time
+        first = False
+        with nogil:
+            ok = states_feed(s, events, n)
+        enough(ok)
+    return 0
+
+
+def states_of(Walk walk):
+    """An array of STATE; the first row is of no state."""
+    cdef states s
     try:
         enough(states_init(&s))
-        while walk.next(&events, &n):
-            if first and walk.window is not None:
-                s.time = events[0].time
-            first = False
-            with nogil:
-                ok = states_feed(&s, events, n)
-            enough(ok)
+        walk_states(&s, walk)
         if walk.window is None and walk.trace.problem is None:
             states_finish(&s, walk.trace.stats()["totals"]["instructions"])
         return array_of(s.rows, s.n, STATE)
@@ -443,16 +448,10 @@ def states_part(Walk walk):
     """Of a part of a trace: (array of STATE, see steve/kernels/states.h; {thread: row it is in at the end}, times of
     the first and the last event, thread of the last), or None if nothing happens in it."""
     cdef states s
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
     try:
         enough(states_init(&s))
         s.part = True
-        while walk.next(&events, &n):
-            with nogil:
-                ok = states_feed(&s, events, n)
-            enough(ok)
+        walk_states(&s, walk)
         if not s.began:
             return None
         now = {thread: s.now[thread] for thread in range(UINT16_MAX + 1) if s.now[thread]}

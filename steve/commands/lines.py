@@ -63,7 +63,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "alloc_bytes", divided=True)
+    listing.add_arguments(parser, COLUMNS, "alloc_bytes")
 
 
 def empty(line: Line) -> dict:

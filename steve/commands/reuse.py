@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="bytes of a line, a power of two; 4096 for pages (default: 64)")
     parser.add_argument("--sample", metavar="N", type=positive, default=1,
                         help="follow one line of N (default: 1, exact)")
-    listing.add_arguments(parser, COLUMNS, None, divided=True)
+    listing.add_arguments(parser, COLUMNS, None)
 
 
 def rows_of(found: dict, args: argparse.Namespace) -> List[dict]:

@@ -39,7 +39,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "transfers", divided=True)
+    listing.add_arguments(parser, COLUMNS, "transfers")
 
 
 def run(args: argparse.Namespace) -> int:
