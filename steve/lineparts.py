@@ -26,8 +26,8 @@ SURVEY = 0.3  # of the time of a round that counts by line
 
 @dataclass(frozen=True)
 class Known:
-    """As a steve.linenumbers.LineNumbers, of a whole trace from the beginning: its numbers by stack, site and place, and
-    how many lines there are."""
+    """As a steve.linenumbers.LineNumbers, of a whole trace from the beginning: its numbers by stack, site and place,
+    and how many lines there are."""
     stacks: "np.ndarray"
     sites: "np.ndarray"
     places: "np.ndarray"
@@ -41,8 +41,8 @@ class Known:
 
 
 class Begin(NamedTuple):
-    """What is known where a part begins: the stack + 1 that made the block of each slot, 0 if there is none; what each
-    thread did last, as steve._lives.THREAD."""
+    """What is known where a part begins: the stack + 1 that made the block of each slot, 0 if there is none; what
+    each thread did last, as steve._lives.THREAD."""
     owners: "np.ndarray"
     threads: "np.ndarray"
 

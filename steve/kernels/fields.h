@@ -47,7 +47,8 @@ struct fields {
 bool fields_init(struct fields *f, const uint32_t *group_of, size_t n_stacks, const uint64_t *largest,
                  size_t n_groups);
 void fields_free(struct fields *f);
-/* In a part, before anything is fed: a block lives; group: its group + 1, 0 for none. False: out of memory. */
+/* In a part, before anything is fed: a block lives; group: its group + 1, 0 for none. False: out of memory.
+ */
 bool fields_enter(struct fields *f, const struct mt_live_block *live, uint32_t group);
 bool fields_feed(struct fields *f, const struct mt_event *events, size_t n);
 

@@ -1,8 +1,10 @@
-/* linepages.h - which lines of the program touched which lines of 64 bytes of the address space (cache lines).
+/* linepages.h - which lines of the program touched which lines of 64 bytes of the address space (cache
+ * lines).
  *
- * 64 cache lines, a page, share a word of bits for each line of the program that touched any of them: exact, and
- * O(pages x lines that touch them). This is the largest part of what counting by line holds, so entries have no
- * gaps, and the table is many small ones that grow by themselves, by half: only one of them is there twice then.
+ * 64 cache lines, a page, share a word of bits for each line of the program that touched any of them: exact,
+ * and O(pages x lines that touch them). This is the largest part of what counting by line holds, so entries
+ * have no gaps, and the table is many small ones that grow by themselves, by half: only one of them is there
+ * twice then.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_LINEPAGES_H
@@ -33,7 +35,8 @@ struct linepages {
 bool linepages_init(struct linepages *p); /* false: out of memory; free it then, too */
 void linepages_free(struct linepages *p);
 
-/* A line touches cache lines of a page: how many of them it had not touched before, or -1 when out of memory. */
+/* A line touches cache lines of a page: how many of them it had not touched before, or -1 when out of memory.
+ */
 int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t line);
 
 /* How many pages there are for all lines, and a copy of them. */

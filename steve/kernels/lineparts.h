@@ -1,14 +1,14 @@
 /* lineparts.h - what lines do with blocks in a trace that is read in parts, each apart from the others.
  *
- * A part begins with the blocks that live there and who made them (lineparts_enter; the caller has found that out,
- * and what the struct luacode has to know of threads). What lines do to blocks it then counts as always, but for
- * pairs of a line and a block that crosses one of the part's borders: it tells pieces, which lines these are.
- * Pieces are added in the order of the parts (lineparts_add) to a struct linework of the whole trace, which knows
- * the lines of the blocks that live between two parts and counts the others. So it does with cache lines, of which
- * a part tells all (linepages_copy).
+ * A part begins with the blocks that live there and who made them (lineparts_enter; the caller has found that
+ * out, and what the struct luacode has to know of threads). What lines do to blocks it then counts as always,
+ * but for pairs of a line and a block that crosses one of the part's borders: it tells pieces, which lines
+ * these are. Pieces are added in the order of the parts (lineparts_add) to a struct linework of the whole
+ * trace, which knows the lines of the blocks that live between two parts and counts the others. So it does
+ * with cache lines, of which a part tells all (linepages_copy).
  *
- * A piece is made of words of 32 bits: slot, LINEPARTS_ flags, how many lines, the lines. A part has O(live blocks
- * x lines that touch them) of these.
+ * A piece is made of words of 32 bits: slot, LINEPARTS_ flags, how many lines, the lines. A part has O(live
+ * blocks x lines that touch them) of these.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_LINEPARTS_H

@@ -8,8 +8,8 @@
  * Distinct blocks: pairs of a line and a block that it accessed; exact, since a block is forgotten when it
  * dies and its handle never comes again. A block remembers the few lines that touched it, the line that did
  * so last foremost; those of a block that many lines touch stand in a table. Distinct cache lines: pairs of a
- * line of the program and a line of 64 bytes of the address space; exact: linepages.h. An access over a border
- * touches all the cache lines it lies in.
+ * line of the program and a line of 64 bytes of the address space; exact: linepages.h. An access over a
+ * border touches all the cache lines it lies in.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *

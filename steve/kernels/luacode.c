@@ -106,7 +106,8 @@ static bool set_block(struct luacode *c, uint32_t slot, uint64_t live, uint64_t 
 {
     if (!grow(&c->blocks, &c->blocks_room, (size_t)slot + 1, sizeof *c->blocks))
         return false;
-    c->blocks[slot] = (struct luacode_block){.live = live, .base = base, .lua = heap < c->lua_room && c->lua[heap]};
+    c->blocks[slot] =
+        (struct luacode_block){.live = live, .base = base, .lua = heap < c->lua_room && c->lua[heap]};
     find_held(c, slot);
     return true;
 }

@@ -4,13 +4,13 @@
  * That load and what its thread does to blocks of Lua heaps until the next such load belong to the
  * instruction: also what library functions, the collector's steps and the compiler do on its behalf. In
  * machine code of a trace the site itself has a Lua frame, and counts as it is; what C does then belongs to
- * the call (MT_CALL), or, if none was told since, to the trace's last access. While the thread's virtual machine
- * is in the collector's state, that is instead what the thread had made last, if it was in the same heap: the
- * check for a step stands at the start of a trace or loop, where nothing is made. What a thread does to blocks
- * of other heaps stays with its site.
+ * the call (MT_CALL), or, if none was told since, to the trace's last access. While the thread's virtual
+ * machine is in the collector's state, that is instead what the thread had made last, if it was in the same
+ * heap: the check for a step stands at the start of a trace or loop, where nothing is made. What a thread
+ * does to blocks of other heaps stays with its site.
  *
- * So what is known of a thread is what it did last of each sort. Where a trace is read in parts each of these is
- * as it was before, until the thread does such a thing: luacode_begin_part, luacode_thread.
+ * So what is known of a thread is what it did last of each sort. Where a trace is read in parts each of these
+ * is as it was before, until the thread does such a thing: luacode_begin_part, luacode_thread.
  *
  * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
  * O(live blocks + instructions).
@@ -46,7 +46,8 @@ struct luacode_made {
 struct luacode_thread {
     struct luacode_at now;
     struct luacode_made made, made_then; /* its last New; its last when the collector's state began */
-    uint32_t collects; /* heap whose collector works, plus 1; 0 = none; LUACODE_NONE: of a part, as before it */
+    /* heap whose collector works, plus 1; 0 = none; LUACODE_NONE: of a part, as before it */
+    uint32_t collects;
 };
 
 /* A block by slot, as its latest New or Resize said. Without gaps: there are many of these. */
@@ -105,8 +106,8 @@ __attribute__((always_inline)) static inline void luacode_access(struct luacode 
         luacode_fetch(c, &c->protos[c->blocks[e->slot].held - 1], e);
 }
 
-/* An access that a pattern made, whose word lies at a place with a slot below blocks_room: as an event, as far as it
- * matters. Always inline, so that it is never written out. */
+/* An access that a pattern made, whose word lies at a place with a slot below blocks_room: as an event, as
+ * far as it matters. Always inline, so that it is never written out. */
 __attribute__((always_inline)) static inline void luacode_event(const struct luacode *c,
                                                                 const struct mt_pattern_access *a,
                                                                 const struct mt_place *place, uint16_t thread,

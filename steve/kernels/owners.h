@@ -1,7 +1,7 @@
 /* owners.h - which stack made the block that each slot holds where a part of a trace ends.
  *
- * One walk that looks at nothing else, so the accesses may be passed over (mt_pass_accesses); it needs to know
- * nothing of what comes before the part: see steve/kernels/survey.h. Memory: O(live blocks).
+ * One walk that looks at nothing else, so the accesses may be passed over (mt_pass_accesses); it needs to
+ * know nothing of what comes before the part: see steve/kernels/survey.h. Memory: O(live blocks).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_OWNERS_H

@@ -36,9 +36,9 @@ struct sharing_block {
     uint64_t size;
     uint32_t stack;
     uint16_t thread; /* that touched it last; 0 = none yet */
-    uint16_t first; /* of an earlier one: that touched it first in this part */
+    uint16_t first;  /* of an earlier one: that touched it first in this part */
     bool live, shared;
-    bool earlier; /* made before this part of a trace */
+    bool earlier;                     /* made before this part of a trace */
     uint64_t first_size, shared_size; /* its bytes when it was touched first in it, and when shared there */
 };
 
@@ -50,7 +50,7 @@ struct sharing {
     struct livemap map; /* from line numbers to lines */
     struct sharing_line *lines;
     size_t lines_room;
-    bool part; /* set by the caller before anything is fed */
+    bool part;                /* set by the caller before anything is fed */
     struct sharing_run *runs; /* of a part, by index of the line */
     size_t runs_room;
     struct sharing_piece *pieces; /* of a part */

@@ -79,7 +79,8 @@ bool sharingparts_finish(struct sharing *s)
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-static void take(struct sharing *whole, struct sharing_line *line, const struct sharing_access *a, uint32_t stack)
+static void take(struct sharing *whole, struct sharing_line *line, const struct sharing_access *a,
+                 uint32_t stack)
 {
     sharing_take_line(line, &whole->rows[stack], a->thread, a->bytes, a->writes);
 }

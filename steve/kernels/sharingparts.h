@@ -1,13 +1,15 @@
-/* sharingparts.h - memory that several threads access in a trace that is read in parts, each apart from the others.
+/* sharingparts.h - memory that several threads access in a trace that is read in parts, each apart from the
+ * others.
  *
- * A part does not know who had a line, or accessed a block, last before it. So it puts down of each line the first
- * access, what its thread did to the line up to where another took it (the first *run*), that other's access, and how
- * it left the line; all transfers in between it counts itself. Of a block that crosses one of its borders it
- * tells a piece: by whom it was touched first and last, and when it was first seen to be shared. Added in the
- * order of the parts (sharingparts_add_*) to a struct sharing of the whole trace these give the transfers and shared
- * blocks that one reader counts.
+ * A part does not know who had a line, or accessed a block, last before it. So it puts down of each line the
+ * first access, what its thread did to the line up to where another took it (the first *run*), that other's
+ * access, and how it left the line; all transfers in between it counts itself. Of a block that crosses one of
+ * its borders it tells a piece: by whom it was touched first and last, and when it was first seen to be
+ * shared. Added in the order of the parts (sharingparts_add_*) to a struct sharing of the whole trace these
+ * give the transfers and shared blocks that one reader counts.
  *
- * Runs and pieces are handed from one process to another as they are. A part has O(live blocks + lines accessed).
+ * Runs and pieces are handed from one process to another as they are. A part has O(live blocks + lines
+ * accessed).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_SHARINGPARTS_H

@@ -1,5 +1,5 @@
-"""States, working sets, fields, sharing and reuse that are told in parts are those that one walk tells: random traces divided
-wherever they can be, and the commands by processes.
+"""States, working sets, fields, sharing and reuse that are told in parts are those that one walk tells: random
+traces divided wherever they can be, and the commands by processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,5 +1,5 @@
-"""`steve lines` told in parts is what one walk tells: random traces of Lua programs in threads, divided wherever they
-can be, and the command by processes.
+"""`steve lines` told in parts is what one walk tells: random traces of Lua programs in threads, divided wherever
+they can be, and the command by processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -41,8 +41,8 @@ class Program:
         self.protos: Dict[int, int] = {}  # by address: instructions
 
     def deed(self) -> None:
-        deeds = [self.make, self.make, self.end, self.resize, self.fetch, self.fetch, self.on_trace, self.in_c, self.in_c,
-                 self.in_c, self.call, self.state, self.proto]
+        deeds = [self.make, self.make, self.end, self.resize, self.fetch, self.fetch, self.on_trace,
+                 self.in_c, self.in_c, self.in_c, self.call, self.state, self.proto]
         if self.choose.random() < 0.3:
             self.lines.append(f"thread {self.choose.choice((1, 1, 2, 3))}")
         self.choose.choice(deeds)()
