@@ -9,8 +9,6 @@ passes over the accesses counts them first. Counting accesses of blocks that a f
 
 Counting by line (fold_lines) takes a round before: see steve.lineparts.
 
-A filter by `function` is read by one: a line is called as the stack of it that is met first.
-
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
@@ -65,8 +63,6 @@ def obstacle(args: "argparse.Namespace") -> str:
         return "with --salvage"
     if args.begin is not None or args.end is not None:
         return "with --from and --to"
-    if args.where is not None and "function" in fields_of(args.where):
-        return "with a filter by function"
     return ""
 
 

@@ -23,7 +23,7 @@ from test_analyses import run_steve
 from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
 from test_parts import Here, silent
 
-WHERES = (None, "size >= 30 and lifetime < 40", "not freed or shared")
+WHERES = (None, "size >= 30 and lifetime < 40", "not freed or shared", "function = 'f'")
 GC, TRACE = 2, 7  # of enum mt_vm
 STATES = (0, 1, GC, GC, TRACE)
 CELL, CELLS = 512, 24
@@ -36,7 +36,7 @@ class Program:
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
         self.lines = ["heap 0x77 lua", "stack main@main.c:1 f@@a.lua:10", "stack main@main.c:1 g@@a.lua:20",
-                      "stack main@main.c:1 grow@buf.c:5"]
+                      "stack main@main.c:1 grow@buf.c:5", "stack main@main.c:1 g@@a.lua:10"]
         self.live: Dict[int, tuple] = {}  # by address: heap and size
         self.protos: Dict[int, int] = {}  # by address: instructions
 
@@ -51,7 +51,7 @@ class Program:
         addr, heap = 0x10000 + CELL * self.choose.randrange(CELLS), self.choose.randint(0, 1)
         if addr not in self.live:
             self.live[addr] = heap, self.choose.choice((8, 40, 64, 200, 512))
-            self.lines.append(f"N {addr} {self.live[addr][1]} {self.choose.randint(1, 3)} {heap}")
+            self.lines.append(f"N {addr} {self.live[addr][1]} {self.choose.randint(1, 4)} {heap}")
 
     def end(self) -> None:
         if self.live:
@@ -64,7 +64,7 @@ class Program:
             addr = self.choose.choice(list(self.live))
             heap, _ = self.live[addr]
             self.live[addr] = heap, self.choose.choice((30, 100, 512))
-            self.lines.append(f"R {addr} {addr} {self.live[addr][1]} {self.choose.randint(1, 3)} {heap}")
+            self.lines.append(f"R {addr} {addr} {self.live[addr][1]} {self.choose.randint(1, 4)} {heap}")
 
     def proto(self) -> None:
         found = [addr for addr, (heap, size) in self.live.items() if heap == 1 and size >= 64]
