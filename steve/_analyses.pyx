@@ -37,14 +37,8 @@ cdef extern from "steve/kernels/fields.h" nogil:
         size_t n
         uint64_t blocks
         uint8_t shift
-    enum:
-        FIELDS_EARLIER
-    struct fields_block:
-        uint32_t group
     struct fields:
         fields_map *maps
-        fields_block *blocks
-        size_t room
     bint fields_init(fields *f, const uint32_t *group_of, size_t n_stacks, const uint64_t *largest,
                      size_t n_groups)
     void fields_free(fields *f)
@@ -64,10 +58,16 @@ cdef extern from "steve/kernels/workingset.h" nogil:
     bint workingset_finish(workingset *w)
     void workingset_free(workingset *w)
 
+cdef extern from "steve/kernels/livemap.h" nogil:
+    struct livemap:
+        size_t live
+
 cdef extern from "steve/kernels/reuse.h" nogil:
     struct reuse:
+        livemap map
         uint64_t touches, cold
         uint64_t bins[65]
+        uint64_t *lines
     bint reuse_init(reuse *r, uint8_t shift, uint64_t rate)
     void reuse_free(reuse *r)
     bint reuse_feed(reuse *r, const mt_event *events, size_t n)
@@ -78,6 +78,11 @@ cdef extern from "steve/kernels/sharing.h" nogil:
     struct sharing:
         sharing_row *rows
         size_t rows_room
+        livemap map
+        void *runs
+        void *pieces
+        size_t n_pieces
+        bint part
     bint sharing_init(sharing *s)
     void sharing_free(sharing *s)
     bint sharing_feed(sharing *s, const mt_event *events, size_t n)
@@ -309,15 +314,14 @@ cdef class Chosen(Trace):
 
 
 cdef int enter_fields(fields *f, Walk walk, owners) except -1:
-    """Know the blocks that live where a part begins; owners: by slot the group + 1, or None: not known yet."""
+    """Know the blocks that live where a part begins; owners: by slot the group + 1."""
     cdef mt_live_block_t block
-    cdef uint32_t slot, group
-    cdef size_t n = 0 if owners is None else len(owners)
+    cdef uint32_t slot
+    cdef size_t n = len(owners)
     cdef const uint32_t[::1] known = owners
     for slot in range(mt_count_slots(walk.trace.r)):
         if mt_get_live_block(walk.trace.r, slot, &block):
-            group = FIELDS_EARLIER if owners is None else known[slot] if slot < n else 0
-            enough(fields_enter(f, &block, group))
+            enough(fields_enter(f, &block, known[slot] if slot < n else 0))
     return 0
 
 
@@ -332,24 +336,21 @@ cdef int walk_fields(fields *f, Walk walk) except -1:
     return 0
 
 
-def field_maps(Walk walk, group_of, largest, *, owners=None, bint survey=False):
+def field_maps(Walk walk, group_of, largest, *, owners=None):
     """What of each group's blocks is accessed: a list of (bytes of a cell, blocks, array of CELL).
 
     group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the
     most bytes that a block of each group has. owners: None, or of a walk over a part the group + 1 of the block in
-    each slot (u4), 0 for none. survey: of a walk over a part, tell what those are where it ends, OWNER_EARLIER for
-    what was there before."""
+    each slot (u4), 0 for none."""
     cdef fields f
     cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
     cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")
     cdef size_t n_groups = len(largest), i
     try:
         enough(fields_init(&f, &groups[0], len(group_of), &sizes[0], n_groups))
-        if survey or owners is not None:
+        if owners is not None:
             enter_fields(&f, walk, owners)
         walk_fields(&f, walk)
-        if survey:
-            return np.array([f.blocks[i].group for i in range(f.room)], "u4")
         return [(1 << f.maps[i].shift, f.maps[i].blocks, array_of(f.maps[i].cells, f.maps[i].n, CELL))
                 for i in range(n_groups)]
     finally:
@@ -394,16 +395,10 @@ def working_set_part(Walk walk, uint64_t length, uint64_t before, uint64_t wante
 def reuse_distances(Walk walk, *, int line_shift=6, uint64_t rate=1):
     """{"touches", "cold", "bins"}: bins[0] counts distance 0, bins[i] 2^(i-1) to 2^i - 1 lines."""
     cdef reuse r
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
     try:
         enough(reuse_init(&r, line_shift, rate))
-        while walk.next(&events, &n):
-            with nogil:
-                ok = reuse_feed(&r, events, n)
-            enough(ok)
-        return {"touches": r.touches, "cold": r.cold, "bins": [r.bins[i] for i in range(65)]}
+        walk_reuse(&r, walk)
+        return told_reuse(&r)
     finally:
         reuse_free(&r)
 
@@ -411,35 +406,34 @@ def reuse_distances(Walk walk, *, int line_shift=6, uint64_t rate=1):
 def sharing_by_stack(Walk walk):
     """An array of SHARING by stack id."""
     cdef sharing s
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
     try:
         enough(sharing_init(&s))
-        while walk.next(&events, &n):
-            with nogil:
-                ok = sharing_feed(&s, events, n)
-            enough(ok)
+        walk_sharing(&s, walk)
         return array_of(s.rows, s.rows_room, SHARING)
     finally:
         sharing_free(&s)
 
 
-def states_of(Walk walk):
-    """An array of STATE; the first row is of no state."""
-    cdef states s
+cdef int walk_states(states *s, Walk walk) except -1:
     cdef const mt_event *events
     cdef size_t n
     cdef bint ok, first = True
+    while walk.next(&events, &n):
+        if first and walk.window is not None:
+            s.time = events[0].time
+        first = False
+        with nogil:
+            ok = states_feed(s, events, n)
+        enough(ok)
+    return 0
+
+
+def states_of(Walk walk):
+    """An array of STATE; the first row is of no state."""
+    cdef states s
     try:
         enough(states_init(&s))
-        while walk.next(&events, &n):
-            if first and walk.window is not None:
-                s.time = events[0].time
-            first = False
-            with nogil:
-                ok = states_feed(&s, events, n)
-            enough(ok)
+        walk_states(&s, walk)
         if walk.window is None and walk.trace.problem is None:
             states_finish(&s, walk.trace.stats()["totals"]["instructions"])
         return array_of(s.rows, s.n, STATE)
@@ -448,26 +442,22 @@ def states_of(Walk walk):
 
 
 BEFORE = STATES_BEFORE
-OWNER_EARLIER = <uint32_t>FIELDS_EARLIER
 
 
 def states_part(Walk walk):
     """Of a part of a trace: (array of STATE, see steve/kernels/states.h; {thread: row it is in at the end}, times of
     the first and the last event, thread of the last), or None if nothing happens in it."""
     cdef states s
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
     try:
         enough(states_init(&s))
         s.part = True
-        while walk.next(&events, &n):
-            with nogil:
-                ok = states_feed(&s, events, n)
-            enough(ok)
+        walk_states(&s, walk)
         if not s.began:
             return None
         now = {thread: s.now[thread] for thread in range(UINT16_MAX + 1) if s.now[thread]}
         return array_of(s.rows, s.n, STATE), now, s.first_time, s.time, s.thread
     finally:
         states_free(&s)
+
+
+include "_accessparts.pxi"

@@ -17,6 +17,7 @@ from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 from steve._memtrace cimport Trace
 from steve.cmemtrace cimport *
@@ -26,13 +27,20 @@ from steve._memtrace import event_dtype
 cdef extern from "steve/kernels/luacode.h" nogil:
     struct luacode_proto:
         uint32_t offset, count, first
+    struct luacode_thread:
+        pass
     struct luacode:
         luacode_proto *protos
         uint32_t n_protos, n_places
+        luacode_thread *threads
     bint luacode_init(luacode *c, const mt_reader *reader)
     void luacode_free(luacode *c)
     bint luacode_learn(luacode *c)
     bint luacode_pass(luacode *c, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/linepages.h" nogil:
+    struct linepages:
+        pass
 
 cdef extern from "steve/kernels/linework.h" nogil:
     enum:
@@ -50,6 +58,9 @@ cdef extern from "steve/kernels/linework.h" nogil:
         linework_map map
         linework_row *rows
         linework_made *made
+        linepages pages
+        uint32_t *pieces
+        size_t n_pieces
     bint linework_init(linework *w, luacode *code)
     void linework_free(linework *w)
     bint linework_learn(linework *w, const linework_map *map)
@@ -80,6 +91,7 @@ cdef extern from "steve/kernels/lives.h" nogil:
     size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
     bint lives_feed_packed(lives *l, const mt_packed *packed, uint32_t sites)
     bint lives_finish(lives *l)
+    bint lives_is_selected(const lives *l, uint64_t handle)
     void lives_mark(uint8_t *set, uint64_t n_bits, const life *lives, const uint8_t *keep, size_t n)
 
 cdef extern from "steve/kernels/livesparts.h" nogil:
@@ -163,7 +175,8 @@ cdef class Lives:
     function that is given arrays of the events that are errors of the program (steve/kernels/faults.h); those
     to freed memory only if the trace was opened so. It needs a walk without window and lines.
     part: None, or the operations before the part of the trace that is to be read, which then neither begins with
-    an empty heap nor ends the lives of blocks that live on; see piece(). It needs no window and no lines."""
+    an empty heap nor ends the lives of blocks that live on; see piece(). It needs no window. begins: of such a part
+    with lines, what enter_lines() needs to know."""
     cdef lives l
     cdef lives_totals began
     cdef bint is_part
@@ -176,7 +189,7 @@ cdef class Lives:
     cdef unsigned walked
 
     def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None,
-                  errors=None, part=None):
+                  errors=None, part=None, begins=None):
         self.errors = errors
         self.trace, self.window, self.selected, self.tick, self.lines = trace, window, selected, tick, lines
         self.state = "within" if window is None else window.begin()
@@ -192,6 +205,8 @@ cdef class Lives:
         if self.is_part:
             self.l.before = part
             self.enter()
+            if lines is not None:
+                enter_lines(self, begins)
 
     def __dealloc__(self):
         lives_free(&self.l)
@@ -349,6 +364,7 @@ cdef size_t to_mark(const mt_event *events, size_t n) nogil:
     return i + 1 if i < n else n
 
 
+include "_lineparts.pxi"
 include "_livesparts.pxi"
 
 

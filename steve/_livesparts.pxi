@@ -9,10 +9,16 @@ cdef class WholeLives:
     live at the end."""
     cdef lives l
     cdef object threads
+    cdef WholeLines lines
 
     def __cinit__(self):
         lives_init(&self.l, NULL, 0)
         self.threads = np.zeros(0, ACCESSES)
+
+    def count_lines(self, WholeLines lines not None):
+        """Count what lines make there; before the first add()."""
+        self.lines = lines
+        self.l.lines = &lines.work
 
     def __dealloc__(self):
         lives_free(&self.l)
@@ -56,6 +62,14 @@ cdef class WholeLives:
             self.threads, rows = rows.copy(), self.threads
         for name in ACCESSES.names:
             self.threads[name][:len(rows)] += rows[name]
+
+    def add_lines(self, piece):
+        """Add what line_piece() tells of the part whose piece was added last."""
+        self.lines.add(piece)
+
+    def line_work(self):
+        """As of Lives, when all lives were told."""
+        return self.lines.line_work()
 
     def thread_accesses(self):
         """As of Lives, of what was added."""

@@ -191,7 +191,7 @@ class Blocks:
 
     def _in_parts(self) -> bool:
         """Can the lives be told in parts, if that is asked for? What stands in the way is said."""
-        if self.by_line or not getattr(self.args, "divided", False) or not asked(self.args):
+        if not getattr(self.args, "divided", False) or not asked(self.args):
             return False
         obstacle = liveparts.obstacle(self.args)
         if obstacle:
@@ -200,12 +200,28 @@ class Blocks:
 
     def _fold_parts(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]", threads: bool) -> "Fold":
         args = self.args
+        if self.by_line:
+            return self._fold_line_parts(make)
         with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
             joined = liveparts.Joined(args.file, pool, progress, args.where, chosen, self.errors, threads)
             fold = joined.fold(make)
         self.trace, self.places, self.lives = joined.trace, joined.places, joined.lives
         self.totals = self.lives.totals()
         return fold
+
+    def _fold_line_parts(self, make: "Callable[[], Fold]") -> "Fold":
+        """With a filter the blocks are chosen first, as by one."""
+        from steve._lives import Selection
+        args, chosen, fold = self.args, Selection() if self.test is not None else None, None
+        with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
+            if chosen is not None:
+                first = liveparts.Joined(args.file, pool, progress, args.where, chosen)
+                fold, self.totals = first.fold(make), first.lives.totals()
+            joined = liveparts.Joined(args.file, pool, progress, None, selected=chosen)
+            counted = joined.fold_lines(make)
+        self.trace, self.places, self.lives, self.lines = joined.trace, joined.places, joined.lives, joined.lines
+        self.totals = self.totals if fold is not None else self.lives.totals()
+        return counted if fold is None else fold
 
     def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
         """The sums of the chosen lives by each key (see steve._lives.Groups), one array for each; chosen: as of

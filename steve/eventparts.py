@@ -6,8 +6,12 @@ apart, by thread. The time up to a part's first event is that of who ran last be
 Working set: windows are counted from the beginning of the trace. A first round tells how many operations there are
 before each part; a part makes the windows that begin in it, and reads on into the next for the end of the last.
 
-Fields: a first round, which passes over the accesses, tells which sites made the blocks that live where a part
+Fields: a first round, which passes over the accesses, tells which stacks made the blocks that live where a part
 begins.
+
+Sharing: the same round; who had a line or a block before, a part does not know: steve/kernels/sharingparts.h.
+
+Reuse: one round; what a part touches first is told in order: steve/kernels/reuse.h.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -26,15 +30,14 @@ if TYPE_CHECKING:
     Key = Tuple[int, int, int]
 
 SURVEY = 0.2  # of the time of a round that looks at accesses
+OWNER_SAME, OWNER_MADE = 0, 2  # of steve/kernels/owners.h
 
 
-def walk_over(path: str, first: int, end: int, chosen: Any, accesses: bool = True) -> "Walk":
-    """A walk over a part; chosen: the part() of a Selection, or None; accesses: with all of them."""
+def walk_over(path: str, first: int, end: int, chosen: Any) -> "Walk":
+    """A walk over a part; chosen: the part() of a Selection, or None."""
     from steve._analyses import Walk
     from steve._lives import Selection
     trace = open_part(path, first, end)
-    if not accesses:
-        trace.pass_accesses()
     if chosen is None:
         return Walk(trace, part=True)
     selection = Selection()
@@ -151,16 +154,38 @@ def working_set(rounds: Rounds, chosen: "Optional[Selection]", length: int) -> "
     return np.concatenate(found)
 
 
+# ---- owners -----------------------------------------------------------------------------------
+
+
+def owners_task(path: str, first: int, end: int) -> "Task":
+    """Task: what a part does to the owners of slots."""
+    from steve._analyses import owners_of
+    trace = open_part(path, first, end)
+    trace.pass_accesses()
+    owners = owners_of(trace)
+    return owners, trace.problem, trace.stats()
+
+
+def owners_after(before: "np.ndarray", part: "np.ndarray") -> "np.ndarray":
+    """The stack + 1 that made each slot's block where a part ends, 0 if there is none; part: of owners_of()."""
+    import numpy as np
+    after = np.zeros(max(len(before), len(part)), "u4")
+    after[:len(before)] = before
+    told = np.flatnonzero(part != OWNER_SAME)
+    after[told] = part[told] - (OWNER_MADE - 1)
+    return after
+
+
+def owners_by_part(rounds: Rounds, share: float) -> "List[np.ndarray]":
+    """A round: these where each part begins."""
+    import numpy as np
+    owners = [np.zeros(0, "u4")]
+    for part in rounds.first(owners_task, share=share):
+        owners.append(owners_after(owners[-1], part))
+    return owners[:-1]
+
+
 # ---- fields -----------------------------------------------------------------------------------
-
-
-def owners_task(path: str, first: int, end: int, chosen: Any, group_of: "np.ndarray",
-                largest: List[int]) -> "Task":
-    """Task: the group + 1 of the block that each slot holds where a part ends."""
-    from steve import _analyses
-    walk = walk_over(path, first, end, chosen, accesses=False)
-    owners = _analyses.field_maps(walk, group_of, largest, survey=True)
-    return owners, walk.trace.problem, walk.trace.stats()
 
 
 def fields_task(path: str, first: int, end: int, chosen: Any, group_of: "np.ndarray", largest: List[int],
@@ -172,23 +197,19 @@ def fields_task(path: str, first: int, end: int, chosen: Any, group_of: "np.ndar
     return maps, walk.trace.problem, walk.trace.stats()
 
 
-def owners_of(surveys: "List[np.ndarray]") -> "List[np.ndarray]":
-    """The owners where each part begins."""
+def groups_by_slot(owners: "np.ndarray", group_of: "np.ndarray") -> "np.ndarray":
+    """The group + 1 of each slot's block, 0 for none; 2^32 - 1 is no group."""
     import numpy as np
-    from steve._analyses import OWNER_EARLIER
-    owners = [np.zeros(0, "u4")]
-    for part in surveys[:-1]:
-        before = np.zeros(len(part), "u4")
-        before[:len(owners[-1])] = owners[-1][:len(part)]
-        owners.append(np.where(part == OWNER_EARLIER, before, part))
-    return owners
+    groups = np.zeros(max(len(group_of), int(owners.max(initial=0))) + 1, "u4")
+    groups[1:len(group_of) + 1] = group_of + np.uint32(1)
+    return groups[owners]
 
 
 def field_maps(rounds: Rounds, chosen: "Optional[Selection]", group_of: "np.ndarray",
                largest: List[int]) -> List[tuple]:
     """As steve._analyses.field_maps(), of the chosen blocks."""
     common = (part_of(chosen), group_of, largest)
-    more = [(*common, owners) for owners in owners_of(rounds.first(owners_task, *common, share=SURVEY))]
+    more = [(*common, groups_by_slot(owners, group_of)) for owners in owners_by_part(rounds, SURVEY)]
     result: List[tuple] = []
     for _, maps in rounds.each(fields_task, more, SURVEY, 1 - SURVEY):
         result = [added(one, other) for one, other in zip(result, maps)] if result else maps
@@ -201,3 +222,40 @@ def added(one: tuple, other: tuple) -> tuple:
     for name in cells.dtype.names:
         cells[name] += other[2][name]
     return cell, made + other[1], cells
+
+
+# ---- sharing and reuse ------------------------------------------------------------------------
+
+
+def sharing_task(path: str, first: int, end: int, chosen: Any, owners: "np.ndarray") -> "Task":
+    """Task: the sharing in a part."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen)
+    return _analyses.sharing_part(walk, owners), walk.trace.problem, walk.trace.stats()
+
+
+def sharing_by_stack(rounds: Rounds, chosen: "Optional[Selection]") -> "np.ndarray":
+    """As steve._analyses.sharing_by_stack(), of the chosen blocks."""
+    from steve._analyses import WholeSharing
+    whole = WholeSharing()
+    more = [(part_of(chosen), owners) for owners in owners_by_part(rounds, SURVEY)]
+    for _, part in rounds.each(sharing_task, more, SURVEY, 1 - SURVEY):
+        whole.add(part)
+    return whole.rows()
+
+
+def reuse_task(path: str, first: int, end: int, chosen: Any, line_shift: int, rate: int) -> "Task":
+    """Task: the reuse in a part."""
+    from steve import _analyses
+    walk = walk_over(path, first, end, chosen)
+    return _analyses.reuse_part(walk, line_shift, rate), walk.trace.problem, walk.trace.stats()
+
+
+def reuse_distances(rounds: Rounds, chosen: "Optional[Selection]", line_shift: int, rate: int) -> Dict[str, Any]:
+    """As steve._analyses.reuse_distances(), of the chosen blocks."""
+    from steve._analyses import WholeReuse
+    whole = WholeReuse(line_shift, rate)
+    more = [(part_of(chosen), line_shift, rate)] * len(rounds.parts)
+    for _, part in rounds.each(reuse_task, more, 0.0, 1.0):
+        whole.add(part)
+    return whole.found()

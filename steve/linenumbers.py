@@ -60,3 +60,8 @@ class LineNumbers:
             self._places.extend(self._number(found, PROTO) for found in self.places.find_proto(proto))
         self._protos = max(self._protos, protos)
         return tuple(np.array(a or [0], "u4") for a in (self._stacks, self._sites, self._places))
+
+    def reach_all(self) -> None:
+        """Number what the trace has defined by now."""
+        counts = self.places.trace.counts()
+        self.reach(counts["stacks"], counts["sites"], counts["protos"])

@@ -16,7 +16,6 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 from steve import parallel, source
 from steve.errors import UsageError, meant
 from steve.output import Output
-from steve.progress import note
 
 TOP = 20
 SERIES_TOP = 100  # of rows that have an order of their own
@@ -55,10 +54,8 @@ def count(text: str) -> int:
     return int(text)
 
 
-def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str],
-                  divided: bool = False) -> None:
-    """-o, --json, --csv, --top, --sort, -j. order: the column to sort by; None: rows have their own order. divided:
-    can several processors make this analysis?"""
+def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str]) -> None:
+    """-o, --json, --csv, --top, --sort, -j. order: the column to sort by; None: rows have their own order."""
     source.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
@@ -69,15 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
     parser.add_argument("--sort", metavar="COLUMN", default=order,
                         help="the column to sort by, largest first; of text in its order "
                              f"(default: {order or 'the order of the rows'})")
-    parallel.add_arguments(parser, "" if divided else
-                           "taken as everywhere, but this analysis is made by one processor")
-    parser.set_defaults(analysis=parser.prog.removeprefix("steve "), divided=divided)
+    parallel.add_arguments(parser)
+    parser.set_defaults(divided=True)
 
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
-    """UsageError if --sort names no column; a remark if more processors are asked for."""
-    if not args.divided and (args.jobs != 1 or args.scheduler is not None):
-        note(args.analysis, "this analysis cannot be divided; one processor makes it", args.quiet)
+    """UsageError if --sort names no column."""
     keys = [column.key for column in columns if not column.is_group]
     if args.sort is not None and args.sort not in keys:
         raise UsageError(f"--sort {args.sort}: no such column"

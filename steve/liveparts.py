@@ -7,7 +7,7 @@ of the parts: steve/kernels/livesparts.h says how. What had to be joined is give
 Only operations are not known by number where a part begins. Where a filter or a fold needs these, a round that
 passes over the accesses counts them first. Counting accesses of blocks that a filter chooses takes a round more.
 
-A filter by `function` is read by one: a line is called as the stack of it that is met first.
+Counting by line (fold_lines) takes a round before: see steve.lineparts.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from steve.errors import TraceError
     from steve.faults import Faults
     from steve.folds import Fold
+    from steve.linenumbers import LineNumbers
+    from steve.lineparts import Begin, Known
     from steve.parallel import Part, Pool
     from steve.progress import Progress
 
@@ -34,21 +36,25 @@ SURVEY = 0.2  # of the time of a round that looks at accesses
 
 class Walk(NamedTuple):
     """What a part is to tell. make: the fold; where: a filter; choose: the blocks it chooses; errors: those of the
-    program; threads: accesses by thread."""
+    program; threads: accesses by thread; selected: blocks without which no others exist; lines: count by these."""
     make: "Callable[[], Fold]"
     where: Optional[str] = None
     choose: bool = False
     errors: bool = False
     threads: bool = False
+    selected: Any = None
+    lines: "Optional[Known]" = None
 
 
 class Told(NamedTuple):
-    """What it tells. piece: of steve._lives.Lives; chosen, errors: parts of a Selection and of Faults."""
+    """What it tells. piece: of steve._lives.Lives; chosen, errors: parts of a Selection and of Faults; lines: of
+    steve._lives.line_piece()."""
     fold: Any
     piece: tuple
     chosen: Any
     errors: Any
     threads: "np.ndarray"
+    lines: Optional[tuple]
 
 
 def obstacle(args: "argparse.Namespace") -> str:
@@ -57,8 +63,6 @@ def obstacle(args: "argparse.Namespace") -> str:
         return "with --salvage"
     if args.begin is not None or args.end is not None:
         return "with --from and --to"
-    if args.where is not None and "function" in fields_of(args.where):
-        return "with a filter by function"
     return ""
 
 
@@ -77,14 +81,26 @@ def used_rows(rows: "np.ndarray") -> "np.ndarray":
     return rows[:used[-1] + 1 if len(used) else 0]
 
 
-def walk(path: str, first: int, end: int, how: Walk, before: int) -> "Tuple[Told, Optional[TraceError], dict]":
-    """Task: the lives of a part; before: operations before it."""
-    from steve._lives import Lives, Selection
+def selection_of(part: Any) -> "Optional[Selection]":
+    """The Selection that told a part()."""
+    from steve._lives import Selection
+    if part is None:
+        return None
+    selection = Selection()
+    selection.join(part)
+    return selection
+
+
+def walk(path: str, first: int, end: int, how: Walk, before: int,
+         begins: "Optional[Begin]") -> "Tuple[Told, Optional[TraceError], dict]":
+    """Task: the lives of a part; before: operations before it; begins: needed for lines."""
+    from steve._lives import Lives, Selection, line_piece
     from steve.faults import Faults
     trace = open_part(path, first, end, freed=how.errors)
     fold, chosen, met, places = how.make(), Selection(), Faults(), Places(trace)
     test = None if how.where is None else parse(how.where)
-    lives = Lives(trace, errors=met.take if how.errors else None, part=before)
+    lives = Lives(trace, selected=selection_of(how.selected), errors=met.take if how.errors else None, part=before,
+                  lines=how.lines, begins=begins)
     for batch in lives.batches():
         keep = None if test is None else test(batch, places)
         fold.add(batch, keep)
@@ -92,16 +108,15 @@ def walk(path: str, first: int, end: int, how: Walk, before: int) -> "Tuple[Told
             chosen.add(batch, keep)
     piece, rows = lives.piece(), lives.thread_accesses()
     told = Told(fold.part(lives.totals()["peak"]), piece, chosen.part(), met.part(),
-                used_rows(rows if how.threads else rows[:0]))
+                used_rows(rows if how.threads else rows[:0]), None if how.lines is None else line_piece(lives))
     return told, trace.problem, trace.stats()
 
 
 def count_threads(path: str, first: int, end: int, chosen: Any) -> "Tuple[np.ndarray, Optional[TraceError], dict]":
     """Task: accesses by thread to the chosen blocks."""
-    from steve._lives import Lives, Selection
-    trace, selection = open_part(path, first, end), Selection()
-    selection.join(chosen)
-    lives = Lives(trace, selected=selection, part=0)
+    from steve._lives import Lives
+    trace = open_part(path, first, end)
+    lives = Lives(trace, selected=selection_of(chosen), part=0)
     for _ in lives.batches():
         pass
     return used_rows(lives.thread_accesses()), trace.problem, trace.stats()
@@ -116,14 +131,16 @@ class Joined:
 
     trace: Whole
     places: Places
+    lines: "LineNumbers"
 
     def __init__(self, path: str, pool: "Pool", progress: "Progress", where: Optional[str],
                  chosen: "Optional[Selection]" = None, errors: "Optional[Faults]" = None,
-                 threads: bool = False) -> None:
-        """threads: count accesses by thread, of all blocks or of those in `chosen`."""
+                 threads: bool = False, selected: "Optional[Selection]" = None) -> None:
+        """threads: count accesses by thread, of all blocks or of those in `chosen`. selected: no others exist."""
         from steve._lives import WholeLives
         self._rounds = Rounds(path, pool, progress)
         self._where, self._chosen, self._errors, self._threads = where, chosen, errors, threads
+        self._selected = None if selected is None else selected.part()
         self._test = None if where is None else parse(where)
         self.lives = WholeLives()
 
@@ -135,14 +152,29 @@ class Joined:
         works = SURVEY * numbered + 1 + again
         befores = self._befores(SURVEY / works) if numbered else [0] * len(self._rounds.parts)
         how = Walk(make, self._where, self._chosen is not None, self._errors is not None,
-                   self._threads and not again)
-        for part, told in self._rounds.each(walk, [(how, before) for before in befores],
-                                            SURVEY * numbered / works, 1 / works):
-            self._join(fold, part, told)
-        self._end(fold)
+                   self._threads and not again, self._selected)
+        self._walk(fold, how, [(how, before, None) for before in befores], SURVEY * numbered / works, 1 / works)
         if again:
             self._count_threads((works - 1) / works, 1 / works)
         return fold
+
+    def fold_lines(self, make: "Callable[[], Fold]") -> "Fold":
+        """The same; afterwards there are lives.line_work() and `lines`, a steve.linenumbers.LineNumbers. There is no
+        filter, but what is selected."""
+        from steve import lineparts
+        from steve._lives import WholeLines
+        fold, share = make(), lineparts.SURVEY / (1 + lineparts.SURVEY)
+        self.lines, known, begins = lineparts.prepared(self._rounds, share)
+        self.lives.count_lines(WholeLines(self._rounds.whole().trace, known))
+        how = Walk(make, selected=self._selected, lines=known)
+        self._walk(fold, how, [(how, 0, begin) for begin in begins], share, 1 - share)
+        return fold
+
+    def _walk(self, fold: "Fold", how: Walk, more: List[tuple], begin: float, share: float) -> None:
+        """The round of the lives."""
+        for part, told in self._rounds.each(walk, more, begin, share):
+            self._join(fold, part, told)
+        self._end(fold)
 
     def _befores(self, share: float) -> List[int]:
         """How many operations there are before each part."""
@@ -155,6 +187,8 @@ class Joined:
         peak = self.lives.add(told.piece)
         fold.join(told.fold, peak)
         self.lives.add_threads(told.threads)
+        if told.lines is not None:
+            self.lives.add_lines(told.lines)
         if self._chosen is not None:
             self._chosen.join(told.chosen)
         if self._errors is not None:

@@ -27,12 +27,12 @@ PARTS_EACH = 4  # parts for each worker, so that none waits long for the last
 PR_SET_PDEATHSIG = 1  # of prctl(2): a signal for when the parent has ended
 
 
-def add_arguments(parser: argparse.ArgumentParser, instead: str = "") -> None:
-    """-j N, --scheduler ADDRESS; instead: what --help says of them where they help nothing."""
-    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1, help=instead or
-                        "work on N parts of the trace at a time; 0: as many as there are processors")
-    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT", help=instead or
-                        "let the workers of this Dask cluster do it; they must see FILE at the same path "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """-j N, --scheduler ADDRESS."""
+    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1,
+                        help="work on N parts of the trace at a time; 0: as many as there are processors")
+    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
+                        help="let the workers of this Dask cluster do it; they must see FILE at the same path "
                         "and have steve installed")
 
 

@@ -64,17 +64,17 @@ def open_part(path: str, first: int, end: int, freed: bool = False) -> "Trace":
 
 
 class Whole:
-    """What is left to know of a trace that was read in parts: as a Trace that was read to its end."""
+    """What is left to know of a trace that was read in parts: as a Trace that was read to its end. trace: of which
+    only the last part was read."""
 
-    def __init__(self, path: str, last: Part, problem: "Optional[TraceError]", stats: List[dict]) -> None:
-        self._trace = open_part(path, last.first, last.end)
-        self._trace.skim()
-        self.name, self.problem, self._parts = self._trace.name, problem, stats
+    def __init__(self, trace: "Trace", problem: "Optional[TraceError]", stats: List[dict]) -> None:
+        self.trace = trace
+        self.name, self.problem, self._parts = trace.name, problem, stats
 
     def stats(self) -> dict:
         """Those of the last part; what counts events is the sum of all; how far the trace went, any part may
         tell."""
-        result = self._trace.stats()
+        result = self.trace.stats()
         for name in ("instructions", "nanoseconds"):
             result[name] = max(part[name] for part in self._parts)
         for name in ("unmatched_free", "unmatched_access"):
@@ -83,7 +83,7 @@ class Whole:
 
     def __getattr__(self, name: str) -> Any:
         """Definitions: all are known once the last part was read."""
-        return getattr(self._trace, name)
+        return getattr(self.trace, name)
 
 
 class Rounds:
@@ -98,6 +98,7 @@ class Rounds:
         self.parts = split(trace, PARTS_EACH * pool.n)
         self.problem: "Optional[TraceError]" = None
         self.stats: List[dict] = []
+        self._last: "Optional[Tuple[Part, Trace]]" = None
 
     def first(self, task: Any, *more: Any, share: float = 1.0) -> List[Any]:
         """task(path, first, end, *more) for each part: its results; share: how much of the work it is."""
@@ -119,7 +120,12 @@ class Rounds:
         del self.parts[done:]
 
     def whole(self) -> Whole:
-        return Whole(self.name, self.parts[-1], self.problem, self.stats)
+        """What is left to know after a round."""
+        part = self.parts[-1]
+        if self._last is None or self._last[0] != part:
+            self._last = part, open_part(self.name, part.first, part.end)
+            self._last[1].skim()
+        return Whole(self._last[1], self.problem, self.stats)
 
 
 # ---- summary ----------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Places:
         from steve._memtrace import HOW_NAMES, TYPE_NAMES
         self.trace = trace
         self.sites = Sites(trace)
-        self._lines: Dict[int, Line] = {}
+        self._lines: List[Line] = []  # by stack
         self._lua_lines: Dict[Tuple[str, int], Line] = {}
         self._site_names: Dict[int, str] = {}
         self._texts: Dict[str, Callable[[int], str]] = {
@@ -76,9 +76,9 @@ class Places:
         return known.kind if known is not None else ""
 
     def stack_line(self, stack: int) -> Line:
-        """The line of a stack."""
-        if stack not in self._lines:
-            self._lines[stack] = self._named(self.find_stack(stack))
+        """The line of a stack. Those before it are named first, so that a name does not depend on who is asked for."""
+        for each in range(len(self._lines), stack + 1):
+            self._lines.append(self._named(self.find_stack(each)))
         return self._lines[stack]
 
     def find_stack(self, stack: int) -> "Found":
@@ -103,7 +103,7 @@ class Places:
         return Found(NOWHERE, False) if frame is None else Found(line_of(frame), frame.kind in LUA_FRAMES)
 
     def _named(self, found: "Found") -> Line:
-        """A line of Lua code has one name, though its function may be called by several: the first one met."""
+        """A line of Lua code has one name, though its function may be called by several: that of its first stack."""
         if not found.is_lua:
             return found.line
         known = self._lua_lines.get(found.line[:2], found.line)

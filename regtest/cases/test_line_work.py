@@ -94,7 +94,7 @@ class Account:
         self.sites: dict[int, tuple | None] = {}
         self.at: dict[int, tuple] = {}      # by thread: the line that it executes, and whether on a trace
         self.made: dict[int, tuple] = {}    # by thread: line and heap of its last New
-        self.collects: dict[int, tuple] = {}  # by thread: where it was when the collector began, on a trace
+        self.collects: dict[int, tuple | None] = {}  # by thread: for which line the collector works on traces
         self.blocks: dict[int, list] = {}   # by handle: line, type, bytes asked for
         for batch in self.reader.batches():
             for values in batch[list(FIELDS)].tolist():
@@ -130,11 +130,9 @@ class Account:
     def go_over(self, thread: int, collects: bool, heap: int) -> None:
         """A machine's state changes. What the collector does on a trace is for what was made last."""
         line, heap_made = self.made.get(thread, (None, None))
-        if thread in self.collects and not collects:
-            self.at[thread] = self.collects.pop(thread)
-        elif collects and thread not in self.collects and self.at.get(thread, (None, False))[1] and heap == heap_made:
-            self.collects[thread] = self.at[thread]
-            self.at[thread] = line, True
+        self.collects.pop(thread, None)
+        if collects and heap == heap_made:
+            self.collects[thread] = line
 
     def end(self, handle: int) -> None:
         line, kind, size, _ = self.blocks.pop(handle)
@@ -156,7 +154,8 @@ class Account:
         if line is not None:
             self.at[event["thread"]] = line, True
         elif self.blocks[handle][3]:
-            line = self.at.get(event["thread"], (None,))[0]
+            line, on_trace = self.at.get(event["thread"], (None, False))
+            line = self.collects.get(event["thread"], line) if on_trace else line
         row, reads, writes = self.rows[line], kind in (LOAD, MODIFY), kind in (STORE, MODIFY)
         found = row["own" if self.blocks[handle][0] == line else "others"]
         for i, more in enumerate((kind == LOAD, kind == STORE, kind == MODIFY, size * reads, size * writes)):

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_choice(parser)
     parser.add_argument("--by", choices=("site", "line", "function"), default="site",
                         help="what to compare (default: site)")
-    listing.add_arguments(parser, COLUMNS, "bytes_change", divided=True)
+    listing.add_arguments(parser, COLUMNS, "bytes_change")
 
 
 def place_of(chosen: blocks.Blocks, by: str, stack: int) -> str:

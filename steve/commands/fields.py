@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--sites", metavar="N", type=count, default=5,
                         help="how many sites, those with most bytes (default: 5)")
-    listing.add_arguments(parser, COLUMNS, None, divided=True)
+    listing.add_arguments(parser, COLUMNS, None)
 
 
 def runs(cells: "np.ndarray") -> Iterator[tuple]:

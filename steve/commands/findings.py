@@ -160,7 +160,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             ("min-size", 64, count, "bytes of a block whose utilisation is looked at")):
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value,
                             help=f"{what} (default: {value})".replace("percent", "per cent"))
-    listing.add_arguments(parser, COLUMNS, "bytes", divided=True)
+    listing.add_arguments(parser, COLUMNS, "bytes")
 
 
 def rules_of(args: argparse.Namespace) -> List[Rule]:

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="least per cent of all operations that it lives through (default: 90)")
     parser.add_argument("--accesses", metavar="N", type=count, default=1,
                         help="least accesses to it (default: 1)")
-    listing.add_arguments(parser, COLUMNS, "accesses", divided=True)
+    listing.add_arguments(parser, COLUMNS, "accesses")
 
 
 class Candidates:

@@ -44,7 +44,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, None, divided=True)
+    listing.add_arguments(parser, COLUMNS, None)
 
 
 def class_of(traffic: "np.ndarray", sizes: "np.ndarray") -> "np.ndarray":

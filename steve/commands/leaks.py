@@ -45,7 +45,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "bytes", divided=True)
+    listing.add_arguments(parser, COLUMNS, "bytes")
 
 
 def is_live(batch: "np.ndarray") -> "np.ndarray":

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="unit of lifetimes (default: operations)")
     parser.add_argument("--bins", choices=tuple(KINDS), default="log", help="kind of bins (default: log)")
     parser.add_argument("--by-size", action="store_true", help="rows for each power of two of sizes")
-    listing.add_arguments(parser, COLUMNS, None, divided=True)
+    listing.add_arguments(parser, COLUMNS, None)
 
 
 class Clock:

@@ -123,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args, by_line=True)
     sums, = chosen.sum_with_accesses("stack")
     assert chosen.lines is not None
+    chosen.lines.reach_all()
     rows: Dict[Line, Dict[str, Any]] = {}
     add_lives(rows, sums, chosen.lines)
     add_work(rows, chosen.lives, chosen.lines)

@@ -36,7 +36,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "copied", divided=True)
+    listing.add_arguments(parser, COLUMNS, "copied")
 
 
 def row_of(site: str, found: dict) -> dict:

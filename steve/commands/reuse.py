@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+from functools import partial
 from typing import List
 
 from steve import blocks, listing
@@ -77,12 +78,12 @@ def title(found: dict, args: argparse.Namespace) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses
+    from steve import _analyses, eventparts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    shift = args.line.bit_length() - 1
-    found = chosen.over_events(
-        lambda walk: _analyses.reuse_distances(walk, line_shift=shift, rate=args.sample))
+    how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}
+    found = chosen.over_events(partial(_analyses.reuse_distances, **how),
+                               parts=partial(eventparts.reuse_distances, **how))
     rows = rows_of(found, args) if found["touches"] else []
     listing.write(args, chosen.title(title(found, args)), rows, COLUMNS)
     return chosen.verdict()

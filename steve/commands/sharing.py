@@ -44,11 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses
+    from steve import _analyses, eventparts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    found = blocks.merged(chosen.over_events(_analyses.sharing_by_stack), chosen.places.site_name)
-    rows = [{**sums, "site": site, "shared_blocks": sums["shared"]} for site, sums in found.items()
-            if sums["shared"] or sums["transfers"]]
+    sums = chosen.over_events(_analyses.sharing_by_stack, parts=eventparts.sharing_by_stack)
+    found = blocks.merged(sums, chosen.places.site_name)
+    rows = [{**row, "site": site, "shared_blocks": row["shared"]} for site, row in found.items()
+            if row["shared"] or row["transfers"]]
     listing.write(args, chosen.title("sharing between threads"), rows, COLUMNS)
     return chosen.verdict()

@@ -44,7 +44,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "bytes", divided=True)
+    listing.add_arguments(parser, COLUMNS, "bytes")
 
 
 def row_of(site: str, found: dict) -> dict:

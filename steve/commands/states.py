@@ -52,7 +52,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "instructions", divided=True)
+    listing.add_arguments(parser, COLUMNS, "instructions")
 
 
 def starts_of(trace: "Trace") -> Dict[Tuple[int, int], str]:

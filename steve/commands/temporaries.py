@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--within", metavar="N", type=count,
                         help="freed within N operations, instead of before the next New")
-    listing.add_arguments(parser, COLUMNS, "temporaries", divided=True)
+    listing.add_arguments(parser, COLUMNS, "temporaries")
 
 
 def are_temporary(batch: "np.ndarray", within: Optional[int]) -> "np.ndarray":

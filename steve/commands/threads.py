@@ -37,7 +37,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "alloc_bytes", divided=True)
+    listing.add_arguments(parser, COLUMNS, "alloc_bytes")
 
 
 def join(made: dict, freed: dict, accessed: dict) -> List[dict]:

@@ -46,7 +46,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    listing.add_arguments(parser, COLUMNS, "bytes", divided=True)
+    listing.add_arguments(parser, COLUMNS, "bytes")
 
 
 def row_of(name: str, found: dict, total: int) -> dict:

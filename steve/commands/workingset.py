@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--window", metavar="N", type=positive, default=WINDOW,
                         help=f"operations of a window (default: {WINDOW})")
-    listing.add_arguments(parser, COLUMNS, None, divided=True)
+    listing.add_arguments(parser, COLUMNS, None)
 
 
 def run(args: argparse.Namespace) -> int:

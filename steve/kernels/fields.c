@@ -86,7 +86,7 @@ static bool step(struct fields *f, const struct mt_event *e)
         b->group = 0;
     else if (e->kind == MT_RESIZE)
         b->size = e->size;
-    else if (b->group != FIELDS_EARLIER)
+    else
         block_access(&f->maps[b->group - 1], b, e);
     return true;
 }

@@ -6,9 +6,7 @@
  * is O(groups + live blocks) however large the blocks are. An access beyond the end of its block counts up to
  * the end.
  *
- * A part of a trace does not know who made the blocks that live where it begins. A walk over the part before
- * says what a slot holds at its end, FIELDS_EARLIER if what it held before; after that over all parts it can
- * be told.
+ * A part of a trace does not know who made the blocks that live where it begins; it has to be told: owners.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_FIELDS_H
@@ -17,8 +15,6 @@
 #include "memtrace/memtrace.h"
 
 #define FIELDS_CELLS 4096
-
-#define FIELDS_EARLIER UINT32_MAX /* instead of a group + 1 */
 
 struct fields_cell {
     uint64_t loads, stores, modifies;
@@ -51,7 +47,8 @@ struct fields {
 bool fields_init(struct fields *f, const uint32_t *group_of, size_t n_stacks, const uint64_t *largest,
                  size_t n_groups);
 void fields_free(struct fields *f);
-/* In a part, before anything is fed: a block lives, of group - 1 or FIELDS_EARLIER. False: out of memory. */
+/* In a part, before anything is fed: a block lives; group: its group + 1, 0 for none. False: out of memory.
+ */
 bool fields_enter(struct fields *f, const struct mt_live_block *live, uint32_t group);
 bool fields_feed(struct fields *f, const struct mt_event *events, size_t n);
 

@@ -5,15 +5,11 @@
 
 #include "steve/kernels/grow.h"
 
-#define FIRST_PAGES 1024
-
 bool linework_init(struct linework *w, struct luacode *code)
 {
     memset(w, 0, sizeof *w);
     w->code = code;
-    w->pages = calloc(FIRST_PAGES, sizeof *w->pages);
-    w->pages_mask = FIRST_PAGES - 1;
-    return livemap_init(&w->pairs) && w->pages;
+    return livemap_init(&w->pairs) && linepages_init(&w->pages);
 }
 
 void linework_free(struct linework *w)
@@ -24,7 +20,8 @@ void linework_free(struct linework *w)
     free(w->blocks);
     free(w->next);
     free(w->key);
-    free(w->pages);
+    free(w->pieces);
+    linepages_free(&w->pages);
 }
 
 bool linework_learn(struct linework *w, const struct linework_map *map)
@@ -36,24 +33,31 @@ bool linework_learn(struct linework *w, const struct linework_map *map)
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-bool linework_new(struct linework *w, const struct mt_event *e)
+bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack)
 {
-    if (!grow(&w->blocks, &w->blocks_room, (size_t)e->slot + 1, sizeof *w->blocks))
+    if (!grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
         return false;
-    w->blocks[e->slot].own = linework_line(w->map.stacks, w->map.n_stacks, e->ref) + 1;
-    w->blocks[e->slot].last = LINEWORK_NONE;
-    w->blocks[e->slot].n = w->blocks[e->slot].many = 0;
+    w->blocks[slot] = (struct linework_block){.own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1,
+                                              .last = LINEWORK_NONE};
     return true;
 }
 
-void linework_end(struct linework *w, uint32_t slot, uint32_t heap, uint8_t type, uint64_t bytes)
+void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes)
 {
     const struct mt_heap *h = mt_heap(w->code->reader, heap);
-    struct linework_block *b = &w->blocks[slot];
+    struct linework_made *made = &w->made[linework_line(w->map.stacks, w->map.n_stacks, stack)];
     unsigned kind = !h || h->kind == MT_HEAP_LUA ? type : MT_TYPES + h->kind;
 
-    w->made[b->own - 1].blocks[kind]++;
-    w->made[b->own - 1].bytes[kind] += bytes;
+    made->blocks[kind]++;
+    made->bytes[kind] += bytes;
+}
+
+void linework_forget(struct linework *w, uint32_t slot)
+{
+    struct linework_block *b = slot < w->blocks_room ? &w->blocks[slot] : NULL;
+
+    if (!b || !b->own)
+        return;
     b->own = 0;
     while (b->many) {
         uint32_t i = b->many - 1;
@@ -81,8 +85,9 @@ static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key
     return true;
 }
 
-bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t slot, uint32_t line)
+bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
 {
+    struct linework_block *b = &w->blocks[slot];
     bool is_new = true;
 
     b->last = line;
@@ -99,50 +104,12 @@ bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t s
 
 /* ---- cache lines --------------------------------------------------------------------------- */
 
-static size_t home_of(const struct linework *w, uint64_t page, uint32_t line)
+bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
-    return ((page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u >> 20) & w->pages_mask;
-}
+    int n = linepages_touch(&w->pages, page, bits, line);
 
-/* The entry of a page and a line, or the free one where it would be. */
-static struct linework_page *find_page(const struct linework *w, uint64_t page, uint32_t line)
-{
-    size_t i = home_of(w, page, line);
-
-    while (w->pages[i].touched && (w->pages[i].page != page || w->pages[i].line != line))
-        i = (i + 1) & w->pages_mask;
-    return &w->pages[i];
-}
-
-static bool grow_pages(struct linework *w)
-{
-    struct linework_page *old = w->pages;
-    size_t n = w->pages_mask + 1;
-
-    w->pages = calloc(2 * n, sizeof *w->pages);
-    if (!w->pages) {
-        w->pages = old;
-        return false;
-    }
-    w->pages_mask = 2 * n - 1;
-    for (size_t i = 0; i < n; i++)
-        if (old[i].touched)
-            *find_page(w, old[i].page, old[i].line) = old[i];
-    free(old);
-    return true;
-}
-
-/* Cache lines of one page: a bit for each. */
-static bool touch(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
-{
-    struct linework_page *p = find_page(w, page, line);
-
-    w->rows[line].cache_lines += (unsigned)__builtin_popcountll(bits & ~p->touched);
-    w->n_pages += !p->touched;
-    p->page = page;
-    p->line = line;
-    p->touched |= bits;
-    return 4 * w->n_pages <= 3 * w->pages_mask || grow_pages(w);
+    w->rows[line].cache_lines += (unsigned)(n > 0 ? n : 0);
+    return n >= 0;
 }
 
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)
@@ -154,7 +121,7 @@ bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint3
     for (uint64_t page = addr >> 12; page <= last >> 12; page++) {
         unsigned from = page == addr >> 12 ? addr >> 6 & 63 : 0,
                  to = page == last >> 12 ? last >> 6 & 63 : 63;
-        if (!touch(w, page, (UINT64_MAX << from) & (UINT64_MAX >> (63 - to)), line))
+        if (!linework_met_page(w, page, (UINT64_MAX << from) & (UINT64_MAX >> (63 - to)), line))
             return false;
     }
     return true;

@@ -8,8 +8,8 @@
  * Distinct blocks: pairs of a line and a block that it accessed; exact, since a block is forgotten when it
  * dies and its handle never comes again. A block remembers the few lines that touched it, the line that did
  * so last foremost; those of a block that many lines touch stand in a table. Distinct cache lines: pairs of a
- * line of the program and a line of 64 bytes of the address space; exact: 64 of them, a page, share a word of
- * bits. An access over a border touches all the cache lines it lies in.
+ * line of the program and a line of 64 bytes of the address space; exact: linepages.h. An access over a
+ * border touches all the cache lines it lies in.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *
@@ -17,6 +17,7 @@
 #ifndef STEVE_LINEWORK_H
 #define STEVE_LINEWORK_H
 
+#include "steve/kernels/linepages.h"
 #include "steve/kernels/luacode.h"
 
 /* Kinds of blocks: those of Lua heaps by enum mt_type, others by their heap's enum mt_heap_kind. */
@@ -46,16 +47,10 @@ struct linework_made {
 struct linework_block {
     uint32_t own;  /* line; plus 1, 0 = no block lives here */
     uint32_t last; /* line that touched it last; LINEWORK_NONE */
-    uint32_t n;    /* lines in `few`, of which `last` is one */
     uint32_t few[LINEWORK_FEW];
     uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
-};
-
-/* Without gaps: the table of these is the largest part. */
-struct __attribute__((packed, aligned(4))) linework_page {
-    uint64_t page;
-    uint64_t touched; /* cache lines; 0 = the entry is free */
-    uint32_t line;
+    uint8_t n;     /* lines in `few` */
+    bool earlier;  /* made before this part of a trace: see lineparts.h */
 };
 
 /* The lines of stacks, sites and places, and how many of each there are; the caller's. */
@@ -76,12 +71,13 @@ struct linework {
     uint32_t *next;       /* by index of a pair: the block's next, plus 1 */
     uint64_t *key;        /* of the pair */
     size_t next_room, key_room;
-    struct linework_page *pages; /* open addressing, at most three quarters full */
-    size_t pages_mask, n_pages;
+    struct linepages pages;
     struct {
         uint64_t cache_line; /* plus 1; 0 = none */
         uint32_t line;
     } memo[LINEWORK_MEMO]; /* pairs met lately */
+    uint32_t *pieces;      /* of a part of a trace: see lineparts.h */
+    size_t n_pieces, pieces_room;
 };
 
 /* All that return false are out of memory. The luacode stays the caller's. */
@@ -90,11 +86,16 @@ void linework_free(struct linework *w);
 /* What is known by now; before each batch. */
 bool linework_learn(struct linework *w, const struct linework_map *map);
 
-/* A New. */
-bool linework_new(struct linework *w, const struct mt_event *e);
-/* A block's life is over: what it held (enum mt_type), how many bytes its News and Resizes asked for. */
-void linework_end(struct linework *w, uint32_t slot, uint32_t heap, uint8_t type, uint64_t bytes);
-bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t slot, uint32_t line);
+/* A block is made by a stack, in a slot where none lives. */
+bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack);
+/* A block's life is over: what is known of its lines is forgotten, if anything is. */
+void linework_forget(struct linework *w, uint32_t slot);
+/* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
+ * Resizes asked for. */
+void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
+bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line);
+/* Cache lines of one page: a bit for each. */
+bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line);
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
 
 /* What is not known is where number 0 is. */
@@ -144,7 +145,7 @@ __attribute__((always_inline)) static inline bool linework_access(struct linewor
     a = b->own == line + 1 ? &w->rows[line].own : &w->rows[line].others;
     a->counts[e->kind - MT_LOAD]++;
     a->bytes[e->kind - MT_LOAD] += e->size;
-    if (b->last != line && !linework_met_block(w, b, e->slot, line))
+    if (b->last != line && !linework_met_block(w, e->slot, line))
         return false;
     return linework_recall(w, e, line) || linework_met_memory(w, e->addr, e->size, line);
 }
@@ -153,20 +154,11 @@ __attribute__((always_inline)) static inline bool linework_access(struct linewor
 static inline bool linework_pattern_access(struct linework *w, const struct mt_pattern_access *a,
                                            const struct mt_place *place, uint16_t thread)
 {
-    const struct luacode_block *b;
     struct mt_event e;
 
     if (place->slot >= w->code->blocks_room)
         return true;
-    b = &w->code->blocks[place->slot];
-    e.addr = place->addr + a->offset;
-    e.offset = e.addr - b->base;
-    e.size = a->size;
-    e.ref = a->site;
-    e.thread = thread;
-    e.kind = a->kind;
-    e.heap = b->heap;
-    e.slot = place->slot;
+    luacode_event(w->code, a, place, thread, &e);
     return linework_access(w, &e);
 }
 

@@ -96,6 +96,8 @@ struct life *lives_bury(struct lives *l, struct lives_block *b, const struct liv
 {
     if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
         return NULL;
+    if (l->lines)
+        linework_count_made(l->lines, b->stack, b->heap, b->type, b->bytes);
     b->live = false;
     l->out[l->n_out] = record_of(l, b, at);
     return &l->out[l->n_out++];
@@ -112,7 +114,7 @@ static struct life *end_life(struct lives *l, struct lives_block *b)
     struct lives_moment now = lives_now(l);
 
     if (l->lines)
-        linework_end(l->lines, (uint32_t)(b - l->blocks), b->heap, b->type, b->bytes);
+        linework_forget(l->lines, (uint32_t)(b - l->blocks));
     lives_note_peak(l, b);
     return lives_bury(l, b, &now);
 }
@@ -171,7 +173,7 @@ static bool block_new(struct lives *l, const struct mt_event *e)
                               .live = true};
     l->totals.live_blocks++;
     heap_grew(l, e->size);
-    return !l->lines || linework_new(l->lines, e);
+    return !l->lines || linework_begin(l->lines, e->slot, e->ref);
 }
 
 /* What a Resize does beside giving another size. */

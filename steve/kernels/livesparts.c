@@ -4,6 +4,7 @@
 #include "steve/kernels/livesparts.h"
 
 #include "steve/kernels/grow.h"
+#include "steve/kernels/lineparts.h"
 
 /* ---- a part -------------------------------------------------------------------------------- */
 
@@ -48,7 +49,7 @@ static bool tell(struct lives *l, struct lives_block *b, uint16_t thread, bool f
 
 bool livesparts_end(struct lives *l, struct lives_block *b, uint16_t thread)
 {
-    return tell(l, b, thread, true);
+    return (!l->lines || lineparts_end(l->lines, (uint32_t)(b - l->blocks))) && tell(l, b, thread, true);
 }
 
 static bool is_touched(const struct lives_block *b)
@@ -70,7 +71,7 @@ bool livesparts_finish(struct lives *l)
         if (b->live && !is_idle(b) && !tell(l, b, 0, false))
             return false;
     }
-    return true;
+    return !l->lines || lineparts_finish(l->lines);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 bool luacode_init(struct luacode *c, const struct mt_reader *reader)
 {
     *c = (struct luacode){.reader = reader};
-    c->threads = calloc(UINT16_MAX + 1, sizeof *c->threads);
+    c->threads = calloc(LUACODE_THREADS, sizeof *c->threads);
     return livemap_init(&c->handles) && c->threads;
 }
 
@@ -19,7 +19,6 @@ void luacode_free(struct luacode *c)
     livemap_free(&c->handles);
     free(c->protos);
     free(c->proto_of);
-    free(c->live);
     free(c->blocks);
     free(c->threads);
     free(c->jitted);
@@ -59,9 +58,10 @@ static bool learn_heaps(struct luacode *c)
 /* The block of a slot holds the prototype that has its handle, if one has. */
 static void find_held(struct luacode *c, uint32_t slot)
 {
-    uint32_t i = c->live[slot] ? livemap_find(&c->handles, c->live[slot] - 1) : LIVEMAP_NONE;
+    struct luacode_block *b = &c->blocks[slot];
+    uint32_t i = b->live ? livemap_find(&c->handles, b->live - 1) : LIVEMAP_NONE;
 
-    c->blocks[slot].held = i == LIVEMAP_NONE ? 0 : c->proto_of[i] + 1;
+    b->held = i == LIVEMAP_NONE ? 0 : (c->proto_of[i] + 1) & INT32_MAX;
 }
 
 /* A prototype's instructions get places. Of several with one handle the last one counts. */
@@ -91,7 +91,7 @@ static bool learn_protos(struct luacode *c)
     for (; c->n_protos < n; c->n_protos++)
         if (!add_proto(c, c->n_protos))
             return false;
-    for (uint32_t slot = 0; slot < c->live_room; slot++)
+    for (uint32_t slot = 0; slot < c->blocks_room; slot++)
         find_held(c, slot);
     return true;
 }
@@ -101,51 +101,49 @@ bool luacode_learn(struct luacode *c)
     return learn_sites(c) && learn_heaps(c) && learn_protos(c);
 }
 
-/* A New, Free or Resize. */
-static bool set_live(struct luacode *c, const struct mt_event *e)
+/* What a slot holds: `live` as of struct luacode_block. */
+static bool set_block(struct luacode *c, uint32_t slot, uint64_t live, uint64_t base, uint32_t heap)
 {
-    if (!grow(&c->live, &c->live_room, (size_t)e->slot + 1, sizeof *c->live) ||
-        !grow(&c->blocks, &c->blocks_room, c->live_room, sizeof *c->blocks))
+    if (!grow(&c->blocks, &c->blocks_room, (size_t)slot + 1, sizeof *c->blocks))
         return false;
-    c->blocks[e->slot].base = e->addr;
-    c->blocks[e->slot].heap = e->heap;
-    c->live[e->slot] = e->kind == MT_FREE ? 0 : e->handle + 1;
-    find_held(c, e->slot);
+    c->blocks[slot] =
+        (struct luacode_block){.live = live, .base = base, .lua = heap < c->lua_room && c->lua[heap]};
+    find_held(c, slot);
     return true;
 }
 
-/* A virtual machine goes over to another state: does the collector work on behalf of a trace? */
-static void follow_state(struct luacode_thread *t, const struct mt_event *e)
+bool luacode_enter(struct luacode *c, const struct mt_live_block *live)
 {
-    bool on_trace = t->now.by == LUACODE_SITE || t->now.by == LUACODE_STACK;
-
-    if (t->before.by != LUACODE_OWN && e->how != MT_VM_GC) {
-        t->now = t->before;
-        t->before.by = LUACODE_OWN;
-    } else if (e->how == MT_VM_GC && on_trace && t->before.by == LUACODE_OWN && t->heap == e->heap) {
-        t->before = t->now;
-        t->now = (struct luacode_at){LUACODE_STACK, t->made};
-    }
+    return set_block(c, live->slot, live->handle + 1, live->addr, live->heap);
 }
 
-static void note_made(struct luacode *c, const struct mt_event *e)
+void luacode_begin_part(struct luacode *c)
 {
-    c->threads[e->thread].made = e->ref;
-    c->threads[e->thread].heap = e->heap;
+    for (uint32_t i = 0; i < LUACODE_THREADS; i++)
+        c->threads[i] = (struct luacode_thread){
+            .now = {LUACODE_BEFORE, 0}, .made = {0, LUACODE_NONE}, .collects = LUACODE_NONE};
+}
+
+static void note_state(struct luacode_thread *t, const struct mt_event *e)
+{
+    t->collects = e->how == MT_VM_GC ? e->heap + 1 : 0;
+    t->made_then = t->made;
 }
 
 bool luacode_follow(struct luacode *c, const struct mt_event *e)
 {
+    struct luacode_thread *t = &c->threads[e->thread];
+
     if (e->kind == MT_NEW)
-        note_made(c, e);
+        t->made = (struct luacode_made){e->ref, e->heap};
     if (e->kind <= MT_RESIZE)
-        return set_live(c, e);
+        return set_block(c, e->slot, e->kind == MT_FREE ? 0 : e->handle + 1, e->addr, e->heap);
     if (e->kind <= MT_MODIFY)
         luacode_access(c, e);
     else if (e->kind == MT_CALL)
-        c->threads[e->thread].now = (struct luacode_at){LUACODE_STACK, e->ref};
+        t->now = (struct luacode_at){LUACODE_STACK, e->ref};
     else if (e->kind == MT_STATE)
-        follow_state(&c->threads[e->thread], e);
+        note_state(t, e);
     return true;
 }
 
@@ -156,4 +154,39 @@ bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n)
     for (size_t i = 0; i < n && ok; i++)
         ok = luacode_follow(c, &events[i]);
     return ok;
+}
+
+/* A pattern ran. */
+static void pass_pattern(struct luacode *c, const struct mt_packed *p, const struct mt_step *step,
+                         const struct mt_place *places)
+{
+    const struct mt_pattern *pattern = &p->patterns[step->pattern];
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+        struct mt_event e;
+
+        if (places[a->word].slot >= c->blocks_room)
+            continue;
+        luacode_event(c, a, &places[a->word], step->thread, &e);
+        luacode_access(c, &e);
+    }
+}
+
+bool luacode_pass_packed(struct luacode *c, const struct mt_packed *p)
+{
+    const struct mt_place *places = p->places;
+    const struct mt_event *events = p->events;
+
+    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
+        if (step->pattern != MT_STEP_EVENTS) {
+            pass_pattern(c, p, step, places);
+            places += p->patterns[step->pattern].words;
+        } else {
+            if (!luacode_pass(c, events, step->count))
+                return false;
+            events += step->count;
+        }
+    }
+    return true;
 }

@@ -4,9 +4,13 @@
  * That load and what its thread does to blocks of Lua heaps until the next such load belong to the
  * instruction: also what library functions, the collector's steps and the compiler do on its behalf. In
  * machine code of a trace the site itself has a Lua frame, and counts as it is; what C does then belongs to
- * the call (MT_CALL), or, if none was told since, to the trace's last access. The collector's steps on traces
- * belong to what the thread made last in that heap: the check for them stands at the start of a trace or
- * loop, where nothing is made. What a thread does to blocks of other heaps stays with its site.
+ * the call (MT_CALL), or, if none was told since, to the trace's last access. While the thread's virtual
+ * machine is in the collector's state, that is instead what the thread had made last, if it was in the same
+ * heap: the check for a step stands at the start of a trace or loop, where nothing is made. What a thread
+ * does to blocks of other heaps stays with its site.
+ *
+ * So what is known of a thread is what it did last of each sort. Where a trace is read in parts each of these
+ * is as it was before, until the thread does such a thing: luacode_begin_part, luacode_thread.
  *
  * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
  * O(live blocks + instructions).
@@ -26,24 +30,32 @@ struct luacode_proto {
 };
 
 /* Whose an access is: its own site's, that of an instruction (a place), of a call on a trace or of what was
- * made (a stack), or of the last access of a trace (a site). */
-enum luacode_by { LUACODE_OWN, LUACODE_PLACE, LUACODE_STACK, LUACODE_SITE };
+ * made (a stack), or of the last access of a trace (a site). LUACODE_BEFORE: of a part, as before it. */
+enum luacode_by { LUACODE_OWN, LUACODE_PLACE, LUACODE_STACK, LUACODE_SITE, LUACODE_BEFORE };
 struct luacode_at {
     uint32_t by; /* enum luacode_by */
     uint32_t id;
 };
 
-struct luacode_thread {
-    struct luacode_at now;
-    struct luacode_at before; /* a step of the collector began on a trace; LUACODE_OWN: none goes on */
-    uint32_t made, heap;      /* stack and heap of its last New */
+/* A New: stack and heap. Heap LUACODE_NONE: of a part, the last one before it. */
+struct luacode_made {
+    uint32_t stack, heap;
 };
 
-/* A block by slot, as its latest New or Resize said. */
-struct luacode_block {
+/* Only uint32_t, so that it can be seen as an array with named columns. */
+struct luacode_thread {
+    struct luacode_at now;
+    struct luacode_made made, made_then; /* its last New; its last when the collector's state began */
+    /* heap whose collector works, plus 1; 0 = none; LUACODE_NONE: of a part, as before it */
+    uint32_t collects;
+};
+
+/* A block by slot, as its latest New or Resize said. Without gaps: there are many of these. */
+struct __attribute__((packed, aligned(4))) luacode_block {
+    uint64_t live; /* handle of the live block plus 1; 0 = none */
     uint64_t base;
-    uint32_t heap;
-    uint32_t held; /* id of the prototype that it holds plus 1; 0 = none */
+    uint32_t held : 31; /* id of the prototype that it holds plus 1; 0 = none */
+    uint32_t lua : 1;   /* is it of a Lua heap? */
 };
 
 struct luacode {
@@ -54,16 +66,17 @@ struct luacode {
     struct livemap handles; /* of the blocks of prototypes */
     uint32_t *proto_of;     /* by index of the handle */
     size_t proto_of_room;
-    uint64_t *live;               /* by slot: handle of the live block plus 1 */
     struct luacode_block *blocks; /* by slot */
-    size_t live_room, blocks_room;
-    struct luacode_thread *threads; /* by thread */
+    size_t blocks_room;
+    struct luacode_thread *threads; /* by thread: LUACODE_THREADS of them */
     uint8_t *jitted;                /* by site: is it in a trace? */
     size_t jitted_room;
     uint32_t n_sites;
     bool *lua; /* by heap */
     size_t lua_room;
 };
+
+#define LUACODE_THREADS (UINT16_MAX + 1)
 
 bool luacode_init(struct luacode *c,
                   const struct mt_reader *reader); /* false: out of memory; free it then, too */
@@ -84,8 +97,8 @@ static inline bool luacode_is_jitted(const struct luacode *c, const struct mt_ev
     return e->ref < c->n_sites && c->jitted[e->ref];
 }
 
-/* Follow an access. */
-static inline void luacode_access(struct luacode *c, const struct mt_event *e)
+/* Follow an access. Always inline, as linework_access. */
+__attribute__((always_inline)) static inline void luacode_access(struct luacode *c, const struct mt_event *e)
 {
     if (luacode_is_jitted(c, e))
         c->threads[e->thread].now = (struct luacode_at){LUACODE_SITE, e->ref};
@@ -93,17 +106,44 @@ static inline void luacode_access(struct luacode *c, const struct mt_event *e)
         luacode_fetch(c, &c->protos[c->blocks[e->slot].held - 1], e);
 }
 
+/* An access that a pattern made, whose word lies at a place with a slot below blocks_room: as an event, as
+ * far as it matters. Always inline, so that it is never written out. */
+__attribute__((always_inline)) static inline void luacode_event(const struct luacode *c,
+                                                                const struct mt_pattern_access *a,
+                                                                const struct mt_place *place, uint16_t thread,
+                                                                struct mt_event *e)
+{
+    e->addr = place->addr + a->offset;
+    e->offset = e->addr - c->blocks[place->slot].base;
+    e->size = a->size;
+    e->ref = a->site;
+    e->thread = thread;
+    e->kind = a->kind;
+    e->slot = place->slot;
+}
+
 /* Follow an event. False: out of memory. */
 bool luacode_follow(struct luacode *c, const struct mt_event *e);
 /* Follow n events that do not count, such as those before a mark. */
 bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n);
+/* The same for a packed batch. */
+bool luacode_pass_packed(struct luacode *c, const struct mt_packed *packed);
+
+/* A part of a trace is to be followed, of which nothing is known before: threads are as before it. */
+void luacode_begin_part(struct luacode *c);
+/* A block lives where the part begins. False: out of memory. */
+bool luacode_enter(struct luacode *c, const struct mt_live_block *live);
 
 /* Whose an access just followed is. */
 static inline struct luacode_at luacode_at(const struct luacode *c, const struct mt_event *e)
 {
-    if (e->heap >= c->lua_room || !c->lua[e->heap] || luacode_is_jitted(c, e))
+    const struct luacode_thread *t = &c->threads[e->thread];
+
+    if (e->slot >= c->blocks_room || !c->blocks[e->slot].lua || luacode_is_jitted(c, e))
         return (struct luacode_at){LUACODE_OWN, 0};
-    return c->threads[e->thread].now;
+    if (t->collects && t->now.by >= LUACODE_STACK && t->collects == t->made_then.heap + 1)
+        return (struct luacode_at){LUACODE_STACK, t->made_then.stack};
+    return t->now;
 }
 
 #endif

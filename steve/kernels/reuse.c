@@ -30,6 +30,7 @@ void reuse_free(struct reuse *r)
 {
     livemap_free(&r->map);
     free(r->times);
+    free(r->lines);
     free(r->at);
     free(r->tree);
 }
@@ -92,21 +93,39 @@ static void count(struct reuse *r, uint64_t distance)
     r->bins[distance ? 64 - __builtin_clzll(distance) : 0]++;
 }
 
-/* A line touched before: its distance, and it is now the last. */
-static void touch_again(struct reuse *r, uint32_t index)
+/* The last touch of a line is no longer that. */
+static void lift(struct reuse *r, uint32_t index)
 {
     uint32_t before = r->times[index];
 
-    count(r, (r->map.live - sum(r, before)) * r->rate);
     add(r, before, (uint32_t)-1);
     r->at[before] = 0;
+}
+
+/* It is touched now. */
+static void put(struct reuse *r, uint32_t index)
+{
+    r->times[index] = ++r->now;
+    r->at[r->now] = index + 1;
+    add(r, r->now, 1);
+}
+
+/* A line touched before: its distance. */
+static void touch_again(struct reuse *r, uint32_t index)
+{
+    count(r, (r->map.live - sum(r, r->times[index])) * r->rate);
+    lift(r, index);
 }
 
 static bool touch_first(struct reuse *r, uint64_t line, uint32_t *index)
 {
     *index = livemap_add(&r->map, line);
     r->cold++;
-    return *index != LIVEMAP_NONE && grow(&r->times, &r->times_room, (size_t)*index + 1, sizeof *r->times);
+    if (*index == LIVEMAP_NONE || !grow(&r->times, &r->times_room, (size_t)*index + 1, sizeof *r->times) ||
+        !grow(&r->lines, &r->lines_room, (size_t)*index + 1, sizeof *r->lines))
+        return false;
+    r->lines[*index] = line;
+    return true;
 }
 
 static bool touch(struct reuse *r, uint64_t line)
@@ -120,9 +139,7 @@ static bool touch(struct reuse *r, uint64_t line)
         touch_again(r, index);
     else if (!touch_first(r, line, &index))
         return false;
-    r->times[index] = ++r->now;
-    r->at[r->now] = index + 1;
-    add(r, r->now, 1);
+    put(r, index);
     return true;
 }
 
@@ -155,5 +172,37 @@ bool reuse_feed(struct reuse *r, const struct mt_event *events, size_t n)
             if (!touch_line(r, line))
                 return false;
     }
+    return true;
+}
+
+void reuse_order(const struct reuse *r, uint64_t *to)
+{
+    for (uint32_t time = 1; time <= r->now; time++)
+        if (r->at[time])
+            *to++ = r->lines[r->at[time] - 1];
+}
+
+/* A line comes to be the one touched last. */
+static bool move_up(struct reuse *r, uint64_t line)
+{
+    uint32_t index = livemap_find(&r->map, line);
+
+    if (index == LIVEMAP_NONE)
+        return true; /* it was not among the first touches: the part tells nonsense */
+    if (r->now == r->tree_size && !renumber(r))
+        return false;
+    lift(r, index);
+    put(r, index);
+    return true;
+}
+
+bool reuse_add(struct reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!touch(r, firsts[i]))
+            return false;
+    for (size_t i = 0; i < n; i++)
+        if (!move_up(r, lasts[i]))
+            return false;
     return true;
 }

@@ -10,6 +10,11 @@
  * With a rate R above 1 only lines whose hash is a multiple of R are followed, and distances are multiplied
  * by R: spatially hashed sampling (Waldspurger and others, SHARDS, FAST 2015).
  *
+ * In a part of a trace the first touch of a line has a distance that only the whole knows. So a part tells
+ * which lines it touched, in the order of their first touches and in that of their last; touching them in the
+ * first order gives the whole these distances, and in the second, uncounted, the order that it goes on from
+ * (the joining of PARDA: Niu, Dinan, Lu and Sadayappan, IPDPS 2012).
+ *
  * An access that lies in two lines counts as two touches. Lines are those of the address space.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -33,11 +38,18 @@ struct reuse {
     uint64_t last_line;
     uint64_t touches, cold;    /* cold: first touches */
     uint64_t bins[REUSE_BINS]; /* distance 0; then 2^(i-1) ... 2^i - 1 */
+    uint64_t *lines;           /* by index, so in the order of first touches: map.live of them */
+    size_t lines_room;
 };
 
 bool reuse_init(struct reuse *r, uint8_t shift, uint64_t rate);
 void reuse_free(struct reuse *r);
 /* False when out of memory (or for more than 2^30 lines). */
 bool reuse_feed(struct reuse *r, const struct mt_event *events, size_t n);
+/* The lines in the order of their last touches: map.live of them. */
+void reuse_order(const struct reuse *r, uint64_t *to);
+/* Add the next part, of n lines in both orders: their first touches; its others are added by the caller.
+ * False as above. */
+bool reuse_add(struct reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n);
 
 #endif

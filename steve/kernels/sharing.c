@@ -4,6 +4,7 @@
 #include "steve/kernels/sharing.h"
 
 #include "steve/kernels/grow.h"
+#include "steve/kernels/sharingparts.h"
 #include "steve/kernels/walk.h"
 
 bool sharing_init(struct sharing *s)
@@ -18,6 +19,8 @@ void sharing_free(struct sharing *s)
     free(s->rows);
     free(s->blocks);
     free(s->lines);
+    free(s->runs);
+    free(s->pieces);
 }
 
 static bool block_new(struct sharing *s, const struct mt_event *e)
@@ -30,8 +33,7 @@ static bool block_new(struct sharing *s, const struct mt_event *e)
     return true;
 }
 
-/* The record of a line; NULL when out of memory. */
-static struct sharing_line *line_at(struct sharing *s, uint64_t number)
+struct sharing_line *sharing_line_at(struct sharing *s, uint64_t number)
 {
     uint32_t index = livemap_find(&s->map, number);
 
@@ -43,8 +45,8 @@ static struct sharing_line *line_at(struct sharing *s, uint64_t number)
     return &s->lines[index];
 }
 
-static void take_line(struct sharing_line *line, struct sharing_row *row, uint16_t thread, uint64_t bytes,
-                      bool writes)
+void sharing_take_line(struct sharing_line *line, struct sharing_row *row, uint16_t thread, uint64_t bytes,
+                       bool writes)
 {
     if (line->owner != thread) {
         bool moves = line->bytes && (line->written || writes);
@@ -62,20 +64,46 @@ static uint64_t bits(unsigned first, unsigned last)
     return (last == 63 ? UINT64_MAX : ((uint64_t)1 << (last + 1)) - 1) & ~(((uint64_t)1 << first) - 1);
 }
 
-static bool touch(struct sharing *s, struct sharing_row *row, const struct mt_event *e)
+/* One line of an access to a block that a stack made; false when out of memory. */
+static bool touch_line(struct sharing *s, uint64_t number, uint32_t stack, const struct sharing_access *a)
+{
+    struct sharing_line *line = sharing_line_at(s, number);
+
+    if (!line)
+        return false;
+    if (s->part)
+        return sharingparts_touch(s, (uint32_t)(line - s->lines), number, stack, a);
+    sharing_take_line(line, &s->rows[stack], a->thread, a->bytes, a->writes);
+    return true;
+}
+
+static bool touch(struct sharing *s, uint32_t stack, const struct mt_event *e)
 {
     uint64_t last = e->addr + e->size - 1;
 
     for (uint64_t number = e->addr / 64; number <= last / 64; number++) {
-        struct sharing_line *line = line_at(s, number);
+        struct sharing_access a = {
+            bits(number == e->addr / 64 ? e->addr % 64 : 0, number == last / 64 ? last % 64 : 63), e->thread,
+            e->kind != MT_LOAD};
 
-        if (!line)
+        if (!touch_line(s, number, stack, &a))
             return false;
-        take_line(line, row, e->thread,
-                  bits(number == e->addr / 64 ? e->addr % 64 : 0, number == last / 64 ? last % 64 : 63),
-                  e->kind != MT_LOAD);
     }
     return true;
+}
+
+/* Another thread than before accesses a block. */
+static void note_foreign(struct sharing_block *b, struct sharing_row *row)
+{
+    row->foreign++;
+    if (b->shared)
+        return;
+    b->shared = true;
+    b->shared_size = b->size;
+    if (!b->earlier) {
+        row->shared++;
+        row->shared_bytes += b->size;
+    }
 }
 
 static bool block_access(struct sharing *s, struct sharing_block *b, const struct mt_event *e)
@@ -83,14 +111,14 @@ static bool block_access(struct sharing *s, struct sharing_block *b, const struc
     struct sharing_row *row = &s->rows[b->stack];
 
     row->accesses++;
-    if (b->thread != e->thread && b->thread != 0) {
-        row->foreign++;
-        row->shared += !b->shared;
-        row->shared_bytes += b->shared ? 0 : b->size;
-        b->shared = true;
+    if (b->thread == 0) {
+        b->first = e->thread;
+        b->first_size = b->size;
+    } else if (b->thread != e->thread) {
+        note_foreign(b, row);
     }
     b->thread = e->thread;
-    return e->size == 0 || touch(s, row, e);
+    return e->size == 0 || touch(s, b->stack, e);
 }
 
 static bool step(struct sharing *s, const struct mt_event *e)
@@ -103,8 +131,8 @@ static bool step(struct sharing *s, const struct mt_event *e)
     if (!b)
         return true;
     if (e->kind == MT_FREE)
-        b->live = false;
-    else if (e->kind == MT_RESIZE)
+        return sharingparts_end(s, b);
+    if (e->kind == MT_RESIZE)
         b->size = e->size;
     else
         return block_access(s, b, e);

@@ -7,6 +7,8 @@
  * What is read by many and written by none is not moved. An order of the threads that the trace does not have
  * cannot be seen: Valgrind runs one thread at a time, so a program run without it may transfer more often.
  *
+ * A trace may be read in parts: sharingparts.h.
+ *
  * Counted for the stack that made the accessed block: blocks that several threads touched, accesses to them,
  * transfers, false ones. Memory O(live blocks + lines accessed + stacks).
  *
@@ -34,7 +36,10 @@ struct sharing_block {
     uint64_t size;
     uint32_t stack;
     uint16_t thread; /* that touched it last; 0 = none yet */
+    uint16_t first;  /* of an earlier one: that touched it first in this part */
     bool live, shared;
+    bool earlier;                     /* made before this part of a trace */
+    uint64_t first_size, shared_size; /* its bytes when it was touched first in it, and when shared there */
 };
 
 struct sharing {
@@ -45,10 +50,20 @@ struct sharing {
     struct livemap map; /* from line numbers to lines */
     struct sharing_line *lines;
     size_t lines_room;
+    bool part;                /* set by the caller before anything is fed */
+    struct sharing_run *runs; /* of a part, by index of the line */
+    size_t runs_room;
+    struct sharing_piece *pieces; /* of a part */
+    size_t n_pieces, pieces_room;
 };
 
 bool sharing_init(struct sharing *s); /* false: out of memory; so below */
 void sharing_free(struct sharing *s);
 bool sharing_feed(struct sharing *s, const struct mt_event *events, size_t n);
+
+/* For sharingparts.c. The record of a line; NULL when out of memory. A thread accesses bytes of it. */
+struct sharing_line *sharing_line_at(struct sharing *s, uint64_t number);
+void sharing_take_line(struct sharing_line *line, struct sharing_row *row, uint16_t thread, uint64_t bytes,
+                       bool writes);
 
 #endif

@@ -13,7 +13,8 @@
  *     state HEAP VM [TRACE]            type ADDR HEAP TYPE     (TYPE: number of enum mt_type)
  *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE[@ADDR] SIZE [NAME|- [dead|root]]       endsnapshot
  *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
- *     at FRAME  (accesses that follow are made there)
+ *     at FRAME  (accesses that follow are made there)                  call FRAME
+ *     proto ADDR HEAP OFFSET FILE LINE...      (of the block there; a line for each instruction)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
  *
  * A FRAME is FUNCTION or FUNCTION@FILE:LINE; of Lua FUNCTION@@FILE:LINE/DEFINED.
@@ -190,6 +191,18 @@ static void tell_type(char *rest)
     mt_writer_type(s_writer, addr, heap, (enum mt_type)number(&rest));
 }
 
+static void define_proto(char *rest)
+{
+    uint64_t addr = number(&rest);
+    uint32_t heap = heap_at(&rest), lines[64];
+    struct mt_proto p = {.offset = (uint32_t)number(&rest), .lines = lines};
+
+    p.file = string(strsep(&rest, " "));
+    while (rest && p.count < 64)
+        lines[p.count++] = (uint32_t)number(&rest);
+    mt_writer_proto(s_writer, addr, heap, &p);
+}
+
 static void begin_snapshot(char *rest)
 {
     struct mt_snapshot s = {.name = string(strsep(&rest, " "))};
@@ -236,7 +249,7 @@ static void add_link(char *rest)
     mt_writer_link(s_writer, &l);
 }
 
-/* The commands of snapshots, samples, states and types; false if it is none of them. */
+/* The commands of snapshots, samples, states, types, prototypes and calls; false if it is none of them. */
 static bool define_lua(const char *word, char *rest)
 {
     if (strcmp(word, "sample") == 0)
@@ -245,6 +258,10 @@ static bool define_lua(const char *word, char *rest)
         tell_state(rest);
     else if (strcmp(word, "type") == 0)
         tell_type(rest);
+    else if (strcmp(word, "proto") == 0)
+        define_proto(rest);
+    else if (strcmp(word, "call") == 0)
+        mt_writer_call(s_writer, frame_of(rest));
     else if (strcmp(word, "snapshot") == 0)
         begin_snapshot(rest);
     else if (strcmp(word, "object") == 0)

@@ -1,5 +1,5 @@
-"""States, working sets and fields that are told in parts are those that one walk tells: random traces divided
-wherever they can be, and the commands by processes.
+"""States, working sets, fields, sharing and reuse that are told in parts are those that one walk tells: random
+traces divided wherever they can be, and the commands by processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -83,7 +83,32 @@ def test_random_fields(run: Run, chunk: int, where: Optional[str]) -> None:
     assert [(*one, cells.tolist()) for *one, cells in found] == [(*one, cells.tolist()) for *one, cells in maps]
 
 
-@pytest.mark.parametrize("line", (["states"], ["fields"], ["workingset", "--window", "700"]), ids=lambda line: line[0])
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES))
+def test_random_sharing(run: Run, chunk: int, where: Optional[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
+        expected, found = (np.array(rows, _analyses.SHARING) for rows in (
+            one(path, where, _analyses.sharing_by_stack), many(path, where, eventparts.sharing_by_stack)))
+    assert blocks.merged(found, int) == blocks.merged(expected, int)
+
+
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES), st.sampled_from((4, 6, 12)), st.sampled_from((1, 2)))
+def test_random_reuse(run: Run, chunk: int, where: Optional[str], line_shift: int, rate: int) -> None:
+    how = {"line_shift": line_shift, "rate": rate}
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
+        expected = blocks.Blocks("test", arguments(path, where)).over_events(
+            lambda walk: _analyses.reuse_distances(walk, **how))
+        rounds = parts.Rounds(str(path), Here(), silent)
+        assert eventparts.reuse_distances(rounds, choice(path, where), **how) == expected
+
+
+LINES = (["states"], ["fields"], ["workingset", "--window", "700"], ["sharing"], ["reuse", "--line", "16"])
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line[0])
 def test_commands_by_processes(steve: Steve, rich: Path, line: List[str]) -> None:  # noqa: F811
     for more in (["--json"], ["--where", "size >= 100 and not freed"]):
         many = steve(*line, rich, *more, "-j", "2")
@@ -95,7 +120,7 @@ def test_damaged(steve: Steve, rich: Path, tmp_path: Path) -> None:  # noqa: F81
     data = bytearray(rich.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
-    for line in (["states"], ["fields"], ["workingset", "--window", "700"]):
+    for line in LINES:
         one, many = (steve(*line, "--json", "-j", jobs, "bad.ljt") for jobs in ("1", "2"))
         assert one.returncode == many.returncode == 1
         assert one.err == many.err != "" and one.out == many.out != "[]\n"

@@ -28,7 +28,8 @@ RUNS = settings(max_examples=80, deadline=None)
 CHUNKS = st.sampled_from((1, 2, 5))
 WHERES = (None, "size >= 30 and lifetime < 20", "born >= 10 and died < 60", "not freed and resizes != 0 or shared",
           "site ~ 'parse' and used < size", "handle < 4 or type = 'tab'", "first_use > 3 or news >= 1",
-          "copied > 0 or moves = 1 or allocated > 200", "thread != free_thread and idle > 2")
+          "copied > 0 or moves = 1 or allocated > 200", "thread != free_thread and idle > 2",
+          "function = 'draw' or file ~ 'parser' and size > 20")
 KEYS = ("stack", "thread", "free_thread", "type")
 
 
@@ -243,9 +244,8 @@ def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None:
             assert one.err == many.err != "" and one.out == many.out != "[]\n"
 
 
-@pytest.mark.parametrize("more", (["--where", "function ~ 'parse'"], ["--salvage"]), ids=lambda more: more[0])
-def test_what_one_must_do(steve: Steve, rich: Path, more: List[str]) -> None:
-    one, many = steve("sites", "--json", *more, rich), steve("sites", "--json", *more, "-j", "2", rich)
+def test_what_one_must_do(steve: Steve, rich: Path) -> None:
+    one, many = (steve("sites", "--json", "--salvage", "-j", jobs, rich) for jobs in ("1", "2"))
     assert many.out == one.out != "" and one.err == ""
     assert "the trace is not divided; one processor reads it" in many.err
 

@@ -137,12 +137,6 @@ def test_parts_of_what_is_chosen_or_no_memtrace(steve: Steve, large: Path, tmp_p
         assert steve(*line, "-j", "2").out == steve(*line).out != ""
 
 
-def test_what_cannot_be_divided_says_so(steve: Steve, large: Path) -> None:
-    one, many = steve("sharing", "--json", large), steve("sharing", "--json", "-j", "2", large)
-    assert (one.returncode, many.returncode, one.out) == (0, 0, many.out) and one.err == ""
-    assert many.err == "steve sharing: this analysis cannot be divided; one processor makes it\n"
-
-
 def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> None:
     data = bytearray(large.read_bytes())
     data[len(data) // 2] ^= 1
@@ -232,7 +226,8 @@ def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
             assert result.returncode == 0, result.err
         subprocess.run(["cmp", "one", "parts"], cwd=steve.folder, check=True)
     for line in (["summary", "--json"], ["histogram", "--json", "--parts", "none"], ["findings", "--json"],
-                 ["threads", "--json", "--where", "born > 1000 and site ~ 'make'"]):
+                 ["threads", "--json", "--where", "born > 1000 and site ~ 'make'"], ["lines", "--json"],
+                 ["sharing", "--json"], ["reuse", "--json"]):
         assert steve(*line, "--scheduler", cluster, large).out == steve(*line, large).out != ""
 
 

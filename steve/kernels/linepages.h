@@ -1,0 +1,46 @@
+/* linepages.h - which lines of the program touched which lines of 64 bytes of the address space (cache
+ * lines).
+ *
+ * 64 cache lines, a page, share a word of bits for each line of the program that touched any of them: exact,
+ * and O(pages x lines that touch them). This is the largest part of what counting by line holds, so entries
+ * have no gaps, and the table is many small ones that grow by themselves, by half: only one of them is there
+ * twice then.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_LINEPAGES_H
+#define STEVE_LINEPAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LINEPAGES_TABLES 64
+
+struct __attribute__((packed, aligned(4))) linepage {
+    uint64_t page;    /* addr >> 12 */
+    uint64_t touched; /* a bit for each of its cache lines; 0 = the entry is free */
+    uint32_t line;
+};
+
+/* Open addressing, at most three quarters full. */
+struct linepages_table {
+    struct linepage *entries;
+    size_t room, n; /* how many there are; in use */
+};
+
+struct linepages {
+    struct linepages_table tables[LINEPAGES_TABLES];
+};
+
+bool linepages_init(struct linepages *p); /* false: out of memory; free it then, too */
+void linepages_free(struct linepages *p);
+
+/* A line touches cache lines of a page: how many of them it had not touched before, or -1 when out of memory.
+ */
+int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t line);
+
+/* How many pages there are for all lines, and a copy of them. */
+size_t linepages_count(const struct linepages *p);
+void linepages_copy(const struct linepages *p, struct linepage *to);
+
+#endif
