@@ -155,29 +155,17 @@ void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *o
     }
 }
 
-/* An execution near the end of a block, where there may be no room for it. */
-static const struct ops_word *encode_last(struct ops_encoder *e, struct ops_sink *sink, uint32_t shape,
-                                          const struct ops_word *words)
+void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct ops_executions *x)
 {
-    const struct ops_line *first = &e->lines[shape];
-    struct op ops[OPS_SHAPE_MOST];
-    if (first->count <= OPS_BLOCK - e->count)
-        return ops_encoder_execute(e, &shape, 1, words);
-    ops_encode(e, sink, ops, ops_expand(ops, e->parts + first->first, first->count, words));
-    return words + first->words;
-}
-
-void ops_encode_shapes(struct ops_encoder *e, struct ops_sink *sink, const uint32_t *shapes, size_t n,
-                       const struct ops_word *words)
-{
-    while (n && sink->err.code == MT_E_NONE) {
-        size_t fit = (OPS_BLOCK - e->count) / OPS_SHAPE_MOST, done = !fit ? 1 : fit < n ? fit : n;
-        words = fit ? ops_encoder_execute(e, shapes, done, words) : encode_last(e, sink, *shapes, words);
+    uint32_t done;
+    do {
+        uint32_t room = OPS_BLOCK - e->count;
+        done = ops_encoder_execute(e, x, x->left < room ? (uint32_t)x->left : room);
+        e->count += done;
+        x->left -= done;
         if (e->count == OPS_BLOCK)
             end_block(e, sink);
-        shapes += done;
-        n -= done;
-    }
+    } while (done && x->step < x->end && sink->err.code == MT_E_NONE);
 }
 
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink)
