@@ -118,6 +118,35 @@ static uint8_t *put(uint8_t *to, struct ops_predictor *p, const struct op *op)
     return to;
 }
 
+/* Is it a lock or unlock as nearly all are: at no address, of no size, with nothing to mark? */
+static inline bool is_plain_lock(const struct ops_predictor *p, const struct op *op)
+{
+    return op->code - OP_LOCK <= OP_UNLOCK - OP_LOCK &&
+           !(op->addr | op->size | p->sizes[op->code] | (op->thread ^ p->thread) | (op->time ^ p->time));
+}
+
+/* The same as put, of a plain lock whose handle is told in up to two bytes; without a branch, for which it is no one can
+ * foresee. NULL if it takes more. */
+static inline uint8_t *put_plain_lock(uint8_t *to, struct ops_predictor *p, const struct op *op)
+{
+    const uint64_t change = zigzag((int64_t)(op->handle - p->handle));
+    const uint32_t told = change != 0, two = change >= 0x80;
+    if (change >= 0x4000)
+        return NULL;
+    to[0] = (uint8_t)(op->code | OPS_ADDR_ZERO | OPS_SIZE_KNOWN | (told ? 0 : OPS_HANDLE_KNOWN));
+    to[1] = (uint8_t)((change & 0x7f) | two << 7);
+    to[2] = (uint8_t)(change >> 7);
+    p->handle = op->handle;
+    p->addrs[op->handle % OPS_PREDICTED] = 0;
+    return to + 1 + told + two;
+}
+
+static inline uint8_t *put_any(uint8_t *to, struct ops_predictor *p, const struct op *op)
+{
+    uint8_t *end = is_plain_lock(p, op) ? put_plain_lock(to, p, op) : NULL;
+    return end ? end : put(to, p, op);
+}
+
 /* Say why an operation must not stand in the file. */
 static void refuse(const struct ops_encoder *e, struct ops_sink *sink, const struct op *op)
 {
@@ -134,7 +163,7 @@ static size_t encode_some(struct ops_encoder *e, const struct op *ops, size_t n)
     uint8_t *to = e->raw + e->used;
     size_t i;
     for (i = 0; i < n && ops_allowed(e->kind, ops[i].code) && ops[i].thread <= OPS_MOST_THREADS; i++)
-        to = put(to, &e->predictor, &ops[i]);
+        to = put_any(to, &e->predictor, &ops[i]);
     e->used = (size_t)(to - e->raw);
     e->count += (uint32_t)i;
     return i;
