@@ -11,7 +11,10 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* Of zstd: what counts here is time, and a table of 16 KB, which stays in the cache beside all else that is
+ * needed, takes a tenth to a fifth less of it than the level's own; files are 1 to 5% larger. */
 #define LEVEL 1
+#define HASH_LOG 12
 
 static void write_header(struct ops_sink *sink, enum ops_kind kind)
 {
@@ -19,6 +22,12 @@ static void write_header(struct ops_sink *sink, enum ops_kind kind)
     memcpy(header, OPS_MAGIC, OPS_MAGIC_SIZE);
     header[OPS_MAGIC_SIZE] = (uint8_t)kind;
     ops_sink_write(sink, header, sizeof header);
+}
+
+static bool set_compression(ZSTD_CCtx *zstd)
+{
+    return !ZSTD_isError(ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, LEVEL)) &&
+           !ZSTD_isError(ZSTD_CCtx_setParameter(zstd, ZSTD_c_hashLog, HASH_LOG));
 }
 
 struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct ops_piece piece,
@@ -35,7 +44,8 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
         e->total = piece.before;
         e->last = piece.last;
     }
-    if (!e || !e->zstd || !e->raw || !e->packed || !ops_encoder_begin_shapes(e)) {
+    if (!e || !e->zstd || !e->raw || !e->packed || !set_compression(e->zstd) ||
+        !ops_encoder_begin_shapes(e)) {
         mt_fail_memory(err);
         if (e)
             ops_encoder_finish(e, NULL);
@@ -64,7 +74,7 @@ static void end_block(struct ops_encoder *e, struct ops_sink *sink)
 {
     if (e->run)
         ops_encoder_end_run(e);
-    size_t stored = ZSTD_compressCCtx(e->zstd, e->packed, e->packed_room, e->raw, e->used, LEVEL);
+    size_t stored = ZSTD_compress2(e->zstd, e->packed, e->packed_room, e->raw, e->used);
     if (ZSTD_isError(stored)) {
         mt_fail(&sink->err, MT_E_IO, sink->written, "cannot compress: %s", ZSTD_getErrorName(stored));
         return;
@@ -125,8 +135,8 @@ static inline bool is_plain_lock(const struct ops_predictor *p, const struct op 
            !(op->addr | op->size | p->sizes[op->code] | (op->thread ^ p->thread) | (op->time ^ p->time));
 }
 
-/* The same as put, of a plain lock whose handle is told in up to two bytes; without a branch, for which it is no one can
- * foresee. NULL if it takes more. */
+/* The same as put, of a plain lock whose handle is told in up to two bytes; without a branch, for which it is
+ * no one can foresee. NULL if it takes more. */
 static inline uint8_t *put_plain_lock(uint8_t *to, struct ops_predictor *p, const struct op *op)
 {
     const uint64_t change = zigzag((int64_t)(op->handle - p->handle));
