@@ -125,9 +125,6 @@ void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct 
  * were. Writing what was foreseen before anything else. */
 uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, uint32_t room);
 void ops_encoder_end_run(struct ops_encoder *e);
-/* The operations of an execution; how many. */
-unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,
-                    const struct ops_word *words);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);
 

@@ -113,7 +113,12 @@ static bool take_word(struct ops_decoder *d, struct ops_line *s, enum ops_word_c
 static inline struct op *give(const struct ops_decoder *d, const struct ops_line *first,
                               const struct ops_word *words, struct op *out)
 {
-    return out + ops_expand(out, &d->shapes.parts[first->first], first->count, words);
+    const struct ops_part *part = &d->shapes.parts[first->first];
+    for (const struct op *end = out + first->count; out < end; out++, part++) {
+        const struct ops_word *w = &words[part->word];
+        *out = (struct op){w->handle, w->addr + part->offset, part->size, part->code, 0, 0};
+    }
+    return out;
 }
 
 /* Execute the shape at a line, as codes say; the end of what that gave, NULL if it cannot be. */

@@ -317,13 +317,3 @@ uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, ui
     end_executions(e, x, &g);
     return room - left;
 }
-
-unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,
-                    const struct ops_word *words)
-{
-    for (unsigned i = 0; i < count; i++) {
-        const struct ops_word *w = &words[parts[i].word];
-        out[i] = (struct op){w->handle, w->addr + parts[i].offset, parts[i].size, parts[i].code, 0, 0};
-    }
-    return count;
-}
