@@ -59,8 +59,8 @@ enum ops_kind ops_reader_kind(const struct ops_reader *r);
 bool ops_reader_is_binary(const struct ops_reader *r);
 /* The next operations in file order; as mt_next. For text mt_error.offset is the line number, from 1. */
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n);
-/* From now on leave out loads, stores and modifies of a binary file, which is faster; text has them all the
- * same. */
+/* Before the first ops_next: leave out loads, stores and modifies of a binary file, and tell of the others no
+ * address (0), which is faster. Text has them all the same. */
 void ops_pass_accesses(struct ops_reader *r);
 const struct mt_error *ops_reader_error(const struct ops_reader *r);
 uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total);
@@ -101,12 +101,30 @@ struct ops_part {
 struct ops_word {
     uint64_t addr, handle;
 };
-/* Tell of a shape: 1 .. OPS_SHAPE_MOST parts, 1 .. OPS_SHAPE_WORDS words, each used by a part. Returns what
- * ops_write_shapes calls it. 0: this form has no shapes (text), or out of memory, which ops_writer_finish
- * tells. */
+/* Tell of a shape: 1 .. OPS_SHAPE_MOST parts, 1 .. OPS_SHAPE_WORDS words, each used by a part. Returns by
+ * what number executions name it. 0: this form has no shapes (text), or out of memory, which
+ * ops_writer_finish tells. */
 uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, unsigned count, unsigned words);
-/* n executions, of no known thread and time: their shapes and, one after the other, the words of each. */
-void ops_write_shapes(struct ops_writer *w, const uint32_t *shapes, size_t n, const struct ops_word *words);
+
+/* Of which shape the executions of a pattern (reading.h) are. */
+struct ops_shape_of {
+    uint32_t shape;  /* 0 = not known */
+    uint32_t absent; /* bit i: word i of the pattern is not of the shape, for it lies in no block */
+};
+/* What was read of a trace, of no known thread and time, and is not yet written. */
+struct ops_executions {
+    const struct mt_step *step, *end;
+    const struct mt_place *places;     /* of their words, one after the other */
+    const struct ops_shape_of *shapes; /* by pattern */
+    size_t n_shapes;
+    const uint64_t *handles; /* by slot: of the block that lives there, plus 1; 0 = none */
+    size_t slots;
+    uint64_t left; /* operations to write, at most */
+};
+/* Write the next steps in binary form, up to one that is no execution of the shape that is known, goes beyond
+ * `left`, or has to be written operation by operation because the block of the file ends within it. step,
+ * places and left tell how far that came. */
+void ops_write_executions(struct ops_writer *w, struct ops_executions *x);
 
 void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);

@@ -104,10 +104,12 @@ struct ops_encoder {
     struct ops_line *lines; /* of all shapes; and their parts */
     struct ops_part *parts;
     uint32_t n_lines, n_parts, lines_room, parts_room;
-    uint32_t epoch;    /* of the block, from 1 */
-    uint32_t names;    /* of shapes in the block */
-    uint32_t previous; /* line of the last execution */
-    uint32_t run;      /* executions as foreseen, not yet written */
+    uint32_t epoch;     /* of the block, from 1 */
+    uint32_t names;     /* of shapes in the block */
+    uint32_t previous;  /* line of the last execution */
+    uint32_t run;       /* executions as foreseen, not yet written */
+    uint8_t *about_end; /* of what is told of the words of the execution at hand */
+    uint8_t about[OPS_SHAPE_WORDS * 2 * UVARINT_MAX_BYTES];
 };
 
 struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct ops_piece piece,
@@ -115,19 +117,14 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
 void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *ops, size_t n);
 /* Before all else; false when out of memory. */
 bool ops_encoder_begin_shapes(struct ops_encoder *e);
-/* A shape, by what ops_encode_shapes will call it; 0 when out of memory. */
+/* A shape, by what ops_encode_executions will call it; 0 when out of memory. */
 uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count,
                            unsigned words);
-void ops_encode_shapes(struct ops_encoder *e, struct ops_sink *sink, const uint32_t *shapes, size_t n,
-                       const struct ops_word *words);
-/* Its steps: executions for which the block has room, returning the words behind theirs; writing what was
- * foreseen before anything else. */
-const struct ops_word *ops_encoder_execute(struct ops_encoder *e, const uint32_t *shapes, size_t n,
-                                           const struct ops_word *words);
+void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct ops_executions *x);
+/* Its steps: executions of up to `room` operations, for which the block has room; how many operations that
+ * were. Writing what was foreseen before anything else. */
+uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, uint32_t room);
 void ops_encoder_end_run(struct ops_encoder *e);
-/* The operations of an execution; how many. */
-unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,
-                    const struct ops_word *words);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);
 

@@ -204,6 +204,7 @@ static inline bool take(struct ops_decoder *d, uint8_t flags, struct op *op)
         op->addr = *ops_addr_guess(p, op->handle, op->code) + (uint64_t)unzigzag(cursor_uvarint(&d->at));
     op->size = flags & OPS_SIZE_KNOWN ? guess.size : cursor_uvarint(&d->at);
     ops_learn(p, op);
+    op->addr = d->passes ? 0 : op->addr;
     d->left--;
     return true;
 }

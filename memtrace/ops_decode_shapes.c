@@ -113,7 +113,12 @@ static bool take_word(struct ops_decoder *d, struct ops_line *s, enum ops_word_c
 static inline struct op *give(const struct ops_decoder *d, const struct ops_line *first,
                               const struct ops_word *words, struct op *out)
 {
-    return d->passes ? out : out + ops_expand(out, &d->shapes.parts[first->first], first->count, words);
+    const struct ops_part *part = &d->shapes.parts[first->first];
+    for (const struct op *end = out + first->count; out < end; out++, part++) {
+        const struct ops_word *w = &words[part->word];
+        *out = (struct op){w->handle, w->addr + part->offset, part->size, part->code, 0, 0};
+    }
+    return out;
 }
 
 /* Execute the shape at a line, as codes say; the end of what that gave, NULL if it cannot be. */
@@ -129,7 +134,7 @@ static struct op *execute(struct ops_decoder *d, uint32_t line, uint64_t codes, 
     d->predictor.handle = words[first->words - 1].handle;
     d->shapes.previous = line;
     d->left -= first->count;
-    return give(d, first, words, out);
+    return d->passes ? out : give(d, first, words, out);
 }
 
 /* Executions as foreseen; as ops_take_executions. */
@@ -159,6 +164,38 @@ static struct op *take_run(struct ops_decoder *d, struct op *out, const struct o
     return out;
 }
 
+/* A word as foreseen, for who passes over accesses: of those only handles count, which no address has a part
+ * in. */
+static inline void pass_word(struct ops_line *s, struct ops_predictor *p, uint32_t next)
+{
+    uint64_t near = shape_recent(p, next, s->mode & (OPS_RECENT - 1)).handle;
+    s->handle = s->mode & SHAPE_FROM_RECENT ? near : s->handle;
+    p->recent[next % OPS_RECENT].handle = s->handle;
+}
+
+/* All executions as foreseen that come next, which give nothing; false if one cannot be. */
+static bool pass_run(struct ops_decoder *d)
+{
+    struct ops_shapes *s = &d->shapes;
+    struct ops_line *lines = s->lines, *first = &lines[s->previous];
+    uint32_t next = d->predictor.recent_next, left = d->left;
+    for (uint32_t run = s->run; run; run--) {
+        uint32_t line = first->next[0];
+        first = &lines[line];
+        if (line == 0 || first->count > left)
+            return false;
+        for (uint32_t i = 0; i < first->words; i++)
+            pass_word(&first[i], &d->predictor, next++);
+        left -= first->count;
+    }
+    d->predictor.handle = first[first->words - 1].handle;
+    d->predictor.recent_next = next;
+    d->left = left;
+    s->previous = (uint32_t)(first - lines);
+    s->run = 0;
+    return true;
+}
+
 /* The token that begins with a byte; false if that cannot be. */
 bool ops_take_token(struct ops_decoder *d, uint8_t byte)
 {
@@ -176,6 +213,8 @@ bool ops_take_token(struct ops_decoder *d, uint8_t byte)
 struct op *ops_take_executions(struct ops_decoder *d, struct op *out, const struct op *end)
 {
     struct ops_shapes *s = &d->shapes;
+    if (s->run && d->passes)
+        return pass_run(d) ? out : NULL;
     if (s->run)
         return take_run(d, out, end);
     enum ops_token kind = s->after;

@@ -13,8 +13,6 @@
 #include <emmintrin.h>
 #endif
 
-#define WORD_LONGEST (2 * UVARINT_MAX_BYTES)
-
 static bool reserve(void *array, uint32_t *room, uint32_t need, size_t size)
 {
     void *old, *bigger;
@@ -154,20 +152,6 @@ static uint8_t *put_name(struct ops_encoder *e, uint32_t line, uint8_t *to)
     return to;
 }
 
-/* An execution that was not foreseen, with `n` bytes about its words. */
-static __attribute__((noinline)) void put_miss(struct ops_encoder *e, uint32_t line, uint64_t codes,
-                                               const uint8_t *words, size_t n)
-{
-    uint8_t *to = e->raw + e->used;
-    if (e->lines[e->previous].next[0] != line)
-        to = put_name(e, line, to);
-    else
-        to = put_token(e, to, TOKEN_WORDS);
-    to = uvarint_write(to, codes);
-    memcpy(to, words, n);
-    e->used = (size_t)(to + n - e->raw);
-}
-
 /* The first time in a block. */
 static void enter_block(struct ops_encoder *e, struct ops_line *first)
 {
@@ -175,61 +159,161 @@ static void enter_block(struct ops_encoder *e, struct ops_line *first)
     first->name = 0;
 }
 
-/* What changes with each execution. */
+/* An execution that was not foreseen: its shape, its codes, and what was gathered about its words. */
+static __attribute__((noinline)) void put_miss(struct ops_encoder *e, uint32_t line, uint64_t codes)
+{
+    uint8_t *to = e->raw + e->used;
+    size_t n = codes ? (size_t)(e->about_end - e->about) : 0;
+    if (e->lines[e->previous].next[0] != line)
+        to = put_name(e, line, to);
+    else
+        to = put_token(e, to, TOKEN_WORDS);
+    to = uvarint_write(to, codes);
+    memcpy(to, e->about, n);
+    e->used = (size_t)(to + n - e->raw);
+}
+
+/* What changes with each execution; only inline functions get its address, so that it stays in registers. */
 struct going {
-    uint32_t previous, next, run, count; /* as of the encoder; of ops_put_recent; of the encoder */
+    const struct mt_step *step, *counted; /* at hand; the first that e->run does not count */
+    const struct mt_place *places;
+    uint32_t previous; /* as of the encoder */
+    uint32_t next;     /* as of ops_put_recent */
 };
 
-/* Code the words of an execution as they were foreseen or not; what is told of them ends before *to. */
-static inline uint64_t code_words(struct ops_line *first, struct ops_predictor *p, struct going *g,
-                                  const struct ops_word *words, uint8_t **to)
+/* Where to find the words' blocks. */
+struct handles {
+    const uint64_t *of;
+    size_t slots;
+};
+
+/* Word `i` was not foreseen: the codes with its own. */
+static __attribute__((noinline)) uint64_t miss_word(struct ops_encoder *e, struct ops_line *s, uint32_t next,
+                                                    struct ops_word w, uint64_t codes, uint32_t i)
 {
-    uint64_t codes = 0;
-    for (uint32_t i = 0; i < first->words; i++) {
-        struct ops_word guess = shape_guess(&first[i], p, g->next, false), w = words[i];
+    if (codes == 0)
+        e->about_end = e->about;
+    return codes | (uint64_t)code_word(s, &e->predictor, next, w, &e->about_end) << i * SHAPE_WORD_BITS;
+}
+
+/* After `run` executions that were foreseen, one whose shape was not, or a word. */
+static __attribute__((noinline)) void miss(struct ops_encoder *e, size_t run, uint32_t previous,
+                                           uint32_t line, uint64_t codes)
+{
+    e->run += (uint32_t)run;
+    e->previous = previous;
+    put_miss(e, line, codes);
+}
+
+/* The handles of n words; false if one of those does not live. */
+static inline bool find_handles(struct handles h, const struct mt_place *places, uint32_t n, uint64_t *found)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (places[i].slot >= h.slots || h.of[places[i].slot] == 0)
+            return false;
+        found[i] = h.of[places[i].slot] - 1;
+    }
+    return true;
+}
+
+/* Execute a shape of n words, which is for the compiler to know where it can; false if one is of no block. */
+__attribute__((always_inline)) static inline bool execute(struct ops_encoder *e, struct going *g,
+                                                          struct ops_line *lines, uint32_t line,
+                                                          struct handles h, const struct mt_place *places,
+                                                          const uint32_t n)
+{
+    uint64_t found[OPS_SHAPE_WORDS], codes = 0;
+    struct ops_line *s = &lines[line];
+    const bool known = lines[g->previous].next[0] == line;
+    if (!find_handles(h, places, n, found))
+        return false;
+    if (__builtin_expect(!known && s->epoch != e->epoch, 0))
+        enter_block(e, s);
+    for (uint32_t i = 0; i < n; i++, s++) {
+        const struct ops_word guess = shape_guess(s, &e->predictor, g->next, false),
+                              w = {places[i].addr, found[i]};
         if (__builtin_expect(guess.addr != w.addr || guess.handle != w.handle, 0))
-            codes |= (uint64_t)code_word(&first[i], p, g->next, w, to) << i * SHAPE_WORD_BITS;
-        shape_learn(&first[i], p, g->next++, w);
+            codes = miss_word(e, s, g->next, w, codes, i);
+        shape_learn(s, &e->predictor, g->next++, w);
     }
-    return codes;
+    if (__builtin_expect(!known || codes, 0)) {
+        miss(e, (size_t)(g->step - g->counted), g->previous, line, codes);
+        g->counted = g->step + 1;
+    }
+    g->previous = line;
+    return true;
 }
 
-const struct ops_word *ops_encoder_execute(struct ops_encoder *e, const uint32_t *shapes, size_t n,
-                                           const struct ops_word *words)
+/* The words of an execution that are present, where some of its pattern's are absent: those, and no others,
+ * must be of no block. */
+static __attribute__((noinline)) bool find_present(struct mt_place *to, const struct mt_place *places,
+                                                   uint32_t n, uint32_t absent)
 {
-    struct going g = {e->previous, e->predictor.recent_next, e->run, e->count};
+    for (uint32_t i = 0; i < n; i++) {
+        if ((absent >> i & 1) != (places[i].slot == MT_NO_SLOT))
+            return false;
+        if (!(absent >> i & 1))
+            *to++ = places[i];
+    }
+    return true;
+}
+
+/* The execution at hand; false if it is none of the shape that its pattern had last. */
+__attribute__((always_inline)) static inline bool execute_step(struct ops_encoder *e, struct going *g,
+                                                               struct ops_line *lines, struct handles h,
+                                                               struct ops_shape_of shape,
+                                                               struct mt_place *present)
+{
+    uint32_t n = lines[shape.shape].words, all = n;
+    const struct mt_place *places = g->places;
+    if (n == 1 && !shape.absent) {
+        g->places++;
+        return execute(e, g, lines, shape.shape, h, places, 1);
+    }
+    if (shape.absent) {
+        all += (uint32_t)__builtin_popcount(shape.absent);
+        if (!find_present(present, places, all, shape.absent))
+            return false;
+        places = present;
+    }
+    g->places += all;
+    return execute(e, g, lines, shape.shape, h, places, n);
+}
+
+/* Tell the others how far it has come. */
+static inline void end_executions(struct ops_encoder *e, struct ops_executions *x, const struct going *g)
+{
+    const struct ops_line *first = &e->lines[g->previous];
+    if (g->step > x->step)
+        e->predictor.handle = first[first->words - 1].handle;
+    e->run += (uint32_t)(g->step - g->counted);
+    e->previous = g->previous;
+    e->predictor.recent_next = g->next;
+    x->step = g->step;
+    x->places = g->places;
+}
+
+uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, uint32_t room)
+{
+    struct going g = {x->step, x->step, x->places, e->previous, e->predictor.recent_next};
+    const struct handles h = {x->handles, x->slots};
+    const struct ops_shape_of *shapes = x->shapes;
+    const struct mt_step *end = x->end;
+    const size_t n_shapes = x->n_shapes;
+    struct mt_place present[OPS_SHAPE_WORDS];
     struct ops_line *lines = e->lines;
-    for (const uint32_t *end = shapes + n; shapes < end; shapes++) {
-        struct ops_line *first = &lines[*shapes];
-        uint8_t about[OPS_SHAPE_WORDS * WORD_LONGEST], *to = about;
-        if (__builtin_expect(first->epoch != e->epoch, 0))
-            enter_block(e, first);
-        uint64_t codes = code_words(first, &e->predictor, &g, words, &to);
-        g.run++;
-        if (__builtin_expect(codes != 0 || lines[g.previous].next[0] != *shapes, 0)) {
-            e->run = g.run - 1;
-            e->previous = g.previous;
-            put_miss(e, *shapes, codes, about, (size_t)(to - about));
-            g.run = 0;
+    uint32_t left = room;
+    for (; g.step < end; g.step++) {
+        uint32_t pattern = g.step->pattern, count = g.step->count;
+        const struct mt_place *places = g.places;
+        if (count > left || pattern >= n_shapes || shapes[pattern].shape == 0)
+            break;
+        if (!execute_step(e, &g, lines, h, shapes[pattern], present)) {
+            g.places = places;
+            break;
         }
-        g.previous = *shapes;
-        g.count += first->count;
-        words += first->words;
+        left -= count;
     }
-    e->previous = g.previous;
-    e->predictor.recent_next = g.next;
-    e->run = g.run;
-    e->count = g.count;
-    e->predictor.handle = words[-1].handle;
-    return words;
-}
-
-unsigned ops_expand(struct op *out, const struct ops_part *parts, unsigned count,
-                    const struct ops_word *words)
-{
-    for (unsigned i = 0; i < count; i++) {
-        const struct ops_word *w = &words[parts[i].word];
-        out[i] = (struct op){w->handle, w->addr + parts[i].offset, parts[i].size, parts[i].code, 0, 0};
-    }
-    return count;
+    end_executions(e, x, &g);
+    return room - left;
 }

@@ -66,9 +66,11 @@ static inline struct ops_word shape_guess(const struct ops_line *s, const struct
                                           uint32_t next, bool other)
 {
     struct ops_word near = shape_recent(p, next, s->mode & (OPS_RECENT - 1));
-    bool from_recent = (s->mode & SHAPE_FROM_RECENT ? 1 : 0) ^ other;
-    return from_recent ? (struct ops_word){near.addr + s->back, near.handle}
-                       : (struct ops_word){s->addr + s->stride, s->handle};
+    struct ops_word own = {s->addr + s->stride, s->handle};
+    uint64_t take =
+        -(uint64_t)((s->mode / SHAPE_FROM_RECENT & 1) ^ other); /* not a branch: often foreseen wrongly */
+    return (struct ops_word){own.addr ^ ((own.addr ^ (near.addr + s->back)) & take),
+                             own.handle ^ ((own.handle ^ near.handle) & take)};
 }
 
 /* A word was `far` back from the next, at a distance from what was there: refer to that from now on. */
@@ -81,7 +83,7 @@ static inline void shape_learn_near(struct ops_line *s, uint32_t far, uint64_t d
 static inline void shape_learn(struct ops_line *s, struct ops_predictor *p, uint32_t next, struct ops_word w)
 {
     uint64_t delta = w.addr - s->addr;
-    s->stride = delta == s->delta ? delta : s->stride;
+    s->stride ^= (s->stride ^ delta) & -(uint64_t)(delta == s->delta);
     s->delta = delta;
     s->addr = w.addr;
     s->handle = w.handle;

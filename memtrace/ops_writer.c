@@ -140,9 +140,9 @@ uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, un
     return shape;
 }
 
-void ops_write_shapes(struct ops_writer *w, const uint32_t *shapes, size_t n, const struct ops_word *words)
+void ops_write_executions(struct ops_writer *w, struct ops_executions *x)
 {
-    ops_encode_shapes(w->binary, &w->sink, shapes, n, words);
+    ops_encode_executions(w->binary, &w->sink, x);
 }
 
 static void put_bytes(struct ops_writer *w, const char *s, size_t n)

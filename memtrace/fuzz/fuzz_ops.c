@@ -1,5 +1,6 @@
 /* fuzz_ops.c - fuzz target: any bytes as an ops file of each kind; what was read is written and read again.
- * And as the payload of a block of a binary file, for the hash of one keeps changed bytes from the decoder.
+ * And as the payload of a block of a binary file, for the hash of one keeps changed bytes from the decoder;
+ * of that, who passes over accesses must be told of the same other operations, and end alike.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -48,6 +49,44 @@ static uint64_t copy_ops(int from, int to, enum ops_kind kind)
     return count;
 }
 
+static bool is_access(const struct op *op)
+{
+    return op->code >= OP_LOAD && op->code <= OP_MODIFY;
+}
+
+/* Codes and handles of the operations of a binary file that are no accesses, in `found`; how many. *end: how
+ * it ended. */
+enum { FOUND_MOST = 1 << 17 };
+static size_t find_others(int fd, bool passing, struct op *found, int *end)
+{
+    const struct op *ops;
+    size_t n, count = 0;
+    struct mt_error err = {0};
+    struct ops_reader *r = ops_open(path_of(fd), OPS_UNKNOWN, &err);
+    if (r && passing)
+        ops_pass_accesses(r);
+    while (r && (*end = ops_next(r, &ops, &n)) == MT_MORE)
+        for (size_t i = 0; i < n; i++)
+            if (!is_access(&ops[i]) && count < FOUND_MOST)
+                found[count++] = ops[i];
+    ops_close(r);
+    return count;
+}
+
+/* Passing over accesses tells of the others as reading does; after damage perhaps not as many. */
+static void compare_passing(int fd)
+{
+    static struct op all[FOUND_MOST], passed[FOUND_MOST];
+    int end = MT_ERROR, end_passed = MT_ERROR;
+    size_t n = find_others(fd, false, all, &end), n_passed = find_others(fd, true, passed, &end_passed);
+    if (end != end_passed || (end == MT_END && n != n_passed))
+        abort();
+    for (size_t i = 0; i < n && i < n_passed; i++)
+        if (all[i].code != passed[i].code || all[i].handle != passed[i].handle ||
+            all[i].size != passed[i].size)
+            abort();
+}
+
 /* A block of bytes that are its payload but for the first two, its operations. */
 static void put_block(int fd, const uint8_t *data, size_t size)
 {
@@ -72,6 +111,8 @@ static void decode_payload(const uint8_t *data, size_t size)
             write(in, &kind, 1) != 1)
             abort();
         put_block(in, data, size);
+        if (kind == OPS_ACCESS)
+            compare_passing(in);
         copy_ops(in, out, OPS_UNKNOWN);
         close(in);
         close(out);

@@ -282,11 +282,38 @@ static inline bool block_access(struct lockfull *l, uint32_t b)
     return others_or_none(l);
 }
 
-/* An access to nothing that is known. */
-static bool no_access(struct lockfull *l)
+/* Operations that are none of a block that is not locked: n of them. */
+static inline bool pass(struct lockfull *l, uint32_t n)
 {
-    l->unmatched++;
-    return others_or_none(l);
+    for (int64_t end = l->index + n; l->index < end; l->index++)
+        if (!others_or_none(l))
+            return false;
+    return true;
+}
+
+/* n more accesses to a block. While it is locked, its own operations put off its deadline further than they bring it
+ * nearer, so that it stays so, and its life may grow by all of them at once. */
+static inline bool access_again(struct lockfull *l, uint32_t b, uint32_t n)
+{
+    struct lockfull_block *block = &l->blocks[b];
+
+    if (block->mortal && block->locked)
+        block->end += n * (l->rules.gain + l->rules.decay);
+    if (!block->mortal || block->locked)
+        return pass(l, n);
+    for (; n; n--, l->index++)
+        if (!block_access(l, b))
+            return false;
+    return true;
+}
+
+/* n accesses to a block, one after the other. */
+static inline bool access_run(struct lockfull *l, uint32_t b, uint32_t n)
+{
+    if (!block_access(l, b))
+        return false;
+    l->index++;
+    return n == 1 || access_again(l, b, n - 1);
 }
 
 /* ---- operations of an ops file, by handle ---- */
@@ -302,37 +329,67 @@ static bool new_handle(struct lockfull *l, const struct op *op)
 }
 
 /* A Resize is an operation like an access; it is given after the lock events. */
-static bool use_handle(struct lockfull *l, const struct op *op)
+static bool resize_handle(struct lockfull *l, const struct op *op)
 {
     uint32_t b = livemap_find(&l->live, op->handle);
 
-    if (!(b == NONE ? no_access(l) : block_access(l, b)))
-        return false;
-    if (op->code != OP_RESIZE)
-        return true;
-    if (!reserve(l, 1))
+    l->unmatched += b == NONE;
+    if (!(b == NONE ? others_or_none(l) : block_access(l, b)) || !reserve(l, 1))
         return false;
     give(l, op);
     return true;
 }
 
+/* How many of n accesses, from the first on, are to one block, by one thread and at one time. */
+static inline uint32_t run_length(const struct op *ops, size_t n)
+{
+    uint32_t i = 1;
+
+    while (i < n && ops[i].handle == ops->handle && ops[i].code >= OP_LOAD && ops[i].code <= OP_MODIFY &&
+           ops[i].thread == ops->thread && ops[i].time == ops->time)
+        i++;
+    return i;
+}
+
+static inline bool use_handle(struct lockfull *l, uint64_t handle, uint32_t n)
+{
+    uint32_t b = livemap_find(&l->live, handle);
+
+    if (b != NONE)
+        return access_run(l, b, n);
+    l->unmatched += n;
+    return pass(l, n);
+}
+
+/* An operation that is no access. */
 static bool step(struct lockfull *l, const struct op *op)
 {
-    l->thread = op->thread;
-    l->time = op->time;
+    bool ok;
+
     if (op->code == OP_NEW)
-        return new_handle(l, op);
-    if (op->code == OP_FREE)
-        return block_free(l, livemap_remove(&l->live, op->handle), op);
-    return use_handle(l, op);
+        ok = new_handle(l, op);
+    else if (op->code == OP_FREE)
+        ok = block_free(l, livemap_remove(&l->live, op->handle), op);
+    else
+        ok = resize_handle(l, op);
+    l->index++;
+    return ok;
 }
 
 bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n)
 {
+    uint32_t run;
+
     l->n_out = 0;
-    for (size_t i = 0; i < n; i++, l->index++)
-        if (!step(l, &ops[i]))
+    for (size_t i = 0; i < n; i += run) {
+        bool access = ops[i].code >= OP_LOAD && ops[i].code <= OP_MODIFY;
+
+        run = access ? run_length(&ops[i], n - i) : 1;
+        l->thread = ops[i].thread;
+        l->time = ops[i].time;
+        if (!(access ? use_handle(l, ops[i].handle, run) : step(l, &ops[i])))
             return false;
+    }
     return true;
 }
 
@@ -367,15 +424,12 @@ static bool free_slot(struct lockfull *l, uint32_t slot, uint64_t addr)
     return true;
 }
 
-static inline bool use_slot(struct lockfull *l, uint32_t slot)
+/* n accesses to a block. */
+static inline bool use_slot(struct lockfull *l, uint32_t slot, uint32_t n)
 {
-    if (!is_live(l, slot)) {
-        l->stray++;
-        return true;
-    }
-    if (!block_access(l, slot))
-        return false;
-    l->index++;
+    if (is_live(l, slot))
+        return access_run(l, slot, n);
+    l->stray += n;
     return true;
 }
 
@@ -391,7 +445,7 @@ static bool use_event(struct lockfull *l, const struct mt_event *e)
     case MT_LOAD:
     case MT_STORE:
     case MT_MODIFY:
-        return use_slot(l, e->slot);
+        return use_slot(l, e->slot, 1);
     default:
         return true;
     }
@@ -400,13 +454,18 @@ static bool use_event(struct lockfull *l, const struct mt_event *e)
 static inline bool use_pattern(struct lockfull *l, const struct mt_packed *p,
                                const struct mt_pattern *pattern, const struct mt_place *places)
 {
-    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+    const struct mt_pattern_access *a = &p->accesses[pattern->first], *end = a + pattern->count;
 
-    for (uint32_t i = 0; i < pattern->count; i++) {
-        uint32_t slot = places[a[i].word].slot;
+    if (pattern->words == 1)
+        return places->slot == MT_NO_SLOT || use_slot(l, places->slot, pattern->count);
+    while (a < end) {
+        uint32_t slot = places[a->word].slot, n = 1;
 
-        if (slot != MT_NO_SLOT && !use_slot(l, slot))
+        while (a + n < end && a[n].word == a->word)
+            n++;
+        if (slot != MT_NO_SLOT && !use_slot(l, slot, n))
             return false;
+        a += n;
     }
     return true;
 }

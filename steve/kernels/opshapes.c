@@ -12,6 +12,7 @@ _Static_assert(OPS_SHAPE_MOST >= MT_SEGMENT_MOST && OPS_SHAPE_WORDS >= MT_SEGMEN
 void opshapes_free(struct opshapes *o)
 {
     free(o->latest);
+    free(o->others_of);
     free(o->others);
 }
 
@@ -37,45 +38,49 @@ static uint32_t tell(struct ops_writer *w, const struct mt_packed *p, uint32_t p
 /* One of the others that a pattern has; 0 = there is none. */
 static uint32_t find_other(const struct opshapes *o, uint32_t pattern, uint32_t absent)
 {
-    uint32_t i = o->latest[pattern].next;
+    uint32_t i = o->others_of[pattern];
 
-    while (i && o->others[i].absent != absent)
+    while (i && o->others[i].is.absent != absent)
         i = o->others[i].next;
     return i;
 }
 
-/* Keep the one met last among the others and let a new one take its place. */
-static uint32_t add(struct opshapes *o, uint32_t pattern, uint32_t absent, uint32_t shape)
+/* Keep the one met last among the others. */
+static bool keep(struct opshapes *o, uint32_t pattern)
 {
-    struct opshape *latest = &o->latest[pattern];
-
-    if (!shape)
-        return 0;
-    if (latest->shape) {
-        if (!grow(&o->others, &o->room, o->n + 2, sizeof *o->others))
-            return 0;
-        o->others[++o->n] = *latest;
-        latest->next = (uint32_t)o->n;
-    }
-    latest->absent = absent;
-    return latest->shape = shape;
+    if (!o->latest[pattern].shape)
+        return true;
+    if (!grow(&o->others, &o->room, o->n + 2, sizeof *o->others))
+        return false;
+    o->others[++o->n] = (struct opshape){o->latest[pattern], o->others_of[pattern]};
+    o->others_of[pattern] = (uint32_t)o->n;
+    return true;
 }
 
-uint32_t opshapes_search(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p,
-                         uint32_t pattern, uint32_t absent)
+static bool add(struct opshapes *o, uint32_t pattern, struct ops_shape_of new)
 {
-    struct opshape *latest, *other, was;
+    if (!new.shape || !keep(o, pattern))
+        return false;
+    o->latest[pattern] = new;
+    return true;
+}
 
-    if (!grow(&o->latest, &o->latest_room, (size_t)pattern + 1, sizeof *o->latest))
-        return 0;
-    if (!find_other(o, pattern, absent))
-        return add(o, pattern, absent, tell(w, p, pattern, absent));
-    latest = &o->latest[pattern];
-    other = &o->others[find_other(o, pattern, absent)];
-    was = *latest;
-    latest->absent = other->absent;
-    latest->shape = other->shape;
-    other->absent = was.absent;
-    other->shape = was.shape;
-    return latest->shape;
+bool opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p, uint32_t pattern,
+                   uint32_t absent)
+{
+    struct ops_shape_of was;
+    uint32_t other;
+
+    if (!grow(&o->latest, &o->latest_room, (size_t)pattern + 1, sizeof *o->latest) ||
+        !grow(&o->others_of, &o->others_room, (size_t)pattern + 1, sizeof *o->others_of))
+        return false;
+    was = o->latest[pattern];
+    if (was.shape && was.absent == absent)
+        return false;
+    other = find_other(o, pattern, absent);
+    if (!other)
+        return add(o, pattern, (struct ops_shape_of){tell(w, p, pattern, absent), absent});
+    o->latest[pattern] = o->others[other].is;
+    o->others[other].is = was;
+    return true;
 }

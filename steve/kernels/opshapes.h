@@ -12,31 +12,23 @@
 #include "memtrace/ops.h"
 
 struct opshape {
-    uint32_t absent; /* a bit for each word that does not count */
-    uint32_t shape;  /* as of ops_writer_shape */
-    uint32_t next;   /* of the others of the pattern; 0 = none */
+    struct ops_shape_of is;
+    uint32_t next; /* of the others of the pattern; 0 = none */
 };
 
 struct opshapes {
-    struct opshape *latest; /* by pattern: the one met last; shape 0 = none */
-    size_t latest_room;
+    struct ops_shape_of *latest; /* by pattern: the one met last */
+    uint32_t *others_of;         /* by pattern: the first of its others, 0 = none */
+    size_t latest_room, others_room;
     struct opshape *others; /* from 1; item 0 is not used */
     size_t n, room;
 };
 
 void opshapes_free(struct opshapes *o);
 
-/* The shape of a pattern without the absent words, of which it has others; a new one is told to the writer. 0
- * if there is none, see ops_writer_shape. */
-uint32_t opshapes_search(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p,
-                         uint32_t pattern, uint32_t absent);
-
-static inline uint32_t opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p,
-                                     uint32_t pattern, uint32_t absent)
-{
-    if (pattern < o->latest_room && o->latest[pattern].shape && o->latest[pattern].absent == absent)
-        return o->latest[pattern].shape;
-    return opshapes_search(o, w, p, pattern, absent);
-}
+/* Make the shape of a pattern without the absent words the latest; a new one is told to the writer. False if
+ * it is that already, or there is none, see ops_writer_shape. */
+bool opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p, uint32_t pattern,
+                   uint32_t absent);
 
 #endif

@@ -10,7 +10,6 @@
 
 #define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
 #define NOBODY UINT64_MAX
-#define GATHERED 512   /* executions handed to the writer at a time, at most */
 #define TIME_STEP 4096 /* instructions between the times of accesses */
 
 struct op_source {
@@ -31,8 +30,6 @@ struct op_source {
     uint64_t time; /* given last */
     bool skips;    /* accesses are not wanted */
     struct opshapes shapes;
-    uint32_t executions[GATHERED]; /* gathered for the writer: their shapes, and words */
-    struct ops_word words[GATHERED * MT_SEGMENT_WORDS];
     struct op buffer[PIECE];
 };
 
@@ -282,87 +279,52 @@ static void write_some(struct ops_writer *w, const struct op *ops, size_t n, str
     ops_write(w, ops + passed, count);
 }
 
-/* An execution's words, of which all lie in live blocks. False: one does not. */
-static inline bool take_words(const uint64_t *handles, size_t slots, const struct mt_place *places,
-                              uint32_t n, struct ops_word *to)
-{
-    bool all = true;
-
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t handle = places[i].slot < slots ? handles[places[i].slot] : 0;
-
-        to[i].addr = places[i].addr;
-        to[i].handle = handle - 1;
-        all &= handle != 0;
-    }
-    return all;
-}
-
-/* The words of an execution that lie in live blocks; bits of the others, STRAY if one of those has a slot. */
+/* The words of an execution that lie in no block, a bit for each; STRAY if one has a slot where nothing
+ * lives. */
 #define STRAY UINT32_MAX
-static uint32_t find_words(const struct op_source *s, const struct mt_place *places, uint32_t n,
-                           struct ops_word *to)
+static uint32_t absent_words(const struct op_source *s, const struct mt_place *places, uint32_t n)
 {
     uint32_t absent = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        bool found = take_words(s->handles, s->slots, &places[i], 1, to);
-
-        if (!found && places[i].slot != MT_NO_SLOT)
+        if (handle_in(s, places[i].slot) != NOBODY)
+            continue;
+        if (places[i].slot != MT_NO_SLOT)
             return STRAY;
-        to += found;
-        absent |= (uint32_t)!found << i;
+        absent |= 1u << i;
     }
     return absent;
 }
 
-/* What is gathered for the writer. */
-struct gathered {
-    uint32_t *shape;
-    struct ops_word *words;
-    const struct mt_place *places; /* not yet taken */
-};
-
-/* Gather an execution; false if it is to be written operation by operation. */
-static inline bool gather(struct op_source *s, struct ops_writer *w, const struct mt_step *step,
-                          struct gathered *g)
+/* The writer did not take the next step: let it know of what shape that is. False if it knew, or it is none.
+ */
+static bool find_shape(struct op_source *s, struct ops_writer *w)
 {
-    const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
-    uint32_t n = pattern->words, absent = 0;
+    uint32_t pattern = s->step->pattern, absent;
 
-    if (step->count != pattern->count || !take_words(s->handles, s->slots, g->places, n, g->words))
-        absent = find_words(s, g->places, n, g->words);
-    if (absent == STRAY)
+    if (pattern == MT_STEP_EVENTS)
         return false;
-    *g->shape = opshapes_find(&s->shapes, w, &s->packed, step->pattern, absent);
-    if (*g->shape == 0)
-        return false;
-    g->shape++;
-    g->places += n;
-    g->words += absent ? n - (uint32_t)__builtin_popcount(absent) : n;
-    return true;
+    absent = absent_words(s, s->places, s->packed.patterns[pattern].words);
+    return absent != STRAY && opshapes_find(&s->shapes, w, &s->packed, pattern, absent);
 }
 
-/* Write the executions that come next, as many as can be gathered; false if the next step is none of them. */
+/* Write the executions that come next; false if the next step is none of them. */
 static bool write_executions(struct op_source *s, struct ops_writer *w, struct op_quota *q)
 {
-    struct gathered g = {s->executions, s->words, s->places};
-    const struct mt_step *step = s->step, *end = s->steps_end;
-    uint64_t left = q->left;
+    struct ops_executions x = {.step = s->step,
+                               .end = s->steps_end,
+                               .places = s->places,
+                               .shapes = s->shapes.latest,
+                               .n_shapes = s->shapes.latest_room,
+                               .handles = s->handles,
+                               .slots = s->slots,
+                               .left = q->left};
 
-    if ((size_t)(end - step) > GATHERED)
-        end = step + GATHERED;
-    for (; step < end && step->pattern != MT_STEP_EVENTS && step->count <= left; step++) {
-        if (!gather(s, w, step, &g))
-            break;
-        left -= step->count;
-    }
-    if (g.shape > s->executions)
-        ops_write_shapes(w, s->executions, (size_t)(g.shape - s->executions), s->words);
-    s->step = step;
-    s->places = g.places;
-    q->left = left;
-    return step == end;
+    ops_write_executions(w, &x);
+    s->step = x.step;
+    s->places = x.places;
+    q->left = x.left;
+    return x.step == x.end || find_shape(s, w);
 }
 
 /* The next step, operation by operation. */

@@ -46,8 +46,8 @@ void op_source_give(struct op_source *s, const struct mt_event *events, size_t n
  * next one. They are copied. False when out of memory. */
 bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle);
 
-/* From now on leave out accesses where that is cheap: of a trace or a binary file. For those who look at N
- * and F alone. */
+/* Before the first operations: leave out accesses where that is cheap, of a trace or a binary file; of which
+ * the others have no address then. For those who look at handles of N and F alone. */
 void op_source_skip_accesses(struct op_source *s);
 
 /* Accesses to slots where nothing lives: 0 for any trace of a sound reader. */
