@@ -7,7 +7,6 @@ neither. Memory is O(live blocks + objects).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import sys
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
@@ -47,21 +46,42 @@ class Survivors:
         return np.sort(lives[np.isin(lives["heap"], lua)], order="handle")
 
 
+class LastOfEach:
+    """The last snapshot of each heap among those read so far. Only their objects are kept."""
+
+    def __init__(self, trace: "Trace") -> None:
+        self._trace, self._seen = trace, 0
+        self._number: Dict[int, int] = {}
+
+    def look(self) -> None:
+        """Snapshots that were read since; they stand before the events read last."""
+        while (snapshot := self._trace.snapshot(self._seen)) is not None:
+            if snapshot.heap in self._number:
+                self._trace.forget_snapshot(self._number[snapshot.heap])
+            self._number[snapshot.heap] = self._seen
+            self._seen += 1
+
+    def snapshots(self) -> "List[Snapshot]":
+        return [self._trace.snapshot(number) for number in self._number.values()]
+
+
 class Addresses:
-    """The addresses of blocks, whose handles are sorted, as of the end; and when that was."""
+    """The addresses of blocks, whose handles are sorted, as of the end; and the snapshots taken until then."""
 
     def __init__(self, handles: "np.ndarray", trace: "Trace", window: "Optional[Window]") -> None:
         """Reads the trace, with a window to its end only."""
         import numpy as np
         self._handles, self.found = handles, np.zeros(len(handles), "u8")
-        self.until = sys.maxsize
+        self.taken = LastOfEach(trace)
         if window is not None:
             window.begin()
         trace.pass_accesses()
         for batch in trace.batches():
+            self.taken.look()
             self._note(batch)
             if window is not None and self._ends(batch, trace, window):
-                break
+                return
+        self.taken.look()
 
     def _note(self, batch: "np.ndarray") -> None:
         """Of several addresses of a block the last stays. Objects, for which this is, do not move."""
@@ -76,7 +96,6 @@ class Addresses:
         import numpy as np
         for event in batch[np.isin(batch["kind"], kinds("mark"))]:
             if window.state(trace.string(int(event["ref"]))) == "after":
-                self.until = int(event["time"])
                 return True
         return False
 
@@ -94,11 +113,6 @@ def reached(snapshot: "Snapshot") -> "np.ndarray":
     links = snapshot.links[snapshot.links["weak"] == 0]
     return shortest(len(snapshot.objects), links["from"].astype(np.int64), links["to"].astype(np.int64),
                     np.flatnonzero(snapshot.objects["root"])) != -2
-
-
-def last_of_each(snapshots: "List[Snapshot]", until: int) -> "List[Snapshot]":
-    """The last snapshot of each heap, taken at the latest at that time."""
-    return list({snapshot.heap: snapshot for snapshot in snapshots if snapshot.time <= until}.values())
 
 
 def add_up(lives: "np.ndarray", addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums) -> None:
@@ -120,7 +134,7 @@ def sums_of(lives: "np.ndarray", trace: "Trace", window: "Optional[Window]") -> 
     trace: from its beginning, with snapshots."""
     import numpy as np
     addresses = Addresses(lives["handle"], trace, window)
-    taken = [s for s in last_of_each(trace.snapshots(), addresses.until) if np.any(lives["heap"] == s.heap)]
+    taken = [s for s in addresses.taken.snapshots() if np.any(lives["heap"] == s.heap)]
     sums: Sums = {}
     for snapshot in taken:
         add_up(lives, addresses.found, snapshot, sums)
