@@ -2,14 +2,14 @@
  *
  * The loop costs less than the cheapest allocators do: 8 bytes are read and 8 written per operation, counters
  * stay in registers, and no branch is taken that the operation itself does not need. What is left is
- * mostly the processor's surprise at whether N or F comes next: 1.5 ns where they alternate, 5.0 with the same
- * sizes and slots where they come by chance. Apart from engine.c because of that.
+ * mostly the processor's surprise at whether N or F comes next: 1.5 ns where they alternate, 5.0 with the
+ * same sizes and slots where they come by chance. Apart from engine.c because of that.
  *
  * Tried, and not worth it: one jump for 6 operations at a time, to code for just these kinds of them (64
- * pieces), takes 3.0 ns by chance, but only if that code is a shared object that lies near the driver's. In the
- * program itself it takes 6.3 (of 8 operations, 10.4), since hundreds of calls over such a distance are more than
- * the processor foresees; with 4 or 5 operations, or calls through two jumps, little or nothing is won. Fetching
- * the slots of coming frees beforehand changes nothing.
+ * pieces), takes 3.0 ns by chance, but only if that code is a shared object that lies near the driver's. In
+ * the program itself it takes 6.3 (of 8 operations, 10.4), since hundreds of calls over such a distance are
+ * more than the processor foresees; with 4 or 5 operations, or calls through two jumps, little or nothing is
+ * won. Fetching the slots of coming frees beforehand changes nothing.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"

@@ -1,11 +1,11 @@
 /* probe.h - the largest block that can still be allocated, found without disturbing the run.
  *
  * Every trial happens in a forked child, so that the allocator under test never sees it. The last result is
- * tried first (this size: yes; one byte more: no; each in a child of its own, or both in one if it is what the
- * allocator believes). If it is not right any more,
- * a child searches by halving, freeing what it got; since that may change what it can get, its result
- * is verified in the same way. An allocator for which that fails (one that takes nothing back) is searched
- * with a new child after each success. If there is no room at all, the allocator may compact first.
+ * tried first (this size: yes; one byte more: no; each in a child of its own, or both in one if it is what
+ * the allocator believes). If it is not right any more, a child searches by halving, freeing what it got;
+ * since that may change what it can get, its result is verified in the same way. An allocator for which that
+ * fails (one that takes nothing back) is searched with a new child after each success. If there is no room at
+ * all, the allocator may compact first.
  *
  * All of that is done by a process forked at the data point, so that the replay goes on meanwhile and a
  * second processor has work to do. Two may be under way, each in a *way* of its own that remembers the last

@@ -77,8 +77,8 @@ bool turns_open(struct turns *t, struct engine *e)
     return true;
 }
 
-/* The longer it waited, the longer it sleeps: hundreds of threads that wait must leave the processors to those
- * they wait for. */
+/* The longer it waited, the longer it sleeps: hundreds of threads that wait must leave the processors to
+ * those they wait for. */
 static void take_nap(unsigned n)
 {
     unsigned doubled = n / NAPS < MOST_DOUBLED ? n / NAPS : MOST_DOUBLED;

@@ -11,8 +11,9 @@
  * At the first point of exit the number and the words are put behind the ring's cursor and the cursor is
  * moved. If control goes on, the next exit writes the number of the longer segment over that of the shorter
  * one, adds the words that are new, and moves the cursor farther: an executed superblock is one record. Cost:
- * a load for each superblock, two stores for each exit, one store for each word; no call. Filtered superblocks
- * and those without accesses also keep the count of instructions: a load for each, one store for each exit.
+ * a load for each superblock, two stores for each exit, one store for each word; no call. Filtered
+ * superblocks and those without accesses also keep the count of instructions: a load for each, one store for
+ * each exit.
  */
 #ifndef LT_SEGMENT_H
 #define LT_SEGMENT_H
@@ -51,15 +52,16 @@ struct lt_word {
 
 struct lt_segment {
     IRSB *out;
-    Bool filtered;     /* leave out what cannot be a block's */
-    IRTemp maybe;      /* I8, not 0: some word may be a block's; IRTemp_INVALID while empty */
+    Bool filtered;    /* leave out what cannot be a block's */
+    IRTemp maybe;     /* I8, not 0: some word may be a block's; IRTemp_INVALID while empty */
     IRTemp cursor;    /* value of the ring's cursor at the segment's start; IRTemp_INVALID while empty */
     UInt count, told; /* accesses; those that the collector was told of */
     UInt words;
     UInt instructions;
-    Bool changed; /* since the last point of exit */
-    UInt written; /* words that the superblock's segments before take up in the ring */
-    IRTemp counter; /* the ring's count of instructions when the superblock began; IRTemp_INVALID: not asked yet */
+    Bool changed;   /* since the last point of exit */
+    UInt written;   /* words that the superblock's segments before take up in the ring */
+    IRTemp counter; /* the ring's count of instructions when the superblock began; IRTemp_INVALID: not asked
+                       yet */
     UInt counted;   /* instructions of the superblock that code so far adds to it */
     Int check;      /* statement that checks for room, at the superblock's start; -1 = none */
     struct lt_word word[LT_SEGMENT_WORDS];
@@ -78,8 +80,8 @@ void lt_segment_instruction(struct lt_segment *s);
 void lt_segment_exit(struct lt_segment *s);
 /* The same, and what follows is another segment: something else may write to the ring here. */
 void lt_segment_end(struct lt_segment *s);
-/* The same ahead of the instruction at hand, at ip, which will be the first of what follows. False if it has had
- * an access already: then nothing was done. */
+/* The same ahead of the instruction at hand, at ip, which will be the first of what follows. False if it has
+ * had an access already: then nothing was done. */
 Bool lt_segment_split(struct lt_segment *s, Addr ip);
 /* Something else has written at most that many words to the ring, behind a segment's end. */
 void lt_segment_other(struct lt_segment *s, UInt words);

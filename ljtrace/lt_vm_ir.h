@@ -20,7 +20,8 @@ struct lt_ir {
 struct lt_ir lt_ir_of(const struct lt_vm *vm, Addr trace);
 /* The opcode that ends the concatenation recorded in [from, to); 0 = none is seen there to end like one. */
 UInt lt_ir_concatenation(const struct lt_ir *ir, UInt from, UInt to);
-/* The instruction that starts the loop proper, whose copies of what was recorded follow; 0 = there is none. */
+/* The instruction that starts the loop proper, whose copies of what was recorded follow; 0 = there is none.
+ */
 UInt lt_ir_loop(const struct lt_ir *ir);
 /* The instruction whose access the code of another makes: the operand that was loaded in it, not by itself;
  * else that other. */

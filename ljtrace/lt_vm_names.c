@@ -10,7 +10,14 @@
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_oset.h"
 
-enum { TOLD_SLOTS = 1 << 14, NAME_LIMIT = 400, LINES_AT_ONCE = 4096, SEARCH_LIMIT = 250, RECENT_SLOTS = 512, COUNT_SLOTS = 4096 };
+enum {
+    TOLD_SLOTS = 1 << 14,
+    NAME_LIMIT = 400,
+    LINES_AT_ONCE = 4096,
+    SEARCH_LIMIT = 250,
+    RECENT_SLOTS = 512,
+    COUNT_SLOTS = 4096
+};
 
 /* A live prototype that was met. */
 struct proto {
@@ -252,8 +259,8 @@ static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, 
     copy_text(at, to, limit);
 }
 
-/* The metamethod that an instruction calls; empty if it calls none. Instructions are numbered alike in all builds but
- * for those of arithmetic; comparisons come first. */
+/* The metamethod that an instruction calls; empty if it calls none. Instructions are numbered alike in all
+ * builds but for those of arithmetic; comparisons come first. */
 static void copy_metamethod(const struct lua_layout *l, UInt op, HChar *to, UInt limit)
 {
     static const HChar *const compares[] = {"__lt", "__lt", "__le", "__le", "__eq", "__eq"};
@@ -456,7 +463,8 @@ Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
         VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_peek_number(function + vm->at->ffid, 1));
-    put_luaframe(key, made ? lt_peek_number(function + vm->at->func_c, 8) : function, 0, 0, MT_FRAME_FAST, False, 0, name, "");
+    put_luaframe(key, made ? lt_peek_number(function + vm->at->func_c, 8) : function, 0, 0, MT_FRAME_FAST,
+                 False, 0, name, "");
     return key;
 }
 

@@ -26,8 +26,8 @@ struct lt_place {
 Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *place);
 /* Tell that the code address `ip` (of a trace) belongs to that place. */
 void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *place);
-/* Is it a built-in function made while the program runs, as those of coroutine.wrap and string.gmatch? One of these
- * stands for all with that code that are called from its place: they come and go. */
+/* Is it a built-in function made while the program runs, as those of coroutine.wrap and string.gmatch? One of
+ * these stands for all with that code that are called from its place: they come and go. */
 Bool lt_fast_is_made(const struct lt_vm *vm, Addr function);
 /* The key of a fast function, called from there. */
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc);

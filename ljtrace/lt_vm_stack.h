@@ -12,7 +12,8 @@
  * `size`: of the block that it asks for, which tells apart what a trace makes; 0 = it asks for none. */
 void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack);
 
-/* Thread tid asks for memory of its own: its C stack, joined with that of the Lua under which it runs, if it does. */
+/* Thread tid asks for memory of its own: its C stack, joined with that of the Lua under which it runs, if it
+ * does. */
 void lt_take_own_stack(ThreadId tid, struct lt_stack *stack);
 
 /* Say how many were met before, if they were checked (--check-stacks). */

@@ -23,9 +23,10 @@ struct registers {
     Addr base, pc;
 };
 
-/* The frames of the thread that runs, then of the one that resumed it, and so on. `host`: the C stack. `live`: registers of the interpreter, NULL if other code runs. `size`:
- * of the block that is made, 0 = none. `code`: where the C stack leads into code made at run time, 0 = it
- * does not. out->wanted is given, and out->count and out->lined are 0. */
+/* The frames of the thread that runs, then of the one that resumed it, and so on. `host`: the C stack.
+ * `live`: registers of the interpreter, NULL if other code runs. `size`: of the block that is made, 0 = none.
+ * `code`: where the C stack leads into code made at run time, 0 = it does not. out->wanted is given, and
+ * out->count and out->lined are 0. */
 void lt_walk_lua(struct lt_vm *vm, const struct lt_stack *host, const struct registers *live, Addr code,
                  SizeT size, struct lua_frames *out);
 

@@ -14,8 +14,8 @@
 /* LuaJITs that may be loaded at one time. */
 enum { LUA_MAX_IMAGES = 16, LUA_LAYOUT_VM_STATES = 12, LUA_LAYOUT_TEXT = 240 };
 
-/* Whose allocator function is it? LuaJIT's own returns within its own object, unless it is made of realloc and
- * ends by a jump to it. */
+/* Whose allocator function is it? LuaJIT's own returns within its own object, unless it is made of realloc
+ * and ends by a jump to it. */
 enum lua_allocator { LUA_ALLOCATOR_PROGRAMS, LUA_ALLOCATOR_OWN, LUA_ALLOCATOR_OWN_ENDING_ANYWHERE };
 
 struct lua_layout {

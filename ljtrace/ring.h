@@ -60,25 +60,25 @@ struct ring_token {
 #define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text comes up to the next of these */
 
 enum raw_type {
-    RAW_SEGMENT,  /* a segment ran: its words */
-    RAW_DEFINE,   /* a segment: instructions | words << 32, then for each access {code address, size | kind << 32,
-                     distance | word << 32}. Argument 1: the accesses of the segment before come first */
-    RAW_THREAD,   /* argument: the thread that runs from here on */
-    RAW_FRAME,    /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
-    RAW_STACK,    /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
-    RAW_NEW,      /* {addr, size, heap, instructions, how} code addresses innermost first; or, here and in
-                     FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */
-    RAW_FREE,     /* {addr, heap, instructions, how} code addresses */
-    RAW_RESIZE,   /* {old addr, addr, size, heap, instructions, how} code addresses */
-    RAW_TOUCH,    /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
-    RAW_ENTER,    /* the running thread enters a watched allocator: its accesses are not the program's */
-    RAW_LEAVE,    /* it has left */
-    RAW_CLOSE,    /* {heap, instructions}: every block of that heap is gone */
-    RAW_SWITCH,   /* argument: 1 = accesses are recorded from here on, 0 = they are not */
-    RAW_MARK,     /* {instructions, bytes} name, padded */
-    RAW_INFO,     /* {key bytes | value bytes << 32} key value, padded */
-    RAW_EXEC,     /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
-    RAW_END,      /* {instructions} argument: enum mt_ending; nothing follows */
+    RAW_SEGMENT, /* a segment ran: its words */
+    RAW_DEFINE,  /* a segment: instructions | words << 32, then for each access {code address, size | kind <<
+                    32,  distance | word << 32}. Argument 1: the accesses of the segment before come first */
+    RAW_THREAD,  /* argument: the thread that runs from here on */
+    RAW_FRAME,   /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
+    RAW_STACK,   /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
+    RAW_NEW,     /* {addr, size, heap, instructions, how} code addresses innermost first; or, here and in
+                    FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */
+    RAW_FREE,    /* {addr, heap, instructions, how} code addresses */
+    RAW_RESIZE,  /* {old addr, addr, size, heap, instructions, how} code addresses */
+    RAW_TOUCH,   /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
+    RAW_ENTER,   /* the running thread enters a watched allocator: its accesses are not the program's */
+    RAW_LEAVE,   /* it has left */
+    RAW_CLOSE,   /* {heap, instructions}: every block of that heap is gone */
+    RAW_SWITCH,  /* argument: 1 = accesses are recorded from here on, 0 = they are not */
+    RAW_MARK,    /* {instructions, bytes} name, padded */
+    RAW_INFO,    /* {key bytes | value bytes << 32} key value, padded */
+    RAW_EXEC,    /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
+    RAW_END,     /* {instructions} argument: enum mt_ending; nothing follows */
     RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
                      file bytes << 32} function file, padded: what a key in a stack stands for */
     RAW_TYPE,     /* {addr, heap} argument: enum mt_type */
@@ -103,7 +103,7 @@ enum raw_type {
     RAW_OBJECT,       /* {addr, size, key of its name or 0} argument: enum mt_type | dead << 8 | root << 9 */
     RAW_LINKS,        /* {from} pairs {to, enum mt_link_kind | weak << 7 | index or key of a name << 8} */
     RAW_UNIVERSE_END, /* it is whole */
-    RAW_CALL,   /* {code address} machine code of a trace calls a function in C there */
+    RAW_CALL,         /* {code address} machine code of a trace calls a function in C there */
     RAW_SAMPLE, /* {heap, instructions, weight} code addresses. argument: enum mt_vm. heap 0: no state runs */
     RAW_TYPES
 };
@@ -125,8 +125,8 @@ static inline uint64_t raw_header(enum raw_type type, uint32_t argument, uint32_
 {
     return (uint64_t)type << 56 | (uint64_t)(argument & 0xffffff) << 32 | count;
 }
-/* The state of a machine as LuaJIT has it, a trace's number or below 0 one of the other states, in an argument;
- * and back. */
+/* The state of a machine as LuaJIT has it, a trace's number or below 0 one of the other states, in an
+ * argument; and back. */
 static inline uint32_t raw_state(int32_t state)
 {
     return (uint32_t)state & 0xffffff;

@@ -44,10 +44,10 @@ struct decoder {
     uint64_t state_blocks; /* of the LIVE chunks being read, taken so far */
     bool rare_only;        /* accesses of segments are passed over, and counted: */
     uint64_t passed;
-    bool want_freed;       /* deliver accesses to freed memory */
-    bool midway;           /* reading began behind blocks that are dead: slots may lie free unseen */
-    bool salvage;          /* a FREE or access of a lost block is counted, not an error */
-    uint64_t lost;         /* events left out for that since the reader last looked */
+    bool want_freed; /* deliver accesses to freed memory */
+    bool midway;     /* reading began behind blocks that are dead: slots may lie free unseen */
+    bool salvage;    /* a FREE or access of a lost block is counted, not an error */
+    uint64_t lost;   /* events left out for that since the reader last looked */
     uint32_t epoch;
     uint32_t prev_line;
     bool old;      /* the chunk is one of version 1 */

@@ -25,8 +25,8 @@
 #define MAX_CHUNK_STORED (65u << 20) /* bytes of a chunk after its header */
 #define MAX_CHUNK_EVENTS (1u << 22)
 #define MAX_STRING 65535u
-#define MAX_PROTO_LINES (1u << 24) /* bytes they take */
-#define MAX_DEFINITIONS (1u << 26) /* of each kind */
+#define MAX_PROTO_LINES (1u << 24)    /* bytes they take */
+#define MAX_DEFINITIONS (1u << 26)    /* of each kind */
 #define MAX_SNAPSHOT_ITEMS (1u << 30) /* objects, and links, of a snapshot */
 #define MAX_LIVE_BLOCKS (1u << 30)
 

@@ -32,8 +32,8 @@ bool graves_add(struct graves *g, const struct block *dead);
 /* Forget every block that a live one, [base, base + size), comes to lie on. */
 void graves_cover(struct graves *g, uint64_t base, uint64_t size);
 
-/* Forget the grave that holds the whole of [base, base + size), and say that there is one. Then no live block lies
- * there, and no other grave: nothing else has to be looked for. */
+/* Forget the grave that holds the whole of [base, base + size), and say that there is one. Then no live block
+ * lies there, and no other grave: nothing else has to be looked for. */
 bool graves_take(struct graves *g, uint64_t base, uint64_t size);
 
 /* The dead block that held the byte at addr, or NULL. */

@@ -1,5 +1,5 @@
-/* memtrace.h - the memtrace format: what a reader and a writer of traces see. Reading is in reading.h, writing in
- * writing.h; both come with this.
+/* memtrace.h - the memtrace format: what a reader and a writer of traces see. Reading is in reading.h,
+ * writing in writing.h; both come with this.
  *
  * A memtrace is the history of a program's heap: every New, Free, Resize, Load, Store and Modify,
  * in program order, with the static site (instruction) of each access and the call stack of each
@@ -12,13 +12,12 @@
  *     file    = magic version chunk* [index]
  *     chunk   = header payload              header: type, flags, sizes, ordinals, checksums
  *     payload = zstd( stream+ )             the streams of a chunk type are fixed, see records.def
- *     DEFS    = record*                     strings, frames, stacks, sites, segments, heaps, protos, traces, info
- *     EVENTS  = tokens segments slots offsets record* codes fars   accesses against predictors; records
- *                                           are the rare events (new, free, resize, thread, mark...)
- *     LIVE    = record*                     all live blocks, now and then: a reader can begin here
- *     SNAPSHOT = record*                    all objects of a Lua state at one time, and their links
- *     END     = record*                     totals, why the trace ended
- *     INDEX   = record*                     file offset, first event and first handle of each chunk
+ *     DEFS    = record*                     strings, frames, stacks, sites, segments, heaps, protos, traces,
+ * info EVENTS  = tokens segments slots offsets record* codes fars   accesses against predictors; records are
+ * the rare events (new, free, resize, thread, mark...) LIVE    = record*                     all live blocks,
+ * now and then: a reader can begin here SNAPSHOT = record*                    all objects of a Lua state at
+ * one time, and their links END     = record*                     totals, why the trace ended INDEX   =
+ * record*                     file offset, first event and first handle of each chunk
  *
  * A definition stands in a chunk before the first chunk that uses it. Every chunk decodes from a
  * cold predictor, so that damage stays local and chunks can be decoded apart. The live-block state
@@ -150,7 +149,8 @@ enum mt_frame_kind {
     MT_FRAME_FAST,    /* a function of LuaJIT's libraries */
     MT_FRAME_C,       /* a C function that Lua calls; ip = its address */
     MT_FRAME_INLINED, /* a Lua function inlined in a trace */
-    MT_FRAME_VM,      /* a part of the virtual machine: function = "GC", "JIT" ...; "parser": file and line compiled */
+    MT_FRAME_VM,      /* a part of the virtual machine: function = "GC", "JIT" ...; "parser": file and line
+                         compiled */
     MT_FRAME_KINDS
 };
 
@@ -168,14 +168,13 @@ enum mt_frame_kind {
  *   STATE:   heap, how = enum mt_vm, ref = trace number
  *   SAMPLE:  heap (whose virtual machine it is; 0 = none runs), how = enum mt_vm (no sense if heap is 0),
  *            ref = stack id, size = guest instructions that it stands for, from 1
- *   CALL:    ref = stack id. The stack is of one frame: what the thread's code in C does from here on, up to the
- *            next access of a trace, load of an instruction of Lua, or CALL, it does for that place. Not all
- *            calls are told: of those left out the last access of the trace before has the same line
- *   BADFREE: addr, heap (it was freed to), how = enum mt_badfree, handle (of the block concerned, or
- *            MT_NO_HANDLE), offset (in that block), ref = stack id
- *   others:  see enum mt_kind
- * An access with `freed` set is to memory that its block had and gave up (it is dead, or was moved away) and
- * that no other block has taken since; its slot is unspecified. It is delivered with MT_OPEN_FREED only. */
+ *   CALL:    ref = stack id. The stack is of one frame: what the thread's code in C does from here on, up to
+ * the next access of a trace, load of an instruction of Lua, or CALL, it does for that place. Not all calls
+ * are told: of those left out the last access of the trace before has the same line BADFREE: addr, heap (it
+ * was freed to), how = enum mt_badfree, handle (of the block concerned, or MT_NO_HANDLE), offset (in that
+ * block), ref = stack id others:  see enum mt_kind An access with `freed` set is to memory that its block had
+ * and gave up (it is dead, or was moved away) and that no other block has taken since; its slot is
+ * unspecified. It is delivered with MT_OPEN_FREED only. */
 struct mt_event {
     uint64_t addr;
     uint64_t size;
@@ -250,8 +249,8 @@ struct mt_trace {
 struct mt_object {
     uint64_t addr;
     uint64_t size; /* with its parts: array, hash, stack, closed-over value... */
-    uint32_t name; /* string id. Userdata: its metatable's __name or its name in the registry; cdata: its C type;
-                      functions and protos: `name file:line`; _G, registry, main thread: so; 0 = none */
+    uint32_t name; /* string id. Userdata: its metatable's __name or its name in the registry; cdata: its C
+                      type; functions and protos: `name file:line`; _G, registry, main thread: so; 0 = none */
     uint8_t type;  /* enum mt_type, MT_TYPE_STR to MT_TYPE_UDATA or MT_TYPE_OTHER */
     uint8_t dead;  /* 1 = nothing refers to it, and the sweep has not come by yet */
     uint8_t root;  /* 1 = the collector begins here: main thread, registry, metatables of types... */
@@ -265,9 +264,9 @@ enum mt_link_kind {
     MT_LINK_CONSTANT, /* of a proto or a trace */
     MT_LINK_ARRAY,    /* value in the array part; name = the index */
     MT_LINK_KEY,      /* key in the hash part */
-    MT_LINK_VALUE,    /* value in the hash part; name = string id of the key, if it is a string; of integers and
-                         booleans the string is [-3], [true] */
-    MT_LINK_STACK,    /* slot of a thread's stack */
+    MT_LINK_VALUE, /* value in the hash part; name = string id of the key, if it is a string; of integers and
+                      booleans the string is [-3], [true] */
+    MT_LINK_STACK, /* slot of a thread's stack */
     MT_LINK_KINDS
 };
 struct mt_link {

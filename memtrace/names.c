@@ -8,8 +8,9 @@
 
 const char *mt_kind_name(enum mt_kind k)
 {
-    static const char *const names[MT_KINDS] = {"new",  "free",    "resize", "load", "store", "modify",
-                                                "mark", "badfree", "lost",   "type", "state", "sample", "call"};
+    static const char *const names[MT_KINDS] = {"new",    "free",   "resize",  "load", "store",
+                                                "modify", "mark",   "badfree", "lost", "type",
+                                                "state",  "sample", "call"};
     return NAME_OF(names, k);
 }
 
@@ -55,8 +56,8 @@ const char *mt_vm_name(enum mt_vm v)
 
 const char *mt_link_kind_name(enum mt_link_kind k)
 {
-    static const char *const names[MT_LINK_KINDS] = {
-        "other", "metatable", "env", "proto", "upvalue", "constant", "array", "key", "value", "stack"};
+    static const char *const names[MT_LINK_KINDS] = {"other",    "metatable", "env", "proto", "upvalue",
+                                                     "constant", "array",     "key", "value", "stack"};
     return NAME_OF(names, k);
 }
 

@@ -14,9 +14,9 @@ struct mt_reader;
 
 enum mt_open_flags {
     MT_OPEN_DEFAULT = 0,
-    MT_OPEN_SALVAGE = 1, /* skip damaged chunks and go on; each is counted and described */
-    MT_OPEN_TEXT = 2,    /* classic text even if no line looks like it (an empty file is a trace) */
-    MT_OPEN_FREED = 4,   /* deliver accesses to freed memory too, in their place among the others */
+    MT_OPEN_SALVAGE = 1,  /* skip damaged chunks and go on; each is counted and described */
+    MT_OPEN_TEXT = 2,     /* classic text even if no line looks like it (an empty file is a trace) */
+    MT_OPEN_FREED = 4,    /* deliver accesses to freed memory too, in their place among the others */
     MT_OPEN_SNAPSHOTS = 8 /* keep snapshots, for mt_snapshot; without it they are passed over */
 };
 
@@ -29,8 +29,8 @@ void mt_close(struct mt_reader *r);
  * everything before the cut, then MT_ERROR with MT_E_TRUNCATED. */
 int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n);
 
-/* The same events, several times cheaper, for those who need not see each access by itself. A program does the
- * same again and again: a *pattern* is a run of accesses, of which `words` places tell all addresses. */
+/* The same events, several times cheaper, for those who need not see each access by itself. A program does
+ * the same again and again: a *pattern* is a run of accesses, of which `words` places tell all addresses. */
 struct mt_pattern_access {
     uint32_t site;
     uint32_t size;
@@ -48,7 +48,8 @@ struct mt_pattern {
 /* Where a word's lowest access was. All its accesses lie in that block, whole. */
 struct mt_place {
     uint64_t addr;
-    uint32_t slot; /* as of struct mt_event; MT_NO_SLOT: the word touched no block, its accesses do not count */
+    uint32_t
+        slot; /* as of struct mt_event; MT_NO_SLOT: the word touched no block, its accesses do not count */
 };
 #define MT_NO_SLOT UINT32_MAX
 /* What came next: a pattern, or events that are not of patterns. */
@@ -70,12 +71,13 @@ struct mt_packed {
     uint32_t n_patterns; /* ids are below this; what an id means never changes */
     uint64_t count;      /* events that all steps stand for */
 };
-/* As mt_next, and may be called in turns with it. Everything in *p is the reader's, valid until the next call. */
+/* As mt_next, and may be called in turns with it. Everything in *p is the reader's, valid until the next
+ * call. */
 int mt_next_packed(struct mt_reader *r, struct mt_packed *p);
 
 /* From now on deliver no accesses but those of system calls and, if asked for, to freed memory: many times
- * faster, for they are not decoded. mt_reader_stats counts them as `passed`, once a chunk is done. Call it before
- * the first event. Text has them all the same. */
+ * faster, for they are not decoded. mt_reader_stats counts them as `passed`, once a chunk is done. Call it
+ * before the first event. Text has them all the same. */
 void mt_pass_accesses(struct mt_reader *r);
 
 /* A place in a trace where reading can begin. */
@@ -99,8 +101,8 @@ struct mt_live_block {
     uint64_t handle, addr, size;
     uint32_t heap, slot;
 };
-/* Right after mt_read_range: read on to the first event, so that mt_live_block tells the blocks that live there. Of
- * damage it says nothing: the next mt_next does. */
+/* Right after mt_read_range: read on to the first event, so that mt_live_block tells the blocks that live
+ * there. Of damage it says nothing: the next mt_next does. */
 void mt_read_live(struct mt_reader *r);
 /* Slots from 0 that may hold a block (text: 0), and what one holds: false if nothing. */
 uint32_t mt_count_slots(const struct mt_reader *r);
@@ -127,7 +129,8 @@ uint32_t mt_count_traces(const struct mt_reader *r);
 /* Snapshots read so far, with MT_OPEN_SNAPSHOTS; NULL out of range. Memory: 24 bytes an object, 16 a link. */
 const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i);
 uint32_t mt_count_snapshots(const struct mt_reader *r);
-/* Give the objects and links of one back: they are then none, all else stays. For readers that want few of many. */
+/* Give the objects and links of one back: they are then none, all else stays. For readers that want few of
+ * many. */
 void mt_forget_snapshot(struct mt_reader *r, uint32_t i);
 
 /* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given
@@ -171,7 +174,7 @@ const char *mt_type_name(enum mt_type t); /* "str", "tab", "array", ... */
 const char *mt_vm_name(enum mt_vm v);     /* "INTERP", "C", "GC", ... */
 const char *mt_frame_kind_name(enum mt_frame_kind k);
 const char *mt_link_kind_name(enum mt_link_kind k); /* "metatable", "env", "array", ... */
-const char *mt_ending_name(enum mt_ending e); /* "unknown", "exit", "killed", ... */
+const char *mt_ending_name(enum mt_ending e);       /* "unknown", "exit", "killed", ... */
 
 #ifdef __cplusplus
 }

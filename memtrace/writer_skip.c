@@ -1,4 +1,5 @@
-/* writer_skip.c - segments whose accesses are not recorded: what allocators do inside, and what is not wanted.
+/* writer_skip.c - segments whose accesses are not recorded: what allocators do inside, and what is not
+ * wanted.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -27,8 +27,8 @@ struct lua_api {
     ptrdiff_t (*tointeger)(void *L, int index);
 };
 
-/* Fill `to` from a scratch state that nobody else uses; the caller closes it. Not reentrant. It runs once: what
- * it costs is that Valgrind translates its code, so that the smallest code is the fastest. */
+/* Fill `to` from a scratch state that nobody else uses; the caller closes it. Not reentrant. It runs once:
+ * what it costs is that Valgrind translates its code, so that the smallest code is the fastest. */
 __attribute__((cold)) void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to);
 
 #endif

@@ -42,9 +42,11 @@ static void test_roundtrip(void **state)
     uint32_t name = mt_writer_string(w, "here", 4);
     mt_writer_time(w, 77);
     mt_writer_mark(w, name);
-    mt_writer_snapshot_begin(w, &(struct mt_snapshot){.name = name, .heap = 1, .total = 500, .internal = 100});
+    mt_writer_snapshot_begin(w,
+                             &(struct mt_snapshot){.name = name, .heap = 1, .total = 500, .internal = 100});
     uint32_t type = mt_writer_string(w, "int[10]", 7); /* defined meanwhile */
-    assert_int_equal(mt_writer_object(w, &(struct mt_object){.addr = 64, .size = 300, .type = MT_TYPE_TAB, .root = 1}), 0);
+    assert_int_equal(
+        mt_writer_object(w, &(struct mt_object){.addr = 64, .size = 300, .type = MT_TYPE_TAB, .root = 1}), 0);
     mt_writer_link(w, &(struct mt_link){.from = 0, .to = 1, .kind = MT_LINK_ARRAY, .name = 4000000000U});
     assert_int_equal(mt_writer_object(w, &(struct mt_object){16, 100, type, MT_TYPE_CDATA, 1, 0}), 1);
     mt_writer_link(w, &(struct mt_link){.from = 1, .to = 0, .kind = MT_LINK_VALUE, .name = name, .weak = 1});
@@ -196,7 +198,8 @@ static void check_crafted(const struct buffer *b, size_t size, bool good, const 
     free(file.data);
 }
 
-/* A part that ends early: refused, or, at the end of a record, waits for the next part, which does not come. */
+/* A part that ends early: refused, or, at the end of a record, waits for the next part, which does not come.
+ */
 static void check_cut(const struct buffer *b, size_t size)
 {
     const struct mt_event *events;

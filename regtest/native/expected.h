@@ -1,4 +1,5 @@
-/* expected.h - three blocks, and the accesses to them that a trace must hold, in order; for pattern.c and wide.c.
+/* expected.h - three blocks, and the accesses to them that a trace must hold, in order; for pattern.c and
+ * wide.c.
  *
  * Expected events are kept in a static array and printed at the end: the blocks are touched by nothing else.
  * Output: `B block address size` for each block, then `LETTER block offset size` for each event.

@@ -2,9 +2,9 @@
  *
  *     luaplaces deep SCRIPT      the script's `deep(n)` makes a table under n functions of C, which call one
  *                                another; `deep(n, f)` calls f there
- *     luaplaces shared SCRIPT    three states of one allocator function with one pointer, NULL: one in a thread of its
- *                                own, one made and used inside a C function (`inner`) of another, all at a time.
- *                                Each runs the script, with the state's name as its argument
+ *     luaplaces shared SCRIPT    three states of one allocator function with one pointer, NULL: one in a
+ * thread of its own, one made and used inside a C function (`inner`) of another, all at a time. Each runs the
+ * script, with the state's name as its argument
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

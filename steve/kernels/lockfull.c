@@ -291,8 +291,8 @@ static inline bool pass(struct lockfull *l, uint32_t n)
     return true;
 }
 
-/* n more accesses to a block. While it is locked, its own operations put off its deadline further than they bring it
- * nearer, so that it stays so, and its life may grow by all of them at once. */
+/* n more accesses to a block. While it is locked, its own operations put off its deadline further than they
+ * bring it nearer, so that it stays so, and its life may grow by all of them at once. */
 static inline bool access_again(struct lockfull *l, uint32_t b, uint32_t n)
 {
     struct lockfull_block *block = &l->blocks[b];

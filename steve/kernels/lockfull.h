@@ -34,7 +34,7 @@ struct lockfull_block {
     uint16_t slot;           /* that list */
     bool locked;             /* it stands in the ring */
     bool live;
-    bool mortal;             /* it will be freed */
+    bool mortal; /* it will be freed */
 };
 
 /* In any unit that makes them whole numbers, up to 10^6; gain and decay above 0. */
@@ -45,7 +45,7 @@ struct lockfull_rules {
 
 struct lockfull {
     struct lockfull_rules rules;
-    struct livemap live; /* of an ops file: where a handle's block is */
+    struct livemap live;           /* of an ops file: where a handle's block is */
     struct lockfull_block *blocks; /* by that, or by slot */
     size_t room;
     uint32_t ring[LOCKFULL_RING];
@@ -62,7 +62,7 @@ struct lockfull {
     size_t n_out, out_room, at_room;
     uint64_t locks, unlocks;
     uint64_t unmatched; /* accesses to handles that are not live */
-    uint64_t stray;     /* events of slots where nothing lives: none in a sound trace; they are no operations */
+    uint64_t stray; /* events of slots where nothing lives: none in a sound trace; they are no operations */
 };
 
 /* unfreed: as of struct unfreed; it stays the caller's. All return false when out of memory. */
@@ -70,8 +70,8 @@ bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed
                    struct lockfull_rules rules);
 /* Walk over n operations; the lock operations for them are in out[0 .. n_out - 1]. */
 bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n);
-/* The same for events, as if they were translated to operations first (opsource.h): a Resize is an F and an N. One
- * source feeds either by this or by the other. */
+/* The same for events, as if they were translated to operations first (opsource.h): a Resize is an F and an
+ * N. One source feeds either by this or by the other. */
 bool lockfull_feed_packed(struct lockfull *l, const struct mt_packed *packed);
 void lockfull_free(struct lockfull *l);
 

@@ -48,7 +48,8 @@ struct summary {
 void summary_init(struct summary *s);
 /* stacks: how many the reader knows. False when out of memory. */
 bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks);
-/* The same, packed: nothing is done for an access, little for a word. summary_finish must follow at the end. */
+/* The same, packed: nothing is done for an access, little for a word. summary_finish must follow at the end.
+ */
 bool summary_feed_packed(struct summary *s, const struct mt_packed *packed, uint32_t stacks);
 void summary_finish(struct summary *s);
 unsigned summary_threads(const struct summary *s);

@@ -1,8 +1,9 @@
 /* survey.h - what has to be known of a part of a trace before the parts after it can be translated alone.
  *
  * How many operations the part makes, how many handles it gives out, and which of them the slots have at its
- * end. One walk that looks at nothing else, so the accesses may be passed over (mt_pass_accesses) and added as
- * operations by their number; it needs to know nothing of what comes before the part. Memory: O(live blocks).
+ * end. One walk that looks at nothing else, so the accesses may be passed over (mt_pass_accesses) and added
+ * as operations by their number; it needs to know nothing of what comes before the part. Memory: O(live
+ * blocks).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_SURVEY_H

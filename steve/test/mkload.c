@@ -2,11 +2,12 @@
  *
  *     mkload OUT EVENTS LIVE
  *
- * First LIVE blocks are made. Then a block is freed, another made in its place, and one of four paths run, each
- * of five segments with three accesses: two to fields of the block, one to another block, another field or a
- * stack, which is not recorded; so of 16 operations 14 are accesses, about as regular as those of recorded
- * programs: most segments and places are foreseen, as the coding calls it; which path and which other block are
- * not. Sizes are 16 to 512 bytes, from 64 stacks, by 2 threads. The same arguments make the same file. Not installed.
+ * First LIVE blocks are made. Then a block is freed, another made in its place, and one of four paths run,
+ * each of five segments with three accesses: two to fields of the block, one to another block, another field
+ * or a stack, which is not recorded; so of 16 operations 14 are accesses, about as regular as those of
+ * recorded programs: most segments and places are foreseen, as the coding calls it; which path and which
+ * other block are not. Sizes are 16 to 512 bytes, from 64 stacks, by 2 threads. The same arguments make the
+ * same file. Not installed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 #define PLACES 20 /* functions that use blocks, each a segment */
 #define PATHS 4
 #define PATH (PLACES / PATHS) /* segments */
-#define CELL 512 /* every block begins at a multiple of this */
+#define CELL 512              /* every block begins at a multiple of this */
 #define BASE 0x10000u
 #define STACK 0x7fff00000000u
 
@@ -48,8 +49,8 @@ static uint32_t frame(const char *prefix, unsigned i)
 /* The segment of a function: load, store and modify fields of a block, the third maybe of another. */
 static void define_segment(unsigned place)
 {
-    const struct mt_access accesses[] = {{s_sites[0][place], 0, 0}, {s_sites[1 + place % 2][place], 0, 8},
-                                         {s_sites[place % 3][place], 1, 0}};
+    const struct mt_access accesses[] = {
+        {s_sites[0][place], 0, 0}, {s_sites[1 + place % 2][place], 0, 8}, {s_sites[place % 3][place], 1, 0}};
     const struct mt_segment segment = {accesses, 3, 2, 10};
 
     mt_writer_segment(s_writer, &segment);
