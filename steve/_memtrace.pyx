@@ -124,7 +124,8 @@ cdef class Trace:
 
     name: what messages call it (default: the path). salvage: skip damaged chunks and go on
     (stats()["damaged_chunks"] counts them). text: take the file for classic text even if no line looks like
-    it. freed: deliver accesses to freed memory as well (bit FREED of `how`). Raises TraceError if the file cannot be opened or is no memtrace.
+    it. freed: deliver accesses to freed memory as well (bit FREED of `how`). Raises TraceError if the file
+    cannot be opened or is no memtrace.
 
     problem: None, or the TraceError that ended reading early (file cut off or damaged); everything before
     it was delivered. Errors that leave nothing to deliver are raised instead."""
@@ -211,7 +212,8 @@ cdef class Trace:
         """Iterate over the events, as arrays of event_dtype() in program order.
 
         Without `copy` an array is a read-only view of the reader's memory: it is good until the next one is
-        asked for, and no longer than the Trace. Of `how` the lower four bits count (HOW_MASK); above them are IMPLIED, KERNEL, BEYOND and FREED."""
+        asked for, and no longer than the Trace. Of `how` the lower four bits count (HOW_MASK); above them are IMPLIED,
+        KERNEL, BEYOND and FREED."""
         cdef const mt_event *events
         cdef size_t n
         dtype = event_dtype()

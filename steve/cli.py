@@ -18,8 +18,8 @@ from steve.errors import SteveError, meant
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
             "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
-            "diff", "check", "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate", "report",
-            "export", "flame", "memprof", "sysprof", "universe")
+            "diff", "check", "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate",
+            "report", "export", "flame", "memprof", "sysprof", "universe")
 
 
 def load(name: str) -> ModuleType:

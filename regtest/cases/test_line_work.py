@@ -199,7 +199,8 @@ def test_every_number_equals_the_slow_account(text: str, jit: str, tmp_path: Pat
 
 def test_functions_from_before_a_mark_have_lines_after_it(tmp_path: Path) -> None:
     """Only blocks made after the mark count, touched by a function that was there before."""
-    text = ('local t, keep = require "ljtrace", {}\nlocal function read(x)\n  return x[1]\nend\nread({0})\nt.mark("here")\n'
+    text = ('local t, keep = require "ljtrace", {}\nlocal function read(x)\n  return x[1]\nend\n'
+            'read({0})\nt.mark("here")\n'
             "for i = 1, 200 do\n  keep[i] = {i}\n  read(keep[i])\nend\n")
     path = recorded(tmp_path, text, "-joff")
     rows = lines(path, "--from", "here")

@@ -6,7 +6,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -50,8 +49,10 @@ def test_buffers_hold_their_text(trace: Trace) -> None:
     bytes_in_large = int(printed(trace, "buffers")[0])
     if not bytes_in_large:
         pytest.skip("this LuaJIT has no string.buffer")
-    rows = {row["path"].split(".Keep ")[-1]: row for row in universe(trace, "names")["holders"] if ".Keep " in row["path"]}
-    by_key = {match[1]: row for path, row in rows.items() if (match := re.search(r"\.(\w+) udata string\.buffer$", path))}
+    rows = {row["path"].split(".Keep ")[-1]: row for row in universe(trace, "names")["holders"]
+            if ".Keep " in row["path"]}
+    by_key = {match[1]: row for path, row in rows.items()
+              if (match := re.search(r"\.(\w+) udata string\.buffer$", path))}
     assert bytes_in_large <= by_key["large"]["bytes"] < 2 * bytes_in_large + 1000
     assert by_key["shown"]["bytes"] < 1000 and by_key["shown"]["retained"] > 50000
     assert by_key["lent"]["retained"] < 1000

@@ -90,8 +90,8 @@ def largest(universe: "Universe", most: int) -> List[int]:
 
 def facts(universe: "Universe") -> dict:
     s = universe.snapshot
-    return {"snapshot": s.name, "number": universe.number, "heap": s.heap, "time": s.time, "gc_total": s.total, "objects": len(universe.objects),
-            "object_bytes": universe.bytes, "internal_bytes": s.internal, "unaccounted": universe.unaccounted}
+    return {"snapshot": s.name, "number": universe.number, "heap": s.heap, "time": s.time, "gc_total": s.total,
+            "objects": len(universe.objects), "object_bytes": universe.bytes, "internal_bytes": s.internal, "unaccounted": universe.unaccounted}
 
 
 def summary(universe: "Universe", most: int) -> dict:

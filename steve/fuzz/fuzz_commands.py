@@ -39,9 +39,11 @@ OF_TRACES = (
     ("export", "--to", "sysprof"), ("flame",), ("report",), ("memprof",), ("sysprof",))
 IN_PARTS = ("summary", "ops", "sites", "types", "states", "threads", "leaks", "temporaries", "resizes", "globals",
             "lifetimes", "heat", "fields", "workingset", "findings", "histogram")  # of traces, with -j
-OF_OPS = (("histogram", "--parts", "none", "--json"), ("lockops", "--full"), ("lockops", "--simple", "--compat"), ("lockops", "--full", "--stats", "--json"))
+OF_OPS = (("histogram", "--parts", "none", "--json"), ("lockops", "--full"), ("lockops", "--simple", "--compat"),
+          ("lockops", "--full", "--stats", "--json"))
 COMMANDS: Dict[str, Tuple[Tuple[str, ...], ...]] = {
-    ".ljt": OF_TRACES, ".txt": OF_TRACES, "-ops": OF_OPS, "-lockops": (("lockops", "--stats"), ("lockops", "--stats", "--json")),
+    ".ljt": OF_TRACES, ".txt": OF_TRACES, "-ops": OF_OPS,
+    "-lockops": (("lockops", "--stats"), ("lockops", "--stats", "--json")),
     ".memprof": (("memprof",), ("memprof", "--json"), ("memprof", "--dump")),
     ".sysprof": (("sysprof",), ("sysprof", "--states", "--json"), ("flame",)), ".folded": (("flame",),),
     "-allocstats": (("graphs", "--format", "svg", "--tables", "text"),)}

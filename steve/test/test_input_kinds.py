@@ -36,7 +36,8 @@ OPS = {"ops": "text", "ops.zst": "text, compressed", "binary": "binary"}
 # what says nothing that text cannot say: the same for each form of the trace
 COMMANDS = {
     "sites": ("--json",), "lines": ("--json",), "types": ("--json",), "threads": ("--json",),
-    "leaks": ("--json",), "temporaries": ("--json", "--within", "9"), "globals": ("--json", "--share", "1"), "heat": ("--json",),
+    "leaks": ("--json",), "temporaries": ("--json", "--within", "9"), "globals": ("--json", "--share", "1"),
+    "heat": ("--json",),
     "fields": ("--json",), "sharing": ("--json",), "workingset": ("--json",), "reuse": ("--json",),
     "findings": ("--json",), "lifetimes": ("--json", "--by-size"), "ops": ("-o", "-"), "memtrace": (),
     "export": ("--to", "folded", "-o", "-"), "lockops": ("--stack", "-o", "-")}
