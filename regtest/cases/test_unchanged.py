@@ -23,7 +23,7 @@ SAME = {
     "lua out of memory": ["luajit", "-e", "print(pcall(string.rep, 'x', 2^40))"],
     "no such program": [Path("/nonexistent/program")],
     **{mode: [CONDUCT, mode] for mode in ("exit3", "segv", "kill", "abort", "term", "fork", "threads",
-                                          "exit-in-thread", "handler")},
+                                          "exit-in-thread", "handler", "timer")},
 }
 
 

@@ -3,7 +3,8 @@ local a, b = {1}, {2}
 local function f() return a end
 local function g() return a, b end
 print(debug.upvalueid(f, 1) == debug.upvalueid(g, 1), debug.upvalueid(g, 1) == debug.upvalueid(g, 2))
-local function other() local x = "joined" return function() return x end end
+-- assigned to, or traces would take x for a constant
+local function other() local x = "joined" return function(new) x = new or x return x end end
 local h = other()
 debug.upvaluejoin(f, 1, h, 1) print(f(), g() == a)
 print(debug.getupvalue(f, 1), debug.getupvalue(f, 2), debug.setupvalue(h, 1, "set"), f(), h())

@@ -1,7 +1,8 @@
 /* conduct.c - one program, many ways to live and die: what the recorder must not change.
  *
- *     conduct exit3 | segv | kill | abort | term | fork | exec | exit-in-thread | threads | handler | spin |
- * scatter conduct until FILE        works until the file exists
+ *     conduct exit3 | segv | kill | abort | term | fork | exec | exit-in-thread | threads | handler |
+ *             timer | spin | scatter
+ *     conduct until FILE        works until the file exists
  *
  * Every mode first allocates and writes to both outputs. The same command is run with and without the
  * recorder; outputs and status must be equal, so nothing printed depends on process ids or addresses.
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -184,6 +186,33 @@ static int until(const char *file)
     return 0;
 }
 
+/* -- a timer whose handler goes as soon as it is stopped: its last signal must not come after that ---- */
+static volatile sig_atomic_t s_ticks;
+
+static void tick(int signum)
+{
+    (void)signum;
+    s_ticks++;
+}
+
+static void tick_for(int blocks)
+{
+    struct itimerval every = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    signal(SIGPROF, tick);
+    setitimer(ITIMER_PROF, &every, NULL);
+    work(blocks);
+    setitimer(ITIMER_PROF, &never, NULL);
+    signal(SIGPROF, SIG_DFL);
+}
+
+static int timer(void)
+{
+    for (int i = 0; i < 400; i++)
+        tick_for(5000 + 50 * i);
+    puts("timed");
+    return 0;
+}
+
 static int conduct(const char *mode)
 {
     if (strcmp(mode, "exit3") == 0)
@@ -206,6 +235,8 @@ static int conduct(const char *mode)
         return exit_in_thread();
     if (strcmp(mode, "handler") == 0)
         return handler();
+    if (strcmp(mode, "timer") == 0)
+        return timer();
     if (strcmp(mode, "spin") == 0)
         spin();
     if (strcmp(mode, "scatter") == 0)
