@@ -1,0 +1,115 @@
+/* ring_tap.c - takes the collector's place and keeps the ring's words, for bench_ring to replay.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The collector's speed is measured on recorded rings: the same words each time, without Valgrind, and on a
+ * machine that does other things besides. The tool starts this program under the collector's name
+ * (record-ring sees to that) and does not know the difference. It writes each slab's count of words and the
+ * words, as they are in memory, to what the tool was told to write to.
+ *
+ * It makes no memtrace, does not follow forks (a forked child goes on unrecorded), and answers no monitor
+ * command. The file is as large as the ring's traffic: 8 bytes a word, about 1 GB for a second of recording.
+ */
+#include "ljtrace/ring.h"
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct tap {
+    const struct ring_header *ring;
+    int socket, file;
+    uint32_t last_slab; /* of a token; RING_SLABS = none yet */
+};
+
+static const char *option(int argc, char **argv, const char *name)
+{
+    for (int i = 1; i + 1 < argc; i += 2)
+        if (strcmp(argv[i], name) == 0)
+            return argv[i + 1];
+    fprintf(stderr, "ring_tap: no %s; ljtrace/bench/record-ring runs this program\n", name);
+    exit(2);
+}
+
+static bool say(const struct tap *t, char what)
+{
+    return send(t->socket, &what, 1, MSG_NOSIGNAL) == 1;
+}
+
+static bool write_all(int fd, const void *from, size_t size)
+{
+    for (const char *p = from; size;) {
+        ssize_t n = write(fd, p, size);
+        if (n <= 0)
+            return false;
+        p += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static const uint64_t *slab_words(const struct tap *t, uint32_t slab)
+{
+    return (const uint64_t *)((const char *)t->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES);
+}
+
+/* What can not be kept is told to the tool, which shows it to the user. */
+static bool keep(const struct tap *t, uint32_t slab, uint64_t bytes)
+{
+    static const char complaint[] = "cannot write the ring: make room and record again";
+    uint64_t words = bytes / sizeof words;
+    bool kept = slab < RING_SLABS && bytes <= RING_SLAB_BYTES && write_all(t->file, &words, sizeof words) &&
+                write_all(t->file, slab_words(t, slab), bytes);
+    if (!kept)
+        send(t->socket, complaint, strlen(complaint), MSG_NOSIGNAL);
+    return kept;
+}
+
+/* Is the tool's last word at the slab's end? The tool stands still behind it, so its counter is the one that
+ * the record carries. */
+static bool is_end(const struct tap *t, uint32_t slab, uint64_t bytes)
+{
+    uint64_t n = bytes / sizeof n;
+    const uint64_t *at = slab_words(t, slab) + n - 2;
+    return n >= 2 && raw_type_of(at[0]) == RAW_END && raw_count_of(at[0]) == 1 &&
+           at[1] == t->ring->instructions;
+}
+
+/* The slab that was being written when the tool vanished. */
+static bool keep_tail(const struct tap *t)
+{
+    uint64_t used = t->ring->cursor - t->ring->slabs - (uint64_t)t->ring->current * RING_SLAB_BYTES;
+    return t->ring->current == t->last_slab || used > RING_SLAB_BYTES || keep(t, t->ring->current, used);
+}
+
+static bool serve(struct tap *t)
+{
+    struct ring_token token;
+    while (recv(t->socket, &token, sizeof token, MSG_WAITALL) == sizeof token) {
+        if (token.slab == RING_FORK)
+            continue; /* the descriptors that came with it are gone, and so the child knows */
+        if (!keep(t, token.slab, token.bytes))
+            return false;
+        t->last_slab = token.slab;
+        say(t, RING_SLAB_FREE); /* the tool may be gone: then there is no next token */
+        if (is_end(t, token.slab, token.bytes))
+            return true;
+    }
+    return keep_tail(t);
+}
+
+int main(int argc, char **argv)
+{
+    struct tap t = {.socket = atoi(option(argc, argv, "--socket")), .last_slab = RING_SLABS};
+    t.ring = mmap(NULL, RING_BYTES, PROT_READ, MAP_SHARED, atoi(option(argc, argv, "--ring")), 0);
+    t.file = open(option(argc, argv, "--out"), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (t.ring == MAP_FAILED || t.ring->version != RING_VERSION || t.file < 0) {
+        perror("ring_tap");
+        return 1;
+    }
+    return say(&t, RING_READY) && serve(&t) ? 0 : 1;
+}
