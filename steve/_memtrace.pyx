@@ -169,6 +169,13 @@ cdef class Trace:
             result = mt_next_packed(self.r, packed)
         return self.failed() if result == MT_ERROR else result
 
+    cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
+        """As next(), for what follows also the events that do not count. shown: the same events with those hidden
+        (steve/kernels/walk.h), NULL if none counts."""
+        cdef int result = self.next(events, n)
+        shown[0] = events[0]
+        return result
+
     cdef int failed(self) except -1:
         """Keep the reader's error as `problem`, or raise it when nothing was read or nothing can be
         trusted."""
