@@ -91,6 +91,10 @@ struct mt_point {
  * that cannot be read in parts (text, pipes, compressed once more) have just that one. Reading goes on where
  * it was. MT_OK or MT_ERROR. */
 int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n);
+/* How many of the points, from the first one on, have nothing damaged before them or right behind, as far as
+ * checksums tell: up to the last of these a damaged trace reads in parts as it does as a whole. All chunks up
+ * to the first damaged one are read for that. At least 1. */
+uint32_t mt_sound_points(struct mt_reader *r);
 /* From now on deliver the events from point `first` up to point `end` (their number: up to the end of the
  * trace), then MT_END. Handles, slots, times and definitions are those of the whole trace. Any number of
  * readers can read parts of one file at the same time. */

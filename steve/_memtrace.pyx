@@ -200,6 +200,13 @@ cdef class Trace:
             raise trace_error(self.path, self.name, mt_reader_error(self.r), False)
         return [(points[i].event, points[i].handle, points[i].offset) for i in range(n)]
 
+    def sound_points(self):
+        """How many of the points() have no damage before them: see mt_sound_points."""
+        cdef uint32_t n
+        with nogil:
+            n = mt_sound_points(self.r)
+        return n
+
     def read_range(self, uint32_t first, uint32_t end):
         """From now on deliver the events from point `first` up to point `end`."""
         cdef int result

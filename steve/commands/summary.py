@@ -66,7 +66,7 @@ def walk(args: argparse.Namespace) -> "Tuple[Any, Any]":
     from steve import _kernels
     if parts.wanted(args):
         with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-            return parts.summary_of(args.file, pool, progress)
+            return parts.summary_of(parts.path_of(args), pool, progress)
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
         return trace, _kernels.Summary(trace, progress)
