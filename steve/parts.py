@@ -271,13 +271,14 @@ def starts_of(surveys: List[tuple]) -> List[Start]:
 
 def write_piece(path: str, first: int, start: Start, skip: int, count: int, piece: tuple, how: dict,
                 folder: Optional[str]) -> Any:
-    """Task: write a piece into a file of a folder, whose path comes back; without a folder its bytes do."""
+    """Task: write a piece into a file of a folder, whose path comes back; without a folder its bytes do; and accesses
+    to no block."""
     from steve import _kernels
     trace = open_part(path, first, len(open_whole(path).points()))
     with tempfile.NamedTemporaryFile(dir=folder, delete=folder is None) as file:
-        _kernels.write_ops_piece(trace, file.fileno(), start.handles, start.next_handle, skip, count,
-                                 piece=piece, **how)
-        return file.name if folder is not None else Path(file.name).read_bytes()
+        stray = _kernels.write_ops_piece(trace, file.fileno(), start.handles, start.next_handle, skip, count,
+                                         piece=piece, **how)
+        return file.name if folder is not None else Path(file.name).read_bytes(), stray
 
 
 def pieces_of(rounds: Rounds, starts: List[Start], grain: int) -> Iterator[tuple]:
@@ -304,10 +305,11 @@ def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str
         place = None if pool.remote else scratch
         pieces = list(pieces_of(rounds, starts, PIECE if form == "binary" else 1))
         tasks = ((rounds.path, *piece, how, place) for piece in pieces)
-        for i, result in enumerate(pool.run(write_piece, tasks)):
+        stray = 0
+        for i, (result, stray) in enumerate(pool.run(write_piece, tasks)):  # all are in the last: only damage makes any
             append(fd, result)
             progress(int(rounds.total * (0.2 + 0.8 * (i + 1) / len(pieces))), rounds.total)
-    return rounds.whole(), {"ops": starts[-1].operations, "stray": 0}
+    return rounds.whole(), {"ops": starts[-1].operations, "stray": stray}
 
 
 # ---- lifetimes --------------------------------------------------------------------------------
