@@ -173,6 +173,11 @@ void mt_read_live(struct mt_reader *r)
             return;
 }
 
+bool mt_met_thread(const struct mt_reader *r, uint16_t thread)
+{
+    return thread == 1 || (r->binary.dec.threads[thread / 64] >> thread % 64 & 1);
+}
+
 uint32_t mt_count_slots(const struct mt_reader *r)
 {
     return r->binary.dec.block_count;
