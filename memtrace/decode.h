@@ -55,8 +55,9 @@ struct decoder {
     int misses;    /* what comes after the run; -1 = read a token */
     uint32_t left; /* events of the chunk not yet seen */
     uint16_t thread;
-    bool finished;     /* the chunk's last record has been read */
-    const char *wrong; /* why decoding stopped; NULL = fine */
+    uint64_t threads[1024]; /* a bit for each that was switched to */
+    bool finished;          /* the chunk's last record has been read */
+    const char *wrong;      /* why decoding stopped; NULL = fine */
 };
 
 bool decoder_init(struct decoder *d, const struct defs *defs);

@@ -138,6 +138,7 @@ static enum rare_result apply_thread(struct decoder *d, const struct rec_thread 
     if (r->thread > UINT16_MAX)
         return fail(d, "a thread number is too large");
     d->thread = (uint16_t)r->thread;
+    d->threads[d->thread / 64] |= UINT64_C(1) << d->thread % 64;
     return RARE_NONE;
 }
 

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static bool add_place(struct places *p, const struct chunk_header *h, uint64_t offset)
 {
@@ -68,6 +69,65 @@ int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n)
     return MT_OK;
 }
 
+/* -- soundness -- */
+
+/* The bytes of one chunk after the other. */
+struct payload {
+    uint8_t *bytes;
+    size_t capacity;
+};
+
+/* Have room for a payload; false when there is no memory. */
+static bool reserve(struct payload *p, size_t n)
+{
+    if (p->bytes && n <= p->capacity)
+        return true;
+    free(p->bytes);
+    p->bytes = malloc(n + 1);
+    p->capacity = p->bytes ? n : 0;
+    return p->bytes != NULL;
+}
+
+/* Are the bytes of a chunk those that were written? */
+static bool is_sound(const struct mt_reader *r, uint64_t at, const struct chunk_header *h, struct payload *p)
+{
+    return reserve(p, h->stored_size) &&
+           pread(r->in.fd, p->bytes, h->stored_size, (off_t)(at + CHUNK_HEADER_SIZE)) ==
+               (ssize_t)h->stored_size &&
+           XXH3_64bits(p->bytes, h->stored_size) == h->payload_hash;
+}
+
+/* Do events come here, or the end? */
+static bool ends_lists(const struct chunk_header *h)
+{
+    return h->type != CHUNK_LIVE && h->type != CHUNK_DEFS && h->type != CHUNK_SNAPSHOT;
+}
+
+/* A point counts when what comes right behind its list is sound, too: mt_read_live reads on to there. */
+uint32_t mt_sound_points(struct mt_reader *r)
+{
+    struct chunk_header h;
+    struct payload payload = {0};
+    uint32_t points = 1, lists = 0;
+    uint64_t event = 0;
+    bool after_live = false, whole = is_plain(r) && r->stats.damaged_chunks == 0;
+    for (uint64_t at = FILE_HEADER_SIZE; whole && header_at(r, at, &h);
+         at += CHUNK_HEADER_SIZE + h.stored_size) {
+        whole = h.first_event == event && is_sound(r, at, &h, &payload);
+        lists += h.type == CHUNK_LIVE && !after_live;
+        after_live = h.type == CHUNK_LIVE;
+        if (whole && ends_lists(&h)) {
+            points += lists;
+            lists = 0;
+        }
+        event += h.events;
+    }
+    free(payload.bytes);
+    return points;
+}
+
+/* -- parts -- */
+
 /* Read the definitions before a point that have not been read. */
 static int read_definitions(struct mt_reader *r, const struct mt_point *point)
 {
@@ -111,6 +171,11 @@ void mt_read_live(struct mt_reader *r)
     while (is_plain(r) && r->err.code == MT_E_NONE && !r->binary.in_chunk && before_events(r))
         if (binary_chunk(r) == MT_ERROR)
             return;
+}
+
+bool mt_met_thread(const struct mt_reader *r, uint16_t thread)
+{
+    return thread == 1 || (r->binary.dec.threads[thread / 64] >> thread % 64 & 1);
 }
 
 uint32_t mt_count_slots(const struct mt_reader *r)

@@ -91,6 +91,10 @@ struct mt_point {
  * that cannot be read in parts (text, pipes, compressed once more) have just that one. Reading goes on where
  * it was. MT_OK or MT_ERROR. */
 int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n);
+/* How many of the points, from the first one on, have nothing damaged before them or right behind, as far as
+ * checksums tell: up to the last of these a damaged trace reads in parts as it does as a whole. All chunks up
+ * to the first damaged one are read for that. At least 1. */
+uint32_t mt_sound_points(struct mt_reader *r);
 /* From now on deliver the events from point `first` up to point `end` (their number: up to the end of the
  * trace), then MT_END. Handles, slots, times and definitions are those of the whole trace. Any number of
  * readers can read parts of one file at the same time. */
@@ -104,6 +108,8 @@ struct mt_live_block {
 /* Right after mt_read_range: read on to the first event, so that mt_live_block tells the blocks that live
  * there. Of damage it says nothing: the next mt_next does. */
 void mt_read_live(struct mt_reader *r);
+/* Can a thread be that of what was read so far? Accesses that are passed over count. Thread 1 always can. */
+bool mt_met_thread(const struct mt_reader *r, uint16_t thread);
 /* Slots from 0 that may hold a block (text: 0), and what one holds: false if nothing. */
 uint32_t mt_count_slots(const struct mt_reader *r);
 bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_block *out);

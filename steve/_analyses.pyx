@@ -7,7 +7,7 @@
 A Walk gives the events of a trace, or of a part of it between marks, with those of blocks that were not
 selected hidden; each function walks one to its end. A Chosen is a Trace that delivers only what was chosen, for
 whatever reads a Trace. steve/kernels/walk.h, fields.h, workingset.h, reuse.h,
-sharing.h, states.h, lockstack.h and lockstats.h say what is counted.
+sharing.h and states.h say what is counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -24,6 +24,7 @@ from steve.cops cimport *
 
 cdef extern from "steve/kernels/walk.h" nogil:
     struct walk:
+        const uint8_t *selected
         const uint8_t *mine
     void walk_init(walk *w, const uint8_t *selected, uint64_t n_selected)
     void walk_free(walk *w)
@@ -179,36 +180,27 @@ cdef class Walk:
 
     cdef bint next(self, const mt_event **events, size_t *n) except -1:
         """The next events, up to and with a mark if marks matter; false at the end."""
-        if self.window is None:
-            if not self.read():
-                return False
-            n[0] = self.n
-        else:
-            if not self.read_within():
-                return False
-            n[0] = to_mark(self.events, self.n)
-        events[0] = self.events
+        cdef const mt_event *plain
+        while self.step(&plain, events, n):
+            if events[0] != NULL:
+                return True
+        return False
+
+    cdef bint step(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
+        """The same, with events that do not count: `shown` are those with such ones hidden, NULL if none counts."""
+        cdef bint counts = self.state == "within"
+        if self.state == "after" or not self.read():
+            return False
+        events[0], n[0] = self.events, self.n if self.window is None else to_mark(self.events, self.n)
         self.events += n[0]
         self.n -= n[0]
         if self.window is not None and events[0][n[0] - 1].kind == MT_MARK:
             self.meet(&events[0][n[0] - 1])
-        if self.filters:
-            events[0] = walk_filter(&self.w, events[0], n[0])
-            enough(events[0] != NULL)
+        shown[0] = events[0] if counts else NULL
+        if counts and self.filters:
+            shown[0] = walk_filter(&self.w, events[0], n[0])
+            enough(shown[0] != NULL)
         return True
-
-    cdef bint read_within(self) except -1:
-        """Read on to where events count; false at the end."""
-        cdef size_t n
-        while self.state != "after" and self.read():
-            if self.state == "within":
-                return True
-            n = to_mark(self.events, self.n)
-            if self.events[n - 1].kind == MT_MARK:
-                self.meet(&self.events[n - 1])
-            self.events += n
-            self.n -= n
-        return False
 
     cdef int meet(self, const mt_event *mark) except -1:
         before = self.state
@@ -257,12 +249,23 @@ cdef class Chosen(Trace):
     cdef int next(self, const mt_event **events, size_t *n) except -1:
         """As Trace.next; SteveError if a mark of the window did not come."""
         while self.walk.next(events, n):
-            self.note_times(events[0], n[0])
+            self.note(events[0], n[0])
             with nogil:
                 n[0] = walk_pack(&self.walk.w, n[0])
-            self.count_bad_frees(events[0], n[0])
             if n[0] > 0:
                 return 1
+        self.verify()
+        return 0
+
+    cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
+        if not self.walk.step(events, shown, n):
+            self.verify()
+            return 0
+        if shown[0] != NULL:
+            self.note(shown[0], n[0])
+        return 1
+
+    cdef int verify(self) except -1:
         if self.window is not None and self.problem is None:
             self.window.verify(self.name)
         return 0
@@ -280,11 +283,14 @@ cdef class Chosen(Trace):
         self.n_waiting -= self.step.count
         return 1
 
-    cdef int note_times(self, const mt_event *events, size_t n) except -1:
+    cdef int note(self, const mt_event *events, size_t n) except -1:
+        """Events are shown."""
         self.last_time = events[n - 1].time
         stats = Trace.stats(self)
         if stats["instructions"] > self.points[-1][0]:
             self.points.append((stats["instructions"], stats["nanoseconds"]))
+        if self.walk.w.selected == NULL:
+            self.count_bad_frees(events, n)
         return 0
 
     cdef void count_bad_frees(self, const mt_event *events, size_t n) noexcept nogil:

@@ -60,6 +60,11 @@ def followed_threads(Trace trace):
         luacode_free(&code)
 
 
+def met_threads(Trace trace):
+    """By thread: can it have done something in what was read?"""
+    return np.array([mt_met_thread(trace.r, thread) for thread in range(LUACODE_THREADS)], bool)
+
+
 def known_threads(threads):
     """The rows up to the last of a thread that did anything."""
     known = np.flatnonzero((threads["by"] != AT_BEFORE) | (threads["made_heap"] != AS_BEFORE)

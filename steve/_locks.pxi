@@ -153,14 +153,15 @@ def write_lockops_stack(Trace trace, int fd, *, bint unlock_before_free=False, t
     cdef OpsWriter writer = OpsWriter(fd, form, True)
     cdef lockstack l
     cdef const mt_event *events
+    cdef const mt_event *shown
     cdef size_t n
     cdef unsigned batches = 0
     cdef bint ok
-    lockstack_init(&l, trace.r, unlock_before_free)
     try:
-        while trace.next(&events, &n):
+        enough(lockstack_init(&l, trace.r, unlock_before_free))
+        while trace.next_shown(&events, &shown, &n):
             with nogil:
-                ok = lockstack_feed(&l, events, n)
+                ok = lockstack_feed(&l, events, shown, n)
                 ops_write(writer.w, l.out, l.n_out)
             enough(ok)
             if stats is not None:

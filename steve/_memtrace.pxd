@@ -12,6 +12,7 @@ cdef class Trace:
     cdef bint midway
     cdef int next(self, const mt_event **events, size_t *n) except -1
     cdef int next_packed(self, mt_packed *packed) except -1
+    cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1
     cdef int failed(self) except -1
 
 

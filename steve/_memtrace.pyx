@@ -169,6 +169,13 @@ cdef class Trace:
             result = mt_next_packed(self.r, packed)
         return self.failed() if result == MT_ERROR else result
 
+    cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
+        """As next(), for what follows also the events that do not count. shown: the same events with those hidden
+        (steve/kernels/walk.h), NULL if none counts."""
+        cdef int result = self.next(events, n)
+        shown[0] = events[0]
+        return result
+
     cdef int failed(self) except -1:
         """Keep the reader's error as `problem`, or raise it when nothing was read or nothing can be
         trusted."""
@@ -192,6 +199,13 @@ cdef class Trace:
         if mt_points(self.r, &points, &n) == MT_ERROR:
             raise trace_error(self.path, self.name, mt_reader_error(self.r), False)
         return [(points[i].event, points[i].handle, points[i].offset) for i in range(n)]
+
+    def sound_points(self):
+        """How many of the points() have no damage before them: see mt_sound_points."""
+        cdef uint32_t n
+        with nogil:
+            n = mt_sound_points(self.r)
+        return n
 
     def read_range(self, uint32_t first, uint32_t end):
         """From now on deliver the events from point `first` up to point `end`."""

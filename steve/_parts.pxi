@@ -28,8 +28,8 @@ def write_ops_piece(Trace trace, int fd, handles, uint64_t next_handle, uint64_t
     """Write `count` operations of what the trace will deliver, after `skip` that another piece holds.
 
     handles: by slot, plus 1, of the blocks that live here (0 = none); next_handle: of the next New. piece:
-    (operations in the pieces before, is it the first, the last). Returns how many were written, fewer if the
-    trace ended before."""
+    (operations in the pieces before, is it the first, the last). There may be fewer: then the trace ended before.
+    Returns how many accesses to no block it met."""
     cdef Operations source = Operations(trace, None, resizes)
     cdef OpsWriter writer = OpsWriter(fd, form, False, piece)
     cdef const uint64_t[::1] known = handles
@@ -39,7 +39,7 @@ def write_ops_piece(Trace trace, int fd, handles, uint64_t next_handle, uint64_t
     while source.write(writer.w, writer.form, &quota):
         pass
     writer.finish()
-    return count - quota.left
+    return op_source_stray(source.s)
 
 
 def lifetimes_piece(Trace trace, handles, uint64_t next_handle):

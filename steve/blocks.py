@@ -15,7 +15,7 @@ from steve.errors import SteveError, UsageError
 from steve.linenumbers import LineNumbers
 from steve.folds import Sums
 from steve.parallel import Pool
-from steve.parts import Rounds, asked
+from steve.parts import Rounds, asked, path_of
 from steve.places import Places
 from steve.progress import Progress, note
 from steve.where import explained, parse
@@ -203,7 +203,7 @@ class Blocks:
         if self.by_line:
             return self._fold_line_parts(make)
         with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
-            joined = liveparts.Joined(args.file, pool, progress, args.where, chosen, self.errors, threads)
+            joined = liveparts.Joined(path_of(args), pool, progress, args.where, chosen, self.errors, threads)
             fold = joined.fold(make)
         self.trace, self.places, self.lives = joined.trace, joined.places, joined.lives
         self.totals = self.lives.totals()
@@ -215,9 +215,9 @@ class Blocks:
         args, chosen, fold = self.args, Selection() if self.test is not None else None, None
         with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
             if chosen is not None:
-                first = liveparts.Joined(args.file, pool, progress, args.where, chosen)
+                first = liveparts.Joined(path_of(args), pool, progress, args.where, chosen)
                 fold, self.totals = first.fold(make), first.lives.totals()
-            joined = liveparts.Joined(args.file, pool, progress, None, selected=chosen)
+            joined = liveparts.Joined(path_of(args), pool, progress, None, selected=chosen)
             counted = joined.fold_lines(make)
         self.trace, self.places, self.lives, self.lines = joined.trace, joined.places, joined.lives, joined.lines
         self.totals = self.totals if fold is not None else self.lives.totals()
@@ -254,7 +254,7 @@ class Blocks:
     def _over_parts(self, parts: "Callable[[Rounds, Optional[Selection]], Any]",
                     chosen: "Optional[Selection]") -> Any:
         with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
-            rounds = Rounds(self.args.file, pool, progress)
+            rounds = Rounds(path_of(self.args), pool, progress)
             result = parts(rounds, chosen)
             self.trace = rounds.whole()
         self.places = Places(self.trace)

@@ -86,9 +86,9 @@ cdef extern from "steve/kernels/lockstack.h" nogil:
         uint64_t *at
         size_t n_out
         uint64_t locks, unlocks, now, next_handle
-    void lockstack_init(lockstack *l, const mt_reader *reader, bint unlock_before_free)
+    bint lockstack_init(lockstack *l, const mt_reader *reader, bint unlock_before_free)
     void lockstack_free(lockstack *l)
-    bint lockstack_feed(lockstack *l, const mt_event *events, size_t n)
+    bint lockstack_feed(lockstack *l, const mt_event *events, const mt_event *shown, size_t n)
 
 cdef extern from "steve/kernels/lockstats.h" nogil:
     struct lockstats_sample:

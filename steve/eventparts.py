@@ -17,7 +17,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
-from steve.parts import Rounds, open_part, survey
+from steve.parts import Rounds, open_part, open_whole, survey
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,8 +123,7 @@ def states_of(rounds: Rounds, chosen: "Optional[Selection]") -> "np.ndarray":
 def windows_task(path: str, first: int, chosen: Any, length: int, before: int, wanted: int) -> "np.ndarray":
     """Task: the windows that begin in a part."""
     from steve import _analyses
-    from steve._memtrace import Trace
-    walk = walk_over(path, first, len(Trace(path).points()), chosen)
+    walk = walk_over(path, first, len(open_whole(path).points()), chosen)
     return _analyses.working_set_part(walk, length, before, wanted)
 
 

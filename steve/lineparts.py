@@ -2,7 +2,7 @@
 
 Accesses to a Lua heap belong to the instruction that their thread executed last, and lines are told blocks that
 they made themselves from others. So a first round tells what each thread did last in a part (only where there are
-Lua heaps; it looks at the accesses) and which stacks made the blocks that live at its end. Joined this tells every
+Lua heaps; it looks at the accesses near the part's end) and which stacks made the blocks that live at its end. Joined this tells every
 part's beginning, and all lines are numbered. The parts of the second round then tell pieces, which
 steve/kernels/lineparts.h joins.
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from steve.errors import TraceError
 
-SURVEY = 0.3  # of the time of a round that counts by line
+SURVEY = 0.2  # of the time of a round that counts by line
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,50 @@ class Begin(NamedTuple):
     threads: "np.ndarray"
 
 
-def survey(path: str, first: int, end: int) -> "Tuple[tuple, Optional[TraceError], dict]":
-    """Task: what a part does to owners and threads."""
+def survey(path: str, first: int, end: int, follows: bool) -> "Tuple[tuple, Optional[TraceError], dict]":
+    """Task: what a part does to owners and, if it is to follow them, to threads."""
     import numpy as np
     from steve._analyses import owners_of
-    from steve._lives import THREAD, followed_threads
+    from steve._lives import THREAD
     trace, threads = open_part(path, first, end), np.zeros(0, THREAD)
     trace.pass_accesses()
     owners = owners_of(trace)
-    if any(trace.heap(i).kind == "lua" for i in range(trace.counts()["heaps"])):
-        trace = open_part(path, first, end)
-        threads = followed_threads(trace)
+    if follows and any(trace.heap(i).kind == "lua" for i in range(trace.counts()["heaps"])):
+        threads = threads_at_end(path, first, end)
     return (owners, threads), trace.problem, trace.stats()
+
+
+def threads_at_end(path: str, first: int, end: int) -> "np.ndarray":
+    """What threads did last in a part. Only which instruction they executed last takes accesses to know: the part is
+    read backwards, from point to point, until that is known of all threads that there were."""
+    import numpy as np
+    from steve._lives import AT_BEFORE, followed_threads, known_threads, met_threads
+    part = open_part(path, first, end)
+    part.pass_accesses()
+    threads = followed_threads(part)
+    met = met_threads(part)
+    rows = before_part(len(met))
+    rows[:len(threads)] = threads
+    rows["by"] = AT_BEFORE
+    for point in range(end - 1, first - 1, -1):
+        told = followed_threads(open_part(path, point, point + 1))
+        new = np.flatnonzero((rows["by"][:len(told)] == AT_BEFORE) & (told["by"] != AT_BEFORE))
+        for name in ("by", "at"):
+            rows[name][new] = told[name][new]
+        if not np.any(met & (rows["by"] == AT_BEFORE)):
+            break
+    return known_threads(rows)
+
+
+def before_part(n: int) -> "np.ndarray":
+    """n threads that are as before a part."""
+    import numpy as np
+    from steve._lives import AS_BEFORE, AT_BEFORE, THREAD
+    rows = np.zeros(n, THREAD)
+    rows["by"] = AT_BEFORE
+    for name in ("made_heap", "collects"):
+        rows[name] = AS_BEFORE
+    return rows
 
 
 def threads_after(before: "np.ndarray", part: "np.ndarray") -> "np.ndarray":
@@ -100,5 +132,6 @@ def all_lines(places: Places) -> Tuple[LineNumbers, Known]:
 
 def prepared(rounds: Rounds, share: float) -> Tuple[LineNumbers, Known, List[Begin]]:
     """The first round: all lines, and where each part begins; share: how much of the work it is."""
-    begins = begins_of(rounds.first(survey, share=share))
+    more = [(follows,) for follows in [True] * (len(rounds.parts) - 1) + [False]]  # nobody asks how the last one ends
+    begins = begins_of([result for _, result in rounds.each(survey, more, 0.0, share)])
     return (*all_lines(Places(rounds.whole())), begins)

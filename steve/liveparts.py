@@ -13,7 +13,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
 
-from steve.parts import Rounds, Whole, asked, has_parts, open_part, survey
+from steve.parts import Rounds, Whole, asked, has_parts, open_part, path_of, survey
 from steve.places import Places
 from steve.where import fields_of, parse
 
@@ -59,8 +59,6 @@ class Told(NamedTuple):
 
 def obstacle(args: "argparse.Namespace") -> str:
     """Why lives cannot be told in parts with such arguments, "" if they can."""
-    if args.salvage:
-        return "with --salvage"
     if args.begin is not None or args.end is not None:
         return "with --from and --to"
     return ""
@@ -68,7 +66,7 @@ def obstacle(args: "argparse.Namespace") -> str:
 
 def wanted(args: "argparse.Namespace") -> bool:
     """As steve.parts.wanted, for lives."""
-    return asked(args) and not obstacle(args) and has_parts(args.file)
+    return asked(args) and not obstacle(args) and has_parts(path_of(args))
 
 
 # ---- tasks ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import os
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from steve.errors import SteveError
 from steve.interrupts import ENDING_SIGNALS, blocked
@@ -50,12 +50,13 @@ class Part(NamedTuple):
     bytes: int
 
 
-def split(trace: "Trace", n: int) -> List[Part]:
-    """At most n parts of about the same number of bytes; together they are the whole trace."""
+def split(trace: "Trace", n: int, sound: Optional[int] = None) -> List[Part]:
+    """At most n parts of about the same number of bytes; together they are the whole trace. sound: they begin at the
+    first so many points only."""
     offsets = [point[2] for point in trace.points()]
-    total = trace.progress()[1]
+    total, begins = trace.progress()[1], range(len(offsets[:sound]))
     wanted = [offsets[0] + (total - offsets[0]) * i // n for i in range(1, n)]
-    firsts = sorted({0, *(min(range(len(offsets)), key=lambda k: abs(offsets[k] - at)) for at in wanted)})
+    firsts = sorted({0, *(min(begins, key=lambda k: abs(offsets[k] - at)) for at in wanted)})
     ends = [*firsts[1:], len(offsets)]
     offsets.append(total)
     return [Part(first, end, offsets[end]) for first, end in zip(firsts, ends)]

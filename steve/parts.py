@@ -13,7 +13,8 @@ Lives of blocks: see steve.liveparts.
 Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made
 before it; heights of the heap are relative to the beginning of the part.
 
-A part that is damaged is the last one, as for one reader.
+A part that is damaged is the last one, as for one reader. With --salvage parts begin only where everything before
+is sound, so that the last one holds all the damage.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -23,6 +24,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+from steve.errors import SteveError
 from steve.parallel import PARTS_EACH, Part, Pool, split
 from steve.scratch import scratch_folder
 
@@ -46,19 +48,39 @@ def asked(args: "argparse.Namespace") -> bool:
 def wanted(args: "argparse.Namespace") -> bool:
     """Do the arguments ask for parts, and can the trace have some? Others are read by one process."""
     from steve.blocks import is_whole
-    return asked(args) and not args.salvage and is_whole(args) and has_parts(args.file)
+    return asked(args) and is_whole(args) and has_parts(path_of(args))
+
+
+class Salvaged(str):
+    """The path of a trace of which damaged chunks are left out.
+
+    Parts begin before the first damaged chunk only: what is lost there, and what becomes of blocks that were made or
+    freed in it, one reader tells, of all that comes behind."""
+
+
+def path_of(args: "argparse.Namespace") -> str:
+    """The path of the trace, for Rounds."""
+    return Salvaged(args.file) if args.salvage else args.file
+
+
+def open_whole(path: str, freed: bool = False) -> "Trace":
+    from steve._memtrace import Trace
+    return Trace(str(path), salvage=isinstance(path, Salvaged), freed=freed)
+
+
+def sound_points(trace: "Trace", path: str) -> int:
+    """How many points parts can begin at."""
+    return trace.sound_points() if isinstance(path, Salvaged) else len(trace.points())
 
 
 def has_parts(path: str) -> bool:
     """Is it a file that can be read in more parts than one?"""
-    from steve._memtrace import Trace
-    return path != "-" and os.path.isfile(path) and len(Trace(path).points()) > 1
+    return path != "-" and os.path.isfile(path) and sound_points(open_whole(path), path) > 1
 
 
 def open_part(path: str, first: int, end: int, freed: bool = False) -> "Trace":
     """A trace that delivers from one point up to another; freed: with accesses to freed memory."""
-    from steve._memtrace import Trace
-    trace = Trace(path, freed=freed)
+    trace = open_whole(path, freed)
     trace.read_range(first, end)
     return trace
 
@@ -90,12 +112,11 @@ class Rounds:
     """A trace, its parts and the workers; every round gives a result for each part up to a damaged one."""
 
     def __init__(self, path: str, pool: Pool, progress: "Progress") -> None:
-        from steve._memtrace import Trace
-        self.path, self.pool, self.progress = os.path.abspath(path), pool, progress
+        self.path, self.pool, self.progress = type(path)(os.path.abspath(path)), pool, progress
         self.name = path
-        trace = Trace(path)
+        trace = open_whole(path)
         self.total = trace.progress()[1]
-        self.parts = split(trace, PARTS_EACH * pool.n)
+        self.parts = split(trace, PARTS_EACH * pool.n, sound_points(trace, path))
         self.problem: "Optional[TraceError]" = None
         self.stats: List[dict] = []
         self._last: "Optional[Tuple[Part, Trace]]" = None
@@ -112,6 +133,8 @@ class Rounds:
         for part, (result, problem, stats) in zip(self.parts, self.pool.run(task, tasks)):
             done += 1
             self.stats.append(stats)
+            if stats["damaged_chunks"] and part is not self.parts[-1]:
+                raise SteveError(f"{self.name}: is damaged where no checksum tells it; read it without -j")
             yield part, result
             self.progress(int(begin * self.total + part.bytes * share), self.total)
             if problem is not None:
@@ -248,15 +271,14 @@ def starts_of(surveys: List[tuple]) -> List[Start]:
 
 def write_piece(path: str, first: int, start: Start, skip: int, count: int, piece: tuple, how: dict,
                 folder: Optional[str]) -> Any:
-    """Task: write a piece into a file of a folder, whose path comes back; without a folder its bytes do."""
+    """Task: write a piece into a file of a folder, whose path comes back; without a folder its bytes do; and accesses
+    to no block."""
     from steve import _kernels
-    from steve._memtrace import Trace
-    trace = Trace(path)
-    trace.read_range(first, len(trace.points()))
+    trace = open_part(path, first, len(open_whole(path).points()))
     with tempfile.NamedTemporaryFile(dir=folder, delete=folder is None) as file:
-        _kernels.write_ops_piece(trace, file.fileno(), start.handles, start.next_handle, skip, count,
-                                 piece=piece, **how)
-        return file.name if folder is not None else Path(file.name).read_bytes()
+        stray = _kernels.write_ops_piece(trace, file.fileno(), start.handles, start.next_handle, skip, count,
+                                         piece=piece, **how)
+        return file.name if folder is not None else Path(file.name).read_bytes(), stray
 
 
 def pieces_of(rounds: Rounds, starts: List[Start], grain: int) -> Iterator[tuple]:
@@ -283,10 +305,11 @@ def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str
         place = None if pool.remote else scratch
         pieces = list(pieces_of(rounds, starts, PIECE if form == "binary" else 1))
         tasks = ((rounds.path, *piece, how, place) for piece in pieces)
-        for i, result in enumerate(pool.run(write_piece, tasks)):
+        stray = 0
+        for i, (result, stray) in enumerate(pool.run(write_piece, tasks)):  # all are in the last: only damage makes any
             append(fd, result)
             progress(int(rounds.total * (0.2 + 0.8 * (i + 1) / len(pieces))), rounds.total)
-    return rounds.whole(), {"ops": starts[-1].operations, "stray": 0}
+    return rounds.whole(), {"ops": starts[-1].operations, "stray": stray}
 
 
 # ---- lifetimes --------------------------------------------------------------------------------

@@ -211,6 +211,73 @@ static void test_salvage_goes_on(void **state)
     close(fd);
 }
 
+/* One part of a damaged trace after the other is the whole, if all but the last begin at sound points. */
+static uint32_t check_sound(int fd, const struct reading *whole)
+{
+    const struct mt_point *points;
+    const struct mt_event *events;
+    uint32_t n, sound = 1;
+    size_t count, at = 0;
+    for (uint32_t i = 0; i < sound; i++) {
+        struct mt_reader *r = open_file(fd, MT_OPEN_SALVAGE, &points, &n);
+        sound = mt_sound_points(r);
+        assert_true(sound >= 1 && sound <= n);
+        assert_int_equal(mt_read_range(r, i, i + 1 < sound ? i + 1 : n), MT_OK);
+        mt_read_live(r);
+        while (mt_next(r, &events, &count) == MT_MORE)
+            for (size_t k = 0; k < count; k++, at++)
+                assert_true(at < whole->count && same_event(&events[k], &whole->events[at]));
+        mt_close(r);
+    }
+    assert_int_equal(at, whole->count);
+    return sound;
+}
+
+static void test_sound_points(void **state)
+{
+    struct bytes file = make_trace(7, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct chunk_header h;
+    uint32_t before = 1, last = 1;
+    for (size_t at = FILE_HEADER_SIZE; at + CHUNK_HEADER_SIZE < file.size;
+         at += CHUNK_HEADER_SIZE + h.stored_size) {
+        assert_null(chunk_header_unpack(&h, file.data + at));
+        for (size_t byte = at + 12; byte <= at + CHUNK_HEADER_SIZE; byte += CHUNK_HEADER_SIZE - 12) {
+            file.data[byte] ^= 0xff; /* in the header, in the payload */
+            int fd = memory_file(file.data, file.size);
+            struct reading whole = read_bytes(file.data, file.size, MT_OPEN_SALVAGE | MT_OPEN_FREED);
+            last = check_sound(fd, &whole);
+            assert_true(last >= before);
+            before = last;
+            reading_free(&whole);
+            close(fd);
+            file.data[byte] ^= 0xff;
+        }
+    }
+    assert_true(last > 10);
+    free(file.data);
+}
+
+static void test_met_threads(void **state)
+{
+    int fd = memory_file("", 0);
+    struct mt_writer *w = mt_writer_new(fd, &(struct mt_writer_options){0}, NULL);
+    uint64_t addr = 4096;
+    uint32_t site = mt_writer_site(w, &(struct mt_site){.size = 8, .kind = MT_LOAD});
+    mt_writer_block_new(w, addr, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_thread(w, 700);
+    mt_writer_accesses(w, &site, &addr, 1); /* an access alone */
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);
+    const struct mt_event *events;
+    size_t n;
+    mt_pass_accesses(r);
+    while (mt_next(r, &events, &n) == MT_MORE)
+        assert_int_equal(events[0].kind, MT_NEW);
+    assert_true(mt_met_thread(r, 1) && mt_met_thread(r, 700) && !mt_met_thread(r, 2));
+    mt_close(r);
+    close(fd);
+}
+
 /* A file cut off has the points up to there, and no index. */
 static void test_cut_off(void **state)
 {
@@ -304,7 +371,8 @@ int main(void)
         cmocka_unit_test(test_every_part),   cmocka_unit_test(test_live_blocks),
         cmocka_unit_test(test_one_part),     cmocka_unit_test(test_salvage_goes_on),
         cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_share),
-        cmocka_unit_test(test_wrong_states),
+        cmocka_unit_test(test_wrong_states), cmocka_unit_test(test_sound_points),
+        cmocka_unit_test(test_met_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,18 +115,35 @@ COLUMNS = (
     Column("share", "% of bytes", "the bytes in percent of those of all blocks looked at"),
     Column("site", "site", SITE, True),
 )
+ERROR_COLUMNS = (
+    Column("count", "", "errors of one context"),
+    Column("kind", "", "of the access: load, store, modify; or badfree", True),
+    Column("at", "", "the line of the access, or the stack of the free", True),
+    Column("size", "", "bytes accessed"),
+    Column("thread", "", "its number; this and what follows is of the context's first error"),
+    Column("block", "", "handle of the block concerned; none if there is none"),
+    Column("offset", "", "where in the block"),
+    Column("block_size", "", "bytes of the block at its end"),
+    Column("made_at", "", "the stack of its New", True),
+    Column("freed_at", "", "the stack of its Free", True),
+)
+RULE = Column("finding", "", "the rule", True)
 EXAMPLES = f"""\
 A block can be found by several rules. The rules, with their thresholds, stand in the output:
 {chr(10).join(listing.entry(rule.key, rule.words, 16) for rule in RULES)}
 --json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
-with the columns below. --csv: one line for each rule and site.
+with the columns below. --csv: one line for each rule and site, and for each context of errors.
 First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end,
 double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one context. They are of
-the whole trace, so not shown with --where, --from, --to, nor in --csv. --json: objects with finding, title,
-rule, errors and the list contexts: count, kind, at, size, thread, block, offset, block_size, made_at, freed_at.
+the whole trace, so not shown with --where, --from, --to. --json: objects with finding, title, rule, errors and the
+list contexts, with the columns of errors. --csv has the columns of both, of which those that do not apply are
+empty, behind `finding`. --top is for sites and contexts of each rule.
 Rules about accesses are left out, and that is said, if the trace holds none.
 
 {listing.explained(COLUMNS)}
+
+columns of errors:
+{chr(10).join(listing.entry(c.key, c.meaning) for c in ERROR_COLUMNS)}
 
 {blocks.WHERE_HELP}
 examples:
@@ -177,7 +194,7 @@ def rules_of(args: argparse.Namespace) -> List[Rule]:
 def wants_errors(args: argparse.Namespace) -> bool:
     """Are the errors of the program asked for?"""
     wanted = args.rules is None or ERRORS in args.rules.split(",")
-    return wanted and blocks.is_whole(args) and not args.csv
+    return wanted and blocks.is_whole(args)
 
 
 def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) -> List[dict]:
@@ -224,16 +241,26 @@ def text(chosen: blocks.Blocks, errors: List[dict], findings: List[dict], args: 
     return "\n".join(parts)
 
 
+def csv_text(findings: List[dict]) -> str:
+    """A line for each context of errors and for each site."""
+    columns = (RULE, *COLUMNS, *ERROR_COLUMNS)
+    none = dict.fromkeys(column.key for column in columns)
+    rows = [{**none, "finding": found["finding"], **row}
+            for found in findings for row in found.get("contexts", found.get("sites", []))]
+    return listing.csv_text(rows, columns)
+
+
 def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: List[dict], findings: List[dict],
           left_out: str) -> None:
-    for found in findings:
-        found["sites"] = found["sites"][:args.top] if args.json or args.csv else found["sites"]
+    if args.json or args.csv:
+        for found in errors + findings:
+            rows = "contexts" if "contexts" in found else "sites"
+            found[rows] = found[rows][:args.top]
     with Output(args.output or "-") as out:
         if args.json:
             out.write(json.dumps(errors + findings, indent=1) + "\n")
         elif args.csv:
-            rows = [{"finding": found["finding"], **site} for found in findings for site in found["sites"]]
-            out.write(listing.csv_text(rows, (Column("finding", "", "", True), *COLUMNS)))
+            out.write(csv_text(errors + findings))
         else:
             out.write(text(chosen, errors, findings, args, left_out))
 

@@ -71,7 +71,7 @@ def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> Tup
     last = operations.open()
     if hasattr(last, "points") and parts.wanted(args):
         with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-            return parts.lifetimes_of(args.file, pool, progress)
+            return parts.lifetimes_of(parts.path_of(args), pool, progress)
     with Progress(NAME, args.quiet) as progress:
         return last, _kernels.lifetimes_of(last, progress)
 

@@ -42,10 +42,13 @@ its life (1), what one on another takes (0.5), and the life above which it is lo
 --stack (memtraces only): a block is locked while a function that touches it is on the call stack, as far as
 the trace tells. An access by function f of thread t pins the block; the pin goes before the first later New,
 Free or Resize of t whose stack does not contain f, for only then is it known that f has returned. A block is
-locked while it has a pin. So locks last up to the next heap operation of the thread; recursion and functions
-of the same name lengthen them; code without names counts as one function for each object file; where a trace
-has no stacks, nothing is ever unlocked; record deep stacks, for a frame cut off looks as if it had returned.
-Blocks that are never freed are locked like others.
+locked while it has a pin. So locks last up to the next heap operation of the thread. An access to a block of a
+Lua heap is by the function of Lua whose instruction it belongs to (as for `steve lines`), and by the function of
+C that does it, if that has a name; the function of Lua whose instructions t executed last counts as on the stack;
+what the collector does pins up to the end of its step. A function of Lua is known by its file and the line where it
+begins. Recursion and functions that cannot be told apart lengthen locks; other code without names counts as one
+function for each object file; where a trace has no stacks, nothing is ever unlocked; record deep stacks, for a
+frame cut off looks as if it had returned. Blocks that are never freed are locked like others.
 
 --stats says what the locks mean for an allocator that compacts: how many blocks and bytes are live, locked
 and free to move, over time, and how long locks are held, in operations of FILE. Alone it reads a lockops
@@ -59,7 +62,8 @@ as "time".
 one. Full: of several lock events at one operation only that of the largest handle is kept (it collected
 them by index, in the order of handles, and the last one stayed); the ops file must have no comment lines.
 
---where, --from and --to, for memtraces only: as of the operations that `steve ops` makes with them.
+--where, --from and --to, for memtraces only: as of the operations that `steve ops` makes with them (what is left
+out still tells --stack which function of Lua runs).
 
 {where}
 examples:

@@ -54,7 +54,7 @@ def whole(args: argparse.Namespace, out: Output, form: str) -> "Tuple[Trace, dic
 def in_parts(args: argparse.Namespace, out: Output, form: str) -> "Tuple[parts.Whole, dict]":
     """Translate parts of the trace side by side."""
     with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-        return parts.write_ops(args.file, out.fd, pool, progress, form=form, resizes=args.resize,
+        return parts.write_ops(parts.path_of(args), out.fd, pool, progress, form=form, resizes=args.resize,
                                folder=out.folder)
 
 

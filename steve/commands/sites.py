@@ -31,7 +31,8 @@ COLUMNS = (
     Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
-A block belongs to the site of its New for life, whoever resizes or frees it.
+A block belongs to the site of its New for life, whoever resizes or frees it (in the tables of `steve summary`, to
+the site that resized it last).
 
 {listing.explained(COLUMNS)}
 

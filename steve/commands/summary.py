@@ -29,9 +29,18 @@ KEYS = (
     ("threads", "with events"), ("states", "of Lua"),
     ("complete", "true if the trace has a proper end and nothing is missing in it"),
     ("dropped", "events that are missing"))
+TABLE = (
+    ("bytes", "that News and Resizes at the site asked for"),
+    ("blocks", "made at the site"),
+    ("resizes", "done at the site, of whichever block"),
+    ("live bytes", "at the end, of blocks that the site made or resized last"),
+    ("live blocks", "those blocks"))
 EXAMPLES = f"""\
 A site is the first three frames of an allocation stack, from the caller of the allocator (LuaJIT's own code is
-no caller); a resized block belongs to the site that resized it. With --where all counts are those of the chosen
+no caller). In the tables of sites, which say where memory was asked for, a resized block belongs to the site that
+resized it last (in those of `steve sites`, which say what became of blocks, to the site of its New for life):
+{chr(10).join(listing.entry(*column) for column in TABLE)}
+With --where all counts are those of the chosen
 blocks and the peak is theirs. --json prints one object, --csv lines key,value such as bytes.peak_live,4096:
 {chr(10).join(listing.entry(*key) for key in KEYS)}
 
@@ -57,7 +66,7 @@ def walk(args: argparse.Namespace) -> "Tuple[Any, Any]":
     from steve import _kernels
     if parts.wanted(args):
         with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-            return parts.summary_of(args.file, pool, progress)
+            return parts.summary_of(parts.path_of(args), pool, progress)
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
         return trace, _kernels.Summary(trace, progress)
@@ -128,5 +137,4 @@ def site_table(sites: list, key: str, title: str, top: int) -> Any:
         return None
     shown = ("bytes", "news", "resizes", "live_bytes", "live_blocks")
     rows = [[number(site[name]) for name in shown] + [site["site"]] for site in ranked]
-    heads = ("bytes", "blocks", "resizes", "live bytes", "live blocks", "site")
-    return columns(title, heads, rows, left=("site",))
+    return columns(title, (*(head for head, _ in TABLE), "site"), rows, left=("site",))

@@ -389,9 +389,9 @@ static void stack_locks(void)
 
     if (!r)
         return;
-    lockstack_init(&l, r, true);
+    must(lockstack_init(&l, r, true));
     while (mt_next(r, &events, &n) == MT_MORE)
-        must(lockstack_feed(&l, events, n));
+        must(lockstack_feed(&l, events, events, n));
     lockstack_free(&l);
     mt_close(r);
 }

@@ -5,11 +5,12 @@
 
 #include "steve/kernels/grow.h"
 
-void lockstack_init(struct lockstack *l, const struct mt_reader *reader, bool unlock_before_free)
+bool lockstack_init(struct lockstack *l, const struct mt_reader *reader, bool unlock_before_free)
 {
     memset(l, 0, sizeof *l);
     l->reader = reader;
     l->unlock_before_free = unlock_before_free;
+    return functions_init(&l->functions, reader);
 }
 
 void lockstack_free(struct lockstack *l)
@@ -18,6 +19,7 @@ void lockstack_free(struct lockstack *l)
         free(l->threads[i].scopes);
         free(l->threads[i].active);
     }
+    functions_free(&l->functions);
     free(l->threads);
     free(l->pins);
     free(l->blocks);
@@ -64,21 +66,13 @@ static bool put_due(struct lockstack *l)
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* The number of a frame's function: its name, else its object, else 0. */
-static uint32_t function_of(const struct lockstack *l, uint32_t frame)
+/* A function is on the stack of the heap operation at hand. */
+static bool see(struct lockstack *l, uint32_t function)
 {
-    const struct mt_frame *f = frame ? mt_frame(l->reader, frame) : NULL;
-
-    if (!f)
-        return 0;
-    return f->function ? 2 * f->function : f->object ? 2 * f->object + 1 : 0;
-}
-
-static uint32_t function_of_access(const struct lockstack *l, uint32_t site)
-{
-    const struct mt_site *s = mt_site(l->reader, site);
-
-    return s ? function_of(l, s->frame) : 0;
+    if (!grow(&l->seen, &l->seen_room, functions_count(&l->functions), sizeof *l->seen))
+        return false;
+    l->seen[function] = l->heap_operations;
+    return true;
 }
 
 /* Note which functions are on a stack. */
@@ -86,15 +80,24 @@ static bool see_stack(struct lockstack *l, uint32_t stack)
 {
     const struct mt_stack *s = mt_stack(l->reader, stack);
 
-    if (!grow(&l->seen, &l->seen_room, 2 * (size_t)mt_count_strings(l->reader) + 2, sizeof *l->seen))
-        return false;
     for (; stack != 0 && s; s = mt_stack(l->reader, stack)) {
-        l->seen[function_of(l, s->frame)] = l->heap_operations;
+        if (!see(l, functions_of_frame(&l->functions, s->frame)))
+            return false;
         if (s->parent >= stack)
             break;
         stack = s->parent;
     }
-    l->seen[0] = 0;
+    return true;
+}
+
+/* Note which functions have not returned, by a heap operation. */
+static bool see_all(struct lockstack *l, const struct mt_event *e)
+{
+    if (!see_stack(l, e->ref) || !see(l, functions_running(&l->functions, e->thread)))
+        return false;
+    if (functions_collects(&l->functions, e->thread) && !see(l, FUNCTIONS_COLLECTOR))
+        return false;
+    l->seen[FUNCTIONS_UNKNOWN] = 0;
     return true;
 }
 
@@ -243,7 +246,7 @@ static bool learn(struct lockstack *l, const struct mt_event *e)
     l->heap_operations++;
     if (e->ref == 0 || e->thread >= l->threads_room)
         return true;
-    if (!see_stack(l, e->ref))
+    if (!see_all(l, e))
         return false;
     t = &l->threads[e->thread];
     for (size_t i = 0; i < t->n_active; i++) {
@@ -288,13 +291,17 @@ static bool block_resize(struct lockstack *l, struct lockstack_block *block, con
 
 static bool block_access(struct lockstack *l, struct lockstack_block *block, const struct mt_event *e)
 {
-    uint32_t function = function_of_access(l, e->ref);
+    struct functions_makers makers = functions_of_access(&l->functions, e);
 
-    if (is_pinned(l, block, e->thread, function))
-        return true;
-    if (!block->pins && !put(l, (struct op){.handle = block->handle, .code = OP_LOCK}))
-        return false;
-    return pin_block(l, e->slot, e->thread, function);
+    for (unsigned i = 0; i < makers.n; i++) {
+        if (is_pinned(l, block, e->thread, makers.number[i]))
+            continue;
+        if (!block->pins && !put(l, (struct op){.handle = block->handle, .code = OP_LOCK}))
+            return false;
+        if (!pin_block(l, e->slot, e->thread, makers.number[i]))
+            return false;
+    }
+    return true;
 }
 
 static bool step(struct lockstack *l, const struct mt_event *e)
@@ -315,13 +322,18 @@ static bool step(struct lockstack *l, const struct mt_event *e)
     return block_access(l, block, e);
 }
 
-bool lockstack_feed(struct lockstack *l, const struct mt_event *events, size_t n)
+bool lockstack_feed(struct lockstack *l, const struct mt_event *events, const struct mt_event *shown,
+                    size_t n)
 {
     l->n_out = 0;
+    if (!functions_learn(&l->functions))
+        return false;
     for (size_t i = 0; i < n; i++) {
-        if (events[i].kind > MT_MODIFY)
+        if (!luacode_follow(&l->functions.code, &events[i]))
+            return false;
+        if (!shown || shown[i].kind > MT_MODIFY)
             continue;
-        if (!step(l, &events[i]))
+        if (!step(l, &shown[i]))
             return false;
         l->now++;
     }

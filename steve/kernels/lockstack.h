@@ -1,14 +1,16 @@
 /* lockstack.h - locks from call stacks: a block is locked while a function that touches it is on the stack.
  *
- * What a memtrace tells: the function that makes each access, and the whole stack of each New, Free and
- * Resize. So an access by function f in thread t pins the block to (t, f), and the pin is taken away before
- * the first later New, Free or Resize of t whose stack does not contain f: only then is it known that f has
- * returned. A block is locked while it has pins, of whichever threads. This is the least that is certain to
- * cover the true time on the stack at the grain of heap operations: recursion, two functions of one name, and
- * time between the return and the next heap operation all lengthen it. Code without a function's name counts
- * as one function for each object; code of which nothing is known as returned by the next heap operation. An
- * empty stack tells nothing, and takes no pin away. Frames beyond the recorder's --stack-depth look as if
- * they had returned.
+ * What a memtrace tells: the functions that make each access (functions.h: of C by the access's site, of Lua
+ * by the instruction), and the whole stack of each New, Free and Resize. So an access by function f in thread
+ * t pins the block to (t, f), and the pin is taken away before the first later New, Free or Resize of t whose
+ * stack does not contain f: only then is it known that f has returned. The function of Lua that t runs then
+ * counts as on the stack, and the collector while t's virtual machine is in that state. A block is locked
+ * while it has pins, of whichever threads. This is the least that is certain to cover the true time on the
+ * stack at the grain of heap operations: recursion, two functions that cannot be told apart, and time between
+ * the return and the next heap operation all lengthen it. Code of which nothing is known counts as returned
+ * by the next heap operation. An empty stack tells nothing, and takes no pin away. Frames beyond the
+ * recorder's
+ * --stack-depth look as if they had returned.
  *
  * Heap operations come out as in opsource.h (a Resize as F and N; the new block has no pins). Amortised O(1)
  * for an access while few functions touch one block between heap operations; O(stack depth) for a heap
@@ -20,6 +22,7 @@
 
 #include "memtrace/memtrace.h"
 #include "memtrace/ops.h"
+#include "steve/kernels/functions.h"
 
 struct lockstack_pin {
     uint32_t function, slot;
@@ -48,6 +51,7 @@ struct lockstack_thread {
 
 struct lockstack {
     const struct mt_reader *reader;
+    struct functions functions;
     struct lockstack_pin *pins;
     size_t n_pins, pins_room;
     uint32_t spare;                 /* number + 1 of a pin that is not used */
@@ -68,10 +72,12 @@ struct lockstack {
     bool unlock_before_free;
 };
 
-/* reader: the one that the events come from. */
-void lockstack_init(struct lockstack *l, const struct mt_reader *reader, bool unlock_before_free);
+/* reader: the one that the events come from. False when out of memory; free it then, too. */
+bool lockstack_init(struct lockstack *l, const struct mt_reader *reader, bool unlock_before_free);
 void lockstack_free(struct lockstack *l);
-/* False when out of memory. */
-bool lockstack_feed(struct lockstack *l, const struct mt_event *events, size_t n);
+/* shown: the n events, or as many with those hidden that do not count (walk.h), or NULL: none of them counts.
+ * What does not count still tells which instructions of Lua run. False when out of memory. */
+bool lockstack_feed(struct lockstack *l, const struct mt_event *events, const struct mt_event *shown,
+                    size_t n);
 
 #endif

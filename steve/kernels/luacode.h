@@ -134,12 +134,18 @@ void luacode_begin_part(struct luacode *c);
 /* A block lives where the part begins. False: out of memory. */
 bool luacode_enter(struct luacode *c, const struct mt_live_block *live);
 
+/* Is it an access by code that has no Lua frame of its own to a block of a Lua heap? */
+static inline bool luacode_is_lua(const struct luacode *c, const struct mt_event *e)
+{
+    return e->slot < c->blocks_room && c->blocks[e->slot].lua && !luacode_is_jitted(c, e);
+}
+
 /* Whose an access just followed is. */
 static inline struct luacode_at luacode_at(const struct luacode *c, const struct mt_event *e)
 {
     const struct luacode_thread *t = &c->threads[e->thread];
 
-    if (e->slot >= c->blocks_room || !c->blocks[e->slot].lua || luacode_is_jitted(c, e))
+    if (!luacode_is_lua(c, e))
         return (struct luacode_at){LUACODE_OWN, 0};
     if (t->collects && t->now.by >= LUACODE_STACK && t->collects == t->made_then.heap + 1)
         return (struct luacode_at){LUACODE_STACK, t->made_then.stack};

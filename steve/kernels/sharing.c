@@ -28,6 +28,8 @@ static bool block_new(struct sharing *s, const struct mt_event *e)
     if (!grow(&s->blocks, &s->blocks_room, (size_t)e->slot + 1, sizeof *s->blocks) ||
         !grow(&s->rows, &s->rows_room, (size_t)e->ref + 1, sizeof *s->rows))
         return false;
+    if (s->blocks[e->slot].live && !sharingparts_end(s, &s->blocks[e->slot])) /* its Free was lost */
+        return false;
     s->blocks[e->slot] = (struct sharing_block){.size = e->size, .stack = e->ref, .live = true};
     s->rows[e->ref].blocks++;
     return true;

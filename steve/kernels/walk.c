@@ -31,12 +31,17 @@ bool walk_enter(struct walk *w, const struct mt_live_block *live)
     return true;
 }
 
-/* Does the event belong to a chosen block? A New decides it for the block's life. */
+/* Does the event belong to a chosen block? A New decides it for the block's life, which a Free ends. */
 static bool counts(struct walk *w, const struct mt_event *e)
 {
+    bool mine;
+
     if (e->kind == MT_NEW)
         w->mine[e->slot] = is_chosen(w, e->handle);
-    return e->slot < w->room && w->mine[e->slot];
+    mine = e->slot < w->room && w->mine[e->slot];
+    if (mine && e->kind == MT_FREE)
+        w->mine[e->slot] = false;
+    return mine;
 }
 
 const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events, size_t n)

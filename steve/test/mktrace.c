@@ -14,10 +14,11 @@
  *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE[@ADDR] SIZE [NAME|- [dead|root]]       endsnapshot
  *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
  *     at FRAME  (accesses that follow are made there)                  call FRAME
- *     proto ADDR HEAP OFFSET FILE LINE...      (of the block there; a line for each instruction)
+ *     proto ADDR HEAP OFFSET FILE[/DEFINED] LINE...    (of the block there; a line for each instruction)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
  *
- * A FRAME is FUNCTION or FUNCTION@FILE:LINE; of Lua FUNCTION@@FILE:LINE/DEFINED.
+ * A FRAME is FUNCTION or FUNCTION@FILE:LINE; of Lua FUNCTION@@FILE:LINE/DEFINED; [OBJECT] of code without a
+ * name.
  *
  * No protection against silly scripts beyond naming the line. Not installed.
  *
@@ -66,7 +67,10 @@ static uint32_t frame_of(char *word)
     char *function = strsep(&word, "@"), *file = strsep(&word, ":");
     char *defined = word ? strchr(word, '/') : NULL;
 
-    frame.function = string(function);
+    if (*function == '[')
+        frame.object = string(function);
+    else
+        frame.function = string(function);
     frame.file = string(file);
     frame.kind = file && *file == '@' ? MT_FRAME_LUA : MT_FRAME_HOST;
     frame.defined = defined ? (uint32_t)strtoul(defined + 1, NULL, 0) : 0;
@@ -196,8 +200,14 @@ static void define_proto(char *rest)
     uint64_t addr = number(&rest);
     uint32_t heap = heap_at(&rest), lines[64];
     struct mt_proto p = {.offset = (uint32_t)number(&rest), .lines = lines};
+    char *file, *defined;
 
-    p.file = string(strsep(&rest, " "));
+    file = strsep(&rest, " ");
+    defined = file ? strchr(file, '/') : NULL;
+    p.defined = defined ? (uint32_t)strtoul(defined + 1, NULL, 0) : 0;
+    if (defined)
+        *defined = '\0';
+    p.file = string(file);
     while (rest && p.count < 64)
         lines[p.count++] = (uint32_t)number(&rest);
     mt_writer_proto(s_writer, addr, heap, &p);

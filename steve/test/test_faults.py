@@ -2,6 +2,8 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Callable
@@ -54,6 +56,20 @@ def test_aligned_vector_loads_are_excused(steve: Callable, trace: Callable[..., 
     trace(SCRIPT)
     places = {context["at"] for context in found(steve)["beyond_end"]["contexts"]}
     assert places == {"use (a.c:3)", "wide (a.c:5)"}
+
+
+def test_csv_has_every_context(steve: Callable, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    rows = list(csv.DictReader(io.StringIO(steve("findings", "--csv", "t.ljt").out)))
+    errors = [row for row in rows if row["count"]]
+    told = [{"finding": key, **context} for key, row in found(steve).items() for context in row["contexts"]]
+    assert [{key: row[key] for key in told[0]} for row in errors] == [
+        {key: "" if value is None else str(value) for key, value in context.items()} for context in told]
+    assert len(errors) == 7 and {row["site"] for row in errors} == {""}
+    sites = [row for row in rows if row["site"]]
+    assert {row["finding"] for row in sites} == {"never_touched", "short_lived"} and {row["at"] for row in sites} == {""}
+    only = list(csv.DictReader(io.StringIO(steve("findings", "--csv", "--rules", "errors", "--top", "1", "t.ljt").out)))
+    assert [row["finding"] for row in only] == list(found(steve)) and all(row["count"] for row in only)
 
 
 def test_text_and_pipe(steve: Callable, trace: Callable[..., Path]) -> None:

@@ -124,11 +124,16 @@ def of_one(path: Path, where: Optional[str]) -> List[dict]:
     return rows(sums, one.lives, one.lines)
 
 
-def of_parts(path: Path, where: Optional[str]) -> List[dict]:
+class Few(Here):
+    """Parts that one could begin to read at several places."""
+    n = 1
+
+
+def of_parts(path: Path, where: Optional[str], pool: Here) -> List[dict]:
     chosen, make = Selection() if where else None, partial(Sums, "stack")
-    choice = liveparts.Joined(str(path), Here(), silent, where, chosen)
+    choice = liveparts.Joined(str(path), pool, silent, where, chosen)
     fold = choice.fold(make)
-    many = liveparts.Joined(str(path), Here(), silent, None, selected=chosen)
+    many = liveparts.Joined(str(path), pool, silent, None, selected=chosen)
     all_lives = many.fold_lines(make)
     if where is None:
         fold, choice = all_lives, many
@@ -140,7 +145,9 @@ def of_parts(path: Path, where: Optional[str]) -> List[dict]:
 def test_random_lines(chunk: int, where: Optional[str], steps: int, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", program(choose, steps), chunk, 1)
-        assert of_parts(path, where) == of_one(path, where)
+        expected = of_one(path, where)
+        assert of_parts(path, where, Here()) == expected
+        assert of_parts(path, where, Few()) == expected
 
 
 @pytest.fixture(scope="module")

@@ -244,16 +244,47 @@ def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None:
             assert one.err == many.err != "" and one.out == many.out != "[]\n"
 
 
-def test_what_one_must_do(steve: Steve, rich: Path) -> None:
-    one, many = (steve("sites", "--json", "--salvage", "-j", jobs, rich) for jobs in ("1", "2"))
-    assert many.out == one.out != "" and one.err == ""
-    assert "the trace is not divided; one processor reads it" in many.err
+def damaged(data: bytes, at: int, path: Path) -> Path:
+    """The trace with the bytes from `at` on changed."""
+    path.write_bytes(data[:at] + bytes(byte ^ 85 for byte in data[at:at + 40]) + data[at + 40:])
+    return path
+
+
+def sound(path: Path) -> int:
+    return Trace(str(path), salvage=True).sound_points()
+
+
+@pytest.mark.parametrize("command", DIVIDED)
+def test_salvaged(steve: Steve, rich: Path, tmp_path: Path, command: str) -> None:
+    """Up to the first damage in parts, all behind it in one."""
+    bad = damaged(rich.read_bytes(), rich.stat().st_size * 2 // 3, tmp_path / "bad.ljt")
+    assert 1 < sound(bad) < sound(rich) == len(Trace(str(rich)).points())
+    for more in ((), CHOICES[-1]):
+        line = [*map(str, line_of(command, bad)), *more, "--json", "--salvage"]
+        one, many = (steve(*line, "-j", jobs) for jobs in ("1", "2"))
+        assert (many.returncode, many.out, many.err) == (one.returncode, one.out, one.err)
+        assert one.returncode == 1 and "damaged chunks were left out" in one.err
+
+
+def test_salvaged_wherever_damage_is(steve: Steve, rich: Path, tmp_path: Path) -> None:
+    data = rich.read_bytes()
+    points = [offset for _, _, offset in Trace(str(rich)).points()]
+    # in the file's header, a chunk's header, a list of live blocks, the chunk before one, at the end; and cut off
+    places = [12, points[2] + 8, points[2] + 90, points[3] - 50, len(data) - 60]
+    files = [damaged(data, at, tmp_path / f"{at}.ljt") for at in places] + [tmp_path / "cut.ljt", rich]
+    files[-2].write_bytes(data[:len(data) * 3 // 4])
+    assert [sound(path) for path in files[:4]] == [1, 2, 2, 3]
+    for path in files:
+        one, many = (steve("sites", "--json", "--salvage", "-j", jobs, path) for jobs in ("1", "2"))
+        assert (many.returncode, many.out, many.err) == (one.returncode, one.out, one.err)
+        assert one.out != "[]\n" and (one.returncode == 0) == (path == rich)
 
 
 def test_marks_are_for_one(steve: Steve, tmp_path: Path) -> None:
     path = make_trace(tmp_path / "t.ljt", "N 4096 8\nmark a\nN 8192 8\nmark b\nN 16384 8\nend exit\n", 1, 1)
     line = ["sites", "--json", "--from", "a", "--to", "b", path]
-    assert steve(*line, "-j", "2").out == steve(*line).out
+    one, many = steve(*line), steve(*line, "-j", "2")
+    assert many.out == one.out and "with --from and --to the trace is not divided; one processor reads it" in many.err
 
 
 def test_nothing_lives(steve: Steve, tmp_path: Path) -> None:

@@ -147,6 +147,21 @@ def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> Non
         subprocess.run(["cmp", "r1", "r2"], cwd=tmp_path, check=True)
 
 
+def test_salvaged(steve: Steve, large: Path, tmp_path: Path) -> None:
+    """All damage is in the last part: a chunk of blocks and accesses is lost, and what belonged to them goes on."""
+    data, (*_, last) = bytearray(large.read_bytes()), Trace(str(large)).points()
+    data[last[2] + (len(data) - last[2]) // 2] ^= 1
+    (tmp_path / "bad.ljt").write_bytes(data)
+    assert Trace(str(tmp_path / "bad.ljt")).sound_points() > 1
+    commands = [["ops", *form, "-o"] for form in FORMS] + [["summary", "-o"], ["histogram", "--json", "--parts", "none", "-o"]]
+    for command in commands:
+        one, many = (steve(*command, f"r{jobs}", "-j", jobs, "--salvage", "bad.ljt") for jobs in (1, 2))
+        assert (one.returncode, one.err) == (many.returncode, many.err) and "damaged chunks were left out" in one.err
+        assert one.out == many.out
+        if command[0] != "histogram":
+            subprocess.run(["cmp", "r1", "r2"], cwd=tmp_path, check=True)
+
+
 def test_cut_off(steve: Steve, large: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.ljt").write_bytes(large.read_bytes()[:large.stat().st_size * 2 // 3])
     one, many = (steve("summary", "-j", jobs, "cut.ljt") for jobs in (1, 2))
