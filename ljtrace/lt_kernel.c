@@ -7,6 +7,7 @@
 #include "lt_options.h"
 #include "lt_peek.h"
 #include "lt_ring.h"
+#include "lt_signals.h"
 #include "lt_smc.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
@@ -86,6 +87,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
     lt_mmap_after(tid, number, args, value);
     lt_smc_after(number, args, value);
+    lt_signals_after(tid, number, value);
 }
 
 void lt_kernel_init(void)

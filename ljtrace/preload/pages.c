@@ -7,6 +7,7 @@
  * would then be an error. It becomes a memalign, which is replaced.
  */
 #include "../ljtrace.h"
+#include <errno.h>
 #include <stddef.h>
 
 enum { PAGE = 4096 };
@@ -18,7 +19,9 @@ void *I_WRAP_SONAME_FNNAME_ZZ(libcZdsoZa, pvalloc)(size_t size);
 void *I_WRAP_SONAME_FNNAME_ZZ(libcZdsoZa, pvalloc)(size_t size)
 {
     size_t pages = (size + PAGE - 1) / PAGE * PAGE;
-    if (pages < size)
+    if (pages < size) {
+        errno = ENOMEM;
         return NULL;
+    }
     return memalign(PAGE, pages ? pages : PAGE);
 }
