@@ -5,7 +5,6 @@ under a user that leave the recorder no place. Outputs and status are those with
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import os
 import shutil
 import stat
 import struct
@@ -64,10 +63,11 @@ def test_a_32_bit_program(tmp_path: Path) -> None:
     assert f"{program} runs unrecorded: it is a 32-bit program" in said
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may call chroot")
 def test_a_program_under_another_root(tmp_path: Path) -> None:
     """Valgrind's own files are not there."""
     shutil.copy(NATIVE / "conduct-static", tmp_path / "conduct")
+    if run(["chroot", tmp_path, "/conduct", "exit3"]).status != 3:
+        pytest.skip("chroot is not permitted here")
     _, said = followed(tmp_path, f"chroot {tmp_path} /conduct exit3; echo $?; exit 4")
     assert "/conduct runs unrecorded: Valgrind is not there" in said
 
