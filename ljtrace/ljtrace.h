@@ -34,10 +34,12 @@ enum ljtrace_request {
     LJTRACE_REQUEST_SNAPSHOT,
     LJTRACE_REQUEST_POOL_CREATE,
     LJTRACE_REQUEST_ALLOCATOR,
-    LJTRACE_REQUEST_HEAP_MOVED,   /* of the tool's own preload */
-    LJTRACE_REQUEST_HEAP_CLOSING, /* of the tool's own preload */
-    LJTRACE_REQUEST_LUA_IMAGE,    /* of the tool's own preload */
-    LJTRACE_REQUEST_LUA_FUNCTIONS /* of the tool's own preload */
+    LJTRACE_REQUEST_HEAP_MOVED,    /* of the tool's own preload */
+    LJTRACE_REQUEST_HEAP_CLOSING,  /* of the tool's own preload */
+    LJTRACE_REQUEST_LUA_IMAGE,     /* of the tool's own preload */
+    LJTRACE_REQUEST_LUA_FUNCTIONS, /* of the tool's own preload */
+    LJTRACE_REQUEST_NEW,           /* of the tool's own preload */
+    LJTRACE_REQUEST_MADE_BY        /* of the tool's own preload */
 };
 
 /* Write a named mark into the trace: a point of the program that analyses can refer to. */

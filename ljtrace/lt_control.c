@@ -196,6 +196,12 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
     case LJTRACE_REQUEST_HIDE:
         lt_heap_hide(tid, args[1] != 0);
         return True;
+    case LJTRACE_REQUEST_NEW:
+        *ret = (UWord)lt_heap_new(tid, args[1], args[2], (UInt)args[3]);
+        return True;
+    case LJTRACE_REQUEST_MADE_BY:
+        lt_heap_made_by(tid, args[1], (UInt)args[2], (UInt)args[3]);
+        return True;
     case VG_USERREQ__GDB_MONITOR_COMMAND:
         *ret = obey((const HChar *)args[1]);
         return *ret != 0;

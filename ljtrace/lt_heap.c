@@ -25,9 +25,15 @@
 struct block {
     struct block *next;
     UWord addr;
-    SizeT size;
-    Bool hidden; /* not in the trace, and so neither are its resizes and its free */
+    UWord
+        base; /* what Valgrind's allocator knows it by: less than addr if it is aligned more than that can */
+    SizeT size : 63;
+    SizeT hidden : 1; /* not in the trace, and so neither are its resizes and its free */
 };
+
+/* Valgrind's allocator ends the program if it is asked for a size near that of half the address space, or for
+ * an alignment of more than 16 MiB; libc's gives NULL, or the block. */
+static const SizeT MOST_BYTES = 1ULL << 47, MOST_ALIGNED = 1 << 20;
 
 static VgHashTable *s_blocks;
 static ThreadId s_hiding; /* the thread whose allocations are hidden now; 0 = none */
@@ -36,7 +42,7 @@ static PoolAlloc *s_pool;
 /* A block may grow in place into the slack that the allocator's rounding leaves. */
 static Bool fits_in_place(struct block *b, SizeT size)
 {
-    SizeT usable = VG_(cli_malloc_usable_size)((void *)b->addr);
+    SizeT usable = VG_(cli_malloc_usable_size)((void *)b->base) - (b->addr - b->base);
     return size <= usable && size >= usable / 2;
 }
 
@@ -92,10 +98,22 @@ static Bool hidden_now(ThreadId tid)
     return !lt_options.heap_malloc || s_hiding == tid || lt_lua_inside(tid);
 }
 
-static struct block *remember(Addr addr, SizeT size, Bool hidden)
+/* Memory for a block; its address, and in *base that of the allocator's block. 0 = there is none. */
+static Addr find_room(SizeT size, SizeT align, Addr *base)
+{
+    if (size > MOST_BYTES || align > MOST_BYTES)
+        return 0;
+    if (align <= MOST_ALIGNED)
+        return *base = (Addr)VG_(cli_malloc)(align, size);
+    *base = (Addr)VG_(cli_malloc)(VG_(clo_alignment), size + align);
+    return *base ? VG_ROUNDUP(*base, align) : 0;
+}
+
+static struct block *remember(Addr addr, Addr base, SizeT size, Bool hidden)
 {
     struct block *b = VG_(allocEltPA)(s_pool);
     b->addr = addr;
+    b->base = base;
     b->size = size;
     b->hidden = hidden;
     VG_(HT_add_node)(s_blocks, b);
@@ -104,16 +122,14 @@ static struct block *remember(Addr addr, SizeT size, Bool hidden)
 
 static void *new_block(ThreadId tid, SizeT size, SizeT align, Bool zero, enum mt_how how)
 {
-    if ((SSizeT)size < 0)
-        return NULL;
-    void *p = VG_(cli_malloc)(align, size);
-    if (!p)
+    Addr base, addr = find_room(size, align, &base);
+    if (!addr)
         return NULL;
     if (zero)
-        VG_(memset)(p, 0, size);
-    if (!remember((Addr)p, size, hidden_now(tid))->hidden)
-        lt_put_new((Addr)p, size, RAW_HEAP_C, how, take(tid));
-    return p;
+        VG_(memset)((void *)addr, 0, size);
+    if (!remember(addr, base, size, hidden_now(tid))->hidden)
+        lt_put_new(addr, size, RAW_HEAP_C, how, take(tid));
+    return (void *)addr;
 }
 
 static void free_block(ThreadId tid, void *p, enum mt_how how)
@@ -123,28 +139,27 @@ static void free_block(ThreadId tid, void *p, enum mt_how how)
         lt_put_free((Addr)p, RAW_HEAP_C, how, take(tid));
     if (!b)
         return;
+    VG_(cli_free)((void *)b->base);
     VG_(freeEltPA)(s_pool, b);
-    VG_(cli_free)(p);
 }
 
 static void *move_block(struct block *b, SizeT size)
 {
-    void *p = VG_(cli_malloc)(VG_(clo_alignment), size);
-    if (!p)
+    Addr base, addr = find_room(size, VG_(clo_alignment), &base);
+    if (!addr)
         return NULL;
-    VG_(memcpy)(p, (void *)b->addr, b->size < size ? b->size : size);
-    VG_(cli_free)((void *)b->addr);
+    VG_(memcpy)((void *)addr, (void *)b->addr, b->size < size ? b->size : size);
+    VG_(cli_free)((void *)b->base);
     VG_(HT_remove)(s_blocks, b->addr);
-    b->addr = (Addr)p;
+    b->addr = addr;
+    b->base = base;
     VG_(HT_add_node)(s_blocks, b);
-    return p;
+    return (void *)addr;
 }
 
 static void *resize_block(ThreadId tid, void *old, SizeT size)
 {
     struct block *b = VG_(HT_lookup)(s_blocks, (UWord)old);
-    if ((SSizeT)size < 0)
-        return NULL;
     if (!b) {
         if (!hidden_now(tid))
             lt_put_free((Addr)old, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
@@ -165,6 +180,21 @@ static void *resize_block(ThreadId tid, void *old, SizeT size)
 #else
 #define AND_ASKED
 #endif
+
+void *lt_heap_new(ThreadId tid, SizeT size, SizeT align, UInt how)
+{
+    SizeT least = VG_(clo_alignment);
+    return new_block(tid, size, align > least ? align : least, how == MT_HOW_CALLOC, how);
+}
+
+void lt_heap_made_by(ThreadId tid, Addr addr, UInt freed, UInt how)
+{
+    struct block *b = VG_(HT_lookup)(s_blocks, addr);
+    if (!b || b->hidden)
+        return;
+    lt_put_free(addr, RAW_HEAP_C, freed, take(tid));
+    lt_put_new(addr, b->size, RAW_HEAP_C, how, take(tid));
+}
 
 static void *on_malloc(ThreadId tid, SizeT n)
 {

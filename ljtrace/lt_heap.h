@@ -15,6 +15,13 @@ void lt_heap_init(void);
 void lt_heap_hide(ThreadId tid, Bool hide);
 Bool lt_heap_is_hiding(ThreadId tid);
 
+/* For the preload's functions: a block of `how` (enum mt_how; calloc's is zeroed), aligned to `align` bytes
+ * at least (a power of two; 0 = as malloc does). NULL if there is no room. */
+void *lt_heap_new(ThreadId tid, SizeT size, SizeT align, UInt how);
+/* A block that was made in another way is the program's by `how` from now on; told as a free by `freed` and a
+ * new one. */
+void lt_heap_made_by(ThreadId tid, Addr addr, UInt freed, UInt how);
+
 /* Write heap events; `heap` is RAW_HEAP_C or an allocator's state pointer. */
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack);

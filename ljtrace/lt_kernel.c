@@ -3,10 +3,12 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_kernel.h"
+#include "lt_exec.h"
 #include "lt_mmap.h"
 #include "lt_options.h"
 #include "lt_peek.h"
 #include "lt_ring.h"
+#include "lt_signals.h"
 #include "lt_smc.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
@@ -74,6 +76,7 @@ static void put_exec(UInt number, UInt begins)
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
     put_exec(number, 1);
+    lt_exec_before(number, args);
     lt_mmap_before(number, args);
     lt_smc_before(number, args);
 }
@@ -83,9 +86,11 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
 {
     release_at_end(number, args, result);
     put_exec(number, 0);
+    lt_exec_after(number);
     Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
     lt_mmap_after(tid, number, args, value);
     lt_smc_after(number, args, value);
+    lt_signals_after(tid, number, value);
 }
 
 void lt_kernel_init(void)

@@ -16,6 +16,7 @@
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
  * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
  * lt_smc.c                        code at run time lt_vex.c   the translator
+ * lt_signals.c                    timers           lt_exec.c  what Valgrind cannot run
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
  * lt_universe*.c                  snapshots of all Lua objects
  */
@@ -51,23 +52,40 @@
 
 static ThreadId s_thread;
 
-static void post_clo_init(void)
+/* Under the first name that is free; that name, or NULL if recording is not possible. */
+static const HChar *start_recording(void)
 {
     enum lt_start started = LT_START_TAKEN;
-    const HChar *out = NULL;
-    if (!lt_options.out)
-        lt_options.out = lt_options.text ? "ljtrace.out.%p.txt" : "ljtrace.out.%p.ljt";
-    out = lt_name_first();
+    const HChar *out = lt_name_first();
     while (out && (started = lt_ring_start(out)) != LT_START_OK && started != LT_START_FAILED)
         out = lt_name_next(started == LT_START_BUSY);
-    if (started != LT_START_OK) {
-        VG_(fmsg)("nothing was run\n");
-        VG_(exit)(1);
+    return started == LT_START_OK ? out : NULL;
+}
+
+/* The user has been told why. A program that another one has started, perhaps in another directory, as
+ * another user or within other limits, has to run all the same. */
+static void go_without_recording(void)
+{
+    if (lt_options.successor && lt_ring_do_without()) {
+        VG_(fmsg)("the program runs on, unrecorded\n");
+        return;
     }
-    lt_fork_init(out);
+    VG_(fmsg)("nothing was run\n");
+    VG_(exit)(1);
+}
+
+static void post_clo_init(void)
+{
+    if (!lt_options.out)
+        lt_options.out = lt_options.text ? "ljtrace.out.%p.txt" : "ljtrace.out.%p.ljt";
+    const HChar *out = start_recording();
+    if (!out)
+        go_without_recording();
+    lt_fork_init(out ? out : "");
     lt_smc_init();
     lt_vex_init();
     lt_put_facts();
+    lt_options_for_successors();
     lt_control_start();
 }
 

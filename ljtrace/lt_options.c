@@ -112,6 +112,7 @@ static Bool process_option(const HChar *arg)
     } else if VG_BOOL_CLO (arg, "--lua", lt_options.lua) {
     } else if VG_BOOL_CLO (arg, "--lua-states", lt_options.lua_states) {
     } else if VG_BOOL_CLO (arg, "--check-stacks", lt_options.recheck) {
+    } else if VG_BOOL_CLO (arg, "--successor", lt_options.successor) {
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
         return VG_(replacement_malloc_process_cmd_line_option)(arg);
@@ -159,7 +160,9 @@ static void print_debug_usage(void)
     VG_(printf)
     ("    --check-stacks=yes|no     walk the stacks of Lua also where they were met before, and stop if "
      "they\n"
-     "                              differ: slow [no]\n");
+     "                              differ: slow [no]\n"
+     "    --successor=yes|no        run the program also if it cannot be recorded; given by the recorder to\n"
+     "                              what a recorded program starts [no]\n");
 }
 
 Bool lt_option_given(const HChar *option)
@@ -171,6 +174,13 @@ Bool lt_option_given(const HChar *option)
             return True;
     }
     return False;
+}
+
+void lt_options_for_successors(void)
+{
+    static const HChar *const option = "--successor=yes";
+    if (!lt_options.successor)
+        VG_(addToXA)(VG_(args_for_valgrind), &option);
 }
 
 void lt_options_init(void)

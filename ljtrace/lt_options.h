@@ -25,6 +25,7 @@ struct lt_options {
     Int level;        /* --compress: zstd level of the collector */
     Bool lua;         /* --lua: find out where LuaJIT keeps its state */
     Bool lua_states;  /* --lua-states: record the transitions of its machine */
+    Bool successor;   /* --successor: of a recorded program; runs also if it cannot be recorded itself */
     Bool recheck;     /* --check-stacks: walk stacks met before again, and compare */
     Bool text;        /* --text: classic text */
     Bool universe;    /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
@@ -36,6 +37,8 @@ extern struct lt_options lt_options;
 
 /* Register the options with the core. */
 void lt_options_init(void);
+/* Tell the programs that this one will start that they are a recorded program's. */
+void lt_options_for_successors(void);
 /* Does an argument of the command line begin so? */
 Bool lt_option_given(const HChar *option);
 

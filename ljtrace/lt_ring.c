@@ -220,6 +220,8 @@ enum lt_start lt_ring_start(const HChar *out)
         VG_(fmsg)
         ("cannot make shared memory of %llu bytes for the recording: see ulimit -v, -f and -n\n",
          (ULong)RING_BYTES);
+        if (memfd >= 0)
+            VG_(close)(memfd);
         return LT_START_FAILED;
     }
     init_header();
@@ -349,6 +351,14 @@ void lt_ring_announce_fork(Int memfd, Int socket)
     lt_ring_flush();
     if (s_socket >= 0 && lt_send_fds(s_socket, &token, sizeof token, fds) != sizeof token)
         go_deaf();
+}
+
+Bool lt_ring_do_without(void)
+{
+    if (!lt_ring || !map_ring(-1))
+        return False;
+    init_header();
+    return True;
 }
 
 /* Put other memory (none: private memory) in the ring's place, with the state that goes on. */

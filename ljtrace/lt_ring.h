@@ -60,6 +60,8 @@ void lt_ring_announce_fork(Int memfd, Int socket);
 void lt_ring_adopt(Int memfd, Int socket, const HChar *name);
 /* ... or cut all ties to the parent's and swallow from here on. */
 void lt_ring_abandon(void);
+/* After a start that failed: swallow all that comes. False if there is no memory even for that. */
+Bool lt_ring_do_without(void);
 
 /* Send what is left and wait until the collector has finished the file. False if it is not whole: that has
  * been said then. */

@@ -86,3 +86,10 @@ def test_exceptions(tmp_path: Path) -> None:
     unchanged(trace.run, plain)
     assert plain.text.count("caught 200, alive 0") == 4
     assert trace.counts()["new"] > 4 * 200 * 16
+
+
+def test_what_a_new_handler_made_room_for_is_news(tmp_path: Path) -> None:
+    """operator new failed, and got the block from malloc after all: it is told again, and its delete is no error."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "refused"])
+    assert [e[0] for e in trace.events() if e[0] in ("new", "free") and "4321" in e[3:4]].count("new") == 2
+    assert trace.counts()["badfree"] == 0

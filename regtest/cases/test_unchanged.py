@@ -21,9 +21,12 @@ SAME = {
     "lua error": ["luajit", "-e", "io.stderr:write(select(2, pcall(error, 'no luck\\n', 0))) os.exit(1)"],
     "lua os.exit": ["luajit", "-e", "io.write('bye') os.exit(9)"],
     "lua out of memory": ["luajit", "-e", "print(pcall(string.rep, 'x', 2^40))"],
+    "sizes and alignments beyond all bounds": [NATIVE / "extremes"],
+    "operator new without memory": [NATIVE / "refused"],
     "no such program": [Path("/nonexistent/program")],
     **{mode: [CONDUCT, mode] for mode in ("exit3", "segv", "kill", "abort", "term", "fork", "threads",
                                           "exit-in-thread", "handler", "timer")},
+    **{f"static {mode}": [NATIVE / "conduct-static", mode] for mode in ("threads", "timer")},
 }
 
 

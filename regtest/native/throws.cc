@@ -1,7 +1,7 @@
 // throws.cc - C++ exceptions through frames that hold heap objects, in the main thread and in others.
 //
 // What is thrown is itself a heap block, made by the C++ runtime. Prints sums that come out right only if
-// every destructor ran. It does not run out of memory: Valgrind ends a program whose operator new fails.
+// every destructor ran. It does not run out of memory: refused.cc does.
 //
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <cstdio>
