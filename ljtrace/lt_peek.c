@@ -82,7 +82,7 @@ ULong lt_peek_number_slowly(Addr a, UInt size)
     if (!lt_readable(a, size))
         return 0;
     if (lt_readable(page << LT_PEEK_PAGE_BITS, (SizeT)1 << LT_PEEK_PAGE_BITS)) {
-        lt_peek_pages[page % LT_PEEK_PAGES] = page;
+        lt_peek_pages[page % LT_PEEK_PAGES] = page + 1;
         s_pages = True;
     }
     VG_(memcpy)(&v, (const void *)a, size); /* the machine's byte order is the small end first */

@@ -12,7 +12,7 @@
 
 enum { LT_PEEK_PAGE_BITS = 12, LT_PEEK_PAGES = 256 };
 
-/* Numbers of pages known to be readable, each in the slot of its low bits; 0 = none. */
+/* Numbers of pages known to be readable, and 1 more, each in the slot of its low bits; 0 = none. */
 extern UWord lt_peek_pages[LT_PEEK_PAGES];
 
 /* What the program may read changes only in system calls: call this whenever its code runs on. */
@@ -22,8 +22,8 @@ Bool lt_readable(Addr a, SizeT n);
 static inline Bool lt_peek_is_known(Addr a, UInt n)
 {
     UWord page = a >> LT_PEEK_PAGE_BITS;
-    return lt_peek_pages[page % LT_PEEK_PAGES] == page &&
-           (a & ((1 << LT_PEEK_PAGE_BITS) - 1)) + n <= 1 << LT_PEEK_PAGE_BITS && page;
+    return lt_peek_pages[page % LT_PEEK_PAGES] == page + 1 &&
+           (a & ((1 << LT_PEEK_PAGE_BITS) - 1)) + n <= 1 << LT_PEEK_PAGE_BITS;
 }
 /* Copy; False, and nothing copied, if it can not all be read. */
 Bool lt_peek(Addr a, void *to, SizeT n);
@@ -39,16 +39,11 @@ static inline ULong lt_peek_number(Addr a, UInt size)
 {
     if (!lt_peek_is_known(a, size))
         return lt_peek_number_slowly(a, size);
-    switch (size) {
-    case 1:
-        return *(const UChar *)a;
-    case 2:
-        return *(const UShort *)a;
-    case 4:
-        return *(const UInt *)a;
-    default:
+    if (size == 8) /* the most frequent first */
         return *(const ULong *)a;
-    }
+    if (size == 4)
+        return *(const UInt *)a;
+    return size == 1 ? *(const UChar *)a : *(const UShort *)a;
 }
 
 #endif

@@ -37,7 +37,9 @@ struct thread {
 /* A stack, and all that was read for it. */
 struct memo {
     UWord basis[LT_BASIS_WORDS];
-    UInt count; /* of words; 0 = there is no memo here */
+    struct memo *next; /* was found after this one, the last time; NULL = not known */
+    Bool again;        /* and the time before */
+    UInt count;        /* of words; 0 = there is no memo here */
     UInt functions, threads;
     Addr last;             /* of those on the C stack, the highest */
     struct lt_spot asking; /* on a trace: where, */
@@ -49,7 +51,9 @@ struct memo {
 };
 
 static struct memo s_memo[SETS][WAYS];
-static UInt s_victim; /* the way to be overwritten next */
+static UInt s_tag[SETS][WAYS]; /* of what a memo was found by: others need not be looked at */
+static struct memo *s_last;    /* found or made last */
+static UInt s_victim;          /* the way to be overwritten next */
 
 /* How many of Lua's frames a stack has at least, by the place that asks, if the others were cut off. 0 = not
  * known.
@@ -71,12 +75,12 @@ static UWord mix(UWord sum, UWord word)
 
 static Bool on_c_stack(const struct lt_basis *b, Addr at)
 {
-    return at >= b->c_from && at + sizeof(Addr) <= b->c_to;
+    return at >= b->word[SP] && at + sizeof(Addr) <= b->c_to;
 }
 
 static Bool on_lua_stack(const struct lt_basis *b, Addr at)
 {
-    return at >= b->from && at + sizeof(Addr) <= b->to;
+    return at >= b->word[FROM] && at + sizeof(Addr) <= b->word[TO];
 }
 
 static Addr word_at(const struct lt_basis *b, Addr at)
@@ -116,9 +120,9 @@ static Addr next_frame(const struct lt_vm *vm, const struct lt_basis *b, Addr fr
     return (link & 3) != 1 && below < frame && on_lua_stack(b, below) ? below : 0;
 }
 
-/* The words most likely to differ between stacks tell where to look, and no others: where frames return to in
- * Lua, as far as these are part of the stack. */
-static UInt choose_set(const struct lt_vm *vm, const struct lt_basis *b)
+/* Where to look: the words most likely to differ between stacks tell it, and no others: where frames return
+ * to in Lua, as far as these are part of the stack. */
+static UWord hash_of(const struct lt_vm *vm, const struct lt_basis *b)
 {
     UWord sum = b->place ^ b->word[SP] * 0xff51afd7ed558ccdULL ^ base_of(b) * 0xc4ceb9fe1a85ec53ULL;
     UInt most = *frames_of(b) ? *frames_of(b) : MOST_FRAMES;
@@ -128,61 +132,79 @@ static UInt choose_set(const struct lt_vm *vm, const struct lt_basis *b)
                (0x9e3779b97f4a7c15ULL + ((UWord)i << 33));
         frame = next_frame(vm, b, frame);
     }
-    return (UInt)((sum ^ sum >> 29) * 0x9e3779b97f4a7c15ULL >> 40) % SETS;
+    return (sum ^ sum >> 29) * 0x9e3779b97f4a7c15ULL;
+}
+
+static UInt set_of(UWord hash)
+{
+    return (UInt)(hash >> 54) % SETS;
+}
+
+static UInt tag_of(UWord hash)
+{
+    return (UInt)(hash >> 22);
 }
 
 /* -- the basis -- */
 
-static Bool find_stacks(ThreadId tid, const struct lt_vm *vm, Addr L, struct lt_basis *b)
+/* From its stack pointer up, the running thread's stack is readable. */
+static Bool find_c_stack(ThreadId tid, struct lt_basis *b)
 {
-    b->from = lt_vm_ref(vm, L + vm->at->thread_stack);
-    b->to = b->from + 8 * (Addr)lt_vm_u32(L + vm->at->thread_size);
-    b->c_from = VG_(get_SP)(tid);
+    Addr sp = VG_(get_SP)(tid);
+    b->word[SP] = sp;
     b->c_to = VG_(thread_get_stack_max)(tid);
-    return lt_readable(b->from, b->to - b->from) && on_c_stack(b, b->c_from) &&
-           b->c_to - VG_(thread_get_stack_size)(tid) <= b->c_from;
+    return sp + sizeof(Addr) <= b->c_to && b->c_to - VG_(thread_get_stack_size)(tid) <= sp;
+}
+
+static Bool find_lua_stack(const struct lt_vm *vm, Addr L, struct lt_basis *b)
+{
+    Addr from = lt_vm_ref(vm, L + vm->at->thread_stack);
+    SizeT bytes = 8 * (SizeT)lt_vm_u32(L + vm->at->thread_size);
+    b->word[FROM] = from;
+    b->word[TO] = from + bytes;
+    return lt_readable(from, bytes);
 }
 
 static void fill_basis(ThreadId tid, const struct lt_vm *vm, Addr L, struct lt_basis *b)
 {
-    UWord *w = b->word;
+    UWord *w = b->word, jit = vm->layout->jit_base ? lt_vm_ref(vm, vm->g + vm->layout->jit_base) : 0;
     w[IP] = VG_(get_IP)(tid);
-    w[SP] = b->c_from;
     w[VM] = (UWord)vm;
     w[STATE] = lt_vm_u32(vm->g + vm->layout->vmstate);
     w[THREAD] = L;
-    w[FROM] = b->from;
-    w[TO] = b->to;
     w[CFRAME] = lt_peek_number(L + vm->at->thread_cframe, 8);
     w[GENERATIONS] = raw_pair(lt_places_generation(), lt_frames_generation());
-    w[JIT] = vm->layout->jit_base ? lt_vm_ref(vm, vm->g + vm->layout->jit_base) : 0;
-    w[BASE] = w[JIT] ? 0 : lt_vm_ref(vm, L + vm->at->thread_base); /* on a trace it is an old one */
+    w[JIT] = jit;
+    w[BASE] = jit ? 0 : lt_vm_ref(vm, L + vm->at->thread_base); /* on a trace it is an old one */
 }
 
 static Bool get_basis(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
 {
     Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
-    b->usable = lt_options.stack_depth && L && lt_vm_gct(vm, L) == GCT_THREAD && find_stacks(tid, vm, L, b);
-    if (!b->usable)
-        return False;
-    fill_basis(tid, vm, L, b);
-    b->place = place_of(vm, b);
-    return True;
+    b->usable = lt_options.stack_depth && L && lt_vm_gct(vm, L) == GCT_THREAD && find_c_stack(tid, b) &&
+                find_lua_stack(vm, L, b);
+    if (b->usable)
+        fill_basis(tid, vm, L, b);
+    return b->usable;
 }
 
 /* -- finding -- */
 
+/* Type, number of a built-in one, upvalues. */
+static inline UInt header_at(const struct lt_vm *vm, Addr function)
+{
+    return (UInt)lt_peek_number(function + vm->at->gct - 1, 4) >> 8;
+}
+
 /* What a frame's function is, as far as a stack's frames go: of a function that was made while the program
  * ran its bytecode, since closures come and go; of another itself. With 4-byte references the slot holds the
  * frame's link as well. */
-static UWord function_at(const struct lt_vm *vm, Addr slot)
+static inline UWord function_at(const struct lt_vm *vm, Addr slot)
 {
     UWord word = *(const UWord *)slot;
     Bool wide = vm->layout->gc64;
     Addr f = wide ? word & (((Addr)1 << 47) - 1) : (UInt)word;
-    UInt head =
-        (UInt)lt_peek_number(f + vm->at->gct - 1, 4) >> 8; /* type, number of a built-in one, upvalues */
-    UInt kind = head & 0xffff, built_in = head >> 8 & 0xff;
+    UInt head = header_at(vm, f), kind = head & 0xffff, built_in = head >> 8 & 0xff;
     Bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
     UWord what = made ? lt_vm_ref(vm, f + vm->at->func_pc) | 1 : f;
     return wide ? what ^ (UWord)kind << 48 : what | word >> 32 << 32;
@@ -243,19 +265,47 @@ static UInt id_of(const struct memo *m)
     return (UInt)(m - s_memo[0]) + 1; /* 0 is none */
 }
 
+static Bool holds(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
+{
+    return reads_the_same(m, vm, b) && asks_the_same(m, vm, b, size);
+}
+
+static struct memo *look_up(const struct lt_vm *vm, struct lt_basis *b, SizeT size)
+{
+    b->place = place_of(vm, b);
+    UWord hash = hash_of(vm, b);
+    UInt set = set_of(hash), tag = tag_of(hash);
+    for (UInt k = 0; k < WAYS; k++)
+        if (s_tag[set][k] == tag && holds(&s_memo[set][k], vm, b, size))
+            return &s_memo[set][k];
+    return NULL;
+}
+
+static void follow(struct memo *m)
+{
+    if (s_last) {
+        s_last->again = s_last->next == m;
+        s_last->next = m;
+    }
+    s_last = m;
+}
+
+/* Programs do the same again and again, as collectors do when they free: what was found after the last one
+ * twice is asked first. */
 Bool lt_memo_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_basis *b, struct lt_stack *stack)
 {
     if (!get_basis(tid, vm, b))
         return False;
-    struct memo *set = s_memo[choose_set(vm, b)];
-    for (UInt k = 0; k < WAYS; k++)
-        if (reads_the_same(&set[k], vm, b) && asks_the_same(&set[k], vm, b, size)) {
-            vm->asking = set[k].asking;
-            stack->id = id_of(&set[k]);
-            stack->depth = 0;
-            return True;
-        }
-    return False;
+    struct memo *m = s_last && s_last->again ? s_last->next : NULL;
+    if (!m || !holds(m, vm, b, size))
+        m = look_up(vm, b, size);
+    if (!m)
+        return False;
+    follow(m);
+    vm->asking = m->asking;
+    stack->id = id_of(m);
+    stack->depth = 0;
+    return True;
 }
 
 static UWord sum_of(const struct lt_stack *stack)
@@ -353,7 +403,7 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *
 {
     Bool all = True;
     m->count = m->functions = 0;
-    m->last = b->c_from;
+    m->last = b->word[SP];
     m->threads = s_notes.threads;
     for (UInt i = 0; i < m->threads; i++)
         m->thread[i] = thread_at(vm, s_notes.thread[i]);
@@ -364,6 +414,17 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *
     if (!all)
         m->count = 0;
     return m->count > 0;
+}
+
+/* In its set in the place of another; the number under which it is known. */
+static UInt put(const struct memo *made, UWord hash)
+{
+    UInt set = set_of(hash), way = s_victim++ % WAYS;
+    struct memo *m = &s_memo[set][way];
+    *m = *made;
+    s_tag[set][way] = tag_of(hash);
+    follow(m);
+    return id_of(m);
 }
 
 void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, const struct lt_stack *host,
@@ -379,12 +440,10 @@ void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, 
     VG_(memcpy)(made.basis, b->word, sizeof made.basis);
     if (s_notes.frames && (*frames_of(b) == 0 || s_notes.frames < *frames_of(b)))
         *frames_of(b) = s_notes.frames;
-    struct memo *m = &s_memo[choose_set(vm, b)][s_victim++ % WAYS];
-    *m = made;
-    m->asking = vm->asking;
-    m->size = size;
-    m->version = b->word[JIT] ? lt_trace_version(vm, &m->asking, size) : 0;
-    m->sum = sum_of(stack);
-    stack->id = id_of(m);
+    made.asking = vm->asking;
+    made.size = size;
+    made.version = b->word[JIT] ? lt_trace_version(vm, &made.asking, size) : 0;
+    made.sum = sum_of(stack);
+    stack->id = put(&made, hash_of(vm, b));
     lt_ring_put(RAW_STACK, stack->id, NULL, 0, (const uint64_t *)stack->ips, stack->depth);
 }

@@ -22,10 +22,9 @@ enum { LT_BASIS_WORDS = 11 };
 /* What a stack depends on but words on the stacks; filled by lt_memo_find. */
 struct lt_basis {
     UWord word[LT_BASIS_WORDS];
-    Addr from, to;     /* the Lua stack, readable */
-    Addr c_from, c_to; /* the C stack from the stack pointer up, readable */
-    UWord place;       /* hash of the code that asks */
-    Bool usable;       /* False: the stack can not be remembered */
+    Addr c_to;   /* where the C stack ends, readable from the stack pointer up */
+    UWord place; /* hash of the code that asks */
+    Bool usable; /* False: the stack can not be remembered */
 };
 
 /* The stack of a call of the allocator that was met before, of a block of `size` bytes (0 = none is made);

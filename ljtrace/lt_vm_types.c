@@ -41,11 +41,17 @@ void lt_types_global(const struct lt_vm *vm, Addr block)
     tell(vm, block, MT_TYPE_GLOBAL);
 }
 
-static UInt take_registers(ThreadId tid, Addr *to)
+static void take_registers(ThreadId tid, Addr *to)
 {
     VG_(get_shadow_regs_area)
     (tid, (UChar *)to, 0, offsetof(VexGuestAMD64State, guest_RBX), SAVED_REGISTERS * sizeof *to);
-    return SAVED_REGISTERS;
+}
+
+/* Each block made needs them: a constant number, which compilers copy several at once. */
+static void copy_words(Addr *restrict to, const Addr *restrict from)
+{
+    for (UInt i = 0; i < HAND_WORDS; i++)
+        to[i] = from[i];
 }
 
 void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
@@ -56,11 +62,12 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
     p->block = block;
     p->size = size;
     p->from = vm->asking;
-    p->words = take_registers(tid, p->at_hand);
+    p->words = SAVED_REGISTERS;
+    take_registers(tid, p->at_hand);
     if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_readable(sp, HAND_WORDS * sizeof(Addr)))
         return;
-    for (UInt i = 0; i < HAND_WORDS; i++)
-        p->at_hand[p->words++] = ((const Addr *)sp)[i];
+    copy_words(p->at_hand + SAVED_REGISTERS, (const Addr *)sp);
+    p->words += HAND_WORDS;
 }
 
 void lt_types_unmade(Addr block)

@@ -1,8 +1,8 @@
 /* luahost.c - a program with LuaJIT inside that knows the truth of what the recorder tells.
  *
  *     luahost lines SCRIPT LOG   run a script in a state with an allocator function of our own, which asks
- *                                lua_getinfo at each new block; LOG: `size line` for each, line 0 where no
- *                                Lua function runs
+ *                                lua_getinfo at each new block; LOG: `size line...` for each, the lines of
+ *                                all Lua functions on the running thread's stack, innermost first
  *     luahost sums               marks `sum N` in the trace: N bytes are all that the live states hold now.
  *                                Allocators of our own and LuaJIT's, changed in mid-flight, out of memory,
  *                                coroutines that die suspended, states in threads
@@ -24,11 +24,11 @@
 
 #include "../../ljtrace/ljtrace.h"
 
-enum { MAX_LOG = 1 << 20, THREADS = 3 };
+enum { MAX_LOG = 1 << 20, MAX_LINES = 20, THREADS = 3 };
 
 static struct {
     size_t size;
-    int line;
+    int count, line[MAX_LINES];
 } s_log[MAX_LOG];
 static size_t s_logged;
 static lua_State *s_running; /* NULL = not yet known */
@@ -44,14 +44,15 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* The line of the innermost Lua function. */
-static int current_line(lua_State *L)
+/* The lines of Lua functions, as debug.traceback would print them; how many. */
+static int current_lines(lua_State *L, int *line)
 {
     lua_Debug ar;
-    for (int level = 0; L && lua_getstack(L, level, &ar); level++)
+    int n = 0;
+    for (int level = 0; L && n < MAX_LINES && lua_getstack(L, level, &ar); level++)
         if (lua_getinfo(L, "Sl", &ar) && ar.currentline > 0)
-            return ar.currentline;
-    return 0;
+            line[n++] = ar.currentline;
+    return n;
 }
 
 static void *logging(void *ud, void *ptr, size_t osize, size_t nsize)
@@ -63,7 +64,8 @@ static void *logging(void *ud, void *ptr, size_t osize, size_t nsize)
     }
     if (!ptr && s_logged < MAX_LOG) {
         s_log[s_logged].size = nsize;
-        s_log[s_logged++].line = current_line(s_running);
+        s_log[s_logged].count = current_lines(s_running, s_log[s_logged].line);
+        s_logged++;
     }
     return realloc(ptr, nsize);
 }
@@ -93,6 +95,16 @@ static void run(lua_State *L, const char *code)
         fail(lua_tostring(L, -1));
 }
 
+static void write_log(FILE *log)
+{
+    for (size_t i = 0; i < s_logged; i++) {
+        fprintf(log, "%zu", s_log[i].size);
+        for (int k = 0; k < s_log[i].count; k++)
+            fprintf(log, " %d", s_log[i].line[k]);
+        fprintf(log, "\n");
+    }
+}
+
 static int run_lines(const char *script, const char *path)
 {
     lua_State *L = lua_newstate(logging, &s_logged);
@@ -106,8 +118,7 @@ static int run_lines(const char *script, const char *path)
     if (luaL_dofile(L, script))
         fail(lua_tostring(L, -1));
     s_running = NULL;
-    for (size_t i = 0; i < s_logged; i++)
-        fprintf(log, "%zu %d\n", s_log[i].size, s_log[i].line);
+    write_log(log);
     fclose(log);
     lua_close(L);
     return 0;
