@@ -41,8 +41,8 @@ static void add_access(struct packer *p, const struct codebook *b, uint32_t line
     word->own++;
     if (!site->kind || site->size > INT32_MAX)
         word->extent = NEVER;
-    else if (word->extent < offset + site->size)
-        word->extent = offset + site->size;
+    else if (word->extent < offset + site->size + !site->size)
+        word->extent = offset + site->size + !site->size;
 }
 
 /* The pattern that begins at a line. */
