@@ -169,8 +169,7 @@ size_t decoder_pack_run(struct decoder *d, struct mt_event *ev)
     const struct mt_pattern *patterns = p->patterns;
     const uint64_t room = PACKED_STEPS - p->n_steps, run = d->run < room ? d->run : room,
                    time = d->streams[STREAM_RARE].time;
-    struct packing k = {
-        &p->steps[p->n_steps], packer_places(p), d->prev_line, d->recent.next, 0, 0, false};
+    struct packing k = {&p->steps[p->n_steps], packer_places(p), d->prev_line, d->recent.next, 0, 0, false};
     uint32_t left = d->left;
     uint64_t i;
     for (i = 0; i < run; i++) {

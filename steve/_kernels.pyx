@@ -31,7 +31,7 @@ FORMS = {"text": OPS_TEXT, "zstd": OPS_TEXT_ZSTD, "binary": OPS_BINARY}
 
 cdef enum:
     TICK = 256  # batches between two calls of tick
-    BATCHES = 64  # of a trace, written at once
+    BATCHES = 16  # of a trace, written at a time
 cdef uint64_t ALL = <uint64_t>-1  # operations: more than there are
 
 
@@ -97,7 +97,7 @@ cdef class Operations:
         PyErr_CheckSignals()
         with nogil:
             for i in range(BATCHES):
-                if result == MT_MORE:
+                if result == MT_MORE and q.left:
                     result = op_source_write(self.s, w, q)
         self.count()
         return self.failed() if result == MT_ERROR else result
