@@ -294,12 +294,12 @@ static bool decode_word(struct decoder *d, const struct run_state *run, struct w
     }
 }
 
+/* Of the streams that accesses are in. */
 static bool any_bad(const struct decoder *d)
 {
-    bool bad = false;
-    for (unsigned i = 0; i < EVENT_STREAMS; i++)
-        bad |= d->streams[i].bad;
-    return bad;
+    const struct cursor *s = d->streams;
+    return s[STREAM_SITES].bad | s[STREAM_SLOTS].bad | s[STREAM_OFFSETS].bad | s[STREAM_CODES].bad |
+           s[STREAM_FARS].bad;
 }
 
 /* The segment after a run; how many events it made. */

@@ -13,14 +13,16 @@ struct packing {
     struct mt_place *places;
     uint32_t line, next; /* the segment at hand; of struct recent */
     uint32_t accesses;   /* that the segment makes */
-    bool whole, wrong;   /* each word lies in one block, or in none; a word lies where no block ever was */
+    int64_t whole;       /* negative: a word does not lie whole in its block */
+    bool wrong;          /* a word lies where no block ever was */
 };
 
-/* Does an access to `extent` bytes from `addr` stay within the block? */
-static inline bool lies_whole(const struct live_block *b, uint64_t addr, uint32_t extent)
+/* Do `extent` bytes from `addr` lie within the block, and one at least? Negative if they do not: without
+ * branches, and for many to be joined by `|`. Behind half the address space in a block it says no, too. */
+static inline int64_t lies_whole(const struct live_block *b, uint64_t addr, uint32_t extent)
 {
-    uint64_t offset = addr - b->base;
-    return offset < b->size && b->size - offset >= extent;
+    const uint64_t offset = addr - b->base, room = b->size - offset;
+    return (int64_t)(offset | room | (room - extent));
 }
 
 /* How many accesses a segment makes if each of its words lies in one block, or in none; else NOT_WHOLE. */
@@ -32,11 +34,21 @@ static uint32_t whole_accesses(const struct decoder *d, const struct mt_pattern 
     for (uint32_t w = 0; w < words->words; w++) {
         if (places[w].slot == MT_NO_SLOT)
             continue;
-        if (!lies_whole(&d->blocks[places[w].slot], places[w].addr, words[w].extent))
+        if (lies_whole(&d->blocks[places[w].slot], places[w].addr, words[w].extent) < 0)
             return NOT_WHOLE;
         count += words[w].own;
     }
     return count;
+}
+
+/* Field by field: else they are joined first. */
+static inline void put_step(struct mt_step *step, uint64_t time, uint32_t line, uint16_t thread,
+                            uint32_t accesses)
+{
+    step->time = time;
+    step->pattern = line;
+    step->thread = thread;
+    step->count = (uint16_t)accesses;
 }
 
 static bool know_patterns(struct decoder *d)
@@ -73,7 +85,7 @@ size_t decoder_pack(struct decoder *d, struct mt_event *ev, uint32_t line)
     if (count == 0 || too_many(d, count))
         return 0;
     d->left -= count;
-    p->steps[p->n_steps++] = (struct mt_step){d->streams[STREAM_RARE].time, line, d->thread, (uint16_t)count};
+    put_step(&p->steps[p->n_steps++], d->streams[STREAM_RARE].time, line, d->thread, count);
     p->n_places += pattern->words;
     p->total += count;
     return 0;
@@ -85,15 +97,15 @@ static inline void pack_word(struct packing *k, struct decoder *d, const struct 
 {
     if (s->mode & MODE_FOREIGN) {
         place->slot = MT_NO_SLOT;
+        k->accesses -= pattern->own;
         return;
     }
-    struct guess g = guess_word_at(s, &d->recent, k->next);
+    const struct guess g = guess_word_at(s, &d->recent, k->next);
     if (__builtin_expect(g.slot >= d->block_count, 0)) {
         k->wrong = true;
         return;
     }
-    k->whole &= lies_whole(&blocks[g.slot], g.addr, pattern->extent);
-    k->accesses += pattern->own;
+    k->whole |= lies_whole(&blocks[g.slot], g.addr, pattern->extent);
     learn_own(s, g.addr, g.slot);
     recent_put(&d->recent, k->next++, g.addr, g.slot);
     place->addr = g.addr;
@@ -106,10 +118,11 @@ static inline void pack_segment(struct packing *k, struct decoder *d, struct wor
 {
     uint32_t line = lines[k->line].next[0];
     struct word_state *s = &lines[line];
+    const uint32_t words = s->words;
     k->line = line;
-    k->accesses = 0;
+    k->accesses = patterns[line].count;
     pack_word(k, d, blocks, s, &patterns[line], k->places);
-    for (uint32_t i = 1; i < s->words; i++)
+    for (uint32_t i = 1; i < words; i++)
         pack_word(k, d, blocks, &s[i], &patterns[line + i], &k->places[i]);
 }
 
@@ -120,7 +133,7 @@ static size_t end_early(struct decoder *d, const struct packing *k, struct mt_ev
         d->wrong = "a segment is guessed that has not been seen";
     else if (k->wrong)
         d->wrong = "an access lies in no live block";
-    else if (k->whole)
+    else if (k->whole >= 0)
         d->wrong = "more accesses than the chunk has events";
     if (d->wrong)
         return 0;
@@ -144,7 +157,7 @@ static void end_run(struct decoder *d, const struct packing *k, uint64_t segment
 static inline void tell_segment(struct packing *k, const struct mt_pattern *patterns, uint64_t time,
                                 uint16_t thread)
 {
-    *k->step++ = (struct mt_step){time, k->line, thread, (uint16_t)k->accesses};
+    put_step(k->step++, time, k->line, thread, k->accesses);
     k->places += patterns[k->line].words;
 }
 
@@ -156,13 +169,13 @@ size_t decoder_pack_run(struct decoder *d, struct mt_event *ev)
     const struct mt_pattern *patterns = p->patterns;
     const uint64_t room = PACKED_STEPS - p->n_steps, run = d->run < room ? d->run : room,
                    time = d->streams[STREAM_RARE].time;
-    struct packing k = {
-        &p->steps[p->n_steps], packer_places(p), d->prev_line, d->recent.next, 0, true, false};
+    struct packing k = {&p->steps[p->n_steps], packer_places(p), d->prev_line, d->recent.next, 0, 0, false};
     uint32_t left = d->left;
     uint64_t i;
     for (i = 0; i < run; i++) {
         pack_segment(&k, d, d->book.lines, d->blocks, patterns);
-        if (__builtin_expect(!k.whole | k.wrong | (k.accesses > left) | (k.line == NO_LINE), 0))
+        if (__builtin_expect((k.whole < 0) | k.wrong, 0) || __builtin_expect(k.accesses > left, 0) ||
+            __builtin_expect(k.line == NO_LINE, 0))
             break;
         left -= k.accesses;
         if (k.accesses)

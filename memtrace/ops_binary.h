@@ -42,8 +42,9 @@ struct ops_predictor {
     uint64_t time;                 /* of the last operation */
     uint32_t thread;               /* of the last operation */
     uint32_t recent_next;
-    struct ops_word recent[OPS_RECENT]; /* the last words of shapes, N and R: a ring */
-    uint32_t low[OPS_RECENT];           /* of their handles, for searches */
+    uint64_t recent_addr[OPS_RECENT]; /* of the last words of shapes, N and R: a ring */
+    uint64_t recent_handle[OPS_RECENT];
+    uint32_t low[OPS_RECENT]; /* of these handles, for searches */
 };
 
 struct ops_line;

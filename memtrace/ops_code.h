@@ -46,8 +46,10 @@ static inline uint64_t *ops_addr_guess(struct ops_predictor *p, uint64_t handle,
 /* `next`: p->recent_next, by itself for who keeps it in a register through a loop. */
 static inline void ops_put_recent(struct ops_predictor *p, uint32_t next, struct ops_word w)
 {
-    p->recent[next % OPS_RECENT] = w;
-    p->low[next % OPS_RECENT] = (uint32_t)w.handle;
+    const uint32_t i = next % OPS_RECENT;
+    p->recent_addr[i] = w.addr;
+    p->recent_handle[i] = w.handle;
+    p->low[i] = (uint32_t)w.handle;
 }
 
 static inline void ops_learn(struct ops_predictor *p, const struct op *op)

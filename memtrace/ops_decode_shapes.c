@@ -170,7 +170,7 @@ static inline void pass_word(struct ops_line *s, struct ops_predictor *p, uint32
 {
     uint64_t near = shape_recent(p, next, s->mode & (OPS_RECENT - 1)).handle;
     s->handle = s->mode & SHAPE_FROM_RECENT ? near : s->handle;
-    p->recent[next % OPS_RECENT].handle = s->handle;
+    p->recent_handle[next % OPS_RECENT] = s->handle;
 }
 
 /* All executions as foreseen that come next, which give nothing; false if one cannot be. */

@@ -196,15 +196,16 @@ void ops_encode(struct ops_encoder *e, struct ops_sink *sink, const struct op *o
 
 void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct ops_executions *x)
 {
-    uint32_t done;
+    bool ended;
     do {
         uint32_t room = OPS_BLOCK - e->count;
-        done = ops_encoder_execute(e, x, x->left < room ? (uint32_t)x->left : room);
+        uint32_t done = ops_encoder_execute(e, x, x->left < room ? (uint32_t)x->left : room);
         e->count += done;
         x->left -= done;
-        if (e->count == OPS_BLOCK)
+        ended = e->count == OPS_BLOCK;
+        if (ended)
             end_block(e, sink);
-    } while (done && x->step < x->end && sink->err.code == MT_E_NONE);
+    } while (ended && x->step < x->end && sink->err.code == MT_E_NONE);
 }
 
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink)

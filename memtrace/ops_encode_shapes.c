@@ -75,11 +75,11 @@ static uint32_t recent_equal(const struct ops_predictor *p, uint32_t low)
     uint32_t bits = 0;
 #ifdef __SSE2__
     const __m128i *at = (const __m128i *)p->low, w = _mm_set1_epi32((int)low);
-    __m128i all[4];
-    for (unsigned i = 0; i < 4; i++)
-        all[i] = _mm_cmpeq_epi32(_mm_loadu_si128(&at[i]), w);
-    all[0] = _mm_packs_epi16(_mm_packs_epi32(all[0], all[1]), _mm_packs_epi32(all[2], all[3]));
-    bits = (uint32_t)_mm_movemask_epi8(all[0]);
+    const __m128i a = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_loadu_si128(at), w),
+                                      _mm_cmpeq_epi32(_mm_loadu_si128(at + 1), w)),
+                  b = _mm_packs_epi32(_mm_cmpeq_epi32(_mm_loadu_si128(at + 2), w),
+                                      _mm_cmpeq_epi32(_mm_loadu_si128(at + 3), w));
+    bits = (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(a, b));
 #else
     for (unsigned i = 0; i < OPS_RECENT; i++)
         bits |= (uint32_t)(p->low[i] == low) << i;
@@ -177,8 +177,8 @@ static __attribute__((noinline)) void put_miss(struct ops_encoder *e, uint32_t l
 struct going {
     const struct mt_step *step, *counted; /* at hand; the first that e->run does not count */
     const struct mt_place *places;
-    uint32_t previous; /* as of the encoder */
-    uint32_t next;     /* as of ops_put_recent */
+    struct ops_line *previous; /* as of the encoder */
+    uint32_t next;             /* as of ops_put_recent */
 };
 
 /* Where to find the words' blocks. */
@@ -197,39 +197,35 @@ static __attribute__((noinline)) uint64_t miss_word(struct ops_encoder *e, struc
 }
 
 /* After `run` executions that were foreseen, one whose shape was not, or a word. */
-static __attribute__((noinline)) void miss(struct ops_encoder *e, size_t run, uint32_t previous,
-                                           uint32_t line, uint64_t codes)
+static __attribute__((noinline)) void miss(struct ops_encoder *e, size_t run, const struct ops_line *previous,
+                                           const struct ops_line *line, uint64_t codes)
 {
     e->run += (uint32_t)run;
-    e->previous = previous;
-    put_miss(e, line, codes);
+    e->previous = (uint32_t)(previous - e->lines);
+    put_miss(e, (uint32_t)(line - e->lines), codes);
 }
 
-/* The handles of n words; false if one of those does not live. */
-static inline bool find_handles(struct handles h, const struct mt_place *places, uint32_t n, uint64_t *found)
+/* The handle of the block at a slot; false if none lives there. */
+static inline bool find_handle(struct handles h, uint32_t slot, uint64_t *handle)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        if (places[i].slot >= h.slots || h.of[places[i].slot] == 0)
-            return false;
-        found[i] = h.of[places[i].slot] - 1;
-    }
-    return true;
+    return slot < h.slots && !__builtin_sub_overflow(h.of[slot], 1, handle);
 }
 
 /* Execute a shape of n words, which is for the compiler to know where it can; false if one is of no block. */
 __attribute__((always_inline)) static inline bool execute(struct ops_encoder *e, struct going *g,
-                                                          struct ops_line *lines, uint32_t line,
+                                                          struct ops_line *first, uint32_t line,
                                                           struct handles h, const struct mt_place *places,
                                                           const uint32_t n)
 {
     uint64_t found[OPS_SHAPE_WORDS], codes = 0;
-    struct ops_line *s = &lines[line];
-    const bool known = lines[g->previous].next[0] == line;
-    if (!find_handles(h, places, n, found))
-        return false;
-    if (__builtin_expect(!known && s->epoch != e->epoch, 0))
-        enter_block(e, s);
-    for (uint32_t i = 0; i < n; i++, s++) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!find_handle(h, places[i].slot, &found[i]))
+            return false;
+    const bool known = g->previous->next[0] == line;
+    if (__builtin_expect(!known && first->epoch != e->epoch, 0))
+        enter_block(e, first);
+    for (uint32_t i = 0; i < n; i++) {
+        struct ops_line *s = &first[i];
         const struct ops_word guess = shape_guess(s, &e->predictor, g->next, false),
                               w = {places[i].addr, found[i]};
         if (__builtin_expect(guess.addr != w.addr || guess.handle != w.handle, 0))
@@ -237,25 +233,26 @@ __attribute__((always_inline)) static inline bool execute(struct ops_encoder *e,
         shape_learn(s, &e->predictor, g->next++, w);
     }
     if (__builtin_expect(!known || codes, 0)) {
-        miss(e, (size_t)(g->step - g->counted), g->previous, line, codes);
+        miss(e, (size_t)(g->step - g->counted), g->previous, first, codes);
         g->counted = g->step + 1;
     }
-    g->previous = line;
+    g->previous = first;
     return true;
 }
 
 /* The words of an execution that are present, where some of its pattern's are absent: those, and no others,
- * must be of no block. */
-static __attribute__((noinline)) bool find_present(struct mt_place *to, const struct mt_place *places,
-                                                   uint32_t n, uint32_t absent)
+ * must be of no block. How many of both; 0 if they are not. */
+static __attribute__((noinline)) uint32_t find_present(struct mt_place *to, const struct mt_place *places,
+                                                       uint32_t present, uint32_t absent)
 {
+    const uint32_t n = present + (uint32_t)__builtin_popcount(absent);
     for (uint32_t i = 0; i < n; i++) {
         if ((absent >> i & 1) != (places[i].slot == MT_NO_SLOT))
-            return false;
+            return 0;
         if (!(absent >> i & 1))
             *to++ = places[i];
     }
-    return true;
+    return n;
 }
 
 /* The execution at hand; false if it is none of the shape that its pattern had last. */
@@ -264,30 +261,31 @@ __attribute__((always_inline)) static inline bool execute_step(struct ops_encode
                                                                struct ops_shape_of shape,
                                                                struct mt_place *present)
 {
-    uint32_t n = lines[shape.shape].words, all = n;
+    struct ops_line *first = &lines[shape.shape];
+    const uint32_t n = first->words;
     const struct mt_place *places = g->places;
+    uint32_t all = n;
     if (n == 1 && !shape.absent) {
         g->places++;
-        return execute(e, g, lines, shape.shape, h, places, 1);
+        return execute(e, g, first, shape.shape, h, places, 1);
     }
     if (shape.absent) {
-        all += (uint32_t)__builtin_popcount(shape.absent);
-        if (!find_present(present, places, all, shape.absent))
+        all = find_present(present, places, n, shape.absent);
+        if (all == 0)
             return false;
         places = present;
     }
     g->places += all;
-    return execute(e, g, lines, shape.shape, h, places, n);
+    return execute(e, g, first, shape.shape, h, places, n);
 }
 
 /* Tell the others how far it has come. */
 static inline void end_executions(struct ops_encoder *e, struct ops_executions *x, const struct going *g)
 {
-    const struct ops_line *first = &e->lines[g->previous];
     if (g->step > x->step)
-        e->predictor.handle = first[first->words - 1].handle;
+        e->predictor.handle = g->previous[g->previous->words - 1].handle;
     e->run += (uint32_t)(g->step - g->counted);
-    e->previous = g->previous;
+    e->previous = (uint32_t)(g->previous - e->lines);
     e->predictor.recent_next = g->next;
     x->step = g->step;
     x->places = g->places;
@@ -295,7 +293,7 @@ static inline void end_executions(struct ops_encoder *e, struct ops_executions *
 
 uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, uint32_t room)
 {
-    struct going g = {x->step, x->step, x->places, e->previous, e->predictor.recent_next};
+    struct going g = {x->step, x->step, x->places, &e->lines[e->previous], e->predictor.recent_next};
     const struct handles h = {x->handles, x->slots};
     const struct ops_shape_of *shapes = x->shapes;
     const struct mt_step *end = x->end;
@@ -304,7 +302,7 @@ uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, ui
     struct ops_line *lines = e->lines;
     uint32_t left = room;
     for (; g.step < end; g.step++) {
-        uint32_t pattern = g.step->pattern, count = g.step->count;
+        const uint32_t pattern = g.step->pattern, count = g.step->count;
         const struct mt_place *places = g.places;
         if (count > left || pattern >= n_shapes || shapes[pattern].shape == 0)
             break;

@@ -59,16 +59,16 @@ static inline void shape_forget(struct ops_line *first, uint32_t epoch)
 /* `next`, here and below: as of ops_put_recent. */
 static inline struct ops_word shape_recent(const struct ops_predictor *p, uint32_t next, uint32_t far)
 {
-    return p->recent[(next - far) % OPS_RECENT];
+    const uint32_t i = (next - far) % OPS_RECENT;
+    return (struct ops_word){p->recent_addr[i], p->recent_handle[i]};
 }
 
 static inline struct ops_word shape_guess(const struct ops_line *s, const struct ops_predictor *p,
                                           uint32_t next, bool other)
 {
-    struct ops_word near = shape_recent(p, next, s->mode & (OPS_RECENT - 1));
-    struct ops_word own = {s->addr + s->stride, s->handle};
-    uint64_t take =
-        -(uint64_t)((s->mode / SHAPE_FROM_RECENT & 1) ^ other); /* not a branch: often foreseen wrongly */
+    const struct ops_word near = shape_recent(p, next, s->mode), own = {s->addr + s->stride, s->handle};
+    /* not a branch: often foreseen wrongly */
+    const uint64_t take = (uint64_t)((int64_t)(int8_t)s->mode >> 63) ^ -(uint64_t)other;
     return (struct ops_word){own.addr ^ ((own.addr ^ (near.addr + s->back)) & take),
                              own.handle ^ ((own.handle ^ near.handle) & take)};
 }
@@ -83,7 +83,7 @@ static inline void shape_learn_near(struct ops_line *s, uint32_t far, uint64_t d
 static inline void shape_learn(struct ops_line *s, struct ops_predictor *p, uint32_t next, struct ops_word w)
 {
     uint64_t delta = w.addr - s->addr;
-    s->stride ^= (s->stride ^ delta) & -(uint64_t)(delta == s->delta);
+    s->stride = delta == s->delta ? delta : s->stride;
     s->delta = delta;
     s->addr = w.addr;
     s->handle = w.handle;

@@ -36,13 +36,15 @@ static void add_access(struct packer *p, const struct codebook *b, uint32_t line
     const struct coded_site *site = &b->sites[a->site];
     struct mt_pattern *word = &p->patterns[line + a->word];
     uint16_t offset = (uint16_t)(a->distance - b->lines[line + a->word].lowest);
+    /* one of no bytes has to begin in its block, too */
+    uint32_t end = offset + site->size + !site->size;
     p->accesses[p->n_accesses++] = (struct mt_pattern_access){
         .site = a->site, .size = site->size, .offset = offset, .kind = site->kind, .word = (uint8_t)a->word};
     word->own++;
     if (!site->kind || site->size > INT32_MAX)
         word->extent = NEVER;
-    else if (word->extent < offset + site->size)
-        word->extent = offset + site->size;
+    else if (word->extent < end)
+        word->extent = end;
 }
 
 /* The pattern that begins at a line. */

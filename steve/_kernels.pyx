@@ -31,6 +31,7 @@ FORMS = {"text": OPS_TEXT, "zstd": OPS_TEXT_ZSTD, "binary": OPS_BINARY}
 
 cdef enum:
     TICK = 256  # batches between two calls of tick
+    BATCHES = 16  # of a trace, written at a time
 cdef uint64_t ALL = <uint64_t>-1  # operations: more than there are
 
 
@@ -85,7 +86,8 @@ cdef class Operations:
 
     cdef int write(self, ops_writer *w, ops_form form, op_quota *q) except -1:
         """Write the next operations, of all that come q.left after q.skip; 0 at their end."""
-        cdef int result
+        cdef int result = MT_MORE
+        cdef unsigned i
         if q.left == 0:
             return 0
         if not self.packed or form != OPS_BINARY:
@@ -94,7 +96,9 @@ cdef class Operations:
             return 0
         PyErr_CheckSignals()
         with nogil:
-            result = op_source_write(self.s, w, q)
+            for i in range(BATCHES):
+                if result == MT_MORE and q.left:
+                    result = op_source_write(self.s, w, q)
         self.count()
         return self.failed() if result == MT_ERROR else result
 
