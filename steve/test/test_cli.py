@@ -5,9 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 import os
 import re
-import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Callable, List
 
@@ -424,88 +422,6 @@ def test_wrong_line_in_an_ops_file(steve: Steve, tmp_path: Path) -> None:
 def test_lockops_of_lockops(steve: Steve, tmp_path: Path) -> None:
     (tmp_path / "app-lockops").write_text("0 N 0 8\n0 L 0 0\n0 F 0 0\n")
     one_line(steve("lockops", "--full", "app-lockops"), 1, "is a lockops file")
-
-
-@pytest.mark.parametrize("command", [c for c in READERS if c[0] != "histogram"])
-def test_output_cannot_be_written(steve: Steve, trace: Maker, tmp_path: Path, command: tuple,
-                                  no_leftovers: Callable[[], List[str]]) -> None:
-    trace(SCRIPT)
-    one_line(steve(*command, "-q", "t.ljt", "-o", "nowhere/result"), 1, "nowhere/result: cannot write in")
-    (tmp_path / "folder").mkdir()
-    one_line(steve(*command, "-q", "t.ljt", "-o", "folder"), 1, "folder: is a folder")
-    one_line(steve(*command, "-q", "t.ljt", "-o", "/dev/full"), 1, "/dev/full: ", "No space left")
-    assert no_leftovers() == []
-
-
-def test_histogram_cannot_be_written(steve: Steve, tmp_path: Path) -> None:
-    (tmp_path / "app-ops").write_text(OPS)
-    one_line(steve("histogram", "-o", "nowhere/app", "app-ops"), 1, "nowhere/app-json-ops: cannot write")
-
-
-def test_folder_without_write_permission(bound_by_permissions: Steve, trace: Maker, tmp_path: Path) -> None:
-    trace(SCRIPT)
-    (tmp_path / "closed").mkdir(mode=0o555)
-    result = bound_by_permissions("ops", "t.ljt", "-o", "closed/x")
-    one_line(result, 1, "closed/x: cannot write in", "Permission denied")
-
-
-@pytest.mark.parametrize("arguments", [
-    ("ops", "x-ops"), ("ops", "x-ops", "-o", "link"), ("sites", "x-ops", "-o", "x-ops"), ("report", "x-ops", "-o", "x-ops"),
-    ("diff", "t.ljt", "x-ops", "-o", "x-ops"), ("export", "--to", "folded", "x-ops", "-o", "./x-ops")])
-def test_no_result_replaces_its_input(steve: Steve, trace: Maker, tmp_path: Path, arguments: tuple) -> None:
-    trace(SCRIPT)
-    content = trace(SCRIPT, "x-ops").read_bytes()
-    (tmp_path / "link").symlink_to("x-ops")
-    one_line(steve(*arguments), 2, "is what the command reads", "-o")
-    assert (tmp_path / "x-ops").read_bytes() == content
-
-
-def test_an_old_result_stays_when_the_new_one_fails(steve: Steve, tmp_path: Path) -> None:
-    (tmp_path / "result").write_text("precious")
-    (tmp_path / "foreign").write_bytes(bytes(100))
-    assert steve("ops", "foreign", "-o", "result").returncode == 1
-    assert (tmp_path / "result").read_text() == "precious"
-
-
-def test_permissions_and_links_of_results(steve: Steve, trace: Maker, tmp_path: Path) -> None:
-    trace(SCRIPT)
-    steve("ops", "-q", "t.ljt", umask=0o027)
-    assert (tmp_path / "t.ljt-ops").stat().st_mode & 0o777 == 0o640
-    (tmp_path / "real").write_text("old")
-    (tmp_path / "link").symlink_to("real")
-    assert steve("ops", "-q", "t.ljt", "-o", "link").returncode == 0
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == OPS
-
-
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt_leaves_no_half_file(tmp_path: Path, signum: int,
-                                       no_leftovers: Callable[[], List[str]]) -> None:
-    process = subprocess.Popen(["steve", "ops", "-", "-o", "result"], cwd=tmp_path, stdin=subprocess.PIPE,
-                               stderr=subprocess.PIPE)
-    process.stdin.write(CLASSIC.encode() * 50000)
-    process.stdin.flush()
-    wait_for(no_leftovers)
-    process.send_signal(signum)
-    process.stdin.close()
-    assert process.wait(600) == -signum
-    assert process.stderr.read() == b""
-    assert os.listdir(tmp_path) == []
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    """Until something holds, or a test has failed."""
-    deadline = time.monotonic() + 600
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_reader_that_stops_early(trace: Maker, tmp_path: Path) -> None:
-    trace("N 4096 64\n" + "L 4096 4\n" * 200000 + "end exit\n")
-    for command in ("memtrace", "dump"):
-        result = subprocess.run(["sh", "-c", f"steve {command} t.ljt | head -n 1"], cwd=tmp_path,
-                                capture_output=True, timeout=600)
-        assert result.stdout.count(b"\n") == 1 and result.stderr == b""
 
 
 def test_help_names_every_command(steve: Steve) -> None:
