@@ -4,7 +4,8 @@
  *
  * The word that is watched is stored to before the trace's number and its count of instructions are set for
  * the first bytecode of a trace. So the count of a step is taken when it begins, and if the next step finds
- * another trace, or a smaller count, then the step before it was the first of a new trace.
+ * another trace, or a smaller count, then the step before it was the first of a new trace. If there is no
+ * next step, the trace of one bytecode is found out when it is assembled.
  */
 #include "lt_vm_record.h"
 #include "lt_vm_stack.h"
@@ -190,6 +191,14 @@ void lt_recording_step(struct lt_vm *vm)
     r->has_last = True;
     if (trace)
         add_step(r, &r->last, base);
+}
+
+void lt_recording_done(struct lt_vm *vm)
+{
+    struct lt_recording *r = vm->recording;
+    UInt trace = (UInt)lt_peek_number(vm->g + vm->layout->recorder + vm->at->trace_number, 2);
+    if (r && trace && trace != r->trace && r->has_last)
+        begin_trace(r, trace);
 }
 
 static const struct steps *steps_of(const struct lt_vm *vm, UInt trace)

@@ -15,6 +15,8 @@
 
 /* A bytecode is about to be recorded. */
 void lt_recording_step(struct lt_vm *vm);
+/* The trace has been recorded: one of a single bytecode is known only now. */
+void lt_recording_done(struct lt_vm *vm);
 void lt_recording_free(struct lt_vm *vm);
 /* The machine is in the state of recording: is it the compiler that works above the machine's frame on the C
  * stack, not what the interpreter has called? */

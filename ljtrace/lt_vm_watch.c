@@ -99,10 +99,12 @@ static void note_assembly(struct lt_vm *vm)
     if (now == vm->assembling || !vm->layout->recorder)
         return;
     vm->assembling = now;
-    if (now)
+    if (now) {
+        lt_recording_done(vm);
         lt_asm_begin(vm);
-    else
+    } else {
         lt_asm_end(vm);
+    }
     lt_watch_all();
 }
 
