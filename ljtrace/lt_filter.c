@@ -12,8 +12,8 @@
 
 static UChar s_table[GRANULES];
 
-/* A word may be this far from the accesses it stands for: less than a granule, so its neighbours are enough.
- */
+/* What is looked up may be this far from the accesses it stands for: less than a granule, so its neighbours
+ * are enough. */
 void lt_filter_add(Addr addr, SizeT size)
 {
     tl_assert(LT_WORD_REACH < 1 << GRANULE_BITS);
@@ -24,10 +24,10 @@ void lt_filter_add(Addr addr, SizeT size)
         s_table[g & (GRANULES - 1)] = 1;
 }
 
-IRExpr *lt_filter_lookup(IRSB *out, IRExpr *word)
+IRExpr *lt_filter_lookup(IRSB *out, IRExpr *addr)
 {
     IRExpr *g =
-        lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Shr64, word, IRExpr_Const(IRConst_U8(GRANULE_BITS))));
+        lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Shr64, addr, IRExpr_Const(IRConst_U8(GRANULE_BITS))));
     g = lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_And64, g, IRExpr_Const(IRConst_U64(GRANULES - 1))));
     g = lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, g, IRExpr_Const(IRConst_U64((Addr)s_table))));
     return lt_ir_assign(out, Ity_I8, IRExpr_Load(Iend_LE, Ity_I8, g));

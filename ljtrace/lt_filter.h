@@ -19,7 +19,8 @@
 /* A block lies here. */
 void lt_filter_add(Addr addr, SizeT size);
 
-/* Code that looks a word up: an I8 that is not 0 if one of the segment's accesses to it may be a block's. */
-IRExpr *lt_filter_lookup(IRSB *out, IRExpr *word);
+/* Code that looks an address up: an I8 that is not 0 if an access there, or within LT_WORD_REACH, may be a
+ * block's. */
+IRExpr *lt_filter_lookup(IRSB *out, IRExpr *addr);
 
 #endif

@@ -44,21 +44,23 @@ static void look_up(struct lt_segment *s, IRExpr *value)
     s->maybe = found->Iex.RdTmp.tmp;
 }
 
-static void store_word(struct lt_segment *s, IRExpr *value)
+/* `near`: what is within reach of all accesses to the word. */
+static void store_word(struct lt_segment *s, IRExpr *value, IRExpr *near)
 {
     if (s->cursor == IRTemp_INVALID)
         s->cursor = lt_ir_load(s->out, &lt_ring->cursor)->Iex.RdTmp.tmp;
     IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), (s->words + 1) * sizeof(ULong));
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, value));
     if (s->filtered)
-        look_up(s, value);
+        look_up(s, near);
 }
 
 /* Of an access that may not happen, the ring gets address 0 if it does not, which is no block's. Such a word
  * is not shared. */
 static UInt guarded_word(struct lt_segment *s, IRExpr *addr, IRExpr *guard)
 {
-    store_word(s, lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(guard, addr, lt_ir_word(0))));
+    IRExpr *value = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(guard, addr, lt_ir_word(0)));
+    store_word(s, value, value);
     s->word[s->words] = (struct lt_word){.root = guard};
     return s->words++;
 }
@@ -80,7 +82,7 @@ static UInt word_of(struct lt_segment *s, const struct lt_address *addr)
     for (UInt i = 0; i < s->words; i++)
         if (same_root(s->word[i].root, addr->root) && near_first(&s->word[i], addr))
             return i;
-    store_word(s, addr->root ? addr->root : addr->atom);
+    store_word(s, addr->root ? addr->root : addr->atom, addr->atom);
     s->word[s->words] = (struct lt_word){addr->root, addr->distance};
     return s->words++;
 }

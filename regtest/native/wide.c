@@ -1,7 +1,7 @@
 /* wide.c - accesses that are not plain loads and stores of a register: vectors, masks, strings, states,
  * kernel.
  *
- *     wide MODE     vector mask gather string state x87 atomic16 kernel
+ *     wide MODE     vector mask gather string runs far state x87 atomic16 kernel
  *
  * Prints the events that the instruction set (or the system call) defines, in the form of pattern.c: `B block
  * address size` for each block, then `LETTER block offset size`. Needs AVX2; exit status 77 without it.
@@ -9,6 +9,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "expected.h"
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -93,6 +94,60 @@ static int string(void)
     return 0;
 }
 
+/* A run of stores of this many elements of 4 bytes, up or down from `at` in block 2. */
+static void fill(size_t at, size_t n, bool down)
+{
+    char *to = s_block[2] + at;
+    size_t count = n;
+    unsigned long flags = down ? 0x402 : 0x2; /* in a register, so that the translator does not know it */
+    __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpush %2\n\tpopf\n\tlea 128(%%rsp), %%rsp\n\trep stosl\n\tcld"
+                     : "+D"(to), "+c"(count)
+                     : "r"(flags), "a"(7)
+                     : "cc", "memory");
+    for (size_t i = 0; i < n; i++)
+        expect('S', 2, down ? at - 4 * i : at + 4 * i, 4);
+}
+
+/* Longer than what the translator unrolls, in both directions, to a block's last byte. */
+static int runs(void)
+{
+    const char *from = s_block[0] + 3;
+    char *to = s_block[1] + s_size[1] - 37;
+    size_t count = 37;
+    __asm__ volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(count)::"memory");
+    for (size_t i = 0; i < 37; i++) {
+        expect('L', 0, 3 + i, 1);
+        expect('S', 1, s_size[1] - 37 + i, 1);
+    }
+    for (size_t n = 0; n < 40; n += 13)
+        for (int down = 0; down < 2; down++)
+            fill(200, n, down);
+    from = s_block[0] + 160;
+    to = s_block[2] + 160;
+    count = 21;
+    __asm__ volatile("std\n\trep movsq\n\tcld" : "+S"(from), "+D"(to), "+c"(count)::"memory");
+    for (size_t i = 0; i < 21; i++) {
+        expect('L', 0, 160 - 8 * i, 8);
+        expect('S', 2, 160 - 8 * i, 8);
+    }
+    return 0;
+}
+
+/* Constant distances that lead into a block from far outside it; behind a jump, so that the translator does
+ * not add them to how the pointers were computed. */
+static int far(void)
+{
+    __asm__ volatile(
+        "jmp 1f\n1:\tmovb -0x60000(%0), %%al\n\tmovb $1, -0x5ffff(%0)\n\tmovb 0x60000(%1), %%al" ::"r"(
+            s_block[0] + 0x60000 + 100),
+        "r"(s_block[2] - 0x60000 + 50)
+        : "rax", "memory");
+    expect('L', 0, 100, 1);
+    expect('S', 0, 101, 1);
+    expect('L', 2, 50, 1);
+    return 0;
+}
+
 /* Whole processor states: the case asks only which bytes were touched. */
 static int state(void)
 {
@@ -160,8 +215,9 @@ static int kernel(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} s_modes[] = {{"vector", vector}, {"mask", mask}, {"gather", gather},     {"string", string},
-               {"state", state},   {"x87", x87},   {"atomic16", atomic16}, {"kernel", kernel}};
+} s_modes[] = {{"vector", vector},     {"mask", mask},    {"gather", gather}, {"string", string},
+               {"runs", runs},         {"far", far},      {"state", state},   {"x87", x87},
+               {"atomic16", atomic16}, {"kernel", kernel}};
 
 int main(int argc, char **argv)
 {
