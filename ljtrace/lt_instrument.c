@@ -3,15 +3,15 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Every memory access of the program becomes part of a segment (lt_segment.c). Accesses through the stack
- * pointer are left out at translation time: what is computed from it by adding and masking constants is
- * followed through the superblock's temporaries. Returns and entries of watched allocator functions get their
- * calls here too.
+ * pointer are left out at translation time (lt_origin.c). Returns and entries of watched allocator functions
+ * get their calls here too.
  *
  * VEX drops loads whose value is not used before a tool sees them; lt_vex.c sets the option that keeps them.
  */
 #include "lt_instrument.h"
 #include "lt_lua.h"
 #include "lt_options.h"
+#include "lt_origin.h"
 #include "lt_ring.h"
 #include "lt_frames.h"
 #include "lt_sample.h"
@@ -26,73 +26,18 @@
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
-#include "pub_tool_mallocfree.h"
-
-/* What a temporary of the program is computed from, as far as addresses care. */
-struct origin {
-    Bool from_sp; /* the stack pointer */
-    IRTemp root;  /* or this one plus `distance` */
-    Int distance;
-};
 
 struct walk {
     struct lt_segment segment;
     IRSB *out;
-    Addr ip;               /* of the current instruction */
-    struct origin *origin; /* of each temporary of the program */
+    Addr ip; /* of the current instruction */
+    struct lt_origins origins;
     struct lt_code code;
     enum lt_store store; /* the store at hand */
     IRExpr *looked_up;   /* what has been found out about it, or NULL */
     Bool cut;            /* end the superblock behind this instruction */
     UInt uncounted;      /* instructions since the last point of exit, for samples */
-    Int sp_offset;       /* of the stack pointer in the guest state */
 };
-
-static Bool is_from_sp(const struct walk *w, const IRExpr *e)
-{
-    return e->tag == Iex_RdTmp && w->origin[e->Iex.RdTmp.tmp].from_sp;
-}
-
-/* Is this a temporary plus or minus a constant? Then which, and the constant. */
-static const IRExpr *moved_by(const IRExpr *e, Long *distance)
-{
-    *distance = 0;
-    if (e->tag == Iex_RdTmp)
-        return e;
-    if (e->tag != Iex_Binop || (e->Iex.Binop.op != Iop_Add64 && e->Iex.Binop.op != Iop_Sub64))
-        return NULL;
-    const IRExpr *a = e->Iex.Binop.arg1, *b = e->Iex.Binop.arg2;
-    if (a->tag != Iex_RdTmp || b->tag != Iex_Const)
-        return NULL;
-    *distance = (Long)b->Iex.Const.con->Ico.U64;
-    if (e->Iex.Binop.op == Iop_Sub64)
-        *distance = -*distance;
-    return a;
-}
-
-static void find_root(struct walk *w, IRTemp tmp, const IRExpr *data)
-{
-    struct origin *o = &w->origin[tmp];
-    Long distance;
-    const IRExpr *from = moved_by(data, &distance);
-    *o = (struct origin){.root = tmp};
-    if (!from)
-        return;
-    const struct origin *f = &w->origin[from->Iex.RdTmp.tmp];
-    distance += f->distance;
-    if (distance == (Int)distance) {
-        o->root = f->root;
-        o->distance = (Int)distance;
-    }
-}
-
-static struct lt_address address_of(const struct walk *w, IRExpr *atom)
-{
-    if (atom->tag == Iex_Const)
-        return (struct lt_address){atom, NULL, (Long)atom->Iex.Const.con->Ico.U64};
-    const struct origin *o = &w->origin[atom->Iex.RdTmp.tmp];
-    return (struct lt_address){atom, IRExpr_RdTmp(o->root), o->distance};
-}
 
 /* Is this a constant address in the data of an object file, which is never a block? */
 static Bool is_static(const IRExpr *addr)
@@ -101,25 +46,14 @@ static Bool is_static(const IRExpr *addr)
            VG_(DebugInfo_sect_kind)(NULL, addr->Iex.Const.con->Ico.U64) != Vg_SectUnknown;
 }
 
-static Bool computes_sp(const struct walk *w, const IRExpr *e)
-{
-    if (e->tag == Iex_Get)
-        return e->Iex.Get.offset == w->sp_offset;
-    if (e->tag == Iex_RdTmp)
-        return is_from_sp(w, e);
-    if (e->tag != Iex_Binop)
-        return False;
-    IROp op = e->Iex.Binop.op;
-    if (op != Iop_Add64 && op != Iop_Sub64 && op != Iop_And64)
-        return False;
-    return is_from_sp(w, e->Iex.Binop.arg1) && e->Iex.Binop.arg2->tag == Iex_Const;
-}
-
 static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
 {
-    if (!lt_options.trace_mem || is_static(addr) || (is_from_sp(w, addr) && !lt_options.trace_sp))
+    if (!lt_options.trace_mem || is_static(addr) ||
+        (lt_is_from_sp(&w->origins, addr) && !lt_options.trace_sp))
         return;
-    struct lt_address a = address_of(w, addr);
+    struct lt_address a = lt_address_of(&w->origins, addr);
+    if (a.stepped)
+        lt_segment_direction(&w->segment, w->origins.direction);
     lt_segment_access(&w->segment, w->ip, kind, size, &a, guard);
 }
 
@@ -131,8 +65,7 @@ static UInt size_of(const struct walk *w, const IRExpr *e)
 static void visit_assignment(struct walk *w, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.WrTmp.data;
-    find_root(w, st->Ist.WrTmp.tmp, data);
-    w->origin[st->Ist.WrTmp.tmp].from_sp = computes_sp(w, data);
+    lt_origins_assign(&w->origins, st->Ist.WrTmp.tmp, data);
     if (data->tag == Iex_Load)
         access(w, RAW_LOAD, sizeofIRType(data->Iex.Load.ty), data->Iex.Load.addr, NULL);
 }
@@ -196,7 +129,7 @@ static void call_return(struct walk *w)
     IRTemp sp = newIRTemp(env, Ity_I64), awaited = newIRTemp(env, Ity_I64), result = newIRTemp(env, Ity_I64);
     IRTemp ends = newIRTemp(env, Ity_I1);
     IRExpr *at = IRExpr_Const(IRConst_U64((Addr)&lt_ring->return_sp));
-    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->sp_offset, Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
     addStmtToIRSB(w->out, IRStmt_WrTmp(awaited, IRExpr_Load(Iend_LE, Ity_I64, at)));
     IRExpr *equal = IRExpr_Binop(Iop_CmpEQ64, IRExpr_RdTmp(sp), IRExpr_RdTmp(awaited));
     addStmtToIRSB(w->out, IRStmt_WrTmp(ends, equal));
@@ -212,7 +145,7 @@ static void call_return(struct walk *w)
 static void visit_store(struct walk *w, const IRStmt *st)
 {
     IRExpr *addr = st->Ist.Store.addr;
-    w->store = lt_store_kind(&w->code, st, is_from_sp(w, addr));
+    w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->origins, addr));
     w->looked_up = NULL;
     if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
         if (!lt_options.trace_mem)
@@ -249,7 +182,7 @@ static void cut_before(IRSB *out, const IRStmt *mark)
 static IRExpr *stack_pointer(const struct walk *w)
 {
     IRTemp sp = newIRTemp(w->out->tyenv, Ity_I64);
-    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->sp_offset, Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
     return IRExpr_RdTmp(sp);
 }
 
@@ -351,10 +284,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     static struct walk w; /* large, and translation is not reentrant */
     IRSB *out = deepCopyIRSBExceptStmts(in);
     w.out = out;
-    w.sp_offset = layout->offset_SP;
-    w.origin = VG_(calloc)("ljtrace.instrument", in->tyenv->types_used, sizeof *w.origin);
-    for (Int t = 0; t < in->tyenv->types_used; t++)
-        w.origin[t].root = (IRTemp)t;
+    lt_origins_begin(&w.origins, in, layout->offset_SP);
     w.code = (struct lt_code){out, lt_watch_is_lua_code(closure->readdr),
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
@@ -381,6 +311,6 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         call_return(&w);
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
-    VG_(free)(w.origin);
+    lt_origins_end(&w.origins);
     return out;
 }

@@ -22,7 +22,7 @@ static IRExpr *plus(IRSB *out, IRExpr *e, ULong n)
 static void empty(struct lt_segment *s)
 {
     s->cursor = s->maybe = IRTemp_INVALID;
-    s->count = s->told = s->words = s->instructions = s->changed = 0;
+    s->count = s->told = s->words = s->moved = s->instructions = s->changed = s->directed = 0;
 }
 
 void lt_segment_begin(struct lt_segment *s, IRSB *out, Bool filtered)
@@ -32,6 +32,7 @@ void lt_segment_begin(struct lt_segment *s, IRSB *out, Bool filtered)
     s->written = s->counted = 0;
     s->counter = IRTemp_INVALID;
     s->check = -1;
+    s->down = IRTemp_INVALID;
     empty(s);
 }
 
@@ -65,10 +66,16 @@ static UInt guarded_word(struct lt_segment *s, IRExpr *addr, IRExpr *guard)
     return s->words++;
 }
 
+static Bool is_near(Long distance)
+{
+    return distance >= -LT_WORD_REACH && distance <= LT_WORD_REACH;
+}
+
+/* In either direction. */
 static Bool near_first(const struct lt_word *w, const struct lt_address *addr)
 {
     Long distance = addr->distance - w->first;
-    return distance >= -LT_WORD_REACH && distance <= LT_WORD_REACH;
+    return is_near(distance) && is_near(distance - 2 * ((Long)addr->stepped - w->stepped));
 }
 
 static Bool same_root(const IRExpr *a, const IRExpr *b)
@@ -83,7 +90,7 @@ static UInt word_of(struct lt_segment *s, const struct lt_address *addr)
         if (same_root(s->word[i].root, addr->root) && near_first(&s->word[i], addr))
             return i;
     store_word(s, addr->root ? addr->root : addr->atom, addr->atom);
-    s->word[s->words] = (struct lt_word){addr->root, addr->distance};
+    s->word[s->words] = (struct lt_word){addr->root, addr->distance, addr->stepped};
     return s->words++;
 }
 
@@ -93,7 +100,7 @@ static Bool completes_modify(const struct lt_segment *s, const struct lt_access 
         return False;
     const struct lt_access *last = &s->access[s->count - 1];
     return last->kind == RAW_LOAD && last->sure && last->ip == a->ip && last->size == a->size &&
-           last->word == a->word && last->distance == a->distance;
+           last->word == a->word && last->distance == a->distance && last->stepped == a->stepped;
 }
 
 void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
@@ -104,31 +111,52 @@ void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt
     s->changed = True;
     struct lt_access a = {.ip = ip, .size = size, .kind = kind, .sure = !guard};
     a.word = guard ? guarded_word(s, addr->atom, guard) : word_of(s, addr);
-    if (!guard)
+    if (!guard) {
         a.distance = (Int)(addr->root ? addr->distance : addr->distance - s->word[a.word].first);
+        a.stepped = addr->stepped;
+        s->directed |= a.stepped != 0;
+    }
     if (!guard && completes_modify(s, &a))
         s->access[s->count - 1].kind = RAW_MODIFY;
     else
         s->access[s->count++] = a;
 }
 
-/* Tell the collector what the segment is: what it has more than the part of it that was told last. */
-static UInt define(struct lt_segment *s)
+void lt_segment_direction(struct lt_segment *s, IRTemp flag)
+{
+    IRExpr *negative = IRExpr_Binop(Iop_CmpLT64S, IRExpr_RdTmp(flag), lt_ir_word(0));
+    if (s->down == IRTemp_INVALID)
+        s->down = lt_ir_assign(s->out, Ity_I1, negative)->Iex.RdTmp.tmp;
+}
+
+/* Tell the collector what the segment is: all of it, or what it has more than the one that was told last. */
+static UInt tell(const struct lt_segment *s, UInt from, Bool down)
 {
     uint64_t words[1 + 3 * LT_SEGMENT_ACCESSES];
     UInt n = 0, instructions = s->filtered ? 0 : s->instructions;
     words[n++] = raw_pair(instructions, s->words);
-    for (UInt i = s->told; i < s->count; i++) {
+    for (UInt i = from; i < s->count; i++) {
         const struct lt_access *a = &s->access[i];
+        Int distance = a->distance - (down ? 2 * a->stepped : 0);
         lt_name_frame(a->ip);
         words[n++] = a->ip;
         words[n++] = raw_pair(a->size, a->kind);
-        words[n++] = raw_pair((UInt)a->distance, a->word);
+        words[n++] = raw_pair((UInt)distance, a->word);
     }
-    lt_ring_put(RAW_DEFINE, s->told > 0, words, n, NULL, 0);
-    s->told = s->count;
+    lt_ring_put(RAW_DEFINE, from > 0, words, n, NULL, 0);
     lt_inside_segment(s->words, instructions);
     return s_segments++;
+}
+
+/* The header that the segment has in the ring. */
+static IRExpr *define(struct lt_segment *s)
+{
+    IRExpr *up = lt_ir_word(raw_header(RAW_SEGMENT, 0, tell(s, s->directed ? 0 : s->told, False)));
+    s->told = s->count;
+    if (!s->directed)
+        return up;
+    IRExpr *down = lt_ir_word(raw_header(RAW_SEGMENT, 0, tell(s, 0, True)));
+    return lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(IRExpr_RdTmp(s->down), down, up));
 }
 
 /* Code whose segments may not come into the ring counts its instructions. Nobody else changes the count while
@@ -149,18 +177,22 @@ static IRExpr *maybe(struct lt_segment *s)
     return lt_ir_assign(s->out, Ity_I1, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(s->maybe), zero));
 }
 
+/* Move the cursor behind the segment's words. */
+static void emit_cursor(struct lt_segment *s)
+{
+    IRExpr *start = IRExpr_RdTmp(s->cursor), *next = plus(s->out, start, (s->words + 1) * sizeof(ULong));
+    if (s->filtered)
+        next = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(maybe(s), next, start));
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->cursor), next));
+    s->moved = s->words;
+}
+
 /* Put the segment so far into the ring, over a shorter part of it that may be there. */
 static void emit_segment(struct lt_segment *s)
 {
-    IRExpr *start = IRExpr_RdTmp(s->cursor);
-    Bool longer = s->count > s->told;
-    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, start, lt_ir_word(raw_header(RAW_SEGMENT, 0, define(s)))));
-    if (longer) {
-        IRExpr *next = plus(s->out, start, (s->words + 1) * sizeof(ULong));
-        if (s->filtered)
-            next = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(maybe(s), next, start));
-        addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->cursor), next));
-    }
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, IRExpr_RdTmp(s->cursor), define(s)));
+    if (s->words > s->moved)
+        emit_cursor(s);
 }
 
 void lt_segment_exit(struct lt_segment *s)

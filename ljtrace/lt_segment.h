@@ -13,7 +13,10 @@
  * one, adds the words that are new, and moves the cursor farther: an executed superblock is one record. Cost:
  * a load for each superblock, two stores for each exit, one store for each word; no call. Filtered
  * superblocks and those without accesses also keep the count of instructions: a load for each, one store for
- * each exit.
+ * each exit. An exit behind which there is no new word leaves the cursor where it is.
+ *
+ * The elements that an unrolled string instruction (rep movs, stos...) touches share a word, too. Such a
+ * segment has two numbers, one for each direction, and the code takes the one that is right.
  */
 #ifndef LT_SEGMENT_H
 #define LT_SEGMENT_H
@@ -28,11 +31,14 @@
 /* Accesses share a word if they are no farther than this from its first: most then lie in one block. */
 #define LT_WORD_REACH 32767
 
-/* An address as `root` plus a constant; the root is a temporary, or, for constant addresses, NULL. */
+/* An address as `root` plus a constant; the root is a temporary, or, for constant addresses, NULL. Repeated
+ * string instructions go on by their width up or down, as the direction flag says: `distance` is for up, and
+ * for down it is less by twice `stepped`. */
 struct lt_address {
     IRExpr *atom; /* the whole address, as in the program's code */
     IRExpr *root;
     Long distance;
+    Int stepped;
 };
 
 struct lt_access {
@@ -40,6 +46,7 @@ struct lt_access {
     UInt size;
     UInt word;
     Int distance;
+    Int stepped;
     enum raw_access kind;
     Bool sure; /* it happens whenever the segment runs */
 };
@@ -47,18 +54,21 @@ struct lt_access {
 /* What is stored for a group of accesses. */
 struct lt_word {
     IRExpr *root;
-    Long first; /* distance of the first access: the word itself, if the root is NULL */
+    Long first;  /* distance of the first access: the word itself, if the root is NULL */
+    Int stepped; /* of the first access */
 };
 
 struct lt_segment {
     IRSB *out;
-    Bool filtered;    /* leave out what cannot be a block's */
-    IRTemp maybe;     /* I8, not 0: some word may be a block's; IRTemp_INVALID while empty */
-    IRTemp cursor;    /* value of the ring's cursor at the segment's start; IRTemp_INVALID while empty */
-    UInt count, told; /* accesses; those that the collector was told of */
-    UInt words;
+    Bool filtered;     /* leave out what cannot be a block's */
+    IRTemp maybe;      /* I8, not 0: some word may be a block's; IRTemp_INVALID while empty */
+    IRTemp cursor;     /* value of the ring's cursor at the segment's start; IRTemp_INVALID while empty */
+    UInt count, told;  /* accesses; those that the collector was told of */
+    UInt words, moved; /* words; those that the cursor has moved behind */
     UInt instructions;
     Bool changed;   /* since the last point of exit */
+    Bool directed;  /* some access depends on the direction flag */
+    IRTemp down;    /* I1: strings go down; IRTemp_INVALID: nothing has asked for it so far */
     UInt written;   /* words that the superblock's segments before take up in the ring */
     IRTemp counter; /* the ring's count of instructions when the superblock began; IRTemp_INVALID: not asked
                        yet */
@@ -74,6 +84,8 @@ void lt_segment_begin(struct lt_segment *s, IRSB *out, Bool filtered);
  * the same instruction makes it a modify. */
 void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
                        const struct lt_address *addr, IRExpr *guard);
+/* Ahead of addresses that are `stepped`: the direction flag, 1 or -1, the same in the whole superblock. */
+void lt_segment_direction(struct lt_segment *s, IRTemp flag);
 /* An instruction begins. */
 void lt_segment_instruction(struct lt_segment *s);
 /* Control may leave here: emit the code that puts the segment so far into the ring. */
