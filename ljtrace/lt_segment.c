@@ -124,9 +124,9 @@ void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt
 
 void lt_segment_direction(struct lt_segment *s, IRTemp flag)
 {
-    IRExpr *negative = IRExpr_Binop(Iop_CmpLT64S, IRExpr_RdTmp(flag), lt_ir_word(0));
+    IRExpr *sign = IRExpr_Binop(Iop_Shr64, IRExpr_RdTmp(flag), IRExpr_Const(IRConst_U8(63)));
     if (s->down == IRTemp_INVALID)
-        s->down = lt_ir_assign(s->out, Ity_I1, negative)->Iex.RdTmp.tmp;
+        s->down = lt_ir_assign(s->out, Ity_I64, sign)->Iex.RdTmp.tmp;
 }
 
 /* Tell the collector what the segment is: all of it, or what it has more than the one that was told last. */
@@ -148,15 +148,15 @@ static UInt tell(const struct lt_segment *s, UInt from, Bool down)
     return s_segments++;
 }
 
-/* The header that the segment has in the ring. */
+/* The header that the segment has in the ring. Of one with two numbers that for down is the next one. */
 static IRExpr *define(struct lt_segment *s)
 {
-    IRExpr *up = lt_ir_word(raw_header(RAW_SEGMENT, 0, tell(s, s->directed ? 0 : s->told, False)));
+    ULong up = raw_header(RAW_SEGMENT, 0, tell(s, s->directed ? 0 : s->told, False));
     s->told = s->count;
     if (!s->directed)
-        return up;
-    IRExpr *down = lt_ir_word(raw_header(RAW_SEGMENT, 0, tell(s, 0, True)));
-    return lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(IRExpr_RdTmp(s->down), down, up));
+        return lt_ir_word(up);
+    tell(s, 0, True);
+    return plus(s->out, IRExpr_RdTmp(s->down), up);
 }
 
 /* Code whose segments may not come into the ring counts its instructions. Nobody else changes the count while

@@ -68,7 +68,7 @@ struct lt_segment {
     UInt instructions;
     Bool changed;   /* since the last point of exit */
     Bool directed;  /* some access depends on the direction flag */
-    IRTemp down;    /* I1: strings go down; IRTemp_INVALID: nothing has asked for it so far */
+    IRTemp down;    /* I64: 1 if strings go down, else 0; IRTemp_INVALID: nothing has asked for it so far */
     UInt written;   /* words that the superblock's segments before take up in the ring */
     IRTemp counter; /* the ring's count of instructions when the superblock began; IRTemp_INVALID: not asked
                        yet */
