@@ -24,6 +24,11 @@ void lt_filter_add(Addr addr, SizeT size)
         s_table[g & (GRANULES - 1)] = 1;
 }
 
+Bool lt_filter_holds(Addr addr)
+{
+    return s_table[addr >> GRANULE_BITS & (GRANULES - 1)];
+}
+
 IRExpr *lt_filter_lookup(IRSB *out, IRExpr *addr)
 {
     IRExpr *g =

@@ -8,7 +8,8 @@
  * leaves the segment in the ring only if one of them may be a block's. It errs on the safe side only: the
  * collector decides.
  *
- * LuaJIT's code, and code made at run time, is not filtered: nearly all it does is to the heap.
+ * LuaJIT's code, and code made at run time, is not filtered: nearly all it does is to the heap. Nor is code
+ * that was seen to work on blocks (lt_forecast.h).
  */
 #ifndef LT_FILTER_H
 #define LT_FILTER_H
@@ -18,6 +19,9 @@
 
 /* A block lies here. */
 void lt_filter_add(Addr addr, SizeT size);
+
+/* May this address be a block's? */
+Bool lt_filter_holds(Addr addr);
 
 /* Code that looks an address up: an I8 that is not 0 if an access there, or within LT_WORD_REACH, may be a
  * block's. */

@@ -13,6 +13,7 @@
 #include "lt_options.h"
 #include "lt_origin.h"
 #include "lt_ring.h"
+#include "lt_forecast.h"
 #include "lt_frames.h"
 #include "lt_sample.h"
 #include "lt_segment.h"
@@ -277,6 +278,12 @@ static Int copy_preamble(const IRSB *in, IRSB *out, const VexGuestExtents *exten
     return i;
 }
 
+/* Is this code that nearly always goes to the heap, so that a filter is not worth its time? */
+static Bool works_on_blocks(const struct walk *w, ThreadId tid, const IRSB *in)
+{
+    return w->code.is_lua || w->code.is_run_time || (lt_options.trace_mem && lt_forecast_blocks(tid, in));
+}
+
 IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
                     const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
                     IRType host_word)
@@ -288,7 +295,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     w.code = (struct lt_code){out, lt_watch_is_lua_code(closure->readdr),
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
-    lt_segment_begin(&w.segment, out, !w.code.is_lua && !w.code.is_run_time);
+    lt_segment_begin(&w.segment, out, !works_on_blocks(&w, closure->tid, in));
     if (lt_options.trace_mem)
         lt_segment_check_room(&w.segment);
     w.uncounted = 0;

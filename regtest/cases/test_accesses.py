@@ -34,10 +34,12 @@ def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
     assert seen(trace) == truth
 
 
-@pytest.mark.parametrize("mode,least", [("vector", 11), ("mask", 6), ("gather", 3), ("string", 15), ("runs", 194),
-                                        ("far", 3), ("x87", 5), ("atomic16", 3), ("kernel", 9)])
+@pytest.mark.parametrize("mode,least", [("vector", 11), ("mask", 6), ("gather", 3), ("string", 15),
+                                        ("runs", 194), ("far", 3), ("both", 16), ("x87", 5), ("atomic16", 3),
+                                        ("kernel", 9)])
 def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
-    """Vectors, masks, repeated strings, far addresses, helper functions of the translator, locks of 16 bytes, the kernel."""
+    """Vectors, masks, repeated strings, far addresses, helper functions of the translator, locks of 16 bytes,
+    the kernel; code that is met on the stack first, or on the heap."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "wide", mode])
     if trace.run.status == 77:
         pytest.skip("this processor has no AVX2")

@@ -1,7 +1,7 @@
 /* wide.c - accesses that are not plain loads and stores of a register: vectors, masks, strings, states,
  * kernel.
  *
- *     wide MODE     vector mask gather string runs far state x87 atomic16 kernel
+ *     wide MODE     vector mask gather string runs far both state x87 atomic16 kernel
  *
  * Prints the events that the instruction set (or the system call) defines, in the form of pattern.c: `B block
  * address size` for each block, then `LETTER block offset size`. Needs AVX2; exit status 77 without it.
@@ -148,6 +148,33 @@ static int far(void)
     return 0;
 }
 
+/* Two functions of the same code: whether they are met on the heap first or on the stack, it is the heap's
+ * accesses that count. */
+static __attribute__((noinline)) void heap_first(char *p)
+{
+    __asm__ volatile("movb $1, (%0)\n\tmovb 5(%0), %%al" ::"r"(p) : "rax", "memory");
+}
+static __attribute__((noinline)) void stack_first(char *p)
+{
+    __asm__ volatile("movb $2, (%0)\n\tmovb 5(%0), %%al" ::"r"(p) : "rax", "memory");
+}
+
+static int both(void)
+{
+    char here[16] = {0};
+    for (size_t i = 0; i < 4; i++) {
+        heap_first(s_block[0] + i);
+        heap_first(here + i);
+        stack_first(here + i);
+        stack_first(s_block[1] + i);
+        for (int block = 0; block < 2; block++) {
+            expect('S', block, i, 1);
+            expect('L', block, i + 5, 1);
+        }
+    }
+    return 0;
+}
+
 /* Whole processor states: the case asks only which bytes were touched. */
 static int state(void)
 {
@@ -215,9 +242,9 @@ static int kernel(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} s_modes[] = {{"vector", vector},     {"mask", mask},    {"gather", gather}, {"string", string},
-               {"runs", runs},         {"far", far},      {"state", state},   {"x87", x87},
-               {"atomic16", atomic16}, {"kernel", kernel}};
+} s_modes[] = {{"vector", vector}, {"mask", mask},         {"gather", gather}, {"string", string},
+               {"runs", runs},     {"far", far},           {"both", both},     {"state", state},
+               {"x87", x87},       {"atomic16", atomic16}, {"kernel", kernel}};
 
 int main(int argc, char **argv)
 {

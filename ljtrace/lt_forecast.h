@@ -1,0 +1,21 @@
+/* lt_forecast.h - where a superblock's accesses will go. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * To look up where an access goes (lt_filter.h) takes five instructions a word and four an exit. That is
+ * worth while for code that works on the stack or on static data, and wasted on code that nearly always works
+ * on blocks. Which of the two a superblock is need not be counted: it is translated right before it is run
+ * for the first time, so the registers say where it goes then, and mostly it goes there again. A wrong
+ * forecast costs time or room in the ring and no event.
+ */
+#ifndef LT_FORECAST_H
+#define LT_FORECAST_H
+
+#include "libvex_ir.h"
+#include "pub_tool_basics.h"
+
+/* Do the accesses of a superblock, as far as the registers of the thread that is about to run it tell, all go
+ * to where blocks may be? False if nothing can be told. */
+Bool lt_forecast_blocks(ThreadId tid, const IRSB *in);
+
+#endif
