@@ -22,7 +22,7 @@ struct value {
 struct forecast {
     VexGuestAMD64State state;
     struct value *of; /* each temporary */
-    UInt near, far;   /* accesses to where blocks may be, and elsewhere */
+    Bool blocks;      /* an access goes to where they may be */
 };
 
 static struct value value_of(const struct forecast *f, const IRExpr *e);
@@ -100,26 +100,22 @@ static struct value value_of(const struct forecast *f, const IRExpr *e)
     }
 }
 
-/* Constant addresses and those on the stack are left out without a look-up. */
-static void count(struct forecast *f, const IRExpr *addr)
+/* Addresses on the stack are left out without a look-up. */
+static void access(struct forecast *f, const IRExpr *addr)
 {
     struct value v = value_of(f, addr);
-    if (!v.known || addr->tag == Iex_Const || (v.from_sp && !lt_options.trace_sp))
-        return;
-    if (lt_filter_holds(v.is))
-        f->near++;
-    else
-        f->far++;
+    if (v.known && (!v.from_sp || lt_options.trace_sp) && lt_filter_holds(v.is))
+        f->blocks = True;
 }
 
 static void follow(struct forecast *f, const IRStmt *st)
 {
     if (st->tag == Ist_Store)
-        count(f, st->Ist.Store.addr);
+        access(f, st->Ist.Store.addr);
     if (st->tag != Ist_WrTmp)
         return;
     if (st->Ist.WrTmp.data->tag == Iex_Load)
-        count(f, st->Ist.WrTmp.data->Iex.Load.addr);
+        access(f, st->Ist.WrTmp.data->Iex.Load.addr);
     f->of[st->Ist.WrTmp.tmp] = value_of(f, st->Ist.WrTmp.data);
 }
 
@@ -130,5 +126,5 @@ Bool lt_forecast_blocks(ThreadId tid, const IRSB *in)
     for (Int i = 0; i < in->stmts_used; i++)
         follow(&f, in->stmts[i]);
     VG_(free)(f.of);
-    return f.near > 0 && f.far == 0;
+    return f.blocks;
 }

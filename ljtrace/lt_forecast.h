@@ -14,8 +14,8 @@
 #include "libvex_ir.h"
 #include "pub_tool_basics.h"
 
-/* Do the accesses of a superblock, as far as the registers of the thread that is about to run it tell, all go
- * to where blocks may be? False if nothing can be told. */
+/* Does an access of a superblock, as far as the registers of the thread that is about to run it tell, go to
+ * where blocks may be? One is enough: with it the whole segment is recorded. */
 Bool lt_forecast_blocks(ThreadId tid, const IRSB *in);
 
 #endif
