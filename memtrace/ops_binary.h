@@ -84,14 +84,22 @@ void ops_decoder_free(struct ops_decoder *d);
  * file, or MT_ERROR with *err. */
 int ops_decode(struct ops_decoder *d, struct input *in, struct op *ops, unsigned room, struct mt_error *err);
 
-/* Shapes: false when out of memory; for each block; the token that begins with a byte, false if that cannot
- * be; the executions that come next, as many as up to `end` there is surely room for and at least one: the
- * end of what they gave, NULL if one cannot be. */
+/* Shapes: false when out of memory; for each block. */
 bool ops_shapes_init(struct ops_shapes *s);
 void ops_shapes_free(struct ops_shapes *s);
 void ops_shapes_begin_block(struct ops_shapes *s);
-bool ops_take_token(struct ops_decoder *d, uint8_t byte);
+/* Is there a token next, while operations are left? Else one of them is. */
+static inline bool ops_at_token(const struct ops_decoder *d)
+{
+    return d->at.p < d->at.end && *d->at.p >= 0x80 && d->left && d->version >= OPS_VERSION_SHAPES;
+}
+/* The token that is next, its executions pending; false if it cannot be. */
+bool ops_take_token(struct ops_decoder *d);
+/* The executions that come next, as many as up to `end` there is surely room for and at least one: the end of
+ * what they gave, NULL if one cannot be. */
 struct op *ops_take_executions(struct ops_decoder *d, struct op *out, const struct op *end);
+/* Of all tokens that come next, for who passes over accesses; false if an execution cannot be. */
+bool ops_pass_tokens(struct ops_decoder *d);
 
 struct ops_encoder {
     enum ops_kind kind;

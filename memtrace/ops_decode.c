@@ -214,18 +214,16 @@ static inline bool is_access(uint32_t code)
     return code >= OP_LOAD && code <= OP_MODIFY;
 }
 
-/* What comes next, an operation or the next of a token's executions, up to `end`: the end of what that gave,
- * NULL if it cannot be. */
+/* What comes next, an operation or executions of tokens, up to `end`: the end of what that gave, NULL if it
+ * cannot be. */
 static inline struct op *take_next(struct ops_decoder *d, struct op *out, const struct op *end)
 {
-    if (d->shapes.run == 0 && d->shapes.after == TOKEN_RUN) {
-        uint8_t flags = cursor_byte(&d->at);
-        if (!(flags & OPS_RESERVED) || d->version < OPS_VERSION_SHAPES)
-            return take(d, flags, out) ? out + !(d->passes && is_access(out->code)) : NULL;
-        if (!ops_take_token(d, flags))
-            return NULL;
-    }
-    return ops_take_executions(d, out, end);
+    const bool pending = d->shapes.run || d->shapes.after != TOKEN_RUN;
+    if (!pending && !ops_at_token(d))
+        return take(d, cursor_byte(&d->at), out) ? out + !(d->passes && is_access(out->code)) : NULL;
+    if (d->passes)
+        return ops_pass_tokens(d) ? out : NULL;
+    return pending || ops_take_token(d) ? ops_take_executions(d, out, end) : NULL;
 }
 
 /* Decode operations of the block, as long as there is room for an execution; how many are given, or MT_ERROR.

@@ -69,7 +69,7 @@ static uint32_t take_definition(struct ops_decoder *d)
     return line;
 }
 
-static uint32_t take_line(struct ops_decoder *d, enum ops_token kind)
+uint32_t ops_take_line(struct ops_decoder *d, enum ops_token kind)
 {
     struct ops_shapes *s = &d->shapes;
     struct ops_line *previous = &s->lines[s->previous];
@@ -134,7 +134,7 @@ static struct op *execute(struct ops_decoder *d, uint32_t line, uint64_t codes, 
     d->predictor.handle = words[first->words - 1].handle;
     d->shapes.previous = line;
     d->left -= first->count;
-    return d->passes ? out : give(d, first, words, out);
+    return give(d, first, words, out);
 }
 
 /* Executions as foreseen; as ops_take_executions. */
@@ -164,41 +164,9 @@ static struct op *take_run(struct ops_decoder *d, struct op *out, const struct o
     return out;
 }
 
-/* A word as foreseen, for who passes over accesses: of those only handles count, which no address has a part
- * in. */
-static inline void pass_word(struct ops_line *s, struct ops_predictor *p, uint32_t next)
+bool ops_take_token(struct ops_decoder *d)
 {
-    uint64_t near = shape_recent(p, next, s->mode & (OPS_RECENT - 1)).handle;
-    s->handle = s->mode & SHAPE_FROM_RECENT ? near : s->handle;
-    p->recent_handle[next % OPS_RECENT] = s->handle;
-}
-
-/* All executions as foreseen that come next, which give nothing; false if one cannot be. */
-static bool pass_run(struct ops_decoder *d)
-{
-    struct ops_shapes *s = &d->shapes;
-    struct ops_line *lines = s->lines, *first = &lines[s->previous];
-    uint32_t next = d->predictor.recent_next, left = d->left;
-    for (uint32_t run = s->run; run; run--) {
-        uint32_t line = first->next[0];
-        first = &lines[line];
-        if (line == 0 || first->count > left)
-            return false;
-        for (uint32_t i = 0; i < first->words; i++)
-            pass_word(&first[i], &d->predictor, next++);
-        left -= first->count;
-    }
-    d->predictor.handle = first[first->words - 1].handle;
-    d->predictor.recent_next = next;
-    d->left = left;
-    s->previous = (uint32_t)(first - lines);
-    s->run = 0;
-    return true;
-}
-
-/* The token that begins with a byte; false if that cannot be. */
-bool ops_take_token(struct ops_decoder *d, uint8_t byte)
-{
+    const uint8_t byte = *d->at.p++;
     uint64_t more = 0;
     uint32_t run = byte >> 2 & TOKEN_RUN_LONG;
     if (run == TOKEN_RUN_LONG)
@@ -213,12 +181,10 @@ bool ops_take_token(struct ops_decoder *d, uint8_t byte)
 struct op *ops_take_executions(struct ops_decoder *d, struct op *out, const struct op *end)
 {
     struct ops_shapes *s = &d->shapes;
-    if (s->run && d->passes)
-        return pass_run(d) ? out : NULL;
     if (s->run)
         return take_run(d, out, end);
     enum ops_token kind = s->after;
-    uint32_t line = take_line(d, kind);
+    uint32_t line = ops_take_line(d, kind);
     s->after = TOKEN_RUN;
     return line ? execute(d, line, cursor_uvarint(&d->at), out) : NULL;
 }

@@ -91,4 +91,8 @@ static inline void shape_learn(struct ops_line *s, struct ops_predictor *p, uint
     ops_put_recent(p, next, w);
 }
 
+/* Of the decoder: the line of the shape that a token of a kind other than TOKEN_RUN names; 0 if that cannot
+ * be. */
+uint32_t ops_take_line(struct ops_decoder *d, enum ops_token kind);
+
 #endif
