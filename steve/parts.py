@@ -112,7 +112,7 @@ class Whole:
         result = self.trace.stats()
         for name in ("instructions", "nanoseconds"):
             result[name] = max(part[name] for part in self._parts)
-        for name in ("unmatched_free", "unmatched_access"):
+        for name in ("events", "unmatched_free", "unmatched_access"):
             result[name] = sum(part[name] for part in self._parts)
         return result
 
@@ -194,7 +194,10 @@ class Rounds:
         part = self.parts[-1]
         if self._last is None or self._last[0] != part:
             view = self.view(len(self.parts) - 1)
-            self._last = part, walked(view._replace(path=self.name).open(), view.window())
+            trace = view._replace(path=self.name).open()
+            if not isinstance(self.path, Salvaged):  # nothing is asked of it that depends on its accesses
+                trace.pass_accesses()
+            self._last = part, walked(trace, view.window())
         return Whole(self._last[1], self.problem, self.stats)
 
 
