@@ -61,24 +61,24 @@ def survey(view: View, follows: bool) -> "Tuple[tuple, Optional[TraceError], dic
 
 
 def threads_at_end(view: View) -> "np.ndarray":
-    """What threads did last in a part. Only which instruction they executed last takes accesses to know: the part is
-    read backwards, from point to point, until that is known of all threads that there were."""
+    """What threads did last in a part. Only which instruction they executed last takes accesses to know: those of the
+    last chunk, and if these do not tell it of all threads that there were, the part is read backwards, from point to
+    point, until that is known."""
     import numpy as np
     from steve._lives import AT_BEFORE, followed_threads, known_threads, met_threads
     part = view.open()
-    part.pass_accesses()
+    part.pass_to_last(1)
     threads = followed_threads(part)
     met = met_threads(part)
     rows = before_part(len(met))
     rows[:len(threads)] = threads
-    rows["by"] = AT_BEFORE
     for point in range(view.end - 1, view.first - 1, -1):
+        if not np.any(met & (rows["by"] == AT_BEFORE)):
+            break
         told = followed_threads(View(view.path, point, point + 1).open())
         new = np.flatnonzero((rows["by"][:len(told)] == AT_BEFORE) & (told["by"] != AT_BEFORE))
         for name in ("by", "at"):
             rows[name][new] = told[name][new]
-        if not np.any(met & (rows["by"] == AT_BEFORE)):
-            break
     return known_threads(rows)
 
 

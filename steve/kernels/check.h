@@ -47,7 +47,7 @@ struct check {
     struct check_finding crossing;
     uint64_t events[MT_KINDS];
     uint64_t n_events, next_handle, time, first_time, live; /* first_time: of the first event */
-    struct check_block *blocks; /* by slot */
+    struct check_block *blocks;                             /* by slot */
     size_t room;
     struct intervals ranges;
 };
