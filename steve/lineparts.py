@@ -2,8 +2,8 @@
 
 Accesses to a Lua heap belong to the instruction that their thread executed last, and lines are told blocks that
 they made themselves from others. So a first round tells what each thread did last in a part (only where there are
-Lua heaps; it looks at the accesses near the part's end) and which stacks made the blocks that live at its end. Joined this tells every
-part's beginning, and all lines are numbered. The parts of the second round then tell pieces, which
+Lua heaps; it looks at the accesses near the part's end) and which stacks made the blocks that live at its end. Joined
+this tells every part's beginning, and all lines are numbered. The parts of the second round then tell pieces, which
 steve/kernels/lineparts.h joins.
 
 SPDX-License-Identifier: GPL-2.0-or-later

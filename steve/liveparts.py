@@ -120,9 +120,10 @@ class Joined:
 
     def __init__(self, path: str, pool: "Pool", progress: "Progress", where: Optional[str],
                  chosen: "Optional[Selection]" = None, errors: "Optional[Faults]" = None,
-                 threads: bool = False, selected: "Optional[Selection]" = None, span: "Optional[Span]" = None) -> None:
-        """threads: count accesses by thread, of all blocks or of those in `chosen`. selected: no others exist. span: of
-        Rounds."""
+                 threads: bool = False, selected: "Optional[Selection]" = None,
+                 span: "Optional[Span]" = None) -> None:
+        """threads: count accesses by thread, of all blocks or of those in `chosen`. selected: no others exist.
+        span: of Rounds."""
         from steve._lives import WholeLives
         self._rounds = Rounds(path, pool, progress, span)
         self._where, self._chosen, self._errors, self._threads = where, chosen, errors, threads

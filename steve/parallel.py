@@ -49,7 +49,8 @@ class Part(NamedTuple):
     bytes: int
 
 
-def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0, end: Optional[int] = None) -> List[Part]:
+def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0,
+          end: Optional[int] = None) -> List[Part]:
     """At most n parts of about the same number of bytes; together they are the trace from point `first` up to point
     `end` (None: its end). sound: they begin at the first so many points only."""
     offsets = [*(point[2] for point in trace.points()), trace.progress()[1]]
