@@ -155,7 +155,12 @@ int mt_next_packed(struct mt_reader *r, struct mt_packed *packed)
 
 void mt_pass_accesses(struct mt_reader *r)
 {
-    r->binary.dec.rare_only = true;
+    r->binary.pass_until = UINT64_MAX;
+}
+
+bool mt_passes(const struct mt_reader *r)
+{
+    return r->binary.dec.rare_only;
 }
 
 const struct mt_error *mt_reader_error(const struct mt_reader *r)

@@ -38,6 +38,7 @@ struct binary_reader {
     struct places points, defs; /* once asked for: where reading can begin; all DEFS chunks */
     uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
     uint64_t stop;              /* chunks from this offset on are not wanted */
+    uint64_t pass_until;        /* accesses of chunks before this offset are not wanted */
     uint8_t *raw;               /* streams of the current chunk */
     size_t raw_capacity;
     ZSTD_DCtx *zstd;

@@ -407,6 +407,7 @@ static enum chunk_result next_chunk(struct mt_reader *r)
     }
     if (input_need(&r->in, CHUNK_HEADER_SIZE + h.stored_size) < CHUNK_HEADER_SIZE + h.stored_size)
         return truncated(r, "inside a chunk");
+    r->binary.dec.rare_only = r->binary.chunk_offset < r->binary.pass_until;
     enum chunk_result result = read_payload(r, &h, input_bytes(&r->in) + CHUNK_HEADER_SIZE);
     input_skip(&r->in, CHUNK_HEADER_SIZE + h.stored_size);
     return result;

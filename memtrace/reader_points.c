@@ -158,6 +158,34 @@ int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end)
     return MT_OK;
 }
 
+/* From where reading stands: offset of the chunk of events number `index` (beyond all if there is none), and
+ * how many there are. */
+static uint64_t events_chunk(const struct mt_reader *r, uint32_t index, uint32_t *count)
+{
+    struct chunk_header h;
+    uint64_t found = UINT64_MAX;
+    *count = 0;
+    for (uint64_t at = r->in.offset; at < r->binary.stop && header_at(r, at, &h);
+         at += CHUNK_HEADER_SIZE + h.stored_size) {
+        if (h.type != CHUNK_EVENTS && h.type != CHUNK_EVENTS_V1)
+            continue;
+        if (*count == index)
+            found = at;
+        (*count)++;
+    }
+    return found;
+}
+
+void mt_pass_to_last(struct mt_reader *r, uint32_t n)
+{
+    uint32_t count;
+    if (!is_plain(r))
+        return;
+    events_chunk(r, 0, &count);
+    if (count > n)
+        r->binary.pass_until = events_chunk(r, count - n, &count);
+}
+
 /* Does a chunk come that stands before events, or holds them? */
 static bool before_events(const struct mt_reader *r)
 {

@@ -79,6 +79,11 @@ int mt_next_packed(struct mt_reader *r, struct mt_packed *p);
  * faster, for they are not decoded. mt_reader_stats counts them as `passed`, once a chunk is done. Call it
  * before the first event. Text has them all the same. */
 void mt_pass_accesses(struct mt_reader *r);
+/* The same, but for the last n chunks of events (about a million each) of what is to be read. Call it right
+ * after mt_open or mt_read_range. What cannot be read in parts is delivered whole. */
+void mt_pass_to_last(struct mt_reader *r, uint32_t n);
+/* Are accesses passed over where reading stands? */
+bool mt_passes(const struct mt_reader *r);
 
 /* A place in a trace where reading can begin. */
 struct mt_point {

@@ -26,10 +26,12 @@ cdef extern from "steve/kernels/walk.h" nogil:
     struct walk:
         const uint8_t *selected
         const uint8_t *mine
+        uint64_t since
     void walk_init(walk *w, const uint8_t *selected, uint64_t n_selected)
     void walk_free(walk *w)
     const mt_event *walk_filter(walk *w, const mt_event *events, size_t n)
     size_t walk_pack(walk *w, size_t n)
+    bint walk_is_operation(const mt_event *e)
     bint walk_enter(walk *w, const mt_live_block_t *live)
 
 cdef extern from "steve/kernels/fields.h" nogil:
@@ -139,7 +141,8 @@ cdef class Walk:
     """The events of a Trace that count; to be walked over once.
 
     window, tick: as of steve._lives.Lives. selected: None, or (an array of bits by handle, how many). part: a part
-    of the trace is to be read, of which blocks count that were made before; live_bytes: theirs, where it begins."""
+    of the trace is to be read, of which blocks count that were made before, from the handle `since` on; live_bytes:
+    theirs, where it begins."""
     cdef walk w
     cdef readonly Trace trace
     cdef object window, tick, bits
@@ -151,17 +154,19 @@ cdef class Walk:
     cdef unsigned walked
     cdef uint64_t live_bytes
 
-    def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint part=False):
+    def __cinit__(self, Trace trace, window=None, selected=None, tick=None, bint part=False,
+                  uint64_t since=0):
         cdef const uint8_t[::1] view
         self.trace, self.window, self.tick = trace, window, tick
         self.state = "within" if window is None else window.begin()
-        self.filters = window is not None or selected is not None
+        self.filters = window is not None or selected is not None or since > 0
         if selected is None:
             walk_init(&self.w, NULL, 0)
         else:
             self.bits, n_bits = selected
             view = self.bits
             walk_init(&self.w, &view[0], n_bits)
+        self.w.since = since
         if part:
             self.enter()
 
@@ -201,6 +206,16 @@ cdef class Walk:
             shown[0] = walk_filter(&self.w, events[0], n[0])
             enough(shown[0] != NULL)
         return True
+
+    def finish(self):
+        """Walk on to the end: how many operations there were."""
+        cdef const mt_event *events
+        cdef size_t n, i
+        cdef uint64_t count = 0
+        while self.next(&events, &n):
+            for i in range(n):
+                count += walk_is_operation(&events[i])
+        return count
 
     cdef int meet(self, const mt_event *mark) except -1:
         before = self.state

@@ -415,43 +415,5 @@ cdef class Summary:
         return records(self.s.stacks, self.s.n_stacks, dtype)
 
 
+include "_check.pxi"
 include "_parts.pxi"
-
-
-cdef object finding_dict(const check_finding *finding):
-    """count, and of the first event: its ordinal and what it is."""
-    if finding.count == 0:
-        return {"count": 0}
-    event = finding.first
-    kind = KIND_NAMES[event.kind] if event.kind < MT_KINDS else str(event.kind)
-    return {"count": finding.count, "event": finding.event, "kind": kind, "handle": event.handle,
-            "addr": event.addr, "size": event.size, "offset": event.offset, "time": event.time, "ref":
-            event.ref}
-
-
-def check_trace(Trace trace, tick=None):
-    """Verify the invariants of a trace.
-
-    Returns {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
-    finding}; a finding is {"count": 0} or the count with the first event concerned."""
-    cdef check c
-    cdef check_ids ids
-    cdef const mt_event *events
-    cdef size_t n
-    cdef unsigned batches = 0
-    cdef bint ok
-    check_init(&c)
-    try:
-        while trace.next(&events, &n):
-            ids.stacks, ids.sites = mt_count_stacks(trace.r), mt_count_sites(trace.r)
-            ids.heaps = mt_count_heaps(trace.r)
-            with nogil:
-                ok = check_feed(&c, ids, events, n)
-            enough(ok)
-            ticked(trace, tick, &batches)
-        return {"events": c.n_events, "live": c.live,
-                "kinds": {name: c.events[i] for i, name in enumerate(KIND_NAMES)},
-                "rules": {name: finding_dict(&c.findings[i]) for i, name in enumerate(RULES)},
-                "crossing": finding_dict(&c.crossing)}
-    finally:
-        check_free(&c)

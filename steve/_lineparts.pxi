@@ -7,6 +7,7 @@ cdef extern from "steve/kernels/luacode.h" nogil:
         LUACODE_BEFORE, LUACODE_NONE, LUACODE_THREADS
     bint luacode_pass_packed(luacode *c, const mt_packed *packed)
     void luacode_begin_part(luacode *c)
+    void luacode_lose_place(luacode *c)
     bint luacode_enter(luacode *c, const mt_live_block_t *live)
 
 cdef extern from "steve/kernels/linepages.h" nogil:
@@ -38,10 +39,10 @@ cdef int enter_code(luacode *code, Trace trace) except -1:
 
 def followed_threads(Trace trace):
     """What threads did last in a part that is read to its end: an array of THREAD, without the ends of which nothing
-    is known."""
+    is known. Where accesses are passed over nothing is known of instructions."""
     cdef luacode code
     cdef mt_packed packed
-    cdef bint ok
+    cdef bint ok, passed = False
     try:
         if not luacode_init(&code, trace.r):
             raise MemoryError
@@ -51,10 +52,15 @@ def followed_threads(Trace trace):
             raise MemoryError
         enter_code(&code, trace)
         while trace.next_packed(&packed):
+            if passed and not mt_passes(trace.r):
+                luacode_lose_place(&code)
+            passed = mt_passes(trace.r)
             with nogil:
                 ok = luacode_learn(&code) and luacode_pass_packed(&code, &packed)
             if not ok:
                 raise MemoryError
+        if passed:
+            luacode_lose_place(&code)
         return known_threads(view_of(code.threads, LUACODE_THREADS, THREAD))
     finally:
         luacode_free(&code)

@@ -83,7 +83,7 @@ cdef extern from "steve/kernels/lives.h" nogil:
         lives_accesses *threads
         size_t sites_room, threads_room
         linework *lines
-        uint64_t before
+        uint64_t before, since
         lives_piece *pieces
         size_t n_pieces
     void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
@@ -175,8 +175,8 @@ cdef class Lives:
     function that is given arrays of the events that are errors of the program (steve/kernels/faults.h); those
     to freed memory only if the trace was opened so. It needs a walk without window and lines.
     part: None, or the operations before the part of the trace that is to be read, which then neither begins with
-    an empty heap nor ends the lives of blocks that live on; see piece(). It needs no window. begins: of such a part
-    with lines, what enter_lines() needs to know."""
+    an empty heap nor ends the lives of blocks that live on; see piece(). begins: of such a part with lines, what
+    enter_lines() needs to know. since: of such a part, the first handle that counts."""
     cdef lives l
     cdef lives_totals began
     cdef bint is_part
@@ -189,7 +189,7 @@ cdef class Lives:
     cdef unsigned walked
 
     def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None,
-                  errors=None, part=None, begins=None):
+                  errors=None, part=None, begins=None, uint64_t since=0):
         self.errors = errors
         self.trace, self.window, self.selected, self.tick, self.lines = trace, window, selected, tick, lines
         self.state = "within" if window is None else window.begin()
@@ -197,6 +197,7 @@ cdef class Lives:
             lives_init(&self.l, NULL, 0)
         else:
             lives_init(&self.l, selected.bits(), selected.n_bits)
+        self.l.since = since
         if lines is not None:
             self.l.lines = &self.work
             if not luacode_init(&self.code, trace.r) or not linework_init(&self.work, &self.code):

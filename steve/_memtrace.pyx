@@ -192,6 +192,10 @@ cdef class Trace:
         """Deliver no accesses but those of system calls and to freed memory; before anything is read."""
         mt_pass_accesses(self.r)
 
+    def pass_to_last(self, uint32_t n):
+        """The same, but for the last n chunks; right after read_range()."""
+        mt_pass_to_last(self.r, n)
+
     def points(self):
         """Where reading can begin: a list of (events before, News before, offset), one at least."""
         cdef const mt_point *points

@@ -2,7 +2,7 @@
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 
-def survey_of(Trace trace, *, bint resizes=False, tick=None):
+def survey_of(Trace trace, *, bint resizes=True, tick=None):
     """(operations, handles given out, array by slot of what it holds at the end: see steve/kernels/survey.h)."""
     import numpy as np
     cdef survey s

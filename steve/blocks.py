@@ -11,13 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
 
 from steve import liveparts, source
-from steve.errors import SteveError, UsageError
+from steve.errors import UsageError
 from steve.linenumbers import LineNumbers
 from steve.folds import Sums
+from steve.marks import Window, located
 from steve.parallel import Pool
-from steve.parts import Rounds, asked, path_of
+from steve.parts import Rounds, asked, has_parts, path_of
 from steve.places import Places
-from steve.progress import Progress, note
+from steve.progress import Progress
 from steve.where import explained, parse
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from steve._memtrace import Trace
     from steve.faults import Faults
     from steve.folds import Fold
+    from steve.marks import Span
     from steve.parts import Whole
 
 WHERE_HELP = f"""\
@@ -52,37 +54,6 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--where", metavar="EXPRESSION", help="only blocks for which this holds; see below")
     parser.add_argument("--from", dest="begin", metavar="MARK", help="begin at a named point of the program")
     parser.add_argument("--to", dest="end", metavar="MARK", help="end at a named point of the program")
-
-
-class Window:
-    """The part of a trace between two marks; for steve._lives.Lives."""
-
-    def __init__(self, begin: Optional[str], end: Optional[str]) -> None:
-        self.first, self.last = begin, end
-        self.seen: Dict[str, None] = {}
-        self.now = "within"
-
-    def begin(self) -> str:
-        self.now = "within" if self.first is None else "before"
-        return self.now
-
-    def state(self, mark: str) -> str:
-        """Told of each mark until the end: before, within or after?"""
-        self.seen[mark] = None
-        if self.now == "within" and mark == self.last:
-            self.now = "after"
-        elif self.now == "before" and mark == self.first:
-            self.now = "within"
-        return self.now
-
-    def verify(self, name: str) -> None:
-        """The trace was read: SteveError if a mark did not come."""
-        missing = self.first if self.now == "before" else self.last if self.now == "within" else None
-        if missing is None:
-            return
-        known = ", ".join(f"'{mark}'" for mark in list(self.seen)[:20]) or "none"
-        behind = f" after '{self.first}'" if self.first is not None and self.now == "within" else ""
-        raise SteveError(f"{name}: no mark '{missing}'{behind}; marks in the trace: {known}")
 
 
 def is_whole(args: argparse.Namespace) -> bool:
@@ -111,6 +82,8 @@ class Blocks:
         self.test = parse(args.where) if args.where is not None else None
         self._files = source.Operations(args.file, args.salvage) if self.test or again else None
         self._selection: "Optional[Selection]" = None
+        self._span: "Optional[Span]" = None
+        self._searched = False
 
     def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
         """The trace from its beginning; freed: with accesses to freed memory; snapshots: keeping those."""
@@ -190,20 +163,27 @@ class Blocks:
         return fold
 
     def _in_parts(self) -> bool:
-        """Can the lives be told in parts, if that is asked for? What stands in the way is said."""
-        if not getattr(self.args, "divided", False) or not asked(self.args):
+        """Is work in parts asked for, and can the trace have some? Between marks that takes to find them first."""
+        if not getattr(self.args, "divided", False) or not asked(self.args) or not has_parts(path_of(self.args)):
             return False
-        obstacle = liveparts.obstacle(self.args)
-        if obstacle:
-            note(self.command, f"{obstacle} the trace is not divided; one processor reads it", self.args.quiet)
-        return liveparts.wanted(self.args)
+        if self.window() is None:
+            return True
+        if not self._searched:
+            self._searched, self._span = True, self._locate()
+        return self._span is not None
+
+    def _locate(self) -> "Optional[Span]":
+        with Pool(self.args) as pool, Progress(f"{self.command}: marks", self.args.quiet) as progress:
+            rounds = Rounds(path_of(self.args), pool, progress)
+            return located(rounds, self.args.begin, self.args.end)
 
     def _fold_parts(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]", threads: bool) -> "Fold":
         args = self.args
         if self.by_line:
             return self._fold_line_parts(make)
         with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
-            joined = liveparts.Joined(path_of(args), pool, progress, args.where, chosen, self.errors, threads)
+            joined = liveparts.Joined(path_of(args), pool, progress, args.where, chosen, self.errors, threads,
+                                      span=self._span)
             fold = joined.fold(make)
         self.trace, self.places, self.lives = joined.trace, joined.places, joined.lives
         self.totals = self.lives.totals()
@@ -215,9 +195,9 @@ class Blocks:
         args, chosen, fold = self.args, Selection() if self.test is not None else None, None
         with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
             if chosen is not None:
-                first = liveparts.Joined(path_of(args), pool, progress, args.where, chosen)
+                first = liveparts.Joined(path_of(args), pool, progress, args.where, chosen, span=self._span)
                 fold, self.totals = first.fold(make), first.lives.totals()
-            joined = liveparts.Joined(path_of(args), pool, progress, None, selected=chosen)
+            joined = liveparts.Joined(path_of(args), pool, progress, None, selected=chosen, span=self._span)
             counted = joined.fold_lines(make)
         self.trace, self.places, self.lives, self.lines = joined.trace, joined.places, joined.lives, joined.lines
         self.totals = self.totals if fold is not None else self.lives.totals()
@@ -254,7 +234,7 @@ class Blocks:
     def _over_parts(self, parts: "Callable[[Rounds, Optional[Selection]], Any]",
                     chosen: "Optional[Selection]") -> Any:
         with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
-            rounds = Rounds(path_of(self.args), pool, progress)
+            rounds = Rounds(path_of(self.args), pool, progress, self._span)
             result = parts(rounds, chosen)
             self.trace = rounds.whole()
         self.places = Places(self.trace)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from steve.cmemtrace cimport mt_event, mt_packed, mt_reader
+from steve.cmemtrace cimport mt_event, mt_live_block_t, mt_packed, mt_reader
 from steve.cops cimport op, ops_reader, ops_writer
 
 
@@ -157,13 +157,18 @@ cdef extern from "steve/kernels/check.h" nogil:
     struct check_finding:
         uint64_t count, event
         mt_event first
+    struct check_block:
+        bint live
     struct check:
         check_finding findings[9]
         check_finding crossing
         uint64_t events[12]
-        uint64_t n_events, live
+        uint64_t n_events, next_handle, time, first_time, live
+        check_block *blocks
+        size_t room
     void check_init(check *c)
     struct check_ids:
         uint32_t stacks, sites, heaps
+    bint check_enter(check *c, const mt_live_block_t *live)
     bint check_feed(check *c, check_ids ids, const mt_event *events, size_t n)
     void check_free(check *c)

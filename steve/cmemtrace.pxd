@@ -109,6 +109,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
         uint64_t count
     int mt_next_packed(mt_reader *r, mt_packed *p)
     void mt_pass_accesses(mt_reader *r)
+    void mt_pass_to_last(mt_reader *r, uint32_t n)
+    bint mt_passes(const mt_reader *r)
     struct mt_point:
         uint64_t event, handle, offset
     int mt_points(mt_reader *r, const mt_point **points, uint32_t *n)

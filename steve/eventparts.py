@@ -17,7 +17,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
-from steve.parts import Rounds, open_part, open_whole, survey
+from steve.parts import Rounds, View, count_operations
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,16 +33,16 @@ SURVEY = 0.2  # of the time of a round that looks at accesses
 OWNER_SAME, OWNER_MADE = 0, 2  # of steve/kernels/owners.h
 
 
-def walk_over(path: str, first: int, end: int, chosen: Any) -> "Walk":
+def walk_over(view: View, chosen: Any) -> "Walk":
     """A walk over a part; chosen: the part() of a Selection, or None."""
     from steve._analyses import Walk
     from steve._lives import Selection
-    trace = open_part(path, first, end)
-    if chosen is None:
-        return Walk(trace, part=True)
-    selection = Selection()
-    selection.join(chosen)
-    return Walk(trace, selected=selection.as_bits(), part=True)
+    bits = None
+    if chosen is not None:
+        selection = Selection()
+        selection.join(chosen)
+        bits = selection.as_bits()
+    return Walk(view.open(), view.window(), bits, part=True, since=view.cut.since)
 
 
 def part_of(chosen: "Optional[Selection]") -> Any:
@@ -52,23 +52,24 @@ def part_of(chosen: "Optional[Selection]") -> Any:
 # ---- states -----------------------------------------------------------------------------------
 
 
-def states_task(path: str, first: int, end: int, chosen: Any) -> "Task":
+def states_task(view: View, chosen: Any) -> "Task":
     """Task: the states of a part."""
     from steve import _analyses
-    walk = walk_over(path, first, end, chosen)
+    walk = walk_over(view, chosen)
     return _analyses.states_part(walk), walk.trace.problem, walk.trace.stats()
 
 
 class States:
-    """Rows of steve._analyses.STATE, of parts that are added in their order."""
+    """Rows of steve._analyses.STATE, of parts that are added in their order. time: when they begin, None: with the
+    first event."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Optional[int] = 0) -> None:
         from steve._memtrace import VM_NAMES
         self._none: "Key" = (0, len(VM_NAMES), 0)
         self._rows: "Dict[Key, List[int]]" = {self._none: self._empty()}
         self._now: "Dict[int, Key]" = {}  # by thread
         self._thread: Optional[int] = None
-        self._time = 0
+        self._time = time
 
     @staticmethod
     def _empty() -> List[int]:
@@ -80,6 +81,7 @@ class States:
         if part is None:
             return
         rows, now, first, last, thread = part
+        self._time = first if self._time is None else self._time
         self.pass_time(first)
         keys = [self._key(row) for row in rows.tolist()]
         for key, row in zip(keys[1:], rows.tolist()[1:]):
@@ -94,7 +96,7 @@ class States:
     def pass_time(self, time: int) -> None:
         """The time up to then goes to who ran last."""
         from steve._analyses import STATE
-        if time > self._time:
+        if self._time is not None and time > self._time:
             key = self._none if self._thread is None else self._now.get(self._thread, self._none)
             self._rows[key][STATE.names.index("instructions") - 3] += time - self._time
             self._time = time
@@ -108,11 +110,11 @@ class States:
 
 def states_of(rounds: Rounds, chosen: "Optional[Selection]") -> "np.ndarray":
     """As steve._analyses.states_of(), of the chosen blocks."""
-    states = States()
+    states = States(0 if rounds.span is None else None)
     for part in rounds.first(states_task, part_of(chosen)):
         states.add(part)
     whole = rounds.whole()
-    if whole.problem is None:
+    if whole.problem is None and rounds.span is None:
         states.pass_time(whole.stats()["totals"]["instructions"])
     return states.rows()
 
@@ -120,10 +122,10 @@ def states_of(rounds: Rounds, chosen: "Optional[Selection]") -> "np.ndarray":
 # ---- working set ------------------------------------------------------------------------------
 
 
-def windows_task(path: str, first: int, chosen: Any, length: int, before: int, wanted: int) -> "np.ndarray":
+def windows_task(view: View, chosen: Any, length: int, before: int, wanted: int) -> "np.ndarray":
     """Task: the windows that begin in a part."""
     from steve import _analyses
-    walk = walk_over(path, first, len(open_whole(path).points()), chosen)
+    walk = walk_over(view, chosen)
     return _analyses.working_set_part(walk, length, before, wanted)
 
 
@@ -142,24 +144,22 @@ def working_set(rounds: Rounds, chosen: "Optional[Selection]", length: int) -> "
     """As steve._analyses.working_set(), of the chosen blocks."""
     import numpy as np
     from steve._analyses import WINDOW
-    counts = [operations for operations, _, _ in rounds.first(survey, True, share=SURVEY)]
-    plan = list(windows_by_part(counts, length))
-    tasks = [(rounds.path, rounds.parts[i].first, part_of(chosen), length, before, wanted)
-             for i, before, wanted in plan]
+    plan = list(windows_by_part(rounds.first(count_operations, share=SURVEY), length))
+    tasks = [(rounds.view(i, onward=True), part_of(chosen), length, before, wanted) for i, before, wanted in plan]
     found = [np.empty(0, WINDOW)]
     for (i, _, _), windows in zip(plan, rounds.pool.run(windows_task, tasks)):
         found.append(windows)
-        rounds.progress(int(rounds.total * SURVEY + rounds.parts[i].bytes * (1 - SURVEY)), rounds.total)
+        rounds.tell(rounds.parts[i], SURVEY, 1 - SURVEY)
     return np.concatenate(found)
 
 
 # ---- owners -----------------------------------------------------------------------------------
 
 
-def owners_task(path: str, first: int, end: int) -> "Task":
+def owners_task(view: View) -> "Task":
     """Task: what a part does to the owners of slots."""
     from steve._analyses import owners_of
-    trace = open_part(path, first, end)
+    trace = view.open()
     trace.pass_accesses()
     owners = owners_of(trace)
     return owners, trace.problem, trace.stats()
@@ -187,11 +187,11 @@ def owners_by_part(rounds: Rounds, share: float) -> "List[np.ndarray]":
 # ---- fields -----------------------------------------------------------------------------------
 
 
-def fields_task(path: str, first: int, end: int, chosen: Any, group_of: "np.ndarray", largest: List[int],
+def fields_task(view: View, chosen: Any, group_of: "np.ndarray", largest: List[int],
                 owners: "np.ndarray") -> "Task":
     """Task: the fields of a part."""
     from steve import _analyses
-    walk = walk_over(path, first, end, chosen)
+    walk = walk_over(view, chosen)
     maps = _analyses.field_maps(walk, group_of, largest, owners=owners)
     return maps, walk.trace.problem, walk.trace.stats()
 
@@ -226,10 +226,10 @@ def added(one: tuple, other: tuple) -> tuple:
 # ---- sharing and reuse ------------------------------------------------------------------------
 
 
-def sharing_task(path: str, first: int, end: int, chosen: Any, owners: "np.ndarray") -> "Task":
+def sharing_task(view: View, chosen: Any, owners: "np.ndarray") -> "Task":
     """Task: the sharing in a part."""
     from steve import _analyses
-    walk = walk_over(path, first, end, chosen)
+    walk = walk_over(view, chosen)
     return _analyses.sharing_part(walk, owners), walk.trace.problem, walk.trace.stats()
 
 
@@ -243,10 +243,10 @@ def sharing_by_stack(rounds: Rounds, chosen: "Optional[Selection]") -> "np.ndarr
     return whole.rows()
 
 
-def reuse_task(path: str, first: int, end: int, chosen: Any, line_shift: int, rate: int) -> "Task":
+def reuse_task(view: View, chosen: Any, line_shift: int, rate: int) -> "Task":
     """Task: the reuse in a part."""
     from steve import _analyses
-    walk = walk_over(path, first, end, chosen)
+    walk = walk_over(view, chosen)
     return _analyses.reuse_part(walk, line_shift, rate), walk.trace.problem, walk.trace.stats()
 
 

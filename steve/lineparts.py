@@ -2,8 +2,8 @@
 
 Accesses to a Lua heap belong to the instruction that their thread executed last, and lines are told blocks that
 they made themselves from others. So a first round tells what each thread did last in a part (only where there are
-Lua heaps; it looks at the accesses near the part's end) and which stacks made the blocks that live at its end. Joined this tells every
-part's beginning, and all lines are numbered. The parts of the second round then tell pieces, which
+Lua heaps; it looks at the accesses near the part's end) and which stacks made the blocks that live at its end. Joined
+this tells every part's beginning, and all lines are numbered. The parts of the second round then tell pieces, which
 steve/kernels/lineparts.h joins.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, List, NamedTuple, Optional, Tuple
 
 from steve.eventparts import owners_after
 from steve.linenumbers import LineNumbers
-from steve.parts import Rounds, open_part
+from steve.parts import Rounds, View
 from steve.places import Places
 
 if TYPE_CHECKING:
@@ -47,38 +47,38 @@ class Begin(NamedTuple):
     threads: "np.ndarray"
 
 
-def survey(path: str, first: int, end: int, follows: bool) -> "Tuple[tuple, Optional[TraceError], dict]":
+def survey(view: View, follows: bool) -> "Tuple[tuple, Optional[TraceError], dict]":
     """Task: what a part does to owners and, if it is to follow them, to threads."""
     import numpy as np
     from steve._analyses import owners_of
     from steve._lives import THREAD
-    trace, threads = open_part(path, first, end), np.zeros(0, THREAD)
+    trace, threads = view.open(), np.zeros(0, THREAD)
     trace.pass_accesses()
     owners = owners_of(trace)
     if follows and any(trace.heap(i).kind == "lua" for i in range(trace.counts()["heaps"])):
-        threads = threads_at_end(path, first, end)
+        threads = threads_at_end(view)
     return (owners, threads), trace.problem, trace.stats()
 
 
-def threads_at_end(path: str, first: int, end: int) -> "np.ndarray":
-    """What threads did last in a part. Only which instruction they executed last takes accesses to know: the part is
-    read backwards, from point to point, until that is known of all threads that there were."""
+def threads_at_end(view: View) -> "np.ndarray":
+    """What threads did last in a part. Only which instruction they executed last takes accesses to know: those of the
+    last chunk, and if these do not tell it of all threads that there were, the part is read backwards, from point to
+    point, until that is known."""
     import numpy as np
     from steve._lives import AT_BEFORE, followed_threads, known_threads, met_threads
-    part = open_part(path, first, end)
-    part.pass_accesses()
+    part = view.open()
+    part.pass_to_last(1)
     threads = followed_threads(part)
     met = met_threads(part)
     rows = before_part(len(met))
     rows[:len(threads)] = threads
-    rows["by"] = AT_BEFORE
-    for point in range(end - 1, first - 1, -1):
-        told = followed_threads(open_part(path, point, point + 1))
+    for point in range(view.end - 1, view.first - 1, -1):
+        if not np.any(met & (rows["by"] == AT_BEFORE)):
+            break
+        told = followed_threads(View(view.path, point, point + 1).open())
         new = np.flatnonzero((rows["by"][:len(told)] == AT_BEFORE) & (told["by"] != AT_BEFORE))
         for name in ("by", "at"):
             rows[name][new] = told[name][new]
-        if not np.any(met & (rows["by"] == AT_BEFORE)):
-            break
     return known_threads(rows)
 
 
@@ -133,5 +133,6 @@ def all_lines(places: Places) -> Tuple[LineNumbers, Known]:
 def prepared(rounds: Rounds, share: float) -> Tuple[LineNumbers, Known, List[Begin]]:
     """The first round: all lines, and where each part begins; share: how much of the work it is."""
     more = [(follows,) for follows in [True] * (len(rounds.parts) - 1) + [False]]  # nobody asks how the last one ends
-    begins = begins_of([result for _, result in rounds.each(survey, more, 0.0, share)])
+    earlier = rounds.before(survey, True)  # what threads did there they are at still
+    begins = begins_of([*earlier, *(result for _, result in rounds.each(survey, more, 0.0, share))])[len(earlier):]
     return (*all_lines(Places(rounds.whole())), begins)

@@ -13,13 +13,11 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
 
-from steve.parts import Rounds, Whole, asked, has_parts, open_part, path_of, survey
+from steve.parts import Rounds, View, Whole, count_operations
 from steve.places import Places
 from steve.where import fields_of, parse
 
 if TYPE_CHECKING:
-    import argparse
-
     import numpy as np
 
     from steve._lives import Selection
@@ -28,7 +26,8 @@ if TYPE_CHECKING:
     from steve.folds import Fold
     from steve.linenumbers import LineNumbers
     from steve.lineparts import Begin, Known
-    from steve.parallel import Part, Pool
+    from steve.marks import Span
+    from steve.parallel import Pool
     from steve.progress import Progress
 
 SURVEY = 0.2  # of the time of a round that looks at accesses
@@ -57,18 +56,6 @@ class Told(NamedTuple):
     lines: Optional[tuple]
 
 
-def obstacle(args: "argparse.Namespace") -> str:
-    """Why lives cannot be told in parts with such arguments, "" if they can."""
-    if args.begin is not None or args.end is not None:
-        return "with --from and --to"
-    return ""
-
-
-def wanted(args: "argparse.Namespace") -> bool:
-    """As steve.parts.wanted, for lives."""
-    return asked(args) and not obstacle(args) and has_parts(path_of(args))
-
-
 # ---- tasks ------------------------------------------------------------------------------------
 
 
@@ -89,16 +76,16 @@ def selection_of(part: Any) -> "Optional[Selection]":
     return selection
 
 
-def walk(path: str, first: int, end: int, how: Walk, before: int,
+def walk(view: View, how: Walk, before: int,
          begins: "Optional[Begin]") -> "Tuple[Told, Optional[TraceError], dict]":
     """Task: the lives of a part; before: operations before it; begins: needed for lines."""
     from steve._lives import Lives, Selection, line_piece
     from steve.faults import Faults
-    trace = open_part(path, first, end, freed=how.errors)
+    trace = view.open(freed=how.errors)
     fold, chosen, met, places = how.make(), Selection(), Faults(), Places(trace)
     test = None if how.where is None else parse(how.where)
-    lives = Lives(trace, selected=selection_of(how.selected), errors=met.take if how.errors else None, part=before,
-                  lines=how.lines, begins=begins)
+    lives = Lives(trace, view.window(), selection_of(how.selected), lines=how.lines,
+                  errors=met.take if how.errors else None, part=before, begins=begins, since=view.cut.since)
     for batch in lives.batches():
         keep = None if test is None else test(batch, places)
         fold.add(batch, keep)
@@ -110,11 +97,11 @@ def walk(path: str, first: int, end: int, how: Walk, before: int,
     return told, trace.problem, trace.stats()
 
 
-def count_threads(path: str, first: int, end: int, chosen: Any) -> "Tuple[np.ndarray, Optional[TraceError], dict]":
+def count_threads(view: View, chosen: Any) -> "Tuple[np.ndarray, Optional[TraceError], dict]":
     """Task: accesses by thread to the chosen blocks."""
     from steve._lives import Lives
-    trace = open_part(path, first, end)
-    lives = Lives(trace, selected=selection_of(chosen), part=0)
+    trace = view.open()
+    lives = Lives(trace, view.window(), selection_of(chosen), part=0, since=view.cut.since)
     for _ in lives.batches():
         pass
     return used_rows(lives.thread_accesses()), trace.problem, trace.stats()
@@ -133,10 +120,12 @@ class Joined:
 
     def __init__(self, path: str, pool: "Pool", progress: "Progress", where: Optional[str],
                  chosen: "Optional[Selection]" = None, errors: "Optional[Faults]" = None,
-                 threads: bool = False, selected: "Optional[Selection]" = None) -> None:
-        """threads: count accesses by thread, of all blocks or of those in `chosen`. selected: no others exist."""
+                 threads: bool = False, selected: "Optional[Selection]" = None,
+                 span: "Optional[Span]" = None) -> None:
+        """threads: count accesses by thread, of all blocks or of those in `chosen`. selected: no others exist.
+        span: of Rounds."""
         from steve._lives import WholeLives
-        self._rounds = Rounds(path, pool, progress)
+        self._rounds = Rounds(path, pool, progress, span)
         self._where, self._chosen, self._errors, self._threads = where, chosen, errors, threads
         self._selected = None if selected is None else selected.part()
         self._test = None if where is None else parse(where)
@@ -171,17 +160,17 @@ class Joined:
     def _walk(self, fold: "Fold", how: Walk, more: List[tuple], begin: float, share: float) -> None:
         """The round of the lives."""
         for part, told in self._rounds.each(walk, more, begin, share):
-            self._join(fold, part, told)
+            self._join(fold, View(self._rounds.path, part.first, part.end), told)
         self._end(fold)
 
     def _befores(self, share: float) -> List[int]:
         """How many operations there are before each part."""
         befores = [0]
-        for operations, _, _ in self._rounds.first(survey, True, share=share):
+        for operations in self._rounds.first(count_operations, share=share):
             befores.append(befores[-1] + operations)
         return befores[:-1]
 
-    def _join(self, fold: "Fold", part: "Part", told: Told) -> None:
+    def _join(self, fold: "Fold", view: View, told: Told) -> None:
         peak = self.lives.add(told.piece)
         fold.join(told.fold, peak)
         self.lives.add_threads(told.threads)
@@ -192,7 +181,7 @@ class Joined:
         if self._errors is not None:
             self._errors.join(told.errors)
         # those that ended there were made before, and so were their stacks
-        places = None if self._test is None else Places(open_part(self._rounds.path, part.first, part.end))
+        places = None if self._test is None else Places(view.open())
         self._take(fold, self.lives.batches(), places)
 
     def _take(self, fold: "Fold", batches: "Iterator[np.ndarray]", places: Optional[Places]) -> None:

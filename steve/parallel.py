@@ -49,16 +49,16 @@ class Part(NamedTuple):
     bytes: int
 
 
-def split(trace: "Trace", n: int, sound: Optional[int] = None) -> List[Part]:
-    """At most n parts of about the same number of bytes; together they are the whole trace. sound: they begin at the
-    first so many points only."""
-    offsets = [point[2] for point in trace.points()]
-    total, begins = trace.progress()[1], range(len(offsets[:sound]))
-    wanted = [offsets[0] + (total - offsets[0]) * i // n for i in range(1, n)]
-    firsts = sorted({0, *(min(begins, key=lambda k: abs(offsets[k] - at)) for at in wanted)})
-    ends = [*firsts[1:], len(offsets)]
-    offsets.append(total)
-    return [Part(first, end, offsets[end]) for first, end in zip(firsts, ends)]
+def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0,
+          end: Optional[int] = None) -> List[Part]:
+    """At most n parts of about the same number of bytes; together they are the trace from point `first` up to point
+    `end` (None: its end). sound: they begin at the first so many points only."""
+    offsets = [*(point[2] for point in trace.points()), trace.progress()[1]]
+    end = len(offsets) - 1 if end is None else end
+    begins = range(first, end if sound is None else max(min(end, sound), first + 1))
+    wanted = [offsets[first] + (offsets[end] - offsets[first]) * i // n for i in range(1, n)]
+    firsts = sorted({first, *(min(begins, key=lambda k: abs(offsets[k] - at)) for at in wanted)})
+    return [Part(begin, stop, offsets[stop]) for begin, stop in zip(firsts, [*firsts[1:], end])]
 
 
 class Pool:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from steve.errors import SteveError
+from steve.marks import Cut, walked
 from steve.parallel import PARTS_EACH, Part, Pool, split
 from steve.scratch import scratch_folder
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from steve._memtrace import Trace
     from steve.errors import TraceError
+    from steve.marks import Span, Window
     from steve.progress import Progress
 
 SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/survey.h
@@ -78,11 +80,22 @@ def has_parts(path: str) -> bool:
     return path != "-" and os.path.isfile(path) and sound_points(open_whole(path), path) > 1
 
 
-def open_part(path: str, first: int, end: int, freed: bool = False) -> "Trace":
-    """A trace that delivers from one point up to another; freed: with accesses to freed memory."""
-    trace = open_whole(path, freed)
-    trace.read_range(first, end)
-    return trace
+class View(NamedTuple):
+    """A part of a trace, as tasks are told of it: points first to end; cut: what counts of it."""
+    path: str
+    first: int
+    end: int
+    cut: Cut = Cut(0)
+
+    def open(self, freed: bool = False) -> "Trace":
+        """A trace that delivers all of it; freed: with accesses to freed memory."""
+        trace = open_whole(self.path, freed)
+        trace.read_range(self.first, self.end)
+        return trace
+
+    def window(self) -> "Optional[Window]":
+        """What to walk through it with, None if no end of a window is here."""
+        return self.cut.window()
 
 
 class Whole:
@@ -99,7 +112,7 @@ class Whole:
         result = self.trace.stats()
         for name in ("instructions", "nanoseconds"):
             result[name] = max(part[name] for part in self._parts)
-        for name in ("unmatched_free", "unmatched_access"):
+        for name in ("events", "unmatched_free", "unmatched_access"):
             result[name] = sum(part[name] for part in self._parts)
         return result
 
@@ -109,55 +122,92 @@ class Whole:
 
 
 class Rounds:
-    """A trace, its parts and the workers; every round gives a result for each part up to a damaged one."""
+    """A trace, its parts and the workers; every round gives a result for each part up to a damaged one. span: of
+    steve.marks.located(): the parts are those between two marks, and `earlier` are those before."""
 
-    def __init__(self, path: str, pool: Pool, progress: "Progress") -> None:
+    def __init__(self, path: str, pool: Pool, progress: "Progress", span: "Optional[Span]" = None) -> None:
         self.path, self.pool, self.progress = type(path)(os.path.abspath(path)), pool, progress
-        self.name = path
-        trace = open_whole(path)
-        self.total = trace.progress()[1]
-        self.parts = split(trace, PARTS_EACH * pool.n, sound_points(trace, path))
+        self.name, self.span = path, span
+        self._trace = open_whole(path)
+        self._sound, self._points = sound_points(self._trace, path), len(self._trace.points())
+        self.earlier: List[Part] = []
+        self.parts: List[Part] = []
         self.problem: "Optional[TraceError]" = None
         self.stats: List[dict] = []
         self._last: "Optional[Tuple[Part, Trace]]" = None
+        if span is None:
+            self.divide(0, self._points)
+        else:
+            self.earlier = span.earlier
+            self._have(span.parts)
+
+    def divide(self, first: int, end: int) -> bool:
+        """Have parts from one point up to another only; false if they are those that there were."""
+        before = self.parts
+        self._have(split(self._trace, PARTS_EACH * self.pool.n, self._sound, first, end))
+        return self.parts != before
+
+    def _have(self, parts: List[Part]) -> None:
+        self.parts, first = list(parts), parts[0].first
+        self._begin = self._trace.points()[first][2] if first else 0
+        self._end = parts[-1].bytes
+
+    def view(self, i: int, onward: bool = False) -> View:
+        """Part i for tasks; onward: with all that comes behind it."""
+        part = self.parts[i]
+        cut = Cut(0) if self.span is None else self.span.cut(i, onward)
+        return View(self.path, part.first, self._points if onward else part.end, cut)
+
+    def tell(self, part: Part, before: float, share: float) -> None:
+        """Show that a part is done by a round that is this share of the work; before: what was done before it."""
+        total = self._end - self._begin
+        self.progress(int(before * total + (part.bytes - self._begin) * share), total)
 
     def first(self, task: Any, *more: Any, share: float = 1.0) -> List[Any]:
-        """task(path, first, end, *more) for each part: its results; share: how much of the work it is."""
+        """task(view, *more) for each part: its results; share: how much of the work it is."""
         return [result for _, result in self.each(task, [more] * len(self.parts), 0.0, share)]
 
     def each(self, task: Any, more: Sequence[tuple], begin: float, share: float) -> Iterator[Tuple[Part, Any]]:
-        """task(path, first, end, *more[i]) for each part i: the part and the result; begin: how much of the work
+        """task(view, *more[i]) for each part i: the part and the result; begin: how much of the work
         was done before."""
-        tasks = [(self.path, part.first, part.end, *own) for part, own in zip(self.parts, more)]
-        self.stats, done = [], 0
+        tasks = [(self.view(i), *own) for i, own in enumerate(more)]
+        self.stats, self.problem, done = [], None, 0
         for part, (result, problem, stats) in zip(self.parts, self.pool.run(task, tasks)):
             done += 1
             self.stats.append(stats)
             if stats["damaged_chunks"] and part is not self.parts[-1]:
                 raise SteveError(f"{self.name}: is damaged where no checksum tells it; read it without -j")
             yield part, result
-            self.progress(int(begin * self.total + part.bytes * share), self.total)
+            self.tell(part, begin, share)
             if problem is not None:
                 self.problem = problem.of(self.name)
                 break
         del self.parts[done:]
 
+    def before(self, task: Any, *more: Any) -> List[Any]:
+        """task(view, *more) for each of the earlier parts: its results."""
+        tasks = [(View(self.path, part.first, part.end), *more) for part in self.earlier]
+        return [result for result, _, _ in self.pool.run(task, tasks)]
+
     def whole(self) -> Whole:
         """What is left to know after a round."""
         part = self.parts[-1]
         if self._last is None or self._last[0] != part:
-            self._last = part, open_part(self.name, part.first, part.end)
-            self._last[1].skim()
+            view = self.view(len(self.parts) - 1)
+            trace = view._replace(path=self.name).open()
+            if not isinstance(self.path, Salvaged):  # nothing is asked of it that depends on its accesses
+                trace.pass_accesses()
+            self._last = part, walked(trace, view.window())
         return Whole(self._last[1], self.problem, self.stats)
 
 
 # ---- summary ----------------------------------------------------------------------------------
 
 
-def summarise(path: str, first: int, end: int) -> Tuple[dict, "Optional[TraceError]", dict]:
+def summarise(view: View) -> Tuple[dict, "Optional[TraceError]", dict]:
     """Task: the summary of a part."""
     from steve import _kernels
-    trace = open_part(path, first, end)
+    trace = view.open()
     part = _kernels.Summary(trace).part()
     return part, trace.problem, trace.stats()
 
@@ -246,11 +296,20 @@ class Start(NamedTuple):
     handles: "np.ndarray"
 
 
-def survey(path: str, first: int, end: int, resizes: bool) -> Tuple[tuple, "Optional[TraceError]", dict]:
+def survey(view: View, resizes: bool) -> Tuple[tuple, "Optional[TraceError]", dict]:
     """Task: operations and handles of a part."""
     from steve import _kernels
-    trace = open_part(path, first, end)
+    trace = view.open()
     return _kernels.survey_of(trace, resizes=resizes), trace.problem, trace.stats()
+
+
+def count_operations(view: View) -> Tuple[int, "Optional[TraceError]", dict]:
+    """Task: operations of a part, within the window if it ends here. Only then accesses are looked at."""
+    from steve import _kernels
+    from steve._analyses import Walk
+    trace, window = view.open(), view.window()
+    count = _kernels.survey_of(trace)[0] if window is None else Walk(trace, window).finish()
+    return count, trace.problem, trace.stats()
 
 
 def starts_of(surveys: List[tuple]) -> List[Start]:
@@ -269,12 +328,12 @@ def starts_of(surveys: List[tuple]) -> List[Start]:
     return starts
 
 
-def write_piece(path: str, first: int, start: Start, skip: int, count: int, piece: tuple, how: dict,
+def write_piece(view: View, start: Start, skip: int, count: int, piece: tuple, how: dict,
                 folder: Optional[str]) -> Any:
     """Task: write a piece into a file of a folder, whose path comes back; without a folder its bytes do; and accesses
     to no block."""
     from steve import _kernels
-    trace = open_part(path, first, len(open_whole(path).points()))
+    trace = view.open()
     with tempfile.NamedTemporaryFile(dir=folder, delete=folder is None) as file:
         stray = _kernels.write_ops_piece(trace, file.fileno(), start.handles, start.next_handle, skip, count,
                                          piece=piece, **how)
@@ -282,14 +341,13 @@ def write_piece(path: str, first: int, start: Start, skip: int, count: int, piec
 
 
 def pieces_of(rounds: Rounds, starts: List[Start], grain: int) -> Iterator[tuple]:
-    """(first point, start, operations to skip, to write, piece) for each piece; grain: they begin at
-    multiples of it."""
+    """(view, start, operations to skip, to write, piece) for each piece; grain: they begin at multiples of it."""
     begins = [-(-start.operations // grain) * grain for start in starts[:-1]] + [starts[-1].operations]
     begins = [min(begin, begins[-1]) for begin in begins]
     last = max((i for i in range(len(begins) - 1) if begins[i] < begins[i + 1]), default=0)
-    for i, part in enumerate(rounds.parts[:last + 1]):
+    for i in range(last + 1):
         if i == 0 or begins[i] < begins[i + 1]:
-            yield (part.first, starts[i], begins[i] - starts[i].operations, begins[i + 1] - begins[i],
+            yield (rounds.view(i, onward=True), starts[i], begins[i] - starts[i].operations, begins[i + 1] - begins[i],
                    (begins[i], i == 0, i == last))
 
 
@@ -304,21 +362,21 @@ def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str
     with scratch_folder(".steve-", folder) as scratch:
         place = None if pool.remote else scratch
         pieces = list(pieces_of(rounds, starts, PIECE if form == "binary" else 1))
-        tasks = ((rounds.path, *piece, how, place) for piece in pieces)
+        tasks = ((*piece, how, place) for piece in pieces)
         stray = 0
         for i, (result, stray) in enumerate(pool.run(write_piece, tasks)):  # all are in the last: only damage makes any
             append(fd, result)
-            progress(int(rounds.total * (0.2 + 0.8 * (i + 1) / len(pieces))), rounds.total)
+            rounds.tell(rounds.parts[-1], 0.0, 0.2 + 0.8 * (i + 1) / len(pieces))
     return rounds.whole(), {"ops": starts[-1].operations, "stray": stray}
 
 
 # ---- lifetimes --------------------------------------------------------------------------------
 
 
-def lifetimes_task(path: str, first: int, end: int, start: Start) -> tuple:
+def lifetimes_task(view: View, start: Start) -> tuple:
     """Task: the lifetimes of a part."""
     from steve import _kernels
-    return _kernels.lifetimes_piece(open_part(path, first, end), start.handles, start.next_handle)
+    return _kernels.lifetimes_piece(view.open(), start.handles, start.next_handle)
 
 
 def joined(pieces: List[tuple], blocks: int) -> tuple:
@@ -338,11 +396,11 @@ def lifetimes_of(path: str, pool: Pool, progress: "Progress") -> Tuple[Whole, tu
     """As steve._kernels.lifetimes_of."""
     rounds = Rounds(path, pool, progress)
     starts = starts_of(rounds.first(survey, False, share=0.5))
-    tasks = [(rounds.path, part.first, part.end, start) for part, start in zip(rounds.parts, starts)]
+    tasks = [(rounds.view(i), starts[i]) for i in range(len(rounds.parts))]
     pieces = []
     for part, piece in zip(rounds.parts, pool.run(lifetimes_task, tasks)):
         pieces.append(piece)
-        progress((rounds.total + part.bytes) // 2, rounds.total)
+        rounds.tell(part, 0.5, 0.5)
     return rounds.whole(), joined(pieces, starts[-1].next_handle)
 
 

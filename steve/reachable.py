@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve._memtrace import Snapshot, Trace
-    from steve.blocks import Window
+    from steve.marks import Window
 
 Sums = Dict[int, Tuple[int, int]]  # stack: bytes of reachable objects, of unreachable ones
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-enum { ADDRESSES = 400 };
+enum { ADDRESSES = 400, CHUNK = 50 };
 
 static void step(struct mt_writer *w, uint64_t *seed, uint32_t sites)
 {
@@ -278,6 +278,44 @@ static void test_met_threads(void **state)
     close(fd);
 }
 
+/* Of a part of several chunks the last n are there whole; of what is before them, all but accesses. */
+static void check_pass_to_last(const struct reading *whole, int fd, uint32_t n)
+{
+    const struct mt_point *points;
+    const struct mt_event *events;
+    size_t count, made = 0, tail = 0;
+    uint32_t all;
+    struct mt_reader *r = open_file(fd, 0, &points, &all);
+    size_t end = points[3].event, first = end - (n < 4 ? n * CHUNK : end - points[1].event);
+    assert_int_equal(mt_read_range(r, 1, 3), MT_OK);
+    mt_pass_to_last(r, n);
+    while (mt_next(r, &events, &count) == MT_MORE) {
+        made += count;
+        if (mt_passes(r))
+            continue;
+        for (size_t i = 0; i < count; i++)
+            assert_true(same_event(&events[i], &whole->events[first + tail++]));
+    }
+    assert_int_equal(tail, end - first);
+    struct mt_reader_stats stats;
+    mt_reader_stats(r, &stats);
+    assert_int_equal(made + stats.passed, end - points[1].event);
+    assert_int_equal(stats.passed > 0, n < 4);
+    mt_close(r);
+}
+
+static void test_pass_to_last(void **state)
+{
+    struct bytes file = make_trace(5, (struct mt_writer_options){.chunk_events = CHUNK, .live_chunks = 2});
+    struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
+    int fd = memory_file(file.data, file.size);
+    for (uint32_t n = 0; n < 6; n++)
+        check_pass_to_last(&whole, fd, n);
+    reading_free(&whole);
+    free(file.data);
+    close(fd);
+}
+
 /* A file cut off has the points up to there, and no index. */
 static void test_cut_off(void **state)
 {
@@ -372,7 +410,7 @@ int main(void)
         cmocka_unit_test(test_one_part),     cmocka_unit_test(test_salvage_goes_on),
         cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_share),
         cmocka_unit_test(test_wrong_states), cmocka_unit_test(test_sound_points),
-        cmocka_unit_test(test_met_threads),
+        cmocka_unit_test(test_met_threads),  cmocka_unit_test(test_pass_to_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

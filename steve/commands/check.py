@@ -4,14 +4,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import json
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Optional, Tuple, Union
 
-from steve import listing, source
+from steve import checkparts, listing, parallel, parts, source
 from steve.output import Output
 from steve.progress import Progress
 
 if TYPE_CHECKING:
     from steve._memtrace import Trace
+    from steve.parts import Whole
 
 NAME = "check"
 HELP = "verify the invariants of a memtrace"
@@ -37,8 +38,12 @@ crossing; --csv the same as lines key,value.
 rules:
 {chr(10).join(listing.entry(name, what, 9) for name, what in RULES.items())}
 
+With -j parts are verified side by side, each from the trace's own list of live blocks, which must be what the part
+before it ends with; if anything is broken, one processor reads the whole once more to tell what.
+
 examples:
   steve check ljtrace.out.77.ljt && echo sound
+  steve check -j 4 ljtrace.out.77.ljt
 """
 
 
@@ -46,24 +51,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     source.add_output(parser, "the default")
     source.add_facts(parser)
+    parallel.add_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def in_one(args: argparse.Namespace) -> "Tuple[Trace, dict]":
+    """What one walk over the trace finds."""
     from steve import _kernels
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
         found = _kernels.check_trace(trace, progress)
+    return trace, report_of(trace, found)
+
+
+def in_parts(args: argparse.Namespace) -> "Optional[Tuple[Whole, dict]]":
+    """The same, found in parts of the trace side by side; None if it has none or anything is broken."""
+    if not parts.asked(args) or not parts.has_parts(parts.path_of(args)):
+        return None
+    with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
+        result = checkparts.check_of(parts.path_of(args), pool, progress)
+    if result is None:
+        return None
+    report = report_of(*result)
+    return (result[0], report) if report["sound"] else None
+
+
+def report_of(trace: "Union[Trace, Whole]", found: dict) -> dict:
+    """The object of --json; found: of steve._kernels.check_trace."""
     rules = {**found["rules"], "totals": totals_finding(trace, found), "counts": counts_finding(trace, found)}
-    broken = [name for name, finding in rules.items() if finding["count"]]
-    report = {"file": trace.name, "events": found["events"], "live_at_end": found["live"],
-              "sound": not broken, "rules": rules, "crossing": found["crossing"]}
+    return {"file": trace.name, "events": found["events"], "live_at_end": found["live"],
+            "sound": not any(finding["count"] for finding in rules.values()), "rules": rules,
+            "crossing": found["crossing"]}
+
+
+def run(args: argparse.Namespace) -> int:
+    trace, report = in_parts(args) or in_one(args)
     with Output(args.output or "-") as out:
         out.write(json.dumps(report, indent=2) + "\n" if args.json else
                   listing.facts_csv(report) if args.csv else text(report))
-    return source.verdict(NAME, trace) or bool(broken)
+    return source.verdict(NAME, trace) or not report["sound"]
 
 
-def totals_finding(trace: "Trace", found: dict) -> dict:
+def totals_finding(trace: "Union[Trace, Whole]", found: dict) -> dict:
     """Compare with the END chunk; there is none in classic text and in traces that are cut off or damaged."""
     stats = trace.stats()
     if stats["is_text"] or stats["ending"] == "unknown" or stats["damaged_chunks"]:
@@ -73,7 +101,7 @@ def totals_finding(trace: "Trace", found: dict) -> dict:
     return {"count": len(wrong), **({"stated_and_counted": wrong} if wrong else {})}
 
 
-def counts_finding(trace: "Trace", found: dict) -> dict:
+def counts_finding(trace: "Union[Trace, Whole]", found: dict) -> dict:
     """Compare with what the reader counted on its way."""
     stats = trace.stats()
     pairs = {"events": (stats["events"], found["events"]),

@@ -196,7 +196,10 @@ def simple(args: argparse.Namespace, operations: source.Operations, last: object
     from steve import _kernels
     with Progress("lockops: lifetimes", args.quiet) as progress:
         threshold = 500 if args.threshold is None else args.threshold
-        plan = _kernels.SimplePlan(operations.open(), threshold=threshold, compat=args.compat, tick=progress)
+        first = operations.open()
+        plan = _kernels.SimplePlan(first, threshold=threshold, compat=args.compat, tick=progress)
+    if stats is None and hasattr(last, "pass_accesses") and first.problem is None and not args.salvage:
+        last.pass_accesses()  # the locks stand at News; only --stats asks which operations these are
     with Progress("lockops: locks", args.quiet) as progress:
         return _kernels.write_lockops_simple(last, plan, fd, progress, form=source.form_of(args),
                                              unlock_before_free=args.unlock_before_free, stats=stats)

@@ -29,7 +29,8 @@ from steve import cli
 
 OF_TRACES = (
     ("info",), ("summary", "--json"), ("sites", "--json"), ("lines",), ("types", "--csv"), ("states",),
-    ("threads", "--where", "size > 8 and site ~ 'a'"), ("leaks",), ("leaks", "--from", "a"), ("temporaries",), ("resizes",),
+    ("threads", "--where", "size > 8 and site ~ 'a'"), ("leaks",), ("leaks", "--from", "a"),
+    ("lines", "--from", "a", "--to", "b"), ("workingset", "--window", "2", "--to", "b"), ("temporaries",), ("resizes",),
     ("globals", "--share", "1"), ("lifetimes", "--by-size", "--unit", "nanoseconds"), ("heat",), ("fields",),
     ("sharing",), ("workingset", "--window", "3"), ("reuse",), ("findings", "--json"), ("check", "--csv"), ("dump",),
     ("memtrace",), ("ops", "--threads", "--times"), ("ops", "--binary", "--where", "freed"),
@@ -38,7 +39,8 @@ OF_TRACES = (
     ("export", "--to", "dhat"), ("export", "--to", "callgrind"), ("export", "--to", "memprof"),
     ("export", "--to", "sysprof"), ("flame",), ("report",), ("memprof",), ("sysprof",))
 IN_PARTS = ("summary", "ops", "sites", "types", "states", "threads", "leaks", "temporaries", "resizes", "globals",
-            "lifetimes", "heat", "fields", "workingset", "findings", "histogram")  # of traces, with -j
+            "lifetimes", "heat", "fields", "workingset", "findings", "histogram", "check", "lines", "sharing",
+            "reuse")  # of traces, with -j
 OF_OPS = (("histogram", "--parts", "none", "--json"), ("lockops", "--full"), ("lockops", "--simple", "--compat"),
           ("lockops", "--full", "--stats", "--json"))
 COMMANDS: Dict[str, Tuple[Tuple[str, ...], ...]] = {

@@ -147,8 +147,18 @@ static bool on_event(struct check *c, const struct mt_event *e)
     }
 }
 
+bool check_enter(struct check *c, const struct mt_live_block *live)
+{
+    struct mt_event e = {.addr = live->addr, .size = live->size, .handle = live->handle, .slot = live->slot};
+
+    c->live++;
+    return grow(&c->blocks, &c->room, (size_t)live->slot + 1, sizeof *c->blocks) && place(c, &e);
+}
+
 bool check_feed(struct check *c, struct check_ids ids, const struct mt_event *events, size_t n)
 {
+    if (n && c->n_events == 0)
+        c->first_time = events[0].time;
     for (size_t i = 0; i < n; i++, c->n_events++) {
         const struct mt_event *e = &events[i];
 

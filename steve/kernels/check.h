@@ -46,13 +46,15 @@ struct check {
     struct check_finding findings[CHECK_RULES];
     struct check_finding crossing;
     uint64_t events[MT_KINDS];
-    uint64_t n_events, next_handle, time, live;
-    struct check_block *blocks; /* by slot */
+    uint64_t n_events, next_handle, time, first_time, live; /* first_time: of the first event */
+    struct check_block *blocks;                             /* by slot */
     size_t room;
     struct intervals ranges;
 };
 
 void check_init(struct check *c);
+/* In a part of a trace, before anything is fed: a block lives where it begins. False when out of memory. */
+bool check_enter(struct check *c, const struct mt_live_block *live);
 /* False when out of memory. `ids`: what the reader has defined so far. */
 bool check_feed(struct check *c, struct check_ids ids, const struct mt_event *events, size_t n);
 void check_free(struct check *c);

@@ -142,7 +142,8 @@ static bool block_free(struct lives *l, struct lives_block *b, const struct mt_e
 
 bool lives_is_selected(const struct lives *l, uint64_t handle)
 {
-    return !l->selected || (handle < l->n_selected && (l->selected[handle / 8] >> handle % 8 & 1));
+    return handle >= l->since &&
+           (!l->selected || (handle < l->n_selected && (l->selected[handle / 8] >> handle % 8 & 1)));
 }
 
 static bool block_new(struct lives *l, const struct mt_event *e)

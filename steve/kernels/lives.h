@@ -89,6 +89,7 @@ struct lives {
     struct linework *lines;  /* NULL, or the caller's, who has it and its luacode learn before each batch */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
+    uint64_t since;          /* handles below this do not exist either */
     struct usedparts_map *maps; /* by slot, of blocks made earlier */
     size_t maps_room;
     struct lives_piece *pieces; /* of a part of a trace; see livesparts.h */

@@ -124,6 +124,12 @@ void luacode_begin_part(struct luacode *c)
             .now = {LUACODE_BEFORE, 0}, .made = {0, LUACODE_NONE}, .collects = LUACODE_NONE};
 }
 
+void luacode_lose_place(struct luacode *c)
+{
+    for (uint32_t i = 0; i < LUACODE_THREADS; i++)
+        c->threads[i].now = (struct luacode_at){LUACODE_BEFORE, 0};
+}
+
 static void note_state(struct luacode_thread *t, const struct mt_event *e)
 {
     t->collects = e->how == MT_VM_GC ? e->heap + 1 : 0;

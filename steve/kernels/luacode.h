@@ -131,6 +131,8 @@ bool luacode_pass_packed(struct luacode *c, const struct mt_packed *packed);
 
 /* A part of a trace is to be followed, of which nothing is known before: threads are as before it. */
 void luacode_begin_part(struct luacode *c);
+/* Accesses were passed over: of no thread is it known any more which instruction it executed last. */
+void luacode_lose_place(struct luacode *c);
 /* A block lives where the part begins. False: out of memory. */
 bool luacode_enter(struct luacode *c, const struct mt_live_block *live);
 

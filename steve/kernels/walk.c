@@ -20,7 +20,8 @@ void walk_free(struct walk *w)
 
 static bool is_chosen(const struct walk *w, uint64_t handle)
 {
-    return !w->selected || (handle < w->n_selected && (w->selected[handle / 8] >> handle % 8 & 1));
+    return handle >= w->since &&
+           (!w->selected || (handle < w->n_selected && (w->selected[handle / 8] >> handle % 8 & 1)));
 }
 
 bool walk_enter(struct walk *w, const struct mt_live_block *live)

@@ -17,7 +17,8 @@
 struct walk {
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;
-    uint8_t *mine; /* by slot: does a chosen block live there? */
+    uint64_t since; /* blocks of smaller handles are not chosen */
+    uint8_t *mine;  /* by slot: does a chosen block live there? */
     size_t room;
     struct mt_event *copy;
     size_t copy_room;

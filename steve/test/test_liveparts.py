@@ -280,13 +280,6 @@ def test_salvaged_wherever_damage_is(steve: Steve, rich: Path, tmp_path: Path) -
         assert one.out != "[]\n" and (one.returncode == 0) == (path == rich)
 
 
-def test_marks_are_for_one(steve: Steve, tmp_path: Path) -> None:
-    path = make_trace(tmp_path / "t.ljt", "N 4096 8\nmark a\nN 8192 8\nmark b\nN 16384 8\nend exit\n", 1, 1)
-    line = ["sites", "--json", "--from", "a", "--to", "b", path]
-    one, many = steve(*line), steve(*line, "-j", "2")
-    assert many.out == one.out and "with --from and --to the trace is not divided; one processor reads it" in many.err
-
-
 def test_nothing_lives(steve: Steve, tmp_path: Path) -> None:
     """A trace without a block, and standard input."""
     path = make_trace(tmp_path / "t.ljt", "end exit\n", 1, 1)

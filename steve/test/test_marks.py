@@ -1,0 +1,205 @@
+"""Between marks, parts of a trace tell what one walk tells: random traces divided wherever they can be, the commands
+by processes, damage before, between and behind the marks.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import random
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Any, Callable, Iterator, List, Optional, Tuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import test_lineparts
+from conftest import Steve, make_trace
+from reference_lives import Run, script
+from steve import _analyses, blocks, eventparts, marks, parallel
+from steve._memtrace import Trace
+from steve.errors import SteveError
+from test_analyses import run_steve, runs
+from test_eventparts import stateful
+from test_liveparts import CHUNKS, DIVIDED, Everything, Sums, by_key, eventful, line_of
+from test_parts import Here, silent
+
+RUNS = settings(max_examples=40, deadline=None)
+ENDS = ((None, "b"), ("a", None), ("b", None), ("b", "b"), ("a", "b"), (None, "a"))
+WHERES = (None, None, "size >= 30 and lifetime < 20", "born >= 5 and not freed or shared")
+GROUPS = {"group_of": np.array([2**32 - 1, 1, 0, 1], "u4"), "largest": [2560, 2560]}
+Ends = Tuple[Optional[str], Optional[str]]
+
+
+class Parts(Here):
+    """A Pool that works here."""
+
+    def __init__(self, args: Namespace) -> None:
+        pass
+
+    def __enter__(self) -> "Parts":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True, scope="module")
+def here() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "Pool", Parts)
+        yield
+
+
+def both(path: Path, where: Optional[str], ends: Ends, tell: Callable[[blocks.Blocks], Any], **more: Any) -> tuple:
+    """What one reader tells, and several; of an error its text."""
+    told = []
+    for jobs in (1, 2):
+        args = Namespace(file=str(path), where=where, begin=ends[0], end=ends[1], salvage=False, quiet=True, jobs=jobs,
+                         scheduler=None, divided=True)
+        try:
+            told.append(tell(blocks.Blocks("test", args, **more)))
+        except SteveError as error:
+            told.append(str(error))
+    return tuple(told)
+
+
+@RUNS
+@given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS))
+def test_random_lives(run: Run, chunk: int, where: Optional[str], ends: Ends) -> None:
+    def lives(chosen: blocks.Blocks) -> tuple:
+        kept = chosen.fold(Everything).lives(chosen.totals["peak"])
+        return kept, {**chosen.totals, "peak": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        one, many = both(make_trace(Path(folder) / "t.ljt", script(run), chunk, 1), where, ends, lives)
+        assert many == one
+
+
+@RUNS
+@given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS))
+def test_random_sums(run: Run, chunk: int, where: Optional[str], ends: Ends) -> None:
+    def sums(chosen: blocks.Blocks) -> tuple:
+        found = chosen.fold(Sums, threads=True).rows(chosen.totals["peak"])
+        return [by_key(rows) for rows in found], blocks.merged(chosen.lives.thread_accesses(), int)
+    with tempfile.TemporaryDirectory() as folder:
+        one, many = both(make_trace(Path(folder) / "t.ljt", script(run), chunk, 1), where, ends, sums)
+        assert many == one
+
+
+EVENTS = {
+    "states": (_analyses.states_of, eventparts.states_of, ()),
+    "sharing": (_analyses.sharing_by_stack, eventparts.sharing_by_stack, ()),
+    "windows": (_analyses.working_set, eventparts.working_set, (4,)),
+    "reuse": (lambda walk: _analyses.reuse_distances(walk, line_shift=4, rate=1), eventparts.reuse_distances, (4, 1)),
+    "fields": (lambda walk: _analyses.field_maps(walk, **GROUPS), eventparts.field_maps, tuple(GROUPS.values())),
+}
+
+
+def plain(found: Any, what: str) -> Any:
+    """To be compared."""
+    if what == "sharing":
+        return blocks.merged(found, int)
+    if what == "fields":
+        return [(cell, made, cells.tolist()) for cell, made, cells in found]
+    return found.tolist() if isinstance(found, np.ndarray) else found
+
+
+@pytest.mark.parametrize("what", EVENTS)
+@RUNS
+@given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
+def test_random_events(what: str, run: Run, chunk: int, where: Optional[str], ends: Ends,
+                       choose: random.Random) -> None:
+    one_of, parts_of, more = EVENTS[what]
+
+    def tell(chosen: blocks.Blocks) -> Any:
+        return plain(chosen.over_events(lambda walk: one_of(walk, *more[:what == "windows"]),
+                                        parts=lambda rounds, blocks: parts_of(rounds, blocks, *more)), what)
+    with tempfile.TemporaryDirectory() as folder:
+        one, many = both(make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1), where, ends, tell)
+        assert many == one
+
+
+@RUNS
+@given(CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.integers(1, 150), st.randoms(use_true_random=False))
+def test_random_lines(chunk: int, where: Optional[str], ends: Ends, steps: int, choose: random.Random) -> None:
+    def lines(chosen: blocks.Blocks) -> List[dict]:
+        sums, = chosen.sum_with_accesses("stack")
+        return test_lineparts.rows(sums, chosen.lives, chosen.lines)
+    program = test_lineparts.program(choose, steps).splitlines(keepends=True)
+    for name in "abb":
+        program.insert(choose.randint(5, len(program) - 1), f"mark {name}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", "".join(program), chunk, 1)
+        one, many = both(path, where, ends, lines, by_line=True)
+        assert many == one
+
+
+# ---- commands -----------------------------------------------------------------------------------
+
+
+def marked(steps: int) -> str:
+    """The script of a program with many marks, of which some come again."""
+    lines = eventful(random.Random(11), steps).splitlines(keepends=True)
+    for i in range(5, len(lines) - 1, len(lines) // 20):
+        lines[i] = f"mark round\nmark {i * 20 // len(lines)}\n" + lines[i]
+    return "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = make_trace(tmp_path_factory.mktemp("marks") / "marked.ljt", marked(6000), 60, 2)
+    assert len(Trace(str(path)).points()) > 30
+    return path
+
+
+def test_no_more_than_the_window_is_read(trace: Path) -> None:
+    rounds = parts_of(trace)
+    span = marks.located(rounds, "6", "9")
+    assert len(span.parts) > 2 and len(span.earlier) > 1
+    assert span.earlier[-1].end == span.parts[0].first and span.parts[-1].end < len(Trace(str(trace)).points())
+    assert span.since > 100 and (span.begin, span.end) == ("6", "9")
+
+
+def parts_of(path: Path) -> Any:
+    from steve.parts import Rounds
+    pool = Here()
+    pool.n = 2
+    rounds = Rounds(str(path), pool, silent)
+    assert len(rounds.parts) == 2 * parallel.PARTS_EACH
+    return rounds
+
+
+@pytest.mark.parametrize("command", DIVIDED)
+def test_commands_by_processes(steve: Steve, trace: Path, command: str) -> None:
+    for more in (["--from", "3", "--to", "round"], ["--from", "8", "--where", "size >= 100 and born > 200"],
+                 ["--to", "12"]):
+        line = [*map(str, line_of(command, trace)), *more, "--json"]
+        many = steve(*line, "-j", "2")
+        assert (many.returncode, many.out, many.err) == (0, run_steve(*line), "")
+
+
+def same(steve: Steve, *line: Any) -> Tuple[int, str]:
+    one, many = (steve(*line, "-j", jobs) for jobs in ("1", "2"))
+    assert (many.returncode, many.out, many.err) == (one.returncode, one.out, one.err)
+    return one.returncode, one.err
+
+
+def test_marks_that_do_not_come(steve: Steve, trace: Path) -> None:
+    for ends in (("--from", "nowhere"), ("--to", "nowhere"), ("--from", "15", "--to", "14")):
+        status, message = same(steve, "sites", "--json", *ends, trace)
+        assert status == 1 and "marks in the trace: 'round', '0', '1'" in message
+
+
+def test_damage(steve: Steve, trace: Path, tmp_path: Path) -> None:
+    """What is damaged or cut off before the first mark, between the marks, and behind them, where nobody looks."""
+    data = trace.read_bytes()
+    for place in (4, 10, 17):
+        bad = bytearray(data)
+        bad[len(data) * place // 20] ^= 1
+        (tmp_path / "bad.ljt").write_bytes(bad)
+        (tmp_path / "cut.ljt").write_bytes(data[:len(data) * place // 20])
+        for line in (["sites"], ["states"], ["workingset", "--window", "300"], ["lines"]):
+            for file in (["bad.ljt"], ["cut.ljt"], ["bad.ljt", "--salvage"]):
+                status, message = same(steve, *line, "--json", *file, "--from", "7", "--to", "13")
+                assert (status, message == "") == ((0, True) if place == 17 else (1, False))
