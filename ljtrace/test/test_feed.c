@@ -74,6 +74,12 @@ static void put_run(struct session *s, uint64_t a, uint64_t b)
     s->word[s->words++] = b;
 }
 
+static void put_state(struct session *s, uint64_t address, int32_t state, uint64_t time)
+{
+    s->word[s->words++] = raw_state_header(time);
+    s->word[s->words++] = raw_state(address, state);
+}
+
 static void define_load_store(struct session *s)
 {
     PUT(s, RAW_DEFINE, 0, raw_pair(5, 2), 0x1000, raw_pair(8, RAW_LOAD), raw_pair(0, 0), 0x1004,
@@ -422,17 +428,17 @@ static void states_are_told_when_they_change(void **state)
     struct session *s = *state;
     PUT(s, RAW_MACHINE, 4, 0x1000, 0xaa, STATES);
     PUT(s, RAW_MACHINE, 4, 0x2000, 0xbb, STATES);
-    PUT(s, RAW_VM, raw_state(-1), 0x1000, 10);
-    PUT(s, RAW_VM, raw_state(-1), 0x1000, 11); /* nothing new */
-    PUT(s, RAW_VM, raw_state(-1), 0x3000, 12); /* no machine's */
-    PUT(s, RAW_VM, raw_state(65535), 0x2000, 13);
-    PUT(s, RAW_VM, raw_state(-3), 0x1000, 14);
-    PUT(s, RAW_VM, raw_state(-9), 0x1000, 15); /* not one of its states */
+    put_state(s, 0x1000, -1, 10);
+    put_state(s, 0x1000, -1, 11); /* nothing new */
+    put_state(s, 0x3000, -1, 12); /* no machine's */
+    put_state(s, 0x2000, 65535, 13);
+    put_state(s, 0x1000, -3, 14);
+    put_state(s, 0x1000, -9, 15); /* not one of its states */
     PUT(s, RAW_MACHINE, 4, 0x1000, 0xbb, STATES);
-    PUT(s, RAW_VM, raw_state(-4), 0x1000, 16);
+    put_state(s, 0x1000, -4, 16);
     PUT(s, RAW_MACHINE, 0, 0x1000, 0xbb, 0);
-    PUT(s, RAW_VM, raw_state(-1), 0x1000, 17); /* it is gone */
-    PUT(s, RAW_VM, raw_state(-2), 0x2000, 18);
+    put_state(s, 0x1000, -1, 17); /* it is gone */
+    put_state(s, 0x2000, -2, 18);
     read_back(s);
     assert_state(s, 0, 10, 1, MT_VM_C);
     assert_state(s, 1, 13, 2, MT_VM_TRACE);
