@@ -323,6 +323,14 @@ void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, c
     commit(1 + n + m);
 }
 
+void lt_ring_put_state(Addr word, Int state)
+{
+    uint64_t *at = reserve(2);
+    at[0] = raw_state_header(lt_ring->instructions);
+    at[1] = raw_state(word, state);
+    commit(2);
+}
+
 void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
                       const UInt *size, UInt texts)
 {

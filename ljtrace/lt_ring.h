@@ -23,7 +23,10 @@ extern struct ring_header *lt_ring;
 
 /* Append a record: header word, then n words of a and m words of b (either may be 0 words). */
 void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m);
-/* The same with strings after the words: text[i] of size[i] bytes, together padded to whole words. */
+/* RAW_VM: the machine whose state is in this word is in that state now. */
+void lt_ring_put_state(Addr word, Int state);
+/* The same as lt_ring_put with strings after the words: text[i] of size[i] bytes, together padded to whole
+ * words. */
 void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
                       const UInt *size, UInt texts);
 void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, UInt n,

@@ -138,17 +138,29 @@ void lt_store_look_up(const struct lt_code *c, const IRStmt *st)
     call_if(c->out, is_set(c->out, look(c->out, addr)), addr);
 }
 
-/* The record: header, address, count of instructions. `next`: the cursor behind it. */
+static IRExpr *combine(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
+{
+    return lt_ir_assign(out, Ity_I64, IRExpr_Binop(op, a, b));
+}
+
+/* raw_state() of an address that is known when the code runs. */
+static IRExpr *address_and_state(IRSB *out, IRExpr *addr, Int state)
+{
+    if (addr->tag == Iex_Const)
+        return lt_ir_word(raw_state(addr->Iex.Const.con->Ico.U64, state));
+    IRExpr *shifted = combine(out, Iop_Shl64, addr, IRExpr_Const(IRConst_U8(RAW_STATE_SHIFT)));
+    return combine(out, Iop_Or64, shifted, lt_ir_word(raw_state(0, state)));
+}
+
+/* The record. What it returns is the cursor behind it. */
 static IRExpr *put(IRSB *out, IRExpr *cursor, IRExpr *addr, Int state)
 {
-    IRExpr *word[LT_STORE_WORDS] = {lt_ir_word(raw_header(RAW_VM, raw_state(state), LT_STORE_WORDS - 1)),
-                                    addr, lt_ir_load(out, &lt_ring->instructions)};
-    IRExpr *at = cursor;
-    for (UInt i = 0; i < LT_STORE_WORDS; i++) {
-        addStmtToIRSB(out, IRStmt_Store(Iend_LE, at, word[i]));
-        at = lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, cursor, lt_ir_word((i + 1) * sizeof(ULong))));
-    }
-    return at;
+    IRExpr *header =
+        combine(out, Iop_Or64, lt_ir_load(out, &lt_ring->instructions), lt_ir_word(raw_state_header(0)));
+    addStmtToIRSB(out, IRStmt_Store(Iend_LE, cursor, header));
+    addStmtToIRSB(out, IRStmt_Store(Iend_LE, combine(out, Iop_Add64, cursor, lt_ir_word(sizeof(ULong))),
+                                    address_and_state(out, addr, state)));
+    return combine(out, Iop_Add64, cursor, lt_ir_word(LT_STORE_WORDS * sizeof(ULong)));
 }
 
 /* A trace's store with a known displacement is hardly ever to anything else, and the collector knows the

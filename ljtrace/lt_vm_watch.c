@@ -72,9 +72,8 @@ static void mark(Addr a, UChar how)
 
 static void tell_state(struct lt_vm *vm)
 {
-    uint64_t words[2] = {state_word(vm), lt_ring->instructions};
     vm->untold = False;
-    lt_ring_put(RAW_VM, raw_state((Int)lt_vm_u32(state_word(vm))), words, 2, NULL, 0);
+    lt_ring_put_state(state_word(vm), (Int)lt_vm_u32(state_word(vm)));
 }
 
 static void tell_states(void)

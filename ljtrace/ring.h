@@ -14,7 +14,8 @@
  * A record is a header word and `count` payload words:
  *     bits 56-63 type   bits 32-55 argument   bits 0-31 count of payload words
  * except RAW_SEGMENT (type 0), whose low 32 bits are the segment's number and whose payload are its words:
- * each access of the segment is to a word plus a constant distance. All of it is native-endian.
+ * each access of the segment is to a word plus a constant distance; and RAW_VM, which is as short as it can
+ * be, since there are millions of it. All of it is native-endian.
  */
 #ifndef LJTRACE_RING_H
 #define LJTRACE_RING_H
@@ -22,7 +23,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 5
+#define RING_VERSION 6
 
 /* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
 #define RING_SLABS 16
@@ -82,8 +83,8 @@ enum raw_type {
     RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
                      file bytes << 32} function file, padded: what a key in a stack stands for */
     RAW_TYPE,     /* {addr, heap} argument: enum mt_type */
-    RAW_VM,       /* {address, instructions} argument: what was stored there, raw_state(). Counts if it is the
-                     word with a machine's state and that is new */
+    RAW_VM,       /* raw_state_header(), raw_state(): what was stored at an address. Counts if it is the word
+                     with a machine's state and that is new */
     RAW_MACHINE,  /* {address, heap, states} the word with the state of a heap's machine. argument: how many
                      states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
     RAW_LINES,    /* {count} lines of the prototype that follows, two to a word; may come in parts */
@@ -125,16 +126,6 @@ static inline uint64_t raw_header(enum raw_type type, uint32_t argument, uint32_
 {
     return (uint64_t)type << 56 | (uint64_t)(argument & 0xffffff) << 32 | count;
 }
-/* The state of a machine as LuaJIT has it, a trace's number or below 0 one of the other states, in an
- * argument; and back. */
-static inline uint32_t raw_state(int32_t state)
-{
-    return (uint32_t)state & 0xffffff;
-}
-static inline int32_t raw_state_of(uint32_t argument)
-{
-    return (int32_t)(argument << 8) >> 8;
-}
 static inline enum raw_type raw_type_of(uint64_t header)
 {
     return (enum raw_type)(header >> 56);
@@ -145,11 +136,33 @@ static inline uint32_t raw_argument_of(uint64_t header)
 }
 static inline uint32_t raw_count_of(uint64_t header)
 {
-    return (uint32_t)header;
+    return raw_type_of(header) == RAW_VM ? 1 : (uint32_t)header;
 }
 static inline uint64_t raw_pair(uint32_t low, uint32_t high)
 {
     return low | (uint64_t)high << 32;
+}
+
+/* RAW_VM's header has the count of instructions in place of all but the type: 56 bits are years. */
+#define RAW_STATE_TIME ((1ULL << 56) - 1)
+static inline uint64_t raw_state_header(uint64_t instructions)
+{
+    return (uint64_t)RAW_VM << 56 | instructions;
+}
+/* Its other word: the address, of 47 bits and divisible by 4, above the state as LuaJIT has it, a trace's
+ * number or below 0 one of the other states. And back. */
+enum { RAW_STATE_BITS = 19, RAW_STATE_SHIFT = RAW_STATE_BITS - 2 };
+static inline uint64_t raw_state(uint64_t address, int32_t state)
+{
+    return address << RAW_STATE_SHIFT | ((uint32_t)state & ((1u << RAW_STATE_BITS) - 1));
+}
+static inline uint64_t raw_state_address(uint64_t word)
+{
+    return word >> RAW_STATE_BITS << 2;
+}
+static inline int32_t raw_state_of(uint64_t word)
+{
+    return (int32_t)((uint32_t)word << (32 - RAW_STATE_BITS)) >> (32 - RAW_STATE_BITS);
 }
 
 #endif

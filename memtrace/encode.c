@@ -102,7 +102,22 @@ take_words(struct encoder *e, struct batch *b, struct word_state *first, const u
     return (uint32_t)(at - words);
 }
 
-/* A segment that did not follow the one before the last time. */
+/* What is no segment; the words it has, 0 if the stream ends here. */
+static inline size_t take_between(struct encoder *e, const struct surroundings *in, const struct batch *b,
+                                  const uint64_t *at, const uint64_t *end)
+{
+    struct mt_change c = {.vm = MT_VMS};
+    size_t used = b->between ? b->between->take(b->between->context, at, (size_t)(end - at), &c) : 0;
+    if (c.vm == MT_VMS)
+        return used;
+    uint64_t time = b->began + b->live[3] + b->outside[3] + c.uncounted;
+    if (time > in->totals->instructions)
+        in->totals->instructions = time;
+    encoder_change(e, in, &c);
+    return used;
+}
+
+/* A segment that did not follow the one before the last time, or something else. */
 static __attribute__((noinline)) size_t take_other(struct encoder *e, const struct surroundings *in,
                                                    struct batch *b, const uint64_t *at, const uint64_t *end)
 {
@@ -110,7 +125,7 @@ static __attribute__((noinline)) size_t take_other(struct encoder *e, const stru
     struct word_state *first = &e->book.lines[line];
     uint32_t n = first->words;
     if (line == NO_LINE || n >= (size_t)(end - at))
-        return 0;
+        return take_between(e, in, b, at, end);
     if (is_quiet(e, b, first, at + 1))
         return 1 + (size_t)n;
     if ((first->epoch & ~QUIET) != e->epoch)
@@ -161,10 +176,10 @@ static void end_batch(struct encoder *e, const struct surroundings *in, const st
 }
 
 size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint64_t *stream, size_t n,
-                        uint64_t *instructions)
+                        uint64_t *instructions, const struct mt_between *between)
 {
     const uint64_t *at = stream, *end = stream + n, *stop = n < ENCODE_BATCH ? end : stream + ENCODE_BATCH;
-    struct batch b = {.blocks = in->live->blocks};
+    struct batch b = {.blocks = in->live->blocks, .between = between, .began = *instructions};
     check_foreign(e, in);
     for (size_t used = 1; used && at < stop; at += used)
         used = take_segment(e, in, &b, at, end);
@@ -178,6 +193,15 @@ void encoder_accesses(struct encoder *e, const struct surroundings *in, const ui
     check_foreign(e, in);
     for (size_t i = 0; i < n; i++)
         code_access(e, in, sites[i], addrs[i]);
+}
+
+void encoder_change(struct encoder *e, const struct surroundings *in, const struct mt_change *c)
+{
+    put_vm(encoder_rare(e),
+           &(struct rec_vm){in->totals->instructions, c->heap < in->heaps ? c->heap : 0,
+                            c->vm < MT_VMS ? c->vm : MT_VM_C, c->vm == MT_VM_TRACE ? c->trace : 0});
+    in->totals->events[MT_STATE]++;
+    e->count++;
 }
 
 struct buffer *encoder_rare(struct encoder *e)

@@ -41,6 +41,7 @@ struct surroundings {
     const struct blockmap *live;
     const struct graves *dead;
     struct mt_totals *totals; /* its `instructions` is the time now */
+    uint64_t heaps;           /* that are defined */
 };
 
 /* Most accesses, or words of a stream of segments, that are coded at once. */
@@ -55,10 +56,13 @@ enum { PREFETCH_WORDS = 512 };
 void encoder_accesses(struct encoder *e, const struct surroundings *in, const uint32_t *sites,
                       const uint64_t *addrs, size_t n);
 
-/* Code segments as mt_writer_segments takes them, until about ENCODE_BATCH words are used up; adds the
- * instructions executed. The words used up. */
+/* Code segments as mt_writer_stream takes them, until about ENCODE_BATCH words are used up; adds the
+ * instructions executed. The words used up. `between` may be NULL. */
 size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint64_t *stream, size_t n,
-                        uint64_t *instructions);
+                        uint64_t *instructions, const struct mt_between *between);
+
+/* Code a change of a machine's state, and count it; of *c all but `uncounted`. */
+void encoder_change(struct encoder *e, const struct surroundings *in, const struct mt_change *c);
 
 /* The stream for a rare record that comes now. The caller puts the record and counts the event. */
 struct buffer *encoder_rare(struct encoder *e);

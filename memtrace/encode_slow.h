@@ -25,6 +25,8 @@ static inline tally tally_of(uint32_t c)
 struct batch {
     const struct block *blocks;
     tally live, outside; /* of words in blocks, and of foreign ones */
+    const struct mt_between *between;
+    uint64_t began; /* instructions of segments before */
 };
 
 /* A segment of which something is not as guessed. */

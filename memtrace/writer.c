@@ -344,7 +344,7 @@ void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
 
 void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n)
 {
-    const struct surroundings in = {&w->map, &w->graves, &w->totals};
+    const struct surroundings in = writer_surroundings(w);
     while (n && !writer_failed(w)) {
         size_t room = w->chunk_events - w->enc.count;
         size_t batch = n < room ? n : room;
@@ -359,17 +359,23 @@ void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64
     w->totals.dropped += n;
 }
 
-size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
+size_t mt_writer_stream(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions,
+                        const struct mt_between *between)
 {
-    const struct surroundings in = {&w->map, &w->graves, &w->totals};
+    const struct surroundings in = writer_surroundings(w);
     size_t used = 0, batch = ENCODE_BATCH; /* less: what comes next is no segment */
     writer_sync_thread(w);
     while (batch >= ENCODE_BATCH && used < n && !writer_failed(w)) {
-        batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions);
+        batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions, between);
         writer_end_event(w);
         used += batch;
     }
     return writer_failed(w) ? used + mt_writer_skip(w, stream + used, n - used, instructions) : used;
+}
+
+size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
+{
+    return mt_writer_stream(w, stream, n, instructions, NULL);
 }
 
 void mt_writer_mark(struct mt_writer *w, uint32_t string)

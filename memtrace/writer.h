@@ -68,6 +68,12 @@ struct mt_writer {
 
 enum { HOW_BITS = 4 };
 
+/* What the encoder is told of the writer. */
+static inline struct surroundings writer_surroundings(struct mt_writer *w)
+{
+    return (struct surroundings){&w->map, &w->graves, &w->totals, w->counts.heaps};
+}
+
 /* Tell the reader of a thread switch before the next event. */
 void writer_sync_thread(struct mt_writer *w);
 

@@ -171,10 +171,12 @@ void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_
 
 void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace)
 {
-    struct buffer *b = writer_begin_event(w, MT_STATE);
-    if (!b)
+    const struct surroundings in = writer_surroundings(w);
+    if (writer_failed(w)) {
+        w->totals.dropped++;
         return;
-    put_vm(b, &(struct rec_vm){w->totals.instructions, known(heap, w->counts.heaps),
-                               vm < MT_VMS ? vm : MT_VM_C, vm == MT_VM_TRACE ? trace : 0});
+    }
+    writer_sync_thread(w);
+    encoder_change(&w->enc, &in, &(struct mt_change){.heap = heap, .trace = trace, .vm = vm});
     writer_end_event(w);
 }

@@ -115,7 +115,25 @@ uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s);
  * be the caller's: its first word is UINT32_MAX or more. Returns how many words of the stream were used; adds
  * the segments' instructions to *instructions. */
 size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions);
-/* The same without recording the accesses. */
+
+/* A machine goes over to another state, as of mt_writer_state. */
+struct mt_change {
+    uint64_t uncounted; /* instructions executed besides those of segments */
+    uint32_t heap, trace;
+    enum mt_vm vm;
+};
+/* What a stream has between segments. `take` is told what stands there, of n words at least one, and returns
+ * how many are its own; 0 = none, the stream is to end here. It fills *change in if there is one, and leaves
+ * it alone otherwise; it must not call the writer. */
+struct mt_between {
+    size_t (*take)(void *context, const uint64_t *at, size_t n, struct mt_change *change);
+    void *context;
+};
+/* mt_writer_segments with something between the segments, many times cheaper than to end there and to call
+ * mt_writer_time, with *instructions and `uncounted`, and mt_writer_state. */
+size_t mt_writer_stream(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions,
+                        const struct mt_between *between);
+/* mt_writer_segments without recording the accesses. */
 size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions);
 
 /* A system call read (MT_LOAD), wrote (MT_STORE) or both (MT_MODIFY) `size` bytes at addr: an access of its

@@ -15,6 +15,7 @@ struct feed *feed_new(struct mt_writer *w)
     if (!f)
         abort();
     f->writer = w;
+    f->between = (struct mt_between){feed_change, f};
     f->ending = MT_ENDING_KILLED;
     f->heap_version = 1;
     stacks_init(&f->stacks, w);
@@ -366,7 +367,7 @@ static const struct {
     [RAW_EXEC] = {take_exec, 1},
     [RAW_END] = {take_end, 1},
     [RAW_TYPE] = {feed_type, 2},
-    [RAW_VM] = {feed_vm, 2},
+    [RAW_VM] = {feed_vm, 1},
     [RAW_MACHINE] = {feed_machine, 3},
     [RAW_LUAFRAME] = {feed_luaframe, 5},
     [RAW_LINES] = {feed_lines, 1},
@@ -406,12 +407,12 @@ static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t 
     return s_rare[r.type].take(f, &r);
 }
 
-/* Segments, up to the next other record; how many words they took. */
+/* Segments, and changes of states between them, up to the next other record; how many words they took. */
 static size_t take_segments(struct feed *f, const uint64_t *at, size_t count)
 {
     if (f->inside[f->thread] || f->off)
         return mt_writer_skip(f->writer, at, count, &f->counted);
-    return mt_writer_segments(f->writer, at, count, &f->counted);
+    return mt_writer_stream(f->writer, at, count, &f->counted, &f->between);
 }
 
 const char *feed_slab(struct feed *f, const uint64_t *at, size_t count)

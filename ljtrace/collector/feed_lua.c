@@ -37,11 +37,8 @@ void feed_forget_states(struct feed *f)
         f->machines[i].state = MACHINE_UNTOLD;
 }
 
-/* The machine with its state at that address, which then is the first; NULL if there is none. */
-static struct machine *machine_at(struct feed *f, uint64_t addr)
+static struct machine *find_machine(struct feed *f, uint64_t addr)
 {
-    if (f->machine_count && f->machines[0].addr == addr)
-        return f->machines;
     for (uint32_t i = 1; i < f->machine_count; i++)
         if (f->machines[i].addr == addr) {
             struct machine found = f->machines[i];
@@ -50,6 +47,13 @@ static struct machine *machine_at(struct feed *f, uint64_t addr)
             return f->machines;
         }
     return NULL;
+}
+
+/* The machine with its state at that address, which then is the first; NULL if there is none. */
+static inline struct machine *machine_at(struct feed *f, uint64_t addr)
+{
+    bool first = f->machine_count && f->machines[0].addr == addr;
+    return first ? f->machines : find_machine(f, addr);
 }
 
 static struct machine *new_machine(struct feed *f, uint64_t addr)
@@ -85,25 +89,46 @@ static enum mt_vm meaning(const struct machine *m, int32_t state)
     return (uint32_t)~state < m->count ? (enum mt_vm)(m->states >> 4 * ~state & 15) : MT_VM_C;
 }
 
-static uint32_t heap_of(struct feed *f, struct machine *m)
+static void learn_heap(struct feed *f, struct machine *m)
 {
-    if (m->heap_version != f->heap_version) {
-        m->heap_id = feed_heap(f, m->heap);
-        m->heap_version = f->heap_version;
-    }
-    return m->heap_id;
+    if (m->heap_version == f->heap_version)
+        return;
+    m->heap_id = feed_heap(f, m->heap);
+    m->heap_version = f->heap_version;
 }
 
 /* Code that runs often tells what it stores without a look at what was there or where it stores to. */
+size_t feed_change(void *feed, const uint64_t *at, size_t n, struct mt_change *change)
+{
+    struct feed *f = feed;
+    if (raw_type_of(at[0]) != RAW_VM || n < 2)
+        return 0;
+    struct machine *m = machine_at(f, raw_state_address(at[1]));
+    int32_t state = raw_state_of(at[1]);
+    if (!m || m->state == state)
+        return 2;
+    if (m->heap_version != f->heap_version)
+        return 0;
+    m->state = state;
+    *change = (struct mt_change){.uncounted = at[0] & RAW_STATE_TIME,
+                                 .heap = m->heap_id,
+                                 .vm = meaning(m, state),
+                                 .trace = state > 0 ? (uint32_t)state : 0};
+    return 2;
+}
+
 const char *feed_vm(struct feed *f, const struct raw *r)
 {
-    struct machine *m = machine_at(f, r->word[0]);
-    int32_t state = raw_state_of(r->argument);
-    if (!m || m->state == state)
+    struct mt_change c = {.vm = MT_VMS};
+    struct machine *m = machine_at(f, raw_state_address(r->word[0]));
+    if (!m)
         return NULL;
-    m->state = state;
-    feed_time(f, r->word[1]);
-    mt_writer_state(f->writer, heap_of(f, m), meaning(m, state), state > 0 ? (uint32_t)state : 0);
+    learn_heap(f, m);
+    feed_change(f, r->word - 1, 2, &c);
+    if (c.vm == MT_VMS)
+        return NULL;
+    feed_time(f, c.uncounted);
+    mt_writer_state(f->writer, c.heap, c.vm, c.trace);
     return NULL;
 }
 

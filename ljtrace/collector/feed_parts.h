@@ -33,6 +33,7 @@ struct feed_call {
 
 struct feed {
     struct mt_writer *writer;
+    struct mt_between between; /* changes of states: feed_change */
     struct stacks stacks;
     struct mt_access access[MT_SEGMENT_MOST]; /* of the segment defined last */
     uint32_t accesses;
@@ -61,7 +62,7 @@ struct raw {
     enum raw_type type;
     uint32_t argument;
     uint32_t count;
-    const uint64_t *word;
+    const uint64_t *word; /* the payload; the header is ahead of it */
 };
 
 /* A string of the payload: `size` bytes at byte `offset` behind `skip` words; NULL if it is not all there. */
@@ -73,6 +74,9 @@ uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip);
 
 /* A new file begins: it is to be told all states anew. */
 void feed_forget_states(struct feed *f);
+
+/* RAW_VM between segments, as of struct mt_between; 0 also if what is to be told needs a new heap. */
+size_t feed_change(void *feed, const uint64_t *at, size_t n, struct mt_change *change);
 
 /* What a record of each type does; NULL, or what is wrong with it. */
 const char *feed_luaframe(struct feed *f, const struct raw *r);

@@ -66,6 +66,9 @@ static void put(struct session *s, enum raw_type type, uint32_t argument, const 
     put(s, type, argument, (const uint64_t[]){__VA_ARGS__},                                                  \
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
+#define PUT_STATE(s, address, state, time)                                                                   \
+    (s->word[s->words++] = raw_state_header(time), s->word[s->words++] = raw_state(address, state))
+
 /* A run of segment 0, which has two accesses. */
 static void put_run(struct session *s, uint64_t a, uint64_t b)
 {
@@ -408,9 +411,6 @@ static void snapshots_are_numbered(void **state)
     assert_true(u->links[1].kind == MT_LINK_ARRAY && u->links[1].weak && u->links[1].name == 12);
 }
 
-/* What the states -1 to -4 are. */
-enum { STATES = MT_VM_C | MT_VM_GC << 4 | MT_VM_INTERP << 8 | MT_VM_EXIT << 12 };
-
 static void assert_state(const struct session *s, size_t i, uint64_t time, uint32_t heap, enum mt_vm vm)
 {
     assert_true(s->event[i].kind == MT_STATE && s->event[i].how == vm);
@@ -420,19 +420,20 @@ static void assert_state(const struct session *s, size_t i, uint64_t time, uint3
 static void states_are_told_when_they_change(void **state)
 {
     struct session *s = *state;
-    PUT(s, RAW_MACHINE, 4, 0x1000, 0xaa, STATES);
-    PUT(s, RAW_MACHINE, 4, 0x2000, 0xbb, STATES);
-    PUT(s, RAW_VM, raw_state(-1), 0x1000, 10);
-    PUT(s, RAW_VM, raw_state(-1), 0x1000, 11); /* nothing new */
-    PUT(s, RAW_VM, raw_state(-1), 0x3000, 12); /* no machine's */
-    PUT(s, RAW_VM, raw_state(65535), 0x2000, 13);
-    PUT(s, RAW_VM, raw_state(-3), 0x1000, 14);
-    PUT(s, RAW_VM, raw_state(-9), 0x1000, 15); /* not one of its states */
-    PUT(s, RAW_MACHINE, 4, 0x1000, 0xbb, STATES);
-    PUT(s, RAW_VM, raw_state(-4), 0x1000, 16);
+    const uint64_t states = MT_VM_C | MT_VM_GC << 4 | MT_VM_INTERP << 8 | MT_VM_EXIT << 12; /* -1 to -4 */
+    PUT(s, RAW_MACHINE, 4, 0x1000, 0xaa, states);
+    PUT(s, RAW_MACHINE, 4, 0x2000, 0xbb, states);
+    PUT_STATE(s, 0x1000, -1, 10);
+    PUT_STATE(s, 0x1000, -1, 11); /* nothing new */
+    PUT_STATE(s, 0x3000, -1, 12); /* no machine's */
+    PUT_STATE(s, 0x2000, 65535, 13);
+    PUT_STATE(s, 0x1000, -3, 14);
+    PUT_STATE(s, 0x1000, -9, 15); /* not one of its states */
+    PUT(s, RAW_MACHINE, 4, 0x1000, 0xbb, states);
+    PUT_STATE(s, 0x1000, -4, 16);
     PUT(s, RAW_MACHINE, 0, 0x1000, 0xbb, 0);
-    PUT(s, RAW_VM, raw_state(-1), 0x1000, 17); /* it is gone */
-    PUT(s, RAW_VM, raw_state(-2), 0x2000, 18);
+    PUT_STATE(s, 0x1000, -1, 17); /* it is gone */
+    PUT_STATE(s, 0x2000, -2, 18);
     read_back(s);
     assert_state(s, 0, 10, 1, MT_VM_C);
     assert_state(s, 1, 13, 2, MT_VM_TRACE);

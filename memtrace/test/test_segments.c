@@ -217,6 +217,55 @@ static void test_where_it_ends(void **state)
     }
 }
 
+/* A caller's own words between segments: the first is UINT64_MAX - the trace, or UINT64_MAX: nothing changes;
+ * then the instructions not counted. */
+static size_t take_change(void *heap, const uint64_t *at, size_t n, struct mt_change *change)
+{
+    if (at[0] < UINT64_MAX - 9 || n < 2)
+        return 0;
+    if (at[0] < UINT64_MAX)
+        *change = (struct mt_change){at[1], *(uint32_t *)heap, (uint32_t)(UINT64_MAX - at[0]), MT_VM_TRACE};
+    return 2;
+}
+
+/* Changes within a stream are those told one by one, at the same times; they end it only when cut short. */
+static void test_changes_within(void **state)
+{
+    struct pair p;
+    uint32_t heap = 0;
+    uint64_t stream[STREAM] = {0}, used = 0, counted = 0, apart = 0;
+    start(&p, 7);
+    for (unsigned i = 0; i < 200; i++)
+        change_heap(&p);
+    for (uint64_t k = 0; k < 60; k++) {
+        const struct mt_segment *segment = &p.segment[k % 3];
+        stream[used] = k % 3;
+        for (uint32_t i = 0; i < segment->words; i++)
+            stream[used + 1 + i] = some_word(&p, k + i);
+        run_alone(&p, segment, &stream[used + 1]);
+        used += 1 + segment->words;
+        apart += segment->instructions;
+        stream[used++] = UINT64_MAX - k % 4;
+        stream[used++] = k;
+        if (k % 4 == 0)
+            continue;
+        mt_writer_time(p.w[1], apart + k);
+        mt_writer_state(p.w[1], heap, MT_VM_TRACE, (uint32_t)(k % 4));
+    }
+    const struct mt_between between = {take_change, &heap};
+    assert_int_equal(mt_writer_stream(p.w[0], stream, used - 1, &counted, &between), used - 2);
+    assert_int_equal(mt_writer_stream(p.w[0], stream + used - 2, 2, &counted, &between), 2);
+    assert_int_equal(counted, apart);
+    struct reading a = finish(&p, 0), b = finish(&p, 1);
+    assert_int_equal(a.stats.totals.events[MT_STATE], 45);
+    assert_int_equal(a.count, b.count);
+    for (size_t i = 0; i < a.count; i++)
+        assert_true(same_event(&a.events[i], &b.events[i]) &&
+                    (a.events[i].kind != MT_STATE || a.events[i].time == b.events[i].time));
+    reading_free(&a);
+    reading_free(&b);
+}
+
 /* Passing over goes as far, and counts as much, as coding: segments of all lengths, in any order. */
 static void test_skip(void **state)
 {
@@ -265,9 +314,8 @@ static void test_bad_definitions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_where_it_ends),
-        cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_random),          cmocka_unit_test(test_where_it_ends),
+        cmocka_unit_test(test_changes_within),  cmocka_unit_test(test_skip),
         cmocka_unit_test(test_bad_definitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

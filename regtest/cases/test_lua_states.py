@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from steve._memtrace import SAMPLE, STATE
 from support import NATIVE, SOURCE, record, steve
-from test_lua_lines import KNOWN, script
+from test_lua_lines import KNOWN, events, script
 from test_lua_places import FORKS, SHARED, child_of
 
 BENCH = SOURCE / "regtest/bench"
@@ -90,3 +91,77 @@ def test_transitions_are_at_their_instruction(mem: str, tmp_path: Path) -> None:
 
 def test_known_script(tmp_path: Path) -> None:
     check_sums(record(tmp_path / "t.ljt", ["luajit", "-Ohotloop=3", script(tmp_path, KNOWN)]).path)
+
+
+# What leaves the state by other ways than it came.
+ODD = {
+    "errors": """\
+local function throw(i) if i % 3 == 0 then error("x") end return i end
+for i = 1, 300 do
+  local co = coroutine.create(function() local t = {i}; coroutine.yield(#t); return throw(i) end)
+  coroutine.resume(co)
+  coroutine.resume(co)
+  pcall(throw, i)
+  xpcall(throw, function(m) return debug.traceback(m) end, i)
+end
+local co = coroutine.wrap(function()
+  for i = 1, 300 do pcall(function() coroutine.yield(i); throw(i) end) end
+end)
+for i = 1, 300 do co() end
+""",
+    "hooks": """\
+local n = 0
+debug.sethook(function() n = n + 1 end, "l")
+for i = 1, 300 do n = n + i % 7 end
+debug.sethook(function() n = n + 1 end, "", 100)
+for i = 1, 3000 do n = n + i % 5 end
+debug.sethook()
+for i = 1, 3000 do n = n + i % 5 end
+""",
+    "callbacks": """\
+local ffi = require "ffi"
+ffi.cdef "void qsort(void *, size_t, size_t, int (*)(const int *, const int *)); int abs(int);"
+local compare = ffi.cast("int (*)(const int *, const int *)",
+                         function(a, b) return ffi.C.abs(a[0]) - ffi.C.abs(b[0]) end)
+local a = ffi.new("int[16]")
+for round = 1, 60 do
+  for i = 0, 15 do a[i] = (i * 37 + round) % 16 end
+  ffi.C.qsort(a, 16, 4, compare)
+end
+""",
+    "flushes": """\
+local sum = 0
+local function f(n)
+  for i = 1, n do
+    sum = sum + i % 3
+    if i == n - 5 then jit.flush() end
+  end
+end
+for i = 1, 40 do
+  f(200)
+  if i == 20 then jit.off() elseif i == 30 then jit.on() end
+end
+for i = 1, 20 do
+  jit.off(f)
+  f(100)
+  jit.on(f)
+end
+""",
+}
+
+
+@pytest.mark.parametrize("mem", ["yes", "no"])
+@pytest.mark.parametrize("name", ODD)
+def test_samples_find_the_state_that_was_told(name: str, mem: str, tmp_path: Path) -> None:
+    """A sample is of the state that the machine has in memory, which nothing told."""
+    argv = ["luajit", "-Ohotloop=5", script(tmp_path, ODD[name])]
+    path = record(tmp_path / "t.ljt", argv, f"--trace-mem={mem}", "--sample-stacks=1000").path
+    told, found = {}, Counter()
+    for _, event in events(path, (STATE, SAMPLE)):
+        heap = int(event["heap"])
+        if event["kind"] == STATE:
+            told[heap] = int(event["how"])
+        elif heap in told:
+            found[told[heap] == int(event["how"])] += 1
+    assert found[True] > 100 and not found[False]
+    check_sums(path)
