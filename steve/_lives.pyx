@@ -65,6 +65,9 @@ cdef extern from "steve/kernels/linework.h" nogil:
     void linework_free(linework *w)
     bint linework_learn(linework *w, const linework_map *map)
 
+cdef extern from "steve/kernels/linepatterns.h" nogil:
+    void linepatterns_settle(linework *w)
+
 cdef extern from "steve/kernels/lives.h" nogil:
     struct life:
         uint64_t handle
@@ -355,6 +358,7 @@ cdef class Lives:
     def line_work(self):
         """Arrays of LINEWORK and of MADE by number of the line."""
         cdef size_t n = self.work.map.n_lines
+        linepatterns_settle(&self.work)
         return view_of(self.work.rows, n, LINEWORK), view_of(self.work.made, n, MADE)
 
     def thread_accesses(self):
