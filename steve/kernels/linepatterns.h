@@ -21,47 +21,68 @@ static inline bool linepatterns_learn(struct linework *w, const struct mt_packed
     return p->n_patterns <= w->n_patterns || linepatterns_learn_more(w, p);
 }
 
-/* Follow an access whose word lies at a place: does it belong to the thread's Lua instruction? Always inline,
- * so that the event made for it is never written out. */
-__attribute__((always_inline)) static inline bool linepatterns_follow(struct luacode *c,
-                                                                      const struct linework_access *known,
-                                                                      const struct mt_pattern_access *a,
-                                                                      const struct mt_place *place, uint16_t thread)
+/* What follows the accesses of a run. */
+struct linepatterns_run {
+    struct linework *work;
+    struct luacode_thread *thread;
+    uint32_t line; /* of what the thread does to Lua heaps now; LINEWORK_NONE: to be looked up */
+    uint16_t number;
+};
+
+/* The next access is one of a prototype: if it fetches an instruction, the thread is there now. */
+static inline void linepatterns_fetch(struct linepatterns_run *run, const struct mt_pattern_access *a,
+                                      const struct luacode_block *b, uint64_t addr)
 {
-    const struct luacode_block *b = &c->blocks[place->slot];
+    const struct luacode_proto *p = &run->work->code->protos[b->held - 1];
+    uint64_t at = addr - b->base - p->offset;
+
+    if (a->kind != MT_LOAD || a->size != 4 || addr - b->base < p->offset || at / 4 >= p->count || at % 4 != 0)
+        return;
+    run->thread->now = (struct luacode_at){LUACODE_PLACE, p->first + (uint32_t)(at / 4)};
+    run->line = run->work->map.places[run->thread->now.id];
+}
+
+/* Follow the next access, to a block: is it its thread's Lua instruction that makes it? */
+static inline bool linepatterns_follow(struct linepatterns_run *run, const struct linework_access *known,
+                                       const struct mt_pattern_access *a, const struct mt_place *place)
+{
+    const struct luacode_block *b = &run->work->code->blocks[place->slot];
 
     if (known->jitted) {
-        c->threads[thread].now = (struct luacode_at){LUACODE_SITE, a->site};
+        run->thread->now = (struct luacode_at){LUACODE_SITE, a->site};
+        run->line = LINEWORK_NONE;
         return false;
     }
-    if (b->held) {
-        struct mt_event e;
-
-        luacode_event(c, a, place, thread, &e);
-        luacode_fetch(c, &c->protos[b->held - 1], &e);
-    }
+    if (b->held)
+        linepatterns_fetch(run, a, b, place->addr + a->offset);
     return b->lua;
 }
 
-/* An access whose word lies at a place. False when out of memory, here and below. */
-__attribute__((always_inline)) static inline bool linepatterns_access(struct linework *w,
-                                                                      struct linework_access *known,
-                                                                      const struct mt_pattern_access *a,
-                                                                      const struct mt_place *place, uint16_t thread)
+/* The line that does what the access's own site does not do itself. */
+static inline uint32_t linepatterns_line(struct linepatterns_run *run, uint32_t site)
 {
-    bool lua = linepatterns_follow(w->code, known, a, place, thread);
-    const struct linework_block *b = linework_block_at(w, place->slot);
+    if (run->line != LINEWORK_NONE)
+        return run->line;
+    return linework_lua_line(run->work, run->number, site);
+}
+
+/* The next access, whose word lies at a place. False when out of memory, here and below. */
+static inline bool linepatterns_access(struct linepatterns_run *run, struct linework_access *known,
+                                       const struct mt_pattern_access *a, const struct mt_place *place)
+{
+    bool lua = linepatterns_follow(run, known, a, place);
+    const struct linework_block *b = linework_block_at(run->work, place->slot);
     uint32_t line = known->line;
 
     if (!b)
         return true;
     if (lua) {
-        line = linework_lua_line(w, thread, a->site);
-        linework_count(w, line, b->own == line + 1, known->kind, known->size);
+        line = linepatterns_line(run, a->site);
+        linework_count(run->work, line, b->own == line + 1, known->kind, known->size);
     } else {
         known->times[b->own == line + 1]++;
     }
-    return linework_touch(w, place->slot, place->addr + a->offset, known->size, line);
+    return linework_touch(run->work, place->slot, place->addr + a->offset, known->size, line);
 }
 
 /* A pattern ran. */
@@ -71,10 +92,11 @@ static inline bool linepatterns_ran(struct linework *w, const struct mt_packed *
     const struct mt_pattern *pattern = &p->patterns[step->pattern];
     const struct mt_pattern_access *a = &p->accesses[pattern->first];
     struct linework_access *known = &w->accesses[pattern->first];
+    struct linepatterns_run run = {w, &w->code->threads[step->thread], LINEWORK_NONE, step->thread};
 
     for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++, known++)
         if (places[a->word].slot < w->code->blocks_room &&
-            !linepatterns_access(w, known, a, &places[a->word], step->thread))
+            !linepatterns_access(&run, known, a, &places[a->word]))
             return false;
     return true;
 }
