@@ -64,6 +64,7 @@ cdef extern from "steve/kernels/linework.h" nogil:
     bint linework_init(linework *w, luacode *code)
     void linework_free(linework *w)
     bint linework_learn(linework *w, const linework_map *map)
+    bint linework_catch_up(linework *w)
 
 cdef extern from "steve/kernels/linepatterns.h" nogil:
     void linepatterns_settle(linework *w)
@@ -359,6 +360,8 @@ cdef class Lives:
         """Arrays of LINEWORK and of MADE by number of the line."""
         cdef size_t n = self.work.map.n_lines
         linepatterns_settle(&self.work)
+        if not linework_catch_up(&self.work):
+            raise MemoryError
         return view_of(self.work.rows, n, LINEWORK), view_of(self.work.made, n, MADE)
 
     def thread_accesses(self):

@@ -123,12 +123,26 @@ bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
 
 /* ---- cache lines --------------------------------------------------------------------------- */
 
+bool linework_catch_up(struct linework *w)
+{
+    for (const struct linepage *p = w->late; p < w->late + w->n_late; p++) {
+        int n = linepages_touch(&w->pages, p->page, p->touched, p->line);
+
+        if (n < 0)
+            return false;
+        w->rows[p->line].cache_lines += (unsigned)n;
+    }
+    w->n_late = 0;
+    return true;
+}
+
+/* The table is often too large for the processor's caches: several are asked for before the first is
+ * needed. */
 bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
-    int n = linepages_touch(&w->pages, page, bits, line);
-
-    w->rows[line].cache_lines += (unsigned)(n > 0 ? n : 0);
-    return n >= 0;
+    linepages_fetch(&w->pages, page, line);
+    w->late[w->n_late++] = (struct linepage){page, bits, line};
+    return w->n_late < LINEWORK_LATE || linework_catch_up(w);
 }
 
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)

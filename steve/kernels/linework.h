@@ -25,6 +25,7 @@
 #define LINEWORK_FEW 7
 #define LINEWORK_MEMO 4096
 #define LINEWORK_MANY_MEMO 1024
+#define LINEWORK_LATE 32
 #define LINEWORK_NONE UINT32_MAX
 
 /* Accesses by kind, from MT_LOAD: how many, of how many bytes. */
@@ -86,6 +87,8 @@ struct linework {
     size_t next_room, key_room;
     uint64_t many_memo[LINEWORK_MANY_MEMO]; /* pairs met lately, plus 1 */
     struct linepages pages;
+    struct linepage late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
+    unsigned n_late;
     uint64_t memo[LINEWORK_MEMO];     /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
     struct linework_access *accesses; /* by number of mt_packed's accesses */
     size_t accesses_room;
@@ -108,9 +111,11 @@ void linework_forget(struct linework *w, uint32_t slot);
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
 bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line);
-/* Cache lines of one page: a bit for each. */
+/* Cache lines of one page: a bit for each. They count when linework_catch_up was called. */
 bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line);
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
+/* Before rows and pages are looked at. */
+bool linework_catch_up(struct linework *w);
 
 /* What is not known is where number 0 is. */
 static inline uint32_t linework_line(const uint32_t *lines, uint64_t n, uint64_t i)
