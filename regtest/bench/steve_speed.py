@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """How fast steve is: each command on growing traces, against plain Python, and its memory.
 
-    ./in-place python3 regtest/bench/steve_speed.py [--tables LIST] [--events N] [--small] [--program NAME] [--json FILE]
+    ./in-place python3 regtest/bench/steve_speed.py [--tables LIST] [--events N] [--small] [--program NAME]
+        [--json FILE]
 
 User CPU time, that of starting steve subtracted, so that a loaded machine tells nearly the same. Four
 tables: `programs`, the commands that read most on traces of the benchmark's programs (recorded.py; --small: on
-less of them); `speed`, millions of events a second on traces of N/10 and N events (default 40 million), and by how much the
-time for an event grew (1.00 = linear); `python`, the plain Python references of the tests on a trace of 20,000
-events, in the same run, and how many times faster steve is; `memory`, the most memory at 1,000 and at 1,000,000 live blocks.
+less of them); `speed`, millions of events a second on traces of N/10 and N events (default 40 million), and by
+how much the time for an event grew (1.00 = linear); `python`, the plain Python references of the tests on a
+trace of 20,000 events, in the same run, and how many times faster steve is; `memory`, the most memory at 1,000
+and at 1,000,000 live blocks.
 
 Nothing here passes or fails: the numbers are for people.
 

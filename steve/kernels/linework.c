@@ -38,7 +38,8 @@ bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack)
 {
     if (!grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
         return false;
-    w->blocks[slot] = (struct linework_block){.own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1};
+    w->blocks[slot] =
+        (struct linework_block){.own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1};
     memset(w->blocks[slot].few, 0xff, sizeof w->blocks[slot].few);
     return true;
 }

@@ -8,8 +8,8 @@
  * Distinct blocks: pairs of a line and a block that it accessed; exact, since a block is forgotten when it
  * dies and its handle never comes again. A block remembers the few lines that touched it first; those of a
  * block that many lines touch stand in a table, behind a memo. Distinct cache lines: pairs of a line of the
- * program and a line of 64 bytes of the address space; exact: linepages.h. An access over a border touches all
- * the cache lines it lies in. What patterns do: linepatterns.h.
+ * program and a line of 64 bytes of the address space; exact: linepages.h. An access over a border touches
+ * all the cache lines it lies in. What patterns do: linepatterns.h.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *
@@ -60,8 +60,9 @@ typedef uint32_t linework_lanes __attribute__((vector_size(16), aligned(4), may_
 
 /* An access of a pattern: see linepatterns.h. */
 struct linework_access {
-    uint64_t times[2]; /* that it touched a block of others, of its own line's, and the rows do not know yet */
-    uint32_t line;     /* of its site */
+    uint64_t
+        times[2];  /* that it touched a block of others, of its own line's, and the rows do not know yet */
+    uint32_t line; /* of its site */
     uint32_t size;
     uint8_t kind; /* from MT_LOAD */
     bool jitted;
@@ -173,7 +174,8 @@ static inline bool linework_recall(struct linework *w, uint64_t addr, uint64_t s
 }
 
 /* A line touches a block that lives, at an address. */
-static inline bool linework_touch(struct linework *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t line)
+static inline bool linework_touch(struct linework *w, uint32_t slot, uint64_t addr, uint64_t size,
+                                  uint32_t line)
 {
     if (!linework_is_few(&w->blocks[slot], line) && !linework_met_block(w, slot, line))
         return false;
