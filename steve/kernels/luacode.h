@@ -150,10 +150,4 @@ static inline struct luacode_at luacode_now(const struct luacode *c, uint16_t th
     return t->now;
 }
 
-/* Whose an access just followed is. */
-static inline struct luacode_at luacode_at(const struct luacode *c, const struct mt_event *e)
-{
-    return luacode_is_lua(c, e) ? luacode_now(c, e->thread) : (struct luacode_at){LUACODE_OWN, 0};
-}
-
 #endif
