@@ -148,6 +148,8 @@ cdef class WholeLines:
     def line_work(self):
         """As of Lives, when all lives were told."""
         cdef size_t n = self.work.map.n_lines
+        if not linework_catch_up(&self.work):
+            raise MemoryError
         work, made = (sums.copy() for sums in self.sums)
         work["blocks"] += view_of(self.work.rows, n, LINEWORK)["blocks"]
         work["cache_lines"] = view_of(self.work.rows, n, LINEWORK)["cache_lines"]

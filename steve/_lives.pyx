@@ -64,6 +64,10 @@ cdef extern from "steve/kernels/linework.h" nogil:
     bint linework_init(linework *w, luacode *code)
     void linework_free(linework *w)
     bint linework_learn(linework *w, const linework_map *map)
+    bint linework_catch_up(linework *w)
+
+cdef extern from "steve/kernels/linepatterns.h" nogil:
+    void linepatterns_settle(linework *w)
 
 cdef extern from "steve/kernels/lives.h" nogil:
     struct life:
@@ -101,7 +105,13 @@ cdef extern from "steve/kernels/livesparts.h" nogil:
                         const lives_totals *began)
 
 cdef extern from "steve/kernels/faults.h" nogil:
-    size_t faults_pick(const mt_event *events, size_t n, mt_event *out)
+    struct faults:
+        mt_event *first
+        uint64_t *counts
+        size_t n
+    bint faults_init(faults *f)
+    void faults_free(faults *f)
+    bint faults_add(faults *f, const mt_event *events, size_t n)
 
 cdef extern from "steve/kernels/groups.h" nogil:
     enum groups_key:
@@ -146,7 +156,6 @@ assert LINEWORK.itemsize == sizeof(linework_row) and MADE.itemsize == sizeof(lin
 cdef enum:
     ENOUGH = 8192  # records worth handing out
     TICK = 256     # batches of events between two calls of tick
-    BATCH = 512    # events looked at for errors at a time
 
 
 cdef object view_of(const void *data, size_t n, object dtype):
@@ -172,8 +181,9 @@ cdef class Lives:
     there on: "before", "within" or "after" (then the walk ends); `begins_within` says how it begins.
     selected: None, or a Selection: the other blocks do not exist. tick: as everywhere. lines: None, or a
     steve.linenumbers.LineNumbers: count for lines, see line_work(), and not for sites. errors: None, or a
-    function that is given arrays of the events that are errors of the program (steve/kernels/faults.h); those
-    to freed memory only if the trace was opened so. It needs a walk without window and lines.
+    function that at the end of the walk is given the cases of errors of the program (steve/kernels/faults.h), an array
+    of the first event of each and one of how many there are; those to freed memory only if the trace was opened so.
+    It needs a walk without window and lines.
     part: None, or the operations before the part of the trace that is to be read, which then neither begins with
     an empty heap nor ends the lives of blocks that live on; see piece(). begins: of such a part with lines, what
     enter_lines() needs to know. since: of such a part, the first handle that counts."""
@@ -182,6 +192,7 @@ cdef class Lives:
     cdef bint is_part
     cdef luacode code
     cdef linework work
+    cdef faults met
     cdef Trace trace
     cdef object window, tick, selected, lines, errors
     cdef const uint32_t[::1] of_stacks, of_sites, of_places  # the kernel's
@@ -202,6 +213,8 @@ cdef class Lives:
             self.l.lines = &self.work
             if not luacode_init(&self.code, trace.r) or not linework_init(&self.work, &self.code):
                 raise MemoryError
+        if errors is not None and not faults_init(&self.met):
+            raise MemoryError
         self.is_part = part is not None
         if self.is_part:
             self.l.before = part
@@ -213,6 +226,7 @@ cdef class Lives:
         lives_free(&self.l)
         luacode_free(&self.code)
         linework_free(&self.work)
+        faults_free(&self.met)
 
     def batches(self):
         """Iterate over the lives as arrays of LIFE, each good until the next is asked for; blocks come when
@@ -220,6 +234,7 @@ cdef class Lives:
         while self.walk():
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
+        self.tell_errors()
         yield view_of(self.l.out, self.l.n_out, LIFE)
         self.l.n_out = 0
         while not self.is_part and self.finish():
@@ -270,7 +285,7 @@ cdef class Lives:
         """The same, without marks that count."""
         cdef mt_packed packed
         cdef uint32_t sites
-        cdef bint ok
+        cdef bint ok, seek_errors = self.errors is not None
         while self.l.n_out < ENOUGH:
             if not self.trace.next_packed(&packed):
                 return False
@@ -279,24 +294,20 @@ cdef class Lives:
                 self.learn()
             with nogil:
                 ok = lives_feed_packed(&self.l, &packed, sites)
+                if ok and seek_errors:
+                    ok = faults_add(&self.met, packed.events, packed.n_events)
             if not ok:
                 raise MemoryError
-            if self.errors is not None:
-                self.pick(&packed)
             self.walked += 1
             if self.tick is not None and self.walked % TICK == 0:
                 self.tick(*self.trace.progress())
         return True
 
-    cdef int pick(self, const mt_packed *packed) except -1:
-        """Hand on the errors of the program in a batch."""
-        cdef mt_event picked[BATCH]
-        cdef size_t n, at, found
-        for at in range(0, packed.n_events, BATCH):
-            n = min(packed.n_events - at, BATCH)
-            found = faults_pick(packed.events + at, n, picked)
-            if found:
-                self.errors(view_of(picked, found, event_dtype()).copy())
+    cdef int tell_errors(self) except -1:
+        """Hand on what was met of errors of the program."""
+        if self.errors is not None:
+            self.errors(view_of(self.met.first, self.met.n, event_dtype()).copy(),
+                        view_of(self.met.counts, self.met.n, np.dtype("u8")).copy())
         return 0
 
     cdef int feed(self, const mt_event *events, size_t n) except -1:
@@ -349,6 +360,9 @@ cdef class Lives:
     def line_work(self):
         """Arrays of LINEWORK and of MADE by number of the line."""
         cdef size_t n = self.work.map.n_lines
+        linepatterns_settle(&self.work)
+        if not linework_catch_up(&self.work):
+            raise MemoryError
         return view_of(self.work.rows, n, LINEWORK), view_of(self.work.made, n, MADE)
 
     def thread_accesses(self):

@@ -360,6 +360,13 @@ cdef class Trace:
         cdef const mt_site *s = mt_get_site(self.r, id)
         return None if s == NULL else Site(s.ip, s.frame, s.size, KIND_NAMES[s.kind])
 
+    def site_key(self, uint32_t id):
+        """What a site's frame says, in numbers: equal for sites whose frames differ in their address at most. None:
+        it has no frame."""
+        cdef const mt_site *s = mt_get_site(self.r, id)
+        cdef const mt_frame *f = mt_get_frame(self.r, s.frame) if s != NULL and s.frame != 0 else NULL
+        return None if f == NULL else (f.function, f.file, f.object, f.line, f.kind)
+
     def heap(self, uint32_t id):
         """Heap(id of the allocator's state, kind name), or None."""
         cdef const mt_heap *h = mt_get_heap(self.r, id)

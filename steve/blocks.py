@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Tuple, Union
 
 from steve import liveparts, source
 from steve.errors import UsageError
@@ -276,13 +276,20 @@ class Chosen:
 def merged(rows: "np.ndarray", key_of: Callable[[int], Hashable]) -> Dict[Hashable, Dict[str, int]]:
     """Rows by number summed over the numbers with the same key; rows that are all 0 are left out."""
     result: Dict[Hashable, Dict[str, int]] = {}
-    for number, row in enumerate(rows.tolist()):
-        if any(row):
-            found = dict(zip(rows.dtype.names, row))
-            known = result.setdefault(key_of(number), dict.fromkeys(found, 0))
-            for name, value in found.items():
-                known[name] = max(known[name], value) if name.startswith("most") else known[name] + value
+    numbers, rows = nonzero_rows(rows)
+    for number, row in zip(numbers.tolist(), rows.tolist()):
+        found = dict(zip(rows.dtype.names, row))
+        known = result.setdefault(key_of(number), dict.fromkeys(found, 0))
+        for name, value in found.items():
+            known[name] = max(known[name], value) if name.startswith("most") else known[name] + value
     return result
+
+
+def nonzero_rows(rows: "np.ndarray") -> "Tuple[np.ndarray, np.ndarray]":
+    """Those rows that are not all 0, behind their numbers."""
+    import numpy as np
+    numbers = np.flatnonzero(np.any([rows[name] != 0 for name in rows.dtype.names], axis=0))
+    return numbers, rows[numbers]
 
 
 def share(part: float, whole: float) -> Optional[float]:

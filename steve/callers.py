@@ -8,6 +8,7 @@ at the C function of a module. Frames of the recorder's own wrappers are no one'
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
+from functools import lru_cache
 from typing import TYPE_CHECKING, List, Optional, Sequence, Set
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def callers(frames: "Sequence[Optional[Frame]]") -> List[int]:
     not known (None) are kept, and always at least one if there are any."""
     start = _first_caller(frames)
     kept = [i for i in range(start, len(frames)) if not _is_wrapper(frames[i])]
+    if all(map(is_plain, frames)):
+        return kept or list(range(start, len(frames)))
     lua = next((i for i in kept if _is_lua(frames[i])), None)
     machine = _machine_objects(frames)
     if lua is not None:
@@ -49,8 +52,26 @@ def _first_caller(frames: "Sequence[Optional[Frame]]") -> int:
     return start
 
 
+@lru_cache(maxsize=4096)
+def _is_wrapper_object(name: str) -> bool:
+    return os.path.basename(name).startswith(WRAPPERS)
+
+
+@lru_cache(maxsize=4096)
+def _is_luajit_object(name: str) -> bool:
+    return "luajit" in os.path.basename(name)
+
+
 def _is_wrapper(frame: "Optional[Frame]") -> bool:
-    return frame is not None and os.path.basename(frame.object).startswith(WRAPPERS)
+    return frame is not None and _is_wrapper_object(frame.object)
+
+
+def is_plain(frame: "Optional[Frame]") -> bool:
+    """Neither of Lua nor of LuaJIT: of a stack of such frames callers() leaves out only the allocator's, of which
+    those of wrappers, which nothing but the program calls, are part."""
+    return frame is None or (frame.kind == "host" and not frame.function.startswith(INTERNAL)
+                             and not _is_luajit_object(frame.object)
+                             and (is_allocator(frame) or not _is_wrapper_object(frame.object)))
 
 
 def _is_lua(frame: "Optional[Frame]") -> bool:
@@ -62,7 +83,7 @@ def _machine_objects(frames: "Sequence[Optional[Frame]]") -> Set[str]:
     """The objects that hold LuaJIT as far as the stack tells: what calls a frame of Lua is LuaJIT's code."""
     found = {outer.object for inner, outer in zip(frames, frames[1:])
              if _is_lua(inner) and outer is not None and outer.kind == "host"}
-    return found | {frame.object for frame in frames if frame and "luajit" in os.path.basename(frame.object)}
+    return found | {frame.object for frame in frames if frame and _is_luajit_object(frame.object)}
 
 
 def _is_machine(frame: "Optional[Frame]", machine: Set[str], named: Sequence[str]) -> bool:

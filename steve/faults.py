@@ -84,19 +84,14 @@ def first_case(e: np.void, count: int) -> Context:
 
 
 class Faults:
-    """The errors that a walk over a trace comes by (take is for steve._lives.Lives), summed up."""
+    """The errors that walks over a trace come by (take is for steve._lives.Lives), by kind, manner and place."""
 
     def __init__(self) -> None:
         self._found: Dict[Tuple[int, int, int], List] = {}
 
-    def take(self, errors: np.ndarray) -> None:
-        """Sum up errors by kind, manner and place."""
-        keys = (errors["ref"].astype("u8") << 16) | (errors["kind"].astype("u8") << 8) | errors["how"]
-        _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-        for i, n in sorted(zip(first.tolist(), counts.tolist())):
-            event = errors[i]
-            key = (int(event["kind"]), int(event["how"]), int(event["ref"]))
-            self._found.setdefault(key, [event.copy(), 0])[1] += n
+    def take(self, cases: np.ndarray, counts: np.ndarray) -> None:
+        """Keep the cases of a walk: the first event of each, and how many there are."""
+        self.join([(cases[i:i + 1], count) for i, count in enumerate(counts.tolist())])
 
     def part(self) -> List[Tuple[np.ndarray, int]]:
         """For join(): the first case of each sort, as an array of one, and how many there are."""

@@ -7,7 +7,7 @@ function is called. A line of C has its function as a part of it.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from array import array
-from typing import TYPE_CHECKING, Dict, List, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from steve.places import Found, Line, Places
 
@@ -25,6 +25,7 @@ class LineNumbers:
         self._numbers: Dict[Tuple[object, ...], int] = {}
         self._lines: List[Tuple[int, Line]] = []  # by number: who named it, and how
         self._stacks, self._sites, self._places = array("I"), array("I"), array("I")
+        self._of_keys: Dict[Optional[Tuple[int, ...]], int] = {}  # by site_key() of a Trace
         self._protos = 0
 
     def count(self) -> int:
@@ -48,6 +49,12 @@ class LineNumbers:
             self._lines[number] = who, found.line
         return number
 
+    def _number_site(self, site: int) -> int:
+        key = self.places.trace.site_key(site)
+        if key not in self._of_keys:
+            self._of_keys[key] = self._number(self.places.find_site(site), SITE)
+        return self._of_keys[key]
+
     def reach(self, stacks: int, sites: int, protos: int) -> "Tuple[np.ndarray, np.ndarray, np.ndarray]":
         """The numbers by stack, by site and by place (instruction after instruction of each prototype), for as many
         stacks, sites and prototypes; good until the next call. Each array has one element at least."""
@@ -55,7 +62,7 @@ class LineNumbers:
         for stack in range(len(self._stacks), stacks):
             self._stacks.append(self._number(self.places.find_stack(stack), STACK))
         for site in range(len(self._sites), sites):
-            self._sites.append(self._number(self.places.find_site(site), SITE))
+            self._sites.append(self._number_site(site))
         for proto in range(self._protos, protos):
             self._places.extend(self._number(found, PROTO) for found in self.places.find_proto(proto))
         self._protos = max(self._protos, protos)

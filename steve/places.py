@@ -7,10 +7,10 @@ access is that of its instruction. A site is longer: the three innermost frames.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from steve.callers import is_allocator
-from steve.stacks import Sites, frame_text
+from steve.stacks import Inherited, Sites, frame_text
 
 if TYPE_CHECKING:
     from steve._memtrace import Frame, Trace
@@ -42,6 +42,22 @@ def line_of(frame: "Frame") -> Line:
     return Line("", 0, f"[{os.path.basename(frame.object)}]" if frame.object else NOWHERE.function)
 
 
+# of a stack or frame: the line of Lua, that of a function with a name that is not the allocator; None: there is none
+Lines = Tuple[Optional[Found], Optional[Found]]
+
+
+def lua_line(frame: "Frame") -> Optional[Found]:
+    """The line of Lua that a frame stands for; vm: the parser is there."""
+    if frame.line and (frame.kind in LUA_FRAMES or frame.kind == "vm"):
+        return Found(line_of(frame), True, frame.kind == "vm")
+    return None
+
+
+def named_line(frame: "Frame") -> Optional[Found]:
+    """A frame that has a name and is not the allocator's."""
+    return Found(line_of(frame), False) if (frame.function or frame.file) and not is_allocator(frame) else None
+
+
 class Places:
     """The places of one trace."""
 
@@ -50,6 +66,9 @@ class Places:
         self.trace = trace
         self.sites = Sites(trace)
         self._lines: List[Line] = []  # by stack
+        self._of_stacks: Inherited[Lines] = Inherited(trace, self._add_frame, (None, None))
+        self._of_frames: Dict[int, Lines] = {}
+        self._of_sites: "Dict[Optional[Tuple[int, ...]], Found]" = {}
         self._lua_lines: Dict[Tuple[str, int], Line] = {}
         self._site_names: Dict[int, str] = {}
         self._texts: Dict[str, Callable[[int], str]] = {
@@ -83,14 +102,19 @@ class Places:
 
     def find_stack(self, stack: int) -> "Found":
         """The line of a stack, called as its own frame has it."""
+        lua, named = self._of_stacks.of(stack)
+        if lua is not None or named is not None:
+            return lua or named
         frames = self.trace.stack_frames(stack)
-        for frame in frames:
-            if frame.line and (frame.kind in LUA_FRAMES or frame.kind == "vm"):  # vm: the parser is there
-                return Found(line_of(frame), True, frame.kind == "vm")
-        for frame in frames:
-            if (frame.function or frame.file) and not is_allocator(frame):
-                return Found(line_of(frame), False)
         return Found(line_of(frames[0]) if frames else NOWHERE, False)
+
+    def _add_frame(self, number: int, callers: "Lines") -> "Lines":
+        """What a stack's lines are, by its innermost frame and those of its callers."""
+        if number not in self._of_frames:
+            frame = self.trace.frame(number)
+            self._of_frames[number] = (None, None) if frame is None else (lua_line(frame), named_line(frame))
+        lua, named = self._of_frames[number]
+        return lua or callers[0], named or callers[1]
 
     def access_line(self, site: int) -> Line:
         """The line of an access site."""
@@ -98,9 +122,13 @@ class Places:
 
     def find_site(self, site: int) -> "Found":
         """The line of an access site, called as its own frame has it."""
-        known = self.trace.site(site)
-        frame = self.trace.frame(known.frame) if known is not None and known.frame else None
-        return Found(NOWHERE, False) if frame is None else Found(line_of(frame), frame.kind in LUA_FRAMES)
+        key = self.trace.site_key(site)
+        if key not in self._of_sites:
+            known = self.trace.site(site)
+            frame = self.trace.frame(known.frame) if known is not None and known.frame else None
+            self._of_sites[key] = Found(NOWHERE, False) if frame is None else \
+                Found(line_of(frame), frame.kind in LUA_FRAMES)
+        return self._of_sites[key]
 
     def _named(self, found: "Found") -> Line:
         """A line of Lua code has one name, though its function may be called by several: that of its first stack."""

@@ -5,9 +5,9 @@ A label begins where steve.callers says that the caller of the allocator is.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, Generic, List, Optional, Tuple, TypeVar
 
-from steve.callers import callers
+from steve.callers import MOST_ALLOCATORS, callers, is_plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SITE = ("first three frames of the stack, from the caller of the allocator; LuaJIT's own code between its "
         "allocator and the line of Lua is no caller")
+
+NO_BOUND = 2**32  # more frames than a stack has
 
 
 def place_text(function: str, file: str, line: int) -> str:
@@ -34,6 +36,32 @@ def frame_text(frame: "Frame") -> str:
     return name
 
 
+Known = TypeVar("Known")
+
+
+class Inherited(Generic[Known]):
+    """What is known of stacks of which each adds a frame to what is known of its callers; looked up once for each.
+
+    add(frame id, what is known of the callers); root: what is known of no stack."""
+
+    def __init__(self, trace: "Trace", add: Callable[[int, Known], Known], root: Known) -> None:
+        self._trace, self._add, self._root = trace, add, root
+        self._known: Dict[int, Known] = {}
+
+    def of(self, stack: int) -> Known:
+        path: List[Tuple[int, int]] = []
+        while stack and stack not in self._known:
+            entry = self._trace.stack(stack)
+            if entry is None:
+                break
+            path.append((stack, entry[1]))
+            stack = entry[0] if entry[0] < stack else 0
+        known = self._known.get(stack, self._root)
+        for below, frame in reversed(path):
+            known = self._known[below] = self._add(frame, known)
+        return known
+
+
 class Sites:
     """Allocation sites: the first FRAMES frames of a stack, from its caller of the allocator."""
 
@@ -42,6 +70,7 @@ class Sites:
     def __init__(self, trace: "Trace") -> None:
         self.trace = trace
         self._known: "Dict[int, Optional[Frame]]" = {}
+        self._plain = Inherited(trace, lambda frame, plain: plain and is_plain(self._frame(frame)), True)
         self._texts: Dict[int, str] = {}
 
     def _frame(self, number: int) -> "Optional[Frame]":
@@ -49,16 +78,27 @@ class Sites:
             self._known[number] = self.trace.frame(number)
         return self._known[number]
 
-    def frames(self, stack: int) -> Tuple[int, ...]:
-        """The ids of the site's frames, innermost first."""
+    def _ids(self, stack: int, most: int) -> List[int]:
+        """The ids of the innermost frames, at most so many."""
         ids: List[int] = []
         entry = self.trace.stack(stack)
-        while stack and entry is not None:
+        while stack and entry is not None and len(ids) < most:
             parent, frame = entry
             ids.append(frame)
             stack = parent if parent < stack else 0
             entry = self.trace.stack(stack)
+        return ids
+
+    def _callers(self, ids: List[int]) -> Tuple[int, ...]:
         return tuple(ids[i] for i in callers([self._frame(frame) for frame in ids])[:self.FRAMES])
+
+    def frames(self, stack: int) -> Tuple[int, ...]:
+        """The ids of the site's frames, innermost first. Of a plain stack (steve.callers) the first frames tell."""
+        if self._plain.of(stack):
+            found = self._callers(self._ids(stack, MOST_ALLOCATORS + self.FRAMES))
+            if len(found) == self.FRAMES:
+                return found
+        return self._callers(self._ids(stack, NO_BOUND))
 
     def _text(self, number: int) -> str:
         if number not in self._texts:

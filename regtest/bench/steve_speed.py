@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """How fast steve is: each command on growing traces, against plain Python, and its memory.
 
-    ./in-place python3 regtest/bench/steve_speed.py [--events N] [--json FILE]
+    ./in-place python3 regtest/bench/steve_speed.py [--tables LIST] [--events N] [--small] [--program NAME]
+        [--json FILE]
 
-User CPU time, that of starting steve subtracted, so that a loaded machine tells nearly the same. Three
-tables: millions of events a second on traces of N/10 and N events (default 40 million), and by how much the
-time for an event grew (1.00 = linear); the plain Python references of the tests on a trace of 20,000 events,
-in the same run, and how many times faster steve is; the most memory at 1,000 and at 1,000,000 live blocks.
+User CPU time, that of starting steve subtracted, so that a loaded machine tells nearly the same. Four
+tables: `programs`, the commands that read most on traces of the benchmark's programs (recorded.py; --small: on
+less of them); `speed`, millions of events a second on traces of N/10 and N events (default 40 million), and by
+how much the time for an event grew (1.00 = linear); `python`, the plain Python references of the tests on a
+trace of 20,000 events, in the same run, and how many times faster steve is; `memory`, the most memory at 1,000
+and at 1,000,000 live blocks.
 
 Nothing here passes or fails: the numbers are for people.
 
@@ -22,6 +25,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
+
+import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 MKLOAD = Path(os.environ.get("LJTRACE_BUILDDIR", "")) / "steve" / "test" / "mkload"
@@ -145,20 +150,52 @@ def memory(folder: Path, events: int) -> List[Dict[str, Any]]:
     return rows
 
 
+def told_programs(folder: Path, args: argparse.Namespace) -> Any:
+    return recorded.speeds(folder, args.small, args.program)
+
+
+def told_speed(folder: Path, args: argparse.Namespace) -> Any:
+    print(f"{'M events/s':<20}{args.events // 10:>12,}{args.events:>12,}{'growth':>12}")
+    return speeds(folder, args.events, 10_000)
+
+
+def told_python(folder: Path, args: argparse.Namespace) -> Any:
+    print(f"{'events/s':<20}{'Python':>12}{'steve':>14}")
+    return against_python(folder)
+
+
+def told_memory(folder: Path, args: argparse.Namespace) -> Any:
+    print(f"{'MB':<20}{'1,000 live':>12}{'1,000,000':>12}")
+    return memory(folder, max(args.events // 4, 2_000_000))
+
+
+TABLES = {"programs": told_programs, "speed": told_speed, "python": told_python, "memory": told_memory}
+
+
+def table_names(text: str) -> List[str]:
+    """The argument of --tables."""
+    names = text.split(",")
+    unknown = [name for name in names if name not in TABLES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no table '{unknown[0]}'; there are: {', '.join(TABLES)}")
+    return names
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--events", type=int, default=40_000_000, help="of the largest trace")
+    parser.add_argument("--tables", metavar="LIST", type=table_names, default=list(TABLES),
+                        help=f"which, with commas between (default: {','.join(TABLES)})")
+    parser.add_argument("--events", type=int, default=40_000_000, help="of the largest trace that is made up")
+    parser.add_argument("--small", action="store_true", help="programs do a small part of what they else do")
+    parser.add_argument("--program", metavar="NAME", action="append", default=[], help="only this one; again for more")
     parser.add_argument("--json", metavar="FILE", help="write the numbers to FILE too")
     args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    result: Dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        print(f"\n{'M events/s':<20}{args.events // 10:>12,}{args.events:>12,}{'growth':>12}")
-        result: Dict[str, Any] = {"speed": speeds(folder, args.events, 10_000)}
-        print(f"\n{'events/s':<20}{'Python':>12}{'steve':>14}")
-        result["python"] = against_python(folder)
-        print(f"\n{'MB':<20}{'1,000 live':>12}{'1,000,000':>12}")
-        result["memory"] = memory(folder, max(args.events // 4, 2_000_000))
+        for table in args.tables:
+            result[table] = TABLES[table](Path(name), args)
+            print(flush=True)
     if args.json:
         Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
 

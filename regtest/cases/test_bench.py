@@ -56,3 +56,20 @@ def test_wrong_usage() -> None:
     for words in (["--runs", "0"], ["--runs", "many"], ["--program", "nosuch"], ["--nosuch"]):
         done = bench(*words)
         assert done.status == 2 and done.complaint and "Traceback" not in done.complaint, words
+
+
+def test_speed_of_steve_on_programs(tmp_path: Path) -> None:
+    done = run([sys.executable, "-B", BENCH / "steve_speed.py", "--tables", "programs", "--small",
+                "--program", "tables", "--program", "gzip", "--json", tmp_path / "b.json"])
+    assert done.status == 0, done.complaint
+    result = json.loads((tmp_path / "b.json").read_text())["programs"]
+    tables = result["programs"]["tables"]
+    assert tables["events"] > 1_000_000
+    assert set(tables["rates"]) == set(result["means"]) >= {"summary", "ops", "findings", "lines", "sites"}
+    assert all(rate is None or rate > 0 for rate in tables["rates"].values())
+    assert list(result["left_out"]) == ["gzip"] and "gzip: left out" in done.text, "it keeps off the heap"
+
+
+def test_wrong_table() -> None:
+    done = run([sys.executable, "-B", BENCH / "steve_speed.py", "--tables", "nosuch"])
+    assert done.status == 2 and "there are: programs" in done.complaint

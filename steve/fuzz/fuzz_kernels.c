@@ -13,13 +13,14 @@
 #include "steve/fuzz/input.h"
 #include "steve/kernels/check.h"
 #include "steve/kernels/classic.h"
+#include "steve/kernels/faults.h"
 #include "steve/kernels/fields.h"
 #include "steve/kernels/groups.h"
 #include "steve/kernels/lives.h"
 #include "steve/kernels/livesparts.h"
 #include "steve/kernels/lockfull.h"
 #include "steve/kernels/lockstack.h"
-#include "steve/kernels/linework.h"
+#include "steve/kernels/linepatterns.h"
 #include "steve/kernels/luacode.h"
 #include "steve/kernels/profile.h"
 #include "steve/kernels/reuse.h"
@@ -291,15 +292,29 @@ static bool learn_lines(struct linework *w, struct luacode *code, const struct m
     return code->n_places < MANY && linework_learn(w, &map);
 }
 
+/* Batches by turns as events and packed. */
+static void feed_lines(struct lives *l, struct mt_reader *r)
+{
+    struct mt_packed packed;
+    const struct mt_event *events;
+    size_t n;
+
+    while (mt_next_packed(r, &packed) == MT_MORE && learn_lines(l->lines, l->lines->code, r)) {
+        must(lives_feed_packed(l, &packed, mt_count_sites(r)));
+        if (mt_next(r, &events, &n) != MT_MORE || !learn_lines(l->lines, l->lines->code, r))
+            return;
+        feed_all(l, events, n, mt_count_sites(r));
+        l->n_out = 0;
+    }
+}
+
 static void lines_of(void)
 {
-    const struct mt_event *events;
     struct mt_error err;
     struct mt_reader *r = mt_open(s_path, 0, &err);
     struct lives l;
     struct luacode code;
     struct linework work;
-    size_t n;
 
     if (!r)
         return;
@@ -308,11 +323,9 @@ static void lines_of(void)
     lives_init(&l, NULL, 0);
     must(luacode_init(&code, r) && linework_init(&work, &code));
     l.lines = &work;
-    while (mt_next(r, &events, &n) == MT_MORE && learn_lines(&work, &code, r)) {
-        feed_all(&l, events, n, mt_count_sites(r));
-        l.n_out = 0;
-    }
-    must(lives_finish(&l));
+    feed_lines(&l, r);
+    linepatterns_settle(&work);
+    must(linework_catch_up(&work) && lives_finish(&l));
     lives_free(&l);
     linework_free(&work);
     luacode_free(&code);
@@ -324,6 +337,7 @@ static void lines_of(void)
 struct packed_kernels {
     struct summary summary;
     struct lockfull locks;
+    struct faults faults;
 };
 
 static void walk_packed(struct packed_kernels *k)
@@ -335,6 +349,7 @@ static void walk_packed(struct packed_kernels *k)
     while (r && mt_next_packed(r, &packed) == MT_MORE) {
         must(summary_feed_packed(&k->summary, &packed, mt_count_stacks(r)));
         must(lockfull_feed_packed(&k->locks, &packed));
+        must(faults_add(&k->faults, packed.events, packed.n_events));
     }
     mt_close(r);
 }
@@ -345,11 +360,12 @@ static void packed(void)
     struct packed_kernels k;
 
     summary_init(&k.summary);
-    must(lockfull_init(&k.locks, NULL, 0, rules));
+    must(lockfull_init(&k.locks, NULL, 0, rules) && faults_init(&k.faults));
     walk_packed(&k);
     summary_finish(&k.summary);
     summary_free(&k.summary);
     lockfull_free(&k.locks);
+    faults_free(&k.faults);
 }
 
 struct mapped {

@@ -32,10 +32,15 @@ static uint64_t hash(uint64_t page, uint32_t line)
     return (page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u;
 }
 
+static size_t home(const struct linepages_table *t, uint64_t page, uint32_t line)
+{
+    return (hash(page, line) >> 20 & UINT32_MAX) * t->room >> 32;
+}
+
 /* The entry of a page and a line, or the free one where it would be. */
 static struct linepage *find(const struct linepages_table *t, uint64_t page, uint32_t line)
 {
-    size_t i = (hash(page, line) >> 20 & UINT32_MAX) * t->room >> 32;
+    size_t i = home(t, page, line);
 
     while (t->entries[i].touched && (t->entries[i].page != page || t->entries[i].line != line))
         i = i + 1 < t->room ? i + 1 : 0;
@@ -58,6 +63,13 @@ static bool make_bigger(struct linepages_table *t)
             *find(t, old[i].page, old[i].line) = old[i];
     free(old);
     return true;
+}
+
+void linepages_fetch(const struct linepages *p, uint64_t page, uint32_t line)
+{
+    const struct linepages_table *t = &p->tables[hash(page, line) >> 58];
+
+    __builtin_prefetch(&t->entries[home(t, page, line)], 1);
 }
 
 int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t line)

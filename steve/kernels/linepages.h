@@ -39,6 +39,9 @@ void linepages_free(struct linepages *p);
  */
 int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t line);
 
+/* Have what linepages_touch needs brought near. */
+void linepages_fetch(const struct linepages *p, uint64_t page, uint32_t line);
+
 /* How many pages there are for all lines, and a copy of them. */
 size_t linepages_count(const struct linepages *p);
 void linepages_copy(const struct linepages *p, struct linepage *to);

@@ -20,6 +20,7 @@ void linework_free(struct linework *w)
     free(w->blocks);
     free(w->next);
     free(w->key);
+    free(w->accesses);
     free(w->pieces);
     linepages_free(&w->pages);
 }
@@ -37,8 +38,9 @@ bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack)
 {
     if (!grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
         return false;
-    w->blocks[slot] = (struct linework_block){.own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1,
-                                              .last = LINEWORK_NONE};
+    w->blocks[slot] =
+        (struct linework_block){.own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1};
+    memset(w->blocks[slot].few, 0xff, sizeof w->blocks[slot].few);
     return true;
 }
 
@@ -52,6 +54,12 @@ void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint
     made->bytes[kind] += bytes;
 }
 
+/* Where the memo has a pair of a block and one of its many lines. */
+static uint64_t *recalled(struct linework *w, uint64_t key)
+{
+    return &w->many_memo[(key >> 32 ^ (key & UINT32_MAX) * 0x9E3779B1u) % LINEWORK_MANY_MEMO];
+}
+
 void linework_forget(struct linework *w, uint32_t slot)
 {
     struct linework_block *b = slot < w->blocks_room ? &w->blocks[slot] : NULL;
@@ -63,6 +71,8 @@ void linework_forget(struct linework *w, uint32_t slot)
         uint32_t i = b->many - 1;
 
         b->many = w->next[i];
+        if (*recalled(w, w->key[i]) == w->key[i] + 1)
+            *recalled(w, w->key[i]) = 0;
         livemap_remove(&w->pairs, w->key[i]);
     }
 }
@@ -85,31 +95,55 @@ static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key
     return true;
 }
 
+/* A line that is not among the few. */
+static bool met_many(struct linework *w, struct linework_block *b, uint64_t key)
+{
+    uint64_t *met = recalled(w, key);
+    bool is_new = false;
+
+    if (*met != key + 1 && !keep_pair(w, b, key, &is_new))
+        return false;
+    *met = key + 1;
+    b->few[LINEWORK_FEW] = (uint32_t)key;
+    w->rows[(uint32_t)key].blocks += is_new;
+    return true;
+}
+
 bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
 {
     struct linework_block *b = &w->blocks[slot];
-    bool is_new = true;
 
-    b->last = line;
-    for (uint32_t i = 0; i < b->n; i++)
-        if (b->few[i] == line)
-            return true;
-    if (b->n < LINEWORK_FEW)
-        b->few[b->n++] = line;
-    else if (!keep_pair(w, b, (uint64_t)slot << 32 | line, &is_new))
-        return false;
-    w->rows[line].blocks += is_new;
+    if (linework_is_few(b, line))
+        return true;
+    if (b->n == LINEWORK_FEW)
+        return met_many(w, b, (uint64_t)slot << 32 | line);
+    b->few[b->n++] = line;
+    w->rows[line].blocks++;
     return true;
 }
 
 /* ---- cache lines --------------------------------------------------------------------------- */
 
+bool linework_catch_up(struct linework *w)
+{
+    for (const struct linepage *p = w->late; p < w->late + w->n_late; p++) {
+        int n = linepages_touch(&w->pages, p->page, p->touched, p->line);
+
+        if (n < 0)
+            return false;
+        w->rows[p->line].cache_lines += (unsigned)n;
+    }
+    w->n_late = 0;
+    return true;
+}
+
+/* The table is often too large for the processor's caches: several are asked for before the first is
+ * needed. */
 bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
-    int n = linepages_touch(&w->pages, page, bits, line);
-
-    w->rows[line].cache_lines += (unsigned)(n > 0 ? n : 0);
-    return n >= 0;
+    linepages_fetch(&w->pages, page, line);
+    w->late[w->n_late++] = (struct linepage){page, bits, line};
+    return w->n_late < LINEWORK_LATE || linework_catch_up(w);
 }
 
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)

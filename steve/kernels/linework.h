@@ -6,10 +6,10 @@
  * instruction, where luacode knows one, else that of the site.
  *
  * Distinct blocks: pairs of a line and a block that it accessed; exact, since a block is forgotten when it
- * dies and its handle never comes again. A block remembers the few lines that touched it, the line that did
- * so last foremost; those of a block that many lines touch stand in a table. Distinct cache lines: pairs of a
- * line of the program and a line of 64 bytes of the address space; exact: linepages.h. An access over a
- * border touches all the cache lines it lies in.
+ * dies and its handle never comes again. A block remembers the few lines that touched it first; those of a
+ * block that many lines touch stand in a table, behind a memo. Distinct cache lines: pairs of a line of the
+ * program and a line of 64 bytes of the address space; exact: linepages.h. An access over a border touches
+ * all the cache lines it lies in. What patterns do: linepatterns.h.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *
@@ -22,8 +22,10 @@
 
 /* Kinds of blocks: those of Lua heaps by enum mt_type, others by their heap's enum mt_heap_kind. */
 #define LINEWORK_KINDS (MT_TYPES + MT_HEAP_KINDS)
-#define LINEWORK_FEW 6
+#define LINEWORK_FEW 7
 #define LINEWORK_MEMO 4096
+#define LINEWORK_MANY_MEMO 1024
+#define LINEWORK_LATE 32
 #define LINEWORK_NONE UINT32_MAX
 
 /* Accesses by kind, from MT_LOAD: how many, of how many bytes. */
@@ -45,12 +47,25 @@ struct linework_made {
 
 /* A live block, by slot. */
 struct linework_block {
-    uint32_t own;  /* line; plus 1, 0 = no block lives here */
-    uint32_t last; /* line that touched it last; LINEWORK_NONE */
-    uint32_t few[LINEWORK_FEW];
+    uint32_t own; /* line; plus 1, 0 = no block lives here */
+    /* those that touched it first, LINEWORK_NONE behind them; the last: of the others, the one met last */
+    uint32_t few[LINEWORK_FEW + 1];
     uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
-    uint8_t n;     /* lines in `few` */
+    uint8_t n;     /* lines in `few`, without its last */
     bool earlier;  /* made before this part of a trace: see lineparts.h */
+};
+
+/* Four lines, to be compared at once. */
+typedef uint32_t linework_lanes __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* An access of a pattern: see linepatterns.h. */
+struct linework_access {
+    uint64_t
+        times[2];  /* that it touched a block of others, of its own line's, and the rows do not know yet */
+    uint32_t line; /* of its site */
+    uint32_t size;
+    uint8_t kind; /* from MT_LOAD */
+    bool jitted;
 };
 
 /* The lines of stacks, sites and places, and how many of each there are; the caller's. */
@@ -71,12 +86,15 @@ struct linework {
     uint32_t *next;       /* by index of a pair: the block's next, plus 1 */
     uint64_t *key;        /* of the pair */
     size_t next_room, key_room;
+    uint64_t many_memo[LINEWORK_MANY_MEMO]; /* pairs met lately, plus 1 */
     struct linepages pages;
-    struct {
-        uint64_t cache_line; /* plus 1; 0 = none */
-        uint32_t line;
-    } memo[LINEWORK_MEMO]; /* pairs met lately */
-    uint32_t *pieces;      /* of a part of a trace: see lineparts.h */
+    struct linepage late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
+    unsigned n_late;
+    uint64_t memo[LINEWORK_MEMO];     /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
+    struct linework_access *accesses; /* by number of mt_packed's accesses */
+    size_t accesses_room;
+    uint32_t n_patterns; /* ids that are known */
+    uint32_t *pieces;    /* of a part of a trace: see lineparts.h */
     size_t n_pieces, pieces_room;
 };
 
@@ -94,9 +112,11 @@ void linework_forget(struct linework *w, uint32_t slot);
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
 bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line);
-/* Cache lines of one page: a bit for each. */
+/* Cache lines of one page: a bit for each. They count when linework_catch_up was called. */
 bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line);
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
+/* Before rows and pages are looked at. */
+bool linework_catch_up(struct linework *w);
 
 /* What is not known is where number 0 is. */
 static inline uint32_t linework_line(const uint32_t *lines, uint64_t n, uint64_t i)
@@ -104,62 +124,90 @@ static inline uint32_t linework_line(const uint32_t *lines, uint64_t n, uint64_t
     return i < n ? lines[i] : lines[0];
 }
 
-/* The line that makes an access which the luacode has followed. */
-static inline uint32_t linework_maker(const struct linework *w, const struct mt_event *e)
+/* The line that works on a Lua heap in a thread, if the access is not by the machine code of a trace. */
+static inline uint32_t linework_lua_line(const struct linework *w, uint16_t thread, uint32_t site)
 {
-    struct luacode_at at = luacode_at(w->code, e);
+    struct luacode_at at = luacode_now(w->code, thread);
 
     if (at.by == LUACODE_PLACE)
         return w->map.places[at.id];
     if (at.by == LUACODE_STACK)
         return linework_line(w->map.stacks, w->map.n_stacks, at.id);
-    return linework_line(w->map.sites, w->map.n_sites, at.by == LUACODE_SITE ? at.id : e->ref);
+    return linework_line(w->map.sites, w->map.n_sites, at.by == LUACODE_SITE ? at.id : site);
 }
 
-/* Is the access in one cache line, and was it met lately that this line touches it? It is from now on. */
-static inline bool linework_recall(struct linework *w, const struct mt_event *e, uint32_t line)
+/* The line that makes an access which the luacode has followed. */
+static inline uint32_t linework_maker(const struct linework *w, const struct mt_event *e)
 {
-    uint64_t cache_line = e->addr >> 6;
-    size_t i = (cache_line ^ (uint64_t)line * 0x9E3779B1u) % LINEWORK_MEMO;
+    if (luacode_is_lua(w->code, e))
+        return linework_lua_line(w, e->thread, e->ref);
+    return linework_line(w->map.sites, w->map.n_sites, e->ref);
+}
 
-    if (w->memo[i].cache_line == cache_line + 1 && w->memo[i].line == line)
-        return (e->addr & 63) + e->size <= 64;
-    w->memo[i].cache_line = cache_line + 1;
-    w->memo[i].line = line;
+/* Is a line among the few of a block? Without branches: which of them it is cannot be foreseen. */
+static inline bool linework_is_few(const struct linework_block *b, uint32_t line)
+{
+    const linework_lanes *few = (const linework_lanes *)b->few;
+    linework_lanes one = {line, line, line, line};
+    union {
+        linework_lanes lanes;
+        uint64_t words[2];
+    } found = {(linework_lanes)((few[0] == one) | (few[1] == one))};
+
+    return (found.words[0] | found.words[1]) != 0;
+}
+
+/* Is the access in one cache line, and was it met lately that this line touches it? It is from now on. Pairs
+ * that do not fit into a word are not. */
+#define LINEWORK_LINE_BITS 22
+static inline bool linework_recall(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)
+{
+    uint64_t cache_line = addr >> 6, key = (cache_line << LINEWORK_LINE_BITS | line) + 1;
+    uint64_t *met = &w->memo[(cache_line ^ (uint64_t)line * 0x9E3779B1u) % LINEWORK_MEMO];
+
+    if (cache_line >> (63 - LINEWORK_LINE_BITS) | line >> LINEWORK_LINE_BITS)
+        return false;
+    if (*met == key)
+        return (addr & 63) + size <= 64;
+    *met = key;
     return false;
 }
 
-/* An access. Blocks that do not live, and those whose New was not told, do not count. Always inline, so that
- * an event made for it is never written out. */
-__attribute__((always_inline)) static inline bool linework_access(struct linework *w,
-                                                                  const struct mt_event *e)
+/* A line touches a block that lives, at an address. */
+static inline bool linework_touch(struct linework *w, uint32_t slot, uint64_t addr, uint64_t size,
+                                  uint32_t line)
 {
-    struct linework_block *b = e->slot < w->blocks_room ? &w->blocks[e->slot] : NULL;
-    struct linework_accesses *a;
+    if (!linework_is_few(&w->blocks[slot], line) && !linework_met_block(w, slot, line))
+        return false;
+    return linework_recall(w, addr, size, line) || linework_met_memory(w, addr, size, line);
+}
+
+static inline struct linework_block *linework_block_at(const struct linework *w, uint32_t slot)
+{
+    return slot < w->blocks_room && w->blocks[slot].own ? &w->blocks[slot] : NULL;
+}
+
+/* Count an access of a kind, from MT_LOAD. */
+static inline void linework_count(struct linework *w, uint32_t line, bool own, unsigned kind, uint64_t size)
+{
+    struct linework_accesses *a = own ? &w->rows[line].own : &w->rows[line].others;
+
+    a->counts[kind]++;
+    a->bytes[kind] += size;
+}
+
+/* An access. Blocks that do not live, and those whose New was not told, do not count. */
+static inline bool linework_access(struct linework *w, const struct mt_event *e)
+{
+    const struct linework_block *b = linework_block_at(w, e->slot);
     uint32_t line;
 
     luacode_access(w->code, e);
-    if (!b || !b->own)
+    if (!b)
         return true;
     line = linework_maker(w, e);
-    a = b->own == line + 1 ? &w->rows[line].own : &w->rows[line].others;
-    a->counts[e->kind - MT_LOAD]++;
-    a->bytes[e->kind - MT_LOAD] += e->size;
-    if (b->last != line && !linework_met_block(w, e->slot, line))
-        return false;
-    return linework_recall(w, e, line) || linework_met_memory(w, e->addr, e->size, line);
-}
-
-/* One that a pattern made, whose word lies at a place. */
-static inline bool linework_pattern_access(struct linework *w, const struct mt_pattern_access *a,
-                                           const struct mt_place *place, uint16_t thread)
-{
-    struct mt_event e;
-
-    if (place->slot >= w->code->blocks_room)
-        return true;
-    luacode_event(w->code, a, place, thread, &e);
-    return linework_access(w, &e);
+    linework_count(w, line, b->own == line + 1, e->kind - MT_LOAD, e->size);
+    return linework_touch(w, e->slot, e->addr, e->size, line);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include "steve/kernels/lives.h"
 
 #include "steve/kernels/grow.h"
+#include "steve/kernels/linepatterns.h"
 #include "steve/kernels/livesparts.h"
 #include "steve/kernels/walk.h"
 
@@ -408,15 +409,9 @@ static inline void feed_pattern(struct lives *l, const struct mt_packed *p, cons
 static bool feed_lines(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
                        const struct mt_place *places)
 {
-    const struct mt_pattern *pattern = &p->patterns[step->pattern];
-    const struct mt_pattern_access *a = &p->accesses[pattern->first];
-
-    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++)
-        if (!linework_pattern_access(l->lines, a, &places[a->word], step->thread))
-            return false;
     l->totals.operations += step->count;
     l->totals.time = step->time;
-    return true;
+    return linepatterns_ran(l->lines, p, step, places);
 }
 
 /* Events, with the marks among them. */
@@ -439,7 +434,8 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
     const struct mt_event *events = p->events;
     uint16_t thread = 0; /* of the runs not yet settled */
 
-    if (!reserve_sums(l, sites) || !patternruns_reserve(&l->runs, p->n_patterns))
+    if (!reserve_sums(l, sites) || !patternruns_reserve(&l->runs, p->n_patterns) ||
+        (l->lines && !linepatterns_learn(l->lines, p)))
         return false;
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
         if (step->pattern != MT_STEP_EVENTS) {

@@ -142,13 +142,11 @@ static inline bool luacode_is_lua(const struct luacode *c, const struct mt_event
     return e->slot < c->blocks_room && c->blocks[e->slot].lua && !luacode_is_jitted(c, e);
 }
 
-/* Whose an access just followed is. */
-static inline struct luacode_at luacode_at(const struct luacode *c, const struct mt_event *e)
+/* Whose it is what a thread does to a Lua heap, without a Lua frame of its own. */
+static inline struct luacode_at luacode_now(const struct luacode *c, uint16_t thread)
 {
-    const struct luacode_thread *t = &c->threads[e->thread];
+    const struct luacode_thread *t = &c->threads[thread];
 
-    if (!luacode_is_lua(c, e))
-        return (struct luacode_at){LUACODE_OWN, 0};
     if (t->collects && t->now.by >= LUACODE_STACK && t->collects == t->made_then.heap + 1)
         return (struct luacode_at){LUACODE_STACK, t->made_then.stack};
     return t->now;

@@ -1,0 +1,105 @@
+/* linepatterns.h - what executions of a pattern do to blocks, by line.
+ *
+ * Most of what linework.h counts comes in patterns, which tell site, kind and size once for all executions.
+ * So the line of a site, which never changes, is looked up once, and where an access is its site's an
+ * execution only counts itself; linework_settle makes rows of that. An access that belongs to whatever Lua
+ * instruction the thread is at goes to the rows at once. Memory: O(accesses of patterns), which is code, not
+ * events.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_LINEPATTERNS_H
+#define STEVE_LINEPATTERNS_H
+
+#include "steve/kernels/linework.h"
+
+/* Know all patterns of a batch, after linework_learn; false when out of memory. */
+bool linepatterns_learn_more(struct linework *w, const struct mt_packed *p);
+/* Add to the rows what executions counted. */
+void linepatterns_settle(struct linework *w);
+
+static inline bool linepatterns_learn(struct linework *w, const struct mt_packed *p)
+{
+    return p->n_patterns <= w->n_patterns || linepatterns_learn_more(w, p);
+}
+
+/* What follows the accesses of a run. */
+struct linepatterns_run {
+    struct linework *work;
+    struct luacode_thread *thread;
+    uint32_t line; /* of what the thread does to Lua heaps now; LINEWORK_NONE: to be looked up */
+    uint16_t number;
+};
+
+/* The next access is one of a prototype: if it fetches an instruction, the thread is there now. */
+static inline void linepatterns_fetch(struct linepatterns_run *run, const struct mt_pattern_access *a,
+                                      const struct luacode_block *b, uint64_t addr)
+{
+    const struct luacode_proto *p = &run->work->code->protos[b->held - 1];
+    uint64_t at = addr - b->base - p->offset;
+
+    if (a->kind != MT_LOAD || a->size != 4 || addr - b->base < p->offset || at / 4 >= p->count || at % 4 != 0)
+        return;
+    run->thread->now = (struct luacode_at){LUACODE_PLACE, p->first + (uint32_t)(at / 4)};
+    run->line = run->work->map.places[run->thread->now.id];
+}
+
+/* Follow the next access, to a block: is it its thread's Lua instruction that makes it? */
+static inline bool linepatterns_follow(struct linepatterns_run *run, const struct linework_access *known,
+                                       const struct mt_pattern_access *a, const struct mt_place *place)
+{
+    const struct luacode_block *b = &run->work->code->blocks[place->slot];
+
+    if (known->jitted) {
+        run->thread->now = (struct luacode_at){LUACODE_SITE, a->site};
+        run->line = LINEWORK_NONE;
+        return false;
+    }
+    if (b->held)
+        linepatterns_fetch(run, a, b, place->addr + a->offset);
+    return b->lua;
+}
+
+/* The line that does what the access's own site does not do itself. */
+static inline uint32_t linepatterns_line(struct linepatterns_run *run, uint32_t site)
+{
+    if (run->line != LINEWORK_NONE)
+        return run->line;
+    return linework_lua_line(run->work, run->number, site);
+}
+
+/* The next access, whose word lies at a place. False when out of memory, here and below. */
+static inline bool linepatterns_access(struct linepatterns_run *run, struct linework_access *known,
+                                       const struct mt_pattern_access *a, const struct mt_place *place)
+{
+    bool lua = linepatterns_follow(run, known, a, place);
+    const struct linework_block *b = linework_block_at(run->work, place->slot);
+    uint32_t line = known->line;
+
+    if (!b)
+        return true;
+    if (lua) {
+        line = linepatterns_line(run, a->site);
+        linework_count(run->work, line, b->own == line + 1, known->kind, known->size);
+    } else {
+        known->times[b->own == line + 1]++;
+    }
+    return linework_touch(run->work, place->slot, place->addr + a->offset, known->size, line);
+}
+
+/* A pattern ran. */
+static inline bool linepatterns_ran(struct linework *w, const struct mt_packed *p, const struct mt_step *step,
+                                    const struct mt_place *places)
+{
+    const struct mt_pattern *pattern = &p->patterns[step->pattern];
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+    struct linework_access *known = &w->accesses[pattern->first];
+    struct linepatterns_run run = {w, &w->code->threads[step->thread], LINEWORK_NONE, step->thread};
+
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++, known++)
+        if (places[a->word].slot < w->code->blocks_room &&
+            !linepatterns_access(&run, known, a, &places[a->word]))
+            return false;
+    return true;
+}
+
+#endif
