@@ -86,8 +86,8 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
 {
     release_at_end(number, args, result);
     put_exec(number, 0);
-    lt_exec_after(number);
     Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
+    lt_exec_after(tid, number, value);
     lt_mmap_after(tid, number, args, value);
     lt_smc_after(number, args, value);
     lt_signals_after(tid, number, value);
