@@ -10,6 +10,7 @@
 #include "lt_ring.h"
 #include "lt_signals.h"
 #include "lt_smc.h"
+#include "lt_thread.h"
 #include "lt_transfers.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_tooliface.h"
@@ -25,22 +26,25 @@ void lt_touch(enum raw_access kind, Addr addr, SizeT size)
         lt_ring_put(RAW_TOUCH, kind, words, 2, NULL, 0);
 }
 
-/* The core also reads for itself. */
-static Bool is_for_program(CorePart part)
+/* For the program, and for which thread of it; the core also reads for itself. */
+static Bool is_for_program(CorePart part, ThreadId tid)
 {
-    return part == Vg_CoreSysCall || part == Vg_CoreSignal;
+    if (part != Vg_CoreSysCall && part != Vg_CoreSignal)
+        return False;
+    lt_thread_runs(tid);
+    return True;
 }
 
 static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr addr, SizeT size)
 {
-    if (is_for_program(part) && !(part == Vg_CoreSysCall && lt_transfers_tell(addr, size)))
+    if (is_for_program(part, tid) && !(part == Vg_CoreSysCall && lt_transfers_tell(addr, size)))
         lt_touch(RAW_LOAD, addr, size);
 }
 
 static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *what, Addr addr)
 {
     SizeT length = lt_peek_length(addr, LONGEST_TEXT);
-    if (is_for_program(part))
+    if (is_for_program(part, tid))
         lt_touch(RAW_LOAD, addr, length + lt_readable(addr + length, 1));
 }
 
@@ -55,10 +59,12 @@ static UInt s_holds;
 static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
 {
     if (part != Vg_CoreSysCall) { /* a signal's frame, which may lie on a stack on the heap */
-        if (is_for_program(part))
+        lt_transfers_interrupted(tid);
+        if (is_for_program(part, tid))
             lt_touch(RAW_STORE, addr, size);
         return;
     }
+    lt_thread_runs(tid);
     if (s_holds == HELD) {
         lt_touch(RAW_STORE, s_held[0].addr, s_held[0].size);
         VG_(memmove)(s_held, s_held + 1, sizeof s_held - sizeof *s_held);
@@ -117,7 +123,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 {
     put_exec(number, 1);
     lt_exec_before(number, args);
-    lt_transfers_before(number, args);
+    lt_transfers_before(tid, number, args);
     lt_mmap_before(number, args);
     lt_smc_before(number, args);
 }
@@ -125,11 +131,12 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
 /* An exec that returns has failed. */
 static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, SysRes result)
 {
+    lt_thread_runs(tid);
     release_at_end(number, args, result);
     put_exec(number, 0);
     Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
     lt_exec_after(tid, number, value);
-    lt_transfers_after(number, args, value);
+    lt_transfers_after(tid, number, args, value);
     lt_mmap_after(tid, number, args, value);
     lt_smc_after(number, args, value);
     lt_signals_after(tid, number, value);

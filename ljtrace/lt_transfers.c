@@ -5,12 +5,16 @@
  * The core names what must be defined for a call, which is not what the kernel reads: of a write, all that is
  * to be written, while the kernel takes what there is room for, or nothing; of structures, the fields that
  * matter, while the kernel copies the whole. For the calls below, what the core says is left out and the
- * kernel's copying told: structures when the call begins, data when it is known how much went.
+ * kernel's copying told: structures when the call begins, data when it is known how much went. But what
+ * another thread frees in the meantime may be what is being sent, and rightly so, if it has learnt from the
+ * far end that it was received: then the data of all calls are told in full before that.
  */
 #include "lt_transfers.h"
 #include "lt_kernel.h"
 #include "lt_peek.h"
+#include "lt_thread.h"
 #include "pub_tool_libcproc.h"
+#include "pub_tool_threadstate.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
@@ -68,21 +72,15 @@ static void touch_structure(struct range r)
         lt_touch(RAW_LOAD, r.addr, r.size);
 }
 
-void lt_transfers_before(UInt number, const UWord *args)
-{
-    struct range parts = {args[1], args[2] * sizeof(struct range)};
-    s_all = sends_parts(number);
-    s_told = structure(number, args);
-    touch_structure(s_told);
-    if (s_all)
-        touch_structure(parts);
-    s_all = s_all || sends_buffer(number);
-}
+/* -- calls that send, until they return ------------------------------------------------------------------ */
 
-Bool lt_transfers_tell(Addr addr, SizeT size)
-{
-    return s_all || is_within(s_told, addr, size);
-}
+enum { MOST_WAITING = 64 };
+static struct waiting {
+    ThreadId tid;
+    Bool parts;
+    struct range data; /* parts: their vector, and how many there are */
+} s_waiting[MOST_WAITING];
+UInt lt_transfers_waiting;
 
 /* The first `left` bytes of a vector's parts. */
 static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT left)
@@ -98,6 +96,77 @@ static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT le
     }
 }
 
+static void touch_sent(const struct waiting *w, SizeT sent)
+{
+    if (w->parts)
+        touch_parts(RAW_LOAD, w->data.addr, w->data.size, sent);
+    else
+        lt_touch(RAW_LOAD, w->data.addr, sent < w->data.size ? sent : w->data.size);
+}
+
+/* One that finds no place is told at once. */
+static void begin_waiting(struct waiting w)
+{
+    if (lt_transfers_waiting == MOST_WAITING)
+        touch_sent(&w, ~(SizeT)0);
+    else
+        s_waiting[lt_transfers_waiting++] = w;
+}
+
+/* The thread's call has ended, or begins anew after a signal. */
+static void end_waiting(ThreadId tid, Long sent)
+{
+    for (UInt i = 0; i < lt_transfers_waiting; i++)
+        if (s_waiting[i].tid == tid) {
+            if (sent > 0)
+                touch_sent(&s_waiting[i], (SizeT)sent);
+            s_waiting[i] = s_waiting[--lt_transfers_waiting];
+            return;
+        }
+}
+
+void lt_transfers_tell_all(void)
+{
+    ThreadId running = VG_(get_running_tid)();
+    UInt n = lt_transfers_waiting;
+    lt_transfers_waiting = 0;
+    for (UInt i = 0; i < n; i++) {
+        lt_thread_runs(s_waiting[i].tid);
+        touch_sent(&s_waiting[i], ~(SizeT)0);
+    }
+    lt_thread_runs(running);
+}
+
+void lt_transfers_interrupted(ThreadId tid)
+{
+    end_waiting(tid, 0);
+}
+
+void lt_transfers_forget(void)
+{
+    lt_transfers_waiting = 0;
+}
+
+/* -- all calls ------------------------------------------------------------------------------------------- */
+
+void lt_transfers_before(ThreadId tid, UInt number, const UWord *args)
+{
+    struct range parts = {args[1], args[2] * sizeof(struct range)};
+    s_told = structure(number, args);
+    touch_structure(s_told);
+    if (sends_parts(number))
+        touch_structure(parts);
+    s_all = sends_parts(number) || sends_buffer(number);
+    end_waiting(tid, 0);
+    if (s_all)
+        begin_waiting((struct waiting){tid, sends_parts(number), {args[1], args[2]}});
+}
+
+Bool lt_transfers_tell(Addr addr, SizeT size)
+{
+    return s_all || is_within(s_told, addr, size);
+}
+
 /* process_vm_readv and process_vm_writev: the far end may be the program itself. */
 static void touch_far_end(UInt number, const UWord *args, SizeT moved)
 {
@@ -109,14 +178,9 @@ static void touch_far_end(UInt number, const UWord *args, SizeT moved)
         touch_parts(RAW_STORE, args[3], args[4], moved);
 }
 
-void lt_transfers_after(UInt number, const UWord *args, Long result)
+void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result)
 {
-    if (result <= 0)
-        return;
-    if (sends_buffer(number))
-        lt_touch(RAW_LOAD, args[1], (SizeT)result < args[2] ? (SizeT)result : args[2]);
-    else if (sends_parts(number))
-        touch_parts(RAW_LOAD, args[1], args[2], (SizeT)result);
-    else
+    end_waiting(tid, result);
+    if (result > 0)
         touch_far_end(number, args, (SizeT)result);
 }

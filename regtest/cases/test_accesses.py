@@ -5,11 +5,12 @@ hold these and no other for these blocks, in this order, with these addresses.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Trace, record, words
+from support import NATIVE, Trace, record, steve, words
 
 SIZES = ("70001", "70003", "70005")
 Access = tuple[str, int, int, int, int]  # letter, block, address, offset, size
@@ -82,6 +83,33 @@ def test_what_system_calls_read(tmp_path: Path) -> None:
         assert touched(trace, "L", size) == truth, f"{name} returned {result}"
     short = {name: int(result) for _, name, result, *_ in lines}
     assert 0 < short["write-part"] < 50_000 and 0 < short["writev-part"] < 50_000 and short["write-full"] == -1
+
+
+def kernels(trace: Trace, size: int) -> list[tuple[str, str, int]]:
+    """The kernel's accesses to the blocks of a size: kind, thread, bytes."""
+    found, blocks = [], set()
+    for line in words(steve("dump", trace.path).text):
+        if "=" not in line[1]:
+            continue
+        fields = dict(f.split("=", 1) for f in line[1:] if "=" in f)
+        if line[0] == "new" and fields["size"] == str(size):
+            blocks.add(fields["handle"])
+        if line[0] in ("load", "store") and fields.get("kernel") == "1" and fields["handle"] in blocks:
+            found.append((line[0], fields["thread"], int(fields["size"])))
+    return found
+
+
+def test_calls_that_wait_while_others_run(tmp_path: Path) -> None:
+    """What a call did is its thread's, though another has run in between; and what was sent was there then, though
+    the one that received it has freed it before the call returned."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "handover"])
+    assert trace.run.text == "done\n"
+    assert kernels(trace, 300_007) == [("load", "1", 300_007)] * 20
+    received = kernels(trace, 300_011)
+    assert {kind for kind, *_ in received} == {"load", "store"} and {thread for _, thread, _ in received} == {"2"}
+    assert sum(size for kind, _, size in received if kind == "store") == 20 * 300_007
+    assert kernels(trace, 50_021) == [("store", "1", 5)] * 20
+    assert json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text) == []
 
 
 def test_processor_states(tmp_path: Path) -> None:
