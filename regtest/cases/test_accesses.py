@@ -35,7 +35,8 @@ def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
     assert seen(trace) == truth
 
 
-@pytest.mark.parametrize("mode,least", [("vector", 11), ("mask", 6), ("gather", 3), ("string", 15), ("x87", 5),
+@pytest.mark.parametrize("mode,least", [("vector", 11), ("part", 10), ("mask", 6), ("gather", 3), ("lanes8", 6),
+                                        ("string", 23), ("x87", 11),
                                         ("atomic16", 3), ("kernel", 9)])
 def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
     """Vectors, masks, repeated strings, helper functions of the translator, locks of 16 bytes, the kernel."""
