@@ -6,20 +6,28 @@
  * With --trace-children=yes Valgrind makes the exec of a setuid, setgid or setcap program fail (sudo, su,
  * ping), and of any after chroot into a directory without Valgrind, and starts for a 32-bit one a tool that
  * is not there. The program would not do what it does otherwise. So for that exec alone the choice is taken
- * back, and the new program runs without Valgrind. Scripts whose interpreter is such a program and execveat
- * are left to Valgrind.
+ * back, and the new program runs without Valgrind. execveat is left to Valgrind.
+ *
+ * An exec that fails lets the program go on. Valgrind ends the program if the kernel refuses what Valgrind
+ * has found good (an interpreter that is not there, too many arguments), and waits for ever for the other end
+ * of a pipe with a name. So an exec that is known to fail is made to fail before that: while no descriptor is
+ * to be had, Valgrind cannot open the file and leaves the program alone, which is then given the kernel's
+ * errno. For these microseconds other threads get no descriptors, either; no other way leaves the program's
+ * memory and files untouched.
  */
 #include "lt_exec.h"
 #include "lt_peek.h"
-#include "lt_sys.h"
-#include "pub_tool_libcbase.h"
+#include "lt_runnable.h"
+#include "libvex_guest_amd64.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
 #include "pub_tool_options.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
-enum { LONGEST_PATH = 4096, CLASS_AT = 4, CLASS_32 = 1, IDENT_BYTES = 5 };
+enum { LONGEST_PATH = 4096 };
 
 /* The option is the core's, as is the program that it starts again for each exec, and they are in no tool's
  * header: configure looks for them. */
@@ -32,26 +40,8 @@ static const HChar *VG_(name_of_launcher);
 #endif
 
 static Bool s_taken_back;
-
-static Bool changes_privileges(const HChar *path)
-{
-    struct vg_stat status;
-    if (sr_isError(VG_(stat)(path, &status)))
-        return False;
-    return (status.mode & (VKI_S_ISUID | VKI_S_ISGID)) ||
-           lt_sys(__NR_getxattr, (ULong)path, (ULong) "security.capability", 0, 0, 0, 0) > 0;
-}
-
-static Bool is_32_bit(const HChar *path)
-{
-    HChar ident[IDENT_BYTES] = {0};
-    SysRes opened = VG_(open)(path, VKI_O_RDONLY, 0);
-    if (sr_isError(opened))
-        return False;
-    Int n = VG_(read)((Int)sr_Res(opened), ident, IDENT_BYTES);
-    VG_(close)((Int)sr_Res(opened));
-    return n == IDENT_BYTES && VG_(memcmp)(ident, "\177ELF", CLASS_AT) == 0 && ident[CLASS_AT] == CLASS_32;
-}
+static UInt s_error; /* by which the exec is made to fail; 0 = it is not */
+static struct vki_rlimit s_descriptors;
 
 static Bool is_valgrind_there(void)
 {
@@ -59,38 +49,58 @@ static Bool is_valgrind_there(void)
     return VG_(name_of_launcher) && !sr_isError(VG_(stat)(VG_(name_of_launcher), &status));
 }
 
-/* Why Valgrind cannot run it; NULL if it can, or will say itself why not. */
-static const HChar *hindrance(const HChar *path)
+static void make_fail(UInt error)
 {
-    if (!is_valgrind_there())
-        return "Valgrind is not there under this root directory";
-    if (changes_privileges(path))
-        return "it is a setuid, setgid or setcap program";
-    if (is_32_bit(path))
-        return "it is a 32-bit program";
-    return NULL;
+    struct vki_rlimit none;
+    if (VG_(getrlimit)(VKI_RLIMIT_NOFILE, &s_descriptors) != 0)
+        return;
+    none = (struct vki_rlimit){0, s_descriptors.rlim_max};
+    if (VG_(setrlimit)(VKI_RLIMIT_NOFILE, &none) == 0)
+        s_error = error;
 }
 
-void lt_exec_before(UInt number, const UWord *args)
+static void run_unrecorded(const HChar *path, const HChar *reason)
 {
-    HChar path[LONGEST_PATH];
-    if (number != __NR_execve || !VG_(clo_trace_children))
-        return;
-    lt_peek_text(args[0], path, sizeof path);
-    const HChar *why = hindrance(path);
-    if (!why)
-        return;
     if (VG_(clo_verbosity) > 0)
-        VG_(umsg)("ljtrace: %s runs unrecorded: %s\n", path, why);
+        VG_(umsg)("ljtrace: %s runs unrecorded: %s\n", path, reason);
     VG_(clo_trace_children) = False;
     s_taken_back = True;
 }
 
-/* An exec that returns has failed. */
-void lt_exec_after(UInt number)
+void lt_exec_before(UInt number, const UWord *args)
 {
-    if (number == __NR_execve && s_taken_back) {
+    static struct lt_hindrance hindrance;
+    HChar path[LONGEST_PATH];
+    if (number != __NR_execve)
+        return;
+    lt_peek_text(args[0], path, sizeof path);
+    UInt error = lt_runnable(path, &hindrance);
+    if (!error)
+        error = lt_runnable_with(args[0], args[1], args[2]);
+    if (hindrance.unreadable && VG_(clo_verbosity) > 0)
+        VG_(umsg)("ljtrace: %s cannot be executed: Valgrind must read it; chmod +r lets it\n", path);
+    if (error)
+        make_fail(error);
+    else if (VG_(clo_trace_children) && !is_valgrind_there())
+        run_unrecorded(path, "Valgrind is not there under this root directory");
+    else if (VG_(clo_trace_children) && hindrance.reason)
+        run_unrecorded(hindrance.path, hindrance.reason);
+}
+
+/* An exec that returns has failed. */
+void lt_exec_after(ThreadId tid, UInt number, Long result)
+{
+    if (number != __NR_execve)
+        return;
+    if (s_taken_back)
         VG_(clo_trace_children) = True;
-        s_taken_back = False;
+    if (s_error)
+        VG_(setrlimit)(VKI_RLIMIT_NOFILE, &s_descriptors);
+    if (s_error && result == -VKI_EMFILE) {
+        ULong error = -(ULong)s_error;
+        VG_(set_shadow_regs_area)
+        (tid, 0, offsetof(VexGuestAMD64State, guest_RAX), sizeof error, (const UChar *)&error);
     }
+    s_taken_back = False;
+    s_error = 0;
 }

@@ -7,9 +7,10 @@
 
 #include "pub_tool_basics.h"
 
-/* Around each system call: with --trace-children=yes, a program that Valgrind would refuse runs unrecorded.
- */
+/* Around each system call. With --trace-children=yes, a program that Valgrind would refuse runs unrecorded.
+ * An exec that the kernel refuses fails by the kernel's errno. The result is the kernel's: negative, an
+ * errno. */
 void lt_exec_before(UInt number, const UWord *args);
-void lt_exec_after(UInt number);
+void lt_exec_after(ThreadId tid, UInt number, Long result);
 
 #endif

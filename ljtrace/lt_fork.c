@@ -13,6 +13,7 @@
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_sys.h"
+#include "lt_transfers.h"
 #include "lt_vm_watch.h"
 #include "pub_tool_libcfile.h"
 #include "pub_tool_libcproc.h"
@@ -57,6 +58,7 @@ static void in_parent(ThreadId tid)
 
 static void in_child(ThreadId tid)
 {
+    lt_transfers_forget();
     if (!lt_ring_alive())
         return;
     const HChar *name = s_memfd < 0 ? NULL : lt_name_child();

@@ -11,6 +11,7 @@
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "lt_transfers.h"
 #include "lt_vm_stack.h"
 #include "lt_sample.h"
 #include "../memtrace/memtrace.h"
@@ -55,6 +56,8 @@ static const struct lt_stack *take(ThreadId tid)
 
 void lt_put_event(enum raw_type type, const uint64_t *words, UInt n, const struct lt_stack *stack)
 {
+    if (lt_transfers_waiting && type != RAW_NEW)
+        lt_transfers_tell_all();
     lt_ring_put(type, stack->id, words, n, (const uint64_t *)stack->ips, stack->id ? 0 : stack->depth);
 }
 

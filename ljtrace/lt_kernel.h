@@ -7,6 +7,12 @@
 #ifndef LT_KERNEL_H
 #define LT_KERNEL_H
 
+#include "ring.h"
+#include "pub_tool_basics.h"
+
 void lt_kernel_init(void);
+
+/* Tell an access by the kernel for the program. */
+void lt_touch(enum raw_access kind, Addr addr, SizeT size);
 
 #endif

@@ -36,6 +36,7 @@
 #include "lt_pools.h"
 #include "lt_ring.h"
 #include "lt_smc.h"
+#include "lt_thread.h"
 #include "lt_toggle.h"
 #include "lt_universe.h"
 #include "lt_vex.h"
@@ -49,8 +50,6 @@
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_options.h"
 #include "pub_tool_tooliface.h"
-
-static ThreadId s_thread;
 
 /* Under the first name that is free; that name, or NULL if recording is not possible. */
 static const HChar *start_recording(void)
@@ -92,12 +91,7 @@ static void post_clo_init(void)
 static void on_thread_runs(ThreadId tid, ULong blocks)
 {
     lt_peek_forget();
-    if (tid == s_thread)
-        return;
-    s_thread = tid;
-    lt_ring_put(RAW_THREAD, tid, NULL, 0, NULL, 0);
-    lt_lua_thread(tid);
-    lt_toggle_thread(tid);
+    lt_thread_runs(tid);
 }
 
 static void on_code_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)

@@ -16,12 +16,20 @@
 /* Events from one look at the bytes to the next; they take no more than 8 MB. */
 #define CHECK_EVENTS (1u << 16)
 
+/* The thread's last access and call are not known now. */
+static void forget_call(struct mt_writer *w)
+{
+    w->call_frame = 0;
+    w->call_accesses = writer_accesses(w);
+}
+
 void writer_start_chunk(struct mt_writer *w)
 {
     encoder_start(&w->enc, w->totals.instructions);
     w->chunk_instructions = w->totals.instructions;
     w->chunk_first_handle = w->handles;
     w->chunk_thread = 1;
+    forget_call(w);
     w->check_at = w->chunk_events < CHECK_EVENTS ? w->chunk_events : CHECK_EVENTS;
 }
 
@@ -123,8 +131,7 @@ void writer_sync_thread(struct mt_writer *w)
         return;
     put_thread(encoder_rare(&w->enc), &(struct rec_thread){w->thread});
     w->chunk_thread = w->thread;
-    w->call_frame = 0;
-    w->call_accesses = writer_accesses(w);
+    forget_call(w);
 }
 
 /* Begin an event that `count` counts. */

@@ -54,7 +54,7 @@ struct mt_writer {
     uint32_t check_at;      /* events of the chunk at which it is to be seen whether it is full */
     uint16_t thread;        /* of the events that come */
     uint16_t chunk_thread;  /* what a reader of this chunk thinks */
-    uint64_t call_accesses; /* accesses when the thread changed or a call was told last */
+    uint64_t call_accesses; /* accesses when the chunk began, the thread changed or a call was told last */
     uint32_t call_frame;    /* of the call, if that was last; else 0 */
     struct told_call told[WRITER_TOLD_CALLS];
     uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;

@@ -197,7 +197,18 @@ static void make_calls(struct calls *c)
     mt_writer_call(c->w, c->line_12);   /* told: readers think of the call before */
     access_at(c, c->site_12, 0x9000);
     mt_writer_call(c->w, c->again_12); /* known */
-    mt_writer_call(c->w, c->host);     /* not a trace's */
+    mt_writer_call(c->w, c->line_13);  /* told */
+    assert_int_equal(mt_writer_flush(c->w), MT_OK);
+    mt_writer_thread(c->w, 1);
+    mt_writer_call(c->w, c->line_13); /* told: that was another thread; chunks begin with this one */
+    mt_writer_call(c->w, c->line_12); /* told */
+    assert_int_equal(mt_writer_flush(c->w), MT_OK);
+    access_at(c, c->site_12, 0x9000);
+    mt_writer_call(c->w, c->line_12); /* known */
+    mt_writer_thread(c->w, 2);
+    access_at(c, c->site_12, 0x100000); /* to no block */
+    mt_writer_call(c->w, c->line_12);   /* told: that was another thread */
+    mt_writer_call(c->w, c->host);      /* not a trace's */
     mt_writer_call(c->w, 0);
 }
 
@@ -206,7 +217,8 @@ static void test_calls(void **state)
     static const struct {
         uint32_t line;
         uint16_t thread;
-    } told[] = {{12, 1}, {13, 1}, {12, 1}, {12, 2}, {13, 2}, {12, 2}};
+    } told[] = {{12, 1}, {13, 1}, {12, 1}, {12, 2}, {13, 2}, {12, 2}, {13, 2}, {13, 1}, {12, 1}, {12, 2}};
+    const size_t told_count = sizeof told / sizeof *told;
     int fd = memory_file("", 0);
     (void)state;
     struct calls c = begin_calls(fd);
@@ -218,14 +230,14 @@ static void test_calls(void **state)
     while (mt_next(r, &e, &n) == MT_MORE)
         for (size_t i = 0; i < n; i++)
             if (e[i].kind == MT_CALL) {
-                assert_true(found < 6);
+                assert_true(found < told_count);
                 assert_int_equal(mt_frame(r, mt_stack(r, e[i].ref)->frame)->line, told[found].line);
                 assert_int_equal(e[i].thread, told[found++].thread);
             }
     struct mt_reader_stats s;
     mt_reader_stats(r, &s);
-    assert_int_equal(found, 6);
-    assert_int_equal(s.totals.events[MT_CALL], 6);
+    assert_int_equal(found, told_count);
+    assert_int_equal(s.totals.events[MT_CALL], told_count);
     assert_string_equal(mt_kind_name(MT_CALL), "call");
     mt_close(r);
     close(fd);

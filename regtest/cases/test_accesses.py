@@ -5,11 +5,12 @@ hold these and no other for these blocks, in this order, with these addresses.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Trace, record, words
+from support import NATIVE, Trace, record, steve, words
 
 SIZES = ("70001", "70003", "70005")
 Access = tuple[str, int, int, int, int]  # letter, block, address, offset, size
@@ -34,9 +35,9 @@ def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
     assert seen(trace) == truth
 
 
-@pytest.mark.parametrize("mode,least", [("vector", 11), ("mask", 6), ("gather", 3), ("string", 15),
-                                        ("runs", 194), ("far", 3), ("both", 16), ("x87", 5), ("atomic16", 3),
-                                        ("kernel", 9)])
+@pytest.mark.parametrize("mode,least", [("vector", 11), ("part", 10), ("mask", 6), ("gather", 3), ("lanes8", 6),
+                                        ("string", 23), ("runs", 194), ("far", 3), ("both", 16), ("x87", 11),
+                                        ("atomic16", 3), ("kernel", 9)])
 def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
     """Vectors, masks, repeated strings, far addresses, helper functions of the translator, locks of 16 bytes,
     the kernel; code that is met on the stack first, or on the heap."""
@@ -49,21 +50,68 @@ def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
     assert seen(trace) == truth
 
 
-# what is written there changes from call to call, and a byte may be by chance what it was, twice
-PARTLY = ("clock_gettime", "getrandom", "stat", "statfs")
+# what is written there changes from call to call, and a byte may be by chance what it was, twice; or it has
+# gaps, which the kernel leaves as they are
+PARTLY = ("clock_gettime", "getrandom", "stat", "statfs", "statx", "fstatat", "getrusage", "sysinfo", "times",
+          "control", "getdents64", "sigaltstack", "wait4", "timerfd_gettime")
 
 
-def test_what_system_calls_fill(tmp_path: Path) -> None:
+def touched(trace: Trace, kind: str, size: str) -> set[int]:
+    """The offsets in a block of this size."""
+    accesses = [w for w in words(trace.view("blocks", size)) if w[0] == kind]
+    return {at for w in accesses for at in range(int(w[3]), int(w[3]) + int(w[4]))}
+
+
+@pytest.mark.parametrize("program,calls", [("filled", 28), ("filled_rest", 38)])
+def test_what_system_calls_fill(program: str, calls: int, tmp_path: Path) -> None:
     """Stores by the kernel are the bytes that it changed, as the program itself has seen."""
-    trace = record(tmp_path / "t.ljt", [NATIVE / "filled"], "--start-off=yes")
-    calls = list(words(trace.run.text))
-    assert trace.run.status == 0 and len(calls) == 28
-    for size, name, result, *changed in calls:
-        stores = [w for w in words(trace.view("blocks", size)) if w[0] == "S"]
-        filled = {at for w in stores for at in range(int(w[3]), int(w[3]) + int(w[4]))}
-        truth = {int(at) for at in changed}
+    trace = record(tmp_path / "t.ljt", [NATIVE / program], "--start-off=yes", "--trace-fork=no")
+    lines = list(words(trace.run.text))
+    assert trace.run.status == 0 and len(lines) == calls
+    for size, name, result, *changed in lines:
+        filled, truth = touched(trace, "S", size), {int(at) for at in changed}
         assert filled == truth or (name in PARTLY and truth and filled > truth), f"{name} returned {result}"
         assert truth or int(result) <= 0, name
+
+
+def test_what_system_calls_read(tmp_path: Path) -> None:
+    """Loads by the kernel are the bytes that it takes: of a write that finds less room, or none, no more than that."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "drained"], "--start-off=yes")
+    lines = list(words(trace.run.text))
+    assert trace.run.status == 0 and len(lines) == 41
+    for size, name, result, *ranges in lines:
+        starts, lengths = map(int, ranges[::2]), map(int, ranges[1::2])
+        truth = {at for start, length in zip(starts, lengths) for at in range(start, start + length)}
+        assert touched(trace, "L", size) == truth, f"{name} returned {result}"
+    short = {name: int(result) for _, name, result, *_ in lines}
+    assert 0 < short["write-part"] < 50_000 and 0 < short["writev-part"] < 50_000 and short["write-full"] == -1
+
+
+def kernels(trace: Trace, size: int) -> list[tuple[str, str, int]]:
+    """The kernel's accesses to the blocks of a size: kind, thread, bytes."""
+    found, blocks = [], set()
+    for line in words(steve("dump", trace.path).text):
+        if "=" not in line[1]:
+            continue
+        fields = dict(f.split("=", 1) for f in line[1:] if "=" in f)
+        if line[0] == "new" and fields["size"] == str(size):
+            blocks.add(fields["handle"])
+        if line[0] in ("load", "store") and fields.get("kernel") == "1" and fields["handle"] in blocks:
+            found.append((line[0], fields["thread"], int(fields["size"])))
+    return found
+
+
+def test_calls_that_wait_while_others_run(tmp_path: Path) -> None:
+    """What a call did is its thread's, though another has run in between; and what was sent was there then, though
+    the one that received it has freed it before the call returned."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "handover"])
+    assert trace.run.text == "done\n"
+    assert kernels(trace, 300_007) == [("load", "1", 300_007)] * 20
+    received = kernels(trace, 300_011)
+    assert {kind for kind, *_ in received} == {"load", "store"} and {thread for _, thread, _ in received} == {"2"}
+    assert sum(size for kind, _, size in received if kind == "store") == 20 * 300_007
+    assert kernels(trace, 50_021) == [("store", "1", 5)] * 20
+    assert json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text) == []
 
 
 def test_processor_states(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
-"""test_children - with --trace-children=yes, programs that cannot be recorded run all the same.
+"""test_children - programs that a recorded one starts run as without the recorder, or fail as without it.
 
-A program that a recorded one starts may be one that Valgrind cannot run, or be within limits, in a directory or
-under a user that leave the recorder no place. Outputs and status are those without recorder.
+With --trace-children=yes it may be one that Valgrind cannot run, or be within limits, in a directory or under a
+user that leave the recorder no place. Outputs and status are those without recorder. An exec that the kernel
+refuses gives the kernel's errno, with and without --trace-children=yes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import os
 import shutil
 import stat
 import struct
@@ -91,3 +93,111 @@ def test_a_program_that_may_not_write_there(tmp_path: Path) -> None:
 def test_the_first_program_is_not_run_unrecorded(tmp_path: Path) -> None:
     done = run([*recorder(tmp_path / "nowhere" / "t.ljt", "--trace-children=yes"), CONDUCT, "exit3"])
     assert (done.status, done.out) == (1, b"") and "nothing was run" in done.complaint
+
+
+def made(path: Path, content: str | bytes, mode: int = 0o755) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path.chmod(mode)
+    return path
+
+
+def for_another_machine(program: Path, path: Path) -> Path:
+    """The same program by a header that says AArch64."""
+    content = bytearray(program.read_bytes())
+    content[18:20] = struct.pack("<H", 183)
+    return made(path, bytes(content))
+
+
+def scripts(folder: Path, count: int) -> Path:
+    """A script whose interpreter is a script, and so on; the first one's is echo."""
+    path = Path("/bin/echo")
+    for i in range(count):
+        path = made(folder / f"{count}-{i}", f"#!{path}\n")
+    return path
+
+
+def special(folder: Path) -> list[Path]:
+    """No regular files, of which a pipe would let Valgrind wait for ever for somebody who writes."""
+    pipe, place = folder / "pipe", folder / "socket"
+    for path, kind in ((pipe, stat.S_IFIFO), (place, stat.S_IFSOCK)):
+        os.mknod(path, kind)
+        path.chmod(0o755)
+    (folder / "folder").mkdir()
+    return [pipe, place, folder / "folder", Path("/dev/null"), made(folder / "of-pipe", f"#!{pipe}\n")]
+
+
+def refused(folder: Path) -> list[Path]:
+    """Files that the kernel does not execute."""
+    program = (NATIVE / "tryexec").read_bytes()
+    at = program.index(b"/lib64/ld-linux")
+    return [*special(folder), folder / "not-there", folder / "plain" / "below",
+            made(folder / "plain", program, 0o644), made(folder / "empty", ""), made(folder / "text", "echo text\n"),
+            made(folder / "cut", program[:40]), made(folder / "short", program[:100]),
+            made(folder / "no-loader", program[:at] + b"/gone/" + program[at + 6:]),
+            made(folder / "of-nothing", "#!   \n"), made(folder / "of-no-file", "#!/gone/sh -e\nexit 1\n"),
+            made(folder / "of-long-path", f"#!/{'x' * 300}\n"),
+            made(folder / "of-plain", f"#! {folder}/plain\n"), scripts(folder, 7)]
+
+
+def tried(folder: Path, choice: str, *arguments: object) -> tuple[int, str]:
+    """What tryexec does, the same with and without the recorder."""
+    argv = [NATIVE / "tryexec", *arguments]
+    plain = run(argv)
+    done = run([*recorder(folder / "traces" / "%p.ljt", f"--trace-children={choice}"), *argv])
+    assert (done.status, done.text) == (plain.status, plain.text)
+    assert done.err_of_program == plain.err
+    return plain.status, plain.text
+
+
+@pytest.mark.parametrize("choice", ["yes", "no"])
+def test_files_that_are_not_executed(choice: str, tmp_path: Path) -> None:
+    files = refused(tmp_path)
+    (tmp_path / "traces").mkdir()
+    status, text = tried(tmp_path, choice, 0, 0, *files)
+    assert status == 3 and len(text.splitlines()) == len(files)
+    assert len({line.split(": ")[1] for line in text.splitlines()}) >= 5
+    only, = (tmp_path / "traces").iterdir()
+    assert Trace(only, run(["true"])).check().ending() == "exit"
+
+
+@pytest.mark.parametrize("choice", ["yes", "no"])
+def test_a_program_for_another_machine(choice: str, tmp_path: Path) -> None:
+    program = for_another_machine(NATIVE / "tryexec", tmp_path / "aarch64")
+    if run([NATIVE / "tryexec", 0, 0, program]).text != f"{program}: Exec format error\n":
+        pytest.skip("this machine runs programs for AArch64")
+    (tmp_path / "traces").mkdir()
+    assert tried(tmp_path, choice, 0, 0, program, program)[0] == 3
+
+
+@pytest.mark.parametrize("choice", ["yes", "no"])
+def test_too_many_arguments(choice: str, tmp_path: Path) -> None:
+    """One too long, too many of them, too many together; half as many are none."""
+    (tmp_path / "traces").mkdir()
+    for count, size in ((1, 128 << 10), (60, 120_000), (500_000, 5)):
+        assert tried(tmp_path, choice, count, size, "/bin/true")[1] == "/bin/true: Argument list too long\n"
+    assert tried(tmp_path, choice, 10, 100_000, "/bin/true") == (0, "")
+
+
+@pytest.mark.parametrize("choice", ["yes", "no"])
+def test_scripts(choice: str, tmp_path: Path) -> None:
+    """Each interpreter is given its script and all that was given to this one."""
+    (tmp_path / "traces").mkdir()
+    for count in (1, 2, 5):
+        _, text = tried(tmp_path, choice, 2, 3, scripts(tmp_path, count))
+        assert len(text.split()) == count + 2
+    script = made(tmp_path / "s", '#!/bin/sh -e\necho "$0" "$@"\n', 0o755)
+    assert tried(tmp_path, choice, 1, 4, script) == (0, f"{script} aaaa\n")
+
+
+@pytest.mark.parametrize("choice", ["yes", "no"])
+def test_a_program_that_may_only_be_executed(choice: str, tmp_path: Path) -> None:
+    """The superuser reads it nevertheless. Of others Valgrind does not run it, and the recorder says so."""
+    program = made(tmp_path / "only", (NATIVE / "tryexec").read_bytes(), 0o111)
+    (tmp_path / "traces").mkdir()
+    if os.access(program, os.R_OK):
+        assert tried(tmp_path, choice, 0, 0, program)[0] == 2
+    else:
+        done = run([*recorder(tmp_path / "traces" / "%p.ljt", f"--trace-children={choice}"),
+                    NATIVE / "tryexec", 0, 0, program])
+        assert (done.status, done.text) == (3, f"{program}: Permission denied\n")
+        assert f"{program} cannot be executed: Valgrind must read it" in done.complaint

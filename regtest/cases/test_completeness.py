@@ -117,10 +117,12 @@ def test_every_form_of_allocation_is_told_apart(tmp_path: Path) -> None:
     for size, how in (("101", "malloc"), ("0", "malloc"), ("105", "calloc"), ("203", "memalign"),
                       ("384", "memalign"), ("305", "memalign"), ("407", "memalign"), ("501", "new"),
                       ("66", "new[]"), ("77", "new[]"), ("709", "new[]"), ("711", "new"), ("713", "new[]"),
-                      ("7", "malloc"), ("22", "malloc"), ("551", "malloc"), ("119", "malloc")):
+                      ("7", "malloc"), ("22", "malloc"), ("551", "malloc"), ("119", "malloc"), ("123", "malloc"),
+                      ("4064", "malloc")):
         assert (size, how) in how_by_size, f"{how}({size})"
     assert all(e[0] != "badfree" for e in trace.events())
     assert "usable 119" in trace.run.text, "not more than was asked for: what lies beyond is not the block"
+    assert ("3145728", "9437184") in [(e[4], e[3]) for e in trace.events() if e[0] == "resize"]
     resized = [(e[4], e[3]) for e in trace.events() if e[0] == "resize"]
     assert resized[-3:] == [("40", "4000"), ("4000", "400"), ("400", "400")] or \
         {("40", "4000"), ("4000", "400"), ("400", "400")} <= set(resized)

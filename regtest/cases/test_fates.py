@@ -6,14 +6,17 @@ trouble with files and folders test_places'.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, Done, Trace, record, run, words
+from support import NATIVE, Done, Trace, record, run, settled, wait_for, words
 
 FATES = NATIVE / "fates"
 BEFORE, AFTER = "12347", "43211"
+STORMS = int(os.environ.get("LJTRACE_FAULTS") or 1)
 ENDING = ("_exit", "quick_exit", "handled-term")
 LIVING = ("vfork-exec", "posix_spawn", "system", "failing-exec", "sigchld", "wait-any", "close-all",
           "limit-nofile", "limit-fsize", "dlopen", "sigaltstack", "longjmp", "64-threads")
@@ -62,6 +65,35 @@ def test_threads_blocks_are_all_there(tmp_path: Path) -> None:
     assert len({e[7] for e in made}) >= 64, "threads are told apart"
     freed_elsewhere = {e[1]: e[7] for e in made}
     assert any(e[0] == "free" and freed_elsewhere.get(e[1], e[7]) != e[7] for e in events)
+
+
+def test_everything_at_once(tmp_path: Path) -> None:
+    """64 threads, signals on stacks on the heap, children that allocate and that execute: each process but these
+    has a trace. `make faults` does it again and again."""
+    plain = run([NATIVE / "storm"])
+    assert plain.text == "handled 320, ended 8, executed 8\n"
+    for turn in range(STORMS):
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        trace = record(folder / "t.ljt", [NATIVE / "storm"])
+        unchanged(trace.run, plain)
+        assert trace.ending() == "exit"
+        counted = [w[0] for w in words(trace.view("blocks", "60123"))].count("M")
+        assert counted == 320
+        made = [e for e in trace.events() if e[0] == "new" and e[5] == "malloc" and 0 < int(e[3]) <= 300]
+        assert len(made) >= 64 * 60 * 5
+        check_children(folder, 8)
+        shutil.rmtree(folder)
+
+
+def check_children(folder: Path, count: int) -> None:
+    """Their traces are whole, once their collectors have ended them. Those that executed leave none."""
+    def traces() -> list[Path]:
+        return [p for p in folder.iterdir() if p.name != "t.ljt"]
+    wait_for(lambda: len(traces()) == count and all(p.suffix != ".part" for p in traces()), "children have traces")
+    for path in traces():
+        settled(path)
+        assert Trace(path, run(["true"])).check().ending() == "exit"
 
 
 def test_jumped_over_blocks_stay_live(tmp_path: Path) -> None:

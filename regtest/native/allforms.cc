@@ -11,8 +11,12 @@
 #include <malloc.h>
 #include <memory>
 #include <new>
+#include <obstack.h>
 #include <string>
 #include <vector>
+
+#define obstack_chunk_alloc std::malloc
+#define obstack_chunk_free std::free
 
 struct alignas(64) Wide {
     char bytes[192];
@@ -84,6 +88,29 @@ static void with_realloc()
     free(p);
 }
 
+// What libc allocates for its callers, and on top of malloc.
+static void with_library()
+{
+    char text[] = "a line that is as long as it is\nanother\n", *line = nullptr, *written = nullptr;
+    std::size_t room = 0, length = 0;
+    std::FILE *in = fmemopen(text, sizeof text - 1, "r"), *out = open_memstream(&written, &length);
+    while (in && out && getline(&line, &room, in) > 0)
+        std::fputs(line, out);
+    std::fclose(in);
+    std::fclose(out);
+    free(line);
+    free(written);
+    free(realpath("/", nullptr));
+    struct obstack stack;
+    obstack_init(&stack);
+    for (int i = 0; i < 100; i++)
+        obstack_alloc(&stack, 95);
+    obstack_free(&stack, nullptr);
+    void *p = seen(reallocarray(nullptr, 3, 41));
+    free(seen(reallocarray(p, 300, 41)));
+    free(seen(realloc(seen(malloc(3 << 20)), 9 << 20))); // which glibc would move by mremap
+}
+
 static void with_containers()
 {
     std::vector<std::unique_ptr<Named>> v;
@@ -101,6 +128,7 @@ int main()
     with_new();
     with_c();
     with_realloc();
+    with_library();
     with_containers();
     static void *leak = seen(malloc(999));
     return leak == nullptr;

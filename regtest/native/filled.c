@@ -1,14 +1,9 @@
-/* filled.c - system calls that fill memory, and what each of them really filled.
- *
- * Each call is made twice, on the first ROOM bytes of a block of its own (FIRST_SIZE bytes, one more for each
- * call), which hold one value before the first and another before the second: a byte that is not the value
- * afterwards was written. A line for each call: `size name result offset...`. Nobody but the kernel tells
- * what it does.
+/* filled.c - system calls that move data into memory, and what each of them really filled; see filling.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #define _GNU_SOURCE
-#include "ljtrace/ljtrace.h"
+#include "filling.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,9 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROOM = 512, FIRST_SIZE = 50001 };
-
-static char *b;               /* what the call is to fill */
 static int s_in, s_out;       /* a pair of datagram sockets */
 static int s_zero;            /* /dev/zero */
 static int s_event, s_poller; /* always readable; waits for it */
@@ -196,10 +188,7 @@ static long f_peer(void)
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0);
 }
 
-static const struct {
-    const char *name;
-    long (*call)(void);
-} s_calls[] = {
+static const struct filling s_calls[] = {
     {"read", f_read},           {"read-nothing", f_read_nothing},
     {"read-bad", f_read_bad},   {"pread", f_pread},
     {"readv", f_readv},         {"preadv", f_preadv},
@@ -215,28 +204,6 @@ static const struct {
     {"wait", f_wait},           {"msgrcv", f_message},
     {"sigprocmask", f_mask},    {"process_vm_readv", f_peer},
 };
-
-/* Only what the kernel does is recorded: accesses are on for the call alone. */
-static void try_call(size_t i)
-{
-    static const unsigned char fill[2] = {0xa5, 0x5a};
-    char written[ROOM] = {0};
-    long result = 0;
-    b = malloc(FIRST_SIZE + i);
-    for (int turn = 0; turn < 2; turn++) {
-        memset(b, fill[turn], ROOM);
-        LJTRACE_START();
-        result = s_calls[i].call();
-        LJTRACE_STOP();
-        for (int at = 0; at < ROOM; at++)
-            written[at] |= (unsigned char)b[at] != fill[turn];
-    }
-    printf("%zu %s %ld", FIRST_SIZE + i, s_calls[i].name, result);
-    for (int at = 0; at < ROOM; at++)
-        if (written[at])
-            printf(" %d", at);
-    puts("");
-}
 
 static void open_all(void)
 {
@@ -258,8 +225,7 @@ int main(void)
 {
     LJTRACE_STOP();
     open_all();
-    for (size_t i = 0; i < sizeof s_calls / sizeof *s_calls; i++)
-        try_call(i);
+    fill_all(s_calls, sizeof s_calls / sizeof *s_calls);
     msgctl(s_queue, IPC_RMID, NULL);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* wide.c - accesses that are not plain loads and stores of a register: vectors, masks, strings, states,
  * kernel.
  *
- *     wide MODE     vector mask gather string runs far both state x87 atomic16 kernel
+ *     wide MODE     vector part mask gather lanes8 string runs far both state x87 atomic16 kernel
  *
  * Prints the events that the instruction set (or the system call) defines, in the form of pattern.c: `B block
  * address size` for each block, then `LETTER block offset size`. Needs AVX2; exit status 77 without it.
@@ -71,15 +71,68 @@ static int gather(void)
     return 0;
 }
 
+/* Masks and gathers of lanes of 8 bytes. */
+static int lanes8(void)
+{
+    static const int64_t lanes[4] = {-1, 0, 0, -1}, index[4] = {3, 5, 7, 100};
+    __asm__ volatile("vmovdqu (%2), %%ymm2\n\t"
+                     "vpmaskmovq (%0), %%ymm2, %%ymm1\n\t"
+                     "vmaskmovpd %%ymm1, %%ymm2, (%1)" ::"r"(s_block[0] + 64),
+                     "r"(s_block[1] + 64), "r"(lanes)
+                     : "memory", "xmm1", "xmm2");
+    expect('L', 0, 64, 8);
+    expect('L', 0, 88, 8);
+    expect('S', 1, 64, 8);
+    expect('S', 1, 88, 8);
+    __asm__ volatile("vmovdqu (%1), %%ymm2\n\tvmovdqu (%2), %%ymm3\n\t"
+                     "vgatherqpd %%ymm2, (%0,%%ymm3,8), %%ymm1" ::"r"(s_block[0]),
+                     "r"(lanes), "r"(index)
+                     : "memory", "xmm1", "xmm2", "xmm3");
+    expect('L', 0, 24, 8);
+    expect('L', 0, 800, 8);
+    return 0;
+}
+
+/* Parts of vectors, and stores past the cache. */
+static int part(void)
+{
+    size_t a = aligned(1);
+    __asm__ volatile(
+        "pinsrb $3, (%0), %%xmm0\n\tpinsrq $1, 8(%0), %%xmm0\n\tmovhps 16(%0), %%xmm0\n\t"
+        "movhps %%xmm0, 24(%0)\n\textractps $2, %%xmm0, 40(%0)\n\t"
+        "vextractf128 $1, %%ymm0, 48(%0)\n\tvinsertf128 $1, 64(%0), %%ymm0, %%ymm0" ::"r"(s_block[0])
+        : "memory", "xmm0");
+    expect('L', 0, 0, 1);
+    expect('L', 0, 8, 8);
+    expect('L', 0, 16, 8);
+    expect('S', 0, 24, 8);
+    expect('S', 0, 40, 4);
+    expect('S', 0, 48, 16);
+    expect('L', 0, 64, 16);
+    __asm__ volatile(
+        "movntdq %%xmm0, (%0)\n\tmovnti %%rax, 16(%0)\n\tmovntdqa (%0), %%xmm1" ::"r"(s_block[1] + a)
+        : "memory", "xmm0", "xmm1");
+    expect('S', 1, a, 16);
+    expect('S', 1, a + 16, 8);
+    expect('L', 1, a, 16);
+    return 0;
+}
+
 static int string(void)
 {
     const char *from = s_block[0] + 10;
     char *to = s_block[1] + 20;
     size_t count = 5;
+    size_t words = 4;
     __asm__ volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(count)::"memory");
     for (size_t i = 0; i < 5; i++) {
         expect('L', 0, 10 + i, 1);
         expect('S', 1, 20 + i, 1);
+    }
+    __asm__ volatile("rep movsq" : "+S"(from), "+D"(to), "+c"(words)::"memory");
+    for (size_t i = 0; i < 4; i++) {
+        expect('L', 0, 15 + 8 * i, 8);
+        expect('S', 1, 25 + 8 * i, 8);
     }
     to = s_block[2] + 8;
     count = 3;
@@ -195,6 +248,15 @@ static int x87(void)
     expect('S', 0, 19, 8);
     expect('S', 0, 35, 2);
     expect('L', 0, 35, 2);
+    __asm__ volatile("fnstenv (%0)\n\tfldenv (%0)\n\tfnsave 200(%0)\n\tfrstor 200(%0)" ::"r"(s_block[1] + 8)
+                     : "memory");
+    expect('S', 1, 8, 28);
+    expect('L', 1, 8, 28);
+    expect('S', 1, 208, 108);
+    expect('L', 1, 208, 108);
+    __asm__ volatile("stmxcsr (%0)\n\tldmxcsr (%0)" ::"r"(s_block[2] + 8) : "memory");
+    expect('S', 2, 8, 4);
+    expect('L', 2, 8, 4);
     return 0;
 }
 
@@ -242,9 +304,10 @@ static int kernel(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} s_modes[] = {{"vector", vector}, {"mask", mask},         {"gather", gather}, {"string", string},
-               {"runs", runs},     {"far", far},           {"both", both},     {"state", state},
-               {"x87", x87},       {"atomic16", atomic16}, {"kernel", kernel}};
+} s_modes[] = {{"vector", vector}, {"part", part},     {"mask", mask}, {"gather", gather},
+               {"lanes8", lanes8}, {"string", string}, {"runs", runs}, {"far", far},
+               {"both", both},     {"state", state},   {"x87", x87},   {"atomic16", atomic16},
+               {"kernel", kernel}};
 
 int main(int argc, char **argv)
 {
