@@ -173,13 +173,14 @@ def test_mappings_have_the_lua_stack_that_asked_for_them(jit: str, tmp_path: Pat
 DRIVEN = """\
 local ljtrace = require "ljtrace"
 local mark, count = ljtrace.mark, collectgarbage
-local totals, n, keep, made = {}, 0, {}, 0
-for i = 1, 400 do totals[i] = 0 end
+local before, after, n, keep, made = {}, {}, 0, {}, 0
+for i = 1, 400 do before[i], after[i] = 0, 0 end
 mark("the first call finds the function")
 local function check()
   n = n + 1
-  totals[n] = count("count")
+  before[n] = count("count")
   mark("here")
+  after[n] = count("count")
 end
 local function work(rounds)
   for i = 1, rounds do
@@ -207,7 +208,7 @@ for _ = 1, 20 do work(50) check() end
 collectgarbage() check()
 keep = nil
 collectgarbage() collectgarbage() check()
-for i = 1, n do print(string.format("%d", totals[i] * 1024)) end
+for i = 1, n do print(string.format("%d %d", before[i] * 1024, after[i] * 1024)) end
 """
 
 
@@ -225,6 +226,9 @@ def test_live_blocks_are_gc_total_however_the_collector_is_driven(options: list[
             live.pop(handle, None)
         elif kind == NEW and event["heap"] or kind == RESIZE and handle in live:
             live[handle] = int(event["size"])
-    truth = [int(line) for line in trace.run.text.split()]
-    assert sums == truth and len(truth) > 130
+    pairs = [tuple(map(int, line.split())) for line in trace.run.text.splitlines()]
+    assert len(sums) == len(pairs)
+    # `mark` is Lua: where it gets hot, the compiler takes memory in the midst of it
+    told, truth = zip(*((total, before) for total, (before, after) in zip(sums, pairs) if before == after))
+    assert told == truth and len(truth) > 130
     assert any(b < a for a, b in zip(truth, truth[1:])) and any(b > a for a, b in zip(truth, truth[1:]))
