@@ -35,7 +35,8 @@ static void settle(struct linework_accesses *a, const struct linework_access *kn
 
 void linepatterns_settle(struct linework *w)
 {
-    for (struct linework_access *a = w->accesses; a < w->accesses + w->accesses_room; a++) {
+    for (size_t i = 0; i < w->accesses_room; i++) {
+        struct linework_access *a = &w->accesses[i];
         if (a->times[0] + a->times[1] == 0)
             continue;
         settle(&w->rows[a->line].others, a, a->times[0]);
