@@ -2,9 +2,9 @@
  *
  * Most of what linework.h counts comes in patterns, which tell site, kind and size once for all executions.
  * So the line of a site, which never changes, is looked up once, and where an access is its site's an
- * execution only counts itself; linework_settle makes rows of that. An access that belongs to whatever Lua
- * instruction the thread is at goes to the rows at once. Memory: O(accesses of patterns), which is code, not
- * events.
+ * execution only counts itself; linepatterns_settle makes rows of that. An access that belongs to whatever
+ * Lua instruction the thread is at goes to the rows at once. Memory: O(accesses of patterns), which is code,
+ * not events.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_LINEPATTERNS_H
