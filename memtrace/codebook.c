@@ -33,18 +33,34 @@ static bool grow(void **items, uint32_t count, uint32_t *capacity, uint32_t more
     return bigger;
 }
 
+static bool grow_lines(struct codebook *b, uint32_t more)
+{
+    return grow((void **)&b->names, b->line_count, &b->name_capacity, more, sizeof *b->names) &&
+           GROW(b, line, lines, more);
+}
+
+/* A line for which there is room. */
+static uint32_t add_line(struct codebook *b, uint32_t name, struct word_state state)
+{
+    state.name = NO_NAME;
+    b->names[b->line_count] = name;
+    b->lines[b->line_count] = state;
+    return b->line_count++;
+}
+
 bool codebook_init(struct codebook *b)
 {
     *b = (struct codebook){0};
-    if (!GROW(b, line, lines, 1))
+    if (!grow_lines(b, 1))
         return false;
-    b->lines[b->line_count++] = (struct word_state){.name = UINT32_MAX};
+    add_line(b, NO_NAME, (struct word_state){0});
     return codebook_site(b, 0, 0);
 }
 
 void codebook_free(struct codebook *b)
 {
     free(b->lines);
+    free(b->names);
     free(b->segments);
     free(b->accesses);
     free(b->sites);
@@ -67,11 +83,8 @@ static uint32_t one_of(uint8_t kind)
 uint32_t codebook_site_line(struct codebook *b, uint32_t site)
 {
     struct coded_site *s = &b->sites[site];
-    if (s->line == NO_LINE && GROW(b, line, lines, 1)) {
-        b->lines[b->line_count] =
-            (struct word_state){.name = site * 2 + 1, .counts = one_of(s->kind), .words = 1};
-        s->line = b->line_count++;
-    }
+    if (s->line == NO_LINE && grow_lines(b, 1))
+        s->line = add_line(b, site * 2 + 1, (struct word_state){.counts = one_of(s->kind), .words = 1});
     return s->line;
 }
 
@@ -112,20 +125,18 @@ static void add_word(struct codebook *b, const struct mt_segment *s, uint32_t wo
     struct word_state line = {.lowest = lowest,
                               .span = (uint16_t)(highest - lowest),
                               .words = (uint8_t)(word ? NOT_FIRST + s->words - 1 - word : s->words),
-                              .name = word ? UINT32_MAX : b->segment_count * 2,
                               .counts = word ? 0 : s->instructions << 24};
     for (uint32_t i = 0; i < s->count; i++)
         if (s->accesses[i].word == word)
             line.counts += one_of(b->sites[s->accesses[i].site].kind);
-    b->lines[b->line_count++] = line;
+    add_line(b, word ? NO_NAME : b->segment_count * 2, line);
 }
 
 bool codebook_segment(struct codebook *b, const struct mt_segment *s)
 {
     static const struct mt_segment lost;
     s = s ? s : &lost;
-    if (!GROW(b, access, accesses, s->count) || !GROW(b, segment, segments, 1) ||
-        !GROW(b, line, lines, s->words))
+    if (!GROW(b, access, accesses, s->count) || !GROW(b, segment, segments, 1) || !grow_lines(b, s->words))
         return false;
     b->segments[b->segment_count] =
         (struct coded_segment){s->words ? b->line_count : NO_LINE, b->access_count, (uint16_t)s->count,

@@ -28,10 +28,11 @@ struct coded_site {
 
 struct codebook {
     struct word_state *lines; /* [NO_LINE] stands for "no segment" */
+    uint32_t *names;          /* of segments, by the lines of their first words; else NO_NAME */
     struct coded_segment *segments;
     struct mt_access *accesses; /* of all segments */
     struct coded_site *sites;   /* by site id; [0] is not known */
-    uint32_t line_count, line_capacity, segment_count, segment_capacity;
+    uint32_t line_count, line_capacity, name_capacity, segment_count, segment_capacity;
     uint32_t access_count, access_capacity, site_count, site_capacity;
 };
 

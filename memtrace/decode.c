@@ -124,11 +124,12 @@ static size_t make_events(struct decoder *d, const struct run_state *run, struct
                           const struct mt_place *places)
 {
     const struct word_state *first = &d->book.lines[line];
-    const struct mt_access alone = {first->name >> 1, 0, 0}, *a = &alone;
+    const uint32_t name = d->book.names[line];
+    const struct mt_access alone = {name >> 1, 0, 0}, *a = &alone;
     uint32_t count = 1;
     size_t made = 0;
-    if (!(first->name & 1)) {
-        const struct coded_segment *s = &d->book.segments[first->name >> 1];
+    if (!(name & 1)) {
+        const struct coded_segment *s = &d->book.segments[name >> 1];
         a = &d->book.accesses[s->first];
         count = s->count;
     }

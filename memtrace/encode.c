@@ -23,6 +23,14 @@ void encoder_destroy(struct encoder *e)
     for (unsigned i = 0; i < EVENT_STREAMS; i++)
         buffer_free(&e->streams[i]);
     codebook_free(&e->book);
+    join_free(&e->join);
+}
+
+bool encoder_segment(struct encoder *e)
+{
+    const uint32_t segment = e->book.segment_count - 1, line = e->book.segments[segment].line;
+    e->book.lines[line].name = e->join.count * 2;
+    return join_add(&e->join, segment, line);
 }
 
 void encoder_start(struct encoder *e, uint64_t time)
@@ -53,12 +61,6 @@ static inline bool is_quiet(struct encoder *e, struct batch *b, const struct wor
     }
     b->outside += sum;
     return true;
-}
-
-/* The line of a segment that was not guessed; NO_LINE if there is none. */
-static inline uint32_t line_of(const struct encoder *e, uint64_t id)
-{
-    return id < e->book.segment_count ? e->book.segments[id].line : NO_LINE;
 }
 
 /* Take the words of a segment for as long as they are as guessed; how many. It does what take_word does, all
@@ -117,50 +119,118 @@ static inline size_t take_between(struct encoder *e, const struct surroundings *
     return used;
 }
 
+/* A segment by its line, which may not be what was guessed. */
+static void take_line(struct encoder *e, const struct surroundings *in, struct batch *b, uint32_t line,
+                      const uint64_t *words)
+{
+    struct word_state *first = &e->book.lines[line];
+    const uint32_t before = e->recent.next;
+    if (is_quiet(e, b, first, words))
+        return;
+    if ((first->epoch & ~QUIET) != e->epoch)
+        segment_reset(first, e->epoch);
+    uint32_t taken = take_words(e, b, first, words);
+    struct missed m = {words, line, taken, e->recent.next != before};
+    if (taken == first->words && m.live)
+        code_taken(e, in, &m);
+    else
+        code_segment(e, in, b, &m);
+}
+
+/* Define what is to begin with this segment, if that can be. */
+static void join(struct encoder *e, const struct surroundings *in, uint32_t id)
+{
+    struct mt_access accesses[MT_SEGMENT_MOST];
+    uint32_t parts[JOIN_PARTS];
+    struct mt_segment s;
+    unsigned n = join_plan(&e->join, &e->book, id, &s, accesses, parts);
+    if (n > 1 && !in->define(in->writer, &s))
+        n = 0;
+    join_made(&e->join, &e->book, id, parts, n);
+}
+
+/* The joined segment that begins with this one: its words' number in the stream if that is what comes. */
+static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t id, const uint64_t *at,
+                     const uint64_t *end, uint64_t words[JOIN_WORDS])
+{
+    const struct joint *s = &e->join.of[id];
+    if (s->state == JOIN_READY)
+        join(e, in, id);
+    return s->state == JOIN_MADE ? join_gather(&e->book.lines[s->joined], at, end, words) : 0;
+}
+
 /* A segment that did not follow the one before the last time, or something else. */
 static __attribute__((noinline)) size_t take_other(struct encoder *e, const struct surroundings *in,
                                                    struct batch *b, const uint64_t *at, const uint64_t *end)
 {
-    uint32_t line = line_of(e, at[0]), before = e->recent.next;
-    struct word_state *first = &e->book.lines[line];
-    uint32_t n = first->words;
-    if (line == NO_LINE || n >= (size_t)(end - at))
+    uint64_t words[JOIN_WORDS];
+    if (at[0] >= e->join.count)
         return take_between(e, in, b, at, end);
-    if (is_quiet(e, b, first, at + 1))
-        return 1 + (size_t)n;
-    if ((first->epoch & ~QUIET) != e->epoch)
-        segment_reset(first, e->epoch);
-    uint32_t taken = take_words(e, b, first, at + 1);
-    struct missed m = {at + 1, (uint32_t)at[0], line, taken, e->recent.next != before};
-    if (taken == n && m.live)
-        code_taken(e, in, &m);
+    const struct joint *s = &e->join.of[at[0]];
+    const size_t n = e->book.lines[s->line].words;
+    if (n >= (size_t)(end - at))
+        return take_between(e, in, b, at, end);
+    size_t used = gather(e, in, (uint32_t)at[0], at, end, words);
+    if (used)
+        take_line(e, in, b, s->joined, words);
     else
-        code_segment(e, in, b, &m);
-    return 1 + (size_t)n;
+        take_line(e, in, b, s->line, at + 1);
+    return used ? used : 1 + n;
+}
+
+/* The segment that was guessed. */
+static inline __attribute__((always_inline)) void take_guessed(struct encoder *e,
+                                                               const struct surroundings *in, struct batch *b,
+                                                               struct word_state *first, uint32_t line,
+                                                               const uint64_t *words)
+{
+    const uint32_t before = e->recent.next, taken = take_words(e, b, first, words);
+    const bool live = e->recent.next != before;
+    if (taken == first->words) {
+        e->run += live;
+        e->prev_line = live ? line : e->prev_line;
+    } else {
+        code_segment(e, in, b, &(struct missed){words, line, taken, live});
+    }
 }
 
 /* Take the segment at `at`; how many words of the stream it has, 0 if there is none or not all of it. The one
  * that is guessed has run in this chunk. */
-static inline size_t take_segment(struct encoder *e, const struct surroundings *in, struct batch *b,
-                                  const uint64_t *at, const uint64_t *end)
+static inline __attribute__((always_inline)) size_t take_segment(struct encoder *e,
+                                                                 const struct surroundings *in,
+                                                                 struct batch *b, const uint64_t *at,
+                                                                 const uint64_t *end)
 {
     __builtin_prefetch(at + PREFETCH_WORDS);
-    uint32_t line = e->book.lines[e->prev_line].next[0], before = e->recent.next;
+    const uint32_t line = e->book.lines[e->prev_line].next[0];
     struct word_state *first = &e->book.lines[line];
-    if (at[0] << 1 != first->name)
-        return take_other(e, in, b, at, end);
-    uint32_t n = first->words;
-    if (n >= (size_t)(end - at))
-        return 0;
-    uint32_t taken = take_words(e, b, first, at + 1);
-    bool live = e->recent.next != before;
-    if (taken == n) {
-        e->run += live;
-        e->prev_line = live ? line : e->prev_line;
-    } else {
-        code_segment(e, in, b, &(struct missed){at + 1, (uint32_t)at[0], line, taken, live});
+    if (at[0] << 1 == first->name) {
+        const size_t n = first->words;
+        if (n >= (size_t)(end - at))
+            return 0;
+        take_guessed(e, in, b, first, line, at + 1);
+        return 1 + n;
     }
-    return 1 + (size_t)n;
+    uint64_t words[JOIN_WORDS];
+    size_t used = (at[0] << 1 | 1) == first->name ? join_gather(first, at, end, words) : 0;
+    if (!used)
+        return take_other(e, in, b, at, end);
+    take_guessed(e, in, b, first, line, words);
+    return used;
+}
+
+/* Watch what was taken: segments, the last of which is *last, JOIN_NOTHING for none. */
+static __attribute__((noinline)) void watch(struct encoder *e, const uint64_t *at, size_t used,
+                                            uint32_t *last)
+{
+    for (const uint64_t *end = at + used; at < end; at += 1 + e->book.lines[e->join.of[*last].line].words) {
+        const uint32_t id = at[0] < e->join.count ? (uint32_t)at[0] : JOIN_NOTHING;
+        if (*last != JOIN_NOTHING)
+            join_watch(&e->join, &e->book, *last, id);
+        *last = id;
+        if (id == JOIN_NOTHING)
+            return;
+    }
 }
 
 static void end_batch(struct encoder *e, const struct surroundings *in, const struct batch *b,
@@ -180,9 +250,16 @@ size_t encoder_segments(struct encoder *e, const struct surroundings *in, const 
 {
     const uint64_t *at = stream, *end = stream + n, *stop = n < ENCODE_BATCH ? end : stream + ENCODE_BATCH;
     struct batch b = {.blocks = in->live->blocks, .between = between, .began = *instructions};
+    const bool watched = join_watches(&e->join);
+    uint32_t last = JOIN_NOTHING;
     check_foreign(e, in);
-    for (size_t used = 1; used && at < stop; at += used)
+    for (size_t used = 1; used && at < stop; at += used) {
         used = take_segment(e, in, &b, at, end);
+        if (__builtin_expect(watched, 0))
+            watch(e, at, used, &last);
+    }
+    if (last != JOIN_NOTHING && (at < stop || stop == end))
+        join_watch(&e->join, &e->book, last, JOIN_NOTHING);
     end_batch(e, in, &b, instructions);
     return (size_t)(at - stream);
 }

@@ -12,6 +12,7 @@
 #include "codebook.h"
 #include "format.h"
 #include "graves.h"
+#include "join.h"
 #include "records.h"
 
 /* Pages remembered to hold neither live nor dead blocks: the stack, globals... */
@@ -20,6 +21,7 @@ enum { FOREIGN_PAGES = 1024 };
 struct encoder {
     struct buffer streams[EVENT_STREAMS];
     struct codebook book;
+    struct joiner join;
     uint32_t epoch;
     uint32_t prev_line;
     struct recent recent;
@@ -33,6 +35,9 @@ struct encoder {
 bool encoder_init(struct encoder *e);
 void encoder_destroy(struct encoder *e);
 
+/* The codebook's last segment is one of the callers', its next; false when out of memory. */
+bool encoder_segment(struct encoder *e);
+
 /* Begin a chunk at this guest time. */
 void encoder_start(struct encoder *e, uint64_t time);
 
@@ -42,6 +47,9 @@ struct surroundings {
     const struct graves *dead;
     struct mt_totals *totals; /* its `instructions` is the time now */
     uint64_t heaps;           /* that are defined */
+    /* Define a segment; false if that cannot be. */
+    bool (*define)(void *writer, const struct mt_segment *s);
+    void *writer;
 };
 
 /* Most accesses, or words of a stream of segments, that are coded at once. */

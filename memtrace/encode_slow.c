@@ -10,6 +10,11 @@
 
 #include <string.h>
 
+static inline const struct coded_segment *missed_segment(const struct encoder *e, const struct missed *m)
+{
+    return &e->book.segments[e->book.names[m->line] >> 1];
+}
+
 /* What a word was found to be. */
 struct found {
     uint64_t lowest;
@@ -85,7 +90,7 @@ static bool note_foreign(struct encoder *e, const struct surroundings *in, uint6
 static void code_name(struct encoder *e, uint32_t line)
 {
     struct word_state *prev = &e->book.lines[e->prev_line];
-    put_number(e, STREAM_SITES, line == prev->next[1] ? 0 : (uint64_t)e->book.lines[line].name + 1);
+    put_number(e, STREAM_SITES, line == prev->next[1] ? 0 : (uint64_t)e->book.names[line] + 1);
     learn_segment(prev, line);
 }
 
@@ -256,7 +261,7 @@ static inline void find_word(struct encoder *e, const struct surroundings *in, c
                         : is_foreign(e, s, lowest) ||
                               (note_foreign(e, in, lowest) && note_foreign(e, in, lowest + s->span)))
         return;
-    find_part(e, in, &e->book.segments[m->segment], word, m->words[word], f);
+    find_part(e, in, missed_segment(e, m), word, m->words[word], f);
 }
 
 /* Count the accesses of a word that is partly outside its block. */
@@ -332,7 +337,7 @@ static void code_unknown(struct encoder *e, const struct surroundings *in, struc
         return;
     }
     count_instructions(b, s);
-    count_part(e, in, &e->book.segments[m->segment], i, &f);
+    count_part(e, in, missed_segment(e, m), i, &f);
 }
 
 /* Words that have become foreign: that is told only if the segment is. */
@@ -345,14 +350,27 @@ static void mark_foreign(struct encoder *e, uint32_t line, struct coding *c)
     }
 }
 
+/* Behind the part of a joined segment that has accesses of their own come the next ones': one by one, too. */
+static void code_rest_alone(struct batch *b, const struct word_state *first, uint32_t i, uint32_t n,
+                            struct coding *c)
+{
+    for (; i < n; i++)
+        code_outcast(b, &first[i], i, true, c);
+}
+
 /* The words behind those that were taken. */
 static void code_words(struct encoder *e, const struct surroundings *in, struct batch *b,
                        const struct missed *m, uint32_t n, struct coding *c)
 {
     struct word_state *first = &e->book.lines[m->line];
     for (uint32_t i = m->taken; i < n;) {
+        if (c->alone && join_begins(&first[i])) {
+            code_rest_alone(b, first, i, n, c);
+            return;
+        }
         code_unknown(e, in, b, m, i, c);
-        for (i++; i < n && take_word(e, b, &first[i], m->words[i], &c->live);)
+        for (i++; i < n && !(c->alone && join_begins(&first[i])) &&
+                  take_word(e, b, &first[i], m->words[i], &c->live);)
             i++;
     }
 }
@@ -360,7 +378,7 @@ static void code_words(struct encoder *e, const struct surroundings *in, struct 
 void code_taken(struct encoder *e, const struct surroundings *in, const struct missed *m)
 {
     if (!reserve(e, 2)) {
-        in->totals->dropped += e->book.segments[m->segment].count;
+        in->totals->dropped += missed_segment(e, m)->count;
         return;
     }
     e->room -= 2;
@@ -374,7 +392,7 @@ void code_segment(struct encoder *e, const struct surroundings *in, struct batch
     struct coding c = {.live = m->live};
     uint32_t n = first->words;
     if (!reserve(e, 3 * n + 2)) {
-        in->totals->dropped += e->book.segments[m->segment].count;
+        in->totals->dropped += missed_segment(e, m)->count;
         return;
     }
     code_words(e, in, b, m, n, &c);
@@ -387,5 +405,5 @@ void code_segment(struct encoder *e, const struct surroundings *in, struct batch
         first->epoch |= QUIET;
     }
     if (c.alone)
-        code_alone(e, in, &e->book.segments[m->segment], m->words, c.alone);
+        code_alone(e, in, missed_segment(e, m), m->words, c.alone);
 }

@@ -32,7 +32,7 @@ struct batch {
 /* A segment of which something is not as guessed. */
 struct missed {
     const uint64_t *words;
-    uint32_t segment, line;
+    uint32_t line;
     uint32_t taken; /* words that were as guessed, before the first that was not */
     bool live;      /* some of them are not foreign */
 };

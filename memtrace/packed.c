@@ -51,10 +51,11 @@ static void add_access(struct packer *p, const struct codebook *b, uint32_t line
 static bool add_pattern(struct packer *p, const struct codebook *b, uint32_t line)
 {
     const struct word_state *first = &b->lines[line];
-    const struct mt_access alone = {first->name >> 1, 0, 0}, *a = &alone;
+    const uint32_t name = b->names[line];
+    const struct mt_access alone = {name >> 1, 0, 0}, *a = &alone;
     uint32_t count = 1;
-    if (!(first->name & 1)) {
-        const struct coded_segment *s = &b->segments[first->name >> 1];
+    if (!(name & 1)) {
+        const struct coded_segment *s = &b->segments[name >> 1];
         a = &b->accesses[s->first];
         count = s->count;
     }
@@ -75,7 +76,7 @@ bool packer_learn(struct packer *p, const struct codebook *b)
     for (uint32_t i = p->n_patterns; i < b->line_count; i++)
         p->patterns[i] = (struct mt_pattern){0};
     for (; p->n_patterns < b->line_count; p->n_patterns++)
-        if (b->lines[p->n_patterns].name != UINT32_MAX && !add_pattern(p, b, p->n_patterns))
+        if (b->names[p->n_patterns] != NO_NAME && !add_pattern(p, b, p->n_patterns))
             return false;
     return true;
 }

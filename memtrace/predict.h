@@ -50,6 +50,9 @@ enum { WORD_BITS = 3 };
 /* mode of a word: how far back it refers, 1 .. RECENT, and these */
 enum { RECENT = 16, MODE_FAR = 0x1f, MODE_BACK = 0x20, MODE_FOREIGN = 0x80 };
 
+/* A line that is never met in a stream. */
+#define NO_NAME UINT32_MAX
+
 /* In `words` of a line that is not its segment's first. */
 enum { NOT_FIRST = 0x80 };
 
@@ -68,7 +71,7 @@ struct word_state {
     uint16_t span;   /* constant: from the lowest access to the highest */
     uint8_t mode;
     uint8_t words; /* constant: of the segment; in others than its first, NOT_FIRST + the words behind it */
-    uint32_t name; /* constant: of the segment */
+    uint32_t name; /* of the segment, for whom takes segments from a stream; NO_NAME */
     uint32_t next[2]; /* lines of segments that followed, latest first */
     uint32_t epoch;   /* chunk in which this state is valid; the encoder's own: QUIET */
 } __attribute__((aligned(64)));

@@ -68,10 +68,13 @@ struct mt_writer {
 
 enum { HOW_BITS = 4 };
 
+/* Define a segment, as the codebook's next, which callers need not know; false after an error. */
+bool writer_segment(void *writer, const struct mt_segment *s);
+
 /* What the encoder is told of the writer. */
 static inline struct surroundings writer_surroundings(struct mt_writer *w)
 {
-    return (struct surroundings){&w->map, &w->graves, &w->totals, w->counts.heaps};
+    return (struct surroundings){&w->map, &w->graves, &w->totals, w->counts.heaps, writer_segment, w};
 }
 
 /* Tell the reader of a thread switch before the next event. */

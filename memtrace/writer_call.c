@@ -36,7 +36,7 @@ static bool is_at(const struct mt_writer *w, uint32_t site, const struct mt_fram
 static bool all_at(const struct mt_writer *w, const struct mt_frame *place)
 {
     const struct codebook *b = &w->enc.book;
-    uint32_t name = b->lines[w->enc.prev_line].name;
+    uint32_t name = b->names[w->enc.prev_line];
     if (w->enc.prev_line == NO_LINE)
         return false;
     if (name & 1)

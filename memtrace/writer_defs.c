@@ -176,18 +176,31 @@ static void put_accesses(struct buffer *b, const struct mt_segment *s)
     }
 }
 
-uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s)
+bool writer_segment(void *writer, const struct mt_segment *s)
 {
+    struct mt_writer *w = writer;
     struct buffer *b = segment_is_good(s, w->counts.sites) ? writer_def_buffer(w, w->counts.segments) : NULL;
     if (!b)
-        return UINT32_MAX;
+        return false;
     if (!codebook_segment(&w->enc.book, s)) {
         mt_fail_memory(&w->out.err);
-        return UINT32_MAX;
+        return false;
     }
     put_segment(b, &(struct rec_segment){w->counts.segments, s->count, s->words, s->instructions});
     put_accesses(b, s);
-    return (uint32_t)w->counts.segments++;
+    w->counts.segments++;
+    return true;
+}
+
+uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s)
+{
+    if (!writer_segment(w, s))
+        return UINT32_MAX;
+    if (!encoder_segment(&w->enc)) {
+        mt_fail_memory(&w->out.err);
+        return UINT32_MAX;
+    }
+    return w->enc.join.count - 1;
 }
 
 uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h)
@@ -232,13 +245,14 @@ static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
     return strings;
 }
 
+/* Those that were joined are not: the callers know nothing of them. */
 static void copy_segments(struct mt_writer *to, const struct mt_writer *from)
 {
     const struct codebook *e = &from->enc.book;
-    for (uint32_t i = 0; i < e->segment_count; i++) {
-        const struct word_state *first = &e->lines[e->segments[i].line];
-        mt_writer_segment(to, &(struct mt_segment){&e->accesses[e->segments[i].first], e->segments[i].count,
-                                                   first->words, instructions_of(first)});
+    for (uint32_t i = 0; i < from->enc.join.count; i++) {
+        const struct coded_segment *s = &e->segments[from->enc.join.of[i].segment];
+        mt_writer_segment(to,
+                          &(struct mt_segment){&e->accesses[s->first], s->count, s->words, s->instructions});
     }
 }
 

@@ -33,10 +33,11 @@ static inline const uint64_t *behind(const uint64_t *at, uint32_t words)
 size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
 {
     const struct codebook *book = &w->enc.book;
+    const struct joiner *callers = &w->enc.join;
     const uint64_t *at = stream, *end = stream + n;
     uint64_t sum = 0, accesses = 0;
-    while (at < end && *at < book->segment_count) {
-        const struct coded_segment *s = &book->segments[*at];
+    while (at < end && *at < callers->count) {
+        const struct coded_segment *s = &book->segments[callers->of[*at].segment];
         __builtin_prefetch(at + PREFETCH_WORDS);
         if (s->words >= (size_t)(end - at))
             break;
