@@ -101,7 +101,8 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
     const char *wrong = "token out of range";
     if (slab < RING_SLABS && bytes <= RING_SLAB_BYTES)
         wrong = feed_slab(c->feed, slab_words(c, slab), bytes / sizeof(uint64_t));
-    if (!wrong && mt_writer_error(c->writer)->code != MT_E_NONE)
+    /* what could not be written the feed may miss: first things first */
+    if (mt_writer_error(c->writer)->code != MT_E_NONE)
         wrong = mt_writer_error(c->writer)->text;
     if (wrong)
         tell(c, "cannot write", wrong);

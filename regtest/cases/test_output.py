@@ -86,6 +86,13 @@ def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
     assert done.complaint.count("cannot write |exit 3") == 1
 
 
+def test_a_reader_that_goes_away_is_told() -> None:
+    """What is told is what happened first, not what could not be understood after it."""
+    done = run([*recorder(Path("|head -c 10 >/dev/null")), HEAPS, "many"])
+    assert done.status == 0
+    assert done.complaint.count("its reader is gone") == 1, done.complaint
+
+
 def test_standard_output_takes_the_trace(tmp_path: Path) -> None:
     done = good([*recorder(Path("-")), HEAPS, "malloclike"])
     (tmp_path / "t.ljt").write_bytes(done.out)
