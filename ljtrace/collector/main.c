@@ -266,6 +266,7 @@ static int collect(struct collector *c)
     struct ring_token token;
     int fds[2] = {-1, -1};
     while (receive(c->socket, &token, sizeof token, fds)) {
+        sink_reap(&c->sink);
         if (token.slab == RING_FORK) {
             follow_fork(c, fds);
             fds[0] = fds[1] = -1;

@@ -174,17 +174,32 @@ void sink_leave(struct sink *s)
     free(s->draft);
 }
 
+static void note_end(struct sink *s, pid_t child, int status)
+{
+    for (int i = 0; i < s->children; i++)
+        if (s->child[i] == child) {
+            s->child[i] = 0;
+            s->failed = s->failed || status != 0;
+        }
+}
+
+void sink_reap(struct sink *s)
+{
+    int status = 0;
+    for (pid_t child; (child = waitpid(-1, &status, WNOHANG)) > 0;)
+        note_end(s, child, status);
+}
+
 const char *sink_close(struct sink *s)
 {
-    bool failed = false;
     sink_leave(s);
     for (int i = s->children - 1; i >= 0; i--) {
         int status = 0;
-        while (waitpid(s->child[i], &status, 0) < 0 && errno == EINTR)
+        while (s->child[i] && waitpid(s->child[i], &status, 0) < 0 && errno == EINTR)
             ;
-        failed = failed || status != 0;
+        note_end(s, s->child[i], status);
     }
-    return failed ? "the process that reads the trace has failed" : NULL;
+    return s->failed ? "the process that reads the trace has failed" : NULL;
 }
 
 bool sink_is_removed(const struct sink *s)

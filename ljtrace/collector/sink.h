@@ -16,8 +16,9 @@ struct sink {
     const char *name; /* FILE, "-" (standard output), or "|COMMAND" */
     char *draft;      /* the file's name for the time being, or NULL */
     int fd;           /* to write the memtrace to */
-    pid_t child[2];
+    pid_t child[2];   /* that read; 0 = has ended */
     int children;
+    bool failed; /* one of them did not end well */
 };
 
 /* Name of this process for later images of it after exec: "PID@START"; false if it can not be told. */
@@ -36,6 +37,8 @@ bool sink_open(struct sink *s, const char *name, bool text, bool draft, const ch
 bool sink_publish(struct sink *s, const char *process);
 /* Remove a draft. */
 void sink_discard(struct sink *s);
+/* Let children that have ended go: those who read, and others that the process has forked. */
+void sink_reap(struct sink *s);
 /* Close, and wait for those who read. NULL, or what went wrong with them. */
 const char *sink_close(struct sink *s);
 /* Close this process's copy only. */
