@@ -136,10 +136,30 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
     lt_exit(127);
 }
 
+/* Where the program would inherit the collector, and wait for it when it waits for any child, another process
+ * does: a child that the program does not notice. */
+static Bool spawn_kept(Int memfd, Int socket, const HChar *out)
+{
+    Int keeper = lt_fork_unnoticed();
+    if (keeper != 0)
+        return keeper > 0;
+    lt_setsid();
+    lt_default_signals();
+    lt_adopt_orphans();
+    if (lt_fork() == 0)
+        exec_collector(memfd, socket, out);
+    lt_close_all();
+    lt_outlive_children();
+    lt_exit(0);
+    return False;
+}
+
 /* Fork twice, so that the collector is not a child of the program. */
 static Bool spawn_collector(Int memfd, Int socket, const HChar *out)
 {
     s_traced = VG_(getpid)();
+    if (lt_adopts_orphans())
+        return spawn_kept(memfd, socket, out);
     Int status, child = lt_fork();
     if (child < 0)
         return False;

@@ -11,6 +11,7 @@
 enum { MFD_CLOEXEC_FLAG = 1, MSG_NOSIGNAL_FLAG = 0x4000, LOCAL_SOCKETS = 1, STREAM_SOCKET = 1 };
 enum { SOCKET_CLOEXEC = 02000000, F_DUPFD_COMMAND = 0, F_DUPFD_CLOEXEC_COMMAND = 1030, FD_HIDDEN = 12 };
 enum { SOCKET_LEVEL = 1, PASS_RIGHTS = 1, FILE_SIZE_LIMIT = 1 };
+enum { SET_SUBREAPER = 36, GET_SUBREAPER = 37, FIRST_PROCESS = 1, CLOSE_RANGE_CALL = 436 };
 
 Long lt_sys(ULong number, ULong a, ULong b, ULong c, ULong d, ULong e, ULong f)
 {
@@ -126,6 +127,34 @@ Int lt_dup(Int fd)
 Int lt_fork(void)
 {
     return (Int)lt_sys(__NR_fork, 0, 0, 0, 0, 0, 0);
+}
+
+Int lt_fork_unnoticed(void)
+{
+    return (Int)lt_sys(__NR_clone, 0, 0, 0, 0, 0, 0);
+}
+
+Bool lt_adopts_orphans(void)
+{
+    Int asked = 0;
+    lt_sys(__NR_prctl, GET_SUBREAPER, (ULong)&asked, 0, 0, 0, 0);
+    return asked || VG_(getpid)() == FIRST_PROCESS;
+}
+
+void lt_adopt_orphans(void)
+{
+    lt_sys(__NR_prctl, SET_SUBREAPER, 1, 0, 0, 0, 0);
+}
+
+void lt_outlive_children(void)
+{
+    while (lt_sys(__NR_wait4, ~0ULL, 0, 0, 0, 0, 0) != -VKI_ECHILD)
+        ;
+}
+
+void lt_close_all(void)
+{
+    lt_sys(CLOSE_RANGE_CALL, 0, ~0U, 0, 0, 0, 0);
 }
 
 void lt_setsid(void)

@@ -139,6 +139,23 @@ def test_no_dev_shm(tmp_path: Path) -> None:
     Trace(path, done).check()
 
 
+ADOPT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1); os.execvp(sys.argv[1], sys.argv[1:])"
+ADOPTERS = {"subreaper": ["/usr/bin/python3", "-c", ADOPT], "first": ["unshare", "--fork", "--pid", "--kill-child"]}
+
+
+@pytest.mark.parametrize("way", ADOPTERS)
+def test_a_program_that_inherits_orphans(way: str, tmp_path: Path) -> None:
+    """It waits for any child, and not for the recorder's: the first process of a container, and one that has asked
+    for it (PR_SET_CHILD_SUBREAPER)."""
+    probe = run([*ADOPTERS[way], "true"])
+    if probe.status != 0:
+        pytest.skip(f"cannot have process ids of its own: {probe.complaint.strip()}")
+    path = tmp_path / "t.ljt"
+    done = run([*ADOPTERS[way], *recorder(path, "--vgdb=no"), NATIVE / "fates", "wait-any"], seconds=300)
+    same(done, run([NATIVE / "fates", "wait-any"]))
+    assert Trace(path, done).check().ending() == "exit"
+
+
 @pytest.mark.parametrize("option", [[], ["--vgdb=no"]], ids=["", "no vgdb"])
 def test_read_only_tmp(option: list[str], tmp_path: Path) -> None:
     """Valgrind itself wants files in TMPDIR; if it cannot go on it says so, and never runs half recorded."""
