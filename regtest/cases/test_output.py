@@ -159,6 +159,16 @@ def test_functions_to_watch(tmp_path: Path) -> None:
     assert watch("watched_one", "deeper") == [20, 21, 22, 51]
 
 
+def test_functions_of_cxx_to_watch(tmp_path: Path) -> None:
+    """By the name that is in the source, with parameters or without."""
+    def watch(pattern: str) -> list[int]:
+        return offsets(record(tmp_path / "t.ljt", [NATIVE / "methods"], f"--toggle-fn={pattern}"))
+    assert watch("shop::Till::put") == watch("shop::Till::put(int) const") == watch("shop::*::put") == [10, 11]
+    assert watch("shop::Till::operator()") == [20, 21]
+    assert watch("shop::each") == watch("shop::each(void (*)(int))") == [10, 11, 30]
+    assert watch("shop::Till") == []
+
+
 def test_no_function_of_that_name(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "toggle"], "--toggle-fn=nonesuch")
     assert "no function matched" in trace.run.complaint
