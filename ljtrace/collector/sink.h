@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 struct sink {
-    const char *name; /* FILE, "-" (standard output), or "|COMMAND" */
+    const char *name; /* FILE, a name of a descriptor, or "|COMMAND" */
     char *draft;      /* the file's name for the time being, or NULL */
     int fd;           /* to write the memtrace to */
     pid_t child[2];   /* that read; 0 = has ended */
@@ -25,8 +25,8 @@ struct sink {
 bool sink_process(int pid, char *out, size_t room);
 /* Is this the trace of an earlier image of that process? Then it must not be overwritten. */
 bool sink_is_of(const char *name, const char *process);
-/* Is it the standard output or a command, which need the descriptors 1 and 2? */
-bool sink_needs_terminal(const char *name);
+/* The open descriptor that a name stands for: "-", /dev/stdout, /dev/stderr, /dev/fd/N; -1 = none. */
+int sink_descriptor(const char *name);
 
 /* Open for writing. `text`: classic text, beginning with a line that names `process`. `draft`: a file is
  * named NAME.part until sink_publish. False with errno set on failure: EWOULDBLOCK if another process is

@@ -93,10 +93,28 @@ def test_a_reader_that_goes_away_is_told() -> None:
     assert done.complaint.count("its reader is gone") == 1, done.complaint
 
 
-def test_standard_output_takes_the_trace(tmp_path: Path) -> None:
-    done = good([*recorder(Path("-")), HEAPS, "malloclike"])
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_takes_the_trace(name: str, tmp_path: Path) -> None:
+    done = good([*recorder(Path(name)), HEAPS, "malloclike"])
     (tmp_path / "t.ljt").write_bytes(done.out)
     assert len(Trace(tmp_path / "t.ljt", done).check().events()) == 8
+
+
+def test_an_open_descriptor_takes_the_trace(tmp_path: Path) -> None:
+    """As a shell's --out=>(COMMAND) has it; one that is not open is an error, also if the recorder has it."""
+    path = tmp_path / "t.ljt"
+    done = good(["sh", "-c", '"$@" 7>"$0"', path, *recorder(Path("/dev/fd/7")), HEAPS, "malloclike"])
+    assert len(Trace(path, done).check().events()) == 8
+    for number in range(3, 10):
+        done = run([*recorder(Path(f"/dev/fd/{number}")), HEAPS, "malloclike"])
+        assert done.status == 1 and f"cannot write /dev/fd/{number}: Bad file descriptor" in done.complaint
+
+
+def test_children_put_no_files_beside_a_device(tmp_path: Path) -> None:
+    (tmp_path / "null").symlink_to("/dev/null")
+    done = run([*recorder(tmp_path / "null"), "/bin/sh", "-c", "( echo a; : ); exit 3"])
+    assert (done.status, done.out) == (3, b"a\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["null"]
 
 
 def test_live_text_is_the_traces_text(tmp_path: Path) -> None:
