@@ -172,8 +172,8 @@ static Bool spawn_collector(Int memfd, Int socket, const HChar *out)
     return VG_(waitpid)(child, &status, 0) == child && status == 0;
 }
 
-/* The collector says that it has opened its output, or why not. */
-static enum lt_start wait_until_ready(void)
+/* The collector says that it has opened its output, or why not; if nothing, `silence` says why. */
+static enum lt_start wait_until_ready(const HChar *silence)
 {
     while (s_heard == 0 && hear())
         ;
@@ -187,7 +187,7 @@ static enum lt_start wait_until_ready(void)
     if (s_heard)
         VG_(fmsg)("%s; give a writable file with --out=FILE\n", s_text);
     else
-        VG_(fmsg)("the collector %s/" COLLECTOR_NAME " did not start\n", VG_(libdir));
+        VG_(fmsg)("the collector %s/" COLLECTOR_NAME " %s\n", VG_(libdir), silence);
     return LT_START_FAILED;
 }
 
@@ -245,7 +245,7 @@ enum lt_start lt_ring_start(const HChar *out)
         return LT_START_FAILED;
     }
     init_header();
-    enum lt_start started = start_on(memfd, pair, out) ? wait_until_ready() : LT_START_FAILED;
+    enum lt_start started = start_on(memfd, pair, out) ? wait_until_ready("did not start") : LT_START_FAILED;
     if (started == LT_START_OK)
         return started;
     if (s_socket >= 0)
@@ -422,10 +422,12 @@ void lt_ring_adopt(Int memfd, Int socket, const HChar *name)
     if (s_socket < 0)
         return;
     if (lt_send(s_socket, &token, sizeof token) == 0 && lt_send(s_socket, pid, VG_(strlen)(pid)) == 0 &&
-        lt_send(s_socket, name, VG_(strlen)(name)) == 0 && wait_until_ready() == LT_START_OK)
+        lt_send(s_socket, name, VG_(strlen)(name)) == 0 &&
+        wait_until_ready("has ended before the fork") == LT_START_OK)
         return;
     VG_(close)(s_socket);
     s_socket = -1;
+    VG_(umsg)("ljtrace: this forked child runs on unrecorded\n");
 }
 
 const HChar *lt_ring_report(Bool snapshot)

@@ -232,6 +232,7 @@ static int become_childs(struct collector *c, const int fds[2])
     c->writer = mt_writer_fork(c->writer, c->sink.fd, &options, &err);
     if (!c->writer) {
         tell(c, "cannot write", err.text);
+        sink_discard(&c->sink);
         return 1;
     }
     feed_rebind(c->feed, c->writer);

@@ -120,6 +120,19 @@ def test_disk_gets_full(disk: Path) -> None:
     readable_up_to_there(path, some=False)
 
 
+@pytest.mark.parametrize("disk", ["300k"], indirect=True)
+def test_disk_gets_full_before_a_fork(disk: Path) -> None:
+    """The child is told of, leaves no empty file, and both run on."""
+    path = disk / "t.ljt"
+    script = f'printf %1000000s x >"{disk}/rest"; ( echo a; : ); echo b; exit 3'
+    done = run([*recorder(path), "/bin/sh", "-c", script])
+    assert (done.status, done.out) == (3, b"a\nb\n")
+    assert done.complaint.count("this forked child runs on unrecorded") == 1, done.complaint
+    assert "No space left" in done.complaint and "did not start" not in done.complaint
+    wait_for(lambda: not collectors_of(path), "the collectors have ended")
+    assert sorted(p.name for p in disk.iterdir()) == ["rest", "t.ljt"]
+
+
 # -- where and under what it starts ----------------------------------------------------------------
 
 
