@@ -24,6 +24,13 @@ static Bool is_descriptor(const HChar *name)
            begins_with(name, "/proc/self/fd/");
 }
 
+/* Would what a program that a recorded one starts writes there end up amid what that writes? */
+static Bool is_taken_stream(const HChar *name)
+{
+    return lt_options.successor && (name[0] == '|' || is_descriptor(name)) &&
+           !VG_(strstr)(lt_options.out, "%p");
+}
+
 /* Can there be files of other processes beside it? Not beside commands, devices and pipes. */
 static Bool is_file(const HChar *name)
 {
@@ -60,7 +67,13 @@ static const HChar *s_base;  /* what numbers are put behind */
 
 const HChar *lt_name_first(void)
 {
-    return s_base = s_first = expand();
+    s_base = s_first = expand();
+    if (!is_taken_stream(s_first))
+        return s_first;
+    VG_(fmsg)
+    ("%s has the trace of the program that started this one; with %%p in its name each has its own\n",
+     s_first);
+    return NULL;
 }
 
 const HChar *lt_name_next(Bool busy)

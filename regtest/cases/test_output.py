@@ -80,6 +80,17 @@ def test_a_command_takes_the_trace(tmp_path: Path) -> None:
     assert piped.events() == plain.events()
 
 
+@pytest.mark.parametrize("name", ["|cat >{}/t.ljt", "/dev/fd/7"])
+def test_programs_that_are_started_leave_the_stream_alone(name: str, tmp_path: Path) -> None:
+    """What they wrote would be amid what the first writes, or over it."""
+    path = tmp_path / "t.ljt"
+    traced = [*recorder(Path(name.format(tmp_path)), "--trace-children=yes"), "/bin/sh", "-c", f"{HEAPS} many; exit 3"]
+    done = run(["sh", "-c", '"$@" 7>"$0"', tmp_path / "other" if "cat" in name else path, *traced])
+    assert done.status == 3
+    assert done.complaint.count("with %p in its name") == 1, done.complaint
+    assert 0 < Trace(path, done).check().counts()["new"] < 200000
+
+
 def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
     done = run([*recorder(Path("|exit 3")), HEAPS, "malloclike"])
     assert done.status == 0
