@@ -106,6 +106,14 @@ static Bool is_command(const HChar *word)
     return False;
 }
 
+static void obey_mark(const HChar *name)
+{
+    if (name && *name)
+        put_mark(name);
+    else
+        VG_(gdb_printf)("mark needs a NAME\n");
+}
+
 /* A command of vgdb or gdb; False if it is not ours. */
 static Bool obey(const HChar *text)
 {
@@ -119,8 +127,8 @@ static Bool obey(const HChar *text)
         print_status();
     else if (is(word, "on") || is(word, "off"))
         turn(is(word, "on"));
-    else if (is(word, "mark") && rest && *rest)
-        put_mark(rest);
+    else if (is(word, "mark"))
+        obey_mark(rest);
     else if (is(word, "snapshot"))
         print_snapshot(rest);
     else if (is(word, "stop")) {

@@ -4,6 +4,7 @@
  */
 #include "lt_kernel.h"
 #include "lt_exec.h"
+#include "lt_futex.h"
 #include "lt_mmap.h"
 #include "lt_options.h"
 #include "lt_peek.h"
@@ -37,7 +38,8 @@ static Bool is_for_program(CorePart part, ThreadId tid)
 
 static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr addr, SizeT size)
 {
-    if (is_for_program(part, tid) && !(part == Vg_CoreSysCall && lt_transfers_tell(addr, size)))
+    Bool told = part == Vg_CoreSysCall && (lt_transfers_tell(addr, size) || lt_futex_tells(addr));
+    if (is_for_program(part, tid) && !told)
         lt_touch(RAW_LOAD, addr, size);
 }
 
@@ -108,7 +110,7 @@ static void release_at_end(UInt number, const UWord *args, SysRes result)
             store_info(h, args[2]);
         else if (number == __NR_capget)
             store_sets(h, args[0], args[1]);
-        else
+        else if (number != __NR_futex)
             lt_touch(RAW_STORE, h->addr, h->size);
     s_holds = 0;
 }
@@ -124,6 +126,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     put_exec(number, 1);
     lt_exec_before(number, args);
     lt_transfers_before(tid, number, args);
+    lt_futex_before(number, args);
     lt_mmap_before(number, args);
     lt_smc_before(number, args);
 }
@@ -137,6 +140,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
     lt_exec_after(tid, number, value);
     lt_transfers_after(tid, number, args, value);
+    lt_futex_after(number, args, result);
     lt_mmap_after(tid, number, args, value);
     lt_smc_after(number, args, value);
     lt_signals_after(tid, number, value);

@@ -10,7 +10,7 @@
  *
  * lt_instrument.c, lt_segment.c   accesses         lt_heap.c   the C heap
  * lt_filter.c, lt_inside.c        those left out
- * lt_kernel.c                     system calls     lt_lua.c    LuaJIT's heaps
+ * lt_kernel.c, lt_futex.c         system calls     lt_lua.c    LuaJIT's heaps
  * lt_ring.c, lt_sys.c             the ring         lt_frames.c stacks and names
  * lt_fork.c                       forked children  lt_control.c requests and vgdb
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run

@@ -5,14 +5,39 @@
 #include "lt_name.h"
 #include "lt_options.h"
 #include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_options.h"
+#include "pub_tool_vki.h"
 
+static Bool begins_with(const HChar *name, const HChar *start)
+{
+    return VG_(strncmp)(name, start, VG_(strlen)(start)) == 0;
+}
+
+/* Is it a descriptor of the program's? As the collector understands the names. */
+static Bool is_descriptor(const HChar *name)
+{
+    return VG_(strcmp)(name, "-") == 0 || begins_with(name, "/dev/std") || begins_with(name, "/dev/fd/") ||
+           begins_with(name, "/proc/self/fd/");
+}
+
+/* Would what a program that a recorded one starts writes there end up amid what that writes? */
+static Bool is_taken_stream(const HChar *name)
+{
+    return lt_options.successor && (name[0] == '|' || is_descriptor(name)) &&
+           !VG_(strstr)(lt_options.out, "%p");
+}
+
+/* Can there be files of other processes beside it? Not beside commands, devices and pipes. */
 static Bool is_file(const HChar *name)
 {
-    return name[0] != '|' && VG_(strcmp)(name, "-") != 0;
+    struct vg_stat st;
+    if (name[0] == '|' || is_descriptor(name))
+        return False;
+    return sr_isError(VG_(stat)(name, &st)) || VKI_S_ISREG(st.mode);
 }
 
 /* The core's expansion puts relative names into the working directory; a command is made to look absolute. */
@@ -21,7 +46,7 @@ static const HChar *expand(void)
     const HChar *out = lt_options.out;
     if (VG_(strcmp)(out, "-") == 0)
         return out;
-    if (is_file(out))
+    if (out[0] != '|')
         return VG_(expand_file_name)("--out", out);
     HChar *rooted = VG_(malloc)("ljtrace.name", VG_(strlen)(out) + 2);
     VG_(sprintf)(rooted, "/%s", out);
@@ -42,7 +67,13 @@ static const HChar *s_base;  /* what numbers are put behind */
 
 const HChar *lt_name_first(void)
 {
-    return s_base = s_first = expand();
+    s_base = s_first = expand();
+    if (!is_taken_stream(s_first))
+        return s_first;
+    VG_(fmsg)
+    ("%s has the trace of the program that started this one; with %%p in its name each has its own\n",
+     s_first);
+    return NULL;
 }
 
 const HChar *lt_name_next(Bool busy)

@@ -11,7 +11,8 @@
 
 #include "pub_tool_basics.h"
 
-/* The name to try first. */
+/* The name to try first; NULL, and the user is told, if it is a command or a descriptor that belongs to the
+ * program that started this one. */
 const HChar *lt_name_first(void);
 /* The next, if that is an earlier image's file or, busy, one that another process is writing; NULL if there
  * is no other (standard output, commands). */

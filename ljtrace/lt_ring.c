@@ -136,10 +136,30 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
     lt_exit(127);
 }
 
+/* Where the program would inherit the collector, and wait for it when it waits for any child, another process
+ * does: a child that the program does not notice. */
+static Bool spawn_kept(Int memfd, Int socket, const HChar *out)
+{
+    Int keeper = lt_fork_unnoticed();
+    if (keeper != 0)
+        return keeper > 0;
+    lt_setsid();
+    lt_default_signals();
+    lt_adopt_orphans();
+    if (lt_fork() == 0)
+        exec_collector(memfd, socket, out);
+    lt_close_all();
+    lt_outlive_children();
+    lt_exit(0);
+    return False;
+}
+
 /* Fork twice, so that the collector is not a child of the program. */
 static Bool spawn_collector(Int memfd, Int socket, const HChar *out)
 {
     s_traced = VG_(getpid)();
+    if (lt_adopts_orphans())
+        return spawn_kept(memfd, socket, out);
     Int status, child = lt_fork();
     if (child < 0)
         return False;
@@ -152,8 +172,8 @@ static Bool spawn_collector(Int memfd, Int socket, const HChar *out)
     return VG_(waitpid)(child, &status, 0) == child && status == 0;
 }
 
-/* The collector says that it has opened its output, or why not. */
-static enum lt_start wait_until_ready(void)
+/* The collector says that it has opened its output, or why not; if nothing, `silence` says why. */
+static enum lt_start wait_until_ready(const HChar *silence)
 {
     while (s_heard == 0 && hear())
         ;
@@ -167,7 +187,7 @@ static enum lt_start wait_until_ready(void)
     if (s_heard)
         VG_(fmsg)("%s; give a writable file with --out=FILE\n", s_text);
     else
-        VG_(fmsg)("the collector %s/" COLLECTOR_NAME " did not start\n", VG_(libdir));
+        VG_(fmsg)("the collector %s/" COLLECTOR_NAME " %s\n", VG_(libdir), silence);
     return LT_START_FAILED;
 }
 
@@ -225,7 +245,7 @@ enum lt_start lt_ring_start(const HChar *out)
         return LT_START_FAILED;
     }
     init_header();
-    enum lt_start started = start_on(memfd, pair, out) ? wait_until_ready() : LT_START_FAILED;
+    enum lt_start started = start_on(memfd, pair, out) ? wait_until_ready("did not start") : LT_START_FAILED;
     if (started == LT_START_OK)
         return started;
     if (s_socket >= 0)
@@ -402,10 +422,12 @@ void lt_ring_adopt(Int memfd, Int socket, const HChar *name)
     if (s_socket < 0)
         return;
     if (lt_send(s_socket, &token, sizeof token) == 0 && lt_send(s_socket, pid, VG_(strlen)(pid)) == 0 &&
-        lt_send(s_socket, name, VG_(strlen)(name)) == 0 && wait_until_ready() == LT_START_OK)
+        lt_send(s_socket, name, VG_(strlen)(name)) == 0 &&
+        wait_until_ready("has ended before the fork") == LT_START_OK)
         return;
     VG_(close)(s_socket);
     s_socket = -1;
+    VG_(umsg)("ljtrace: this forked child runs on unrecorded\n");
 }
 
 const HChar *lt_ring_report(Bool snapshot)

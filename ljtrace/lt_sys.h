@@ -31,6 +31,17 @@ Int lt_dup(Int fd);
 /* fork without anything around it: VG_(fork) of Valgrind 3.19 leaves a pipe open in the parent, which the
  * program would see. */
 Int lt_fork(void);
+/* The same, but the child is none that wait() and its kin know of (__WALL and __WCLONE apart), nor does it
+ * raise SIGCHLD: until it executes a program or its parent ends. */
+Int lt_fork_unnoticed(void);
+/* Will children of children become this process's when their parents end? So it is with the first process of
+ * a namespace, as in a container, and with those that asked for it. */
+Bool lt_adopts_orphans(void);
+/* Ask for it, and stay until there are no more children. Children do not become zombies (lt_default_signals).
+ */
+void lt_adopt_orphans(void);
+void lt_outlive_children(void);
+void lt_close_all(void);
 void lt_setsid(void);
 void lt_exit(Int status);
 void lt_default_signals(void);

@@ -39,15 +39,41 @@ Bool lt_toggle_wanted(void)
     return s_patterns > 0;
 }
 
-Bool lt_toggle_is_entry(Addr ip)
+static Bool matches(const HChar *name)
 {
-    const HChar *name;
-    if (s_patterns == 0 || !VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), ip, &name))
-        return False;
     for (UInt i = 0; i < s_patterns; i++)
         if (VG_(string_match)(s_pattern[i], name))
             return True;
     return False;
+}
+
+/* The length of a name of C++ without its parameters: up to the parenthesis that the last one closes. */
+static SizeT bare_length(const HChar *name)
+{
+    SizeT at = VG_(strlen)(name), open = 0;
+    while (at > 0 && name[at - 1] != ')')
+        at--;
+    for (; at > 0; at--) {
+        open += name[at - 1] == ')';
+        open -= name[at - 1] == '(';
+        if (open == 0)
+            return at - 1;
+    }
+    return 0;
+}
+
+Bool lt_toggle_is_entry(Addr ip)
+{
+    static HChar bare[4096];
+    const HChar *name;
+    if (s_patterns == 0 || !VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), ip, &name))
+        return False;
+    SizeT length = bare_length(name);
+    if (length == 0 || length >= sizeof bare)
+        return matches(name);
+    VG_(memcpy)(bare, name, length);
+    bare[length] = 0;
+    return matches(name) || matches(bare);
 }
 
 static void set(Addr end)

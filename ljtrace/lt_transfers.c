@@ -178,9 +178,21 @@ static void touch_far_end(UInt number, const UWord *args, SizeT moved)
         touch_parts(RAW_STORE, args[3], args[4], moved);
 }
 
+/* The places in files that these calls have moved, of which the core knows only that they are read. */
+static void store_offsets(UInt number, const UWord *args)
+{
+    if (number != __NR_splice && number != __NR_copy_file_range)
+        return;
+    for (UInt i = 1; i <= 3; i += 2)
+        if (args[i])
+            lt_touch(RAW_STORE, args[i], FILE_OFFSET);
+}
+
 void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result)
 {
     end_waiting(tid, result);
-    if (result > 0)
-        touch_far_end(number, args, (SizeT)result);
+    if (result <= 0)
+        return;
+    touch_far_end(number, args, (SizeT)result);
+    store_offsets(number, args);
 }

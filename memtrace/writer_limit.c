@@ -14,15 +14,20 @@
 #define SMALL_LIMIT (64u << 20)
 #define SMALL_CHUNK (1u << 16)
 
+/* A forked child's file has begun already, with what it inherits: that must be out before chunks get smaller,
+ * and the reason can be given only if it has found room. */
 void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason)
 {
+    uint32_t string = mt_writer_string(w, reason, strlen(reason));
+    output_foreground(&w->out);
     w->out.limit = bytes;
-    w->limit_reason = mt_writer_string(w, reason, strlen(reason));
+    writer_defs_flush(w);
+    w->limit_reason = w->out.full ? 0 : string;
+    mt_writer_flush(w);
     if (bytes < SMALL_LIMIT && w->chunk_events > SMALL_CHUNK) {
         w->chunk_events = SMALL_CHUNK;
         writer_start_chunk(w);
     }
-    writer_defs_flush(w);
 }
 
 void writer_note_kept(struct mt_writer *w)

@@ -168,7 +168,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
 
 /* Let the file have at most so many bytes. The chunk that would go beyond and all that come after it are left
  * out, but counted: mt_writer_finish writes an MT_LOST with their number and this reason. Call it before the
- * first event. */
+ * first event, or right after mt_writer_fork. */
 void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason);
 /* Events left out because of the limit so far; 0 while it is not reached. */
 uint64_t mt_writer_limited(const struct mt_writer *w);

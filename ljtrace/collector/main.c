@@ -73,6 +73,20 @@ static void close_others(int *keep, size_t n)
     close_range(from, ~0U, 0);
 }
 
+/* All descriptors but our own and those that the output needs: a command may write to the terminal. */
+static void close_all_but(const struct collector *c, int ring)
+{
+    int keep[5] = {ring, c->socket};
+    size_t n = 2;
+    if (c->name[0] == '|' || strcmp(c->name, "-") == 0) {
+        keep[n++] = STDOUT_FILENO;
+        keep[n++] = STDERR_FILENO;
+    }
+    if (sink_descriptor(c->name) >= 0)
+        keep[n++] = sink_descriptor(c->name);
+    close_others(keep, n);
+}
+
 static int option(int argc, char **argv, const char *name, const char **value)
 {
     for (int i = 1; i + 1 < argc; i += 2)
@@ -101,7 +115,8 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
     const char *wrong = "token out of range";
     if (slab < RING_SLABS && bytes <= RING_SLAB_BYTES)
         wrong = feed_slab(c->feed, slab_words(c, slab), bytes / sizeof(uint64_t));
-    if (!wrong && mt_writer_error(c->writer)->code != MT_E_NONE)
+    /* what could not be written the feed may miss: first things first */
+    if (mt_writer_error(c->writer)->code != MT_E_NONE)
         wrong = mt_writer_error(c->writer)->text;
     if (wrong)
         tell(c, "cannot write", wrong);
@@ -190,8 +205,10 @@ static void begin_writing(struct collector *c)
 
 static bool open_sink(struct collector *c, bool draft)
 {
-    if (sink_open(&c->sink, c->name, c->settings.text, draft, c->process))
+    bool ours = sink_descriptor(c->name) == c->socket; /* which the program does not have */
+    if (!ours && sink_open(&c->sink, c->name, c->settings.text, draft, c->process))
         return true;
+    errno = ours ? EBADF : errno;
     if (errno == EWOULDBLOCK)
         say(c, RING_BUSY);
     else
@@ -215,6 +232,7 @@ static int become_childs(struct collector *c, const int fds[2])
     c->writer = mt_writer_fork(c->writer, c->sink.fd, &options, &err);
     if (!c->writer) {
         tell(c, "cannot write", err.text);
+        sink_discard(&c->sink);
         return 1;
     }
     feed_rebind(c->feed, c->writer);
@@ -265,6 +283,7 @@ static int collect(struct collector *c)
     struct ring_token token;
     int fds[2] = {-1, -1};
     while (receive(c->socket, &token, sizeof token, fds)) {
+        sink_reap(&c->sink);
         if (token.slab == RING_FORK) {
             follow_fork(c, fds);
             fds[0] = fds[1] = -1;
@@ -373,8 +392,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "ljtrace-collector is run by valgrind --tool=ljtrace, not by hand\n");
         return 2;
     }
-    int keep[] = {ring, c.socket, STDOUT_FILENO, STDERR_FILENO};
-    close_others(keep, sink_needs_terminal(c.name) ? 4 : 2);
+    close_all_but(&c, ring);
     while (open("/dev/null", O_RDWR) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
         ; /* whatever is opened from here on is none of the three */
     fcntl(c.socket, F_SETFD, FD_CLOEXEC);

@@ -52,7 +52,7 @@ bool sink_is_of(const char *name, const char *process)
     struct stat st;
     const struct mt_event *events;
     size_t n;
-    if (name[0] == '|' || stat(name, &st) != 0 || !S_ISREG(st.st_mode))
+    if (name[0] == '|' || sink_descriptor(name) >= 0 || stat(name, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
     if (text_is_of(name, process))
         return true;
@@ -66,9 +66,20 @@ bool sink_is_of(const char *name, const char *process)
     return same;
 }
 
-bool sink_needs_terminal(const char *name)
+int sink_descriptor(const char *name)
 {
-    return name[0] == '|' || strcmp(name, "-") == 0;
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    int number, end = 0;
+    if (strcmp(name, "-") == 0 || strcmp(name, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(name, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t length = strlen(folders[i]);
+        if (strncmp(name, folders[i], length) == 0 && sscanf(name + length, "%9d%n", &number, &end) == 1)
+            return name[length + (size_t)end] ? -1 : number;
+    }
+    return -1;
 }
 
 /* What the collector ignores a command must not. */
@@ -135,8 +146,8 @@ bool sink_open(struct sink *s, const char *name, bool text, bool draft, const ch
     signal(SIGCHLD, SIG_DFL); /* children are to be waited for */
     if (name[0] == '|')
         s->fd = start_reader(s, name + 1, -1, NULL);
-    else if (strcmp(name, "-") == 0)
-        s->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    else if (sink_descriptor(name) >= 0)
+        s->fd = fcntl(sink_descriptor(name), F_DUPFD_CLOEXEC, 3);
     else
         s->fd = open_file(s, name, draft);
     if (s->fd < 0 || !text)
@@ -174,17 +185,32 @@ void sink_leave(struct sink *s)
     free(s->draft);
 }
 
+static void note_end(struct sink *s, pid_t child, int status)
+{
+    for (int i = 0; i < s->children; i++)
+        if (s->child[i] == child) {
+            s->child[i] = 0;
+            s->failed = s->failed || status != 0;
+        }
+}
+
+void sink_reap(struct sink *s)
+{
+    int status = 0;
+    for (pid_t child; (child = waitpid(-1, &status, WNOHANG)) > 0;)
+        note_end(s, child, status);
+}
+
 const char *sink_close(struct sink *s)
 {
-    bool failed = false;
     sink_leave(s);
     for (int i = s->children - 1; i >= 0; i--) {
         int status = 0;
-        while (waitpid(s->child[i], &status, 0) < 0 && errno == EINTR)
+        while (s->child[i] && waitpid(s->child[i], &status, 0) < 0 && errno == EINTR)
             ;
-        failed = failed || status != 0;
+        note_end(s, s->child[i], status);
     }
-    return failed ? "the process that reads the trace has failed" : NULL;
+    return s->failed ? "the process that reads the trace has failed" : NULL;
 }
 
 bool sink_is_removed(const struct sink *s)

@@ -13,19 +13,20 @@
 #include <sys/types.h>
 
 struct sink {
-    const char *name; /* FILE, "-" (standard output), or "|COMMAND" */
+    const char *name; /* FILE, a name of a descriptor, or "|COMMAND" */
     char *draft;      /* the file's name for the time being, or NULL */
     int fd;           /* to write the memtrace to */
-    pid_t child[2];
+    pid_t child[2];   /* that read; 0 = has ended */
     int children;
+    bool failed; /* one of them did not end well */
 };
 
 /* Name of this process for later images of it after exec: "PID@START"; false if it can not be told. */
 bool sink_process(int pid, char *out, size_t room);
 /* Is this the trace of an earlier image of that process? Then it must not be overwritten. */
 bool sink_is_of(const char *name, const char *process);
-/* Is it the standard output or a command, which need the descriptors 1 and 2? */
-bool sink_needs_terminal(const char *name);
+/* The open descriptor that a name stands for: "-", /dev/stdout, /dev/stderr, /dev/fd/N; -1 = none. */
+int sink_descriptor(const char *name);
 
 /* Open for writing. `text`: classic text, beginning with a line that names `process`. `draft`: a file is
  * named NAME.part until sink_publish. False with errno set on failure: EWOULDBLOCK if another process is
@@ -36,6 +37,8 @@ bool sink_open(struct sink *s, const char *name, bool text, bool draft, const ch
 bool sink_publish(struct sink *s, const char *process);
 /* Remove a draft. */
 void sink_discard(struct sink *s);
+/* Let children that have ended go: those who read, and others that the process has forked. */
+void sink_reap(struct sink *s);
 /* Close, and wait for those who read. NULL, or what went wrong with them. */
 const char *sink_close(struct sink *s);
 /* Close this process's copy only. */

@@ -9,10 +9,12 @@
 #include <stdint.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "ljtrace/collector/sink.h"
@@ -102,12 +104,42 @@ static void drafts_replace_only_what_is_not_theirs(void **state)
     assert_int_equal(size_of("t.ljt"), 5);
 }
 
+/* A child of this process that has ended. */
+static void end_a_child(void)
+{
+    siginfo_t info;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(3);
+    while (waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) != 0)
+        assert_int_equal(errno, EINTR);
+}
+
+/* Collectors of forked children do not stay as zombies, and are not taken for those who read. */
+static void children_that_have_ended_go(void **state)
+{
+    struct sink s;
+    siginfo_t info;
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        assert_true(sink_open(&s, fails ? "|exit 5" : "|exit 0", false, false, s_process));
+        end_a_child();
+        while (waitid(P_PID, (id_t)s.child[0], &info, WEXITED | WNOWAIT) != 0)
+            assert_int_equal(errno, EINTR);
+        sink_reap(&s);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+        assert_int_equal(errno, ECHILD);
+        assert_int_equal(sink_close(&s) != NULL, fails);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_being_written_is_left_alone),
         cmocka_unit_test(devices_have_many_writers),
         cmocka_unit_test(drafts_replace_only_what_is_not_theirs),
+        cmocka_unit_test(children_that_have_ended_go),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

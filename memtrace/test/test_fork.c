@@ -139,6 +139,50 @@ static void test_many_definitions(void **state)
     }
 }
 
+/* Read a child's file of limited size to its end; its last event says what is missing, or there is none. */
+static struct reading limited_child(const struct mt_writer *parent, uint64_t bytes, unsigned events)
+{
+    int fd = memory_file("", 0);
+    struct mt_writer *child = mt_writer_fork(parent, fd, NULL, NULL);
+    assert_non_null(child);
+    mt_writer_limit(child, bytes, "limit");
+    for (uint32_t i = 0, time = 1000; i < events; i++) {
+        mt_writer_time(child, time += i * 2654435761u >> 20);
+        mt_writer_mark(child, 0);
+    }
+    struct reading got = finish(child, fd, 0);
+    assert_true(lseek(fd, 0, SEEK_END) <= (off_t)bytes);
+    close(fd);
+    return got;
+}
+
+/* A limit below which chunks are made smaller, one that the events after the fork exceed, and one that the
+ * inherited definitions alone exceed. */
+static void test_limited_child(void **state)
+{
+    enum { MANY = 100000 };
+    int fd = memory_file("", 0);
+    struct mt_writer *parent = new_parent(fd);
+    struct reading got = limited_child(parent, 1 << 20, 1);
+    check_inherited(&got);
+    assert_int_equal(got.count, 3);
+    reading_free(&got);
+    got = limited_child(parent, 4096, MANY);
+    check_inherited(&got);
+    assert_int_equal(got.events[got.count - 1].kind, MT_LOST);
+    reading_free(&got);
+    for (uint32_t i = 0; i < MANY; i++)
+        mt_writer_string(parent, (const char *)&i, sizeof i);
+    got = limited_child(parent, 65536, 1);
+    assert_int_equal(got.count, 1);
+    assert_int_equal(got.events[0].kind, MT_LOST);
+    assert_int_equal(got.events[0].size, 3);
+    reading_free(&got);
+    got = finish(parent, fd, 0);
+    reading_free(&got);
+    close(fd);
+}
+
 static void test_cannot_fork(void **state)
 {
     struct mt_error err = {0};
@@ -251,9 +295,13 @@ static void test_foreign_pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_go_on),         cmocka_unit_test(test_many_definitions),
-        cmocka_unit_test(test_cannot_fork),        cmocka_unit_test(test_freed_blocks_may_be_forgotten),
-        cmocka_unit_test(test_graves_are_bounded), cmocka_unit_test(test_foreign_pages),
+        cmocka_unit_test(test_both_go_on),
+        cmocka_unit_test(test_many_definitions),
+        cmocka_unit_test(test_limited_child),
+        cmocka_unit_test(test_cannot_fork),
+        cmocka_unit_test(test_freed_blocks_may_be_forgotten),
+        cmocka_unit_test(test_graves_are_bounded),
+        cmocka_unit_test(test_foreign_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

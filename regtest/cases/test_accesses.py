@@ -87,6 +87,19 @@ def test_what_system_calls_read(tmp_path: Path) -> None:
     assert 0 < short["write-part"] < 50_000 and 0 < short["writev-part"] < 50_000 and short["write-full"] == -1
 
 
+def test_words_that_system_calls_work_on(tmp_path: Path) -> None:
+    """A futex that is woken is not touched, and may be freed by then; places in files are read and written."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "words"], "--start-off=yes")
+    lines = list(words(trace.run.text))
+    assert trace.run.status == 0 and len(lines) == 11
+    for size, name, result, *truth in lines:
+        length = 8 if name in ("splice", "copy_file_range") else 4
+        assert int(result) >= 0 or name == "wait", f"{name} returned {result}"
+        for kind in ("L", "S"):
+            starts = [int(at) for letter, at in zip(truth[::2], truth[1::2]) if letter == kind]
+            assert touched(trace, kind, size) == {at for start in starts for at in range(start, start + length)}, name
+
+
 def kernels(trace: Trace, size: int) -> list[tuple[str, str, int]]:
     """The kernel's accesses to the blocks of a size: kind, thread, bytes."""
     found, blocks = [], set()

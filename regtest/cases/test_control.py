@@ -94,6 +94,7 @@ def test_monitor_commands(tmp_path: Path) -> None:
         assert "accesses off" in monitor(traced.pid, "status")
         monitor(traced.pid, "on")
         monitor(traced.pid, "mark halfway there")
+        assert "needs a NAME" in monitor(traced.pid, "mark")
         monitor(traced.pid, "stop")
         for command in ("status", "on", "mark too late", "snapshot", "stop"):
             assert "recording has ended" in monitor(traced.pid, command)

@@ -80,16 +80,52 @@ def test_a_command_takes_the_trace(tmp_path: Path) -> None:
     assert piped.events() == plain.events()
 
 
+@pytest.mark.parametrize("name", ["|cat >{}/t.ljt", "/dev/fd/7"])
+def test_programs_that_are_started_leave_the_stream_alone(name: str, tmp_path: Path) -> None:
+    """What they wrote would be amid what the first writes, or over it."""
+    path = tmp_path / "t.ljt"
+    traced = [*recorder(Path(name.format(tmp_path)), "--trace-children=yes"), "/bin/sh", "-c", f"{HEAPS} many; exit 3"]
+    done = run(["sh", "-c", '"$@" 7>"$0"', tmp_path / "other" if "cat" in name else path, *traced])
+    assert done.status == 3
+    assert done.complaint.count("with %p in its name") == 1, done.complaint
+    assert 0 < Trace(path, done).check().counts()["new"] < 200000
+
+
 def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
     done = run([*recorder(Path("|exit 3")), HEAPS, "malloclike"])
     assert done.status == 0
     assert done.complaint.count("cannot write |exit 3") == 1
 
 
-def test_standard_output_takes_the_trace(tmp_path: Path) -> None:
-    done = good([*recorder(Path("-")), HEAPS, "malloclike"])
+def test_a_reader_that_goes_away_is_told() -> None:
+    """What is told is what happened first, not what could not be understood after it."""
+    done = run([*recorder(Path("|head -c 10 >/dev/null")), HEAPS, "many"])
+    assert done.status == 0
+    assert done.complaint.count("its reader is gone") == 1, done.complaint
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_takes_the_trace(name: str, tmp_path: Path) -> None:
+    done = good([*recorder(Path(name)), HEAPS, "malloclike"])
     (tmp_path / "t.ljt").write_bytes(done.out)
     assert len(Trace(tmp_path / "t.ljt", done).check().events()) == 8
+
+
+def test_an_open_descriptor_takes_the_trace(tmp_path: Path) -> None:
+    """As a shell's --out=>(COMMAND) has it; one that is not open is an error, also if the recorder has it."""
+    path = tmp_path / "t.ljt"
+    done = good(["sh", "-c", '"$@" 7>"$0"', path, *recorder(Path("/dev/fd/7")), HEAPS, "malloclike"])
+    assert len(Trace(path, done).check().events()) == 8
+    for number in range(3, 10):
+        done = run([*recorder(Path(f"/dev/fd/{number}")), HEAPS, "malloclike"])
+        assert done.status == 1 and f"cannot write /dev/fd/{number}: Bad file descriptor" in done.complaint
+
+
+def test_children_put_no_files_beside_a_device(tmp_path: Path) -> None:
+    (tmp_path / "null").symlink_to("/dev/null")
+    done = run([*recorder(tmp_path / "null"), "/bin/sh", "-c", "( echo a; : ); exit 3"])
+    assert (done.status, done.out) == (3, b"a\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["null"]
 
 
 def test_live_text_is_the_traces_text(tmp_path: Path) -> None:
@@ -150,6 +186,16 @@ def test_functions_to_watch(tmp_path: Path) -> None:
     assert watch("watched_one") == [20, 21, 22]
     assert watch("watched_*") == [20, 21, 22, 40, 41, 42, 51, 70]
     assert watch("watched_one", "deeper") == [20, 21, 22, 51]
+
+
+def test_functions_of_cxx_to_watch(tmp_path: Path) -> None:
+    """By the name that is in the source, with parameters or without."""
+    def watch(pattern: str) -> list[int]:
+        return offsets(record(tmp_path / "t.ljt", [NATIVE / "methods"], f"--toggle-fn={pattern}"))
+    assert watch("shop::Till::put") == watch("shop::Till::put(int) const") == watch("shop::*::put") == [10, 11]
+    assert watch("shop::Till::operator()") == [20, 21]
+    assert watch("shop::each") == watch("shop::each(void (*)(int))") == [10, 11, 30]
+    assert watch("shop::Till") == []
 
 
 def test_no_function_of_that_name(tmp_path: Path) -> None:

@@ -120,6 +120,19 @@ def test_disk_gets_full(disk: Path) -> None:
     readable_up_to_there(path, some=False)
 
 
+@pytest.mark.parametrize("disk", ["300k"], indirect=True)
+def test_disk_gets_full_before_a_fork(disk: Path) -> None:
+    """The child is told of, leaves no empty file, and both run on."""
+    path = disk / "t.ljt"
+    script = f'printf %1000000s x >"{disk}/rest"; ( echo a; : ); echo b; exit 3'
+    done = run([*recorder(path), "/bin/sh", "-c", script])
+    assert (done.status, done.out) == (3, b"a\nb\n")
+    assert done.complaint.count("this forked child runs on unrecorded") == 1, done.complaint
+    assert "No space left" in done.complaint and "did not start" not in done.complaint
+    wait_for(lambda: not collectors_of(path), "the collectors have ended")
+    assert sorted(p.name for p in disk.iterdir()) == ["rest", "t.ljt"]
+
+
 # -- where and under what it starts ----------------------------------------------------------------
 
 
@@ -137,6 +150,23 @@ def test_no_dev_shm(tmp_path: Path) -> None:
     done = in_own_mounts("mount -t tmpfs -o ro,size=4k none /dev/shm", *recorder(path), *PROGRAM)
     same(done, run(PROGRAM))
     Trace(path, done).check()
+
+
+ADOPT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 1); os.execvp(sys.argv[1], sys.argv[1:])"
+ADOPTERS = {"subreaper": ["/usr/bin/python3", "-c", ADOPT], "first": ["unshare", "--fork", "--pid", "--kill-child"]}
+
+
+@pytest.mark.parametrize("way", ADOPTERS)
+def test_a_program_that_inherits_orphans(way: str, tmp_path: Path) -> None:
+    """It waits for any child, and not for the recorder's: the first process of a container, and one that has asked
+    for it (PR_SET_CHILD_SUBREAPER)."""
+    probe = run([*ADOPTERS[way], "true"])
+    if probe.status != 0:
+        pytest.skip(f"cannot have process ids of its own: {probe.complaint.strip()}")
+    path = tmp_path / "t.ljt"
+    done = run([*ADOPTERS[way], *recorder(path, "--vgdb=no"), NATIVE / "fates", "wait-any"], seconds=300)
+    same(done, run([NATIVE / "fates", "wait-any"]))
+    assert Trace(path, done).check().ending() == "exit"
 
 
 @pytest.mark.parametrize("option", [[], ["--vgdb=no"]], ids=["", "no vgdb"])

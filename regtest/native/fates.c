@@ -12,15 +12,21 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -290,6 +296,23 @@ static int many_threads(void)
     return 0;
 }
 
+/* -- system calls that the program forbids itself: how the recorder's last slab could be sent, too ----------
+ */
+
+static int forbid_sockets(void)
+{
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendto, 1, 0),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_recvfrom, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    report("no new rights", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    report("filter", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    report("send", send(0, "", 1, 0) < 0 ? errno : 0);
+    return 0;
+}
+
 /* ------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -301,7 +324,7 @@ static const struct {
     {"failing-exec", exec_fails}, {"sigchld", count_children},   {"wait-any", wait_for_any},
     {"close-all", close_all},     {"limit-nofile", few_files},   {"limit-fsize", small_files},
     {"dlopen", load_library},     {"sigaltstack", other_stack},  {"longjmp", jump},
-    {"64-threads", many_threads},
+    {"64-threads", many_threads}, {"seccomp", forbid_sockets},
 };
 
 int main(int argc, char **argv)
