@@ -12,6 +12,7 @@
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_origin.h"
+#include "lt_puts.h"
 #include "lt_ring.h"
 #include "lt_forecast.h"
 #include "lt_frames.h"
@@ -319,5 +320,6 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
     lt_origins_end(&w.origins);
+    lt_puts_leave_out(out);
     return out;
 }
