@@ -4,11 +4,11 @@
  *
  * usage: mended [again]
  *
- * What collectors, databases and emulators do: a handler of SIGSEGV makes the page accessible and returns. The
- * access is in a run of instructions that puts a number into a register before it, uses it behind it and then
- * puts another one there, so whoever leaves out what is overwritten is found out. With "again" the same code
- * has run before there was a handler. Prints the sum, 116 if the register was in its place; then the status
- * is 0.
+ * What collectors, databases and emulators do: a handler of SIGSEGV makes the page accessible and returns.
+ * The access is in a run of instructions that puts a number into a register before it, uses it behind it and
+ * then puts another one there, so whoever leaves out what is overwritten is found out. With "again" the same
+ * code has run before there was a handler. Prints the sum, 116 if the register was in its place; then the
+ * status is 0.
  */
 #define _GNU_SOURCE
 #include <signal.h>
