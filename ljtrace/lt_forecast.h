@@ -5,7 +5,7 @@
  * To look up where an access goes (lt_filter.h) takes five instructions a word and four an exit. That is
  * worth while for code that works on the stack or on static data, and wasted on code that nearly always works
  * on blocks. Which of the two a superblock is need not be counted: it is translated right before it is run
- * for the first time, so the registers say where it goes then, and mostly it goes there again. A wrong
+ * for the first time, so registers and memory say where it goes then, and mostly it goes there again. A wrong
  * forecast costs time or room in the ring and no event.
  */
 #ifndef LT_FORECAST_H

@@ -15,6 +15,9 @@
  * superblocks and those without accesses also keep the count of instructions: a load for each, one store for
  * each exit. An exit behind which there is no new word leaves the cursor where it is.
  *
+ * Where hardly ever a word is wanted, none is stored: a call at the exit puts the segment into the ring, if
+ * one of its words may be a block's, and what follows is another segment.
+ *
  * The elements that an unrolled string instruction (rep movs, stos...) touches share a word, too. Such a
  * segment has two numbers, one for each direction, and the code takes the one that is right.
  */
