@@ -5,8 +5,8 @@
  * Most accesses of C programs are to the stack and to static data, and the collector would have to look at
  * each to throw it away. A table with a byte for each 64 KiB says where blocks are or were; parts of the
  * address space that are 4 GiB apart share a byte. Instrumented code looks up the words of a segment and
- * leaves the segment in the ring only if one of them may be a block's. It errs on the safe side only: the
- * collector decides.
+ * leaves the segment in the ring, or has it put there, only if one of them may be a block's. It errs on the
+ * safe side only: the collector decides.
  *
  * LuaJIT's code, and code made at run time, is not filtered: nearly all it does is to the heap. Nor is code
  * that was seen to work on blocks (lt_forecast.h).

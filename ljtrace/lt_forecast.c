@@ -3,13 +3,15 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Addresses that are loaded in the superblock itself are not followed, nor is what it does to the registers:
- * VEX has already replaced reads of a register behind a write to it.
+ * What the superblock loads from anonymous memory is taken as it is now; what it stores, and how it changes
+ * the registers, is not followed: VEX has already replaced reads of a register behind a write to it.
  */
 #include "lt_forecast.h"
 #include "lt_filter.h"
 #include "lt_options.h"
 #include "libvex_guest_amd64.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 
@@ -23,6 +25,7 @@ struct forecast {
     VexGuestAMD64State state;
     struct value *of; /* each temporary */
     Bool blocks;      /* an access goes to where they may be */
+    Bool unforeseen;  /* one goes to where is not known */
 };
 
 static struct value value_of(const struct forecast *f, const IRExpr *e);
@@ -68,10 +71,33 @@ static struct value value_of_binop(const struct forecast *f, const IRExpr *e)
     }
 }
 
+/* Files' pages are left alone: behind a file's end there is nothing to be read, and the program may not get
+ * to this load. */
+static Bool can_be_read(Addr a, SizeT size)
+{
+    const NSegment *segment = VG_(am_find_nsegment)(a);
+    return segment && segment->kind == SkAnonC && segment->hasR && size <= segment->end - a + 1;
+}
+
+static struct value value_in_memory(const struct forecast *f, const IRExpr *e)
+{
+    struct value v = {0}, at = value_of(f, e->Iex.Load.addr);
+    SizeT size = sizeofIRType(e->Iex.Load.ty);
+    v.known = at.known && size <= sizeof v.is && can_be_read(at.is, size);
+    if (v.known)
+        VG_(memcpy)(&v.is, (const void *)at.is, size); /* the small end comes first */
+    return v;
+}
+
 static struct value value_of_unop(const struct forecast *f, const IRExpr *e)
 {
     struct value a = value_of(f, e->Iex.Unop.arg);
     switch (e->Iex.Unop.op) {
+    case Iop_8Uto32:
+    case Iop_8Uto64:
+    case Iop_16Uto32:
+    case Iop_16Uto64:
+        return a;
     case Iop_64to32:
     case Iop_32Uto64:
         return (struct value){.is = (UInt)a.is, .known = a.known};
@@ -95,6 +121,8 @@ static struct value value_of(const struct forecast *f, const IRExpr *e)
         return value_of_binop(f, e);
     case Iex_Unop:
         return value_of_unop(f, e);
+    case Iex_Load:
+        return value_in_memory(f, e);
     default:
         return (struct value){0};
     }
@@ -104,27 +132,44 @@ static struct value value_of(const struct forecast *f, const IRExpr *e)
 static void access(struct forecast *f, const IRExpr *addr)
 {
     struct value v = value_of(f, addr);
-    if (v.known && (!v.from_sp || lt_options.trace_sp) && lt_filter_holds(v.is))
-        f->blocks = True;
+    if (v.from_sp && !lt_options.trace_sp)
+        return;
+    f->unforeseen |= !v.known;
+    f->blocks |= v.known && lt_filter_holds(v.is);
+}
+
+static void follow_assignment(struct forecast *f, const IRStmt *st)
+{
+    const IRExpr *data = st->Ist.WrTmp.data;
+    if (data->tag == Iex_Load)
+        access(f, data->Iex.Load.addr);
+    f->of[st->Ist.WrTmp.tmp] = value_of(f, data);
 }
 
 static void follow(struct forecast *f, const IRStmt *st)
 {
-    if (st->tag == Ist_Store)
+    if (st->tag == Ist_WrTmp)
+        follow_assignment(f, st);
+    else if (st->tag == Ist_Store)
         access(f, st->Ist.Store.addr);
-    if (st->tag != Ist_WrTmp)
-        return;
-    if (st->Ist.WrTmp.data->tag == Iex_Load)
-        access(f, st->Ist.WrTmp.data->Iex.Load.addr);
-    f->of[st->Ist.WrTmp.tmp] = value_of(f, st->Ist.WrTmp.data);
+    else if (st->tag == Ist_LoadG)
+        access(f, st->Ist.LoadG.details->addr);
+    else if (st->tag == Ist_StoreG)
+        access(f, st->Ist.StoreG.details->addr);
+    else if (st->tag == Ist_CAS)
+        access(f, st->Ist.CAS.details->addr);
+    else if (st->tag == Ist_LLSC)
+        access(f, st->Ist.LLSC.addr);
+    else if (st->tag == Ist_Dirty && st->Ist.Dirty.details->mFx != Ifx_None)
+        access(f, st->Ist.Dirty.details->mAddr);
 }
 
-Bool lt_forecast_blocks(ThreadId tid, const IRSB *in)
+enum lt_forecast lt_forecast(ThreadId tid, const IRSB *in)
 {
     struct forecast f = {.of = VG_(calloc)("ljtrace.forecast", in->tyenv->types_used, sizeof *f.of)};
     VG_(get_shadow_regs_area)(tid, (UChar *)&f.state, 0, 0, sizeof f.state);
     for (Int i = 0; i < in->stmts_used; i++)
         follow(&f, in->stmts[i]);
     VG_(free)(f.of);
-    return f.blocks;
+    return f.blocks ? LT_TO_BLOCKS : f.unforeseen ? LT_UNFORESEEN : LT_ELSEWHERE;
 }

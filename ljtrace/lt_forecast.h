@@ -5,7 +5,7 @@
  * To look up where an access goes (lt_filter.h) takes five instructions a word and four an exit. That is
  * worth while for code that works on the stack or on static data, and wasted on code that nearly always works
  * on blocks. Which of the two a superblock is need not be counted: it is translated right before it is run
- * for the first time, so the registers say where it goes then, and mostly it goes there again. A wrong
+ * for the first time, so registers and memory say where it goes then, and mostly it goes there again. A wrong
  * forecast costs time or room in the ring and no event.
  */
 #ifndef LT_FORECAST_H
@@ -14,8 +14,13 @@
 #include "libvex_ir.h"
 #include "pub_tool_basics.h"
 
-/* Does an access of a superblock, as far as the registers of the thread that is about to run it tell, go to
- * where blocks may be? One is enough: with it the whole segment is recorded. */
-Bool lt_forecast_blocks(ThreadId tid, const IRSB *in);
+/* Where the accesses of a superblock go, as far as memory and the registers of the thread that is about to
+ * run it tell. */
+enum lt_forecast {
+    LT_TO_BLOCKS, /* one of them to where blocks may be: with it the whole segment is recorded */
+    LT_ELSEWHERE, /* all of them to where there are none */
+    LT_UNFORESEEN
+};
+enum lt_forecast lt_forecast(ThreadId tid, const IRSB *in);
 
 #endif

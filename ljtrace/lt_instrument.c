@@ -12,6 +12,7 @@
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_origin.h"
+#include "lt_puts.h"
 #include "lt_ring.h"
 #include "lt_forecast.h"
 #include "lt_frames.h"
@@ -278,10 +279,17 @@ static Int copy_preamble(const IRSB *in, IRSB *out, const VexGuestExtents *exten
     return i;
 }
 
-/* Is this code that nearly always goes to the heap, so that a filter is not worth its time? */
-static Bool works_on_blocks(const struct walk *w, ThreadId tid, const IRSB *in)
+/* LuaJIT's code, and what is made at run time, nearly always goes to the heap, so that a filter is not worth
+ * its time; other code may. What is to be told at the next superblock's start (lt_ring_call_back) does not
+ * wait for a call. */
+static enum lt_way way_of(const struct walk *w, ThreadId tid, const IRSB *in)
 {
-    return w->code.is_lua || w->code.is_run_time || (lt_options.trace_mem && lt_forecast_blocks(tid, in));
+    if (w->code.is_lua || w->code.is_run_time)
+        return LT_ALWAYS;
+    enum lt_forecast to = lt_options.trace_mem ? lt_forecast(tid, in) : LT_UNFORESEEN;
+    if (to == LT_TO_BLOCKS)
+        return LT_ALWAYS;
+    return to == LT_ELSEWHERE && !lt_vm_first() ? LT_CALLED : LT_FILTERED;
 }
 
 IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
@@ -295,8 +303,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     w.code = (struct lt_code){out, lt_watch_is_lua_code(closure->readdr),
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
-    lt_segment_begin(&w.segment, out, !works_on_blocks(&w, closure->tid, in));
-    if (lt_options.trace_mem)
+    lt_segment_begin(&w.segment, out, way_of(&w, closure->tid, in));
+    if (lt_options.trace_mem && w.segment.way != LT_CALLED)
         lt_segment_check_room(&w.segment);
     w.uncounted = 0;
     w.cut = False;
@@ -319,5 +327,6 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
     lt_origins_end(&w.origins);
+    lt_puts_leave_out(out);
     return out;
 }

@@ -8,6 +8,7 @@
 #include "lt_mmap.h"
 #include "lt_options.h"
 #include "lt_peek.h"
+#include "lt_puts.h"
 #include "lt_ring.h"
 #include "lt_signals.h"
 #include "lt_smc.h"
@@ -129,6 +130,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_futex_before(number, args);
     lt_mmap_before(number, args);
     lt_smc_before(number, args);
+    lt_puts_before(number, args);
 }
 
 /* An exec that returns has failed. */

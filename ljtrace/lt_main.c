@@ -34,6 +34,7 @@
 #include "lt_options.h"
 #include "lt_peek.h"
 #include "lt_pools.h"
+#include "lt_puts.h"
 #include "lt_ring.h"
 #include "lt_smc.h"
 #include "lt_thread.h"
@@ -83,6 +84,7 @@ static void post_clo_init(void)
     lt_fork_init(out ? out : "");
     lt_smc_init();
     lt_vex_init();
+    lt_puts_init();
     lt_put_facts();
     lt_options_for_successors();
     lt_control_start();

@@ -23,6 +23,8 @@ extern struct ring_header *lt_ring;
 
 /* Append a record: header word, then n words of a and m words of b (either may be 0 words). */
 void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m);
+/* A segment and its words, as generated code puts them there. */
+void lt_ring_put_segment(ULong header, const uint64_t *words, UInt n);
 /* RAW_VM: the machine whose state is in this word is in that state now. */
 void lt_ring_put_state(Addr word, Int state);
 /* The same as lt_ring_put with strings after the words: text[i] of size[i] bytes, together padded to whole

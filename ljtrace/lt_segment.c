@@ -25,10 +25,10 @@ static void empty(struct lt_segment *s)
     s->count = s->told = s->words = s->moved = s->instructions = s->changed = s->directed = 0;
 }
 
-void lt_segment_begin(struct lt_segment *s, IRSB *out, Bool filtered)
+void lt_segment_begin(struct lt_segment *s, IRSB *out, enum lt_way way)
 {
     s->out = out;
-    s->filtered = filtered;
+    s->way = way;
     s->written = s->counted = 0;
     s->counter = IRTemp_INVALID;
     s->check = -1;
@@ -45,15 +45,23 @@ static void look_up(struct lt_segment *s, IRExpr *value)
     s->maybe = found->Iex.RdTmp.tmp;
 }
 
-/* `near`: what is within reach of all accesses to the word. */
-static void store_word(struct lt_segment *s, IRExpr *value, IRExpr *near)
+static void store_word(struct lt_segment *s, IRExpr *value)
 {
     if (s->cursor == IRTemp_INVALID)
         s->cursor = lt_ir_load(s->out, &lt_ring->cursor)->Iex.RdTmp.tmp;
     IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), (s->words + 1) * sizeof(ULong));
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, value));
-    if (s->filtered)
+}
+
+/* `near`: what is within reach of all accesses to the word. */
+static UInt add_word(struct lt_segment *s, const struct lt_word *word, IRExpr *near)
+{
+    if (s->way != LT_CALLED)
+        store_word(s, word->value);
+    if (s->way != LT_ALWAYS)
         look_up(s, near);
+    s->word[s->words] = *word;
+    return s->words++;
 }
 
 /* Of an access that may not happen, the ring gets address 0 if it does not, which is no block's. Such a word
@@ -61,9 +69,7 @@ static void store_word(struct lt_segment *s, IRExpr *value, IRExpr *near)
 static UInt guarded_word(struct lt_segment *s, IRExpr *addr, IRExpr *guard)
 {
     IRExpr *value = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(guard, addr, lt_ir_word(0)));
-    store_word(s, value, value);
-    s->word[s->words] = (struct lt_word){.root = guard};
-    return s->words++;
+    return add_word(s, &(struct lt_word){.value = value, .root = guard}, value);
 }
 
 static Bool is_near(Long distance)
@@ -83,15 +89,29 @@ static Bool same_root(const IRExpr *a, const IRExpr *b)
     return a && b ? eqIRAtom(a, b) : a == b;
 }
 
-/* The word of an address, a new one if there is none within reach. */
+/* The word that an address shares; s->words if there is none within reach. */
+static UInt shared_word(const struct lt_segment *s, const struct lt_address *addr)
+{
+    UInt i = 0;
+    while (i < s->words && !(same_root(s->word[i].root, addr->root) && near_first(&s->word[i], addr)))
+        i++;
+    return i;
+}
+
 static UInt word_of(struct lt_segment *s, const struct lt_address *addr)
 {
-    for (UInt i = 0; i < s->words; i++)
-        if (same_root(s->word[i].root, addr->root) && near_first(&s->word[i], addr))
-            return i;
-    store_word(s, addr->root ? addr->root : addr->atom, addr->atom);
-    s->word[s->words] = (struct lt_word){addr->root, addr->distance, addr->stepped};
-    return s->words++;
+    UInt shared = shared_word(s, addr);
+    if (shared < s->words)
+        return shared;
+    IRExpr *value = addr->root ? addr->root : addr->atom;
+    return add_word(s, &(struct lt_word){value, addr->root, addr->distance, addr->stepped}, addr->atom);
+}
+
+/* Is there room for one more access? */
+static Bool holds(const struct lt_segment *s, const struct lt_address *addr, const IRExpr *guard)
+{
+    UInt most = s->way == LT_CALLED ? LT_CALLED_WORDS : LT_SEGMENT_WORDS;
+    return s->count < LT_SEGMENT_ACCESSES && (s->words < most || (!guard && shared_word(s, addr) < s->words));
 }
 
 static Bool completes_modify(const struct lt_segment *s, const struct lt_access *a)
@@ -106,7 +126,7 @@ static Bool completes_modify(const struct lt_segment *s, const struct lt_access 
 void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
                        const struct lt_address *addr, IRExpr *guard)
 {
-    if (s->count == LT_SEGMENT_ACCESSES || s->words == LT_SEGMENT_WORDS)
+    if (!holds(s, addr, guard))
         lt_segment_end(s);
     s->changed = True;
     struct lt_access a = {.ip = ip, .size = size, .kind = kind, .sure = !guard};
@@ -133,7 +153,7 @@ void lt_segment_direction(struct lt_segment *s, IRTemp flag)
 static UInt tell(const struct lt_segment *s, UInt from, Bool down)
 {
     uint64_t words[1 + 3 * LT_SEGMENT_ACCESSES];
-    UInt n = 0, instructions = s->filtered ? 0 : s->instructions;
+    UInt n = 0, instructions = s->way == LT_ALWAYS ? s->instructions : 0;
     words[n++] = raw_pair(instructions, s->words);
     for (UInt i = from; i < s->count; i++) {
         const struct lt_access *a = &s->access[i];
@@ -181,7 +201,7 @@ static IRExpr *maybe(struct lt_segment *s)
 static void emit_cursor(struct lt_segment *s)
 {
     IRExpr *start = IRExpr_RdTmp(s->cursor), *next = plus(s->out, start, (s->words + 1) * sizeof(ULong));
-    if (s->filtered)
+    if (s->way == LT_FILTERED)
         next = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(maybe(s), next, start));
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->cursor), next));
     s->moved = s->words;
@@ -195,12 +215,74 @@ static void emit_segment(struct lt_segment *s)
         emit_cursor(s);
 }
 
+static void call_1(ULong header, uint64_t a)
+{
+    lt_ring_put_segment(header, (uint64_t[]){a}, 1);
+}
+
+static void call_2(ULong header, uint64_t a, uint64_t b)
+{
+    lt_ring_put_segment(header, (uint64_t[]){a, b}, 2);
+}
+
+static void call_3(ULong header, uint64_t a, uint64_t b, uint64_t c)
+{
+    lt_ring_put_segment(header, (uint64_t[]){a, b, c}, 3);
+}
+
+static void call_4(ULong header, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    lt_ring_put_segment(header, (uint64_t[]){a, b, c, d}, 4);
+}
+
+/* The segment's number and its words, as arguments. */
+static IRExpr **arguments(struct lt_segment *s)
+{
+    IRExpr *header = define(s);
+    switch (s->words) {
+    case 1:
+        return mkIRExprVec_2(header, s->word[0].value);
+    case 2:
+        return mkIRExprVec_3(header, s->word[0].value, s->word[1].value);
+    case 3:
+        return mkIRExprVec_4(header, s->word[0].value, s->word[1].value, s->word[2].value);
+    default:
+        tl_assert(s->words == LT_CALLED_WORDS);
+        return mkIRExprVec_5(header, s->word[0].value, s->word[1].value, s->word[2].value, s->word[3].value);
+    }
+}
+
+/* Have the segment put into the ring by a call, if one of its words may be a block's. What comes is another
+ * segment. */
+static void emit_call(struct lt_segment *s)
+{
+    static void *const function[] = {NULL, call_1, call_2, call_3, call_4};
+    IRDirty *call =
+        unsafeIRDirty_0_N(0, "lt_segment_call", VG_(fnptr_to_fnentry)(function[s->words]), arguments(s));
+    call->guard = maybe(s);
+    addStmtToIRSB(s->out, IRStmt_Dirty(call));
+    s->count = s->told = s->words = s->directed = 0;
+    s->maybe = IRTemp_INVALID;
+}
+
+/* The call comes first: what else it puts into the ring belongs before the superblock. */
+static void exit_called(struct lt_segment *s)
+{
+    if (s->count)
+        emit_call(s);
+    emit_count(s);
+}
+
 void lt_segment_exit(struct lt_segment *s)
 {
-    if (s->changed && (s->count == 0 || s->filtered))
-        emit_count(s);
-    if (s->changed && (s->filtered ? s->count > s->told : s->count > 0))
-        emit_segment(s);
+    if (s->changed && s->way == LT_CALLED)
+        exit_called(s);
+    else if (s->changed) {
+        if (s->count == 0 || s->way == LT_FILTERED)
+            emit_count(s);
+        if (s->way == LT_FILTERED ? s->count > s->told : s->count > 0)
+            emit_segment(s);
+    }
     s->changed = False;
 }
 
@@ -255,6 +337,6 @@ void lt_segment_check_room(struct lt_segment *s)
 void lt_segment_finish(struct lt_segment *s)
 {
     lt_segment_end(s);
-    if (s->check >= 0 && s->filtered && s->written == 0)
+    if (s->check >= 0 && s->way != LT_ALWAYS && s->written == 0)
         s->out->stmts[s->check] = IRStmt_NoOp();
 }

@@ -15,6 +15,9 @@
  * superblocks and those without accesses also keep the count of instructions: a load for each, one store for
  * each exit. An exit behind which there is no new word leaves the cursor where it is.
  *
+ * Where hardly ever a word is wanted, none is stored: a call at the exit puts the segment into the ring, if
+ * one of its words may be a block's, and what follows is another segment.
+ *
  * The elements that an unrolled string instruction (rep movs, stos...) touches share a word, too. Such a
  * segment has two numbers, one for each direction, and the code takes the one that is right.
  */
@@ -28,6 +31,8 @@
 #define LT_SEGMENT_ACCESSES 64
 #define LT_SEGMENT_INSTRUCTIONS 200
 #define LT_SEGMENT_WORDS 20
+/* ... and the most words of one that is told by a call, whose arguments they are. */
+#define LT_CALLED_WORDS 4
 /* Accesses share a word if they are no farther than this from its first: most then lie in one block. */
 #define LT_WORD_REACH 32767
 
@@ -53,14 +58,23 @@ struct lt_access {
 
 /* What is stored for a group of accesses. */
 struct lt_word {
+    IRExpr *value; /* what that is */
     IRExpr *root;
     Long first;  /* distance of the first access: the word itself, if the root is NULL */
     Int stepped; /* of the first access */
 };
 
+/* How a superblock's segments get into the ring. */
+enum lt_way {
+    LT_ALWAYS,   /* all of them, by its own code */
+    LT_FILTERED, /* by its own code, if one of their words may be a block's (lt_filter.h) */
+    LT_CALLED /* the same by a call, which costs nothing as long as it is not made: such code needs no room,
+                 no cursor, and stores nothing */
+};
+
 struct lt_segment {
     IRSB *out;
-    Bool filtered;     /* leave out what cannot be a block's */
+    enum lt_way way;
     IRTemp maybe;      /* I8, not 0: some word may be a block's; IRTemp_INVALID while empty */
     IRTemp cursor;     /* value of the ring's cursor at the segment's start; IRTemp_INVALID while empty */
     UInt count, told;  /* accesses; those that the collector was told of */
@@ -78,8 +92,8 @@ struct lt_segment {
     struct lt_access access[LT_SEGMENT_ACCESSES];
 };
 
-/* Begin a superblock. filtered: keep out of the ring what cannot be to a block (lt_filter.h). */
-void lt_segment_begin(struct lt_segment *s, IRSB *out, Bool filtered);
+/* Begin a superblock. */
+void lt_segment_begin(struct lt_segment *s, IRSB *out, enum lt_way way);
 /* An access of the instruction at ip; `guard` may be NULL. A store that follows a load of the same place by
  * the same instruction makes it a modify. */
 void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,

@@ -77,10 +77,15 @@ Bool lt_smc_is_check(const IRStmt *st)
     return st->tag == Ist_Exit && st->Ist.Exit.jk == Ijk_InvalICache;
 }
 
+void lt_smc_translate_again(void)
+{
+    VG_(discard_translations)((Addr)0x1000, ~(ULong)0xfff, "ljtrace");
+}
+
 static void trust_nothing(void)
 {
     if (s_trusting)
-        VG_(discard_translations)((Addr)0x1000, ~(ULong)0xfff, "ljtrace");
+        lt_smc_translate_again();
     s_trusting = False;
 }
 

@@ -18,6 +18,9 @@ Bool lt_smc_is_sealed(const VexGuestExtents *extents);
 /* Is this statement, ahead of the first instruction, a part of Valgrind's check of the code? */
 Bool lt_smc_is_check(const IRStmt *st);
 
+/* Discard all translations, in a system call; nothing without LT_CAN_DISCARD. */
+void lt_smc_translate_again(void);
+
 /* Every system call of the program; `result` is negative for an error. */
 void lt_smc_before(UInt number, const UWord *args);
 void lt_smc_after(UInt number, const UWord *args, Long result);

@@ -41,6 +41,16 @@ def test_outputs_and_status(name: str, tmp_path: Path) -> None:
     same(trace.run, run(SAME[name]))
 
 
+@pytest.mark.parametrize("options", [[], ["--trace-mem=no"]], ids=["accesses", "heap events only"])
+@pytest.mark.parametrize("argv", [["mended"], ["mended", "again"], ["mended", "plain"]], ids=" ".join)
+def test_an_access_is_repeated(argv: list[str], options: list[str], tmp_path: Path) -> None:
+    """With all registers as they were. Valgrind's own tools hold some back: then the sum is another one."""
+    program = [NATIVE / argv[0], *argv[1:]]
+    same(record(tmp_path / "t.ljt", program, *options).run, run(program))
+    held_back = record(tmp_path / "h.ljt", program, "--px-file-backed=unwindregs-at-mem-access", *options).run
+    assert held_back.status == 1
+
+
 def test_program_that_does_not_exist(tmp_path: Path) -> None:
     done = run([*recorder(tmp_path / "t.ljt"), *SAME["no such program"]])
     assert done.status == 127 and "/nonexistent/program" in done.complaint

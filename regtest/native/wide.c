@@ -1,7 +1,7 @@
 /* wide.c - accesses that are not plain loads and stores of a register: vectors, masks, strings, states,
  * kernel.
  *
- *     wide MODE     vector part mask gather lanes8 string runs far both state x87 atomic16 kernel
+ *     wide MODE     vector part mask gather lanes8 string runs far both turns state x87 atomic16 kernel
  *
  * Prints the events that the instruction set (or the system call) defines, in the form of pattern.c: `B block
  * address size` for each block, then `LETTER block offset size`. Needs AVX2; exit status 77 without it.
@@ -228,6 +228,38 @@ static int both(void)
     return 0;
 }
 
+/* Runs of instructions with three addresses and with six. */
+__attribute__((noinline)) static void three(char *const *p)
+{
+    __asm__ volatile("movb $1, (%0)\n\tmovb (%1), %%al\n\tincb (%2)" ::"r"(p[0]), "r"(p[1]), "r"(p[2])
+                     : "rax", "memory");
+}
+
+__attribute__((noinline)) static void six(char *const *p)
+{
+    __asm__ volatile("movb $1, (%0)\n\tmovb (%1), %%al\n\tincb (%2)\n\t"
+                     "movb $1, (%3)\n\tmovb (%4), %%al\n\tincb (%5)" ::"r"(p[0]),
+                     "r"(p[1]), "r"(p[2]), "r"(p[3]), "r"(p[4]), "r"(p[5])
+                     : "rax", "memory");
+}
+
+/* They are met on the stack, and then now one of the addresses is a block's, now each. */
+static int turns(void)
+{
+    enum { ALL = 6 };
+    char here[ALL] = {0}, *at[ALL];
+    for (int turn = -1; turn <= ALL; turn++)
+        for (int width = 3; width <= ALL; width += 3) {
+            for (int i = 0; i < width; i++) {
+                at[i] = i == turn || turn == ALL ? s_block[i % BLOCKS] + i : here + i;
+                if (at[i] != here + i)
+                    expect("SLM"[i % 3], i % BLOCKS, i, 1);
+            }
+            width == 3 ? three(at) : six(at);
+        }
+    return 0;
+}
+
 /* Whole processor states: the case asks only which bytes were touched. */
 static int state(void)
 {
@@ -304,10 +336,10 @@ static int kernel(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} s_modes[] = {{"vector", vector}, {"part", part},     {"mask", mask}, {"gather", gather},
-               {"lanes8", lanes8}, {"string", string}, {"runs", runs}, {"far", far},
-               {"both", both},     {"state", state},   {"x87", x87},   {"atomic16", atomic16},
-               {"kernel", kernel}};
+} s_modes[] = {{"vector", vector},     {"part", part},     {"mask", mask},   {"gather", gather},
+               {"lanes8", lanes8},     {"string", string}, {"runs", runs},   {"far", far},
+               {"both", both},         {"turns", turns},   {"state", state}, {"x87", x87},
+               {"atomic16", atomic16}, {"kernel", kernel}};
 
 int main(int argc, char **argv)
 {
