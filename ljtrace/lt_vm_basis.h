@@ -10,8 +10,8 @@
 
 #include "lt_vm.h"
 
-/* The words of a basis: code address, stack pointer, state of the machine, its thread with its base, stack and
- * frame in C, how often code and prototypes went away, base of the trace that runs. */
+/* The words of a basis: code address, stack pointer, state of the machine, its thread with its base, stack
+ * and frame in C, how often code and prototypes went away, base of the trace that runs. */
 enum {
     BASIS_IP,
     BASIS_SP,
@@ -34,8 +34,8 @@ struct lt_basis {
     Bool usable; /* False: the stack can not be remembered */
 };
 
-/* The basis of the stack of thread `tid`, in which code of the state is called; b->usable. Lua's stack, too, is
- * readable then. */
+/* The basis of the stack of thread `tid`, in which code of the state is called; b->usable. Lua's stack, too,
+ * is readable then. */
 Bool lt_basis_get(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b);
 
 static inline Bool lt_on_c_stack(const struct lt_basis *b, Addr at)

@@ -66,6 +66,21 @@ static void put(struct session *s, enum raw_type type, uint32_t argument, const 
     put(s, type, argument, (const uint64_t[]){__VA_ARGS__},                                                  \
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
+/* A heap event, as the tool puts it: the slot of its heap is told ahead of it. */
+static void put_event(struct session *s, enum raw_type type, uint32_t stack, uint64_t heap, enum mt_how how,
+                      const uint64_t *words, uint32_t count)
+{
+    uint32_t slot = heap % 7;
+    put(s, RAW_SLOT, slot, &heap, 1);
+    s->word[s->words] = raw_heap_header(type, stack, slot, how, count);
+    memcpy(s->word + s->words + 1, words, count * sizeof *words);
+    s->words += 1 + count;
+}
+
+#define PUT_EVENT(s, type, stack, heap, how, ...)                                                            \
+    put_event(s, type, stack, heap, how, (const uint64_t[]){__VA_ARGS__},                                    \
+              sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
 #define PUT_STATE(s, address, state, time)                                                                   \
     (s->word[s->words++] = raw_state_header(time), s->word[s->words++] = raw_state(address, state))
 
@@ -117,10 +132,10 @@ static void accesses_belong_to_blocks(void **state)
     struct session *s = *state;
     define_load_store(s);
     PUT(s, RAW_THREAD, 1, 0);
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 7, MT_HOW_MALLOC, 0x2000, 0x3000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 7, 0x2000, 0x3000);
     put_run(s, 0x10008, 0x7fff0000); /* the second is not heap */
     put_run(s, 0x7fff0000, 0x1001c);
-    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 9, MT_HOW_MALLOC, 0x2000);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 9, 0x2000);
     assert_false(feed_ended(s->feed));
     PUT(s, RAW_END, MT_ENDING_EXIT, 11);
     read_back(s);
@@ -140,8 +155,8 @@ static void stacks_run_from_the_root(void **state)
     struct session *s = *state;
     static const char name[8] = "leaf";
     PUT(s, RAW_FRAME, 0, 0x2000, 42, raw_pair(4, 0), 0, *(const uint64_t *)name);
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
-    PUT(s, RAW_NEW, 0, 0x20000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 0, 0x2000, 0x3000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 32, 0, 0x2000, 0x3000);
     read_back(s);
     assert_int_equal(s->event[0].ref, s->event[1].ref);
     const struct mt_stack *inner = mt_stack(s->reader, s->event[0].ref);
@@ -158,9 +173,9 @@ static void frames_may_change_their_meaning(void **state)
     struct session *s = *state;
     static const char first[8] = "first", second[8] = "second";
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(5, 0), 0, *(const uint64_t *)first);
-    PUT(s, RAW_NEW, 0, 0x10000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0, 0x2000);
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, *(const uint64_t *)second);
-    PUT(s, RAW_NEW, 0, 0x20000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 8, 0, 0x2000);
     read_back(s);
     const struct mt_stack *a = mt_stack(s->reader, s->event[0].ref),
                           *b = mt_stack(s->reader, s->event[1].ref);
@@ -180,13 +195,13 @@ static void stacks_are_told_once(void **state)
     static const char first[8] = "first", second[8] = "second";
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(5, 0), 0, *(const uint64_t *)first);
     PUT(s, RAW_STACK, 7, 0x2000, 0x3000);
-    PUT(s, RAW_NEW, 7, 0x10000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC);
-    PUT(s, RAW_NEW, 0, 0x20000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
+    PUT_EVENT(s, RAW_NEW, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 8, 0, 0x2000, 0x3000);
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, *(const uint64_t *)second);
-    PUT(s, RAW_NEW, 7, 0x30000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x30000, 8, 0);
     PUT(s, RAW_STACK, 7, 0x3000);
-    PUT(s, RAW_FREE, 7, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
-    PUT(s, RAW_FREE, 0, 0x20000, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x3000);
+    PUT_EVENT(s, RAW_FREE, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 0);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 0, 0x3000);
     read_back(s);
     assert_int_equal(s->event[0].ref, s->event[1].ref);
     assert_string_equal(leaf_of(s, 0), "first");
@@ -200,7 +215,7 @@ static void allocators_own_accesses_are_left_out(void **state)
     struct session *s = *state;
     define_load_store(s);
     PUT(s, RAW_THREAD, 1, 0);
-    PUT(s, RAW_NEW, 0, 0x10000, 32, 0x5000, 0, MT_HOW_LUA);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 0);
     PUT(s, RAW_ENTER, 0, 0);
     put_run(s, 0x10000, 0x10000);
     PUT(s, RAW_THREAD, 2, 0);
@@ -223,7 +238,7 @@ static void accesses_can_be_switched_off(void **state)
     struct session *s = *state;
     define_load_store(s);
     PUT(s, RAW_SWITCH, 0, 0);
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 0);
     put_run(s, 0x10000, 0x10004);
     PUT(s, RAW_TOUCH, RAW_STORE, 0x10000, 8);
     PUT(s, RAW_SWITCH, 1, 0);
@@ -236,11 +251,11 @@ static void accesses_can_be_switched_off(void **state)
 static void closed_heaps_free_their_blocks(void **state)
 {
     struct session *s = *state;
-    PUT(s, RAW_NEW, 0, 0x10000, 32, 0x5000, 0, MT_HOW_LUA);
-    PUT(s, RAW_NEW, 0, 0x20000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
-    PUT(s, RAW_NEW, 0, 0x30000, 32, 0x5000, 0, MT_HOW_LUA);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 0);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 32, 0);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x30000, 32, 0);
     PUT(s, RAW_CLOSE, 0, 0x5000, 3);
-    PUT(s, RAW_NEW, 0, 0x40000, 32, 0x5000, 0, MT_HOW_LUA); /* the same pointer, another state */
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x40000, 32, 0); /* the same pointer, another state */
     read_back(s);
     assert_int_equal(s->events, 6);
     assert_int_equal(s->event[3].kind, MT_FREE);
@@ -254,7 +269,7 @@ static void closed_heaps_free_their_blocks(void **state)
 static void system_calls_touch_what_is_heap(void **state)
 {
     struct session *s = *state;
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 0);
     PUT(s, RAW_TOUCH, RAW_STORE, 0x10008, 100); /* more than the block has */
     PUT(s, RAW_TOUCH, RAW_LOAD, 0x7fff0000, 8);
     read_back(s);
@@ -267,9 +282,9 @@ static void system_calls_touch_what_is_heap(void **state)
 static void frees_tell_their_way(void **state)
 {
     struct session *s = *state;
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_CXX_NEW);
-    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
-    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_CXX_NEW, 0x10000, 32, 0);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 0);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 0);
     read_back(s);
     assert_int_equal(s->events, 4);
     assert_int_equal(s->event[1].kind, MT_BADFREE);
@@ -321,10 +336,10 @@ static void declared_heaps_are_cut_and_renamed(void **state)
     struct session *s = *state;
     PUT(s, RAW_HEAP, RAW_KIND_CUSTOM, 0x77, 0);
     PUT(s, RAW_HEAP, RAW_KIND_MMAP, RAW_HEAP_MMAP, 0);
-    PUT(s, RAW_NEW, 0, 0x1000, 100, 0x77, 1, MT_HOW_CUSTOM);
+    PUT_EVENT(s, RAW_NEW, 0, 0x77, MT_HOW_CUSTOM, 0x1000, 100, 1);
     PUT(s, RAW_RENAME, 0, 0x77, 0x88);
     PUT(s, RAW_TRIM, 0, 0x88, 0x1000, 40, 2);
-    PUT(s, RAW_NEW, 0, 0x10000, 0x3000, RAW_HEAP_MMAP, 3, MT_HOW_CUSTOM);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_MMAP, MT_HOW_CUSTOM, 0x10000, 0x3000, 3);
     PUT(s, RAW_UNMAP, 0, RAW_HEAP_MMAP, 0x12000, 0x1000, 4);
     PUT(s, RAW_REMAP, 0, RAW_HEAP_MMAP, 0x10000, 0x2000, 0x20000, 0x5000, 5);
     PUT(s, RAW_CLOSE, 0, 0x88, 6);
@@ -343,7 +358,7 @@ static void focus_is_each_threads_own(void **state)
 {
     struct session *s = *state;
     define_load_store(s);
-    PUT(s, RAW_NEW, 0, 0x1000, 100, RAW_HEAP_C, 1, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x1000, 100, 1);
     s->word[s->words++] = raw_header(RAW_THREAD, 1, 0);
     s->word[s->words++] = raw_header(RAW_FOCUS, 0, 0);
     put_run(s, 0x1000, 0x1008);
