@@ -161,13 +161,13 @@ static void visit_store(struct walk *w, const IRStmt *st)
     access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);
 }
 
-/* Behind it. Where only the call says what was stored, the segment ends, and behind the instruction the
- * superblock: what comes up to the next one's start, where the change is told, belongs to the state before.
- */
+/* Behind it. Where only the call says what was stored, the segment ends. With accesses in the ring, the
+ * change is told at the next superblock's start, so this one ends behind the instruction: what comes up to
+ * there belongs to the state before. */
 static void leave_store(struct walk *w, const IRStmt *st)
 {
     if (w->store == LT_STORE_STATE) {
-        w->cut = True;
+        w->cut = lt_options.trace_mem;
         lt_segment_end(&w->segment);
     }
     if (w->store == LT_STORE_TOLD && w->looked_up)

@@ -9,7 +9,7 @@
 void lt_vex_defaults(void);
 /* After it was read: heap events alone need less of the translator. */
 void lt_vex_init(void);
-/* From the next translation on, all registers are in their places at each store. */
+/* From the next translation on, all registers are in their places at each store, if accesses are recorded. */
 void lt_vex_be_precise(void);
 
 #endif
