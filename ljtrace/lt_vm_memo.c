@@ -40,11 +40,11 @@ struct memo {
     Bool again;        /* and the time before */
     UInt count;        /* of words; 0 = there is no memo here */
     UInt functions, threads;
-    Addr last;             /* of those on the C stack, the highest */
-    struct lt_spot asking; /* on a trace: where, */
-    SizeT size;            /* for how much, */
-    ULong version;         /* and what was known of that */
-    UWord sum;             /* of the stack, for --check-stacks */
+    Addr last;                                              /* of those on the C stack, the highest */
+    struct lt_spot asking;                                  /* on a trace: where, */
+    SizeT size;                                             /* for how much, */
+    ULong version;                                          /* and what was known of that */
+    UWord sum;                                              /* of the stack, for --check-stacks */
     struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* these filled up with the first */
     struct thread thread[MOST_THREADS];
 };
@@ -138,7 +138,8 @@ static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
         *pc = lt_vm_ref(vm, function + at->func_pc);
         return (UInt)lt_peek_number(function + at->gct - 1, 4) >> 8;
     }
-    *pc = vm->layout->gc64 ? *(const Addr *)(function + at->func_pc) : *(const UInt *)(function + at->func_pc);
+    *pc =
+        vm->layout->gc64 ? *(const Addr *)(function + at->func_pc) : *(const UInt *)(function + at->func_pc);
     return *(const UInt *)(function + at->gct - 1) >> 8;
 }
 

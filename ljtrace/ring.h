@@ -12,8 +12,9 @@
  * catches a broken installation. It knows nothing of the memtrace format.
  *
  * A record is a header word and `count` payload words:
- *     bits 56-63 type   bits 32-55 argument   bits 26-31 how   bits 16-25 heap   bits 0-15 count of payload words
- * (how, enum mt_how, and heap, the number of a heap's slot, of heap events alone; else 0), except RAW_SEGMENT (type 0), whose low 32 bits are the segment's number and whose payload are its words:
+ *     bits 56-63 type   bits 32-55 argument   bits 26-31 how   bits 16-25 heap   bits 0-15 count of words
+ * (how, enum mt_how, and heap, a heap's slot, are of heap events; else they are 0)
+ * except RAW_SEGMENT (type 0), whose low 32 bits are the segment's number and whose payload are its words:
  * each access of the segment is to a word plus a constant distance; and RAW_VM, which is as short as it can
  * be, since there are millions of it. All of it is native-endian.
  */
@@ -83,22 +84,22 @@ enum raw_type {
     RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
                      file bytes << 32} function file, padded: what a key in a stack stands for */
     RAW_TYPE,     /* heap {addr} argument: enum mt_type */
-    RAW_SLOT,     /* {heap} argument: a slot, below RING_HEAP_SLOTS, which stands for this heap from here on */
-    RAW_VM,       /* raw_state_header(), raw_state(): what was stored at an address. Counts if it is the word
-                     with a machine's state and that is new */
-    RAW_MACHINE,  /* {address, heap, states} the word with the state of a heap's machine. argument: how many
-                     states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
-    RAW_LINES,    /* {count} lines of the prototype that follows, two to a word; may come in parts */
-    RAW_PROTO,    /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
-    RAW_TRACE,    /* {heap, number, addr, size, instructions, key of its start} */
-    RAW_HEAP,   /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
-    RAW_RENAME, /* {heap, heap}: the second is called by the first's number from here on. argument 1: so is
-                   the first still */
-    RAW_TRIM,   /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
-    RAW_UNMAP,  /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
-    RAW_REMAP,  /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
-    RAW_FOCUS,  /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
-    RAW_REPORT, /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
+    RAW_SLOT,    /* {heap} argument: a slot, below RING_HEAP_SLOTS, which stands for this heap from here on */
+    RAW_VM,      /* raw_state_header(), raw_state(): what was stored at an address. Counts if it is the word
+                    with a machine's state and that is new */
+    RAW_MACHINE, /* {address, heap, states} the word with the state of a heap's machine. argument: how many
+                    states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
+    RAW_LINES,   /* {count} lines of the prototype that follows, two to a word; may come in parts */
+    RAW_PROTO,   /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
+    RAW_TRACE,   /* {heap, number, addr, size, instructions, key of its start} */
+    RAW_HEAP,    /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
+    RAW_RENAME,  /* {heap, heap}: the second is called by the first's number from here on. argument 1: so is
+                    the first still */
+    RAW_TRIM,    /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
+    RAW_UNMAP,   /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
+    RAW_REMAP,   /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
+    RAW_FOCUS,   /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
+    RAW_REPORT,  /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
     RAW_UNIVERSE,     /* {heap, instructions, bytes the state counts, bytes in no object, name bytes} name,
                          padded.     A snapshot begins: objects, then links */
     RAW_NAME,         /* {key, bytes} text, padded: of objects and links of this snapshot */

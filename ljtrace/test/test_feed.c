@@ -5,127 +5,7 @@
  * Drives the collector's feed with hand-made slabs and reads the trace back with the real reader; no
  * Valgrind.
  */
-#define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include <cmocka.h>
-#include "ljtrace/collector/feed.h"
-#include "ljtrace/collector/map.h"
-#include "ljtrace/ring.h"
-
-enum { MAX_WORDS = 4096, MAX_EVENTS = 256 };
-
-struct session {
-    int fd;
-    struct mt_writer *writer;
-    struct feed *feed;
-    uint64_t word[MAX_WORDS];
-    size_t words;
-    struct mt_reader *reader;
-    struct mt_event event[MAX_EVENTS];
-    size_t events;
-};
-
-static int setup(void **state)
-{
-    struct mt_error err;
-    struct session *s = test_calloc(1, sizeof *s);
-    s->fd = memfd_create("trace", 0);
-    s->writer = mt_writer_new(s->fd, NULL, &err);
-    assert_non_null(s->writer);
-    s->feed = feed_new(s->writer);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct session *s = *state;
-    mt_close(s->reader);
-    close(s->fd);
-    test_free(s);
-    return 0;
-}
-
-static void put(struct session *s, enum raw_type type, uint32_t argument, const uint64_t *words,
-                uint32_t count)
-{
-    s->word[s->words++] = raw_header(type, argument, count);
-    memcpy(s->word + s->words, words, count * sizeof *words);
-    s->words += count;
-}
-
-#define PUT(s, type, argument, ...)                                                                          \
-    put(s, type, argument, (const uint64_t[]){__VA_ARGS__},                                                  \
-        sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
-
-/* A heap event, as the tool puts it: the slot of its heap is told ahead of it. */
-static void put_event(struct session *s, enum raw_type type, uint32_t stack, uint64_t heap, enum mt_how how,
-                      const uint64_t *words, uint32_t count)
-{
-    uint32_t slot = heap % 7;
-    put(s, RAW_SLOT, slot, &heap, 1);
-    s->word[s->words] = raw_heap_header(type, stack, slot, how, count);
-    memcpy(s->word + s->words + 1, words, count * sizeof *words);
-    s->words += 1 + count;
-}
-
-#define PUT_EVENT(s, type, stack, heap, how, ...)                                                            \
-    put_event(s, type, stack, heap, how, (const uint64_t[]){__VA_ARGS__},                                    \
-              sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
-
-#define PUT_STATE(s, address, state, time)                                                                   \
-    (s->word[s->words++] = raw_state_header(time), s->word[s->words++] = raw_state(address, state))
-
-/* A run of segment 0, which has two accesses. */
-static void put_run(struct session *s, uint64_t a, uint64_t b)
-{
-    s->word[s->words++] = raw_header(RAW_SEGMENT, 0, 0);
-    s->word[s->words++] = a;
-    s->word[s->words++] = b;
-}
-
-static void define_load_store(struct session *s)
-{
-    PUT(s, RAW_DEFINE, 0, raw_pair(5, 2), 0x1000, raw_pair(8, RAW_LOAD), raw_pair(0, 0), 0x1004,
-        raw_pair(4, RAW_STORE), raw_pair(0, 1));
-}
-
-/* End the trace and read it all back. */
-static void read_back(struct session *s)
-{
-    struct mt_error err = {0};
-    char path[64];
-    const struct mt_event *batch;
-    size_t n;
-    assert_null(feed_slab(s->feed, s->word, s->words));
-    bool has_end = s->words >= 2 && raw_type_of(s->word[s->words - 2]) == RAW_END;
-    assert_int_equal(feed_ended(s->feed), has_end);
-    assert_int_equal(mt_writer_finish(s->writer, feed_ending(s->feed), &err), MT_OK);
-    feed_free(s->feed);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
-    s->reader = mt_open(path, 0, &err);
-    assert_non_null(s->reader);
-    while (mt_next(s->reader, &batch, &n) == MT_MORE)
-        for (size_t i = 0; i < n && s->events < MAX_EVENTS; i++)
-            s->event[s->events++] = batch[i];
-    assert_int_equal(mt_reader_error(s->reader)->code, MT_E_NONE);
-}
-
-static void assert_event(const struct session *s, size_t i, enum mt_kind kind, uint64_t handle, uint64_t addr)
-{
-    assert_true(i < s->events);
-    assert_int_equal(s->event[i].kind, kind);
-    assert_int_equal(s->event[i].handle, handle);
-    assert_int_equal(s->event[i].addr, addr);
-}
+#include "feed_session.h"
 
 static void accesses_belong_to_blocks(void **state)
 {
@@ -248,6 +128,25 @@ static void accesses_can_be_switched_off(void **state)
     assert_event(s, 1, MT_LOAD, 0, 0x10008);
 }
 
+/* 0x5000 and 0x5007 have one slot by turns, the C heap one that needs not be told. */
+static void slots_stand_for_heaps(void **state)
+{
+    struct session *s = *state;
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 1);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_CALLOC, 0x20000, 32, 2);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5007, MT_HOW_LUA, 0x30000, 32, 3);
+    PUT_EVENT(s, RAW_RESIZE, 0, 0x5007, MT_HOW_LUA, 0x30000, 0x40000, 64, 4);
+    PUT_EVENT(s, RAW_FREE, 0, 0x5000, MT_HOW_LUA, 0x10000, 5);
+    read_back(s);
+    assert_int_equal(s->events, 5);
+    assert_int_equal(s->event[1].how, MT_HOW_CALLOC);
+    assert_int_equal(s->event[1].heap, 0);
+    assert_int_equal(s->event[3].heap, s->event[2].heap);
+    assert_int_equal(s->event[4].heap, s->event[0].heap);
+    assert_int_not_equal(s->event[2].heap, s->event[0].heap);
+    assert_int_equal(s->event[4].kind, MT_FREE);
+}
+
 static void closed_heaps_free_their_blocks(void **state)
 {
     struct session *s = *state;
@@ -320,6 +219,8 @@ static void nonsense_is_refused(void **state)
     const uint64_t short_new[2] = {raw_header(RAW_NEW, 0, 1), 1};
     const uint64_t bad_kind[5] = {raw_header(RAW_DEFINE, 0, 4), raw_pair(1, 1), 0x1000, raw_pair(4, 77), 0};
     const uint64_t bad_text[5] = {raw_header(RAW_FRAME, 0, 4), 1, 1, raw_pair(~0U, ~0U), ~0U};
+    const uint64_t bad_slot[2] = {raw_header(RAW_SLOT, RING_HEAP_SLOTS, 1), 0x5000};
+    assert_non_null(feed_slab(s->feed, bad_slot, 2));
     assert_non_null(feed_slab(s->feed, &unknown, 1));
     assert_non_null(feed_slab(s->feed, &no_segment, 1));
     assert_non_null(feed_slab(s->feed, beyond, 2));
@@ -471,24 +372,6 @@ static void samples_are_weighed(void **state)
     assert_true(s->event[1].size == 2000 && s->event[1].heap == 0);
 }
 
-static void maps_keep_what_they_are_given(void **state)
-{
-    struct map m = {0};
-    uint32_t v = 0;
-    (void)state;
-    assert_false(map_get(&m, 0, &v));
-    for (uint64_t k = 0; k < 10000; k++)
-        map_set(&m, k * 0x9e3779b97f4a7c15ULL, (uint32_t)k);
-    map_set(&m, 0, 77);
-    for (uint64_t k = 1; k < 10000; k++) {
-        assert_true(map_get(&m, k * 0x9e3779b97f4a7c15ULL, &v));
-        assert_int_equal(v, k);
-    }
-    assert_true(map_get(&m, 0, &v) && v == 77);
-    assert_false(map_get(&m, 12345, &v));
-    map_clear(&m);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +381,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(stacks_are_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(allocators_own_accesses_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_can_be_switched_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(slots_stand_for_heaps, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_heaps_free_their_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(system_calls_touch_what_is_heap, setup, teardown),
         cmocka_unit_test_setup_teardown(frees_tell_their_way, setup, teardown),
@@ -509,7 +393,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),
         cmocka_unit_test_setup_teardown(states_are_told_when_they_change, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_weighed, setup, teardown),
-        cmocka_unit_test(maps_keep_what_they_are_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
