@@ -61,26 +61,65 @@ void lt_put_event(enum raw_type type, const uint64_t *words, UInt n, const struc
     lt_ring_put(type, stack->id, words, n, (const uint64_t *)stack->ips, stack->id ? 0 : stack->depth);
 }
 
+/* The slot that stands for the heap in the ring; told if it has stood for another. */
+static UInt slot_of(Addr heap)
+{
+    static Addr slots[RING_HEAP_SLOTS]; /* as the collector knows them: the C heap's */
+    UInt slot = (UInt)((heap * 0x9e3779b97f4a7c15ULL) >> 58);
+    if (slots[slot] != heap) {
+        slots[slot] = heap;
+        uint64_t word = heap;
+        lt_ring_put(RAW_SLOT, slot, &word, 1, NULL, 0);
+    }
+    return slot;
+}
+
+/* A heap event; its words are few, and their number is known where this is called. */
+static inline void put_heap_event(enum raw_type type, Addr heap, UInt how, const uint64_t *words, UInt n,
+                                  const struct lt_stack *stack)
+{
+    UInt depth = stack->id ? 0 : stack->depth;
+    if (lt_transfers_waiting && type != RAW_NEW)
+        lt_transfers_tell_all();
+    uint64_t header = raw_heap_header(type, stack->id, slot_of(heap), how, n + depth);
+    uint64_t *at = lt_ring_reserve(1 + n + depth);
+    at[0] = header;
+    for (UInt i = 0; i < n; i++)
+        at[1 + i] = words[i];
+    for (UInt i = 0; i < depth; i++)
+        at[1 + n + i] = stack->ips[i];
+    lt_ring_commit(1 + n + depth);
+}
+
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    uint64_t words[5] = {addr, size, heap, lt_ring->instructions, how};
+    uint64_t words[3] = {addr, size, lt_ring->instructions};
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
-    lt_put_event(RAW_NEW, words, 5, stack);
+    put_heap_event(RAW_NEW, heap, how, words, 3, stack);
 }
 
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    uint64_t words[4] = {addr, heap, lt_ring->instructions, how};
-    lt_put_event(RAW_FREE, words, 4, stack);
+    uint64_t words[2] = {addr, lt_ring->instructions};
+    put_heap_event(RAW_FREE, heap, how, words, 2, stack);
 }
 
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    uint64_t words[6] = {old, addr, size, heap, lt_ring->instructions, how};
+    uint64_t words[4] = {old, addr, size, lt_ring->instructions};
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
-    lt_put_event(RAW_RESIZE, words, 6, stack);
+    put_heap_event(RAW_RESIZE, heap, how, words, 4, stack);
+}
+
+void lt_put_type(Addr addr, Addr heap, UInt type)
+{
+    UInt slot = slot_of(heap);
+    uint64_t *at = lt_ring_reserve(2);
+    at[0] = raw_heap_header(RAW_TYPE, type, slot, 0, 1);
+    at[1] = addr;
+    lt_ring_commit(2);
 }
 
 void lt_heap_hide(ThreadId tid, Bool hide)

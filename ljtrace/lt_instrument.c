@@ -29,6 +29,9 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 
+/* They lie side by side, from RAX to R15. */
+enum { GENERAL_REGISTERS = 16 };
+
 struct walk {
     struct lt_segment segment;
     IRSB *out;
@@ -103,41 +106,41 @@ static void visit_dirty(struct walk *w, const IRDirty *d)
         access(w, kinds[d->mFx], d->mSize, d->mAddr, always ? NULL : d->guard);
 }
 
-/* A watched function's entry: hand its arguments over, with the program counter in place for the unwinder. */
+/* A call of the function, which reads the thread's general registers and its program counter. */
+static IRDirty *call_with_registers(const HChar *name, void *function)
+{
+    IRExpr **arg = mkIRExprVec_1(IRExpr_GSPTR());
+    IRDirty *call = unsafeIRDirty_0_N(0, name, VG_(fnptr_to_fnentry)(function), arg);
+    call->nFxState = 2;
+    VG_(memset)(call->fxState, 0, sizeof call->fxState);
+    call->fxState[0].fx = call->fxState[1].fx = Ifx_Read;
+    call->fxState[0].offset = offsetof(VexGuestAMD64State, guest_RAX);
+    call->fxState[0].size = GENERAL_REGISTERS * sizeof(ULong);
+    call->fxState[1].offset = offsetof(VexGuestAMD64State, guest_RIP);
+    call->fxState[1].size = sizeof(ULong);
+    return call;
+}
+
+/* A watched function's entry: its arguments are in registers, and the program counter is put in place. */
 static void call_enter(struct walk *w)
 {
-    static const Int reg[5] = {
-        offsetof(VexGuestAMD64State, guest_RSP), offsetof(VexGuestAMD64State, guest_RDI),
-        offsetof(VexGuestAMD64State, guest_RSI), offsetof(VexGuestAMD64State, guest_RDX),
-        offsetof(VexGuestAMD64State, guest_RCX)};
-    IRExpr *arg[5];
     lt_segment_end(&w->segment);
     addStmtToIRSB(w->out,
                   IRStmt_Put(offsetof(VexGuestAMD64State, guest_RIP), IRExpr_Const(IRConst_U64(w->ip))));
-    for (UInt i = 0; i < 5; i++) {
-        IRTemp t = newIRTemp(w->out->tyenv, Ity_I64);
-        addStmtToIRSB(w->out, IRStmt_WrTmp(t, IRExpr_Get(reg[i], Ity_I64)));
-        arg[i] = IRExpr_RdTmp(t);
-    }
-    addStmtToIRSB(w->out,
-                  IRStmt_Dirty(unsafeIRDirty_0_N(0, "lt_lua_enter", VG_(fnptr_to_fnentry)(lt_lua_enter),
-                                                 mkIRExprVec_5(arg[0], arg[1], arg[2], arg[3], arg[4]))));
+    addStmtToIRSB(w->out, IRStmt_Dirty(call_with_registers("lt_lua_enter", lt_lua_enter)));
 }
 
-/* A return that may end a watched call: compare the stack pointer, and if it does, hand the result over. */
+/* A return that may end a watched call: compare the stack pointer. */
 static void call_return(struct walk *w)
 {
     IRTypeEnv *env = w->out->tyenv;
-    IRTemp sp = newIRTemp(env, Ity_I64), awaited = newIRTemp(env, Ity_I64), result = newIRTemp(env, Ity_I64);
-    IRTemp ends = newIRTemp(env, Ity_I1);
+    IRTemp sp = newIRTemp(env, Ity_I64), awaited = newIRTemp(env, Ity_I64), ends = newIRTemp(env, Ity_I1);
     IRExpr *at = IRExpr_Const(IRConst_U64((Addr)&lt_ring->return_sp));
     addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
     addStmtToIRSB(w->out, IRStmt_WrTmp(awaited, IRExpr_Load(Iend_LE, Ity_I64, at)));
     IRExpr *equal = IRExpr_Binop(Iop_CmpEQ64, IRExpr_RdTmp(sp), IRExpr_RdTmp(awaited));
     addStmtToIRSB(w->out, IRStmt_WrTmp(ends, equal));
-    addStmtToIRSB(w->out, IRStmt_WrTmp(result, IRExpr_Get(offsetof(VexGuestAMD64State, guest_RAX), Ity_I64)));
-    IRDirty *call = unsafeIRDirty_0_N(0, "lt_lua_return", VG_(fnptr_to_fnentry)(lt_lua_return),
-                                      mkIRExprVec_1(IRExpr_RdTmp(result)));
+    IRDirty *call = call_with_registers("lt_lua_return", lt_lua_return);
     call->guard = IRExpr_RdTmp(ends);
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
@@ -159,13 +162,13 @@ static void visit_store(struct walk *w, const IRStmt *st)
     access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);
 }
 
-/* Behind it. Where only the call says what was stored, the segment ends, and behind the instruction the
- * superblock: what comes up to the next one's start, where the change is told, belongs to the state before.
- */
+/* Behind it. Where only the call says what was stored, the segment ends. With accesses in the ring, the
+ * change is told at the next superblock's start, so this one ends behind the instruction: what comes up to
+ * there belongs to the state before. */
 static void leave_store(struct walk *w, const IRStmt *st)
 {
     if (w->store == LT_STORE_STATE) {
-        w->cut = True;
+        w->cut = lt_options.trace_mem;
         lt_segment_end(&w->segment);
     }
     if (w->store == LT_STORE_TOLD && w->looked_up)

@@ -182,12 +182,12 @@ static void drop_stale(struct calls *c, Addr sp)
 }
 
 /* A state is known as soon as its first block is filled in: before the second is asked for. */
-static void find_new_state(Addr ud, UInt image)
+static void find_new_state(Addr ud, Addr function)
 {
     struct first *first = &s_first[ud / 16 % FIRST_SLOTS];
     if (first->ud != ud || !first->block)
         return;
-    struct lt_vm *vm = lt_vm_first_block(first->block, first->size, ud, image);
+    struct lt_vm *vm = lt_vm_first_block(first->block, first->size, ud, image_of(function));
     if (!vm) {
         if (++first->tries == MOST_TRIES)
             first->block = 0;
@@ -221,56 +221,65 @@ static void enter_outermost(struct calls *c)
     lt_inside_enter(&c->entered);
 }
 
-void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize)
+/* For whom the call is, and where from. */
+static void find_caller(ThreadId tid, struct call *call, Bool outermost)
+{
+    Addr ud = call->ud, ptr = call->ptr;
+    Bool maker = may_make_state(ptr, call->nsize);
+    struct lt_vm *vm = maker ? lt_vm_seen_asking(tid, ud, call->sp) : lt_vm_asking(tid, ud, call->sp);
+    call->vm = vm;
+    if (!vm) {
+        lt_take_stack(tid, &call->stack);
+        return;
+    }
+    lt_types_settle(vm);
+    if (lt_universe_waiting && outermost && call->nsize > call->osize)
+        lt_universe_try_due(vm);
+    if (ptr && call->nsize == 0)
+        lt_proto_gone(ptr);
+    lt_take_lua_stack(tid, vm, ptr ? 0 : call->nsize, &call->stack);
+}
+
+void lt_lua_enter(const VexGuestAMD64State *regs)
 {
     ThreadId tid = VG_(get_running_tid)();
     if (lt_heap_is_hiding(tid))
         return; /* the preload's scratch state */
     struct calls *c = calls_of(tid);
-    drop_stale(c, sp);
+    drop_stale(c, regs->guest_RSP);
     if (c->depth == MAX_NESTED)
         return;
     struct call *call = &c->call[c->depth++];
-    ud = lt_lua_heap(ud);
-    call->sp = sp;
-    call->ud = ud;
-    call->ptr = ptr;
-    call->osize = osize;
-    call->nsize = nsize;
-    find_new_state(ud, image_of(VG_(get_IP)(tid)));
-    call->vm = may_make_state(ptr, nsize) ? lt_vm_seen_asking(tid, ud, sp) : lt_vm_asking(tid, ud, sp);
-    if (call->vm)
-        lt_types_settle(call->vm);
-    if (lt_universe_waiting && call->vm && c->depth == 1 && nsize > osize)
-        lt_universe_try_due(call->vm);
-    if (call->vm && ptr && nsize == 0)
-        lt_proto_gone(ptr);
-    if (call->vm)
-        lt_take_lua_stack(tid, call->vm, ptr ? 0 : nsize, &call->stack);
-    else
-        lt_take_stack(tid, &call->stack);
+    call->sp = regs->guest_RSP;
+    call->ud = lt_lua_heap(regs->guest_RDI);
+    call->ptr = regs->guest_RSI;
+    call->osize = regs->guest_RDX;
+    call->nsize = regs->guest_RCX;
+    find_new_state(call->ud, regs->guest_RIP);
+    find_caller(tid, call, c->depth == 1);
     if (c->depth == 1)
         enter_outermost(c);
     expect_return(c);
 }
 
-static void record_new(const struct call *call, Addr result)
+static void record_new(const struct call *call, Addr result, const VexGuestAMD64State *regs)
 {
     lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
     if (call->vm) {
         lt_heap_made(call->vm, call->nsize);
-        lt_types_made(call->vm, result, call->nsize, call->sp);
+        lt_types_made(call->vm, result, call->nsize, call->sp, &regs->guest_RBX);
     }
     if (call->vm ? call->nsize == s_state_size : call->nsize >= LT_LEAST_GLOBAL)
         s_first[call->ud / 16 % FIRST_SLOTS] = (struct first){call->ud, result, call->nsize, 0};
 }
 
-static void record(const struct call *call, Addr result)
+static void record(const struct call *call, const VexGuestAMD64State *regs)
 {
+    Addr result = regs->guest_RAX;
     if (call->nsize == 0 || !result)
         return;
     if (!call->ptr)
-        record_new(call, result);
+        record_new(call, result, regs);
     else {
         lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
         if (call->vm)
@@ -278,14 +287,14 @@ static void record(const struct call *call, Addr result)
     }
 }
 
-void lt_lua_return(Addr result)
+void lt_lua_return(const VexGuestAMD64State *regs)
 {
     struct calls *c = calls_of(VG_(get_running_tid)());
     tl_assert(c->depth);
     struct call *call = &c->call[--c->depth];
     if (c->depth == 0) {
         lt_inside_return(&c->entered);
-        record(call, result);
+        record(call, regs);
     }
     expect_return(c);
 }

@@ -12,6 +12,7 @@
 
 #include "lua_layout.h"
 #include "pub_tool_basics.h"
+#include "libvex_guest_amd64.h"
 
 /* Watch the function at `f`. The object that holds LuaJIT's own is watched for what its machine does, too. */
 void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image);
@@ -32,9 +33,10 @@ static inline Addr lt_lua_heap(Addr ud)
 /* For the instrumenter: does a watched function begin here; may a return here end one? */
 Bool lt_lua_is_entry(Addr ip);
 Bool lt_lua_may_return(Addr ip);
-/* Called from generated code. */
-void lt_lua_enter(Addr sp, Addr ud, Addr ptr, UWord osize, UWord nsize);
-void lt_lua_return(Addr result);
+/* Called from generated code with the registers of the thread that runs: the function's arguments are in them
+ * as it begins, its result as it returns. */
+void lt_lua_enter(const VexGuestAMD64State *regs);
+void lt_lua_return(const VexGuestAMD64State *regs);
 
 /* Is this thread inside a watched function? */
 Bool lt_lua_inside(ThreadId tid);

@@ -17,10 +17,12 @@ static UInt s_ranges, s_next;
 static Bool s_pages; /* some are known */
 
 UWord lt_peek_pages[LT_PEEK_PAGES];
+UInt lt_peek_turn;
 
 void lt_peek_forget(void)
 {
     s_ranges = s_next = 0;
+    lt_peek_turn++;
     if (s_pages) /* of most programs nothing is ever read, and they run on with each allocation */
         VG_(memset)(lt_peek_pages, 0, sizeof lt_peek_pages);
     s_pages = False;

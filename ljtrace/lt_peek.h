@@ -17,6 +17,8 @@ extern UWord lt_peek_pages[LT_PEEK_PAGES];
 
 /* What the program may read changes only in system calls: call this whenever its code runs on. */
 void lt_peek_forget(void);
+/* How often that has been: what was found readable is so until it changes. */
+extern UInt lt_peek_turn;
 Bool lt_readable(Addr a, SizeT n);
 /* An address in a page known to be readable, so that n bytes lie in it. */
 static inline Bool lt_peek_is_known(Addr a, UInt n)

@@ -298,26 +298,9 @@ void lt_ring_flush(void)
     use_slab((lt_ring->current + 1) % RING_SLABS);
 }
 
-/* Room for `words` at the cursor. */
-static uint64_t *reserve(UInt words)
-{
-    tl_assert(words * sizeof(ULong) <= RING_MARGIN_BYTES);
-    if (lt_ring->cursor >= lt_ring->limit)
-        lt_ring_make_room();
-    return (uint64_t *)lt_ring->cursor;
-}
-
-static void commit(UInt words)
-{
-    __asm__ volatile("" ::: "memory");
-    lt_ring->cursor += words * sizeof(ULong);
-    if (lt_ring->cursor >= lt_ring->limit)
-        lt_ring_flush();
-}
-
 struct lt_ring_place lt_ring_here(void)
 {
-    reserve(0);
+    lt_ring_reserve(0);
     return (struct lt_ring_place){lt_ring->cursor, s_slabs_used};
 }
 
@@ -334,13 +317,13 @@ void lt_ring_rewind(const struct lt_ring_place *place)
 
 void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m)
 {
-    uint64_t *at = reserve(1 + n + m);
+    uint64_t *at = lt_ring_reserve(1 + n + m);
     at[0] = raw_header(type, argument, n + m);
     for (UInt i = 0; i < n; i++)
         at[1 + i] = a[i];
     for (UInt i = 0; i < m; i++)
         at[1 + n + i] = b[i];
-    commit(1 + n + m);
+    lt_ring_commit(1 + n + m);
 }
 
 void lt_ring_put_segment(ULong header, const uint64_t *words, UInt n)
@@ -354,10 +337,10 @@ void lt_ring_put_segment(ULong header, const uint64_t *words, UInt n)
 
 void lt_ring_put_state(Addr word, Int state)
 {
-    uint64_t *at = reserve(2);
+    uint64_t *at = lt_ring_reserve(2);
     at[0] = raw_state_header(lt_ring->instructions);
     at[1] = raw_state(word, state);
-    commit(2);
+    lt_ring_commit(2);
 }
 
 void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
@@ -373,12 +356,12 @@ void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, U
     for (UInt i = 0; i < texts; i++)
         bytes += size[i];
     UInt words = (bytes + 7) / 8;
-    uint64_t *at = reserve(1 + n + words);
+    uint64_t *at = lt_ring_reserve(1 + n + words);
     at[0] = raw_header(type, argument, n + words);
     VG_(memcpy)(at + 1, a, n * sizeof *a);
     for (UInt i = 0; i < texts; used += size[i++])
         VG_(memcpy)((HChar *)(at + 1 + n) + used, text[i], size[i]);
-    commit(1 + n + words);
+    lt_ring_commit(1 + n + words);
 }
 
 void lt_ring_announce_fork(Int memfd, Int socket)

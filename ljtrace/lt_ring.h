@@ -10,6 +10,7 @@
 #define LT_RING_H
 
 #include "pub_tool_basics.h"
+#include "pub_tool_libcassert.h"
 #include "ring.h"
 
 /* Make the ring and start the collector, which writes to `out`. On failure says why; the ring then swallows
@@ -53,6 +54,22 @@ void lt_ring_rewind(const struct lt_ring_place *place);
 void lt_ring_flush(void);
 /* The same if it is full. Called from generated code when the cursor has reached the limit. */
 void lt_ring_make_room(void);
+/* Room for `words` at the cursor, to be filled... */
+static inline uint64_t *lt_ring_reserve(UInt words)
+{
+    tl_assert(words * sizeof(ULong) <= RING_MARGIN_BYTES);
+    if (lt_ring->cursor >= lt_ring->limit)
+        lt_ring_make_room();
+    return (uint64_t *)lt_ring->cursor;
+}
+/* ... and given to the collector. */
+static inline void lt_ring_commit(UInt words)
+{
+    __asm__ volatile("" ::: "memory");
+    lt_ring->cursor += words * sizeof(ULong);
+    if (lt_ring->cursor >= lt_ring->limit)
+        lt_ring_flush();
+}
 /* Have f called before the next superblock that records, or the next record, whichever comes first: what is
  * found in the midst of a segment can be put into the ring only then. */
 void lt_ring_call_back(void (*f)(void));

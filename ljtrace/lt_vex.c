@@ -8,8 +8,8 @@
  * translator keeps them in.
  *
  * Full precision keeps loads whose value is not used; without accesses nobody asks for them, and what the
- * unwinder needs is enough, as with other tools. LuaJIT's code and what it makes are an exception: their
- * superblocks may be cut behind a store (lt_instrument.c), where all registers have to be in their places.
+ * unwinder needs is enough, as with other tools: only where accesses are recorded may superblocks be cut
+ * behind a store (lt_instrument.c), where all registers have to be in their places.
  */
 #include "lt_vex.h"
 #include "lt_options.h"
@@ -22,8 +22,13 @@ void lt_vex_defaults(void)
     VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
 }
 
+/* What VEX goes by once it has started, at the first translation; its main_globals.h. */
+extern VexControl vex_control;
+
 void lt_vex_be_precise(void)
 {
+    VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
+    vex_control.iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
     VG_(clo_px_file_backed) = VexRegUpdAllregsAtMemAccess;
 }
 
@@ -33,4 +38,6 @@ void lt_vex_init(void)
         return;
     if (!lt_option_given("--px-file-backed"))
         VG_(clo_px_file_backed) = VexRegUpdUnwindregsAtMemAccess;
+    if (!lt_option_given("--vex-iropt-register-updates"))
+        VG_(clo_vex_control).iropt_register_updates_default = VexRegUpdUnwindregsAtMemAccess;
 }

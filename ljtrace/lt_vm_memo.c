@@ -12,12 +12,11 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_threadstate.h"
 
-/* The words of a basis. */
-enum { IP, SP, VM, STATE, THREAD, BASE, FROM, TO, CFRAME, GENERATIONS, JIT };
 enum {
     SETS = RING_KEPT_STACKS / 8,
     WAYS = 8,
     MOST_WORDS = 48,
+    WORDS_AT_ONCE = 4,
     MOST_FUNCTIONS = 16,
     MOST_FRAMES = 12,
     MOST_THREADS = 4,
@@ -36,17 +35,17 @@ struct thread {
 
 /* A stack, and all that was read for it. */
 struct memo {
-    UWord basis[LT_BASIS_WORDS];
+    UWord basis[BASIS_WORDS];
     struct memo *next; /* was found after this one, the last time; NULL = not known */
     Bool again;        /* and the time before */
     UInt count;        /* of words; 0 = there is no memo here */
     UInt functions, threads;
-    Addr last;             /* of those on the C stack, the highest */
-    struct lt_spot asking; /* on a trace: where, */
-    SizeT size;            /* for how much, */
-    ULong version;         /* and what was known of that */
-    UWord sum;             /* of the stack, for --check-stacks */
-    struct word word[MOST_WORDS], function[MOST_FUNCTIONS];
+    Addr last;                                              /* of those on the C stack, the highest */
+    struct lt_spot asking;                                  /* on a trace: where, */
+    SizeT size;                                             /* for how much, */
+    ULong version;                                          /* and what was known of that */
+    UWord sum;                                              /* of the stack, for --check-stacks */
+    struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* these filled up with the first */
     struct thread thread[MOST_THREADS];
 };
 
@@ -73,33 +72,17 @@ static UWord mix(UWord sum, UWord word)
     return (sum ^ word) * 0x9e3779b97f4a7c15ULL ^ sum >> 29;
 }
 
-static Bool on_c_stack(const struct lt_basis *b, Addr at)
-{
-    return at >= b->word[SP] && at + sizeof(Addr) <= b->c_to;
-}
-
-static Bool on_lua_stack(const struct lt_basis *b, Addr at)
-{
-    return at >= b->word[FROM] && at + sizeof(Addr) <= b->word[TO];
-}
-
 static Addr word_at(const struct lt_basis *b, Addr at)
 {
-    return on_c_stack(b, at) || on_lua_stack(b, at) ? *(const Addr *)at : 0;
-}
-
-/* Where Lua's uppermost frame is. */
-static Addr base_of(const struct lt_basis *b)
-{
-    return b->word[b->word[JIT] ? JIT : BASE];
+    return lt_on_c_stack(b, at) || lt_on_lua_stack(b, at) ? *(const Addr *)at : 0;
 }
 
 /* The code that asks, in C and in Lua. */
 static UWord place_of(const struct lt_vm *vm, const struct lt_basis *b)
 {
-    Addr pc = (b->word[CFRAME] & ~(Addr)3) + vm->layout->cframe_pc;
-    UWord sum = b->word[IP] ^ *(const Addr *)b->word[SP] << 9 ^ b->word[STATE] << 41;
-    sum ^= word_at(b, base_of(b) - 8) << 23 ^ word_at(b, pc) << 5;
+    Addr pc = (b->word[BASIS_CFRAME] & ~(Addr)3) + vm->layout->cframe_pc;
+    UWord sum = b->word[BASIS_IP] ^ *(const Addr *)b->word[BASIS_SP] << 9 ^ b->word[BASIS_STATE] << 41;
+    sum ^= word_at(b, lt_base_of(b) - 8) << 23 ^ word_at(b, pc) << 5;
     return (sum ^ sum >> 31) * 0x9e3779b97f4a7c15ULL;
 }
 
@@ -117,17 +100,17 @@ static Addr next_frame(const struct lt_vm *vm, const struct lt_basis *b, Addr fr
     if ((link & 3) == 0)
         size = 8 * (Addr)((wide ? 2 : 1) + (lt_vm_u32(link - 4) >> 8 & 0xff));
     Addr below = frame - size;
-    return (link & 3) != 1 && below < frame && on_lua_stack(b, below) ? below : 0;
+    return (link & 3) != 1 && below < frame && lt_on_lua_stack(b, below) ? below : 0;
 }
 
 /* Where to look: the words most likely to differ between stacks tell it, and no others: where frames return
  * to in Lua, as far as these are part of the stack. */
 static UWord hash_of(const struct lt_vm *vm, const struct lt_basis *b)
 {
-    UWord sum = b->place ^ b->word[SP] * 0xff51afd7ed558ccdULL ^ base_of(b) * 0xc4ceb9fe1a85ec53ULL;
+    UWord sum = b->place ^ b->word[BASIS_SP] * 0xff51afd7ed558ccdULL ^ lt_base_of(b) * 0xc4ceb9fe1a85ec53ULL;
     UInt most = *frames_of(b) ? *frames_of(b) : MOST_FRAMES;
-    Addr frame = base_of(b) - 8;
-    for (UInt i = 0; i < most && frame && on_lua_stack(b, frame); i++) {
+    Addr frame = lt_base_of(b) - 8;
+    for (UInt i = 0; i < most && frame && lt_on_lua_stack(b, frame); i++) {
         sum += (*(const Addr *)frame >> (vm->layout->gc64 ? 0 : 32)) *
                (0x9e3779b97f4a7c15ULL + ((UWord)i << 33));
         frame = next_frame(vm, b, frame);
@@ -145,55 +128,19 @@ static UInt tag_of(UWord hash)
     return (UInt)(hash >> 22);
 }
 
-/* -- the basis -- */
-
-/* From its stack pointer up, the running thread's stack is readable. */
-static Bool find_c_stack(ThreadId tid, struct lt_basis *b)
-{
-    Addr sp = VG_(get_SP)(tid);
-    b->word[SP] = sp;
-    b->c_to = VG_(thread_get_stack_max)(tid);
-    return sp + sizeof(Addr) <= b->c_to && b->c_to - VG_(thread_get_stack_size)(tid) <= sp;
-}
-
-static Bool find_lua_stack(const struct lt_vm *vm, Addr L, struct lt_basis *b)
-{
-    Addr from = lt_vm_ref(vm, L + vm->at->thread_stack);
-    SizeT bytes = 8 * (SizeT)lt_vm_u32(L + vm->at->thread_size);
-    b->word[FROM] = from;
-    b->word[TO] = from + bytes;
-    return lt_readable(from, bytes);
-}
-
-static void fill_basis(ThreadId tid, const struct lt_vm *vm, Addr L, struct lt_basis *b)
-{
-    UWord *w = b->word, jit = vm->layout->jit_base ? lt_vm_ref(vm, vm->g + vm->layout->jit_base) : 0;
-    w[IP] = VG_(get_IP)(tid);
-    w[VM] = (UWord)vm;
-    w[STATE] = lt_vm_u32(vm->g + vm->layout->vmstate);
-    w[THREAD] = L;
-    w[CFRAME] = lt_peek_number(L + vm->at->thread_cframe, 8);
-    w[GENERATIONS] = raw_pair(lt_places_generation(), lt_frames_generation());
-    w[JIT] = jit;
-    w[BASE] = jit ? 0 : lt_vm_ref(vm, L + vm->at->thread_base); /* on a trace it is an old one */
-}
-
-static Bool get_basis(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
-{
-    Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
-    b->usable = lt_options.stack_depth && L && lt_vm_gct(vm, L) == GCT_THREAD && find_c_stack(tid, b) &&
-                find_lua_stack(vm, L, b);
-    if (b->usable)
-        fill_basis(tid, vm, L, b);
-    return b->usable;
-}
-
 /* -- finding -- */
 
-/* Type, number of a built-in one, upvalues. */
-static inline UInt header_at(const struct lt_vm *vm, Addr function)
+/* Type, number of a built-in one, upvalues; and where its bytecode is. */
+static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
 {
-    return (UInt)lt_peek_number(function + vm->at->gct - 1, 4) >> 8;
+    const struct lt_offsets *at = vm->at;
+    if (!lt_peek_is_known(function, at->func_pc + sizeof(Addr))) {
+        *pc = lt_vm_ref(vm, function + at->func_pc);
+        return (UInt)lt_peek_number(function + at->gct - 1, 4) >> 8;
+    }
+    *pc =
+        vm->layout->gc64 ? *(const Addr *)(function + at->func_pc) : *(const UInt *)(function + at->func_pc);
+    return *(const UInt *)(function + at->gct - 1) >> 8;
 }
 
 /* What a frame's function is, as far as a stack's frames go: of a function that was made while the program
@@ -203,10 +150,10 @@ static inline UWord function_at(const struct lt_vm *vm, Addr slot)
 {
     UWord word = *(const UWord *)slot;
     Bool wide = vm->layout->gc64;
-    Addr f = wide ? word & (((Addr)1 << 47) - 1) : (UInt)word;
-    UInt head = header_at(vm, f), kind = head & 0xffff, built_in = head >> 8 & 0xff;
+    Addr pc, f = wide ? word & (((Addr)1 << 47) - 1) : (UInt)word;
+    UInt head = header_at(vm, f, &pc), kind = head & 0xffff, built_in = head >> 8 & 0xff;
     Bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
-    UWord what = made ? lt_vm_ref(vm, f + vm->at->func_pc) | 1 : f;
+    UWord what = made ? pc | 1 : f;
     return wide ? what ^ (UWord)kind << 48 : what | word >> 32 << 32;
 }
 
@@ -238,23 +185,31 @@ static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
     return True;
 }
 
+/* Nearly all memos that are looked at hold, so there is one branch for several words. */
+static inline Bool same_words(const struct memo *m)
+{
+    const struct word *w = m->word;
+    for (UInt i = 0; i < m->count; i += WORDS_AT_ONCE, w += WORDS_AT_ONCE)
+        if ((*(const UWord *)w[0].at ^ w[0].value) | (*(const UWord *)w[1].at ^ w[1].value) |
+            (*(const UWord *)w[2].at ^ w[2].value) | (*(const UWord *)w[3].at ^ w[3].value))
+            return False;
+    return True;
+}
+
 static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b)
 {
-    for (UInt i = 0; i < LT_BASIS_WORDS; i++)
+    for (UInt i = 0; i < BASIS_WORDS; i++)
         if (m->basis[i] != b->word[i])
             return False;
-    if (!m->count || !on_c_stack(b, m->last) || (m->threads && !same_threads(m, vm)))
+    if (!m->count || !lt_on_c_stack(b, m->last) || (m->threads && !same_threads(m, vm)))
         return False;
-    for (UInt i = 0; i < m->count; i++)
-        if (*(const UWord *)m->word[i].at != m->word[i].value)
-            return False;
-    return same_functions(m, vm);
+    return same_words(m) && same_functions(m, vm);
 }
 
 /* What a trace asks for is told apart by what is known of the call, and if that is not enough by the size. */
 static Bool asks_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
 {
-    if (!b->word[JIT])
+    if (!b->word[BASIS_JIT])
         return True;
     return lt_trace_still(vm, &m->asking) && lt_trace_version(vm, &m->asking, size) == m->version &&
            (m->size == size || (m->size && size && lt_trace_is_sure(&m->asking)));
@@ -294,7 +249,7 @@ static void follow(struct memo *m)
  * twice is asked first. */
 Bool lt_memo_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_basis *b, struct lt_stack *stack)
 {
-    if (!get_basis(tid, vm, b))
+    if (!lt_basis_get(tid, vm, b))
         return False;
     struct memo *m = s_last && s_last->again ? s_last->next : NULL;
     if (!m || !holds(m, vm, b, size))
@@ -374,7 +329,7 @@ void lt_memo_note_return(Addr sp, Addr ip)
 /* On the stack of the thread that runs, or of one that resumed? */
 static Bool on_some_lua_stack(const struct memo *m, const struct lt_basis *b, Addr at)
 {
-    Bool found = on_lua_stack(b, at);
+    Bool found = lt_on_lua_stack(b, at);
     for (UInt i = 0; i < m->threads && !found; i++)
         found = at >= m->thread[i].from && at + sizeof(Addr) <= m->thread[i].to;
     return found;
@@ -383,7 +338,7 @@ static Bool on_some_lua_stack(const struct memo *m, const struct lt_basis *b, Ad
 /* False: it has been read somewhere else, where it can not be read again so easily. */
 static Bool add_word(struct memo *m, const struct lt_basis *b, Addr at)
 {
-    if (on_c_stack(b, at))
+    if (lt_on_c_stack(b, at))
         m->last = at > m->last ? at : m->last;
     else if (!on_some_lua_stack(m, b, at))
         return False;
@@ -403,7 +358,7 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *
 {
     Bool all = True;
     m->count = m->functions = 0;
-    m->last = b->word[SP];
+    m->last = b->word[BASIS_SP];
     m->threads = s_notes.threads;
     for (UInt i = 0; i < m->threads; i++)
         m->thread[i] = thread_at(vm, s_notes.thread[i]);
@@ -413,6 +368,8 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *
         all = all && add_function(m, vm, b, s_notes.function[i]);
     if (!all)
         m->count = 0;
+    for (UInt i = m->count; i % WORDS_AT_ONCE; i++)
+        m->word[i] = m->word[0];
     return m->count > 0;
 }
 
@@ -432,7 +389,7 @@ void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, 
 {
     for (UInt i = 1; i < host->depth; i++)
         lt_memo_note_return(host->sps[i], host->ips[i]);
-    if (!b->usable || s_notes.failed || (b->word[JIT] && !(vm->asking.trace && vm->layout->recorder)))
+    if (!b->usable || s_notes.failed || (b->word[BASIS_JIT] && !(vm->asking.trace && vm->layout->recorder)))
         return;
     static struct memo made;
     if (!fill(&made, vm, b))
@@ -442,7 +399,7 @@ void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, 
         *frames_of(b) = s_notes.frames;
     made.asking = vm->asking;
     made.size = size;
-    made.version = b->word[JIT] ? lt_trace_version(vm, &made.asking, size) : 0;
+    made.version = b->word[BASIS_JIT] ? lt_trace_version(vm, &made.asking, size) : 0;
     made.sum = sum_of(stack);
     stack->id = put(&made, hash_of(vm, b));
     lt_ring_put(RAW_STACK, stack->id, NULL, 0, (const uint64_t *)stack->ips, stack->depth);

@@ -15,17 +15,7 @@
 #define LT_VM_MEMO_H
 
 #include "lt_frames.h"
-#include "lt_vm.h"
-
-enum { LT_BASIS_WORDS = 11 };
-
-/* What a stack depends on but words on the stacks; filled by lt_memo_find. */
-struct lt_basis {
-    UWord word[LT_BASIS_WORDS];
-    Addr c_to;   /* where the C stack ends, readable from the stack pointer up */
-    UWord place; /* hash of the code that asks */
-    Bool usable; /* False: the stack can not be remembered */
-};
+#include "lt_vm_basis.h"
 
 /* The stack of a call of the allocator that was met before, of a block of `size` bytes (0 = none is made);
  * False if there is none such. Sets vm->asking. */

@@ -72,10 +72,10 @@ struct lt_vm *lt_vm_seen_asking(ThreadId tid, Addr ud, Addr sp)
 
 struct lt_vm *lt_vm_asking(ThreadId tid, Addr ud, Addr sp)
 {
-    UInt n = lt_vm_count(ud);
-    if (n < 2)
-        return n ? lt_vm_of(ud) : NULL;
-    struct lt_vm *vm = in_registers(tid, ud, sp);
+    struct lt_vm *vm = lt_vm_of(ud);
+    if (vm || lt_vm_count(ud) == 0)
+        return vm;
+    vm = in_registers(tid, ud, sp);
     if (!vm)
         vm = on_stack(tid, ud, sp);
     return vm ? vm : running(tid, ud, sp);

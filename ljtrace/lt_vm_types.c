@@ -3,11 +3,10 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_vm_types.h"
-#include "lt_ring.h"
+#include "lt_heap.h"
 #include "lt_vm_heap.h"
 #include "lt_vm_trace.h"
 #include "../memtrace/memtrace.h"
-#include "libvex_guest_amd64.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
@@ -30,31 +29,20 @@ struct lt_pending {
     Addr at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
 };
 
-static void tell(const struct lt_vm *vm, Addr block, enum mt_type type)
-{
-    uint64_t words[2] = {block, vm->ud};
-    lt_ring_put(RAW_TYPE, type, words, 2, NULL, 0);
-}
-
 void lt_types_global(const struct lt_vm *vm, Addr block)
 {
-    tell(vm, block, MT_TYPE_GLOBAL);
+    lt_put_type(block, vm->ud, MT_TYPE_GLOBAL);
 }
 
-static void take_registers(ThreadId tid, Addr *to)
+/* Each block made needs them. One by one: most were written one by one right before, and a load of two such
+ * words at once waits for both stores. */
+static inline void copy_words(Addr *restrict to, const volatile Addr *from, UInt n)
 {
-    VG_(get_shadow_regs_area)
-    (tid, (UChar *)to, 0, offsetof(VexGuestAMD64State, guest_RBX), SAVED_REGISTERS * sizeof *to);
-}
-
-/* Each block made needs them: a constant number, which compilers copy several at once. */
-static void copy_words(Addr *restrict to, const Addr *restrict from)
-{
-    for (UInt i = 0; i < HAND_WORDS; i++)
+    for (UInt i = 0; i < n; i++)
         to[i] = from[i];
 }
 
-void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
+void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp, const ULong *saved)
 {
     ThreadId tid = VG_(get_running_tid)();
     struct lt_pending *p = vm->pending;
@@ -63,10 +51,10 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp)
     p->size = size;
     p->from = vm->asking;
     p->words = SAVED_REGISTERS;
-    take_registers(tid, p->at_hand);
+    copy_words(p->at_hand, (const Addr *)saved, SAVED_REGISTERS);
     if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_readable(sp, HAND_WORDS * sizeof(Addr)))
         return;
-    copy_words(p->at_hand + SAVED_REGISTERS, (const Addr *)sp);
+    copy_words(p->at_hand + SAVED_REGISTERS, (const Addr *)sp, HAND_WORDS);
     p->words += HAND_WORDS;
 }
 
@@ -234,7 +222,7 @@ void lt_types_settle(struct lt_vm *vm)
         lt_heap_internal(vm, p->block, p->size);
     if (p->from.trace)
         lt_trace_made(&p->from, type);
-    tell(vm, p->block, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
+    lt_put_type(p->block, vm->ud, type == MT_TYPE_UNKNOWN ? MT_TYPE_OTHER : type);
     p->block = 0;
 }
 

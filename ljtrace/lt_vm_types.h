@@ -12,8 +12,9 @@
 
 #include "lt_vm.h"
 
-/* A block was made there; its type comes later. `sp`: the stack pointer of the code that asked for it. */
-void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp);
+/* A block was made there; its type comes later. `sp`: the stack pointer of the code that asked for it,
+ * `saved`: its registers from RBX to R15, as they lie side by side. */
+void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp, const ULong *saved);
 /* The state's next heap event comes: tell the type of what was made last. */
 void lt_types_settle(struct lt_vm *vm);
 void lt_types_begin(struct lt_vm *vm);

@@ -28,7 +28,8 @@ static Long s_displacements[MAX_DISPLACEMENTS]; /* with which code has stored to
 
 void lt_watch_code(Addr from, Addr to)
 {
-    lt_vex_be_precise();
+    if (lt_options.trace_mem)
+        lt_vex_be_precise();
     if (s_ranges < MAX_RANGES && !lt_watch_is_lua_code(from)) {
         s_code[s_ranges].from = from;
         s_code[s_ranges++].to = to;

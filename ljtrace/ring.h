@@ -12,7 +12,8 @@
  * catches a broken installation. It knows nothing of the memtrace format.
  *
  * A record is a header word and `count` payload words:
- *     bits 56-63 type   bits 32-55 argument   bits 0-31 count of payload words
+ *     bits 56-63 type   bits 32-55 argument   bits 26-31 how   bits 16-25 heap   bits 0-15 count of words
+ * (how, enum mt_how, and heap, a heap's slot, are of heap events; else they are 0)
  * except RAW_SEGMENT (type 0), whose low 32 bits are the segment's number and whose payload are its words:
  * each access of the segment is to a word plus a constant distance; and RAW_VM, which is as short as it can
  * be, since there are millions of it. All of it is native-endian.
@@ -23,7 +24,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 6
+#define RING_VERSION 7
 
 /* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
 #define RING_SLABS 16
@@ -67,10 +68,10 @@ enum raw_type {
     RAW_THREAD,  /* argument: the thread that runs from here on */
     RAW_FRAME,   /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
     RAW_STACK,   /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
-    RAW_NEW,     /* {addr, size, heap, instructions, how} code addresses innermost first; or, here and in
+    RAW_NEW,     /* heap, how {addr, size, instructions} code addresses innermost first; or, here and in
                     FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */
-    RAW_FREE,    /* {addr, heap, instructions, how} code addresses */
-    RAW_RESIZE,  /* {old addr, addr, size, heap, instructions, how} code addresses */
+    RAW_FREE,    /* heap, how {addr, instructions} code addresses */
+    RAW_RESIZE,  /* heap, how {old addr, addr, size, instructions} code addresses */
     RAW_TOUCH,   /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
     RAW_ENTER,   /* the running thread enters a watched allocator: its accesses are not the program's */
     RAW_LEAVE,   /* it has left */
@@ -82,22 +83,23 @@ enum raw_type {
     RAW_END,     /* {instructions} argument: enum mt_ending; nothing follows */
     RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
                      file bytes << 32} function file, padded: what a key in a stack stands for */
-    RAW_TYPE,     /* {addr, heap} argument: enum mt_type */
-    RAW_VM,       /* raw_state_header(), raw_state(): what was stored at an address. Counts if it is the word
-                     with a machine's state and that is new */
-    RAW_MACHINE,  /* {address, heap, states} the word with the state of a heap's machine. argument: how many
-                     states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
-    RAW_LINES,    /* {count} lines of the prototype that follows, two to a word; may come in parts */
-    RAW_PROTO,    /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
-    RAW_TRACE,    /* {heap, number, addr, size, instructions, key of its start} */
-    RAW_HEAP,   /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
-    RAW_RENAME, /* {heap, heap}: the second is called by the first's number from here on. argument 1: so is
-                   the first still */
-    RAW_TRIM,   /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
-    RAW_UNMAP,  /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
-    RAW_REMAP,  /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
-    RAW_FOCUS,  /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
-    RAW_REPORT, /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
+    RAW_TYPE,     /* heap {addr} argument: enum mt_type */
+    RAW_SLOT,    /* {heap} argument: a slot, below RING_HEAP_SLOTS, which stands for this heap from here on */
+    RAW_VM,      /* raw_state_header(), raw_state(): what was stored at an address. Counts if it is the word
+                    with a machine's state and that is new */
+    RAW_MACHINE, /* {address, heap, states} the word with the state of a heap's machine. argument: how many
+                    states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
+    RAW_LINES,   /* {count} lines of the prototype that follows, two to a word; may come in parts */
+    RAW_PROTO,   /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
+    RAW_TRACE,   /* {heap, number, addr, size, instructions, key of its start} */
+    RAW_HEAP,    /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
+    RAW_RENAME,  /* {heap, heap}: the second is called by the first's number from here on. argument 1: so is
+                    the first still */
+    RAW_TRIM,    /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
+    RAW_UNMAP,   /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
+    RAW_REMAP,   /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
+    RAW_FOCUS,   /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
+    RAW_REPORT,  /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
     RAW_UNIVERSE,     /* {heap, instructions, bytes the state counts, bytes in no object, name bytes} name,
                          padded.     A snapshot begins: objects, then links */
     RAW_NAME,         /* {key, bytes} text, padded: of objects and links of this snapshot */
@@ -119,12 +121,28 @@ enum raw_heap_kind { RAW_KIND_CUSTOM, RAW_KIND_MMAP, RAW_HEAP_KINDS };
 /* Stacks that are told once and then referred to. */
 enum { RING_KEPT_STACKS = 8192 };
 
+/* Slots of heaps in headers; each stands for the C heap until another is told. */
+enum { RING_HEAP_SLOTS = 64 };
+
 /* Access kinds in RAW_DEFINE. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };
 
 static inline uint64_t raw_header(enum raw_type type, uint32_t argument, uint32_t count)
 {
     return (uint64_t)type << 56 | (uint64_t)(argument & 0xffffff) << 32 | count;
+}
+static inline uint64_t raw_heap_header(enum raw_type type, uint32_t argument, uint32_t slot, uint32_t how,
+                                       uint32_t count)
+{
+    return raw_header(type, argument, how << 26 | slot << 16 | count);
+}
+static inline uint32_t raw_slot_of(uint64_t header)
+{
+    return header >> 16 & 0x3ff;
+}
+static inline uint32_t raw_how_of(uint64_t header)
+{
+    return header >> 26 & 0x3f;
 }
 static inline enum raw_type raw_type_of(uint64_t header)
 {
@@ -136,7 +154,7 @@ static inline uint32_t raw_argument_of(uint64_t header)
 }
 static inline uint32_t raw_count_of(uint64_t header)
 {
-    return raw_type_of(header) == RAW_VM ? 1 : (uint32_t)header;
+    return raw_type_of(header) == RAW_VM ? 1 : header & 0xffff;
 }
 static inline uint64_t raw_pair(uint32_t low, uint32_t high)
 {

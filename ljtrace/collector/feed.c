@@ -139,6 +139,24 @@ uint32_t feed_heap(struct feed *f, uint64_t ud)
     return id;
 }
 
+uint32_t feed_slot(struct feed *f, const struct raw *r)
+{
+    struct feed_slot *s = &f->slot[raw_slot_of(r->word[-1]) % RING_HEAP_SLOTS];
+    if (s->version != f->heap_version) {
+        s->id = feed_heap(f, s->heap);
+        s->version = f->heap_version;
+    }
+    return s->id;
+}
+
+static const char *take_slot(struct feed *f, const struct raw *r)
+{
+    if (r->argument >= RING_HEAP_SLOTS)
+        return "heap in a slot that can not be";
+    f->slot[r->argument] = (struct feed_slot){r->word[0], 0, 0};
+    return NULL;
+}
+
 /* The heap's name stands among the facts, by its id in the trace. */
 static void name_heap(struct feed *f, uint32_t id, const char *text, uint64_t size)
 {
@@ -192,27 +210,30 @@ static uint32_t event_stack(struct feed *f, const struct raw *r, uint32_t skip)
     return r->argument ? stacks_kept(&f->stacks, r->argument) : feed_stack(f, r, skip);
 }
 
+static enum mt_how how_of(const struct raw *r)
+{
+    return (enum mt_how)raw_how_of(r->word[-1]);
+}
+
 static const char *take_new(struct feed *f, const struct raw *r)
 {
-    feed_time(f, r->word[3]);
-    mt_writer_block_new(f->writer, r->word[0], r->word[1], feed_heap(f, r->word[2]), (enum mt_how)r->word[4],
-                        event_stack(f, r, 5));
+    feed_time(f, r->word[2]);
+    mt_writer_block_new(f->writer, r->word[0], r->word[1], feed_slot(f, r), how_of(r), event_stack(f, r, 3));
     return NULL;
 }
 
 static const char *take_free(struct feed *f, const struct raw *r)
 {
-    feed_time(f, r->word[2]);
-    mt_writer_block_free_as(f->writer, r->word[0], feed_heap(f, r->word[1]), (enum mt_how)r->word[3],
-                            event_stack(f, r, 4));
+    feed_time(f, r->word[1]);
+    mt_writer_block_free_as(f->writer, r->word[0], feed_slot(f, r), how_of(r), event_stack(f, r, 2));
     return NULL;
 }
 
 static const char *take_resize(struct feed *f, const struct raw *r)
 {
-    feed_time(f, r->word[4]);
-    mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], feed_heap(f, r->word[3]),
-                           (enum mt_how)r->word[5], event_stack(f, r, 6));
+    feed_time(f, r->word[3]);
+    mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], feed_slot(f, r), how_of(r),
+                           event_stack(f, r, 4));
     return NULL;
 }
 
@@ -354,9 +375,9 @@ static const struct {
     [RAW_THREAD] = {take_thread, 0},
     [RAW_FRAME] = {take_frame, 4},
     [RAW_STACK] = {take_stack, 0},
-    [RAW_NEW] = {take_new, 5},
-    [RAW_FREE] = {take_free, 4},
-    [RAW_RESIZE] = {take_resize, 6},
+    [RAW_NEW] = {take_new, 3},
+    [RAW_FREE] = {take_free, 2},
+    [RAW_RESIZE] = {take_resize, 4},
     [RAW_TOUCH] = {take_touch, 2},
     [RAW_ENTER] = {take_enter, 0},
     [RAW_LEAVE] = {take_leave, 0},
@@ -366,7 +387,8 @@ static const struct {
     [RAW_INFO] = {take_info, 1},
     [RAW_EXEC] = {take_exec, 1},
     [RAW_END] = {take_end, 1},
-    [RAW_TYPE] = {feed_type, 2},
+    [RAW_TYPE] = {feed_type, 1},
+    [RAW_SLOT] = {take_slot, 1},
     [RAW_VM] = {feed_vm, 1},
     [RAW_MACHINE] = {feed_machine, 3},
     [RAW_LUAFRAME] = {feed_luaframe, 5},

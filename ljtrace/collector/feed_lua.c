@@ -27,7 +27,7 @@ const char *feed_luaframe(struct feed *f, const struct raw *r)
 
 const char *feed_type(struct feed *f, const struct raw *r)
 {
-    mt_writer_type(f->writer, r->word[0], feed_heap(f, r->word[1]), (enum mt_type)r->argument);
+    mt_writer_type(f->writer, r->word[0], feed_slot(f, r), (enum mt_type)r->argument);
     return NULL;
 }
 

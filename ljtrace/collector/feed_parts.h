@@ -31,6 +31,12 @@ struct feed_call {
     uint32_t frame, meanings; /* as of struct stacks, when that was so */
 };
 
+/* A heap that headers refer to, and its id, as long as heap_of has that version. */
+struct feed_slot {
+    uint64_t heap;
+    uint32_t id, version;
+};
+
 struct feed {
     struct mt_writer *writer;
     struct mt_between between; /* changes of states: feed_change */
@@ -40,6 +46,7 @@ struct feed {
     struct map site_of;    /* hash of a site -> its id */
     struct map heap_of;    /* state pointer -> heap id */
     uint32_t heap_version; /* changes with it; from 1 */
+    struct feed_slot slot[RING_HEAP_SLOTS];
     struct universe universe;
     struct feed_call call[FEED_CALLS];
     uint64_t counted; /* instructions of segments so far */
@@ -69,6 +76,8 @@ struct raw {
 const char *feed_text(const struct raw *r, uint32_t skip, uint64_t offset, uint64_t size);
 /* Id of the heap with that state pointer, a new one if there is none. */
 uint32_t feed_heap(struct feed *f, uint64_t ud);
+/* Id of the heap whose slot is in the record's header. */
+uint32_t feed_slot(struct feed *f, const struct raw *r);
 /* Id of the stack of code addresses behind `skip` words. */
 uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip);
 

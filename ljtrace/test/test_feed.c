@@ -5,122 +5,17 @@
  * Drives the collector's feed with hand-made slabs and reads the trace back with the real reader; no
  * Valgrind.
  */
-#define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include <cmocka.h>
-#include "ljtrace/collector/feed.h"
-#include "ljtrace/collector/map.h"
-#include "ljtrace/ring.h"
-
-enum { MAX_WORDS = 4096, MAX_EVENTS = 256 };
-
-struct session {
-    int fd;
-    struct mt_writer *writer;
-    struct feed *feed;
-    uint64_t word[MAX_WORDS];
-    size_t words;
-    struct mt_reader *reader;
-    struct mt_event event[MAX_EVENTS];
-    size_t events;
-};
-
-static int setup(void **state)
-{
-    struct mt_error err;
-    struct session *s = test_calloc(1, sizeof *s);
-    s->fd = memfd_create("trace", 0);
-    s->writer = mt_writer_new(s->fd, NULL, &err);
-    assert_non_null(s->writer);
-    s->feed = feed_new(s->writer);
-    *state = s;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct session *s = *state;
-    mt_close(s->reader);
-    close(s->fd);
-    test_free(s);
-    return 0;
-}
-
-static void put(struct session *s, enum raw_type type, uint32_t argument, const uint64_t *words,
-                uint32_t count)
-{
-    s->word[s->words++] = raw_header(type, argument, count);
-    memcpy(s->word + s->words, words, count * sizeof *words);
-    s->words += count;
-}
-
-#define PUT(s, type, argument, ...)                                                                          \
-    put(s, type, argument, (const uint64_t[]){__VA_ARGS__},                                                  \
-        sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
-
-#define PUT_STATE(s, address, state, time)                                                                   \
-    (s->word[s->words++] = raw_state_header(time), s->word[s->words++] = raw_state(address, state))
-
-/* A run of segment 0, which has two accesses. */
-static void put_run(struct session *s, uint64_t a, uint64_t b)
-{
-    s->word[s->words++] = raw_header(RAW_SEGMENT, 0, 0);
-    s->word[s->words++] = a;
-    s->word[s->words++] = b;
-}
-
-static void define_load_store(struct session *s)
-{
-    PUT(s, RAW_DEFINE, 0, raw_pair(5, 2), 0x1000, raw_pair(8, RAW_LOAD), raw_pair(0, 0), 0x1004,
-        raw_pair(4, RAW_STORE), raw_pair(0, 1));
-}
-
-/* End the trace and read it all back. */
-static void read_back(struct session *s)
-{
-    struct mt_error err = {0};
-    char path[64];
-    const struct mt_event *batch;
-    size_t n;
-    assert_null(feed_slab(s->feed, s->word, s->words));
-    bool has_end = s->words >= 2 && raw_type_of(s->word[s->words - 2]) == RAW_END;
-    assert_int_equal(feed_ended(s->feed), has_end);
-    assert_int_equal(mt_writer_finish(s->writer, feed_ending(s->feed), &err), MT_OK);
-    feed_free(s->feed);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);
-    s->reader = mt_open(path, 0, &err);
-    assert_non_null(s->reader);
-    while (mt_next(s->reader, &batch, &n) == MT_MORE)
-        for (size_t i = 0; i < n && s->events < MAX_EVENTS; i++)
-            s->event[s->events++] = batch[i];
-    assert_int_equal(mt_reader_error(s->reader)->code, MT_E_NONE);
-}
-
-static void assert_event(const struct session *s, size_t i, enum mt_kind kind, uint64_t handle, uint64_t addr)
-{
-    assert_true(i < s->events);
-    assert_int_equal(s->event[i].kind, kind);
-    assert_int_equal(s->event[i].handle, handle);
-    assert_int_equal(s->event[i].addr, addr);
-}
+#include "feed_session.h"
 
 static void accesses_belong_to_blocks(void **state)
 {
     struct session *s = *state;
     define_load_store(s);
     PUT(s, RAW_THREAD, 1, 0);
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 7, MT_HOW_MALLOC, 0x2000, 0x3000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 7, 0x2000, 0x3000);
     put_run(s, 0x10008, 0x7fff0000); /* the second is not heap */
     put_run(s, 0x7fff0000, 0x1001c);
-    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 9, MT_HOW_MALLOC, 0x2000);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 9, 0x2000);
     assert_false(feed_ended(s->feed));
     PUT(s, RAW_END, MT_ENDING_EXIT, 11);
     read_back(s);
@@ -140,8 +35,8 @@ static void stacks_run_from_the_root(void **state)
     struct session *s = *state;
     static const char name[8] = "leaf";
     PUT(s, RAW_FRAME, 0, 0x2000, 42, raw_pair(4, 0), 0, *(const uint64_t *)name);
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
-    PUT(s, RAW_NEW, 0, 0x20000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 0, 0x2000, 0x3000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 32, 0, 0x2000, 0x3000);
     read_back(s);
     assert_int_equal(s->event[0].ref, s->event[1].ref);
     const struct mt_stack *inner = mt_stack(s->reader, s->event[0].ref);
@@ -158,9 +53,9 @@ static void frames_may_change_their_meaning(void **state)
     struct session *s = *state;
     static const char first[8] = "first", second[8] = "second";
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(5, 0), 0, *(const uint64_t *)first);
-    PUT(s, RAW_NEW, 0, 0x10000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0, 0x2000);
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, *(const uint64_t *)second);
-    PUT(s, RAW_NEW, 0, 0x20000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 8, 0, 0x2000);
     read_back(s);
     const struct mt_stack *a = mt_stack(s->reader, s->event[0].ref),
                           *b = mt_stack(s->reader, s->event[1].ref);
@@ -180,13 +75,13 @@ static void stacks_are_told_once(void **state)
     static const char first[8] = "first", second[8] = "second";
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(5, 0), 0, *(const uint64_t *)first);
     PUT(s, RAW_STACK, 7, 0x2000, 0x3000);
-    PUT(s, RAW_NEW, 7, 0x10000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC);
-    PUT(s, RAW_NEW, 0, 0x20000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x2000, 0x3000);
+    PUT_EVENT(s, RAW_NEW, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 8, 0, 0x2000, 0x3000);
     PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, *(const uint64_t *)second);
-    PUT(s, RAW_NEW, 7, 0x30000, 8, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x30000, 8, 0);
     PUT(s, RAW_STACK, 7, 0x3000);
-    PUT(s, RAW_FREE, 7, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
-    PUT(s, RAW_FREE, 0, 0x20000, RAW_HEAP_C, 0, MT_HOW_MALLOC, 0x3000);
+    PUT_EVENT(s, RAW_FREE, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 0);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 0, 0x3000);
     read_back(s);
     assert_int_equal(s->event[0].ref, s->event[1].ref);
     assert_string_equal(leaf_of(s, 0), "first");
@@ -200,7 +95,7 @@ static void allocators_own_accesses_are_left_out(void **state)
     struct session *s = *state;
     define_load_store(s);
     PUT(s, RAW_THREAD, 1, 0);
-    PUT(s, RAW_NEW, 0, 0x10000, 32, 0x5000, 0, MT_HOW_LUA);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 0);
     PUT(s, RAW_ENTER, 0, 0);
     put_run(s, 0x10000, 0x10000);
     PUT(s, RAW_THREAD, 2, 0);
@@ -223,7 +118,7 @@ static void accesses_can_be_switched_off(void **state)
     struct session *s = *state;
     define_load_store(s);
     PUT(s, RAW_SWITCH, 0, 0);
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 0);
     put_run(s, 0x10000, 0x10004);
     PUT(s, RAW_TOUCH, RAW_STORE, 0x10000, 8);
     PUT(s, RAW_SWITCH, 1, 0);
@@ -233,14 +128,33 @@ static void accesses_can_be_switched_off(void **state)
     assert_event(s, 1, MT_LOAD, 0, 0x10008);
 }
 
+/* 0x5000 and 0x5007 have one slot by turns, the C heap one that needs not be told. */
+static void slots_stand_for_heaps(void **state)
+{
+    struct session *s = *state;
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 1);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_CALLOC, 0x20000, 32, 2);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5007, MT_HOW_LUA, 0x30000, 32, 3);
+    PUT_EVENT(s, RAW_RESIZE, 0, 0x5007, MT_HOW_LUA, 0x30000, 0x40000, 64, 4);
+    PUT_EVENT(s, RAW_FREE, 0, 0x5000, MT_HOW_LUA, 0x10000, 5);
+    read_back(s);
+    assert_int_equal(s->events, 5);
+    assert_int_equal(s->event[1].how, MT_HOW_CALLOC);
+    assert_int_equal(s->event[1].heap, 0);
+    assert_int_equal(s->event[3].heap, s->event[2].heap);
+    assert_int_equal(s->event[4].heap, s->event[0].heap);
+    assert_int_not_equal(s->event[2].heap, s->event[0].heap);
+    assert_int_equal(s->event[4].kind, MT_FREE);
+}
+
 static void closed_heaps_free_their_blocks(void **state)
 {
     struct session *s = *state;
-    PUT(s, RAW_NEW, 0, 0x10000, 32, 0x5000, 0, MT_HOW_LUA);
-    PUT(s, RAW_NEW, 0, 0x20000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
-    PUT(s, RAW_NEW, 0, 0x30000, 32, 0x5000, 0, MT_HOW_LUA);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x10000, 32, 0);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 32, 0);
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x30000, 32, 0);
     PUT(s, RAW_CLOSE, 0, 0x5000, 3);
-    PUT(s, RAW_NEW, 0, 0x40000, 32, 0x5000, 0, MT_HOW_LUA); /* the same pointer, another state */
+    PUT_EVENT(s, RAW_NEW, 0, 0x5000, MT_HOW_LUA, 0x40000, 32, 0); /* the same pointer, another state */
     read_back(s);
     assert_int_equal(s->events, 6);
     assert_int_equal(s->event[3].kind, MT_FREE);
@@ -254,7 +168,7 @@ static void closed_heaps_free_their_blocks(void **state)
 static void system_calls_touch_what_is_heap(void **state)
 {
     struct session *s = *state;
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 0);
     PUT(s, RAW_TOUCH, RAW_STORE, 0x10008, 100); /* more than the block has */
     PUT(s, RAW_TOUCH, RAW_LOAD, 0x7fff0000, 8);
     read_back(s);
@@ -267,9 +181,9 @@ static void system_calls_touch_what_is_heap(void **state)
 static void frees_tell_their_way(void **state)
 {
     struct session *s = *state;
-    PUT(s, RAW_NEW, 0, 0x10000, 32, RAW_HEAP_C, 0, MT_HOW_CXX_NEW);
-    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
-    PUT(s, RAW_FREE, 0, 0x10000, RAW_HEAP_C, 0, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_CXX_NEW, 0x10000, 32, 0);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 0);
+    PUT_EVENT(s, RAW_FREE, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 0);
     read_back(s);
     assert_int_equal(s->events, 4);
     assert_int_equal(s->event[1].kind, MT_BADFREE);
@@ -305,6 +219,8 @@ static void nonsense_is_refused(void **state)
     const uint64_t short_new[2] = {raw_header(RAW_NEW, 0, 1), 1};
     const uint64_t bad_kind[5] = {raw_header(RAW_DEFINE, 0, 4), raw_pair(1, 1), 0x1000, raw_pair(4, 77), 0};
     const uint64_t bad_text[5] = {raw_header(RAW_FRAME, 0, 4), 1, 1, raw_pair(~0U, ~0U), ~0U};
+    const uint64_t bad_slot[2] = {raw_header(RAW_SLOT, RING_HEAP_SLOTS, 1), 0x5000};
+    assert_non_null(feed_slab(s->feed, bad_slot, 2));
     assert_non_null(feed_slab(s->feed, &unknown, 1));
     assert_non_null(feed_slab(s->feed, &no_segment, 1));
     assert_non_null(feed_slab(s->feed, beyond, 2));
@@ -321,10 +237,10 @@ static void declared_heaps_are_cut_and_renamed(void **state)
     struct session *s = *state;
     PUT(s, RAW_HEAP, RAW_KIND_CUSTOM, 0x77, 0);
     PUT(s, RAW_HEAP, RAW_KIND_MMAP, RAW_HEAP_MMAP, 0);
-    PUT(s, RAW_NEW, 0, 0x1000, 100, 0x77, 1, MT_HOW_CUSTOM);
+    PUT_EVENT(s, RAW_NEW, 0, 0x77, MT_HOW_CUSTOM, 0x1000, 100, 1);
     PUT(s, RAW_RENAME, 0, 0x77, 0x88);
     PUT(s, RAW_TRIM, 0, 0x88, 0x1000, 40, 2);
-    PUT(s, RAW_NEW, 0, 0x10000, 0x3000, RAW_HEAP_MMAP, 3, MT_HOW_CUSTOM);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_MMAP, MT_HOW_CUSTOM, 0x10000, 0x3000, 3);
     PUT(s, RAW_UNMAP, 0, RAW_HEAP_MMAP, 0x12000, 0x1000, 4);
     PUT(s, RAW_REMAP, 0, RAW_HEAP_MMAP, 0x10000, 0x2000, 0x20000, 0x5000, 5);
     PUT(s, RAW_CLOSE, 0, 0x88, 6);
@@ -343,7 +259,7 @@ static void focus_is_each_threads_own(void **state)
 {
     struct session *s = *state;
     define_load_store(s);
-    PUT(s, RAW_NEW, 0, 0x1000, 100, RAW_HEAP_C, 1, MT_HOW_MALLOC);
+    PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x1000, 100, 1);
     s->word[s->words++] = raw_header(RAW_THREAD, 1, 0);
     s->word[s->words++] = raw_header(RAW_FOCUS, 0, 0);
     put_run(s, 0x1000, 0x1008);
@@ -456,24 +372,6 @@ static void samples_are_weighed(void **state)
     assert_true(s->event[1].size == 2000 && s->event[1].heap == 0);
 }
 
-static void maps_keep_what_they_are_given(void **state)
-{
-    struct map m = {0};
-    uint32_t v = 0;
-    (void)state;
-    assert_false(map_get(&m, 0, &v));
-    for (uint64_t k = 0; k < 10000; k++)
-        map_set(&m, k * 0x9e3779b97f4a7c15ULL, (uint32_t)k);
-    map_set(&m, 0, 77);
-    for (uint64_t k = 1; k < 10000; k++) {
-        assert_true(map_get(&m, k * 0x9e3779b97f4a7c15ULL, &v));
-        assert_int_equal(v, k);
-    }
-    assert_true(map_get(&m, 0, &v) && v == 77);
-    assert_false(map_get(&m, 12345, &v));
-    map_clear(&m);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +381,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(stacks_are_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(allocators_own_accesses_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(accesses_can_be_switched_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(slots_stand_for_heaps, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_heaps_free_their_blocks, setup, teardown),
         cmocka_unit_test_setup_teardown(system_calls_touch_what_is_heap, setup, teardown),
         cmocka_unit_test_setup_teardown(frees_tell_their_way, setup, teardown),
@@ -494,7 +393,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(snapshots_are_numbered, setup, teardown),
         cmocka_unit_test_setup_teardown(states_are_told_when_they_change, setup, teardown),
         cmocka_unit_test_setup_teardown(samples_are_weighed, setup, teardown),
-        cmocka_unit_test(maps_keep_what_they_are_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,8 @@ def test_outputs_and_status(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--trace-mem=no"]], ids=["accesses", "heap events only"])
-@pytest.mark.parametrize("argv", [["mended"], ["mended", "again"], ["mended", "plain"]], ids=" ".join)
+@pytest.mark.parametrize("argv", [["mended"], ["mended", "again"], ["mended", "plain"], ["mended", "made"]],
+                         ids=" ".join)
 def test_an_access_is_repeated(argv: list[str], options: list[str], tmp_path: Path) -> None:
     """With all registers as they were. Valgrind's own tools hold some back: then the sum is another one."""
     program = [NATIVE / argv[0], *argv[1:]]

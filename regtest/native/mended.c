@@ -2,12 +2,13 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * usage: mended [again | plain]
+ * usage: mended [again | plain | made]
  *
  * What collectors, databases and emulators do: a handler of SIGSEGV makes the page accessible and returns.
  * The access is in a run of instructions that puts a number into a register before it, uses it behind it and
  * then puts another one there, so whoever leaves out what is overwritten is found out. With "again" the same
- * code has run before there was a handler; with "plain" the handler is not told where. Prints the sum, 116 if the register was in its place; then the
+ * code has run before there was a handler; with "plain" the handler is not told where; with "made" it
+ * stands in memory of no file. Prints the sum, 116 if the register was in its place; then the
  * status is 0.
  */
 #define _GNU_SOURCE
@@ -46,6 +47,13 @@ __attribute__((noinline)) static long added(const char *from)
     return sum;
 }
 
+/* added, in anonymous memory. */
+static long (*copied(void))(const char *)
+{
+    void *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memcpy(code, (const void *)added, 128);
+}
+
 int main(int argc, char **argv)
 {
     s_page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,7 +64,8 @@ int main(int argc, char **argv)
         action = (struct sigaction){.sa_handler = mend_all};
     sigaction(SIGSEGV, &action, NULL);
     mprotect(s_page, PAGE, PROT_NONE);
-    long sum = added(s_page);
+    long (*code)(const char *) = argc > 1 && strcmp(argv[1], "made") == 0 ? copied() : added;
+    long sum = code(s_page);
     printf("%ld\n", sum);
     return sum != RIGHT;
 }
