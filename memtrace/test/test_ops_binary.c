@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MANY = 150000 }; /* more than two blocks */
+enum { MANY = 2 * OPS_PIECE + 20000 }; /* more than two blocks */
 
 /* Give operations threads and times: wild ones, or as in a program that has both. */
 static void mark(struct op *ops, size_t n, bool wild)
@@ -63,7 +63,7 @@ static void check_roundtrip(enum ops_form form, enum ops_kind kind, bool wild, s
 
 static void test_roundtrip(void **state)
 {
-    static const size_t sizes[] = {0, 1, 65535, 65536, 65537, MANY};
+    static const size_t sizes[] = {0, 1, OPS_PIECE - 1, OPS_PIECE, OPS_PIECE + 1, MANY};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (enum ops_kind kind = OPS_ACCESS; kind <= OPS_LOCK; kind++) {
             check_roundtrip(OPS_BINARY, kind, false, sizes[i]);
@@ -135,8 +135,8 @@ static void test_wrong(void **state)
     expect_error(file, file.size, OPS_LOCK, MT_E_CORRUPT, "bytes follow the end");
     file.data[8] = 7;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "kind of file");
-    file.data[7] = 4;
-    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 4");
+    file.data[7] = 5;
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 5");
     file.data[7] = 0;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 0");
     free(file.data);
