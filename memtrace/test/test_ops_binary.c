@@ -161,6 +161,27 @@ static void test_version_1(void **state)
     free(file.data);
 }
 
+/* How many operations a block may have, before version 4 and since. */
+static void test_largest_block(void **state)
+{
+    enum { SMALL = 65536 };
+    struct op *ops = operations(OPS_PIECE, OPS_ACCESS, false);
+    for (size_t n = SMALL; n <= SMALL + 1; n++) {
+        struct bytes file = packed(ops, n, OPS_BINARY, OPS_ACCESS);
+        file.data[7] = 3;
+        if (n == SMALL)
+            assert_int_equal(read_back(file.data, file.size, ops, OPS_UNKNOWN).equal, n);
+        else
+            expect_error(file, file.size, OPS_UNKNOWN, MT_E_CORRUPT, "impossible sizes");
+        free(file.data);
+    }
+    struct bytes file = packed(ops, OPS_PIECE, OPS_BINARY, OPS_ACCESS);
+    file.data[9]++; /* the count */
+    expect_error(file, file.size, OPS_UNKNOWN, MT_E_CORRUPT, "impossible sizes");
+    free(file.data);
+    free(ops);
+}
+
 static void test_large_thread(void **state)
 {
     static const struct op op = {1, 2, 3, OP_NEW, OPS_MOST_THREADS + 1, 0};
@@ -208,7 +229,7 @@ int main(void)
         cmocka_unit_test(test_cut),          cmocka_unit_test(test_flip),
         cmocka_unit_test(test_wrong),        cmocka_unit_test(test_other_kind),
         cmocka_unit_test(test_write_error),  cmocka_unit_test(test_version_1),
-        cmocka_unit_test(test_large_thread),
+        cmocka_unit_test(test_large_thread), cmocka_unit_test(test_largest_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
