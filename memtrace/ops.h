@@ -78,7 +78,7 @@ struct ops_writer *ops_writer_open(int fd, enum ops_form form, enum ops_kind kin
 /* A piece of a file that several writers make one after the other, or at the same time: the bytes of all
  * pieces in order are those of one writer. Only the last one may hold a number of operations that is no
  * multiple of OPS_PIECE. OPS_TEXT_ZSTD has no pieces. */
-#define OPS_PIECE 65536
+#define OPS_PIECE 262144
 struct ops_piece {
     uint64_t before;  /* operations in the pieces before this one */
     bool first, last; /* which holds the file's header, which its end */

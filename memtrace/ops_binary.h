@@ -23,12 +23,12 @@
 
 #include <zstd.h>
 
-#define OPS_MAGIC                                                                                            \
-    "\x7fOPS\r\n\x1a\x03" /* the last byte is the version; 1, without marks, and 2, without shapes, are read \
-                             too */
+#define OPS_MAGIC "\x7fOPS\r\n\x1a\x04" /* the last byte is the version; those before are read too */
 #define OPS_MAGIC_SIZE 8
-enum { OPS_VERSION_MARKS = 2, OPS_VERSION_SHAPES = 3 }; /* what came with which version */
-#define OPS_BLOCK OPS_PIECE                             /* operations in a block, at most */
+/* What came with which version; and blocks of OPS_BLOCK operations, at most, where OPS_SMALL_BLOCK was it. */
+enum { OPS_VERSION_MARKS = 2, OPS_VERSION_SHAPES = 3, OPS_VERSION_LARGE = 4 };
+#define OPS_BLOCK OPS_PIECE
+#define OPS_SMALL_BLOCK 65536
 #define OPS_PREDICTED 4096
 #define OPS_RECENT 16
 

@@ -96,6 +96,11 @@ static uint32_t least_size(const struct ops_decoder *d, uint32_t count)
     return d->version < OPS_VERSION_SHAPES ? count : count > 0;
 }
 
+static uint32_t most_operations(const struct ops_decoder *d)
+{
+    return d->version < OPS_VERSION_LARGE ? OPS_SMALL_BLOCK : OPS_BLOCK;
+}
+
 static bool read_block_header(const struct ops_decoder *d, struct input *in, struct block *b,
                               struct mt_error *err)
 {
@@ -103,7 +108,7 @@ static bool read_block_header(const struct ops_decoder *d, struct input *in, str
         return cut_off(in, err);
     const uint8_t *p = input_bytes(in);
     *b = (struct block){load_u32(p), load_u32(p + 4), load_u32(p + 8), load_u64(p + 16), load_u64(p + 24)};
-    bool sane = b->count <= OPS_BLOCK && b->size >= least_size(d, b->count) &&
+    bool sane = b->count <= most_operations(d) && b->size >= least_size(d, b->count) &&
                 b->size <= b->count * OPS_LONGEST && b->stored <= ZSTD_compressBound(b->size) &&
                 load_u32(p + 12) == 0 && (b->count || !b->stored);
     if (!sane)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MANY = 150000 }; /* more than two blocks */
+enum { MANY = 2 * OPS_PIECE + 20000 }; /* more than two blocks */
 
 /* Give operations threads and times: wild ones, or as in a program that has both. */
 static void mark(struct op *ops, size_t n, bool wild)
@@ -63,7 +63,7 @@ static void check_roundtrip(enum ops_form form, enum ops_kind kind, bool wild, s
 
 static void test_roundtrip(void **state)
 {
-    static const size_t sizes[] = {0, 1, 65535, 65536, 65537, MANY};
+    static const size_t sizes[] = {0, 1, OPS_PIECE - 1, OPS_PIECE, OPS_PIECE + 1, MANY};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (enum ops_kind kind = OPS_ACCESS; kind <= OPS_LOCK; kind++) {
             check_roundtrip(OPS_BINARY, kind, false, sizes[i]);
@@ -135,8 +135,8 @@ static void test_wrong(void **state)
     expect_error(file, file.size, OPS_LOCK, MT_E_CORRUPT, "bytes follow the end");
     file.data[8] = 7;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "kind of file");
-    file.data[7] = 4;
-    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 4");
+    file.data[7] = 5;
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 5");
     file.data[7] = 0;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 0");
     free(file.data);
@@ -159,6 +159,27 @@ static void test_version_1(void **state)
     expect_error(file, file.size, OPS_UNKNOWN, MT_E_CORRUPT, "this kind of file cannot have");
     free(ops);
     free(file.data);
+}
+
+/* How many operations a block may have, before version 4 and since. */
+static void test_largest_block(void **state)
+{
+    enum { SMALL = 65536 };
+    struct op *ops = operations(OPS_PIECE, OPS_ACCESS, false);
+    for (size_t n = SMALL; n <= SMALL + 1; n++) {
+        struct bytes file = packed(ops, n, OPS_BINARY, OPS_ACCESS);
+        file.data[7] = 3;
+        if (n == SMALL)
+            assert_int_equal(read_back(file.data, file.size, ops, OPS_UNKNOWN).equal, n);
+        else
+            expect_error(file, file.size, OPS_UNKNOWN, MT_E_CORRUPT, "impossible sizes");
+        free(file.data);
+    }
+    struct bytes file = packed(ops, OPS_PIECE, OPS_BINARY, OPS_ACCESS);
+    file.data[9]++; /* the count */
+    expect_error(file, file.size, OPS_UNKNOWN, MT_E_CORRUPT, "impossible sizes");
+    free(file.data);
+    free(ops);
 }
 
 static void test_large_thread(void **state)
@@ -208,7 +229,7 @@ int main(void)
         cmocka_unit_test(test_cut),          cmocka_unit_test(test_flip),
         cmocka_unit_test(test_wrong),        cmocka_unit_test(test_other_kind),
         cmocka_unit_test(test_write_error),  cmocka_unit_test(test_version_1),
-        cmocka_unit_test(test_large_thread),
+        cmocka_unit_test(test_large_thread), cmocka_unit_test(test_largest_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

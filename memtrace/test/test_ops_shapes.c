@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SHAPES = 40, STEPS = 60000, MOST = STEPS * 6 };
+enum { SHAPES = 40, STEPS = 200000, MOST = STEPS * 6 };
 
 struct shape {
     struct ops_part parts[OPS_SHAPE_MOST];
