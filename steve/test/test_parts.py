@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -256,5 +257,21 @@ def test_both_workers_take_part(large: Path, cluster: str) -> None:
 
 def test_no_scheduler(steve: Steve, large: Path) -> None:
     pytest.importorskip("distributed", reason="python3-distributed is not installed")
-    result = steve("summary", "--scheduler", "no-address", large, env={**os.environ, CONNECT: "1s"})
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"tcp://127.0.0.1:{deaf.getsockname()[1]}"
+        result = steve("summary", "--scheduler", address, large, env={**os.environ, CONNECT: "1s"})
     assert result.returncode == 1 and "no Dask scheduler answers" in result.err
+
+
+@pytest.mark.parametrize("address", ("", "here", "tcp://127.0.0.1", "tcp://127.0.0.1:0", "127.0.0.1:65536",
+                                     "tcp://127.0.0.1:port", "udp://127.0.0.1:8786", "tcp://a/b:8786"))
+def test_what_is_no_address_of_a_scheduler(steve: Steve, large: Path, address: str) -> None:
+    result = steve("summary", "--scheduler", address, large)
+    assert result.returncode == 2 and "is no address of a scheduler like tcp://" in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("address", ("localhost:8786", "tcp://10.0.0.1:1", "tls://[::1]:8786", "tcp://a-b.c:65535"))
+def test_addresses_of_schedulers(address: str) -> None:
+    assert parallel.address(address) == address
