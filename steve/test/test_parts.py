@@ -87,6 +87,22 @@ def test_random_lifetimes(history: List[Event], chunk: int) -> None:
         assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
 
 
+def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
+    """Blocks that were made in a lost chunk, and freed behind it, are those of no part."""
+    script = "".join(f"N {0x1000 * i} 8\nF {0x1000 * (i - 20)}\nL {0x1000 * i} 4\n" for i in range(21, 160))
+    whole = make_trace(tmp_path / "whole.ljt", "".join(f"N {0x1000 * i} 8\n" for i in range(1, 21)) + script, 16, 1)
+    data = bytearray(whole.read_bytes())
+    for at in range(100, len(data) - 300, 41):
+        data[at] ^= 0x10
+        (tmp_path / "t.ljt").write_bytes(data)
+        data[at] ^= 0x10
+        path = parts.Salvaged(tmp_path / "t.ljt")
+        one = Trace(str(path), salvage=True)
+        expected = _kernels.Summary(one)
+        found, summary = parts.summary_of(path, Here(), silent)
+        assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
+
+
 def test_parts_are_many() -> None:
     """The tests above would show nothing of traces that have one part."""
     with tempfile.TemporaryDirectory() as folder:
