@@ -18,11 +18,13 @@ struct packing {
 };
 
 /* Do `extent` bytes from `addr` lie within the block, and one at least? Negative if they do not: without
- * branches, and for many to be joined by `|`. Behind half the address space in a block it says no, too. */
+ * branches, and for many to be joined by `|`. Behind half the address space in a block it says no, too, and of
+ * an extent above INT32_MAX, which no block holds, not even one of gigabytes. */
 static inline int64_t lies_whole(const struct live_block *b, uint64_t addr, uint32_t extent)
 {
     const uint64_t offset = addr - b->base, room = b->size - offset;
-    return (int64_t)(offset | room | (room - extent));
+    const uint64_t bytes = (uint64_t)(int32_t)extent;
+    return (int64_t)(offset | room | (room - bytes) | bytes);
 }
 
 /* How many accesses a segment makes if each of its words lies in one block, or in none; else NOT_WHOLE. */

@@ -69,7 +69,7 @@ static enum line_result split_line(const uint8_t *p, struct op *op, char *letter
     p = skip_spaces(p);
     if (*p == '\n' || *p == '#')
         return LINE_EMPTY;
-    if (!read_number(&p, &op->handle))
+    if (!read_number(&p, &op->handle) || op->handle == UINT64_MAX) /* which stands for none */
         return LINE_WRONG;
     p = skip_spaces(p);
     *letter = (char)*p;

@@ -6,8 +6,10 @@
 
 #include <stdlib.h>
 
-/* A word whose accesses are not all known: no block is large enough for it, so it is never packed. */
+/* A word whose accesses are not all known, or too long: its extent is of those that no block holds, so it is
+ * never packed. */
 #define NEVER UINT32_MAX
+#define LONGEST (INT32_MAX - UINT16_MAX) /* with its offset less than any such */
 
 void packer_free(struct packer *p)
 {
@@ -41,7 +43,7 @@ static void add_access(struct packer *p, const struct codebook *b, uint32_t line
     p->accesses[p->n_accesses++] = (struct mt_pattern_access){
         .site = a->site, .size = site->size, .offset = offset, .kind = site->kind, .word = (uint8_t)a->word};
     word->own++;
-    if (!site->kind || site->size > INT32_MAX)
+    if (!site->kind || site->size > LONGEST)
         word->extent = NEVER;
     else if (word->extent < end)
         word->extent = end;

@@ -40,7 +40,7 @@ struct mt_pattern_access {
 };
 struct mt_pattern {
     uint32_t first;  /* its accesses are accesses[first .. first + count - 1], in program order */
-    uint32_t extent; /* of this word: the end of its highest access, from its place */
+    uint32_t extent; /* end of this word's highest access, from its place; > INT32_MAX: never packed */
     uint8_t count;   /* 1 .. MT_SEGMENT_MOST; 0 = this is another word of a pattern before */
     uint8_t words;   /* what is said of word w stands in the pattern w behind this one */
     uint8_t own;     /* accesses of this word */

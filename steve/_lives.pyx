@@ -94,6 +94,7 @@ cdef extern from "steve/kernels/lives.h" nogil:
     void lives_free(lives *l)
     size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
     bint lives_feed_packed(lives *l, const mt_packed *packed, uint32_t sites)
+    void lives_end(lives *l, uint64_t time)
     bint lives_finish(lives *l)
     bint lives_is_selected(const lives *l, uint64_t handle)
     void lives_mark(uint8_t *set, uint64_t n_bits, const life *lives, const uint8_t *keep, size_t n)
@@ -174,6 +175,11 @@ def accesses_of(counts, sizes):
     return result
 
 
+def end_of(trace):
+    """When the program of a trace that was read to its end ended, in instructions; 0 if that is not known."""
+    return 0 if trace.problem is not None else trace.stats()["totals"]["instructions"]
+
+
 cdef class Lives:
     """One walk over a Trace.
 
@@ -237,6 +243,8 @@ cdef class Lives:
         self.tell_errors()
         yield view_of(self.l.out, self.l.n_out, LIFE)
         self.l.n_out = 0
+        if self.state != "after":
+            lives_end(&self.l, end_of(self.trace))
         while not self.is_part and self.finish():
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
@@ -327,6 +335,8 @@ cdef class Lives:
                 raise MemoryError
             if events[used - 1].kind == MT_MARK and self.window is not None:
                 self.state = self.window.state(self.trace.string(events[used - 1].ref))
+                if self.state == "after":
+                    lives_end(&self.l, events[used - 1].time)
             events += used
             n -= used
         return 0

@@ -44,8 +44,9 @@ cdef class WholeLives:
             yield view_of(self.l.out, self.l.n_out, LIFE)
         self.l.n_out = 0
 
-    def finish(self):
-        """Batches of the blocks that live at the end."""
+    def finish(self, uint64_t end):
+        """Batches of the blocks that live at the end, whose time, see end_of(), is 0 between marks."""
+        lives_end(&self.l, end)
         while True:
             if not lives_finish(&self.l):
                 raise MemoryError

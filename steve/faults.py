@@ -139,7 +139,7 @@ def described(trace: "Trace", context: Context, known: Dict[int, Story],
               stack_text: Callable[[int], str], access_text: Callable[[int], str]) -> dict:
     """A context as an object of --json: names for numbers."""
     story = known.get(context.handle) if context.handle is not None else None
-    at = stack_text(context.ref) if context.kind == "badfree" else \
+    at = stack_text(context.ref) or "(no stack)" if context.kind == "badfree" else \
         "(system call)" if context.kernel else access_text(context.ref)
     return {"count": context.count, "kind": context.kind, "at": at, "size": context.size,
             "thread": context.thread, "block": context.handle, "offset": context.offset,

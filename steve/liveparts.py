@@ -199,7 +199,9 @@ class Joined:
             self.lives.add_threads(rows)
 
     def _end(self, fold: "Fold") -> None:
-        """What lives at the end of the trace."""
-        self.trace = self._rounds.whole()
+        """What lives at the end of the trace, or of the span."""
+        from steve._lives import end_of
+        self.trace, span = self._rounds.whole(), self._rounds.span
         self.places = Places(self.trace)
-        self._take(fold, self.lives.finish(), self.places)
+        end = end_of(self.trace) if span is None or span.end is None else 0
+        self._take(fold, self.lives.finish(end), self.places)

@@ -11,6 +11,7 @@ import argparse
 import collections
 import ctypes
 import os
+import re
 import signal
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from steve._memtrace import Trace
 
 PARTS_EACH = 4  # parts for each worker, so that none waits long for the last
+ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>[0-9]{1,5})")
 PR_SET_PDEATHSIG = 1  # of prctl(2): a signal for when the parent has ended
 
 
@@ -30,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """-j N, --scheduler ADDRESS."""
     parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1,
                         help="work on N parts of the trace at a time; 0: as many as there are processors")
-    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
+    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT", type=address,
                         help="let the workers of this Dask cluster do it; they must see FILE at the same path "
                         "and have steve installed")
 
@@ -40,6 +42,14 @@ def jobs(text: str) -> int:
     if not text.isdecimal() or int(text) > 1024:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number from 0 to 1024")
     return int(text) or len(os.sched_getaffinity(0))
+
+
+def address(text: str) -> str:
+    """The argument of --scheduler. Dask's client leaves threads and messages behind where it is none."""
+    match = ADDRESS.fullmatch(text)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise argparse.ArgumentTypeError(f"'{text}' is no address of a scheduler like tcp://127.0.0.1:8786")
+    return text
 
 
 class Part(NamedTuple):

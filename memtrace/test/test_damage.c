@@ -205,6 +205,46 @@ static void test_missing_chunks(void **state)
     free(file.data);
 }
 
+/* One block of 8 GB, and new sites before each chunk, in use from then on. */
+static struct bytes make_huge(void)
+{
+    int fd = memory_file("", 0);
+    struct mt_error err = {0};
+    struct mt_writer *w =
+        mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = 20, .live_chunks = 1}, &err);
+    assert_non_null(w);
+    mt_writer_block_new(w, 1ULL << 40, 8ULL << 30, 0, MT_HOW_MALLOC, 0);
+    uint32_t sites[6];
+    for (uint64_t i = 0; i < 6; i++) {
+        sites[i] = mt_writer_site(w, &(struct mt_site){.ip = 16 * i, .size = 8, .kind = MT_STORE});
+        for (uint64_t k = 0; k < 20; k++) {
+            uint64_t addr = (1ULL << 40) + 16 * k;
+            mt_writer_accesses(w, &sites[k % (i + 1)], &addr, 1);
+        }
+    }
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, &err), MT_OK);
+    struct bytes file = memory_bytes(fd);
+    close(fd);
+    return file;
+}
+
+/* No block is so large that accesses by sites whose definitions are lost would lie whole in it. */
+static void test_lost_sites_in_a_huge_block(void **state)
+{
+    struct bytes file = make_huge();
+    struct reading whole = read_bytes(file.data, file.size, 0);
+    for (size_t at = FILE_HEADER_SIZE, end; file.data[at + 8] != CHUNK_INDEX; at = end) {
+        end = chunk_end(&file, at);
+        file.data[end - 1] ^= 0x10;
+        struct reading got = read_bytes(file.data, file.size, MT_OPEN_SALVAGE);
+        check_salvaged(&whole, &got);
+        reading_free(&got);
+        file.data[end - 1] ^= 0x10;
+    }
+    reading_free(&whole);
+    free(file.data);
+}
+
 /* Random damage of several bytes at once, cuts and insertions, both ways of reading: no crash, no hang. */
 static void test_random_damage(void **state)
 {
@@ -233,7 +273,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut_everywhere),    cmocka_unit_test(test_cut_after_end),
         cmocka_unit_test(test_change_every_byte), cmocka_unit_test(test_salvage_every_byte),
-        cmocka_unit_test(test_missing_chunks),    cmocka_unit_test(test_random_damage),
+        cmocka_unit_test(test_missing_chunks),    cmocka_unit_test(test_lost_sites_in_a_huge_block),
+        cmocka_unit_test(test_random_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,8 +134,9 @@ A block can be found by several rules. The rules, with their thresholds, stand i
 --json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
 with the columns below. --csv: one line for each rule and site, and for each context of errors.
 First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end,
-double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one context. They are of
-the whole trace, so not shown with --where, --from, --to. --json: objects with finding, title, rule, errors and the
+double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one context. Loads beyond an
+end are excused where they are aligned to their size or made by string functions of the C library, which read
+whole vectors; `steve check` counts them all. Errors are of the whole trace, so not shown with --where, --from, --to. --json: objects with finding, title, rule, errors and the
 list contexts, with the columns of errors. --csv has the columns of both, of which those that do not apply are
 empty, behind `finding`. --top is for sites and contexts of each rule.
 Rules about accesses are left out, and that is said, if the trace holds none.
@@ -191,10 +192,14 @@ def rules_of(args: argparse.Namespace) -> List[Rule]:
     return [known[key] for key in args.rules.split(",") if key != ERRORS]
 
 
+def names_errors(args: argparse.Namespace) -> bool:
+    """Does --rules name the errors of the program?"""
+    return args.rules is not None and ERRORS in args.rules.split(",")
+
+
 def wants_errors(args: argparse.Namespace) -> bool:
     """Are the errors of the program asked for?"""
-    wanted = args.rules is None or ERRORS in args.rules.split(",")
-    return wanted and blocks.is_whole(args)
+    return (args.rules is None or names_errors(args)) and blocks.is_whole(args)
 
 
 def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) -> List[dict]:
@@ -265,9 +270,13 @@ def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: List[dict], f
             out.write(text(chosen, errors, findings, args, left_out))
 
 
-def left_out_of(chosen: blocks.Blocks, missing: List[str], errors: bool) -> str:
-    """What the trace cannot tell, "" if it tells all: rules about accesses it does not hold, freed memory."""
+def left_out_of(chosen: blocks.Blocks, missing: List[str], args: argparse.Namespace) -> str:
+    """What is asked for and not told, "" if all is: rules about accesses that the trace does not hold, freed memory,
+    errors of a part."""
+    errors = wants_errors(args)
     parts = [f"the trace holds no accesses; left out: {', '.join(missing)}"] if missing else []
+    if names_errors(args) and not errors:
+        parts.append("errors are of the whole trace; left out with --where, --from and --to")
     if errors and chosen.trace.info().get("trace_freed") == "no":
         parts.append("freed memory was not watched (--trace-freed=no): accesses to it are not told, "
                      "double frees as invalid ones")
@@ -284,7 +293,7 @@ def run(args: argparse.Namespace) -> int:
     sums, total = sums_of(chosen, rules, args)
     judged = [chosen.totals["accesses"] > 0 or not rule.of_accesses for rule in rules]
     missing = [rule.key for rule, kept in zip(rules, judged) if not kept]
-    left_out = left_out_of(chosen, missing, wants_errors(args))
+    left_out = left_out_of(chosen, missing, args)
     findings = [finding(rule, blocks.merged(rows, chosen.places.site_name), total, args)
                 for rule, rows, kept in zip(rules, sums, judged) if kept]
     write(args, chosen, errors_of(chosen, met, args), findings, left_out)

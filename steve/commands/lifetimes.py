@@ -71,7 +71,9 @@ class Clock:
     def note(self) -> None:
         """Learn where the reader is."""
         stats = self.chosen.trace.stats()
-        self.points[stats["instructions"]] = stats["nanoseconds"]
+        for where in (stats, stats["totals"]):
+            if where["instructions"]:
+                self.points[where["instructions"]] = where["nanoseconds"]
 
     def at(self, instructions: "np.ndarray") -> "np.ndarray":
         import numpy as np

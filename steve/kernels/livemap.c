@@ -55,7 +55,7 @@ uint32_t livemap_add(struct livemap *m, uint64_t handle)
 
     if (2 * (m->live + 1) > m->mask + 1 && !make_bigger(m))
         return LIVEMAP_NONE;
-    if (m->n_spare == 0 && m->next == LIVEMAP_NONE)
+    if (handle == UINT64_MAX || (m->n_spare == 0 && m->next == LIVEMAP_NONE))
         return LIVEMAP_NONE;
     index = m->n_spare ? m->spare[--m->n_spare] : m->next++;
     insert(m, handle + 1, index);
@@ -88,11 +88,10 @@ uint32_t livemap_remove(struct livemap *m, uint64_t handle)
     size_t i = livemap_home(m, handle + 1);
     uint32_t index;
 
-    while (m->entries[i].key != handle + 1) {
-        if (m->entries[i].key == 0)
-            return LIVEMAP_NONE;
+    while (m->entries[i].key != 0 && m->entries[i].key != handle + 1)
         i = (i + 1) & m->mask;
-    }
+    if (m->entries[i].key == 0)
+        return LIVEMAP_NONE;
     index = m->entries[i].index;
     close_hole(m, i);
     m->live--;

@@ -33,7 +33,8 @@ struct livemap {
 bool livemap_init(struct livemap *m); /* false: out of memory */
 void livemap_free(struct livemap *m);
 
-/* A new handle: its index, or LIVEMAP_NONE when out of memory. The handle must not be live. */
+/* A new handle: its index, or LIVEMAP_NONE when out of memory or for UINT64_MAX, which is no handle. The
+ * handle must not be live. */
 uint32_t livemap_add(struct livemap *m, uint64_t handle);
 /* A handle dies: the index it had, or LIVEMAP_NONE. */
 uint32_t livemap_remove(struct livemap *m, uint64_t handle);

@@ -457,6 +457,12 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
     return true;
 }
 
+void lives_end(struct lives *l, uint64_t time)
+{
+    if (time > l->totals.time)
+        l->totals.time = time;
+}
+
 bool lives_finish(struct lives *l)
 {
     for (; l->finished < l->room && l->n_out < PIECE; l->finished++)

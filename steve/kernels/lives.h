@@ -105,6 +105,8 @@ void lives_free(struct lives *l);
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
 /* The same for all of a packed batch, marks or not. */
 bool lives_feed_packed(struct lives *l, const struct mt_packed *packed, uint32_t sites);
+/* What is looked at ends at a time, in instructions; one before the last event's changes nothing. */
+void lives_end(struct lives *l, uint64_t time);
 /* Records of blocks that still live, a limited number at each call, none when all are told. Nothing may be
  * fed afterwards. False when out of memory. */
 bool lives_finish(struct lives *l);

@@ -180,7 +180,7 @@ static void add_totals(struct lives_totals *t, const struct lives_totals *part,
     t->allocated += part->allocated;
     t->live_bytes += part->live_bytes - began->live_bytes;
     t->live_blocks += part->live_blocks - began->live_blocks;
-    if (part->operations)
+    if (part->time > t->time)
         t->time = part->time;
 }
 

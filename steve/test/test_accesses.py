@@ -142,6 +142,18 @@ def test_lifetimes_in_time(steve: Steve, trace) -> None:
     assert steve("lifetimes", "t.ljt", "--unit", "fortnights").returncode == 2
 
 
+def test_lives_reach_the_end(steve: Steve, trace) -> None:
+    """What is never freed lives while the program runs, also where it does nothing to the heap."""
+    trace("N 4096 8\nN 8192 8\nF 8192\ntime 40\nmark m\nN 8192 8\ntime 70\nL 8192 8\ntime 100\nend exit\n",
+          chunk_events=1)
+    for jobs in ((), ("-j", "3")):
+        for options, lived in (((), (100, 60)), (("--from", "m"), (60,)), (("--to", "m"), (40,))):
+            for instructions in lived:
+                where = f"instructions = {instructions} and not freed"
+                rows = json.loads(steve("sites", "t.ljt", "--json", "--where", where, *options, *jobs).out)
+                assert [row["blocks"] for row in rows] == [1], (options, instructions, jobs)
+
+
 @given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 200), max_size=40))
 def test_bins(values: List[int]) -> None:
     for make in (LogBins, LinearBins):

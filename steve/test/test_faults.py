@@ -86,6 +86,18 @@ def test_only_of_whole_traces(steve: Callable, trace: Callable[..., Path]) -> No
     assert found(steve, "--where", "size > 0") == {}
 
 
+def test_that_errors_are_left_out_is_said(steve: Callable, trace: Callable[..., Path]) -> None:
+    trace(SCRIPT)
+    asked = steve("findings", "--rules", "errors", "--where", "size > 0", "t.ljt")
+    assert asked.returncode == 0 and "errors are of the whole trace" in asked.err and "errors are of" in asked.out
+    assert "errors are of" not in steve("findings", "--where", "size > 0", "t.ljt").err
+
+
+def test_a_free_without_stack(steve: Callable, trace: Callable[..., Path]) -> None:
+    trace("F 0x1000\nend exit\n")
+    assert found(steve)["invalid_free"]["contexts"][0]["at"] == "(no stack)"
+
+
 def test_without_errors(steve: Callable, trace: Callable[..., Path]) -> None:
     trace("N 0x1000 64\nF 0x1000\nend exit\n")
     assert found(steve) == {}

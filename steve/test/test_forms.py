@@ -53,6 +53,15 @@ def test_a_binary_lockops_file_is_no_ops_file(made: Steve) -> None:
     assert result.returncode == 1 and "is a lockops file" in result.err
 
 
+def test_no_block_has_the_largest_number(made: Steve, tmp_path: Path) -> None:
+    largest = 2**64 - 2
+    for handle, status in ((largest, 0), (largest + 1, 1)):
+        (tmp_path / "far-ops").write_text(f"{handle} N 1 8\n{handle} L 1 8\n{handle} F 1 0\n")
+        for command in (("lockops", "--full"), ("lockops", "--simple"), ("histogram", "--parts", "none")):
+            done = made(*command, "far-ops")
+            assert done.returncode == status and ("line 1" in done.err) == bool(status), done.err
+
+
 def test_damage(made: Steve, tmp_path: Path) -> None:
     whole = (tmp_path / "b-ops").read_bytes()
     (tmp_path / "cut-ops").write_bytes(whole[:-5])

@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,22 @@ def test_random_lifetimes(history: List[Event], chunk: int) -> None:
         accesses, unmatched, expected = _kernels.lifetimes_of(Trace(str(path)))
         _, found = parts.lifetimes_of(str(path), Here(), silent)
         assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
+
+
+def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
+    """Blocks that were made in a lost chunk, and freed behind it, are those of no part."""
+    script = "".join(f"N {0x1000 * i} 8\nF {0x1000 * (i - 20)}\nL {0x1000 * i} 4\n" for i in range(21, 160))
+    whole = make_trace(tmp_path / "whole.ljt", "".join(f"N {0x1000 * i} 8\n" for i in range(1, 21)) + script, 16, 1)
+    data = bytearray(whole.read_bytes())
+    for at in range(100, len(data) - 300, 41):
+        data[at] ^= 0x10
+        (tmp_path / "t.ljt").write_bytes(data)
+        data[at] ^= 0x10
+        path = parts.Salvaged(tmp_path / "t.ljt")
+        one = Trace(str(path), salvage=True)
+        expected = _kernels.Summary(one)
+        found, summary = parts.summary_of(path, Here(), silent)
+        assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
 
 
 def test_parts_are_many() -> None:
@@ -256,5 +273,21 @@ def test_both_workers_take_part(large: Path, cluster: str) -> None:
 
 def test_no_scheduler(steve: Steve, large: Path) -> None:
     pytest.importorskip("distributed", reason="python3-distributed is not installed")
-    result = steve("summary", "--scheduler", "no-address", large, env={**os.environ, CONNECT: "1s"})
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"tcp://127.0.0.1:{deaf.getsockname()[1]}"
+        result = steve("summary", "--scheduler", address, large, env={**os.environ, CONNECT: "1s"})
     assert result.returncode == 1 and "no Dask scheduler answers" in result.err
+
+
+@pytest.mark.parametrize("address", ("", "here", "tcp://127.0.0.1", "tcp://127.0.0.1:0", "127.0.0.1:65536",
+                                     "tcp://127.0.0.1:port", "udp://127.0.0.1:8786", "tcp://a/b:8786"))
+def test_what_is_no_address_of_a_scheduler(steve: Steve, large: Path, address: str) -> None:
+    result = steve("summary", "--scheduler", address, large)
+    assert result.returncode == 2 and "is no address of a scheduler like tcp://" in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("address", ("localhost:8786", "tcp://10.0.0.1:1", "tls://[::1]:8786", "tcp://a-b.c:65535"))
+def test_addresses_of_schedulers(address: str) -> None:
+    assert parallel.address(address) == address
