@@ -328,11 +328,11 @@ void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, c
 
 void lt_ring_put_segment(ULong header, const uint64_t *words, UInt n)
 {
-    uint64_t *at = reserve(1 + n);
+    uint64_t *at = lt_ring_reserve(1 + n);
     at[0] = header;
     for (UInt i = 0; i < n; i++)
         at[1 + i] = words[i];
-    commit(1 + n);
+    lt_ring_commit(1 + n);
 }
 
 void lt_ring_put_state(Addr word, Int state)
