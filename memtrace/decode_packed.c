@@ -18,8 +18,8 @@ struct packing {
 };
 
 /* Do `extent` bytes from `addr` lie within the block, and one at least? Negative if they do not: without
- * branches, and for many to be joined by `|`. Behind half the address space in a block it says no, too, and of
- * an extent above INT32_MAX, which no block holds, not even one of gigabytes. */
+ * branches, and for many to be joined by `|`. Behind half the address space in a block it says no, too, and
+ * of an extent above INT32_MAX, which no block holds, not even one of gigabytes. */
 static inline int64_t lies_whole(const struct live_block *b, uint64_t addr, uint32_t extent)
 {
     const uint64_t offset = addr - b->base, room = b->size - offset;

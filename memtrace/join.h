@@ -18,7 +18,7 @@
 
 enum { JOIN_PARTS = 8, JOIN_WORDS = 14 };
 
-/* What nothing but segments follows: the end of a stream. */
+/* No segment: what stands there is something else, or the stream ends. */
 #define JOIN_NOTHING UINT32_MAX
 
 /* Whether a joined segment begins with one: not seen often enough, to be tried when it comes next, there is
