@@ -100,7 +100,7 @@ def test_peakmem_names_both_numbers(ops: tuple[Path, Model]) -> None:
     ("0 N 16 8\n0 F 16 0\n0 F 16 0\n", "operation 2 (F): handle 0 is not live"),
     ("0 N 16 8\n7 F 16 0\n", "operation 1 (F): handle 7 is not known"),
     ("0 N 16 8\n3 L 16 4\n0 S 16 4\n", "operation 1 (L): handle 3 is not known"),
-    ("18446744073709551615 N 16 8\n", "too large"),
+    ("18446744073709551614 N 16 8\n", "too large"), ("18446744073709551615 N 16 8\n", "line 1"),
     ("0 N 16 18446744073709551615\n", "not a size"),
     ("", ""), ("garbage\n", ""), ("0 N 16\n", ""), ("0 N 16 8 9\n", ""), ("0 Q 16 8\n", ""),
     ("-1 N 16 8\n", ""),

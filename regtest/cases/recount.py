@@ -63,6 +63,8 @@ class Recount:
             kind, _, rest = line.partition(" ")
             if kind in KINDS and " freed=1" not in rest:  # accesses to freed memory are of no block
                 self._event(kind, dict(word.split("=", 1) for word in rest.split()))
+            elif kind == "end":  # blocks that are not freed live until then
+                self.now = int(dict(word.split("=", 1) for word in rest.split())["instructions"])
         for block in list(self.live.values()):
             self._end(block, self.operations)
 

@@ -136,9 +136,10 @@ with the columns below. --csv: one line for each rule and site, and for each con
 First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end,
 double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one context. Loads beyond an
 end are excused where they are aligned to their size or made by string functions of the C library, which read
-whole vectors; `steve check` counts them all. Errors are of the whole trace, so not shown with --where, --from, --to. --json: objects with finding, title, rule, errors and the
-list contexts, with the columns of errors. --csv has the columns of both, of which those that do not apply are
-empty, behind `finding`. --top is for sites and contexts of each rule.
+whole vectors; `steve check` counts them all. Errors are of the whole trace, so not shown with --where, --from, --to.
+--json: objects with finding, title, rule, errors and the list contexts, with the columns of errors. --csv has the
+columns of both, of which those that do not apply are empty, behind `finding`. --top is for sites and contexts of
+each rule.
 Rules about accesses are left out, and that is said, if the trace holds none.
 
 {listing.explained(COLUMNS)}
