@@ -8,9 +8,9 @@
  * stack is enough (program counter, stack pointer, frame pointer), and of the rest what can leave the
  * superblock or is read by a call. Both the writes and what was computed for them go.
  *
- * A program that handles SIGSEGV or SIGBUS and is told where may look at the registers of the access that
- * failed, or repeat it: all are kept from the moment on at which it says that it does. They are kept, too, if
- * the user asks for a certain precision, or for a debugger's.
+ * A program that handles SIGSEGV or SIGBUS may look at the registers of the access that failed, or repeat it:
+ * all are kept from the moment on at which it says that it does. They are kept, too, if the user asks for a
+ * certain precision, or for a debugger's.
  */
 #ifndef LT_PUTS_H
 #define LT_PUTS_H

@@ -49,15 +49,4 @@ bool segment_is_good(const struct mt_segment *s, uint64_t sites);
 /* The line of a site as a segment of its own; NO_LINE when out of memory. Lines may move. */
 uint32_t codebook_site_line(struct codebook *b, uint32_t site);
 
-/* Accesses of a word, of each kind. */
-static inline uint32_t accesses_of(const struct word_state *s)
-{
-    return (s->counts & 0xff) + (s->counts >> 8 & 0xff) + (s->counts >> 16 & 0xff);
-}
-
-static inline uint32_t instructions_of(const struct word_state *first)
-{
-    return first->counts >> 24;
-}
-
 #endif

@@ -4,7 +4,8 @@
  * short way that never asks the block map: the guessed block is looked at, and blocks do not overlap. A
  * segment that was not expected itself may have words that are (code_taken). Those whose words are all
  * foreign, as in the code of C programs that works on the stack, take another. What is left goes through
- * code_segment (encode_slow.c), which finds out what each word is.
+ * code_segment (encode_slow.c), which finds out what each word is. Joined segments (join.h) are taken like
+ * others, once their words are gathered.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -149,7 +150,8 @@ static void join(struct encoder *e, const struct surroundings *in, uint32_t id)
     join_made(&e->join, &e->book, id, parts, n);
 }
 
-/* The joined segment that begins with this one: its words' number in the stream if that is what comes. */
+/* Gather the words of the joined segment that begins with this one, which is made now if it is time; how many
+ * words of the stream it takes, 0 if something else comes. */
 static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t id, const uint64_t *at,
                      const uint64_t *end, uint64_t words[JOIN_WORDS])
 {

@@ -115,6 +115,46 @@ bool same_event(const struct mt_event *a, const struct mt_event *b)
     }
 }
 
+bool is_access(const struct mt_event *e)
+{
+    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
+}
+
+int by_place(const void *a, const void *b)
+{
+    const struct mt_event *x = a, *y = b;
+    if (x->addr != y->addr)
+        return x->addr < y->addr ? -1 : 1;
+    return (x->ref > y->ref) - (x->ref < y->ref);
+}
+
+struct reading finish_trace(struct mt_writer *w, int fd)
+{
+    assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
+    struct bytes file = memory_bytes(fd);
+    struct reading r = read_bytes(file.data, file.size, MT_OPEN_FREED);
+    assert_string_equal(r.err.text, "");
+    assert_int_equal(r.result, MT_END);
+    free(file.data);
+    return r;
+}
+
+void assert_same_accesses(const struct reading *a, const struct reading *b)
+{
+    const struct mt_totals *x = &a->stats.totals, *y = &b->stats.totals;
+    assert_memory_equal(x->events, y->events, sizeof x->events);
+    assert_int_equal(x->foreign, y->foreign);
+    assert_int_equal(x->freed, y->freed);
+    assert_true(x->freed > 100 && x->foreign > 100 && x->events[MT_MODIFY] > 100);
+    assert_int_equal(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++) {
+        struct mt_event e = b->events[i];
+        assert_true(a->events[i].time >= e.time || !is_access(&e));
+        e.time = a->events[i].time;
+        assert_true(same_event(&a->events[i], &e));
+    }
+}
+
 uint64_t random_next(uint64_t *state)
 {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);

@@ -43,6 +43,15 @@ void reading_free(struct reading *r);
 
 /* Equal in all fields that are specified for the kind. */
 bool same_event(const struct mt_event *a, const struct mt_event *b);
+bool is_access(const struct mt_event *e);
+/* For qsort: accesses by address, then by site. */
+int by_place(const void *a, const void *b);
+
+/* End a trace in memory and read it, all of it and without an error. */
+struct reading finish_trace(struct mt_writer *w, int fd);
+/* What was told as segments (a) and as accesses one by one (b) is the same, with enough of each kind, but for
+ * the time of accesses: of those told one by one it is that of the last heap event. */
+void assert_same_accesses(const struct reading *a, const struct reading *b);
 
 /* Seeded generator; the same numbers every time. */
 uint64_t random_next(uint64_t *state);

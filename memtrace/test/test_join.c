@@ -116,18 +116,10 @@ static void run_loops(struct run *r, unsigned from, unsigned kinds)
     assert_int_equal(counted, r->instructions);
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const struct mt_event *x = a, *y = b;
-    if (x->addr != y->addr)
-        return x->addr < y->addr ? -1 : 1;
-    return (x->ref > y->ref) - (x->ref < y->ref);
-}
-
 /* Which segment an access is of, as its site tells; else -1. */
 static int kind_of(const struct mt_event *e)
 {
-    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY ? (int)((e->ref - 1) / SITES_EACH) : -1;
+    return is_access(e) ? (int)((e->ref - 1) / SITES_EACH) : -1;
 }
 
 /* Sort what one segment did, or the same one several times. */
@@ -159,29 +151,15 @@ static unsigned joined(int fd)
 
 static struct reading finish(struct run *r, unsigned side)
 {
-    assert_int_equal(mt_writer_finish(r->w[side], MT_ENDING_EXIT, NULL), MT_OK);
-    struct bytes file = memory_bytes(r->fd[side]);
-    struct reading got = read_bytes(file.data, file.size, MT_OPEN_FREED);
-    assert_string_equal(got.err.text, "");
-    assert_int_equal(got.result, MT_END);
+    struct reading got = finish_trace(r->w[side], r->fd[side]);
     sort_segments(&got);
-    free(file.data);
     return got;
 }
 
 static void compare(struct run *r)
 {
     struct reading a = finish(r, 0), b = finish(r, 1);
-    const struct mt_totals *x = &a.stats.totals, *y = &b.stats.totals;
-    assert_memory_equal(x->events, y->events, sizeof x->events);
-    assert_int_equal(x->foreign, y->foreign);
-    assert_int_equal(x->freed, y->freed);
-    assert_true(x->freed > 100 && x->foreign > 100 && x->events[MT_MODIFY] > 100);
-    assert_int_equal(a.count, b.count);
-    for (size_t i = 0; i < a.count; i++) {
-        b.events[i].time = a.events[i].time; /* of accesses one by one: that of the last heap event */
-        assert_true(same_event(&a.events[i], &b.events[i]));
-    }
+    assert_same_accesses(&a, &b);
     reading_free(&a);
     reading_free(&b);
 }

@@ -122,21 +122,6 @@ static void run_some(struct pair *p)
     p->instructions = counted;
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const struct mt_event *x = a, *y = b;
-    if (x->addr != y->addr)
-        return x->addr < y->addr ? -1 : 1;
-    if (x->ref != y->ref)
-        return x->ref < y->ref ? -1 : 1;
-    return 0;
-}
-
-static bool is_access(const struct mt_event *e)
-{
-    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
-}
-
 /* Sort the accesses between two other events. */
 static void sort_batches(struct reading *r)
 {
@@ -149,13 +134,8 @@ static void sort_batches(struct reading *r)
 
 static struct reading finish(struct pair *p, unsigned side)
 {
-    assert_int_equal(mt_writer_finish(p->w[side], MT_ENDING_EXIT, NULL), MT_OK);
-    struct bytes file = memory_bytes(p->fd[side]);
-    struct reading r = read_bytes(file.data, file.size, MT_OPEN_FREED);
-    assert_string_equal(r.err.text, "");
-    assert_int_equal(r.result, MT_END);
+    struct reading r = finish_trace(p->w[side], p->fd[side]);
     sort_batches(&r);
-    free(file.data);
     close(p->fd[side]);
     return r;
 }
@@ -163,18 +143,7 @@ static struct reading finish(struct pair *p, unsigned side)
 static void compare(struct pair *p)
 {
     struct reading a = finish(p, 0), b = finish(p, 1);
-    const struct mt_totals *x = &a.stats.totals, *y = &b.stats.totals;
-    assert_memory_equal(x->events, y->events, sizeof x->events);
-    assert_int_equal(x->foreign, y->foreign);
-    assert_int_equal(x->freed, y->freed);
-    assert_true(x->freed > 100 && x->foreign > 100 && x->events[MT_MODIFY] > 100);
-    assert_int_equal(a.count, b.count);
-    for (size_t i = 0; i < a.count; i++)
-        assert_true(a.events[i].time >= b.events[i].time || !is_access(&a.events[i]));
-    for (size_t i = 0; i < a.count; i++) {
-        b.events[i].time = a.events[i].time;
-        assert_true(same_event(&a.events[i], &b.events[i]));
-    }
+    assert_same_accesses(&a, &b);
     reading_free(&a);
     reading_free(&b);
 }
