@@ -9,6 +9,7 @@
 #include "decode_packed.h"
 #include "decode_rare.h"
 #include "decode_v1.h"
+#include "decode_words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,20 +94,6 @@ void decoder_forget(struct decoder *d)
     for (uint32_t i = 0; i < d->block_count; i++)
         d->blocks[i] = (struct live_block){.heap = NO_HEAP};
     d->live = 0;
-}
-
-static void read_token(struct decoder *d)
-{
-    struct cursor *c = &d->streams[STREAM_TOKENS];
-    uint8_t token = cursor_byte(c);
-    d->misses = token & 7;
-    d->run = token >> 3;
-    if (d->run == RUN_LONG)
-        d->run += cursor_uvarint(c);
-    if (c->bad)
-        d->wrong = "token stream is cut off";
-    else if (d->run + (d->misses != 0) > d->left)
-        d->wrong = "more accesses than the chunk has events";
 }
 
 /* An access whose block or site went with a damaged chunk. */
@@ -209,66 +196,6 @@ static size_t decode_run(struct decoder *d, struct mt_event *ev, size_t room)
     return made;
 }
 
-/* The line that a name in the stream stands for. */
-static uint32_t named_line(struct decoder *d, uint64_t name)
-{
-    uint64_t id = name >> 1;
-    if (name & 1)
-        return id - 1 < d->book.site_count - 1u ? codebook_site_line(&d->book, (uint32_t)id) : NO_LINE;
-    return id < d->book.segment_count ? d->book.segments[id].line : NO_LINE;
-}
-
-/* The segment that was not guessed. */
-static uint32_t decode_segment(struct decoder *d)
-{
-    uint64_t v = cursor_uvarint(&d->streams[STREAM_SITES]);
-    uint32_t line = v == 0 ? d->book.lines[d->prev_line].next[1] : named_line(d, v - 1);
-    if (line == NO_LINE)
-        return NO_LINE;
-    if (d->book.lines[line].epoch != d->epoch)
-        segment_reset(&d->book.lines[line], d->epoch);
-    learn_segment(&d->book.lines[d->prev_line], line);
-    return line;
-}
-
-/* Where a word is that was not as guessed; false if that cannot be. Always inline, as what follows: each code
- * has its own copy, and is asked for once. */
-__attribute__((always_inline)) static inline bool decode_place(struct decoder *d, const struct word_state *s,
-                                                               enum word_code code, uint32_t *far,
-                                                               struct guess *g)
-{
-    *g = code == WORD_OTHER ? guess_other(s, &d->recent) : guess_word(s, &d->recent);
-    if (code == WORD_BACK) {
-        *far = (uint32_t)cursor_uvarint(&d->streams[STREAM_FARS]);
-        if (*far - 1 >= RECENT)
-            return false;
-        *g = guess_back(s, &d->recent, *far);
-    }
-    if (code == WORD_BLOCK) {
-        uint64_t slot = cursor_uvarint(&d->streams[STREAM_SLOTS]);
-        g->slot = slot < d->block_count ? (uint32_t)slot : UINT32_MAX;
-    }
-    if (g->slot >= d->block_count)
-        return false;
-    if (code == WORD_BLOCK || code == WORD_INSIDE)
-        g->addr = d->blocks[g->slot].base + cursor_uvarint(&d->streams[STREAM_OFFSETS]);
-    return true;
-}
-
-/* A word that is not foreign and not as guessed. */
-__attribute__((always_inline)) static inline bool decode_as(struct decoder *d, struct word_state *s,
-                                                            enum word_code code, struct mt_place *p)
-{
-    uint32_t far = 0;
-    struct guess g;
-    if (!decode_place(d, s, code, &far, &g))
-        return false;
-    learn_miss(s, &d->recent, code, far, g.addr, g.slot);
-    learn_word(s, &d->recent, g.addr, g.slot);
-    *p = (struct mt_place){g.addr, g.slot};
-    return true;
-}
-
 /* A word of a segment that was not all as guessed; false if it cannot be. */
 static bool decode_word(struct decoder *d, const struct run_state *run, struct word_state *s, unsigned code,
                         struct mt_place *p)
@@ -295,20 +222,13 @@ static bool decode_word(struct decoder *d, const struct run_state *run, struct w
     }
 }
 
-/* Of the streams that accesses are in. */
-static bool any_bad(const struct decoder *d)
-{
-    const struct cursor *s = d->streams;
-    return s[STREAM_SITES].bad | s[STREAM_SLOTS].bad | s[STREAM_OFFSETS].bad | s[STREAM_CODES].bad |
-           s[STREAM_FARS].bad;
-}
-
 /* The segment after a run; how many events it made. */
 static size_t decode_miss(struct decoder *d, struct mt_event *ev)
 {
     const struct run_state run = run_state(d);
-    struct mt_place own[MT_SEGMENT_WORDS], *places = d->packer ? packer_places(d->packer) : own;
-    uint32_t line = d->misses & MISS_SEGMENT ? decode_segment(d) : d->book.lines[d->prev_line].next[0];
+    struct mt_place places[MT_SEGMENT_WORDS];
+    uint32_t line =
+        d->misses & MISS_SEGMENT ? decode_segment(d, d->prev_line) : d->book.lines[d->prev_line].next[0];
     uint64_t codes = d->misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
     struct word_state *first = &d->book.lines[line];
     if (line == NO_LINE || d->misses > (MISS_SEGMENT | MISS_WORDS) || codes >> first->words * WORD_BITS) {
@@ -316,7 +236,7 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
         return 0;
     }
     for (uint32_t i = 0; i < first->words && !d->wrong; i++)
-        if (!decode_word(d, &run, &first[i], codes >> i * WORD_BITS & 7, &places[i]))
+        if (!decode_word(d, &run, &first[i], codes >> i * WORD_BITS & WORD_MASK, &places[i]))
             d->wrong = "an access lies in no live block";
     if (any_bad(d))
         d->wrong = "access streams are cut off";
@@ -324,7 +244,7 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
         return 0;
     d->prev_line = line;
     d->misses = -1;
-    return d->packer ? decoder_pack(d, ev, line) : decoder_unpacked(d, ev, line, places);
+    return decoder_unpacked(d, ev, line, places);
 }
 
 /* The end of a chunk whose accesses were not decoded. */
@@ -381,9 +301,17 @@ static size_t as_events(struct decoder *d, size_t made)
     return made;
 }
 
+/* Are segments handed on packed? */
+static inline bool packs(const struct decoder *d)
+{
+    return d->packer && !d->old;
+}
+
 /* What stands behind a run: a miss or a rare record. */
 static size_t decode_other(struct decoder *d, struct mt_event *ev)
 {
+    if (d->misses && packs(d))
+        return 0;
     if (d->misses && d->old)
         return as_events(d, v1_miss(d, ev));
     return d->misses ? decode_miss(d, ev) : as_events(d, decode_rare_event(d, ev));
@@ -406,13 +334,15 @@ size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
         return decode_rare_only(d, events, n);
     while (has_room(d, n - made) && !d->finished && !d->wrong) {
         if (d->misses < 0)
-            read_token(d);
+            read_token(d, d->left);
         if (d->wrong)
             break;
-        if (d->run && d->old)
+        if (packs(d))
+            made += decoder_pack_segments(d, events + made);
+        else if (d->run && d->old)
             made += as_events(d, decode_old_run(d, events + made, n - made));
         else if (d->run)
-            made += d->packer ? decoder_pack_run(d, events + made) : decode_run(d, events + made, n - made);
+            made += decode_run(d, events + made, n - made);
         if (!d->wrong && !d->run && has_room(d, n - made))
             made += decode_other(d, events + made);
     }

@@ -1,20 +1,26 @@
 /* decode_packed.c - segments that are handed on packed; see decode_packed.h.
  *
- * Nearly all segments of a trace go through the loop of decoder_pack_run, one to three words each: what the
- * loop changes stands in local variables, for the compiler cannot know that writing places leaves it alone.
+ * Segments have one to three words, mostly, and between two that were not all as guessed there is hardly more
+ * than one that was: so one loop reads both, and the tokens. What it changes stands in local variables, for
+ * the compiler cannot know that writing places leaves it alone.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "decode_packed.h"
+#include "decode_words.h"
 
-/* What changes from segment to segment. */
+/* What changes from segment to segment; and, behind that, what does not. Only inline functions get its
+ * address. */
 struct packing {
     struct mt_step *step;
     struct mt_place *places;
     uint32_t line, next; /* the segment at hand; of struct recent */
     uint32_t accesses;   /* that the segment makes */
+    uint32_t left;       /* events of the chunk not yet seen */
     int64_t whole;       /* negative: a word does not lie whole in its block */
     bool wrong;          /* a word lies where no block ever was */
+    const struct mt_step *end;
+    uint64_t time;
 };
 
 /* Do `extent` bytes from `addr` lie within the block, and one at least? Negative if they do not: without
@@ -25,22 +31,6 @@ static inline int64_t lies_whole(const struct live_block *b, uint64_t addr, uint
     const uint64_t offset = addr - b->base, room = b->size - offset;
     const uint64_t bytes = (uint64_t)(int32_t)extent;
     return (int64_t)(offset | room | (room - bytes) | bytes);
-}
-
-/* How many accesses a segment makes if each of its words lies in one block, or in none; else NOT_WHOLE. */
-#define NOT_WHOLE UINT32_MAX
-static uint32_t whole_accesses(const struct decoder *d, const struct mt_pattern *words,
-                               const struct mt_place *places)
-{
-    uint32_t count = 0;
-    for (uint32_t w = 0; w < words->words; w++) {
-        if (places[w].slot == MT_NO_SLOT)
-            continue;
-        if (lies_whole(&d->blocks[places[w].slot], places[w].addr, words[w].extent) < 0)
-            return NOT_WHOLE;
-        count += words[w].own;
-    }
-    return count;
 }
 
 /* Field by field: else they are joined first. */
@@ -66,31 +56,6 @@ static size_t unpack(struct decoder *d, struct mt_event *ev, uint32_t line, cons
     size_t made = decoder_unpacked(d, ev, line, places);
     packer_events(d->packer, made);
     return made;
-}
-
-static bool too_many(struct decoder *d, uint32_t accesses)
-{
-    if (accesses > d->left)
-        d->wrong = "more accesses than the chunk has events";
-    return accesses > d->left;
-}
-
-size_t decoder_pack(struct decoder *d, struct mt_event *ev, uint32_t line)
-{
-    struct packer *p = d->packer;
-    if (!know_patterns(d))
-        return 0;
-    const struct mt_pattern *pattern = &p->patterns[line];
-    uint32_t count = whole_accesses(d, pattern, packer_places(p));
-    if (count == NOT_WHOLE)
-        return unpack(d, ev, line, packer_places(p));
-    if (count == 0 || too_many(d, count))
-        return 0;
-    d->left -= count;
-    put_step(&p->steps[p->n_steps++], d->streams[STREAM_RARE].time, line, d->thread, count);
-    p->n_places += pattern->words;
-    p->total += count;
-    return 0;
 }
 
 /* A word of the segment, as guessed. */
@@ -128,9 +93,118 @@ static inline void pack_segment(struct packing *k, struct decoder *d, struct wor
         pack_word(k, d, blocks, &s[i], &patterns[line + i], &k->places[i]);
 }
 
-/* The segment at which a run stopped early; how many events were made of it. */
+/* Can the segment at hand not be handed on packed? */
+static inline bool is_early(const struct packing *k)
+{
+    return __builtin_expect((k->whole < 0) | k->wrong, 0) || __builtin_expect(k->accesses > k->left, 0) ||
+           __builtin_expect(k->line == NO_LINE, 0);
+}
+
+static inline void tell_segment(struct packing *k, const struct decoder *d, const struct mt_pattern *patterns)
+{
+    k->left -= k->accesses;
+    if (!k->accesses)
+        return;
+    put_step(k->step++, k->time, k->line, d->thread, k->accesses);
+    k->places += patterns[k->line].words;
+}
+
+/* Segments as guessed; false if it stopped before their end. */
+__attribute__((always_inline)) static inline bool pack_run(struct packing *k, struct decoder *d)
+{
+    const struct mt_pattern *patterns = d->packer->patterns;
+    uint64_t run = d->run;
+    for (; run && k->step < k->end; run--) {
+        pack_segment(k, d, d->book.lines, d->blocks, patterns);
+        if (is_early(k))
+            break;
+        tell_segment(k, d, patterns);
+    }
+    d->run = run;
+    return run == 0;
+}
+
+/* A word of the segment that was not as guessed; false if it cannot be. */
+__attribute__((always_inline)) static inline bool decode_missed(struct decoder *d, struct word_state *s,
+                                                                unsigned code, struct mt_place *place)
+{
+    switch (code) {
+    case WORD_OTHER:
+        return decode_as(d, s, WORD_OTHER, place);
+    case WORD_BACK:
+        return decode_as(d, s, WORD_BACK, place);
+    case WORD_INSIDE:
+        return decode_as(d, s, WORD_INSIDE, place);
+    case WORD_BLOCK:
+        return decode_as(d, s, WORD_BLOCK, place);
+    case WORD_AGAIN:
+        return s->mode & MODE_FOREIGN && decode_as(d, s, WORD_AGAIN, place);
+    default:
+        return false;
+    }
+}
+
+__attribute__((always_inline)) static inline void pack_missed(struct packing *k, struct decoder *d,
+                                                              struct word_state *s,
+                                                              const struct mt_pattern *pattern, unsigned code,
+                                                              struct mt_place *place)
+{
+    if (code == WORD_FOREIGN) {
+        s->mode |= MODE_FOREIGN;
+        place->slot = MT_NO_SLOT;
+        k->accesses -= pattern->own;
+        return;
+    }
+    d->recent.next = k->next;
+    if (decode_missed(d, s, code, place))
+        k->whole |= lies_whole(&d->blocks[place->slot], place->addr, pattern->extent);
+    else
+        k->wrong = true;
+    k->next = d->recent.next;
+}
+
+/* The words of a segment that were not all as guessed. */
+__attribute__((always_inline)) static inline void pack_words(struct packing *k, struct decoder *d,
+                                                             struct word_state *first, uint64_t codes)
+{
+    const struct mt_pattern *pattern = &d->packer->patterns[k->line];
+    const uint32_t words = first->words;
+    k->accesses = pattern->count;
+    for (uint32_t i = 0; i < words; i++, codes >>= WORD_BITS)
+        if (codes & WORD_MASK)
+            pack_missed(k, d, &first[i], &pattern[i], codes & WORD_MASK, &k->places[i]);
+        else
+            pack_word(k, d, d->blocks, &first[i], &pattern[i], &k->places[i]);
+}
+
+/* The segment behind a run; false if it stopped there. */
+__attribute__((always_inline)) static inline bool pack_miss(struct packing *k, struct decoder *d)
+{
+    const unsigned misses = (unsigned)d->misses;
+    const uint32_t line = misses & MISS_SEGMENT ? decode_segment(d, k->line) : d->book.lines[k->line].next[0];
+    const uint64_t codes = misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
+    struct word_state *first = &d->book.lines[line];
+    if (line == NO_LINE || misses > (MISS_SEGMENT | MISS_WORDS) || codes >> first->words * WORD_BITS) {
+        d->wrong = "a segment is not defined or not as it can be";
+        return false;
+    }
+    if (!know_patterns(d))
+        return false;
+    k->line = line;
+    pack_words(k, d, first, codes);
+    if (any_bad(d))
+        d->wrong = "access streams are cut off";
+    if (d->wrong || is_early(k))
+        return false;
+    tell_segment(k, d, d->packer->patterns);
+    return true;
+}
+
+/* The segment that is not handed on packed; how many events were made of it. */
 static size_t end_early(struct decoder *d, const struct packing *k, struct mt_event *ev)
 {
+    if (d->wrong)
+        return 0;
     if (k->line == NO_LINE)
         d->wrong = "a segment is guessed that has not been seen";
     else if (k->wrong)
@@ -139,50 +213,48 @@ static size_t end_early(struct decoder *d, const struct packing *k, struct mt_ev
         d->wrong = "more accesses than the chunk has events";
     if (d->wrong)
         return 0;
-    d->run--;
+    if (d->run)
+        d->run--;
+    else
+        d->misses = -1;
     return unpack(d, ev, k->line, k->places);
 }
 
-/* Tell the others how far a run has come: `segments`, `left` events of the chunk. */
-static void end_run(struct decoder *d, const struct packing *k, uint64_t segments, uint32_t left)
+/* Tell the others how far it has come. */
+static void end_packing(struct decoder *d, const struct packing *k)
 {
     struct packer *p = d->packer;
     p->n_steps = (uint32_t)(k->step - p->steps);
     p->n_places = (uint32_t)(k->places - p->places);
-    p->total += d->left - left;
-    d->left = left;
-    d->run -= segments;
+    p->total += d->left - k->left;
+    d->left = k->left;
     d->recent.next = k->next;
     d->prev_line = k->line;
 }
 
-static inline void tell_segment(struct packing *k, const struct mt_pattern *patterns, uint64_t time,
-                                uint16_t thread)
-{
-    put_step(k->step++, time, k->line, thread, k->accesses);
-    k->places += patterns[k->line].words;
-}
-
-size_t decoder_pack_run(struct decoder *d, struct mt_event *ev)
+static inline struct packing begin_packing(const struct decoder *d)
 {
     struct packer *p = d->packer;
+    return (struct packing){.step = &p->steps[p->n_steps],
+                            .end = &p->steps[PACKED_STEPS],
+                            .places = packer_places(p),
+                            .time = d->streams[STREAM_RARE].time,
+                            .left = d->left,
+                            .line = d->prev_line,
+                            .next = d->recent.next};
+}
+
+size_t decoder_pack_segments(struct decoder *d, struct mt_event *ev)
+{
     if (!know_patterns(d))
         return 0;
-    const struct mt_pattern *patterns = p->patterns;
-    const uint64_t room = PACKED_STEPS - p->n_steps, run = d->run < room ? d->run : room,
-                   time = d->streams[STREAM_RARE].time;
-    struct packing k = {&p->steps[p->n_steps], packer_places(p), d->prev_line, d->recent.next, 0, 0, false};
-    uint32_t left = d->left;
-    uint64_t i;
-    for (i = 0; i < run; i++) {
-        pack_segment(&k, d, d->book.lines, d->blocks, patterns);
-        if (__builtin_expect((k.whole < 0) | k.wrong, 0) || __builtin_expect(k.accesses > left, 0) ||
-            __builtin_expect(k.line == NO_LINE, 0))
+    struct packing k = begin_packing(d);
+    bool whole;
+    while ((whole = pack_run(&k, d)) && d->misses > 0 && k.step < k.end && (whole = pack_miss(&k, d))) {
+        read_token(d, k.left);
+        if (d->wrong)
             break;
-        left -= k.accesses;
-        if (k.accesses)
-            tell_segment(&k, patterns, time, d->thread);
     }
-    end_run(d, &k, i, left);
-    return i < run ? end_early(d, &k, ev) : 0;
+    end_packing(d, &k);
+    return whole || k.step == k.end ? 0 : end_early(d, &k, ev);
 }

@@ -11,12 +11,10 @@
  * decode.c's. */
 size_t decoder_unpacked(struct decoder *d, struct mt_event *ev, uint32_t line, const struct mt_place *places);
 
-/* Tell of a segment by its pattern, to which its places stand ready; how many events were made of it, if that
- * cannot be. */
-size_t decoder_pack(struct decoder *d, struct mt_event *ev, uint32_t line);
-
-/* The same of segments guessed right, as many as the packer has room for, up to one of which events are made.
+/* Tell of segments by their patterns and places: those of the run and the miss at hand and of the tokens that
+ * follow, as many as the packer has room for, up to a rare record or a segment of which events are made; how
+ * many events.
  */
-size_t decoder_pack_run(struct decoder *d, struct mt_event *ev);
+size_t decoder_pack_segments(struct decoder *d, struct mt_event *ev);
 
 #endif

@@ -42,7 +42,7 @@ enum word_code {
     WORD_AGAIN,   /* it is not foreign, and was the last time: else as guessed */
     WORD_CODES
 };
-enum { WORD_BITS = 3 };
+enum { WORD_BITS = 3, WORD_MASK = 7 };
 
 /* A segment is named by its id * 2, a site that stands alone as a segment by the site's id * 2 + 1. */
 #define NO_LINE 0u /* the line that stands for "no segment" */
