@@ -199,6 +199,23 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
     return {"ops": ALL - quota.left, "stray": op_source_stray(source.s)}
 
 
+def copy_ops(OpsFile file, int fd, tick=None, *, str form="text"):
+    """Write the operations of an ops or lockops file once more, in a form of FORMS."""
+    cdef const op *ops
+    cdef size_t n
+    cdef unsigned batches = 0
+    cdef bint more = file.next(&ops, &n)
+    cdef OpsWriter writer = OpsWriter(fd, form, file.kind == "lockops")
+    while more:
+        with nogil:
+            ops_write(writer.w, ops, n)
+        batches += 1
+        if tick is not None and batches % TICK == 0:
+            tick(*file.progress())
+        more = file.next(&ops, &n)
+    writer.finish()
+
+
 cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) nogil:
     """Copy what is no access; how many."""
     cdef size_t i, kept = 0

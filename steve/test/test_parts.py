@@ -28,7 +28,7 @@ from steve._memtrace import Trace
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
 SECONDS = 1800  # for what takes a second or so on an idle machine
-FORMS = ([], ["--binary"], ["--resize"], ["--resize", "--binary"])
+FORMS = (["--text"], ["--binary"], ["--text", "--resize"], ["--resize"])
 
 
 class Here:

@@ -64,7 +64,7 @@ def test_permissions_and_links_of_results(steve: Steve, trace: Maker, tmp_path: 
     assert (tmp_path / "t.ljt-ops").stat().st_mode & 0o777 == 0o640
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
-    assert steve("ops", "-q", "t.ljt", "-o", "link").returncode == 0
+    assert steve("ops", "-q", "--text", "t.ljt", "-o", "link").returncode == 0
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == OPS
 
 
