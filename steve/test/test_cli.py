@@ -430,6 +430,7 @@ def test_help_names_every_command(steve: Steve) -> None:
         result = steve(command, "--help")
         assert result.returncode == 0 and result.out.startswith(f"usage: steve {command}")
         assert max(map(len, result.out.splitlines())) <= 120
+        assert not re.search(r"{[a-z_]+(:g)?}", result.out), "a place that was not filled in"
 
 
 def test_version(steve: Steve) -> None:
