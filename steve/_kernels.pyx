@@ -382,6 +382,8 @@ cdef class Summary:
         cdef unsigned batches = 0
         cdef bint ok
         summary_init(&self.s)
+        if trace.midway:
+            self.enter(trace)
         while trace.next_packed(&packed):
             stacks = mt_count_stacks(trace.r)
             with nogil:
@@ -392,6 +394,16 @@ cdef class Summary:
 
     def __dealloc__(self):
         summary_free(&self.s)
+
+    cdef int enter(self, Trace trace) except -1:
+        """Take the blocks that live where the trace is read from."""
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        mt_read_live(trace.r)
+        for slot in range(mt_count_slots(trace.r)):
+            if mt_get_live_block(trace.r, slot, &block):
+                enough(summary_enter(&self.s, &block))
+        return 0
 
     @property
     def threads(self):

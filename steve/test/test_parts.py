@@ -88,8 +88,9 @@ def test_random_lifetimes(history: List[Event], chunk: int) -> None:
 
 
 def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
-    """Blocks that were made in a lost chunk, and freed behind it, are those of no part."""
+    """Blocks that were made in a lost chunk, and freed behind it, are those of no part, and not taken from the heap."""
     script = "".join(f"N {0x1000 * i} 8\nF {0x1000 * (i - 20)}\nL {0x1000 * i} 4\n" for i in range(21, 160))
+    script += "".join(f"F {0x1000 * i}\n" for i in range(140, 160))
     whole = make_trace(tmp_path / "whole.ljt", "".join(f"N {0x1000 * i} 8\n" for i in range(1, 21)) + script, 16, 1)
     data = bytearray(whole.read_bytes())
     for at in range(100, len(data) - 300, 41):
@@ -101,6 +102,8 @@ def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
         expected = _kernels.Summary(one)
         found, summary = parts.summary_of(path, Here(), silent)
         assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
+        heap = expected.totals
+        assert 0 <= heap["live_bytes"] <= heap["peak_bytes"] and 0 <= heap["live_blocks"] <= heap["peak_blocks"]
 
 
 def test_parts_are_many() -> None:
