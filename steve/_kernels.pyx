@@ -81,7 +81,7 @@ cdef class Operations:
             return self.failed()
         if self.file is not None and result:
             self.expect_accesses()
-        self.count()
+        self.count(1)
         return result
 
     cdef int write(self, ops_writer *w, ops_form form, op_quota *q) except -1:
@@ -99,7 +99,7 @@ cdef class Operations:
             for i in range(BATCHES):
                 if result == MT_MORE and q.left:
                     result = op_source_write(self.s, w, q)
-        self.count()
+        self.count(BATCHES)
         return self.failed() if result == MT_ERROR else result
 
     cdef int write_each(self, ops_writer *w, op_quota *q) except -1:
@@ -127,9 +127,10 @@ cdef class Operations:
             raise SteveError(f"{self.file.name}: is a lockops file; the ops file it was made from is needed")
         return 0
 
-    cdef int count(self) except -1:
-        self.batches += 1
-        if self.tick is not None and self.batches % TICK == 0:
+    cdef int count(self, unsigned batches) except -1:
+        self.batches += batches
+        if self.tick is not None and self.batches >= TICK:
+            self.batches = 0
             self.tick(*self.origin.progress())
         return 0
 
