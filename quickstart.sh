@@ -94,7 +94,7 @@ tell() {
 
 printf '\nAll done. The results:\n'
 tell "the memtrace: every allocation, load, store and modify of the run" app.ljt
-tell "the ops: the same by handle, one operation per line" app-ops
+tell "the ops: the same by handle; steve ops app-ops -o - shows them" app-ops
 tell "the ops with locks: coarse (by lifetime) and fine-grained (by access)" app-lockops app-lockopsfull
 tell "how long blocks live, in operations: most die young" \
     app-macro-histogram-*.png app-statistics app-lifetime

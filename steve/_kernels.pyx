@@ -81,7 +81,7 @@ cdef class Operations:
             return self.failed()
         if self.file is not None and result:
             self.expect_accesses()
-        self.count()
+        self.count(1)
         return result
 
     cdef int write(self, ops_writer *w, ops_form form, op_quota *q) except -1:
@@ -99,7 +99,7 @@ cdef class Operations:
             for i in range(BATCHES):
                 if result == MT_MORE and q.left:
                     result = op_source_write(self.s, w, q)
-        self.count()
+        self.count(BATCHES)
         return self.failed() if result == MT_ERROR else result
 
     cdef int write_each(self, ops_writer *w, op_quota *q) except -1:
@@ -127,9 +127,10 @@ cdef class Operations:
             raise SteveError(f"{self.file.name}: is a lockops file; the ops file it was made from is needed")
         return 0
 
-    cdef int count(self) except -1:
-        self.batches += 1
-        if self.tick is not None and self.batches % TICK == 0:
+    cdef int count(self, unsigned batches) except -1:
+        self.batches += batches
+        if self.tick is not None and self.batches >= TICK:
+            self.batches = 0
             self.tick(*self.origin.progress())
         return 0
 
@@ -197,6 +198,23 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
         pass
     writer.finish()
     return {"ops": ALL - quota.left, "stray": op_source_stray(source.s)}
+
+
+def copy_ops(OpsFile file, int fd, tick=None, *, str form="text"):
+    """Write the operations of an ops or lockops file once more, in a form of FORMS."""
+    cdef const op *ops
+    cdef size_t n
+    cdef unsigned batches = 0
+    cdef bint more = file.next(&ops, &n)
+    cdef OpsWriter writer = OpsWriter(fd, form, file.kind == "lockops")
+    while more:
+        with nogil:
+            ops_write(writer.w, ops, n)
+        batches += 1
+        if tick is not None and batches % TICK == 0:
+            tick(*file.progress())
+        more = file.next(&ops, &n)
+    writer.finish()
 
 
 cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) nogil:
@@ -365,6 +383,8 @@ cdef class Summary:
         cdef unsigned batches = 0
         cdef bint ok
         summary_init(&self.s)
+        if trace.midway:
+            self.enter(trace)
         while trace.next_packed(&packed):
             stacks = mt_count_stacks(trace.r)
             with nogil:
@@ -375,6 +395,16 @@ cdef class Summary:
 
     def __dealloc__(self):
         summary_free(&self.s)
+
+    cdef int enter(self, Trace trace) except -1:
+        """Take the blocks that live where the trace is read from."""
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        mt_read_live(trace.r)
+        for slot in range(mt_count_slots(trace.r)):
+            if mt_get_live_block(trace.r, slot, &block):
+                enough(summary_enter(&self.s, &block))
+        return 0
 
     @property
     def threads(self):

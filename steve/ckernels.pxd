@@ -146,6 +146,7 @@ cdef extern from "steve/kernels/summary.h" nogil:
         size_t n_stacks
         uint64_t threads[1024]
     void summary_init(summary *s)
+    bint summary_enter(summary *s, const mt_live_block_t *live)
     bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
     bint summary_feed_packed(summary *s, const mt_packed *packed, uint32_t stacks)
     void summary_finish(summary *s)

@@ -21,6 +21,9 @@ COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "
             "diff", "check", "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate",
             "report", "export", "flame", "memprof", "sysprof", "universe")
 
+# arguments that name what a command reads
+INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film")
+
 
 def load(name: str) -> ModuleType:
     """The module of subcommand `name`, one of COMMANDS."""
@@ -82,8 +85,8 @@ def die_by(signum: int) -> NoReturn:
 def protect_inputs(args: argparse.Namespace) -> None:
     """A result shall not take the place of what it is made from, often not to be had again."""
     from steve.output import protect
-    given = [value if isinstance(value, list) else [value] for name, value in vars(args).items() if name != "output"]
-    protect(path for values in given for path in values if isinstance(path, str))
+    given = [getattr(args, name, None) for name in INPUTS]
+    protect(path for value in given for path in (value if isinstance(value, list) else [value]) if path is not None)
 
 
 def guarded(name: str, argv: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import collections
 import ctypes
+import logging
 import os
 import re
 import signal
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 PARTS_EACH = 4  # parts for each worker, so that none waits long for the last
 ADDRESS = re.compile(r"((tcp|tls|ws|wss)://)?(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>[0-9]{1,5})")
+CLUSTER_PATIENCE = 10.0  # seconds after which to look whether a cluster still has workers
 PR_SET_PDEATHSIG = 1  # of prctl(2): a signal for when the parent has ended
 
 
@@ -104,6 +106,11 @@ class Pool:
             return self._workers.submit(function, *task, pure=False)
         return self._workers.submit(function, *task)
 
+    def _result(self, future: Any) -> Any:
+        if self.remote:
+            return cluster_result(self._workers, self._address, future)
+        return future.result()
+
     def run(self, function: Callable[..., Any], tasks: Iterable[Tuple[Any, ...]]) -> Iterator[Any]:
         """The results of function(*task) for each task, in their order."""
         from concurrent.futures.process import BrokenProcessPool
@@ -112,9 +119,9 @@ class Pool:
             for task in tasks:
                 waiting.append(self._submit(function, task))
                 if len(waiting) > 2 * self.n:
-                    yield waiting.popleft().result()
+                    yield self._result(waiting.popleft())
             while waiting:
-                yield waiting.popleft().result()
+                yield self._result(waiting.popleft())
         except BrokenProcessPool:
             raise SteveError("a worker process was killed, perhaps for want of memory; "
                              "take a smaller -j") from None
@@ -154,6 +161,7 @@ def connect(address: str) -> Tuple[Any, int]:
         from distributed import Client
     except ImportError:
         raise SteveError("--scheduler needs the package python3-distributed") from None
+    logging.disable()  # of what goes wrong we tell ourselves, in a line
     try:
         client = Client(address, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
@@ -163,3 +171,25 @@ def connect(address: str) -> Tuple[Any, int]:
         client.close()
         raise SteveError(f"{address}: the scheduler has no workers; start `dask-worker {address}`")
     return client, threads
+
+
+def cluster_result(client: Any, address: str, future: Any) -> Any:
+    """What a task of a cluster gives. SteveError if more workers were killed at it than Dask allows, if none are left,
+    for which Dask would wait for ever, and if the scheduler does not come back (see connect)."""
+    from asyncio import CancelledError
+    from distributed.scheduler import KilledWorker
+    alone = False
+    try:
+        while True:
+            try:
+                return future.result(timeout=CLUSTER_PATIENCE)
+            except TimeoutError:
+                was_alone, alone = alone, not client.nthreads()
+            if was_alone and alone:
+                raise SteveError(f"{address}: all workers of the cluster are gone")
+    except KilledWorker:
+        raise SteveError(f"{address}: workers of the cluster were killed, perhaps for want of memory") from None
+    except (OSError, CancelledError) as error:
+        if future.status == "error":
+            raise
+        raise SteveError(f"{address}: the scheduler of the cluster is gone: {error}") from None

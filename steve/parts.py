@@ -255,11 +255,9 @@ class Summary:
         self._stacks = sums
 
     def _end(self, slots: "np.ndarray") -> None:
-        """Blocks of earlier parts ended: they no longer live where they were made. Of what was lost to damage it is
-        not known where that was."""
+        """Blocks of earlier parts ended: they no longer live where they were made."""
         import numpy as np
         assert self._stacks is not None
-        slots = slots[slots < len(self._stack)]
         np.subtract.at(self._stacks["live_blocks"], self._stack[slots], np.uint64(1))
         np.subtract.at(self._stacks["live_bytes"], self._stack[slots], self._size[slots])
 

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Optional, Type, Union
 
 from steve.cli import complain
 from steve.errors import SteveError, TraceError, UsageError
+from steve.output import is_special
 
 if TYPE_CHECKING:
     from steve._memtrace import OpsFile, Trace
@@ -60,19 +61,22 @@ def open_trace(args: argparse.Namespace, kind: "Optional[Type[Trace]]" = None) -
 def add_form(parser: argparse.ArgumentParser) -> None:
     """--binary and --text: the form of an ops file that is written."""
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--text", dest="form", action="store_const", const="text", default="text",
-                      help="write text (the default), compressed if -o names a file that ends in .zst")
+    form.add_argument("--text", dest="form", action="store_const", const="text",
+                      help="write text (the default on standard output, pipes and devices), compressed if -o names "
+                      "a file that ends in .zst")
     form.add_argument("--binary", dest="form", action="store_const", const="binary",
-                      help="write the compact binary form; all of steve and steve-replay read both")
+                      help="write the compact binary form (the default of files); all of steve and steve-replay "
+                      "read both")
 
 
-def form_of(args: argparse.Namespace) -> str:
-    """The form that the arguments of add_form() and add_output() ask for: text, zstd or binary."""
-    if not (args.output or "").endswith(".zst"):
-        return args.form
-    if args.form == "binary":
-        raise UsageError("--binary is compressed already; give -o a name that does not end in .zst")
-    return "zstd"
+def form_of(args: argparse.Namespace, output: str) -> str:
+    """The form that the arguments of add_form() ask for, where `output` is the result: text, zstd or binary. People
+    and other programs look at streams; files are mostly for us."""
+    if output.endswith(".zst"):
+        if args.form == "binary":
+            raise UsageError("--binary is compressed already; give -o a name that does not end in .zst")
+        return "zstd"
+    return args.form or ("text" if output == "-" or is_special(output) else "binary")
 
 
 def result_name(path: str, ending: str) -> str:
@@ -109,6 +113,19 @@ def unmatched_note(source: "Union[Trace, OpsFile]", counts: Optional[dict] = Non
     if not accesses and not frees:
         return ""
     return f"{source.name}: left out what matched no live block: accesses {accesses}, frees {frees}"
+
+
+def holds_operations(path: str) -> bool:
+    """Is it a file, no pipe, that begins as an ops or lockops file does?"""
+    from steve._memtrace import OpsFile
+    if path == "-" or not os.path.isfile(path) or os.path.getsize(path) == 0:
+        return False
+    file = OpsFile(path)
+    try:
+        file.probe()
+    except TraceError:
+        return file.binary
+    return True
 
 
 class Operations:

@@ -167,9 +167,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_forms_of_a_real_trace(real: Path, tmp_path: Path) -> None:
     """Text and binary say the same of threads and times; without the options nothing is said."""
-    steve("ops", "--threads", "--times", real, "-o", tmp_path / "text-ops")
-    steve("ops", "--threads", "--times", "--binary", real, "-o", tmp_path / "binary-ops")
-    steve("ops", real, "-o", tmp_path / "plain-ops")
+    steve("ops", "--text", "--threads", "--times", real, "-o", tmp_path / "text-ops")
+    steve("ops", "--threads", "--times", real, "-o", tmp_path / "binary-ops")
+    steve("ops", "--text", real, "-o", tmp_path / "plain-ops")
     marked = (tmp_path / "text-ops").read_text().splitlines()
     assert {x for x in marked if x.startswith("# thread")} >= {f"# thread {i}" for i in range(1, 6)}
     times = [int(x.split()[2]) for x in marked if x.startswith("# time")]
@@ -189,7 +189,7 @@ def sums(folder: Path, name: str) -> dict[str, object]:
 @pytest.mark.parametrize("driver", sorted(OWN_LOCKS | {"musl", "luajit", "jeff-compact"}))
 def test_real_trace(driver: str, real: Path, tmp_path: Path) -> None:
     path = tmp_path / "some-ops"
-    steve("ops", "--threads", "--resize", real, "-o", path)
+    steve("ops", "--text", "--threads", "--resize", real, "-o", path)
     r = result(path, driver, "--check")
     check_totals(r, path.read_text())
 

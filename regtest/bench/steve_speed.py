@@ -110,7 +110,7 @@ def against_python(folder: Path, events: int = 20_000) -> List[Dict[str, Any]]:
     from steve._memtrace import OpsFile, Trace
     path = load(folder, events, 200)
     ops_path = folder / "small-ops"
-    Run("steve", "ops", "-q", "-o", ops_path, path)
+    Run("steve", "ops", "--text", "-q", "-o", ops_path, path)
     ops = [reference.Op(int(words[0]), words[1], int(words[2]), int(words[3]))
            for words in (line.split() for line in ops_path.read_text().splitlines())]
     history = [reference.Event(op.letter, op.addr, op.size) for op in ops]

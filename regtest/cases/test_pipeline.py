@@ -32,13 +32,13 @@ def test_text_gives_the_same_ops_as_binary(which: str, tmp_path: Path,
     trace: Trace = request.getfixturevalue(which)
     text = tmp_path / "trace.txt"
     text.write_bytes(steve("memtrace", trace.path).out)
-    steve("ops", text, "-o", tmp_path / "text-ops")
-    steve("ops", trace.path, "-o", tmp_path / "binary-ops")
+    steve("ops", "--text", text, "-o", tmp_path / "text-ops")
+    steve("ops", "--text", trace.path, "-o", tmp_path / "binary-ops")
     assert (tmp_path / "text-ops").read_bytes() == (tmp_path / "binary-ops").read_bytes()
 
 
 def test_ops_hold_every_event(lua_trace: Trace, tmp_path: Path) -> None:
-    steve("ops", lua_trace.path, "-o", tmp_path / "x-ops")
+    steve("ops", "--text", lua_trace.path, "-o", tmp_path / "x-ops")
     counts, seen = lua_trace.counts(), letters(tmp_path / "x-ops")
     assert seen["N"] == counts["new"] + counts["resize"]
     assert seen["F"] == counts["free"] + counts["resize"]
@@ -57,7 +57,7 @@ def test_summary_agrees_with_the_trace(lua_trace: Trace) -> None:
 def test_full_locks_are_balanced(c_trace: Trace, tmp_path: Path) -> None:
     """No unlock of what is not locked, no second lock, none outside a block's life."""
     steve("ops", c_trace.path, "-o", tmp_path / "x-ops")
-    steve("lockops", "--full", tmp_path / "x-ops", "-o", tmp_path / "x-lockopsfull")
+    steve("lockops", "--full", "--text", tmp_path / "x-ops", "-o", tmp_path / "x-lockopsfull")
     state: dict[str, str] = {}
     with open(tmp_path / "x-lockopsfull", encoding="ascii") as lines:
         for number, line in enumerate(lines, 1):

@@ -99,13 +99,12 @@ RULES = (
          "{min_life} operations", written_once),
     Rule("short_lived", "Short-lived", "freed at most {short} operations after its New", short_lived, False),
     Rule("low_utilisation", "Low utilisation",
-         "{min_size} bytes or more, of which less than {utilisation:g}% were ever accessed (in parts of "
-         "1/64)",
+         "{min_size} bytes or more, accessed, but less than {utilisation:g}% of them (in parts of 1/64)",
          low_utilisation),
     Rule("late_first_use", "Late first use",
          "first access after {late:g}% of a life of at least {min_life} operations", late_first_use),
     Rule("idle_tail", "Long idle before the end",
-         "no access in the last {idle:g}% of a life of at least {min_life} operations", idle_tail),
+         "accessed, but not in the last {idle:g}% of a life of at least {min_life} operations", idle_tail),
     Rule("resize_chain", "Resized again and again", "one block, resized {chain} times or more", resize_chain,
          False),
 )
@@ -128,9 +127,11 @@ ERROR_COLUMNS = (
     Column("freed_at", "", "the stack of its Free", True),
 )
 RULE = Column("finding", "", "the rule", True)
+DEFAULTS = {"early": 10, "late": 50, "idle": 90, "utilisation": 50, "short": 100, "chain": 8,
+            "min_life": 1000, "min_size": 64}
 EXAMPLES = f"""\
 A block can be found by several rules. The rules, with their thresholds, stand in the output:
-{chr(10).join(listing.entry(rule.key, rule.words, 16) for rule in RULES)}
+{chr(10).join(listing.entry(rule.key, rule.words.format(**DEFAULTS), 16) for rule in RULES)}
 --json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
 with the columns below. --csv: one line for each rule and site, and for each context of errors.
 First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end,
@@ -168,17 +169,17 @@ def percent(text: str) -> float:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
-    for name, value, kind, what in (
-            ("early", 10, percent, "percent of a life that count as its beginning"),
-            ("late", 50, percent, "percent of a life after which a first access is late"),
-            ("idle", 90, percent, "percent of a life that is a long idle end"),
-            ("utilisation", 50, percent, "percent of the bytes below which utilisation is low"),
-            ("short", 100, count, "operations of a short life"),
-            ("chain", 8, count, "resizes that make a chain"),
-            ("min-life", 1000, count, "operations of a life whose parts are looked at"),
-            ("min-size", 64, count, "bytes of a block whose utilisation is looked at")):
-        parser.add_argument(f"--{name}", metavar="N", type=kind, default=value,
-                            help=f"{what} (default: {value})".replace("percent", "per cent"))
+    for name, kind, what in (
+            ("early", percent, "per cent of a life that count as its beginning"),
+            ("late", percent, "per cent of a life after which a first access is late"),
+            ("idle", percent, "per cent of a life that is a long idle end"),
+            ("utilisation", percent, "per cent of the bytes below which utilisation is low"),
+            ("short", count, "operations of a short life"),
+            ("chain", count, "resizes that make a chain"),
+            ("min-life", count, "operations of a life whose parts are looked at"),
+            ("min-size", count, "bytes of a block whose utilisation is looked at")):
+        value = DEFAULTS[name.replace("-", "_")]
+        parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
     listing.add_arguments(parser, COLUMNS, "bytes")
 
 

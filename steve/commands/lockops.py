@@ -24,7 +24,8 @@ ENDINGS = {"simple": "-lockops", "full": "-lockopsfull", "stack": "-stack-lockop
 EXAMPLES = """\
 FILE is an ops file or a memtrace. A lockops file has lines `HANDLE OP ADDRESS SIZE` with OP N (new), F
 (free), L (lock) and U (unlock); accesses are left out. A resize that the ops file has as R is kept and
-counts as an operation on its block.
+counts as an operation on its block. As of `steve ops`, a file is written in the binary form unless --text or
+--compat asks for text.
 
 --simple: the macro lifetime of a block is the share of the program's accesses that fall within its life.
 Blocks of less than one half are locked right after their N, for life; there is no U. Addresses are 0.
@@ -108,7 +109,6 @@ def thousandths(text: str) -> int:
 
 def check(args: argparse.Namespace) -> None:
     """UsageError for arguments that do not go together."""
-    source.form_of(args)
     if args.way is None and not args.stats:
         raise UsageError("name a way to guess locks, --simple, --full or --stack; or --stats of a lockops file")
     if (args.json or args.csv) and not args.stats or args.json and args.csv:
@@ -140,10 +140,11 @@ def run(args: argparse.Namespace) -> int:
     if args.way is None:
         return of_lockops(args)
     from steve import _kernels
+    output = args.output or (os.devnull if args.stats else source.result_name(args.file, ENDINGS[args.way]))
+    args.form = form_of(args, output)
     stats = _kernels.LockStats() if args.stats else None
     operations = blocks.Blocks(NAME, args, again=True).operations()
     last = operations.open_trace() if args.way == "stack" else operations.open()
-    output = args.output or (os.devnull if args.stats else source.result_name(args.file, ENDINGS[args.way]))
     with Output(output) as out:
         counts = WAYS[args.way](args, operations, last, out.fd, stats)
     if stats is not None:
@@ -152,6 +153,13 @@ def run(args: argparse.Namespace) -> int:
     if remark:
         note(NAME, remark, args.quiet)
     return source.verdict(NAME, last)
+
+
+def form_of(args: argparse.Namespace, output: str) -> str:
+    """The form of the result. The first Steve's bytes are text."""
+    if args.compat and args.form is None:
+        args.form = "text"
+    return source.form_of(args, output)
 
 
 def of_lockops(args: argparse.Namespace) -> int:
@@ -187,7 +195,7 @@ def full(args: argparse.Namespace, operations: source.Operations, last: object, 
     with Progress("lockops: locks", args.quiet) as progress:
         return _kernels.write_lockops_full(last, unfreed, fd, rules=life_rules(args), compat=args.compat,
                                            unlock_before_free=args.unlock_before_free, tick=progress,
-                                           form=source.form_of(args), stats=stats)
+                                           form=args.form, stats=stats)
 
 
 def simple(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
@@ -201,7 +209,7 @@ def simple(args: argparse.Namespace, operations: source.Operations, last: object
     if stats is None and hasattr(last, "pass_accesses") and first.problem is None and not args.salvage:
         last.pass_accesses()  # the locks stand at News; only --stats asks which operations these are
     with Progress("lockops: locks", args.quiet) as progress:
-        return _kernels.write_lockops_simple(last, plan, fd, progress, form=source.form_of(args),
+        return _kernels.write_lockops_simple(last, plan, fd, progress, form=args.form,
                                              unlock_before_free=args.unlock_before_free, stats=stats)
 
 
@@ -211,7 +219,7 @@ def stack(args: argparse.Namespace, operations: source.Operations, last: object,
     from steve import _kernels
     with Progress("lockops: locks", args.quiet) as progress:
         return _kernels.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free,
-                                            tick=progress, form=source.form_of(args), stats=stats)
+                                            tick=progress, form=args.form, stats=stats)
 
 
 WAYS = {"full": full, "simple": simple, "stack": stack}

@@ -3,19 +3,24 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import TYPE_CHECKING, Tuple
+from typing import TYPE_CHECKING, Callable, Tuple, Union
 
 from steve import blocks, parallel, parts, source
+from steve.errors import UsageError
 from steve.output import Output
 from steve.progress import Progress, note
 
 if TYPE_CHECKING:
-    from steve._memtrace import Trace
+    from steve._memtrace import OpsFile, Trace
 
 NAME = "ops"
 HELP = "translate a memtrace to operations on numbered blocks"
 EXAMPLES = f"""\
-Each line of an ops file is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (load), S (store) or M
+A file is written in the compact binary form, which all of steve and steve-replay read; what goes to standard
+output, a pipe or a device, or is asked for by --text, is text. FILE may also be an ops or lockops file (no pipe),
+whose operations are then written in the form asked for.
+
+Each line of the text is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (load), S (store) or M
 (modify). Handles count 0, 1, 2... in the order of the N; a resize is an F and an N with the next handle.
 --resize keeps them as R (resize, with the new address and size) of the same handle.
 --threads puts a line `# thread N` before operations done by another thread than those before, --times a line
@@ -26,8 +31,9 @@ the operations of the chosen blocks, as if there were no others; their handles c
 {blocks.WHERE_HELP}
 examples:
   steve ops ljtrace.out.77.ljt              writes ljtrace.out.77.ljt-ops
+  steve ops --text app.ljt                  the same as text; docs/ops-format.md tells both forms
+  steve ops app.ljt-ops -o -                shows a binary ops file
   steve ops --threads app.ljt               for steve-replay --threads=replay
-  steve ops --binary --resize app.ljt       the compact form; docs/ops-format.md tells its bytes
   valgrind ... 2>&1 | steve ops - >app-ops  takes classic text out of other output
 """
 
@@ -58,11 +64,31 @@ def in_parts(args: argparse.Namespace, out: Output, form: str) -> "Tuple[parts.W
                                folder=out.folder)
 
 
+def converted(args: argparse.Namespace, out: Output, form: str) -> "Tuple[OpsFile, dict]":
+    """Write the operations of an ops or lockops file in another form."""
+    from steve import _kernels
+    from steve._memtrace import OpsFile
+    if args.resize or args.threads or args.times or not blocks.is_whole(args):
+        raise UsageError(f"{args.file}: is an ops file, of which all is written as it is: --resize, --threads, "
+                         "--times, --where, --from and --to are for memtraces")
+    file = OpsFile(args.file)
+    with Progress(NAME, args.quiet) as progress:
+        _kernels.copy_ops(file, out.fd, progress, form=form)
+    return file, {}
+
+
+def way_of(args: argparse.Namespace, form: str) -> "Callable[..., Tuple[Union[Trace, OpsFile, parts.Whole], dict]]":
+    """Which of the functions above takes FILE."""
+    if source.holds_operations(args.file):
+        return converted
+    return in_parts if form != "zstd" and not (args.threads or args.times) and parts.wanted(args) else whole
+
+
 def run(args: argparse.Namespace) -> int:
-    form = source.form_of(args)
-    divided = form != "zstd" and not (args.threads or args.times) and parts.wanted(args)
-    with Output(args.output or source.result_name(args.file, "-ops")) as out:
-        trace, counts = (in_parts if divided else whole)(args, out, form)
+    output = args.output or source.result_name(args.file, "-ops")
+    form = source.form_of(args, output)
+    with Output(output) as out:
+        trace, counts = way_of(args, form)(args, out, form)
     remark = source.unmatched_note(trace, counts)
     if remark:
         note(NAME, remark, args.quiet)

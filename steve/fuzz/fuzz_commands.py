@@ -42,10 +42,10 @@ IN_PARTS = ("summary", "ops", "sites", "types", "states", "threads", "leaks", "t
             "lifetimes", "heat", "fields", "workingset", "findings", "histogram", "check", "lines", "sharing",
             "reuse")  # of traces, with -j
 OF_OPS = (("histogram", "--parts", "none", "--json"), ("lockops", "--full"), ("lockops", "--simple", "--compat"),
-          ("lockops", "--full", "--stats", "--json"))
+          ("lockops", "--full", "--stats", "--json"), ("ops", "--text"), ("ops", "--binary"))
 COMMANDS: Dict[str, Tuple[Tuple[str, ...], ...]] = {
     ".ljt": OF_TRACES, ".txt": OF_TRACES, "-ops": OF_OPS,
-    "-lockops": (("lockops", "--stats"), ("lockops", "--stats", "--json")),
+    "-lockops": (("ops",), ("lockops", "--stats"), ("lockops", "--stats", "--json")),
     ".memprof": (("memprof",), ("memprof", "--json"), ("memprof", "--dump")),
     ".sysprof": (("sysprof",), ("sysprof", "--states", "--json"), ("flame",)), ".folded": (("flame",),),
     "-allocstats": (("graphs", "--format", "svg", "--tables", "text"),)}

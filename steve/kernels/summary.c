@@ -23,13 +23,49 @@ static uint32_t known_stack(const struct summary *s, uint32_t stack)
     return stack < s->n_stacks ? stack : 0;
 }
 
+bool summary_enter(struct summary *s, const struct mt_live_block *live)
+{
+    if (!grow(&s->blocks, &s->room, (size_t)live->slot + 1, sizeof *s->blocks))
+        return false;
+    s->blocks[live->slot] = (struct summary_block){live->size, 0, SUMMARY_BEFORE};
+    return true;
+}
+
+/* A block that was made before the beginning: its stack is not known here. */
+static bool note_ended(struct summary *s, uint32_t slot)
+{
+    if (!grow(&s->ended, &s->ended_room, s->n_ended + 1, sizeof *s->ended))
+        return false;
+    s->ended[s->n_ended++] = slot;
+    return true;
+}
+
+/* What lived in a slot, if anything did, no longer does. */
+static bool leave(struct summary *s, uint32_t slot)
+{
+    struct summary_block *block = &s->blocks[slot];
+    struct summary_stack *made = &s->stacks[block->stack];
+    uint32_t state = block->state;
+
+    if (state == SUMMARY_NONE)
+        return true;
+    block->state = SUMMARY_NONE;
+    s->live_bytes -= (int64_t)block->size;
+    s->live_blocks--;
+    if (state == SUMMARY_BEFORE)
+        return note_ended(s, slot);
+    made->live_blocks--;
+    made->live_bytes -= block->size;
+    return true;
+}
+
 /* A block, or a new size of one, begins to live. */
 static bool begin(struct summary *s, const struct mt_event *e)
 {
     uint32_t stack = known_stack(s, e->ref);
     struct summary_stack *made = &s->stacks[stack];
 
-    if (!grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks))
+    if (!grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks) || !leave(s, e->slot))
         return false;
     s->blocks[e->slot] = (struct summary_block){e->size, stack, SUMMARY_LIVE};
     s->allocated += e->size;
@@ -45,36 +81,11 @@ static bool begin(struct summary *s, const struct mt_event *e)
     return true;
 }
 
-/* A block that was made before the beginning: its stack is not known here. */
-static bool note_ended(struct summary *s, uint32_t slot)
-{
-    if (!grow(&s->ended, &s->ended_room, s->n_ended + 1, sizeof *s->ended))
-        return false;
-    s->ended[s->n_ended++] = slot;
-    return true;
-}
-
 /* The block of a slot, or its size of so far, ends. */
 static bool end(struct summary *s, uint32_t slot, uint64_t size)
 {
-    struct summary_block *block;
-    struct summary_stack *made;
-
-    if (!grow(&s->blocks, &s->room, (size_t)slot + 1, sizeof *s->blocks))
-        return false;
-    block = &s->blocks[slot];
-    made = &s->stacks[block->stack];
     s->freed += size;
-    s->live_bytes -= (int64_t)size;
-    s->live_blocks--;
-    if (block->state == SUMMARY_BEFORE && !note_ended(s, slot))
-        return false;
-    if (block->state == SUMMARY_LIVE) {
-        made->live_blocks--;
-        made->live_bytes -= size;
-    }
-    block->state = SUMMARY_DEAD;
-    return true;
+    return grow(&s->blocks, &s->room, (size_t)slot + 1, sizeof *s->blocks) && leave(s, slot);
 }
 
 static bool heap_event(struct summary *s, const struct mt_event *e)

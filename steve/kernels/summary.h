@@ -4,15 +4,20 @@
  * the new size in the bytes, not in the blocks; the peak does not see both at once. Sites are allocation
  * stacks; a resized block belongs to the stack that resized it. Memory: O(live blocks + stacks).
  *
- * The walk may begin in the middle of a trace. Blocks that lived before are known by their end only: their
- * slots are listed, and all that is said of live blocks and bytes is relative to the beginning. steve.parts
+ * The walk may begin in the middle of a trace. Blocks that lived before are entered first; those that end are
+ * listed by slot, and all that is said of live blocks and bytes is relative to the beginning. steve.parts
  * joins such summaries.
+ *
+ * Of a trace that is damaged, the New of a block may be missing, or its Free: the first is not counted among
+ * the live ones, the other no longer when its slot is taken.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_SUMMARY_H
 #define STEVE_SUMMARY_H
 
 #include "steve/kernels/words.h"
+
+struct mt_live_block;
 
 /* One allocation stack. */
 struct summary_stack {
@@ -21,11 +26,11 @@ struct summary_stack {
     uint64_t live_blocks, live_bytes; /* made here and live now; at the end: never freed */
 };
 
-enum summary_state { SUMMARY_BEFORE, SUMMARY_LIVE, SUMMARY_DEAD };
+enum summary_state { SUMMARY_NONE, SUMMARY_BEFORE, SUMMARY_LIVE };
 
 struct summary_block {
     uint64_t size;
-    uint32_t stack, state; /* state: SUMMARY_BEFORE = nothing happened to this slot since the beginning */
+    uint32_t stack, state; /* state: SUMMARY_BEFORE = it lived at the beginning, and its stack is not known */
 };
 
 struct summary {
@@ -46,6 +51,8 @@ struct summary {
 };
 
 void summary_init(struct summary *s);
+/* A block lives where the walk begins. False when out of memory. */
+bool summary_enter(struct summary *s, const struct mt_live_block *live);
 /* stacks: how many the reader knows. False when out of memory. */
 bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks);
 /* The same, packed: nothing is done for an access, little for a word. summary_finish must follow at the end.

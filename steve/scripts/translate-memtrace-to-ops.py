@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """translate-memtrace-to-ops.py MEMTRACE: write MEMTRACE-ops and, with simple locks, MEMTRACE-lockops.
 
-The first Steve's name for `steve ops` and `steve lockops --simple`, whose options both take. The steve beside
-this file is used, else that on PATH. A trace that is cut off is translated as far as it goes, with exit
-status 1.
+The first Steve's name for `steve ops` and `steve lockops --simple`, whose options both take; the files are text,
+as its were. The steve beside this file is used, else that on PATH. A trace that is cut off is translated as far
+as it goes, with exit status 1.
 """
 import os
 import sys
@@ -13,12 +13,13 @@ import subprocess
 here = os.path.dirname(os.path.realpath(__file__))
 os.environ["PATH"] = here + os.pathsep + os.environ.get("PATH", os.defpath)
 arguments = sys.argv[1:]
+form = [] if "--binary" in arguments or "--text" in arguments else ["--text"]
 if not arguments or arguments[0] in ("-h", "--help"):
     print("usage: translate-memtrace-to-ops.py MEMTRACE", file=sys.stdout if arguments else sys.stderr)
     sys.exit(0 if arguments else 2)
 try:
-    first = subprocess.call(["steve", "ops", *arguments])
-    second = subprocess.call(["steve", "lockops", "--simple", *arguments]) if first != 2 else 0
+    first = subprocess.call(["steve", "ops", *form, *arguments])
+    second = subprocess.call(["steve", "lockops", "--simple", *form, *arguments]) if first != 2 else 0
 except FileNotFoundError:
     sys.exit("translate-memtrace-to-ops.py: steve: no such program; install it, or use ./in-place")
 sys.exit(first or second)

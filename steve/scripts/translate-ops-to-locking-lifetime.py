@@ -3,8 +3,8 @@
 """translate-ops-to-locking-lifetime.py STEM: the locks of the blocks in STEM-ops, by lifetime, as
 STEM-lockopsfull.
 
-The first Steve's name for `steve lockops --full`. STEM may also be the ops file itself. The steve beside this
-file is used, else that on PATH.
+The first Steve's name for `steve lockops --full`; the file is text, as its was. STEM may also be the ops file
+itself. The steve beside this file is used, else that on PATH.
 """
 import os
 import sys
@@ -12,13 +12,13 @@ import sys
 here = os.path.dirname(os.path.realpath(__file__))
 os.environ["PATH"] = here + os.pathsep + os.environ.get("PATH", os.defpath)
 arguments = sys.argv[1:]
+form = [] if "--binary" in arguments or "--text" in arguments else ["--text"]
 if not arguments or arguments[0] in ("-h", "--help"):
     print("usage: translate-ops-to-locking-lifetime.py STEM", file=sys.stdout if arguments else sys.stderr)
     sys.exit(0 if arguments else 2)
 ops = arguments[0] + "-ops"
 try:
-    os.execvp(
-        "steve", ["steve", "lockops", "--full", ops if os.path.exists(ops) else arguments[0], *arguments[1:]]
-    )
+    file = ops if os.path.exists(ops) else arguments[0]
+    os.execvp("steve", ["steve", "lockops", "--full", *form, file, *arguments[1:]])
 except FileNotFoundError:
     sys.exit("translate-ops-to-locking-lifetime.py: steve: no such program; install it, or use ./in-place")

@@ -81,10 +81,10 @@ def test_ops_and_locks(given_choice: tuple) -> None:
     ops, _, _ = reference.translate(chosen_history(run, window, WHERES.get(where, lambda b: True), not where))
     with tempfile.TemporaryDirectory() as folder:
         path, options = str(trace_of(folder, run)), chosen_options(window, where)
-        assert run_steve("ops", path, *options) == reference.ops_text(ops)
-        assert run_steve("lockops", path, "--full", *options) == reference.ops_text(
+        assert run_steve("ops", path, "--text", *options) == reference.ops_text(ops)
+        assert run_steve("lockops", path, "--full", "--text", *options) == reference.ops_text(
             reference.lockops_full(ops, False))
-        assert run_steve("lockops", path, "--simple", *options) == reference.ops_text(
+        assert run_steve("lockops", path, "--simple", "--text", *options) == reference.ops_text(
             reference.lockops_simple(ops, False))
 
 

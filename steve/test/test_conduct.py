@@ -195,6 +195,17 @@ def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int,
     assert (parts_at_work.returncode == 0) == (folder / "result").exists()
 
 
+def test_a_killed_worker_ends_it_all(tmp_path: Path, parts_at_work: subprocess.Popen) -> None:
+    while not (workers := children_of(parts_at_work.pid)) and parts_at_work.poll() is None:
+        time.sleep(0.01)
+    for worker in workers[:1]:
+        os.kill(int(worker), signal.SIGKILL)
+    err = parts_at_work.communicate()[1].decode()
+    assert parts_at_work.returncode == 0 or err.count("\n") == 1 and "a worker process was killed" in err
+    assert leftovers(tmp_path / "results") == [] and not any(map(is_alive, workers))
+    assert (parts_at_work.returncode == 0) == (tmp_path / "results/result").exists()
+
+
 def test_workers_die_with_a_killed_parent(parts_at_work: subprocess.Popen) -> None:
     while not (workers := children_of(parts_at_work.pid)) and parts_at_work.poll() is None:
         time.sleep(0.01)

@@ -28,6 +28,45 @@ def test_resizes_can_be_kept(made: Steve) -> None:
     assert made("ops", "--resize", "t.ljt", "-o", "-").out == KEPT
 
 
+def is_binary(path: Path) -> bool:
+    return path.read_bytes()[:4] == b"\x7fOPS"
+
+
+def test_files_are_binary_streams_text(made: Steve, tmp_path: Path) -> None:
+    assert made("ops", "--resize", "t.ljt").returncode == made("lockops", "--full", "t.ljt").returncode == 0
+    assert (tmp_path / "t.ljt-ops").read_bytes() == (tmp_path / "b-ops").read_bytes()
+    assert is_binary(tmp_path / "t.ljt-lockopsfull")
+    for way, form in (("--full", "--compat"), ("--simple", "--compat"), ("--stack", "--text")):
+        assert made("lockops", way, form, "t.ljt", "-o", "kept").returncode == 0
+        assert made("lockops", way, form, "t.ljt", "-o", "-").out == (tmp_path / "kept").read_text() != ""
+    assert made("ops", "t.ljt", "-o", "/dev/stdout").out == TEXT
+
+
+def test_one_form_from_another(made: Steve, tmp_path: Path) -> None:
+    """Operations, resizes, threads and times are as they were; also those of lockops files."""
+    (tmp_path / "marked-ops").write_text("# thread 1\n# time 9\n" + KEPT.replace("0 L", "# thread 2\n0 L"))
+    (tmp_path / "locks").write_text("0 N 0 8\n0 L 0 0\n0 U 0 0\n0 F 0 0\n")
+    for name in ("marked-ops", "locks"):
+        assert made("ops", name, "-o", "other").returncode == 0 and is_binary(tmp_path / "other")
+        assert made("ops", "other", "-o", "-").out == (tmp_path / name).read_text()
+    assert made("lockops", "--stats", "other").returncode == 0
+    assert made("ops", "-j", "2", "b-ops", "-o", "-").out == KEPT
+
+
+def test_an_ops_file_is_not_chosen_from(made: Steve) -> None:
+    for option in (["--resize"], ["--threads"], ["--times"], ["--where", "freed"], ["--from", "x"]):
+        result = made("ops", *option, "b-ops", "-o", "-")
+        assert result.returncode == 2 and "b-ops: is an ops file" in result.err, option
+    result = made("ops", "b-ops")
+    assert result.returncode == 2 and "is what the command reads" in result.err
+
+
+def test_a_damaged_ops_file_is_written_up_to_there(made: Steve, tmp_path: Path) -> None:
+    (tmp_path / "bad-ops").write_text(TEXT + "0 L sixty 4\n")
+    result = made("ops", "bad-ops", "-o", "-")
+    assert (result.returncode, result.out) == (1, TEXT) and "bad-ops: line 7" in result.err
+
+
 def test_compressed_by_name(made: Steve, tmp_path: Path) -> None:
     assert made("ops", "t.ljt", "-o", "x-ops.zst").returncode == 0
     plain = subprocess.run(["zstd", "-dc", "x-ops.zst"], cwd=tmp_path, capture_output=True, check=True)

@@ -138,7 +138,7 @@ def test_statistics(run: Run) -> None:
 @pytest.mark.parametrize("way", ("full", "simple"))
 def test_statistics_of_other_ways_count_their_locks(steve: Steve, trace, way: str) -> None:
     trace("N 4096 64\nN 8192 32\n" + "L 4096 8\n" * 3 + "L 8192 8\n" * 30 + "F 4096\nF 8192\nend exit\n")
-    found = json.loads(steve("lockops", f"--{way}", "--stats", "--json", "t.ljt", "-o", "out").out)
+    found = json.loads(steve("lockops", f"--{way}", "--stats", "--json", "--text", "t.ljt", "-o", "out").out)
     text = (steve.folder / "out").read_text()
     assert (found["locks"], found["unlocks"]) == (text.count(" L "), text.count(" U "))
     assert found["operations"] == 37 and found["blocks"] == 2 and len(found["time"]) == 37

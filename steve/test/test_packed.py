@@ -49,7 +49,7 @@ class Always:
 
 
 def test_ops(steve: Steve, trace: Path, history: List[Event]) -> None:
-    assert steve("ops", "-o", "out-ops", trace).returncode == 0
+    assert steve("ops", "--text", "-o", "out-ops", trace).returncode == 0
     ops = reference.translate(history)[0]
     assert (steve.folder / "out-ops").read_text() == reference.ops_text(ops)
 

@@ -25,10 +25,11 @@ from histories import histories
 from reference import Event
 from steve import _kernels, parallel, parts, totals
 from steve._memtrace import Trace
+from steve.errors import SteveError
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
 SECONDS = 1800  # for what takes a second or so on an idle machine
-FORMS = ([], ["--binary"], ["--resize"], ["--resize", "--binary"])
+FORMS = (["--text"], ["--binary"], ["--text", "--resize"], ["--resize"])
 
 
 class Here:
@@ -88,8 +89,9 @@ def test_random_lifetimes(history: List[Event], chunk: int) -> None:
 
 
 def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
-    """Blocks that were made in a lost chunk, and freed behind it, are those of no part."""
+    """Blocks that were made in a lost chunk, and freed behind it, are those of no part, and not taken from the heap."""
     script = "".join(f"N {0x1000 * i} 8\nF {0x1000 * (i - 20)}\nL {0x1000 * i} 4\n" for i in range(21, 160))
+    script += "".join(f"F {0x1000 * i}\n" for i in range(140, 160))
     whole = make_trace(tmp_path / "whole.ljt", "".join(f"N {0x1000 * i} 8\n" for i in range(1, 21)) + script, 16, 1)
     data = bytearray(whole.read_bytes())
     for at in range(100, len(data) - 300, 41):
@@ -101,6 +103,8 @@ def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
         expected = _kernels.Summary(one)
         found, summary = parts.summary_of(path, Here(), silent)
         assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
+        heap = expected.totals
+        assert 0 <= heap["live_bytes"] <= heap["peak_bytes"] and 0 <= heap["live_blocks"] <= heap["peak_blocks"]
 
 
 def test_parts_are_many() -> None:
@@ -191,6 +195,12 @@ def test_what_has_no_parts(steve: Steve, tmp_path: Path) -> None:
     assert steve("ops", "-j", "x", "t").returncode == 2
 
 
+def test_a_killed_worker() -> None:
+    with pytest.raises(SteveError, match="a worker process was killed"):
+        with parallel.Pool(Namespace(scheduler=None, jobs=2)) as pool:
+            list(pool.run(os._exit, [(1,), (1,), (1,)]))
+
+
 # ---- a real Dask cluster ----------------------------------------------------------------------
 
 CONNECT = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"
@@ -269,6 +279,17 @@ def test_both_workers_take_part(large: Path, cluster: str) -> None:
         assert pool.n == 2 and len(everybody) == 2
         # which of them takes a task is the scheduler's choice, and may be the same one for some time
         assert any(set(pool.run(os.getpid, [()] * 20)) == everybody for _ in range(100))
+
+
+@pytest.mark.parametrize("failures,says", (("0", "were killed"), ("9", "all workers of the cluster are gone")))
+def test_killed_workers_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: str, says: str) -> None:
+    """Dask gives the work to the others, up to so many times, and then waits for workers to come."""
+    pytest.importorskip("distributed", reason="python3-distributed is not installed")
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", failures)
+    monkeypatch.setattr(parallel, "CLUSTER_PATIENCE", 0.5)
+    with started_cluster(tmp_path) as address, pytest.raises(SteveError, match=says):
+        with parallel.Pool(Namespace(scheduler=address, jobs=1)) as pool:
+            list(pool.run(os._exit, [(1,)]))
 
 
 def test_no_scheduler(steve: Steve, large: Path) -> None:

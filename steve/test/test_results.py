@@ -51,6 +51,15 @@ def test_no_result_replaces_its_input(steve: Steve, trace: Maker, tmp_path: Path
     assert (tmp_path / "x-ops").read_bytes() == content
 
 
+def test_only_files_that_are_read_are_inputs(steve: Steve, trace: Maker, tmp_path: Path) -> None:
+    """Not those that happen to be called as the value of an option."""
+    trace(SCRIPT)
+    for name, arguments in (("text", ("ops", "--text")), ("full", ("lockops", "--full")), ("loads", ("sites", "--sort", "loads"))):
+        (tmp_path / name).write_text("old")
+        assert steve(*arguments, "-q", "t.ljt", "-o", name).returncode == 0, name
+        assert (tmp_path / name).read_bytes() != b"old"
+
+
 def test_an_old_result_stays_when_the_new_one_fails(steve: Steve, tmp_path: Path) -> None:
     (tmp_path / "result").write_text("precious")
     (tmp_path / "foreign").write_bytes(bytes(100))
@@ -64,7 +73,7 @@ def test_permissions_and_links_of_results(steve: Steve, trace: Maker, tmp_path: 
     assert (tmp_path / "t.ljt-ops").stat().st_mode & 0o777 == 0o640
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
-    assert steve("ops", "-q", "t.ljt", "-o", "link").returncode == 0
+    assert steve("ops", "-q", "--text", "t.ljt", "-o", "link").returncode == 0
     assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == OPS
 
 

@@ -56,7 +56,7 @@ def test_translations(steve: Steve) -> None:
     )
     assert (folder / "result.app-lockops").read_text().startswith("0 N")
     assert run(folder, "translate-ops-to-locking-lifetime.py", "result.app").returncode == 0
-    assert steve("lockops", "--full", "result.app-ops", "-o", "expected").returncode == 0
+    assert steve("lockops", "--full", "--text", "result.app-ops", "-o", "expected").returncode == 0
     assert (folder / "result.app-lockopsfull").read_text() == (folder / "expected").read_text()
     assert run(folder, "translate-ops-to-histogram.py", "result.app").returncode == 0
     for ending in ("-json-ops", "-lifetime", "-statistics", "-macro-histogram-0-1000.png"):

@@ -134,7 +134,7 @@ def lockops_of(ops: List[Op], *arguments: object) -> str:
         path = Path(folder) / "x-ops"
         path.write_text(reference.ops_text(ops))
         words = [str(word) for word in arguments]
-        assert cli.guarded("lockops", [*words, "-q", str(path), "-o", f"{folder}/out"]) == 0
+        assert cli.guarded("lockops", [*words, "-q", "--text", str(path), "-o", f"{folder}/out"]) == 0
         return (Path(folder) / "out").read_text()
 
 
