@@ -46,6 +46,13 @@ def test_malloclike_blocks(tmp_path: Path) -> None:
     assert trace.counts()["dropped"] == 0
 
 
+def test_blocks_in_static_memory(tmp_path: Path) -> None:
+    """Accesses to constant addresses are left out only as long as no block is in the data of an object file."""
+    trace = record(tmp_path / "t.ljt", [HEAPS, "static"])
+    assert history(trace) == [("new", PIECE, "custom")]
+    assert accesses(trace, PIECE) == [("S", 0, 6)]
+
+
 def test_memory_pools(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "mempool"])
     assert trace.run.status == 0, "MEMPOOL_EXISTS"

@@ -51,6 +51,23 @@ static int malloclike(void)
     return 0;
 }
 
+static volatile char s_arena[2 * SUPER];
+
+/* Compiled to constant addresses. */
+static __attribute__((noinline)) void put_static(void)
+{
+    s_arena[SUPER + 6] = 1;
+}
+
+static int in_static_memory(void)
+{
+    put_static(); /* no block yet */
+    VALGRIND_MALLOCLIKE_BLOCK(s_arena + SUPER, PIECE, 0, 0);
+    put_static();
+    s_arena[SUPER - 3] = 1;
+    return 0;
+}
+
 /* -- memory pools ------------------------------------------------------------------------------------ */
 
 static int mempool(void)
@@ -231,6 +248,7 @@ static const struct {
     const char *name;
     int (*run)(void);
 } s_modes[] = {{"malloclike", malloclike},
+               {"static", in_static_memory},
                {"mempool", mempool},
                {"metapool", metapool},
                {"named", named},
