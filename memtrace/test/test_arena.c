@@ -214,6 +214,26 @@ static void test_fork_takes_arenas_along(void **state)
 
 /* -- limits -- */
 
+static void test_mapped(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL);
+    for (uint64_t addr = 0x10000; addr <= 0x30000; addr += 0x10000) {
+        block(&m, MALLOC, addr, 0x2000);
+        mt_writer_block_free(m.w, addr, MALLOC, 0);
+    }
+    mt_writer_mapped(m.w, 0x21000, 0x1000); /* in one that is dead; the second free of it is none */
+    mt_writer_mapped(m.w, 0x30000, UINT64_MAX);
+    for (uint64_t addr = 0x10000; addr <= 0x30000; addr += 0x10000)
+        mt_writer_block_free(m.w, addr, MALLOC, 0);
+    struct reading got = end(&m);
+    assert_int_equal(got.count, 9);
+    assert_int_equal(got.events[6].how, MT_BADFREE_DOUBLE);
+    assert_int_equal(got.events[7].how, MT_BADFREE_INVALID);
+    assert_int_equal(got.events[8].how, MT_BADFREE_INVALID);
+    reading_free(&got);
+}
+
 static void churn(struct made *m, unsigned blocks)
 {
     for (unsigned i = 0; i < blocks; i++) {
@@ -262,7 +282,7 @@ int main(void)
         cmocka_unit_test(test_superblock), cmocka_unit_test(test_heap_goes_with_its_arenas),
         cmocka_unit_test(test_unmap),      cmocka_unit_test(test_what_is_no_piece),
         cmocka_unit_test(test_random),     cmocka_unit_test(test_fork_takes_arenas_along),
-        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_limit),      cmocka_unit_test(test_mapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,6 +134,14 @@ def test_pvalloc(tmp_path: Path) -> None:
     assert accesses(trace, str(2 * PAGE)) == [("S", 0, 2 * PAGE - 1)]
 
 
+def test_freed_memory_that_is_mapped_again(tmp_path: Path) -> None:
+    """What the system maps where a block was is no freed memory."""
+    trace = record(tmp_path / "t.ljt", [HEAPS, "mapped-again"])
+    assert trace.run.status == 0
+    assert [e[0] for e in trace.events()] == ["new", "free"]
+    assert trace.counts()["store"] == 1 and not [d for d in dumped(trace, "store") if d.get("freed")]
+
+
 def test_files_only_if_asked_for(tmp_path: Path) -> None:
     anonymous = record(tmp_path / "a.ljt", ["/bin/true"], "--heap=mmap")
     files = record(tmp_path / "f.ljt", ["/bin/true"], "--heap=files")

@@ -68,6 +68,20 @@ static int in_static_memory(void)
     return 0;
 }
 
+/* -- freed memory that the system takes back and gives for something else ------------------------------ */
+
+static int mapped_again(void)
+{
+    volatile char *gone = malloc(1000 * SUPER); /* a mapping of its own, in any malloc */
+    char *page = (char *)(((uintptr_t)gone + 5 * PAGE) & -(uintptr_t)PAGE);
+    put(gone);
+    free((void *)gone);
+    if (mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page)
+        return 1;
+    put(page + 3);
+    return 0;
+}
+
 /* -- memory pools ------------------------------------------------------------------------------------ */
 
 static int mempool(void)
@@ -247,17 +261,10 @@ static int many(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} s_modes[] = {{"malloclike", malloclike},
-               {"static", in_static_memory},
-               {"mempool", mempool},
-               {"metapool", metapool},
-               {"named", named},
-               {"unknown-pool", unknown_pool},
-               {"mappings", mappings},
-               {"brk", brk_block},
-               {"pvalloc", page_alloc},
-               {"toggle", toggle},
-               {"many", many}};
+} s_modes[] = {{"malloclike", malloclike},     {"static", in_static_memory}, {"mapped-again", mapped_again},
+               {"mempool", mempool},           {"metapool", metapool},       {"named", named},
+               {"unknown-pool", unknown_pool}, {"mappings", mappings},       {"brk", brk_block},
+               {"pvalloc", page_alloc},        {"toggle", toggle},           {"many", many}};
 
 int main(int argc, char **argv)
 {
