@@ -44,11 +44,26 @@ struct walk {
     UInt uncounted;      /* instructions since the last point of exit, for samples */
 };
 
-/* Is this a constant address in the data of an object file, which is never a block? */
+static Bool s_static_blocks; /* a block was met in the data of an object file */
+
+static Bool is_in_object(Addr addr)
+{
+    return VG_(DebugInfo_sect_kind)(NULL, addr) != Vg_SectUnknown;
+}
+
+void lt_instrument_block(Addr addr)
+{
+    if (s_static_blocks || !is_in_object(addr))
+        return;
+    s_static_blocks = True;
+    lt_smc_translate_again();
+}
+
+/* Is this a constant address in the data of an object file, where no block is? */
 static Bool is_static(const IRExpr *addr)
 {
-    return addr->tag == Iex_Const &&
-           VG_(DebugInfo_sect_kind)(NULL, addr->Iex.Const.con->Ico.U64) != Vg_SectUnknown;
+    return addr->tag == Iex_Const && !s_static_blocks && !lt_options.heap_files &&
+           is_in_object(addr->Iex.Const.con->Ico.U64);
 }
 
 static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)

@@ -12,4 +12,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
                     const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
                     IRType host_word);
 
+/* The program's own allocator hands out this address. If it is in the data of an object file, accesses to
+ * constant addresses there are recorded from now on. */
+void lt_instrument_block(Addr addr);
+
 #endif

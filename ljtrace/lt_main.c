@@ -96,8 +96,11 @@ static void on_thread_runs(ThreadId tid, ULong blocks)
     lt_thread_runs(tid);
 }
 
-static void on_code_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
+/* By the program, or for it; not by Valgrind's malloc, whose superblocks may have been here before. */
+static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
 {
+    uint64_t words[2] = {a, len};
+    lt_ring_put(RAW_MAPPED, 0, words, 2, NULL, 0);
     lt_image_unmapped(a, len); /* what was there before */
     if (xx)
         lt_forget_frames();
@@ -125,7 +128,7 @@ static void pre_clo_init(void)
     VG_(basic_tool_funcs)(post_clo_init, lt_instrument, fini);
     VG_(track_start_client_code)(on_thread_runs);
     VG_(track_pre_thread_ll_exit)(lt_toggle_thread_ends);
-    VG_(track_new_mem_mmap)(on_code_mapped);
+    VG_(track_new_mem_mmap)(on_mapped);
     VG_(track_die_mem_munmap)(lt_image_unmapped);
     lt_options_init();
     lt_heap_init();

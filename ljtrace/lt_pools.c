@@ -10,6 +10,7 @@
 #include "lt_pools.h"
 #include "ljtrace.h"
 #include "lt_heap.h"
+#include "lt_instrument.h"
 #include "lt_lua.h"
 #include "lt_options.h"
 #include "lt_peek.h"
@@ -115,8 +116,15 @@ static void trim(ThreadId tid, Addr anchor, Addr addr, SizeT size)
         lt_put_event(RAW_TRIM, words, 4, take(tid));
 }
 
+static void make(ThreadId tid, Addr heap, Addr addr, SizeT size)
+{
+    lt_instrument_block(addr);
+    lt_put_new(addr, size, heap, MT_HOW_CUSTOM, take(tid));
+}
+
 static void resize(ThreadId tid, Addr heap, Addr old, Addr addr, SizeT size)
 {
+    lt_instrument_block(addr);
     lt_put_resize(old, addr, size, heap, MT_HOW_CUSTOM, take(tid));
 }
 
@@ -135,7 +143,7 @@ static Bool pool_request(ThreadId tid, const UWord *a)
         return True;
     case VG_USERREQ__MEMPOOL_ALLOC:
         if (is_pool(pool))
-            lt_put_new(a[2], a[3], pool, MT_HOW_CUSTOM, take(tid));
+            make(tid, pool, a[2], a[3]);
         return True;
     case VG_USERREQ__MEMPOOL_FREE:
         if (is_pool(pool))
@@ -160,7 +168,7 @@ static Bool block_request(ThreadId tid, const UWord *a)
 {
     switch (a[0]) {
     case VG_USERREQ__MALLOCLIKE_BLOCK:
-        lt_put_new(a[1], a[2], unpooled(), MT_HOW_CUSTOM, take(tid));
+        make(tid, unpooled(), a[1], a[2]);
         return True;
     case VG_USERREQ__RESIZEINPLACE_BLOCK:
         resize(tid, unpooled(), a[1], a[1], a[3]);

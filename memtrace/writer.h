@@ -64,6 +64,7 @@ struct mt_writer {
     struct mt_totals kept;               /* with a limit: totals and News of the chunks in the file */
     uint64_t kept_handles;
     uint32_t limit_reason; /* string id */
+    bool cut_off;          /* at the limit: the map is further than the file */
 };
 
 enum { HOW_BITS = 4 };

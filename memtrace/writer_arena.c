@@ -146,6 +146,12 @@ void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint6
     mt_writer_block_new(w, addr, size, heap, MT_HOW_CUSTOM, stack);
 }
 
+void mt_writer_mapped(struct mt_writer *w, uint64_t addr, uint64_t size)
+{
+    if (!writer_failed(w))
+        graves_cover(&w->graves, addr, span_fits(addr, size) ? size : 0 - addr);
+}
+
 void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
 {
     uint64_t end = addr + size;

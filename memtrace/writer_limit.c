@@ -61,6 +61,7 @@ void writer_end_limited(struct mt_writer *w)
     w->handles = w->kept_handles;
     w->out.full = false;
     w->out.limit = 0;
+    w->cut_off = true;
     buffer_reset(&w->defs); /* of events that are not in the file */
     writer_start_chunk(w);
     mt_writer_lost(w, lost, w->limit_reason);

@@ -20,7 +20,7 @@
 static bool is_due(const struct mt_writer *w)
 {
     uint64_t cost = LIVE_CHUNK_BYTES + LIVE_BLOCK_BYTES * w->map.live;
-    if (w->out.full || (w->out.limit && w->out.written + 2 * cost > w->out.limit))
+    if (w->out.full || w->cut_off || (w->out.limit && w->out.written + 2 * cost > w->out.limit))
         return false;
     if (w->live_interval)
         return w->live_chunks >= w->live_interval;

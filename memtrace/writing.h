@@ -81,6 +81,8 @@ void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t
 /* A range of `heap` moves or changes its size, as with mremap: a Resize if it is one whole block. */
 void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint64_t addr, uint64_t size,
                      uint32_t heap, uint32_t stack);
+/* The system maps new memory here, whoever it is for: what dead blocks had there is freed memory no more. */
+void mt_writer_mapped(struct mt_writer *w, uint64_t addr, uint64_t size);
 /* Of `heap` only [addr, addr + size) remains: blocks are freed or cut to it. O(live blocks). */
 void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
 

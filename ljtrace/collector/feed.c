@@ -259,6 +259,12 @@ static const char *take_remap(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+static const char *take_mapped(struct feed *f, const struct raw *r)
+{
+    mt_writer_mapped(f->writer, r->word[0], r->word[1]);
+    return NULL;
+}
+
 static const char *take_touch(struct feed *f, const struct raw *r)
 {
     if (r->argument > RAW_MODIFY)
@@ -400,6 +406,7 @@ static const struct {
     [RAW_TRIM] = {take_trim, 4},
     [RAW_UNMAP] = {take_unmap, 4},
     [RAW_REMAP] = {take_remap, 6},
+    [RAW_MAPPED] = {take_mapped, 2},
     [RAW_FOCUS] = {take_focus, 0},
     [RAW_REPORT] = {take_report, 0},
     [RAW_UNIVERSE] = {feed_universe, 5},

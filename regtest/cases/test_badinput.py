@@ -88,7 +88,8 @@ def test_unknown_allocator(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--no-such-option", "--trace-mem=perhaps", "--heap=", "--heap=stack",
-                                    "--stack-depth=-1", "--stack-depth=many", "--compress=99", "--out="])
+                                    "--stack-depth=-1", "--stack-depth=many", "--compress=99", "--out=",
+                                    "--toggle-fn="])
 def test_recorder_refuses_wrong_options(option: str, tmp_path: Path) -> None:
     done = run([*recorder(tmp_path / "t.ljt", option), "/bin/true"], cwd=tmp_path)
     assert done.status == 1

@@ -46,6 +46,13 @@ def test_malloclike_blocks(tmp_path: Path) -> None:
     assert trace.counts()["dropped"] == 0
 
 
+def test_blocks_in_static_memory(tmp_path: Path) -> None:
+    """Accesses to constant addresses are left out only as long as no block is in the data of an object file."""
+    trace = record(tmp_path / "t.ljt", [HEAPS, "static"])
+    assert history(trace) == [("new", PIECE, "custom")]
+    assert accesses(trace, PIECE) == [("S", 0, 6)]
+
+
 def test_memory_pools(tmp_path: Path) -> None:
     trace = record(tmp_path / "t.ljt", [HEAPS, "mempool"])
     assert trace.run.status == 0, "MEMPOOL_EXISTS"
@@ -125,6 +132,14 @@ def test_pvalloc(tmp_path: Path) -> None:
     assert trace.run.status == 0
     assert [(e[0], e[3]) for e in trace.events()] == [("new", str(2 * PAGE)), ("free", str(2 * PAGE))]
     assert accesses(trace, str(2 * PAGE)) == [("S", 0, 2 * PAGE - 1)]
+
+
+def test_freed_memory_that_is_mapped_again(tmp_path: Path) -> None:
+    """What the system maps where a block was is no freed memory."""
+    trace = record(tmp_path / "t.ljt", [HEAPS, "mapped-again"])
+    assert trace.run.status == 0
+    assert [e[0] for e in trace.events()] == ["new", "free"]
+    assert trace.counts()["store"] == 1 and not [d for d in dumped(trace, "store") if d.get("freed")]
 
 
 def test_files_only_if_asked_for(tmp_path: Path) -> None:

@@ -51,6 +51,37 @@ static int malloclike(void)
     return 0;
 }
 
+static volatile char s_arena[2 * SUPER];
+
+/* Compiled to constant addresses. */
+static __attribute__((noinline)) void put_static(void)
+{
+    s_arena[SUPER + 6] = 1;
+}
+
+static int in_static_memory(void)
+{
+    put_static(); /* no block yet */
+    VALGRIND_MALLOCLIKE_BLOCK(s_arena + SUPER, PIECE, 0, 0);
+    put_static();
+    s_arena[SUPER - 3] = 1;
+    return 0;
+}
+
+/* -- freed memory that the system takes back and gives for something else ------------------------------ */
+
+static int mapped_again(void)
+{
+    volatile char *gone = malloc(1000 * SUPER); /* a mapping of its own, in any malloc */
+    char *page = (char *)(((uintptr_t)gone + 5 * PAGE) & -(uintptr_t)PAGE);
+    put(gone);
+    free((void *)gone);
+    if (mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page)
+        return 1;
+    put(page + 3);
+    return 0;
+}
+
 /* -- memory pools ------------------------------------------------------------------------------------ */
 
 static int mempool(void)
@@ -230,16 +261,10 @@ static int many(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} s_modes[] = {{"malloclike", malloclike},
-               {"mempool", mempool},
-               {"metapool", metapool},
-               {"named", named},
-               {"unknown-pool", unknown_pool},
-               {"mappings", mappings},
-               {"brk", brk_block},
-               {"pvalloc", page_alloc},
-               {"toggle", toggle},
-               {"many", many}};
+} s_modes[] = {{"malloclike", malloclike},     {"static", in_static_memory}, {"mapped-again", mapped_again},
+               {"mempool", mempool},           {"metapool", metapool},       {"named", named},
+               {"unknown-pool", unknown_pool}, {"mappings", mappings},       {"brk", brk_block},
+               {"pvalloc", page_alloc},        {"toggle", toggle},           {"many", many}};
 
 int main(int argc, char **argv)
 {
