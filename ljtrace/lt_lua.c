@@ -232,7 +232,7 @@ static void find_caller(ThreadId tid, struct call *call, Bool outermost)
         lt_take_stack(tid, &call->stack);
         return;
     }
-    lt_types_settle(vm);
+    lt_types_settle(vm, call->nsize == 0 ? ptr : 0, call->osize);
     if (lt_universe_waiting && outermost && call->nsize > call->osize)
         lt_universe_try_due(vm);
     if (ptr && call->nsize == 0)

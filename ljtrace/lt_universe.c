@@ -125,7 +125,7 @@ static void set_due(struct lt_vm *vm, Bool due)
 static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
 {
     struct universe u;
-    lt_types_settle(vm);
+    lt_types_settle(vm, 0, 0);
     const HChar *wrong = universe_find(&u, vm);
     set_due(vm, False);
     s_bytes = 0;

@@ -15,8 +15,6 @@
 #include "lt_vm.h"
 
 enum { UNIVERSE_TEXT = 400, NODE_BYTES = 24, FFID_LUA = 0, FFID_C = 1 };
-/* LuaJIT's own kinds of userdata. */
-enum { UDATA_FILE = 1, UDATA_LIBRARY = 2, UDATA_BUFFER = 3 };
 
 /* What a string.buffer keeps in its userdata; references of the width that the build has. */
 struct universe_buffer {

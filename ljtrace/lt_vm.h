@@ -21,6 +21,8 @@ enum lt_gct {
     GCT_TAB,
     GCT_UDATA
 };
+/* LuaJIT's own kinds of userdata. */
+enum { UDATA_FILE = 1, UDATA_LIBRARY = 2, UDATA_BUFFER = 3 };
 
 /* Low two bits of a frame's link on the Lua stack: who called. */
 enum lt_link { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };

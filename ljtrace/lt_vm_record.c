@@ -27,6 +27,7 @@ enum {
 struct step {
     UInt first; /* intermediate instruction */
     UInt depth;
+    Int lowest;          /* of the trace so far: it may have returned below the frame that it started in */
     Int slot[MAX_DEPTH]; /* of each frame's base, relative to the place where the trace starts */
     Addr proto[MAX_DEPTH], pc[MAX_DEPTH];
 };
@@ -130,8 +131,10 @@ static void add_step(struct lt_recording *r, const struct step *s, Addr base)
     }
     struct step *to = &all->step[all->count++];
     *to = *s;
+    Int moved = ((Long)base - (Long)all->base) / 8;
+    to->lowest = all->count > 1 && to[-1].lowest < moved ? to[-1].lowest : moved;
     for (UInt i = 0; i < to->depth; i++)
-        to->slot[i] += ((Long)base - (Long)all->base) / 8;
+        to->slot[i] += moved;
 }
 
 static void begin_trace(struct lt_recording *r, UInt trace)
@@ -342,15 +345,15 @@ static const struct step *choose(const struct lt_vm *vm, const struct steps *all
     return chosen;
 }
 
-/* A step's frames, to the one at the trace's base. */
+/* A step's frames, to the one at the trace's base, which goes down with each return below it. */
 static UInt places_of(const struct lt_vm *vm, const struct step *s, UInt trace, Int base_slot,
                       struct lt_place *to, UInt max)
 {
     UInt n = 0;
+    Int start = (vm->layout->gc64 ? 2 : 1) - base_slot, base = s && s->lowest < start ? s->lowest : start;
     while (s && n < s->depth && n < max) {
-        Int slot = s->slot[n] + base_slot;
         to[n] = (struct lt_place){.proto = s->proto[n], .pc = s->pc[n], .trace = trace};
-        to[n].inlined = slot > (vm->layout->gc64 ? 2 : 1);
+        to[n].inlined = s->slot[n] > base;
         if (!to[n++].inlined)
             break;
     }

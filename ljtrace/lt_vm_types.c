@@ -17,6 +17,7 @@ enum {
     SAVED_REGISTERS = 13, /* from RBX to R15, as they lie side by side */
     NEAR_BYTES = 1024,    /* of the global state in which the string table and buffers are */
     FAR_BYTES = 6400,     /* and behind it the compiler's structure */
+    LEAST_MASK = 255,     /* of a string table */
     TRACE_BYTES = 100
 };
 
@@ -177,21 +178,60 @@ static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending
     return type;
 }
 
-/* The global state points to it: with its mask behind it is the string table, else a buffer. */
-static enum mt_type global_part(const struct lt_vm *vm, const struct lt_pending *p)
+/* What points to a buffer's begin stands behind what points to its end. */
+static Bool ends_before(const struct lt_vm *vm, Addr at, Addr end)
+{
+    return lt_peek_number(at - 8, 8) == end || lt_vm_ref(vm, at - vm->at->ref) == end;
+}
+
+/* The global state points to it, from there: with its mask behind it is the string table, whose pointer is
+ * native in all builds. */
+static enum mt_type near_part(const struct lt_vm *vm, Addr at, Addr block, SizeT size)
+{
+    UInt mask = size / vm->at->ref - 1;
+    if (mask >= LEAST_MASK && lt_vm_u32(at + sizeof(Addr)) == mask)
+        return MT_TYPE_STRING_TABLE;
+    if (vm->layout->recorder && at - vm->g >= vm->layout->recorder)
+        return MT_TYPE_JIT;
+    return ends_before(vm, at, block + size) ? MT_TYPE_BUFFER : MT_TYPE_UNKNOWN;
+}
+
+static enum mt_type global_part(const struct lt_vm *vm, Addr block, SizeT size)
 {
     UInt ref = vm->at->ref;
-    for (UInt o = 0; o + 8 <= FAR_BYTES; o += 4) {
-        if (lt_peek_number(vm->g + o, o % 8 ? ref : 8) != p->block &&
-            lt_peek_number(vm->g + o, ref) != p->block)
-            continue;
-        if (o >= NEAR_BYTES)
-            return MT_TYPE_JIT;
-        if (lt_vm_u32(vm->g + o + ref) == p->size / ref - 1)
-            return MT_TYPE_STRING_TABLE;
-        return o >= vm->layout->recorder && vm->layout->recorder ? MT_TYPE_JIT : MT_TYPE_BUFFER;
-    }
+    for (UInt o = 0; o + 8 <= FAR_BYTES; o += 4)
+        if (lt_peek_number(vm->g + o, o % 8 ? ref : 8) == block || lt_peek_number(vm->g + o, ref) == block)
+            return o >= NEAR_BYTES ? MT_TYPE_JIT : near_part(vm, vm->g + o, block, size);
     return MT_TYPE_UNKNOWN;
+}
+
+/* A new string table takes the place of the old one only after that is freed. */
+static Bool replaces_strings(const struct lt_vm *vm, Addr gone, SizeT size)
+{
+    return gone && global_part(vm, gone, size) == MT_TYPE_STRING_TABLE;
+}
+
+/* A string.buffer keeps its begin third; what grows it has it at hand, not the userdata that it is in. */
+static Bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
+{
+    SizeT header = vm->at->udata_bytes;
+    for (UInt i = 0; i < p->words; i++) {
+        Addr udata = p->at_hand[i] - header;
+        if (!(udata & 7) && lt_readable(udata, header + 24) && lt_vm_gct(vm, udata) == GCT_UDATA &&
+            lt_peek_number(udata + vm->at->ffid, 1) == UDATA_BUFFER &&
+            lt_peek_number(udata + header + 16, 8) == p->block)
+            return True;
+    }
+    return False;
+}
+
+/* What is in no object, or in one that is not made for it. */
+static enum mt_type other_part(const struct lt_vm *vm, const struct lt_pending *p, Addr gone, SizeT gone_size)
+{
+    enum mt_type type = global_part(vm, p->block, p->size);
+    if (type == MT_TYPE_UNKNOWN && replaces_strings(vm, gone, gone_size))
+        return MT_TYPE_STRING_TABLE;
+    return type == MT_TYPE_UNKNOWN && is_buffer_text(vm, p) ? MT_TYPE_BUFFER : type;
 }
 
 static Bool is_internal(enum mt_type type)
@@ -200,7 +240,7 @@ static Bool is_internal(enum mt_type type)
                                        type != MT_TYPE_TAB_HASH && type != MT_TYPE_STACK);
 }
 
-void lt_types_settle(struct lt_vm *vm)
+void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
 {
     struct lt_pending *p = vm->pending;
     if (!p->block)
@@ -211,7 +251,7 @@ void lt_types_settle(struct lt_vm *vm)
     else if (type == MT_TYPE_TAB || type == MT_TYPE_THREAD)
         vm->last_object = p->block;
     if (type == MT_TYPE_UNKNOWN)
-        type = global_part(vm, p);
+        type = other_part(vm, p, gone, gone_size);
     if (type == MT_TYPE_PROTO)
         lt_proto_made(vm, p->block);
     else if (type == MT_TYPE_FUNC)

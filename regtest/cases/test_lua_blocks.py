@@ -48,6 +48,68 @@ def test_what_is_made_on_traces_has_lines(tmp_path: Path) -> None:
     assert total["lined"] >= 0.999 * total["all"] and total["exact"] >= 0.999 * total["all"], total
 
 
+RETURNING = """\
+local function square(n)
+  local rows = {}
+  for i = 1, n do
+    rows[i] = {}
+    for j = 1, n do rows[i][j] = i * j end
+  end
+  return rows
+end
+local keep = {}
+for i = 1, 60 do
+  keep[i] = square(12)
+end
+"""
+
+
+def test_traces_that_return_below_their_start_keep_the_caller(tmp_path: Path) -> None:
+    """A side trace that begins in the function returns from it and calls it again: there it is inlined. Not sunk,
+    since tables that are made on both sides of an exit count."""
+    trace = record(tmp_path / "t.ljt", ["luajit", "-e", "collectgarbage('stop')", "-O-sink",
+                                        script(tmp_path, RETURNING)], "--trace-mem=no", "--stack-depth=40")
+    stacks: dict[int, int] = {}
+    seen: Counter = Counter()
+    for reader, event in events(trace.path, (NEW, TYPE)):
+        if event["kind"] == NEW:
+            stacks[int(event["handle"])] = int(event["ref"])
+        elif TYPE_NAMES[event["ref"]] == "tab":
+            frames = [f for f in lua_frames(reader, stacks[int(event["handle"])]) if f.file.endswith("script.lua")]
+            seen[tuple(f.line for f in frames), any(f.kind == "inlined" for f in frames)] += 1
+    made = Counter({key: n for key, n in seen.items() if key[0][:1] in ((2,), (4,))})
+    assert {lines for lines, _ in made} == {(2, 11), (4, 11)}, made
+    assert made[(2, 11), False] + made[(2, 11), True] == 60 and made[(2, 11), True] > 20, made
+
+
+# -- parts --
+
+PARTS = """\
+local keep, buffer = {}, require "string.buffer"
+for i = 1, 21 do
+  keep[i] = buffer.new()
+  keep[i]:put("begun", ("text"):rep(100 + i))
+end
+for i = 1, 5000 do keep[i] = "unlike any other " .. i end
+"""
+
+
+@pytest.mark.parametrize("jit", ["-joff", "-Ohotloop=2"])
+def test_string_tables_and_buffers_have_their_types(jit: str, tmp_path: Path) -> None:
+    """A string table that grows is another block, which is not yet in its place when the old one is freed."""
+    trace = record(tmp_path / "t.ljt", ["luajit", jit, script(tmp_path, PARTS)], "--trace-mem=no")
+    size: dict[int, int] = {}
+    types: dict[str, list[int]] = {}
+    for _, event in events(trace.path, (NEW, TYPE)):
+        if event["kind"] == NEW:
+            size[int(event["handle"])] = int(event["size"])
+        else:
+            types.setdefault(TYPE_NAMES[event["ref"]], []).append(size[int(event["handle"])])
+    grown = sorted(types["strtab"])
+    assert len(grown) >= 4 and all(b == 2 * a for a, b in zip(grown, grown[1:])), grown
+    assert 21 <= len(types["buffer"]) <= 25, types["buffer"]
+
+
 # -- while a trace is recorded --
 
 RECORDED = """\

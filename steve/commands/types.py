@@ -28,8 +28,8 @@ COLUMNS = (
     Column("utilisation", "used %",
            "bytes ever accessed (in parts of 1/64 of a block) in percent of their sizes"),
     Column("type", "type", "what the blocks hold: an object (str, upval, thread, proto, func, trace, cdata, tab, "
-           "udata) or a part of one (array and hash of tables, stack of threads), LuaJIT's own (strtab, buffer, "
-           "jit, global), other; unknown: not told, as for blocks of C heaps", True),
+           "udata) or a part of one (array and hash of tables, stack of threads), LuaJIT's own (strtab; buffer, of "
+           "a string.buffer, too; jit, global), other; unknown: not told, as for blocks of C heaps", True),
 )
 EXAMPLES = f"""\
 A block has the type that was told last; ljtrace tells it once, when the block is filled in.
