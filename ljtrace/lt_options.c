@@ -96,9 +96,8 @@ static Bool process_option(const HChar *arg)
         if (!parse_heaps(text))
             VG_(fmsg_bad_option)(arg, "--heap takes a list of: malloc, luajit, custom, mmap, files\n");
     } else if VG_STR_CLO (arg, "--toggle-fn", text) {
-        if (!text[0] || !lt_toggle_add(text))
-            VG_(fmsg_bad_option)
-        (arg, "--toggle-fn has no name or was given too often; a name may have * and ? in it\n");
+        if (!lt_toggle_add(text))
+            VG_(fmsg_bad_option)(arg, "--toggle-fn has no name, or was given too often; * and ? are wild\n");
     } else if VG_STR_CLO (arg, "--max-size", text) {
         if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
             VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, as 500m or 2g\n");

@@ -28,7 +28,7 @@ Addr lt_toggle_sp = NOT_INSIDE;
 
 Bool lt_toggle_add(const HChar *pattern)
 {
-    if (s_patterns == MAX_PATTERNS)
+    if (!pattern[0] || s_patterns == MAX_PATTERNS)
         return False;
     s_pattern[s_patterns++] = pattern;
     return True;

@@ -10,7 +10,7 @@
 
 #include "pub_tool_basics.h"
 
-/* A pattern from the command line, with * and ?; False if there are too many. */
+/* A pattern from the command line, with * and ?; False if it is empty or there are too many. */
 Bool lt_toggle_add(const HChar *pattern);
 
 /* For the instrumenter: are there patterns; does a function that matches begin here? */
