@@ -54,7 +54,8 @@ def test_no_result_replaces_its_input(steve: Steve, trace: Maker, tmp_path: Path
 def test_only_files_that_are_read_are_inputs(steve: Steve, trace: Maker, tmp_path: Path) -> None:
     """Not those that happen to be called as the value of an option."""
     trace(SCRIPT)
-    for name, arguments in (("text", ("ops", "--text")), ("full", ("lockops", "--full")), ("loads", ("sites", "--sort", "loads"))):
+    for name, arguments in (("text", ("ops", "--text")), ("full", ("lockops", "--full")),
+                            ("loads", ("sites", "--sort", "loads"))):
         (tmp_path / name).write_text("old")
         assert steve(*arguments, "-q", "t.ljt", "-o", name).returncode == 0, name
         assert (tmp_path / name).read_bytes() != b"old"
