@@ -39,8 +39,8 @@ COMMANDS = {
     "leaks": ("--json",), "temporaries": ("--json", "--within", "9"), "globals": ("--json", "--share", "1"),
     "heat": ("--json",),
     "fields": ("--json",), "sharing": ("--json",), "workingset": ("--json",), "reuse": ("--json",),
-    "findings": ("--json",), "lifetimes": ("--json", "--by-size"), "ops": ("-o", "-"), "memtrace": (),
-    "export": ("--to", "folded", "-o", "-"), "lockops": ("--stack", "-o", "-")}
+    "findings": ("--json",), "lifetimes": ("--json", "--by-size"), "ops": ("--text", "-o", "-"), "memtrace": (),
+    "export": ("--to", "folded", "-o", "-"), "lockops": ("--text", "--stack", "-o", "-")}
 OTHERS = {"info": ("--json",), "summary": ("--json",), "states": ("--json",), "resizes": ("--json",),
           "check": ("--json",), "dump": (), "report": ("--json",), "flame": ("-o", "-")}
 OF_OPS = {"full": ("lockops", "--full", "-o", "-"), "simple": ("lockops", "--simple", "-o", "-"),
