@@ -96,6 +96,15 @@ void decoder_forget(struct decoder *d)
     d->live = 0;
 }
 
+void decoder_lose(struct decoder *d, uint64_t blocks)
+{
+    uint64_t slots = d->block_count + (blocks < MAX_CHUNK_EVENTS ? blocks : MAX_CHUNK_EVENTS);
+    decoder_forget(d);
+    /* without memory for them accesses to these blocks end the chunk, as a wrong one does */
+    if (slots > 0 && slots <= MAX_LIVE_BLOCKS)
+        decoder_reserve_slot(d, slots - 1);
+}
+
 /* An access whose block or site went with a damaged chunk. */
 static void lose_access(struct decoder *d)
 {

@@ -82,7 +82,11 @@ const char *decoder_live(struct decoder *d, struct cursor *c, bool replace);
 /* Make room for a slot; false when out of memory. */
 bool decoder_reserve_slot(struct decoder *d, uint64_t slot);
 
-/* After lost chunks: forget every block, because slots may have changed hands. */
+/* Forget every block, because slots may have changed hands. */
 void decoder_forget(struct decoder *d);
+
+/* After lost chunks in which so many blocks were made: forget every block. As many slots may be new; accesses
+ * to blocks in them are to unknown ones, as to all others. */
+void decoder_lose(struct decoder *d, uint64_t blocks);
 
 #endif

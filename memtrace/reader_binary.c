@@ -156,10 +156,10 @@ static enum chunk_result check_order(struct mt_reader *r, const struct chunk_hea
         return CHUNK_DONE;
     if (!salvaging(r) || h->first_event < b->next_event || h->first_handle < b->dec.handles)
         return damaged(r, b->chunk_offset, "a chunk is missing or doubled before here");
+    decoder_lose(&b->dec, h->first_handle - b->dec.handles);
     b->lost += h->first_event - b->next_event;
     b->next_event = h->first_event;
     b->dec.handles = h->first_handle;
-    decoder_forget(&b->dec);
     b->adrift = true;
     return CHUNK_DONE;
 }
