@@ -140,6 +140,14 @@ static Bool hidden_now(ThreadId tid)
     return !lt_options.heap_malloc || s_hiding == tid || lt_lua_inside(tid);
 }
 
+/* A block that is not in the trace takes memory that others had. */
+static void put_hidden(ThreadId tid, Addr addr, SizeT size)
+{
+    uint64_t words[2] = {addr, size};
+    if (s_hiding == tid)
+        lt_ring_put(RAW_MAPPED, 0, words, 2, NULL, 0);
+}
+
 /* Memory for a block; its address, and in *base that of the allocator's block. 0 = there is none. */
 static Addr find_room(SizeT size, SizeT align, Addr *base)
 {
@@ -169,7 +177,9 @@ static void *new_block(ThreadId tid, SizeT size, SizeT align, Bool zero, enum mt
         return NULL;
     if (zero)
         VG_(memset)((void *)addr, 0, size);
-    if (!remember(addr, base, size, hidden_now(tid))->hidden)
+    if (remember(addr, base, size, hidden_now(tid))->hidden)
+        put_hidden(tid, addr, size);
+    else
         lt_put_new(addr, size, RAW_HEAP_C, how, take(tid));
     return (void *)addr;
 }
@@ -211,7 +221,9 @@ static void *resize_block(ThreadId tid, void *old, SizeT size)
     if (!p)
         return NULL;
     b->size = size;
-    if (!b->hidden)
+    if (b->hidden)
+        put_hidden(tid, (Addr)p, size);
+    else
         lt_put_resize((Addr)old, (Addr)p, size, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
     return p;
 }

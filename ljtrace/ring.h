@@ -98,7 +98,8 @@ enum raw_type {
     RAW_TRIM,    /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
     RAW_UNMAP,   /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
     RAW_REMAP,   /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
-    RAW_MAPPED,  /* {addr, size} the system maps memory here: what blocks had there is theirs no more */
+    RAW_MAPPED,  /* {addr, size} memory is taken here, by no block of the trace: what blocks had there is
+                    theirs no more */
     RAW_FOCUS,   /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
     RAW_REPORT,  /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
     RAW_UNIVERSE,     /* {heap, instructions, bytes the state counts, bytes in no object, name bytes} name,

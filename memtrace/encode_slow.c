@@ -182,7 +182,7 @@ static void code_outside(struct encoder *e, const struct surroundings *in, uint3
         return;
     }
     put_freed(encoder_rare(e), &(struct rec_freed){in->totals->instructions, site, s->kind, addr, s->size,
-                                                   b->handle, addr - b->base, b->heap});
+                                                   b->handle, addr - graves_base(in->dead, b), b->heap});
     in->totals->freed++;
     e->count++;
 }

@@ -228,13 +228,24 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
     return true;
 }
 
+void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size)
+{
+    graves_cover(&w->graves, addr, size);
+    if (w->graves.failed)
+        mt_fail_memory(&w->out.err);
+}
+
 /* Let nothing lie where a new block comes. Mostly it takes the place of one that was freed. */
 static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
 {
-    if (graves_take(&w->graves, addr, size))
+    if (writer_failed(w))
         return;
-    free_overlapped(w, addr, size, NO_SLOT, heap, stack);
-    graves_cover(&w->graves, addr, size);
+    if (!graves_take(&w->graves, addr, size)) {
+        free_overlapped(w, addr, size, NO_SLOT, heap, stack);
+        graves_cover(&w->graves, addr, size);
+    }
+    if (w->graves.failed)
+        mt_fail_memory(&w->out.err);
 }
 
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
@@ -305,7 +316,7 @@ void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, 
 static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
 {
     struct block *b = &w->map.blocks[slot], old = *b;
-    graves_cover(&w->graves, addr, size);
+    writer_cover(w, addr, size);
     b->note = stack << HOW_BITS | (b->note & ((1 << HOW_BITS) - 1));
     if (!blockmap_move(&w->map, slot, addr, size))
         mt_fail_memory(&w->out.err);

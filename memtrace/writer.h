@@ -93,6 +93,9 @@ void writer_end_event(struct mt_writer *w);
 enum writer_freeing { WRITER_FREED, WRITER_COVERED, WRITER_RELEASED, WRITER_MATERIAL };
 void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why);
 
+/* Freed memory, [addr, addr + size), is taken again. */
+void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size);
+
 /* Does a new block of `heap` make this one an arena: is it a piece of it, of another allocator's? */
 bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size,
                         uint32_t heap);

@@ -41,7 +41,7 @@ static void release(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t 
 static void end_arena(struct mt_writer *w, const struct block *arena, uint32_t stack)
 {
     release(w, arena->base, arena->size, stack);
-    graves_cover(&w->graves, arena->base, arena->size);
+    writer_cover(w, arena->base, arena->size);
     if (arena->handle != MT_NO_HANDLE && !graves_add(&w->graves, arena))
         mt_fail_memory(&w->out.err);
 }
@@ -149,7 +149,7 @@ void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint6
 void mt_writer_mapped(struct mt_writer *w, uint64_t addr, uint64_t size)
 {
     if (!writer_failed(w))
-        graves_cover(&w->graves, addr, span_fits(addr, size) ? size : 0 - addr);
+        writer_cover(w, addr, span_fits(addr, size) ? size : 0 - addr);
 }
 
 void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)

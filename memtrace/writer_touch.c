@@ -39,7 +39,7 @@ static void touch_freed(struct mt_writer *w, struct touch *t, const struct block
     if (!out)
         return;
     put_freed(out, &(struct rec_freed){w->totals.instructions, 0, t->kind, addr, size, b->handle,
-                                       addr - b->base, b->heap});
+                                       addr - graves_base(&w->graves, b), b->heap});
     writer_end_event(w);
     t->hits++;
 }

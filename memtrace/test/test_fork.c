@@ -266,6 +266,69 @@ static void test_graves_are_bounded(void **state)
     graves_destroy(&g);
 }
 
+/* What no live block has taken stays: before it, behind it, and its block's base; small rests do not. */
+static void test_graves_are_cut(void **state)
+{
+    struct graves g;
+    assert_true(graves_init(&g, false));
+    assert_true(graves_add(&g, &(struct block){.base = 0x10000, .size = 0x1000, .handle = 7}));
+    assert_true(graves_take(&g, 0x10000, 20));
+    assert_null(graves_at(&g, 0x10000));
+    assert_null(graves_find(&g, 0x1001f));
+    assert_null(graves_at(&g, 0x10020));
+    assert_int_equal(graves_base(&g, graves_find(&g, 0x10020)), 0x10000);
+    graves_cover(&g, 0x10800, 0x100);
+    assert_int_equal(g.map.live, 2);
+    assert_int_equal(graves_find(&g, 0x107ff)->handle, 7);
+    assert_null(graves_find(&g, 0x10800));
+    assert_null(graves_find(&g, 0x108ff));
+    assert_int_equal(graves_base(&g, graves_find(&g, 0x10900)), 0x10000);
+    assert_false(graves_take(&g, 0x107f0, 0x20));
+    graves_cover(&g, 0x10910, 0x6e0);
+    assert_null(graves_find(&g, 0x10900));
+    assert_null(graves_find(&g, 0x10fff));
+    graves_cover(&g, 0x10000, 0x1000);
+    assert_int_equal(g.map.live, 0);
+    graves_destroy(&g);
+}
+
+/* As by a table of bytes: of random blocks that die, and random ones that come to lie on them. */
+static void test_cut_graves_equal_bytes(void **state)
+{
+    enum { BYTES = 1 << 19, ROUNDS = 3000 };
+    static uint64_t held[BYTES]; /* handle, 0 = none */
+    uint64_t bases[ROUNDS + 1], from = 1 << 20;
+    struct graves g;
+    assert_true(graves_init(&g, false));
+    for (uint64_t i = 1, seed = 1; i <= ROUNDS; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint64_t size = 1 + (seed >> 40) % (i % 9 ? 300 : 300000),
+                 at = (seed >> 20) % (BYTES - size) / 16 * 16;
+        graves_cover(&g, from + at, size);
+        memset(held + at, 0, (size + 15) / 16 * 16 * sizeof *held);
+        bases[i] = from + at;
+        if (i % 2)
+            continue;
+        assert_true(graves_add(&g, &(struct block){.base = from + at, .size = size, .handle = i}));
+        for (uint64_t j = 0; j < size; j++)
+            held[at + j] = i;
+    }
+    for (uint64_t i = 0, run = 0; i < BYTES; i++) {
+        const struct block *b = graves_find(&g, from + i);
+        run = i && held[i] == held[i - 1] ? run + 1 : 1;
+        if (b) {
+            assert_int_equal(b->handle, held[i]);
+            assert_int_equal(graves_base(&g, b), bases[held[i]]);
+        } else if (held[i]) {
+            uint64_t end = i;
+            while (end < BYTES && held[end] == held[i])
+                end++;
+            assert_true(run + (end - i) - 1 < GRAVE_LEAST);
+        }
+    }
+    graves_destroy(&g);
+}
+
 /* A page known to be foreign is looked at again when a block comes there; large blocks too. */
 static void test_foreign_pages(void **state)
 {
@@ -301,6 +364,8 @@ int main(void)
         cmocka_unit_test(test_cannot_fork),
         cmocka_unit_test(test_freed_blocks_may_be_forgotten),
         cmocka_unit_test(test_graves_are_bounded),
+        cmocka_unit_test(test_graves_are_cut),
+        cmocka_unit_test(test_cut_graves_equal_bytes),
         cmocka_unit_test(test_foreign_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

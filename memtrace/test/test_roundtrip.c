@@ -19,7 +19,7 @@ struct model {
     struct mt_event live[MAX_LIVE]; /* NEW events of live blocks by slot; kind MT_KINDS = free slot */
     uint32_t free_slots[MAX_LIVE];
     uint32_t used, free_count;
-    struct mt_event dead[MAX_DEAD]; /* addr, size, handle, heap */
+    struct mt_event dead[MAX_DEAD]; /* addr, size (of what is left), handle, heap, old_addr (of the whole) */
     uint32_t dead_count;
     uint64_t handles, time, foreign, freed;
     uint16_t thread;
@@ -52,17 +52,32 @@ static bool meets(const struct mt_event *b, uint64_t addr, uint64_t size)
 static void bury(struct model *m, const struct mt_event *b)
 {
     assert_true(m->dead_count < MAX_DEAD);
-    m->dead[m->dead_count++] = *b;
+    m->dead[m->dead_count] = *b;
+    m->dead[m->dead_count++].old_addr = b->addr;
 }
 
-/* A block comes to lie there: nothing dead is left below it. */
+/* Keep the bytes [first, end) of a dead block, unless they are few. */
+static void keep(struct model *m, const struct mt_event *b, uint64_t first, uint64_t end)
+{
+    if (end < first + 32)
+        return;
+    assert_true(m->dead_count < MAX_DEAD);
+    m->dead[m->dead_count] = *b;
+    m->dead[m->dead_count].addr = first;
+    m->dead[m->dead_count++].size = end - first;
+}
+
+/* A block comes to lie there: what is dead is left before it and from the next multiple of 16 behind it. */
 static void cover(struct model *m, uint64_t addr, uint64_t size)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->dead_count; i++)
-        if (!meets(&m->dead[i], addr, size))
-            m->dead[n++] = m->dead[i];
-    m->dead_count = n;
+    for (uint32_t i = m->dead_count; i-- > 0;) {
+        struct mt_event b = m->dead[i];
+        if (!meets(&b, addr, size))
+            continue;
+        m->dead[i] = m->dead[--m->dead_count];
+        keep(m, &b, b.addr, addr);
+        keep(m, &b, (last_of(addr, size) | 15) + 1, b.addr + b.size);
+    }
 }
 
 static void model_free(struct model *m, uint32_t slot, uint32_t stack, bool implied)
@@ -164,6 +179,16 @@ static bool contains(const struct mt_event *blocks, uint32_t n, uint64_t addr,
     return false;
 }
 
+/* What is left of a dead block does not begin where the block did if another has taken its beginning. */
+static bool begins_dead(const struct model *m, uint64_t addr, const struct mt_event **concerned)
+{
+    const struct mt_event *b;
+    bool found = begins(m->dead, m->dead_count, addr, &b) && b->old_addr == addr;
+    if (found)
+        *concerned = b;
+    return found;
+}
+
 static void expect_bad(struct model *m, enum mt_badfree reason, const struct mt_event *concerned,
                        uint64_t addr, uint32_t heap, uint32_t stack)
 {
@@ -179,10 +204,10 @@ static void expect_bad(struct model *m, enum mt_badfree reason, const struct mt_
 static void expect_bad_free(struct model *m, uint64_t addr, uint32_t heap, uint32_t stack)
 {
     const struct mt_event *b = NULL;
-    enum mt_badfree reason = begins(m->live, m->used, addr, &b)         ? MT_BADFREE_HEAP
-                             : contains(m->live, m->used, addr, &b)     ? MT_BADFREE_INSIDE
-                             : begins(m->dead, m->dead_count, addr, &b) ? MT_BADFREE_DOUBLE
-                                                                        : MT_BADFREE_INVALID;
+    enum mt_badfree reason = begins(m->live, m->used, addr, &b)     ? MT_BADFREE_HEAP
+                             : contains(m->live, m->used, addr, &b) ? MT_BADFREE_INSIDE
+                             : begins_dead(m, addr, &b)             ? MT_BADFREE_DOUBLE
+                                                                    : MT_BADFREE_INVALID;
     expect_bad(m, reason, b, addr, heap, stack);
 }
 
@@ -265,10 +290,10 @@ static struct mt_event *expect_part(struct model *m, enum mt_kind kind, const st
     ev->addr = addr;
     ev->size = size;
     ev->handle = b->handle;
-    ev->offset = addr - b->addr;
     ev->heap = b->heap;
     ev->slot = b->slot;
     ev->freed = b >= m->dead && b < m->dead + MAX_DEAD;
+    ev->offset = addr - (ev->freed ? b->old_addr : b->addr);
     m->freed += ev->freed;
     return ev;
 }

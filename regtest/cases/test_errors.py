@@ -16,6 +16,7 @@ from support import INSTALLED_VALGRIND, NATIVE, SOURCE, good, record, steve
 ERRORS = NATIVE / "errors"
 # finding, function: how often
 KNOWN = {("freed_access", "load_freed"): 3, ("freed_access", "store_freed"): 1,
+         ("freed_access", "load_rest"): 1,
          ("freed_access", "(system call)"): 1, ("beyond_end", "load_across"): 2, ("beyond_end", "store_across"): 1,
          ("double_free", "free_twice"): 1, ("inside_free", "free_inside"): 1, ("invalid_free", "free_static"): 1,
          ("mismatched_free", "free_of_new"): 1}
@@ -28,7 +29,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
     assert trace.run.status == 0
     found = json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text)
     shown = steve("findings", "--rules", "errors", trace.path).text
-    assert "Accesses to freed memory: 5 in 3 contexts" in shown and "free_twice (errors.c:" in shown
+    assert "Accesses to freed memory: 6 in 4 contexts" in shown and "free_twice (errors.c:" in shown
     return found
 
 
@@ -56,9 +57,20 @@ def test_each_tells_its_block(findings: list[dict]) -> None:
     assert (told["store_freed"]["offset"], told["store_freed"]["size"]) == (8, 4)
     across, = [c for f in findings if f["finding"] == "beyond_end" for c in f["contexts"] if c["kind"] == "load"]
     assert (across["offset"], across["size"], across["block_size"]) == (20, 8, 24)
+    rest = told.pop("load_rest")
+    assert (rest["offset"], rest["block_size"]) == (3000, 4000)
     for context in told.values():
         assert context["block_size"] == 24
         assert "main (errors.c:" in context["made_at"] and "main (errors.c:" in context["freed_at"]
+
+
+def test_the_rest_of_reused_memory_stays_freed(tmp_path: Path) -> None:
+    """A block at the beginning of a larger dead one takes its own bytes only."""
+    trace = record(tmp_path / "t.ljt", [ERRORS])
+    made = [line.split() for line in steve("memtrace", trace.path).text.splitlines() if " N " in line or line[0] == "N"]
+    large, = [int(words[-2], 16) for words in made if words[-1] == "4000"]
+    small, = [int(words[-2], 16) for words in made if words[-1] == "1000"]
+    assert large <= small <= large + 1000, made
 
 
 def test_freed_memory_need_not_be_watched(tmp_path: Path) -> None:

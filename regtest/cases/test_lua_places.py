@@ -41,6 +41,13 @@ def test_no_stack_is_too_deep_for_the_line(depth: int, tmp_path: Path) -> None:
     assert max(len(reader.stack_frames(int(event["ref"]))) for reader, event in events(trace.path, (NEW,))) <= depth
 
 
+def test_what_the_calibration_takes_is_no_freed_memory(tmp_path: Path) -> None:
+    """Its blocks are not the program's, and lie where the program's have been."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "luaplaces", "deep", script(tmp_path, DEEP)])
+    assert trace.run.status == 0, trace.run.complaint
+    assert json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text) == []
+
+
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_lines_do_not_depend_on_the_depth(jit: str, tmp_path: Path) -> None:
     """Nor do those of traces, whose machine code lies under the frames of C that allocate."""
