@@ -11,6 +11,7 @@
 #include "lt_puts.h"
 #include "lt_ring.h"
 #include "lt_signals.h"
+#include "lt_mcode.h"
 #include "lt_smc.h"
 #include "lt_thread.h"
 #include "lt_transfers.h"
@@ -130,6 +131,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_futex_before(number, args);
     lt_mmap_before(number, args);
     lt_smc_before(number, args);
+    lt_mcode_before(tid, number, args);
     lt_puts_before(number, args);
 }
 
@@ -145,6 +147,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     lt_futex_after(number, args, result);
     lt_mmap_after(tid, number, args, value);
     lt_smc_after(number, args, value);
+    lt_mcode_after(value);
     lt_signals_after(tid, number, value);
 }
 

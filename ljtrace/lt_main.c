@@ -15,7 +15,7 @@
  * lt_fork.c                       forked children  lt_control.c requests and vgdb
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
  * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
- * lt_smc.c                        code at run time lt_vex.c   the translator
+ * lt_smc.c, lt_mcode.c            code at run time lt_vex.c, lt_core.c  the translator
  * lt_signals.c                    timers           lt_exec.c  what Valgrind cannot run
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
  * lt_universe*.c                  snapshots of all Lua objects

@@ -112,6 +112,7 @@ static Bool process_option(const HChar *arg)
     } else if VG_BOOL_CLO (arg, "--lua", lt_options.lua) {
     } else if VG_BOOL_CLO (arg, "--lua-states", lt_options.lua_states) {
     } else if VG_BOOL_CLO (arg, "--check-stacks", lt_options.recheck) {
+    } else if VG_BOOL_CLO (arg, "--check-ir", lt_options.check_ir) {
     } else if VG_BOOL_CLO (arg, "--successor", lt_options.successor) {
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
@@ -161,6 +162,7 @@ static void print_debug_usage(void)
     ("    --check-stacks=yes|no     walk the stacks of Lua also where they were met before, and stop if "
      "they\n"
      "                              differ: slow [no]\n"
+     "    --check-ir=yes|no         let Valgrind's translator check all that it is given and makes [no]\n"
      "    --successor=yes|no        run the program also if it cannot be recorded; given by the recorder to\n"
      "                              what a recorded program starts [no]\n");
 }

@@ -26,6 +26,7 @@ struct lt_options {
     Bool lua;         /* --lua: find out where LuaJIT keeps its state */
     Bool lua_states;  /* --lua-states: record the transitions of its machine */
     Bool successor;   /* --successor: of a recorded program; runs also if it cannot be recorded itself */
+    Bool check_ir;    /* --check-ir: let VEX check each superblock that is made */
     Bool recheck;     /* --check-stacks: walk stacks met before again, and compare */
     Bool text;        /* --text: classic text */
     Bool universe;    /* --universe=at-exit: a snapshot of all Lua objects when a state ends */

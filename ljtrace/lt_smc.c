@@ -69,6 +69,12 @@ Bool lt_smc_is_sealed(const VexGuestExtents *extents)
     return True;
 }
 
+Bool lt_smc_trusts(Addr from, Addr to)
+{
+    const NSegment *segment = s_trusting ? VG_(am_find_nsegment)(from) : NULL;
+    return segment && segment->kind == SkAnonC && to - 1 <= segment->end && !is_shared(from, to);
+}
+
 Bool lt_smc_is_check(const IRStmt *st)
 {
     if (st->tag == Ist_Put)

@@ -15,6 +15,9 @@ void lt_smc_init(void);
 /* Can the code in these ranges only change by ways that discard its translation? */
 Bool lt_smc_is_sealed(const VexGuestExtents *extents);
 
+/* Is what is in this range changed by its own process alone, under the protection that it has? */
+Bool lt_smc_trusts(Addr from, Addr to);
+
 /* Is this statement, ahead of the first instruction, a part of Valgrind's check of the code? */
 Bool lt_smc_is_check(const IRStmt *st);
 

@@ -41,7 +41,7 @@ def test_known_pattern(mode: str, least: int, tmp_path: Path) -> None:
 def test_all_but_plain_accesses(mode: str, least: int, tmp_path: Path) -> None:
     """Vectors, masks, repeated strings, far addresses, helper functions of the translator, locks of 16 bytes,
     the kernel; code that is met on the stack first, or on the heap."""
-    trace = record(tmp_path / "t.ljt", [NATIVE / "wide", mode])
+    trace = record(tmp_path / "t.ljt", [NATIVE / "wide", mode], "--check-ir=yes")
     if trace.run.status == 77:
         pytest.skip("this processor has no AVX2")
     assert trace.run.status == 0

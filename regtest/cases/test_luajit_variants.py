@@ -18,6 +18,7 @@ from test_completeness import HOOK_ENV, of_lua, written_down
 from test_lua_lines import ACCESSES, EXPECTED, KNOWN, LUA_KINDS, events, lines, script, typed_lines
 from test_lua_places import CHUNK, COMPILED, LOADERS, compiled, layout_messages
 from test_luascripts import command
+from test_selfmade import FFIMADE, PROTECTED
 
 VARIANTS = ("plain", "gc32", "assert", "sysmalloc", "nojit", "padded", "rwxmcode", "luajit2", "renumbered", "widened")
 UNKNOWN = ("renumbered", "widened")  # whose layout cannot be found
@@ -57,6 +58,13 @@ def test_output_is_unchanged(variant: Path, eager: bool, tmp_path: Path) -> None
     assert traced.status == native.status
     assert traced.out.splitlines() == native.out.splitlines()
     assert traced.err_of_program == native.err
+
+
+def test_changed_machine_code_runs(variant: Path, tmp_path: Path) -> None:
+    """What the FFI protects and opens again, as LuaJIT does its own machine code."""
+    for way in PROTECTED:
+        done = record(tmp_path / "t.ljt", [variant, FFIMADE, way], "--trace-mem=no", env=libraries(variant)).run
+        assert (way, done.status, done.text) == (way, 0, "0 wrong\n")
 
 
 def test_heap_is_complete(variant: Path, tmp_path: Path) -> None:

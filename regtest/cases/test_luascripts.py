@@ -23,7 +23,8 @@ def test_there_are_enough() -> None:
     assert len(SCRIPTS) >= 60
 
 
-@pytest.mark.parametrize("flags,options", [([], []), (["-joff"], ["--trace-mem=no"]),
+# the first with the translator's own checks of all that is instrumented
+@pytest.mark.parametrize("flags,options", [([], ["--check-ir=yes"]), (["-joff"], ["--trace-mem=no"]),
                                            (["-O-sink", "-Ohotloop=3"], ["--trace-mem=no"])],
                          ids=["jit", "interpreter", "eager jit"])
 def test_same_output(flags: list[str], options: list[str], tmp_path: Path) -> None:

@@ -1,19 +1,26 @@
 """test_selfmade - programs that make and change code at run time run the newest of it.
 
 The recorder leaves out Valgrind's check of such code where it cannot change unseen (lt_smc.c). native/selfmade.c
-changes code in all ways there are; LuaJIT is made to throw away its machine code and use its place again.
+changes code in all ways there are; LuaJIT is made to throw away its machine code and use its place again. Of what
+LuaJIT makes writable and executable again only what has changed is translated again (lt_mcode.c): native/ffimade.lua
+does so in all ways, by the FFI.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
+import re
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, good, record, run
+from support import NATIVE, SOURCE, good, record, run, steve
 from test_luascripts import command
 
 WAYS = ("protect", "in_place", "opened", "mapped_over", "moved_over", "through_proc", "by_child", "by_thread",
         "across", "emptied")
+FFIMADE = SOURCE / "regtest/native/ffimade.lua"
+PROTECTED = ("whole", "opened_twice", "closed_in_parts", "opened_in_parts", "opened_wider", "writable_all_the_time",
+             "not_readable", "mapped_over", "unmapped", "moved_over", "emptied", "many_at_once")
 MEMORY = [[], ["--trace-mem=no"]]
 
 
@@ -49,3 +56,36 @@ def test_machine_code_is_thrown_away_and_made_anew(hotloop: int, options: list[s
     traced = record(tmp_path / "t.ljt", argv, *options).run
     assert traced.status == 0
     assert traced.out.splitlines() == native.out.splitlines()
+
+
+@pytest.mark.parametrize("way", PROTECTED)
+@pytest.mark.parametrize("jit", ["-joff", "-Ohotloop=2"])
+def test_what_luajit_protects_runs_the_newest(way: str, jit: str, tmp_path: Path) -> None:
+    argv = ["luajit", jit, FFIMADE, way]
+    good(argv)
+    done = record(tmp_path / "t.ljt", argv).run
+    assert (done.status, done.text) == (0, "0 wrong\n")
+
+
+# One loop with many ways through it: a side trace for each, and each patches the one that it leaves.
+CASES = "".join(f"elseif i % {n} == 0 then t = t + {n}\n" for n in range(3, 60, 2))
+BRANCHES = f"local t = 0\nfor i = 1, 300000 do\nif i % 64 == 0 then t = t + 1\n{CASES}end\nend\nprint(t)\n"
+
+
+def counts(path: Path, argv: list[str], *options: str) -> tuple[int, int]:
+    """Superblocks discarded, and instructions of the program."""
+    trace = record(path, argv, "--stats=yes", *options)
+    found = re.search(r"transtab: discarded +([\d,]+)", trace.run.complaint)
+    assert found, "no statistics"
+    return int(found[1].replace(",", "")), json.loads(steve("summary", "--json", trace.path).text)["instructions"]
+
+
+def test_only_changed_traces_are_translated_again(tmp_path: Path) -> None:
+    """And the patches of traces are seen: else each exit would go back to the interpreter for good."""
+    source = tmp_path / "branches.lua"
+    source.write_text(BRANCHES, encoding="utf-8")
+    argv = ["luajit", "-Ohotexit=2", str(source)]
+    few, instructions = counts(tmp_path / "t.ljt", argv)
+    many, expected = counts(tmp_path / "a.ljt", argv, "--smc-check=all-non-file")
+    assert 5 * few < many
+    assert abs(instructions - expected) < expected / 20
