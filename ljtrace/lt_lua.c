@@ -232,7 +232,8 @@ static void find_caller(ThreadId tid, struct call *call, Bool outermost)
         lt_take_stack(tid, &call->stack);
         return;
     }
-    lt_types_settle(vm, call->nsize == 0 ? ptr : 0, call->osize);
+    if (ptr || call->nsize) /* the first string table replaces nothing, and is not in its place then */
+        lt_types_settle(vm, call->nsize == 0 ? ptr : 0, call->osize);
     if (lt_universe_waiting && outermost && call->nsize > call->osize)
         lt_universe_try_due(vm);
     if (ptr && call->nsize == 0)

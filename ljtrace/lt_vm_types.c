@@ -205,10 +205,12 @@ static enum mt_type global_part(const struct lt_vm *vm, Addr block, SizeT size)
     return MT_TYPE_UNKNOWN;
 }
 
-/* A new string table takes the place of the old one only after that is freed. */
-static Bool replaces_strings(const struct lt_vm *vm, Addr gone, SizeT size)
+/* A new string table takes the place of the old one, half or twice as large, only after that is freed. It
+ * begins with pointers to strings, and so may look like any object that is linked to another. */
+static Bool replaces_strings(const struct lt_vm *vm, SizeT size, Addr gone, SizeT gone_size)
 {
-    return gone && global_part(vm, gone, size) == MT_TYPE_STRING_TABLE;
+    return gone && (size == 2 * gone_size || gone_size == 2 * size) &&
+           global_part(vm, gone, gone_size) == MT_TYPE_STRING_TABLE;
 }
 
 /* A string.buffer keeps its begin third; what grows it has it at hand, not the userdata that it is in. */
@@ -226,11 +228,9 @@ static Bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
 }
 
 /* What is in no object, or in one that is not made for it. */
-static enum mt_type other_part(const struct lt_vm *vm, const struct lt_pending *p, Addr gone, SizeT gone_size)
+static enum mt_type other_part(const struct lt_vm *vm, const struct lt_pending *p)
 {
     enum mt_type type = global_part(vm, p->block, p->size);
-    if (type == MT_TYPE_UNKNOWN && replaces_strings(vm, gone, gone_size))
-        return MT_TYPE_STRING_TABLE;
     return type == MT_TYPE_UNKNOWN && is_buffer_text(vm, p) ? MT_TYPE_BUFFER : type;
 }
 
@@ -245,13 +245,14 @@ void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
     struct lt_pending *p = vm->pending;
     if (!p->block)
         return;
-    enum mt_type type = object_type(vm, p->block, p->size);
+    enum mt_type type = replaces_strings(vm, p->size, gone, gone_size) ? MT_TYPE_STRING_TABLE
+                                                                       : object_type(vm, p->block, p->size);
     if (type == MT_TYPE_UNKNOWN)
         type = part_at_hand(vm, p);
     else if (type == MT_TYPE_TAB || type == MT_TYPE_THREAD)
         vm->last_object = p->block;
     if (type == MT_TYPE_UNKNOWN)
-        type = other_part(vm, p, gone, gone_size);
+        type = other_part(vm, p);
     if (type == MT_TYPE_PROTO)
         lt_proto_made(vm, p->block);
     else if (type == MT_TYPE_FUNC)
