@@ -20,7 +20,7 @@ WAYS = ("protect", "in_place", "opened", "mapped_over", "moved_over", "through_p
         "across", "emptied")
 FFIMADE = SOURCE / "regtest/native/ffimade.lua"
 PROTECTED = ("whole", "opened_twice", "closed_in_parts", "opened_in_parts", "opened_wider", "writable_all_the_time",
-             "not_readable", "mapped_over", "unmapped", "moved_over", "emptied", "many_at_once")
+             "not_readable", "mapped_over", "unmapped", "moved_over", "moved_over_all", "emptied", "many_at_once")
 MEMORY = [[], ["--trace-mem=no"]]
 
 

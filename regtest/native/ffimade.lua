@@ -99,6 +99,14 @@ function ways.moved_over()
   put(c, 3) protect(a, 2, RW) C.mremap(c, PAGE, PAGE, MOVE, b) protect(a, 2, RX) expect(a, 1) expect(b, 3)
 end
 
+function ways.moved_over_all()
+  local a, b = made()
+  local c, d = made()
+  protect(c, 2, RW) put(c, 3) put(d, 4) protect(c, 2, RX)
+  protect(a, 2, RW) C.mremap(c, 2 * PAGE, 2 * PAGE, MOVE, a) expect(a, 3) expect(b, 4)
+  protect(a, 2, RW) put(a, 1) put(b, 2) protect(a, 2, RX) expect(a, 1) expect(b, 2)
+end
+
 function ways.emptied()
   local a, b = made()
   protect(a, 2, RW) C.madvise(b, PAGE, 4) put(b + 16, 3) protect(a, 2, RX) expect(a, 1) expect(b + 16, 3)
