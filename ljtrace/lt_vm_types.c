@@ -205,11 +205,18 @@ static enum mt_type global_part(const struct lt_vm *vm, Addr block, SizeT size)
     return MT_TYPE_UNKNOWN;
 }
 
+/* Tables of strings have a power of two of chains. */
+static Bool has_table_size(const struct lt_vm *vm, SizeT size)
+{
+    return size > LEAST_MASK * vm->at->ref && (size & (size - 1)) == 0;
+}
+
 /* A new string table takes the place of the old one, half or twice as large, only after that is freed. It
- * begins with pointers to strings, and so may look like any object that is linked to another. */
+ * begins with pointers to strings, and so may look like any object that is linked to another. Blocks of other
+ * sizes are most, and to search the global state takes longer than all else that is done for them. */
 static Bool replaces_strings(const struct lt_vm *vm, SizeT size, Addr gone, SizeT gone_size)
 {
-    return gone && (size == 2 * gone_size || gone_size == 2 * size) &&
+    return gone && (size == 2 * gone_size || gone_size == 2 * size) && has_table_size(vm, gone_size) &&
            global_part(vm, gone, gone_size) == MT_TYPE_STRING_TABLE;
 }
 
