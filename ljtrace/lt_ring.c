@@ -22,7 +22,8 @@
 struct ring_header *lt_ring;
 
 static Int s_socket = -1;
-static UInt s_free_slabs; /* slabs that may be written after the current one */
+static UInt s_slabs;      /* in the ring */
+static UInt s_free_slabs; /* that may be written after the current one */
 static HChar s_text[512]; /* what the collector had to say */
 static UInt s_heard;      /* bytes of it */
 static Int s_traced;      /* this process, for the collector */
@@ -57,7 +58,7 @@ static void init_header(void)
     lt_ring->version = RING_VERSION;
     lt_ring->slabs = (Addr)lt_ring + RING_HEADER_BYTES;
     lt_ring->instructions = lt_ring->return_sp = 0;
-    s_free_slabs = RING_SLABS - 1;
+    s_free_slabs = s_slabs - 1;
     use_slab(0);
 }
 
@@ -194,15 +195,18 @@ static enum lt_start wait_until_ready(const HChar *silence)
 Int lt_make_ring_memory(void)
 {
     Int fd = lt_memfd_create("ljtrace-ring");
-    if (fd >= 0 && lt_ftruncate(fd, RING_BYTES) < 0) {
+    if (fd >= 0 && lt_ftruncate(fd, RING_BYTES) < 0 && lt_ftruncate(fd, RING_FEWEST_BYTES) < 0) {
         VG_(close)(fd);
         return -1;
     }
     return fd;
 }
 
+/* Private memory is as large as wanted. Behind the end of a smaller file nothing is touched. */
 static Bool map_ring(Int memfd)
 {
+    Bool whole = memfd < 0 || VG_(lseek)(memfd, 0, VKI_SEEK_END) >= (Off64T)RING_BYTES;
+    s_slabs = whole ? RING_SLABS : RING_FEWEST_SLABS;
     return lt_map_over((Addr)lt_ring, RING_BYTES, memfd) == (Long)(Addr)lt_ring;
 }
 
@@ -239,7 +243,7 @@ enum lt_start lt_ring_start(const HChar *out)
     if (!lt_ring || memfd < 0 || !map_ring(memfd) || lt_socketpair(pair) < 0) {
         VG_(fmsg)
         ("cannot make shared memory of %llu bytes for the recording: see ulimit -v, -f and -n\n",
-         (ULong)RING_BYTES);
+         (ULong)RING_FEWEST_BYTES);
         if (memfd >= 0)
             VG_(close)(memfd);
         return LT_START_FAILED;
@@ -295,7 +299,7 @@ void lt_ring_flush(void)
         return;
     }
     s_free_slabs--;
-    use_slab((lt_ring->current + 1) % RING_SLABS);
+    use_slab((lt_ring->current + 1) % s_slabs);
 }
 
 struct lt_ring_place lt_ring_here(void)

@@ -26,13 +26,16 @@
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
 #define RING_VERSION 8
 
-/* Slabs are large enough to make tokens rare and small enough to stay in the cache between the cores. */
+/* Slabs are large enough to make tokens rare: each may wake the other side. Where no more memory can be had,
+ * fewer do. */
 #define RING_SLABS 16
-#define RING_SLAB_BYTES (512u << 10)
+#define RING_FEWEST_SLABS 4
+#define RING_SLAB_BYTES (2u << 20)
 /* Room kept free at a slab's end: the most one superblock or one record may write between two checks. */
 #define RING_MARGIN_BYTES (64u << 10)
 #define RING_HEADER_BYTES 4096
 #define RING_BYTES (RING_HEADER_BYTES + (uint64_t)RING_SLABS * RING_SLAB_BYTES)
+#define RING_FEWEST_BYTES (RING_HEADER_BYTES + (uint64_t)RING_FEWEST_SLABS * RING_SLAB_BYTES)
 
 struct ring_header {
     uint64_t magic;
