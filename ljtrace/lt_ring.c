@@ -242,8 +242,9 @@ enum lt_start lt_ring_start(const HChar *out)
         lt_ring = reserve_addresses(RING_BYTES);
     if (!lt_ring || memfd < 0 || !map_ring(memfd) || lt_socketpair(pair) < 0) {
         VG_(fmsg)
-        ("cannot make shared memory of %llu bytes for the recording: see ulimit -v, -f and -n\n",
-         (ULong)RING_FEWEST_BYTES);
+        ("cannot make shared memory for the recording: %llu bytes of addresses, a file of %llu; see ulimit "
+         "-v, -f, -n\n",
+         (ULong)RING_BYTES, (ULong)RING_FEWEST_BYTES);
         if (memfd >= 0)
             VG_(close)(memfd);
         return LT_START_FAILED;
