@@ -82,13 +82,13 @@ static inline void put_heap_event(enum raw_type type, Addr heap, UInt how, const
     if (lt_transfers_waiting && type != RAW_NEW)
         lt_transfers_tell_all();
     uint64_t header = raw_heap_header(type, stack->id, slot_of(heap), how, n + depth);
-    uint64_t *at = lt_ring_reserve(1 + n + depth);
+    raw_word *at = lt_ring_reserve((1 + n + depth) * sizeof *at);
     at[0] = header;
     for (UInt i = 0; i < n; i++)
         at[1 + i] = words[i];
     for (UInt i = 0; i < depth; i++)
         at[1 + n + i] = stack->ips[i];
-    lt_ring_commit(1 + n + depth);
+    lt_ring_commit((1 + n + depth) * sizeof *at);
 }
 
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
@@ -116,10 +116,10 @@ void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const s
 void lt_put_type(Addr addr, Addr heap, UInt type)
 {
     UInt slot = slot_of(heap);
-    uint64_t *at = lt_ring_reserve(2);
+    raw_word *at = lt_ring_reserve(2 * sizeof *at);
     at[0] = raw_heap_header(RAW_TYPE, type, slot, 0, 1);
     at[1] = addr;
-    lt_ring_commit(2);
+    lt_ring_commit(2 * sizeof *at);
 }
 
 void lt_heap_hide(ThreadId tid, Bool hide)

@@ -5,6 +5,7 @@
 #include "lt_inside.h"
 #include "lt_options.h"
 #include "lt_segment.h"
+#include "memtrace/stream.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_mallocfree.h"
 
@@ -44,11 +45,11 @@ void lt_inside_enter(struct lt_ring_place *place)
 /* Few words are told apart by branches: an allocator does the same again and again, so the processor guesses
  * them and need not wait for each segment to know where the next one begins. (It takes a quarter of the time
  * of a plain sum.) */
-static inline const uint64_t *behind(const uint64_t *at, UInt words)
+static inline const UChar *behind(const UChar *at, UInt words)
 {
 #define IF_WORDS(n)                                                                                          \
     if (words == (n)) {                                                                                      \
-        at += 1 + (n);                                                                                       \
+        at += mt_stream_bytes(n);                                                                            \
         __asm__("" : "+r"(at)); /* or the compiler would make one sum of all of them */                      \
         return at;                                                                                           \
     }
@@ -57,15 +58,15 @@ static inline const uint64_t *behind(const uint64_t *at, UInt words)
     IF_WORDS(3)
     IF_WORDS(4)
 #undef IF_WORDS
-    return at + 1 + words;
+    return at + mt_stream_bytes(words);
 }
 
 /* Is there nothing but segments between two addresses of the ring? Then their instructions. */
-static Bool sum_segments(const uint64_t *at, const uint64_t *end, ULong *instructions)
+static Bool sum_segments(const UChar *at, const UChar *end, ULong *instructions)
 {
     ULong sum = 0;
-    while (at < end && *at < s_count) {
-        const struct shape *shape = &s_shape[*at];
+    while (at < end && mt_stream_id(at) < s_count) {
+        const struct shape *shape = &s_shape[mt_stream_id(at)];
         sum += shape->instructions;
         at = behind(at, shape->words);
     }
@@ -78,8 +79,8 @@ void lt_inside_return(const struct lt_ring_place *place)
     ULong instructions;
     if (!lt_options.trace_mem)
         return;
-    const uint64_t *entered = lt_ring_at(place);
-    if (entered && sum_segments(entered + 1, (const uint64_t *)lt_ring->cursor, &instructions)) {
+    const UChar *entered = lt_ring_at(place);
+    if (entered && sum_segments(entered + sizeof(ULong), (const UChar *)lt_ring->cursor, &instructions)) {
         lt_ring->instructions += instructions;
         lt_ring_rewind(place);
     } else

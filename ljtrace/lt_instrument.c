@@ -171,7 +171,7 @@ static void visit_store(struct walk *w, const IRStmt *st)
         if (!lt_options.trace_mem)
             lt_segment_check_room(&w->segment);
         w->looked_up = lt_store_tell(&w->code, st);
-        lt_segment_other(&w->segment, LT_STORE_WORDS);
+        lt_segment_other(&w->segment, RAW_STATE_BYTES);
     } else if (w->store == LT_STORE_TOLD)
         w->store = LT_STORE_STATE;
     access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);

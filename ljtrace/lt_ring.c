@@ -9,6 +9,7 @@
 #include "lt_ring.h"
 #include "lt_options.h"
 #include "lt_sys.h"
+#include "memtrace/stream.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -309,9 +310,9 @@ struct lt_ring_place lt_ring_here(void)
     return (struct lt_ring_place){lt_ring->cursor, s_slabs_used};
 }
 
-const uint64_t *lt_ring_at(const struct lt_ring_place *place)
+const UChar *lt_ring_at(const struct lt_ring_place *place)
 {
-    return place->slab == s_slabs_used ? (const uint64_t *)place->at : NULL;
+    return place->slab == s_slabs_used ? (const UChar *)place->at : NULL;
 }
 
 void lt_ring_rewind(const struct lt_ring_place *place)
@@ -322,30 +323,33 @@ void lt_ring_rewind(const struct lt_ring_place *place)
 
 void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m)
 {
-    uint64_t *at = lt_ring_reserve(1 + n + m);
+    const UInt bytes = (1 + n + m) * sizeof(ULong);
+    raw_word *at = lt_ring_reserve(bytes);
     at[0] = raw_header(type, argument, n + m);
     for (UInt i = 0; i < n; i++)
         at[1 + i] = a[i];
     for (UInt i = 0; i < m; i++)
         at[1 + n + i] = b[i];
-    lt_ring_commit(1 + n + m);
+    lt_ring_commit(bytes);
 }
 
-void lt_ring_put_segment(ULong header, const uint64_t *words, UInt n)
+void lt_ring_put_segment(UInt number, const uint64_t *words, UInt n)
 {
-    uint64_t *at = lt_ring_reserve(1 + n);
-    at[0] = header;
+    const UInt bytes = (UInt)mt_stream_bytes(n);
+    uint8_t *at = mt_stream_put_id((uint8_t *)lt_ring_reserve(bytes), number);
     for (UInt i = 0; i < n; i++)
-        at[1 + i] = words[i];
-    lt_ring_commit(1 + n);
+        at = mt_stream_put_word(at, words[i]);
+    lt_ring_commit(bytes);
 }
 
 void lt_ring_put_state(Addr word, Int state)
 {
-    uint64_t *at = lt_ring_reserve(2);
-    at[0] = raw_state_header(lt_ring->instructions);
-    at[1] = raw_state(word, state);
-    lt_ring_commit(2);
+    UChar *at = (UChar *)lt_ring_reserve(RAW_STATE_BYTES);
+    raw_word *words = (raw_word *)(at + RAW_STATE_HEADER_BYTES);
+    *(raw_half *)at = raw_state_header();
+    words[0] = lt_ring->instructions;
+    words[1] = raw_state(word, state);
+    lt_ring_commit(RAW_STATE_BYTES);
 }
 
 void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
@@ -360,13 +364,13 @@ void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, U
     UInt bytes = 0, used = 0;
     for (UInt i = 0; i < texts; i++)
         bytes += size[i];
-    UInt words = (bytes + 7) / 8;
-    uint64_t *at = lt_ring_reserve(1 + n + words);
+    const UInt words = (bytes + 7) / 8, whole = (1 + n + words) * sizeof(ULong);
+    raw_word *at = lt_ring_reserve(whole);
     at[0] = raw_header(type, argument, n + words);
     VG_(memcpy)(at + 1, a, n * sizeof *a);
     for (UInt i = 0; i < texts; used += size[i++])
         VG_(memcpy)((HChar *)(at + 1 + n) + used, text[i], size[i]);
-    lt_ring_commit(1 + n + words);
+    lt_ring_commit(whole);
 }
 
 void lt_ring_announce_fork(Int memfd, Int socket)

@@ -24,8 +24,8 @@ extern struct ring_header *lt_ring;
 
 /* Append a record: header word, then n words of a and m words of b (either may be 0 words). */
 void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m);
-/* A segment and its words, as generated code puts them there. */
-void lt_ring_put_segment(ULong header, const uint64_t *words, UInt n);
+/* The segment of that number and its words, as generated code puts them there. */
+void lt_ring_put_segment(UInt number, const uint64_t *words, UInt n);
 /* RAW_VM: the machine whose state is in this word is in that state now. */
 void lt_ring_put_state(Addr word, Int state);
 /* The same as lt_ring_put with strings after the words: text[i] of size[i] bytes, together padded to whole
@@ -45,8 +45,8 @@ struct lt_ring_place {
 };
 /* Where the next record will be put. */
 struct lt_ring_place lt_ring_here(void);
-/* The words that were put there; NULL = that slab has been given away. */
-const uint64_t *lt_ring_at(const struct lt_ring_place *place);
+/* What was put there; NULL = that slab has been given away. */
+const UChar *lt_ring_at(const struct lt_ring_place *place);
 /* Take back all that was put there and behind it. */
 void lt_ring_rewind(const struct lt_ring_place *place);
 
@@ -54,19 +54,19 @@ void lt_ring_rewind(const struct lt_ring_place *place);
 void lt_ring_flush(void);
 /* The same if it is full. Called from generated code when the cursor has reached the limit. */
 void lt_ring_make_room(void);
-/* Room for `words` at the cursor, to be filled... */
-static inline uint64_t *lt_ring_reserve(UInt words)
+/* Room for so many bytes at the cursor, to be filled... */
+static inline raw_word *lt_ring_reserve(UInt bytes)
 {
-    tl_assert(words * sizeof(ULong) <= RING_MARGIN_BYTES);
+    tl_assert(bytes <= RING_MARGIN_BYTES);
     if (lt_ring->cursor >= lt_ring->limit)
         lt_ring_make_room();
-    return (uint64_t *)lt_ring->cursor;
+    return (raw_word *)lt_ring->cursor;
 }
 /* ... and given to the collector. */
-static inline void lt_ring_commit(UInt words)
+static inline void lt_ring_commit(UInt bytes)
 {
     __asm__ volatile("" ::: "memory");
-    lt_ring->cursor += words * sizeof(ULong);
+    lt_ring->cursor += bytes;
     if (lt_ring->cursor >= lt_ring->limit)
         lt_ring_flush();
 }

@@ -8,6 +8,7 @@
 #include "lt_inside.h"
 #include "lt_ir.h"
 #include "lt_ring.h"
+#include "memtrace/stream.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_machine.h"
 #include "pub_tool_tooliface.h"
@@ -49,7 +50,7 @@ static void store_word(struct lt_segment *s, IRExpr *value)
 {
     if (s->cursor == IRTemp_INVALID)
         s->cursor = lt_ir_load(s->out, &lt_ring->cursor)->Iex.RdTmp.tmp;
-    IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), (s->words + 1) * sizeof(ULong));
+    IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), mt_stream_bytes(s->words));
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, value));
 }
 
@@ -165,13 +166,14 @@ static UInt tell(const struct lt_segment *s, UInt from, Bool down)
     }
     lt_ring_put(RAW_DEFINE, from > 0, words, n, NULL, 0);
     lt_inside_segment(s->words, instructions);
+    tl_assert(s_segments < RAW_RARE);
     return s_segments++;
 }
 
-/* The header that the segment has in the ring. Of one with two numbers that for down is the next one. */
+/* The number that the segment has in the ring. Of one with two numbers that for down is the next one. */
 static IRExpr *define(struct lt_segment *s)
 {
-    ULong up = raw_header(RAW_SEGMENT, 0, tell(s, s->directed ? 0 : s->told, False));
+    UInt up = tell(s, s->directed ? 0 : s->told, False);
     s->told = s->count;
     if (!s->directed)
         return lt_ir_word(up);
@@ -200,55 +202,63 @@ static IRExpr *maybe(struct lt_segment *s)
 /* Move the cursor behind the segment's words. */
 static void emit_cursor(struct lt_segment *s)
 {
-    IRExpr *start = IRExpr_RdTmp(s->cursor), *next = plus(s->out, start, (s->words + 1) * sizeof(ULong));
+    IRExpr *start = IRExpr_RdTmp(s->cursor), *next = plus(s->out, start, mt_stream_bytes(s->words));
     if (s->way == LT_FILTERED)
         next = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(maybe(s), next, start));
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->cursor), next));
     s->moved = s->words;
 }
 
+/* The lower 32 bits. */
+static IRExpr *half(IRSB *out, IRExpr *e)
+{
+    if (e->tag == Iex_Const)
+        return IRExpr_Const(IRConst_U32((UInt)e->Iex.Const.con->Ico.U64));
+    return lt_ir_assign(out, Ity_I32, IRExpr_Unop(Iop_64to32, e));
+}
+
 /* Put the segment so far into the ring, over a shorter part of it that may be there. */
 static void emit_segment(struct lt_segment *s)
 {
-    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, IRExpr_RdTmp(s->cursor), define(s)));
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, IRExpr_RdTmp(s->cursor), half(s->out, define(s))));
     if (s->words > s->moved)
         emit_cursor(s);
 }
 
-static void call_1(ULong header, uint64_t a)
+static void call_1(ULong number, uint64_t a)
 {
-    lt_ring_put_segment(header, (uint64_t[]){a}, 1);
+    lt_ring_put_segment((UInt)number, (uint64_t[]){a}, 1);
 }
 
-static void call_2(ULong header, uint64_t a, uint64_t b)
+static void call_2(ULong number, uint64_t a, uint64_t b)
 {
-    lt_ring_put_segment(header, (uint64_t[]){a, b}, 2);
+    lt_ring_put_segment((UInt)number, (uint64_t[]){a, b}, 2);
 }
 
-static void call_3(ULong header, uint64_t a, uint64_t b, uint64_t c)
+static void call_3(ULong number, uint64_t a, uint64_t b, uint64_t c)
 {
-    lt_ring_put_segment(header, (uint64_t[]){a, b, c}, 3);
+    lt_ring_put_segment((UInt)number, (uint64_t[]){a, b, c}, 3);
 }
 
-static void call_4(ULong header, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+static void call_4(ULong number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
-    lt_ring_put_segment(header, (uint64_t[]){a, b, c, d}, 4);
+    lt_ring_put_segment((UInt)number, (uint64_t[]){a, b, c, d}, 4);
 }
 
 /* The segment's number and its words, as arguments. */
 static IRExpr **arguments(struct lt_segment *s)
 {
-    IRExpr *header = define(s);
+    IRExpr *number = define(s);
     switch (s->words) {
     case 1:
-        return mkIRExprVec_2(header, s->word[0].value);
+        return mkIRExprVec_2(number, s->word[0].value);
     case 2:
-        return mkIRExprVec_3(header, s->word[0].value, s->word[1].value);
+        return mkIRExprVec_3(number, s->word[0].value, s->word[1].value);
     case 3:
-        return mkIRExprVec_4(header, s->word[0].value, s->word[1].value, s->word[2].value);
+        return mkIRExprVec_4(number, s->word[0].value, s->word[1].value, s->word[2].value);
     default:
         tl_assert(s->words == LT_CALLED_WORDS);
-        return mkIRExprVec_5(header, s->word[0].value, s->word[1].value, s->word[2].value, s->word[3].value);
+        return mkIRExprVec_5(number, s->word[0].value, s->word[1].value, s->word[2].value, s->word[3].value);
     }
 }
 
@@ -289,8 +299,8 @@ void lt_segment_exit(struct lt_segment *s)
 void lt_segment_end(struct lt_segment *s)
 {
     lt_segment_exit(s);
-    s->written += s->words ? s->words + 1 : 0;
-    tl_assert(s->written * sizeof(ULong) < RING_MARGIN_BYTES);
+    s->written += s->words ? mt_stream_bytes(s->words) : 0;
+    tl_assert(s->written < RING_MARGIN_BYTES);
     empty(s);
 }
 
@@ -307,9 +317,9 @@ Bool lt_segment_split(struct lt_segment *s, Addr ip)
     return True;
 }
 
-void lt_segment_other(struct lt_segment *s, UInt words)
+void lt_segment_other(struct lt_segment *s, UInt bytes)
 {
-    s->written += words;
+    s->written += bytes;
 }
 
 void lt_segment_instruction(struct lt_segment *s)

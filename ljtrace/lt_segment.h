@@ -83,7 +83,7 @@ struct lt_segment {
     Bool changed;   /* since the last point of exit */
     Bool directed;  /* some access depends on the direction flag */
     IRTemp down;    /* I64: 1 if strings go down, else 0; IRTemp_INVALID: nothing has asked for it so far */
-    UInt written;   /* words that the superblock's segments before take up in the ring */
+    UInt written;   /* bytes that the superblock's segments before take up in the ring */
     IRTemp counter; /* the ring's count of instructions when the superblock began; IRTemp_INVALID: not asked
                        yet */
     UInt counted;   /* instructions of the superblock that code so far adds to it */
@@ -109,8 +109,8 @@ void lt_segment_end(struct lt_segment *s);
 /* The same ahead of the instruction at hand, at ip, which will be the first of what follows. False if it has
  * had an access already: then nothing was done. */
 Bool lt_segment_split(struct lt_segment *s, Addr ip);
-/* Something else has written at most that many words to the ring, behind a segment's end. */
-void lt_segment_other(struct lt_segment *s, UInt words);
+/* Something else has written at most that many bytes to the ring, behind a segment's end. */
+void lt_segment_other(struct lt_segment *s, UInt bytes);
 /* Emit the check for room that a superblock begins with, or, where no accesses are recorded, what is written
  * there. */
 void lt_segment_check_room(struct lt_segment *s);

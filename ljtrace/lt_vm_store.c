@@ -155,12 +155,13 @@ static IRExpr *address_and_state(IRSB *out, IRExpr *addr, Int state)
 /* The record. What it returns is the cursor behind it. */
 static IRExpr *put(IRSB *out, IRExpr *cursor, IRExpr *addr, Int state)
 {
-    IRExpr *header =
-        combine(out, Iop_Or64, lt_ir_load(out, &lt_ring->instructions), lt_ir_word(raw_state_header(0)));
+    IRExpr *words = combine(out, Iop_Add64, cursor, lt_ir_word(RAW_STATE_HEADER_BYTES));
+    IRExpr *second = combine(out, Iop_Add64, words, lt_ir_word(sizeof(ULong)));
+    IRExpr *header = IRExpr_Const(IRConst_U32(raw_state_header()));
     addStmtToIRSB(out, IRStmt_Store(Iend_LE, cursor, header));
-    addStmtToIRSB(out, IRStmt_Store(Iend_LE, combine(out, Iop_Add64, cursor, lt_ir_word(sizeof(ULong))),
-                                    address_and_state(out, addr, state)));
-    return combine(out, Iop_Add64, cursor, lt_ir_word(LT_STORE_WORDS * sizeof(ULong)));
+    addStmtToIRSB(out, IRStmt_Store(Iend_LE, words, lt_ir_load(out, &lt_ring->instructions)));
+    addStmtToIRSB(out, IRStmt_Store(Iend_LE, second, address_and_state(out, addr, state)));
+    return combine(out, Iop_Add64, cursor, lt_ir_word(RAW_STATE_BYTES));
 }
 
 /* A trace's store with a known displacement is hardly ever to anything else, and the collector knows the

@@ -32,9 +32,8 @@ enum lt_store {
 enum lt_store lt_store_kind(const struct lt_code *c, const IRStmt *st, Bool from_sp);
 /* Behind a store that is looked up: emit the look and the call. */
 void lt_store_look_up(const struct lt_code *c, const IRStmt *st);
-enum { LT_STORE_WORDS = 2 }; /* of the ring */
 
-/* Ahead of a store that is told, where no segment is half written: emit what tells it, LT_STORE_WORDS at
+/* Ahead of a store that is told, where no segment is half written: emit what tells it, RAW_STATE_BYTES at
  * most. What has been found out about it; NULL = nothing, and nothing is left to be done. */
 IRExpr *lt_store_tell(const struct lt_code *c, const IRStmt *st);
 /* Behind it: emit the call for what the tool itself must see. */

@@ -2,29 +2,35 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The tool (inside Valgrind, no libc) writes a raw stream of 64-bit words into a ring of slabs in shared
+ * The tool (inside Valgrind, no libc) writes a raw stream of records into a ring of slabs in shared
  * memory; the collector (an ordinary program on another core) reads it. The cursor itself lives in the shared
- * header, and is advanced only after the words before it are written: whatever kills the tool, everything up
+ * header, and is advanced only after what is before it is written: whatever kills the tool, everything up
  * to the cursor is there to be read. A socket carries one token for each full slab to the collector
  * and one byte for each emptied slab back; its end of file tells either side that the other is gone.
  *
  * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION only
  * catches a broken installation. It knows nothing of the memtrace format.
  *
- * A record is a header word and `count` payload words:
- *     bits 56-63 type   bits 32-55 argument   bits 26-31 how   bits 16-25 heap   bits 0-15 count of words
+ * Nearly all of it are segments: what a superblock did to memory. Each access of a segment is to a *word*
+ * plus a constant distance. As each line of the ring goes from one core's cache to the other's, and through
+ * memory, if the collector is behind, they are as short as can be: the segment's number, 4 bytes, then its
+ * words, 6 bytes each (memtrace/stream.h). Nothing is aligned.
+ *
+ * Any other record begins with bit 31 set, which no segment's number has. It is a header of 8 bytes and
+ * `count` payload words of 8 bytes:
+ *     bits 0-15 count   bits 16-23 heap   bits 24-30 type   bit 31 set   bits 32-55 argument   bits 56-63 how
  * (how, enum mt_how, and heap, a heap's slot, are of heap events; else they are 0)
- * except RAW_SEGMENT (type 0), whose low 32 bits are the segment's number and whose payload are its words:
- * each access of the segment is to a word plus a constant distance; and RAW_VM, which is as short as it can
- * be, since there are millions of it. All of it is native-endian.
+ * except RAW_VM, of which there are millions, too: its header is the lower half alone, and its words are two.
+ * All of it is native-endian.
  */
 #ifndef LJTRACE_RING_H
 #define LJTRACE_RING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 8
+#define RING_VERSION 9
 
 /* Slabs are large enough to make tokens rare: each may wake the other side. Where no more memory can be had,
  * fewer do. */
@@ -65,31 +71,31 @@ struct ring_token {
 #define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text comes up to the next of these */
 
 enum raw_type {
-    RAW_SEGMENT, /* a segment ran: its words */
-    RAW_DEFINE,  /* a segment: instructions | words << 32, then for each access {code address, size | kind <<
-                    32,  distance | word << 32}. Argument 1: the accesses of the segment before come first */
-    RAW_THREAD,  /* argument: the thread that runs from here on */
-    RAW_FRAME,   /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
-    RAW_STACK,   /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
-    RAW_NEW,     /* heap, how {addr, size, instructions} code addresses innermost first; or, here and in
-                    FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */
-    RAW_FREE,    /* heap, how {addr, instructions} code addresses */
-    RAW_RESIZE,  /* heap, how {old addr, addr, size, instructions} code addresses */
-    RAW_TOUCH,   /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
-    RAW_ENTER,   /* the running thread enters a watched allocator: its accesses are not the program's */
-    RAW_LEAVE,   /* it has left */
-    RAW_CLOSE,   /* {heap, instructions}: every block of that heap is gone */
-    RAW_SWITCH,  /* argument: 1 = accesses are recorded from here on, 0 = they are not */
-    RAW_MARK,    /* {instructions, bytes} name, padded */
-    RAW_INFO,    /* {key bytes | value bytes << 32} key value, padded */
-    RAW_EXEC,    /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
-    RAW_END,     /* {instructions} argument: enum mt_ending; nothing follows */
+    RAW_DEFINE, /* a segment, of the next number from 0: instructions | words << 32, then for each access
+                   {code address, size | kind << 32,  distance | word << 32}. Argument 1: the accesses of the
+                   segment before come first */
+    RAW_THREAD, /* argument: the thread that runs from here on */
+    RAW_FRAME,  /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
+    RAW_STACK,  /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
+    RAW_NEW,    /* heap, how {addr, size, instructions} code addresses innermost first; or, here and in
+                   FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */
+    RAW_FREE,   /* heap, how {addr, instructions} code addresses */
+    RAW_RESIZE, /* heap, how {old addr, addr, size, instructions} code addresses */
+    RAW_TOUCH,  /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
+    RAW_ENTER,  /* the running thread enters a watched allocator: its accesses are not the program's */
+    RAW_LEAVE,  /* it has left */
+    RAW_CLOSE,  /* {heap, instructions}: every block of that heap is gone */
+    RAW_SWITCH, /* argument: 1 = accesses are recorded from here on, 0 = they are not */
+    RAW_MARK,   /* {instructions, bytes} name, padded */
+    RAW_INFO,   /* {key bytes | value bytes << 32} key value, padded */
+    RAW_EXEC,   /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
+    RAW_END,    /* {instructions} argument: enum mt_ending; nothing follows */
     RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
                      file bytes << 32} function file, padded: what a key in a stack stands for */
     RAW_TYPE,     /* heap {addr} argument: enum mt_type */
     RAW_SLOT,    /* {heap} argument: a slot, below RING_HEAP_SLOTS, which stands for this heap from here on */
-    RAW_VM,      /* raw_state_header(), raw_state(): what was stored at an address. Counts if it is the word
-                    with a machine's state and that is new */
+    RAW_VM,      /* {instructions, raw_state()} behind raw_state_header(): what was stored at an address.
+                    Counts if it is the word with a machine's state and that is new */
     RAW_MACHINE, /* {address, heap, states} the word with the state of a heap's machine. argument: how many
                     states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
     RAW_LINES,   /* {count} lines of the prototype that follows, two to a word; may come in parts */
@@ -132,26 +138,38 @@ enum { RING_HEAP_SLOTS = 64 };
 /* Access kinds in RAW_DEFINE. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };
 
-static inline uint64_t raw_header(enum raw_type type, uint32_t argument, uint32_t count)
-{
-    return (uint64_t)type << 56 | (uint64_t)(argument & 0xffffff) << 32 | count;
-}
+/* A word of the ring, which may lie anywhere. */
+typedef uint64_t raw_word __attribute__((aligned(1), may_alias));
+typedef uint32_t raw_half __attribute__((aligned(1), may_alias));
+
+/* The first 4 bytes of what is no segment. */
+#define RAW_RARE (1u << 31)
+
 static inline uint64_t raw_heap_header(enum raw_type type, uint32_t argument, uint32_t slot, uint32_t how,
                                        uint32_t count)
 {
-    return raw_header(type, argument, how << 26 | slot << 16 | count);
+    return RAW_RARE | (uint32_t)type << 24 | slot << 16 | count | (uint64_t)(argument & 0xffffff) << 32 |
+           (uint64_t)how << 56;
+}
+static inline uint64_t raw_header(enum raw_type type, uint32_t argument, uint32_t count)
+{
+    return raw_heap_header(type, argument, 0, 0, count);
+}
+static inline bool raw_is_segment(const void *at)
+{
+    return !(*(const raw_half *)at & RAW_RARE);
 }
 static inline uint32_t raw_slot_of(uint64_t header)
 {
-    return header >> 16 & 0x3ff;
+    return header >> 16 & 0xff;
 }
 static inline uint32_t raw_how_of(uint64_t header)
 {
-    return header >> 26 & 0x3f;
+    return header >> 56;
 }
 static inline enum raw_type raw_type_of(uint64_t header)
 {
-    return (enum raw_type)(header >> 56);
+    return (enum raw_type)(header >> 24 & 0x7f);
 }
 static inline uint32_t raw_argument_of(uint64_t header)
 {
@@ -159,20 +177,20 @@ static inline uint32_t raw_argument_of(uint64_t header)
 }
 static inline uint32_t raw_count_of(uint64_t header)
 {
-    return raw_type_of(header) == RAW_VM ? 1 : header & 0xffff;
+    return header & 0xffff;
 }
 static inline uint64_t raw_pair(uint32_t low, uint32_t high)
 {
     return low | (uint64_t)high << 32;
 }
 
-/* RAW_VM's header has the count of instructions in place of all but the type: 56 bits are years. */
-#define RAW_STATE_TIME ((1ULL << 56) - 1)
-static inline uint64_t raw_state_header(uint64_t instructions)
+/* RAW_VM: 4 bytes, then the count of instructions and raw_state(). */
+enum { RAW_STATE_HEADER_BYTES = 4, RAW_STATE_BYTES = RAW_STATE_HEADER_BYTES + 2 * 8 };
+static inline uint32_t raw_state_header(void)
 {
-    return (uint64_t)RAW_VM << 56 | instructions;
+    return (uint32_t)raw_header(RAW_VM, 0, 2);
 }
-/* Its other word: the address, of 47 bits and divisible by 4, above the state as LuaJIT has it, a trace's
+/* Its second word: the address, of 47 bits and divisible by 4, above the state as LuaJIT has it, a trace's
  * number or below 0 one of the other states. And back. */
 enum { RAW_STATE_BITS = 19, RAW_STATE_SHIFT = RAW_STATE_BITS - 2 };
 static inline uint64_t raw_state(uint64_t address, int32_t state)

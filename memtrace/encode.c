@@ -50,13 +50,13 @@ void encoder_start(struct encoder *e, uint64_t time)
 
 /* Does a segment that touched no block the last time touch none now? */
 static inline bool is_quiet(struct encoder *e, struct batch *b, const struct word_state *first,
-                            const uint64_t *words)
+                            struct words words)
 {
     tally sum = {0};
     if (!(first->epoch & QUIET))
         return false;
     for (uint32_t i = 0; i < first->words; i++) {
-        if (!is_foreign(e, &first[i], words[i] + (uint64_t)(int64_t)first[i].lowest))
+        if (!is_foreign(e, &first[i], word_at(words, i) + (uint64_t)(int64_t)first[i].lowest))
             return false;
         sum += tally_of(first[i].counts);
     }
@@ -68,14 +68,14 @@ static inline bool is_quiet(struct encoder *e, struct batch *b, const struct wor
  * in one, with what a loop can keep at hand: instructions are what counts here. Parted into functions it
  * takes 3 to 5% longer. */
 static inline __attribute__((always_inline)) uint32_t
-take_words(struct encoder *e, struct batch *b, struct word_state *first, const uint64_t *words)
+take_words(struct encoder *e, struct batch *b, struct word_state *first, const struct words words)
 {
     const struct block *const blocks = b->blocks;
-    const uint64_t *at = words, *const end = words + first->words;
-    struct word_state *s = first;
+    struct words at = words;
+    struct word_state *s = first, *const end = first + first->words;
     uint32_t next = e->recent.next, counts = 0;
     do {
-        const uint64_t lowest = *at + (uint64_t)(int64_t)s->lowest;
+        const uint64_t lowest = word_at(at, 0) + (uint64_t)(int64_t)s->lowest;
         uint32_t slot = s->slot;
         const uint8_t mode = s->mode;
         if (mode & MODE_FOREIGN) {
@@ -99,15 +99,15 @@ take_words(struct encoder *e, struct batch *b, struct word_state *first, const u
         }
         recent_put(&e->recent, next++, lowest, slot);
         counts += s->counts;
-    } while (s++, ++at != end);
+    } while (at.first += at.apart, ++s != end);
     e->recent.next = next;
     b->live += tally_of(counts);
-    return (uint32_t)(at - words);
+    return (uint32_t)(s - first);
 }
 
-/* What is no segment; the words it has, 0 if the stream ends here. */
+/* What is no segment; the bytes it has, 0 if the stream ends here. */
 static inline size_t take_between(struct encoder *e, const struct surroundings *in, const struct batch *b,
-                                  const uint64_t *at, const uint64_t *end)
+                                  const uint8_t *at, const uint8_t *end)
 {
     struct mt_change c = {.vm = MT_VMS};
     size_t used = b->between ? b->between->take(b->between->context, at, (size_t)(end - at), &c) : 0;
@@ -121,8 +121,9 @@ static inline size_t take_between(struct encoder *e, const struct surroundings *
 }
 
 /* A segment by its line, which may not be what was guessed. */
-static void take_line(struct encoder *e, const struct surroundings *in, struct batch *b, uint32_t line,
-                      const uint64_t *words)
+static inline __attribute__((always_inline)) void take_line(struct encoder *e, const struct surroundings *in,
+                                                            struct batch *b, uint32_t line,
+                                                            struct words words)
 {
     struct word_state *first = &e->book.lines[line];
     const uint32_t before = e->recent.next;
@@ -151,9 +152,9 @@ static void join(struct encoder *e, const struct surroundings *in, uint32_t id)
 }
 
 /* Gather the words of the joined segment that begins with this one, which is made now if it is time; how many
- * words of the stream it takes, 0 if something else comes. */
-static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t id, const uint64_t *at,
-                     const uint64_t *end, uint64_t words[JOIN_WORDS])
+ * bytes of the stream it takes, 0 if something else comes. */
+static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t id, const uint8_t *at,
+                     const uint8_t *end, uint64_t words[JOIN_WORDS])
 {
     const struct joint *s = &e->join.of[id];
     if (s->state == JOIN_READY)
@@ -163,28 +164,29 @@ static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t 
 
 /* A segment that did not follow the one before the last time, or something else. */
 static __attribute__((noinline)) size_t take_other(struct encoder *e, const struct surroundings *in,
-                                                   struct batch *b, const uint64_t *at, const uint64_t *end)
+                                                   struct batch *b, const uint8_t *at, const uint8_t *end)
 {
     uint64_t words[JOIN_WORDS];
-    if (at[0] >= e->join.count)
+    const uint32_t id = mt_stream_id(at);
+    if (id >= e->join.count)
         return take_between(e, in, b, at, end);
-    const struct joint *s = &e->join.of[at[0]];
-    const size_t n = e->book.lines[s->line].words;
-    if (n >= (size_t)(end - at))
-        return take_between(e, in, b, at, end);
-    size_t used = gather(e, in, (uint32_t)at[0], at, end, words);
+    const struct joint *s = &e->join.of[id];
+    const size_t bytes = mt_stream_bytes(e->book.lines[s->line].words);
+    if (bytes > (size_t)(end - at))
+        return 0;
+    size_t used = gather(e, in, id, at, end, words);
     if (used)
-        take_line(e, in, b, s->joined, words);
+        take_line(e, in, b, s->joined, words_gathered(words));
     else
-        take_line(e, in, b, s->line, at + 1);
-    return used ? used : 1 + n;
+        take_line(e, in, b, s->line, words_of(at));
+    return used ? used : bytes;
 }
 
 /* The segment that was guessed. */
 static inline __attribute__((always_inline)) void take_guessed(struct encoder *e,
                                                                const struct surroundings *in, struct batch *b,
                                                                struct word_state *first, uint32_t line,
-                                                               const uint64_t *words)
+                                                               struct words words)
 {
     const uint32_t before = e->recent.next, taken = take_words(e, b, first, words);
     const bool live = e->recent.next != before;
@@ -196,37 +198,38 @@ static inline __attribute__((always_inline)) void take_guessed(struct encoder *e
     }
 }
 
-/* Take the segment at `at`; how many words of the stream it has, 0 if there is none or not all of it. The one
+/* Take the segment at `at`; how many bytes of the stream it has, 0 if there is none or not all of it. The one
  * that is guessed has run in this chunk. */
 static inline __attribute__((always_inline)) size_t take_segment(struct encoder *e,
                                                                  const struct surroundings *in,
-                                                                 struct batch *b, const uint64_t *at,
-                                                                 const uint64_t *end)
+                                                                 struct batch *b, const uint8_t *at,
+                                                                 const uint8_t *end)
 {
-    __builtin_prefetch(at + PREFETCH_WORDS);
+    __builtin_prefetch(at + PREFETCH_BYTES);
+    const uint32_t id = mt_stream_id(at);
     const uint32_t line = e->book.lines[e->prev_line].next[0];
     struct word_state *first = &e->book.lines[line];
-    if (at[0] << 1 == first->name) {
-        const size_t n = first->words;
-        if (n >= (size_t)(end - at))
+    if ((uint64_t)id << 1 == first->name) {
+        const size_t bytes = mt_stream_bytes(first->words);
+        if (bytes > (size_t)(end - at))
             return 0;
-        take_guessed(e, in, b, first, line, at + 1);
-        return 1 + n;
+        take_guessed(e, in, b, first, line, words_of(at));
+        return bytes;
     }
     uint64_t words[JOIN_WORDS];
-    size_t used = (at[0] << 1 | 1) == first->name ? join_gather(first, at, end, words) : 0;
+    size_t used = ((uint64_t)id << 1 | 1) == first->name ? join_gather(first, at, end, words) : 0;
     if (!used)
         return take_other(e, in, b, at, end);
-    take_guessed(e, in, b, first, line, words);
+    take_guessed(e, in, b, first, line, words_gathered(words));
     return used;
 }
 
 /* Watch what was taken: segments, the last of which is *last, JOIN_NOTHING for none. */
-static __attribute__((noinline)) void watch(struct encoder *e, const uint64_t *at, size_t used,
-                                            uint32_t *last)
+static __attribute__((noinline)) void watch(struct encoder *e, const uint8_t *at, size_t used, uint32_t *last)
 {
-    for (const uint64_t *end = at + used; at < end; at += 1 + e->book.lines[e->join.of[*last].line].words) {
-        const uint32_t id = at[0] < e->join.count ? (uint32_t)at[0] : JOIN_NOTHING;
+    for (const uint8_t *end = at + used; at < end;
+         at += mt_stream_bytes(e->book.lines[e->join.of[*last].line].words)) {
+        const uint32_t found = mt_stream_id(at), id = found < e->join.count ? found : JOIN_NOTHING;
         if (*last != JOIN_NOTHING)
             join_watch(&e->join, &e->book, *last, id);
         *last = id;
@@ -247,10 +250,17 @@ static void end_batch(struct encoder *e, const struct surroundings *in, const st
     *instructions += b->live[3] + b->outside[3];
 }
 
-size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint64_t *stream, size_t n,
+/* From where on there is no room for an id in so many bytes. */
+static inline size_t ids_end(size_t n)
+{
+    return n < MT_STREAM_ID ? 0 : n - MT_STREAM_ID + 1;
+}
+
+size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint8_t *stream, size_t n,
                         uint64_t *instructions, const struct mt_between *between)
 {
-    const uint64_t *at = stream, *end = stream + n, *stop = n < ENCODE_BATCH ? end : stream + ENCODE_BATCH;
+    const uint8_t *at = stream, *const end = stream + n;
+    const uint8_t *const stop = stream + (n < ENCODE_BYTES + MT_STREAM_ID ? ids_end(n) : ENCODE_BYTES);
     struct batch b = {.blocks = in->live->blocks, .between = between, .began = *instructions};
     const bool watched = join_watches(&e->join);
     uint32_t last = JOIN_NOTHING;
@@ -260,7 +270,7 @@ size_t encoder_segments(struct encoder *e, const struct surroundings *in, const 
         if (__builtin_expect(watched, 0))
             watch(e, at, used, &last);
     }
-    if (last != JOIN_NOTHING && (at < stop || stop == end))
+    if (last != JOIN_NOTHING && (at < stop || n < ENCODE_BYTES + MT_STREAM_ID))
         join_watch(&e->join, &e->book, last, JOIN_NOTHING);
     end_batch(e, in, &b, instructions);
     return (size_t)(at - stream);

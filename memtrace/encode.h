@@ -56,17 +56,18 @@ struct surroundings {
 #define ENCODE_BATCH 4096u
 
 /* A stream of segments is read in order, but it comes from another core's cache, and where a segment ends is
- * known only when it is there: ask for it this many words before. */
-enum { PREFETCH_WORDS = 512 };
+ * known only when it is there: ask for it this many bytes before. */
+enum { PREFETCH_BYTES = 4096 };
 
 /* Code accesses. They are counted by kind, as freed, foreign, or dropped if their site was never defined.
  * When memory runs out a stream fails (encoder_bytes). */
 void encoder_accesses(struct encoder *e, const struct surroundings *in, const uint32_t *sites,
                       const uint64_t *addrs, size_t n);
 
-/* Code segments as mt_writer_stream takes them, until about ENCODE_BATCH words are used up; adds the
- * instructions executed. The words used up. `between` may be NULL. */
-size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint64_t *stream, size_t n,
+/* Code segments as mt_writer_stream takes them, until about ENCODE_BYTES are used up; adds the instructions
+ * executed. The bytes used up. `between` may be NULL. */
+#define ENCODE_BYTES ((size_t)ENCODE_BATCH * MT_STREAM_WORD)
+size_t encoder_segments(struct encoder *e, const struct surroundings *in, const uint8_t *stream, size_t n,
                         uint64_t *instructions, const struct mt_between *between);
 
 /* Code a change of a machine's state, and count it; of *c all but `uncounted`. */

@@ -254,14 +254,14 @@ static inline void find_word(struct encoder *e, const struct surroundings *in, c
                              uint32_t word, struct found *f)
 {
     const struct word_state *s = &e->book.lines[m->line + word];
-    const uint64_t lowest = m->words[word] + (uint64_t)(int64_t)s->lowest;
+    const uint64_t value = word_at(m->words, word), lowest = value + (uint64_t)(int64_t)s->lowest;
     const uint32_t slot = find_block(in->live, s, lowest);
     *f = (struct found){.lowest = lowest, .slot = slot};
     if (slot != NO_SLOT ? is_inside(&in->live->blocks[slot], s, lowest)
                         : is_foreign(e, s, lowest) ||
                               (note_foreign(e, in, lowest) && note_foreign(e, in, lowest + s->span)))
         return;
-    find_part(e, in, missed_segment(e, m), word, m->words[word], f);
+    find_part(e, in, missed_segment(e, m), word, value, f);
 }
 
 /* Count the accesses of a word that is partly outside its block. */
@@ -284,12 +284,12 @@ static void count_part(struct encoder *e, const struct surroundings *in, const s
 }
 
 static void code_alone(struct encoder *e, const struct surroundings *in, const struct coded_segment *seg,
-                       const uint64_t *words, uint32_t alone)
+                       struct words words, uint32_t alone)
 {
     for (uint32_t i = seg->first; i < seg->first + seg->count; i++) {
         const struct mt_access a = e->book.accesses[i];
         if (alone >> a.word & 1)
-            code_access(e, in, a.site, words[a.word] + (uint64_t)(int64_t)a.distance);
+            code_access(e, in, a.site, word_at(words, a.word) + (uint64_t)(int64_t)a.distance);
     }
 }
 
@@ -370,7 +370,7 @@ static void code_words(struct encoder *e, const struct surroundings *in, struct 
         }
         code_unknown(e, in, b, m, i, c);
         for (i++; i < n && !(c->alone && join_begins(&first[i])) &&
-                  take_word(e, b, &first[i], m->words[i], &c->live);)
+                  take_word(e, b, &first[i], word_at(m->words, i), &c->live);)
             i++;
     }
 }

@@ -6,6 +6,7 @@
 #define MEMTRACE_ENCODE_SLOW_H
 
 #include "encode.h"
+#include "stream.h"
 
 /* Loads, stores, modifies and instructions. */
 typedef uint32_t tally __attribute__((vector_size(16)));
@@ -29,9 +30,31 @@ struct batch {
     uint64_t began; /* instructions of segments before */
 };
 
+/* The words of a segment: as they are in a stream, or gathered, one in 8 bytes. */
+struct words {
+    const uint8_t *first;
+    uint32_t apart; /* bytes */
+};
+
+static inline struct words words_of(const uint8_t *segment)
+{
+    return (struct words){segment + MT_STREAM_ID, MT_STREAM_WORD};
+}
+
+static inline struct words words_gathered(const uint64_t *words)
+{
+    return (struct words){(const uint8_t *)words, sizeof *words};
+}
+
+static inline uint64_t word_at(struct words w, uint32_t i)
+{
+    const uint8_t *at = w.first + (size_t)i * w.apart;
+    return w.apart == MT_STREAM_WORD ? mt_stream_word(at) : *(const mt_stream_whole *)at;
+}
+
 /* A segment of which something is not as guessed. */
 struct missed {
-    const uint64_t *words;
+    struct words words;
     uint32_t line;
     uint32_t taken; /* words that were as guessed, before the first that was not */
     bool live;      /* some of them are not foreign */

@@ -15,6 +15,7 @@
 #define MEMTRACE_JOIN_H
 
 #include "codebook.h"
+#include "stream.h"
 
 enum { JOIN_PARTS = 8, JOIN_WORDS = 14 };
 
@@ -59,23 +60,27 @@ unsigned join_plan(const struct joiner *j, const struct codebook *book, uint32_t
 /* It was defined, as the codebook's last segment; or, `parts` fewer than 2, could not be. */
 void join_made(struct joiner *j, struct codebook *book, uint32_t id, const uint32_t *parts, unsigned n);
 
-/* Gather the words of a joined segment from a stream that begins with its first part; how many words of the
+/* Gather the words of a joined segment from a stream that begins with its first part; how many bytes of the
  * stream it takes, 0 if other segments follow there. */
-static inline size_t join_gather(const struct word_state *first, const uint64_t *at, const uint64_t *end,
+static inline size_t join_gather(const struct word_state *first, const uint8_t *at, const uint8_t *end,
                                  uint64_t words[JOIN_WORDS])
 {
-    const uint64_t *p = at + 1;
+    const uint8_t *p = at + MT_STREAM_ID;
     const uint32_t n = first->words;
-    if (n + first[1].next[1] > (size_t)(end - at))
+    if ((size_t)n * MT_STREAM_WORD + (size_t)first[1].next[1] * MT_STREAM_ID > (size_t)(end - at))
         return 0;
-    words[0] = *p++;
+    words[0] = mt_stream_word(p);
     for (uint32_t i = 1; i < n; i++) {
         const uint32_t part = first[i].next[0];
-        if (part && *p++ != part - 1)
-            return 0;
-        words[i] = *p++;
+        p += MT_STREAM_WORD;
+        if (part) {
+            if (mt_stream_id(p) != part - 1)
+                return 0;
+            p += MT_STREAM_ID;
+        }
+        words[i] = mt_stream_word(p);
     }
-    return (size_t)(p - at);
+    return (size_t)(p + MT_STREAM_WORD - at);
 }
 
 /* Does a part of a joined segment begin with this word, which is not its first? */

@@ -377,13 +377,13 @@ void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64
     w->totals.dropped += n;
 }
 
-size_t mt_writer_stream(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions,
+size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions,
                         const struct mt_between *between)
 {
     const struct surroundings in = writer_surroundings(w);
-    size_t used = 0, batch = ENCODE_BATCH; /* less: what comes next is no segment */
+    size_t used = 0, batch = ENCODE_BYTES; /* less: what comes next is no segment */
     writer_sync_thread(w);
-    while (batch >= ENCODE_BATCH && used < n && !writer_failed(w)) {
+    while (batch >= ENCODE_BYTES && used < n && !writer_failed(w)) {
         batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions, between);
         writer_end_event(w);
         used += batch;
@@ -391,7 +391,7 @@ size_t mt_writer_stream(struct mt_writer *w, const uint64_t *stream, size_t n, u
     return writer_failed(w) ? used + mt_writer_skip(w, stream + used, n - used, instructions) : used;
 }
 
-size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
+size_t mt_writer_segments(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions)
 {
     return mt_writer_stream(w, stream, n, instructions, NULL);
 }

@@ -3,10 +3,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "stream.h"
 #include "writer.h"
 
 /* A value that the compiler knows nothing of. */
-static inline const uint64_t *opaque(const uint64_t *p)
+static inline const uint8_t *opaque(const uint8_t *p)
 {
     __asm__("" : "+r"(p));
     return p;
@@ -14,32 +15,32 @@ static inline const uint64_t *opaque(const uint64_t *p)
 
 /* Behind a segment. Where the next one begins would be known only when this one's length has been loaded; as
  * most are short, the processor guesses a branch for the length instead and goes on. */
-static inline const uint64_t *behind(const uint64_t *at, uint32_t words)
+static inline const uint8_t *behind(const uint8_t *at, uint32_t words)
 {
     switch (words) {
     case 1:
-        return opaque(at + 2);
+        return opaque(at + mt_stream_bytes(1));
     case 2:
-        return opaque(at + 3);
+        return opaque(at + mt_stream_bytes(2));
     case 3:
-        return opaque(at + 4);
+        return opaque(at + mt_stream_bytes(3));
     case 4:
-        return opaque(at + 5);
+        return opaque(at + mt_stream_bytes(4));
     default:
-        return at + 1 + words;
+        return at + mt_stream_bytes(words);
     }
 }
 
-size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions)
+size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions)
 {
     const struct codebook *book = &w->enc.book;
     const struct joiner *callers = &w->enc.join;
-    const uint64_t *at = stream, *end = stream + n;
+    const uint8_t *at = stream, *end = stream + n;
     uint64_t sum = 0, accesses = 0;
-    while (at < end && *at < callers->count) {
-        const struct coded_segment *s = &book->segments[callers->of[*at].segment];
-        __builtin_prefetch(at + PREFETCH_WORDS);
-        if (s->words >= (size_t)(end - at))
+    while (end - at >= MT_STREAM_ID && mt_stream_id(at) < callers->count) {
+        const struct coded_segment *s = &book->segments[callers->of[mt_stream_id(at)].segment];
+        __builtin_prefetch(at + PREFETCH_BYTES);
+        if (mt_stream_bytes(s->words) > (size_t)(end - at))
             break;
         accesses += s->count;
         sum += s->instructions;

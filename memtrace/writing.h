@@ -5,6 +5,7 @@
 #define MEMTRACE_WRITING_H
 
 #include "memtrace/memtrace.h"
+#include "memtrace/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -113,10 +114,10 @@ struct mt_segment {
 /* Define a segment: a new id each call, from 0; UINT32_MAX after an error or if it is not as above. The
  * accesses of one word may lie up to 65535 bytes apart. */
 uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s);
-/* Segments that ran: for each its id, then its words. Ends before anything that is no such segment, which may
- * be the caller's: its first word is UINT32_MAX or more. Returns how many words of the stream were used; adds
- * the segments' instructions to *instructions. */
-size_t mt_writer_segments(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions);
+/* Segments that ran, as stream.h has them, in n bytes. Ends before anything that is no such segment, which
+ * may be the caller's. Returns how many bytes of the stream were used; adds the segments' instructions to
+ * *instructions. */
+size_t mt_writer_segments(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions);
 
 /* A machine goes over to another state, as of mt_writer_state. */
 struct mt_change {
@@ -124,19 +125,19 @@ struct mt_change {
     uint32_t heap, trace;
     enum mt_vm vm;
 };
-/* What a stream has between segments. `take` is told what stands there, of n words at least one, and returns
+/* What a stream has between segments. `take` is told what stands there, of n bytes at least 4, and returns
  * how many are its own; 0 = none, the stream is to end here. It fills *change in if there is one, and leaves
  * it alone otherwise; it must not call the writer. */
 struct mt_between {
-    size_t (*take)(void *context, const uint64_t *at, size_t n, struct mt_change *change);
+    size_t (*take)(void *context, const uint8_t *at, size_t n, struct mt_change *change);
     void *context;
 };
 /* mt_writer_segments with something between the segments, many times cheaper than to end there and to call
  * mt_writer_time, with *instructions and `uncounted`, and mt_writer_state. */
-size_t mt_writer_stream(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions,
+size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions,
                         const struct mt_between *between);
 /* mt_writer_segments without recording the accesses. */
-size_t mt_writer_skip(struct mt_writer *w, const uint64_t *stream, size_t n, uint64_t *instructions);
+size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions);
 
 /* A system call read (MT_LOAD), wrote (MT_STORE) or both (MT_MODIFY) `size` bytes at addr: an access of its
  * own to each block in that range, of exactly the bytes in it. If there is none it is counted as foreign. */

@@ -20,11 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A recorded ring in memory: for each slab its count of words, and they. */
+/* A recorded ring in memory: for each slab its count of bytes, and they. */
 struct recording {
     const char *name;
-    uint64_t *words;
-    size_t count;
+    uint8_t *bytes;
+    size_t size;
 };
 
 struct settings {
@@ -59,33 +59,34 @@ static struct recording load(const char *name)
     int fd = open(name, O_RDONLY);
     if (fd < 0 || fstat(fd, &st) < 0)
         fail(name, "cannot be read");
-    struct recording r = {name, NULL, (size_t)st.st_size / sizeof *r.words};
-    r.words = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    struct recording r = {name, NULL, (size_t)st.st_size};
+    r.bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
     close(fd);
-    if (r.words == MAP_FAILED)
+    if (r.bytes == MAP_FAILED)
         fail(name, "cannot be mapped: it is empty or too large");
     return r;
 }
 
-static void feed(const struct recording *r, struct feed *f, const uint64_t *words, size_t n)
+static void feed(const struct recording *r, struct feed *f, const void *bytes, size_t n)
 {
-    const char *wrong = feed_slab(f, words, n);
+    const char *wrong = feed_slab(f, bytes, n);
     if (wrong)
         fail(r->name, wrong);
 }
 
 /* Feed all slabs; the seconds that copying them took. */
-static double feed_all(const struct recording *r, struct feed *f, uint64_t *ring)
+static double feed_all(const struct recording *r, struct feed *f, uint8_t *ring)
 {
-    const size_t slab_words = RING_SLAB_BYTES / sizeof *ring;
     double copying = 0;
-    for (size_t i = 0, n, turn = 0; i < r->count; i += 1 + n, turn = (turn + 1) % RING_SLABS) {
-        uint64_t *slab = ring + turn * slab_words;
-        n = r->words[i];
-        if (n > slab_words || n > r->count - i - 1)
+    for (size_t i = 0, turn = 0; i < r->size; turn = (turn + 1) % RING_SLABS) {
+        uint8_t *slab = ring + turn * RING_SLAB_BYTES;
+        uint64_t n = r->size - i > sizeof n ? *(const raw_word *)(r->bytes + i) : RING_SLAB_BYTES + 1;
+        i += sizeof n;
+        if (n > RING_SLAB_BYTES || n > r->size - i)
             fail(r->name, "cut short, or no recorded ring");
         double before = seconds(CLOCK_THREAD_CPUTIME_ID);
-        memcpy(slab, r->words + i + 1, n * sizeof *slab);
+        memcpy(slab, r->bytes + i, n);
+        i += n;
         copying += seconds(CLOCK_THREAD_CPUTIME_ID) - before;
         feed(r, f, slab, n);
     }
@@ -114,7 +115,7 @@ static void finish(struct feed *f, struct mt_writer *w, struct cost *c)
     feed_free(f);
 }
 
-static struct cost replay(const struct recording *r, const struct settings *s, uint64_t *ring)
+static struct cost replay(const struct recording *r, const struct settings *s, uint8_t *ring)
 {
     const uint64_t off = raw_header(RAW_SWITCH, 0, 0);
     struct cost c;
@@ -123,7 +124,7 @@ static struct cost replay(const struct recording *r, const struct settings *s, u
     struct mt_writer *w = new_writer(s, &fd);
     struct feed *f = feed_new(w);
     if (s->skip)
-        feed(r, f, &off, 1);
+        feed(r, f, &off, sizeof off);
     double copying = feed_all(r, f, ring);
     finish(f, w, &c);
     c.coder = seconds(CLOCK_THREAD_CPUTIME_ID) - coder - copying;
@@ -132,7 +133,7 @@ static struct cost replay(const struct recording *r, const struct settings *s, u
     return c;
 }
 
-static void measure(const char *name, const struct settings *s, uint64_t *ring)
+static void measure(const char *name, const struct settings *s, uint8_t *ring)
 {
     struct recording r = load(name);
     struct cost best = {.coder = 1e9};
@@ -143,10 +144,10 @@ static void measure(const char *name, const struct settings *s, uint64_t *ring)
     }
     for (int kind = 0; kind < MT_KINDS; kind++)
         events += best.totals.events[kind];
-    printf("%s: coder %.3f s, all %.3f s, %.1f M words, %.2f ns/word, %.1f M events, %.4f byte/event\n", name,
-           best.coder, best.all, (double)r.count * 1e-6, best.coder * 1e9 / (double)r.count,
+    printf("%s: coder %.3f s, all %.3f s, %.1f MB, %.3f ns/byte, %.1f M events, %.4f byte/event\n", name,
+           best.coder, best.all, (double)r.size * 1e-6, best.coder * 1e9 / (double)r.size,
            (double)events * 1e-6, (double)best.bytes / (double)(events ? events : 1));
-    munmap(r.words, r.count * sizeof *r.words);
+    munmap(r.bytes, r.size);
 }
 
 int main(int argc, char **argv)
@@ -162,7 +163,7 @@ int main(int argc, char **argv)
         else
             return 2;
     }
-    uint64_t *ring = aligned_alloc(4096, (size_t)RING_SLABS * RING_SLAB_BYTES);
+    uint8_t *ring = aligned_alloc(4096, (size_t)RING_SLABS * RING_SLAB_BYTES);
     if (optind == argc || s.rounds < 1 || !ring) {
         fprintf(stderr, "usage: bench_ring [-n ROUNDS] [-o TRACE] [-s] RING...\n");
         return 2;

@@ -1,14 +1,14 @@
-/* ring_tap.c - takes the collector's place and keeps the ring's words, for bench_ring to replay.
+/* ring_tap.c - takes the collector's place and keeps the ring's bytes, for bench_ring to replay.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The collector's speed is measured on recorded rings: the same words each time, without Valgrind, and on a
+ * The collector's speed is measured on recorded rings: the same bytes each time, without Valgrind, and on a
  * machine that does other things besides. The tool starts this program under the collector's name
- * (record-ring sees to that) and does not know the difference. It writes each slab's count of words and the
- * words, as they are in memory, to what the tool was told to write to.
+ * (record-ring sees to that) and does not know the difference. It writes each slab's count of bytes and the
+ * bytes, as they are in memory, to what the tool was told to write to.
  *
  * It makes no memtrace, does not follow forks (a forked child goes on unrecorded), and answers no monitor
- * command. The file is as large as the ring's traffic: 8 bytes a word, about 1 GB for a second of recording.
+ * command. The file is as large as the ring's traffic, about 0.6 GB for a second of recording.
  */
 #include "ljtrace/ring.h"
 #include <fcntl.h>
@@ -52,18 +52,17 @@ static bool write_all(int fd, const void *from, size_t size)
     return true;
 }
 
-static const uint64_t *slab_words(const struct tap *t, uint32_t slab)
+static const uint8_t *slab_bytes(const struct tap *t, uint32_t slab)
 {
-    return (const uint64_t *)((const char *)t->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES);
+    return (const uint8_t *)t->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES;
 }
 
 /* What can not be kept is told to the tool, which shows it to the user. */
 static bool keep(const struct tap *t, uint32_t slab, uint64_t bytes)
 {
     static const char complaint[] = "cannot write the ring: make room and record again";
-    uint64_t words = bytes / sizeof words;
-    bool kept = slab < RING_SLABS && bytes <= RING_SLAB_BYTES && write_all(t->file, &words, sizeof words) &&
-                write_all(t->file, slab_words(t, slab), bytes);
+    bool kept = slab < RING_SLABS && bytes <= RING_SLAB_BYTES && write_all(t->file, &bytes, sizeof bytes) &&
+                write_all(t->file, slab_bytes(t, slab), bytes);
     if (!kept)
         send(t->socket, complaint, strlen(complaint), MSG_NOSIGNAL);
     return kept;
@@ -73,10 +72,9 @@ static bool keep(const struct tap *t, uint32_t slab, uint64_t bytes)
  * the record carries. */
 static bool is_end(const struct tap *t, uint32_t slab, uint64_t bytes)
 {
-    uint64_t n = bytes / sizeof n;
-    const uint64_t *at = slab_words(t, slab) + n - 2;
-    return n >= 2 && raw_type_of(at[0]) == RAW_END && raw_count_of(at[0]) == 1 &&
-           at[1] == t->ring->instructions;
+    const raw_word *at = (const raw_word *)(slab_bytes(t, slab) + bytes) - 2;
+    return bytes >= 2 * sizeof *at && !raw_is_segment(at) && raw_type_of(at[0]) == RAW_END &&
+           raw_count_of(at[0]) == 1 && at[1] == t->ring->instructions;
 }
 
 /* The slab that was being written when the tool vanished. */

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "feed_parts.h"
+#include "memtrace/stream.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,9 @@ struct feed *feed_new(struct mt_writer *w)
     if (!f)
         abort();
     f->writer = w;
+    f->payload = malloc(RING_MARGIN_BYTES);
+    if (!f->payload)
+        abort();
     f->between = (struct mt_between){feed_change, f};
     f->ending = MT_ENDING_KILLED;
     f->heap_version = 1;
@@ -29,6 +33,7 @@ void feed_free(struct feed *f)
     map_clear(&f->site_of);
     map_clear(&f->heap_of);
     universe_clear(&f->universe);
+    free(f->payload);
     free(f->lines);
     free(f->machines);
     free(f);
@@ -141,7 +146,7 @@ uint32_t feed_heap(struct feed *f, uint64_t ud)
 
 uint32_t feed_slot(struct feed *f, const struct raw *r)
 {
-    struct feed_slot *s = &f->slot[raw_slot_of(r->word[-1]) % RING_HEAP_SLOTS];
+    struct feed_slot *s = &f->slot[r->slot % RING_HEAP_SLOTS];
     if (s->version != f->heap_version) {
         s->id = feed_heap(f, s->heap);
         s->version = f->heap_version;
@@ -212,7 +217,7 @@ static uint32_t event_stack(struct feed *f, const struct raw *r, uint32_t skip)
 
 static enum mt_how how_of(const struct raw *r)
 {
-    return (enum mt_how)raw_how_of(r->word[-1]);
+    return (enum mt_how)r->how;
 }
 
 static const char *take_new(struct feed *f, const struct raw *r)
@@ -395,7 +400,7 @@ static const struct {
     [RAW_END] = {take_end, 1},
     [RAW_TYPE] = {feed_type, 1},
     [RAW_SLOT] = {take_slot, 1},
-    [RAW_VM] = {feed_vm, 1},
+    [RAW_VM] = {feed_vm, 2},
     [RAW_MACHINE] = {feed_machine, 3},
     [RAW_LUAFRAME] = {feed_luaframe, 5},
     [RAW_LINES] = {feed_lines, 1},
@@ -424,39 +429,68 @@ static bool has_stack(const struct raw *r)
            r->type == RAW_UNMAP || r->type == RAW_REMAP;
 }
 
-static const char *take_rare(struct feed *f, const uint64_t *at, const uint64_t *end)
+/* Bytes of the record at `at`, of which there are `size` at least; 0 if it has more than these. */
+static size_t record_bytes(const uint8_t *at, size_t size)
 {
-    struct raw r = {raw_type_of(*at), raw_argument_of(*at), raw_count_of(*at), at + 1};
-    if (r.type >= RAW_TYPES || !s_rare[r.type].take)
+    const uint32_t count = raw_count_of(*(const raw_half *)at);
+    const bool is_state = raw_type_of(*(const raw_half *)at) == RAW_VM;
+    const size_t bytes = is_state ? RAW_STATE_BYTES : sizeof(uint64_t) * (1 + (size_t)count);
+    return bytes <= size && bytes <= RING_MARGIN_BYTES ? bytes : 0;
+}
+
+/* The record, whose payload is copied to where it is aligned. */
+static struct raw read_record(struct feed *f, const uint8_t *at, size_t bytes)
+{
+    const raw_half low = *(const raw_half *)at;
+    const bool is_state = raw_type_of(low) == RAW_VM;
+    const size_t skip = is_state ? RAW_STATE_HEADER_BYTES : sizeof(uint64_t);
+    const uint64_t header = is_state ? low : *(const raw_word *)at;
+    memcpy(f->payload, at + skip, bytes - skip);
+    return (struct raw){raw_type_of(header),
+                        raw_argument_of(header),
+                        raw_slot_of(header),
+                        raw_how_of(header),
+                        (uint32_t)((bytes - skip) / sizeof *f->payload),
+                        f->payload};
+}
+
+/* What stands at `at`; *used: its bytes. */
+static const char *take_rare(struct feed *f, const uint8_t *at, const uint8_t *end, size_t *used)
+{
+    const enum raw_type type = raw_type_of(*(const raw_half *)at);
+    if (type >= RAW_TYPES || !s_rare[type].take)
         return "unknown record";
-    if (r.count > (uint64_t)(end - at - 1) || r.count < s_rare[r.type].least)
+    *used = record_bytes(at, (size_t)(end - at));
+    if (*used == 0)
         return "record beyond the slab's end";
+    const struct raw r = read_record(f, at, *used);
+    if (r.count < s_rare[type].least)
+        return "record that is too short";
     if (has_stack(&r) && r.argument > RING_KEPT_STACKS)
         return "heap event with a stack's number that can not be";
-    return s_rare[r.type].take(f, &r);
+    return s_rare[type].take(f, &r);
 }
 
-/* Segments, and changes of states between them, up to the next other record; how many words they took. */
-static size_t take_segments(struct feed *f, const uint64_t *at, size_t count)
+/* Segments, and changes of states between them, up to the next other record; how many bytes they took. */
+static size_t take_segments(struct feed *f, const uint8_t *at, size_t size)
 {
     if (f->inside[f->thread] || f->off)
-        return mt_writer_skip(f->writer, at, count, &f->counted);
-    return mt_writer_stream(f->writer, at, count, &f->counted, &f->between);
+        return mt_writer_skip(f->writer, at, size, &f->counted);
+    return mt_writer_stream(f->writer, at, size, &f->counted, &f->between);
 }
 
-const char *feed_slab(struct feed *f, const uint64_t *at, size_t count)
+const char *feed_slab(struct feed *f, const uint8_t *at, size_t size)
 {
-    const uint64_t *end = at + count;
+    const uint8_t *end = at + size;
     const char *wrong = NULL;
-    while (!wrong) {
-        if (at < end && raw_type_of(*at) == RAW_SEGMENT)
+    for (size_t used = 0; !wrong; at += used) {
+        if (end - at >= MT_STREAM_ID && raw_is_segment(at))
             at += take_segments(f, at, (size_t)(end - at));
         if (at == end)
             break;
-        if (raw_type_of(*at) == RAW_SEGMENT)
+        if (end - at < MT_STREAM_ID || raw_is_segment(at))
             return "unknown segment, or one beyond the slab's end";
-        wrong = take_rare(f, at, end);
-        at += 1 + raw_count_of(*at);
+        wrong = take_rare(f, at, end, &used);
     }
     return wrong;
 }

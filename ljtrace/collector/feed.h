@@ -17,8 +17,9 @@
 struct feed;
 
 struct feed *feed_new(struct mt_writer *w);
-/* Consume the words of a slab. NULL, or what is wrong with them: the rest of the slab is then lost. */
-const char *feed_slab(struct feed *f, const uint64_t *words, size_t count);
+/* Consume so many bytes of a slab, ahead of which is what may be read. NULL, or what is wrong with them: the
+ * rest of the slab is then lost. */
+const char *feed_slab(struct feed *f, const uint8_t *slab, size_t size);
 /* What the tool asked for in what was fed; it is then forgotten. */
 enum feed_wish { FEED_NONE, FEED_STATUS, FEED_SNAPSHOT };
 enum feed_wish feed_take_wish(struct feed *f);

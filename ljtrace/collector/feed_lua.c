@@ -97,34 +97,36 @@ static void learn_heap(struct feed *f, struct machine *m)
     m->heap_version = f->heap_version;
 }
 
-/* Code that runs often tells what it stores without a look at what was there or where it stores to. */
-size_t feed_change(void *feed, const uint64_t *at, size_t n, struct mt_change *change)
+/* Code that runs often tells what it stores without a look at what was there or where it stores to. False:
+ * the heap is not known yet. */
+static bool change(struct feed *f, struct machine *m, const raw_word *words, struct mt_change *c)
 {
-    struct feed *f = feed;
-    if (raw_type_of(at[0]) != RAW_VM || n < 2)
-        return 0;
-    struct machine *m = machine_at(f, raw_state_address(at[1]));
-    int32_t state = raw_state_of(at[1]);
+    int32_t state = raw_state_of(words[1]);
     if (!m || m->state == state)
-        return 2;
+        return true;
     if (m->heap_version != f->heap_version)
-        return 0;
+        return false;
     m->state = state;
-    *change = (struct mt_change){.uncounted = at[0] & RAW_STATE_TIME,
-                                 .heap = m->heap_id,
-                                 .vm = meaning(m, state),
-                                 .trace = state > 0 ? (uint32_t)state : 0};
-    return 2;
+    *c = (struct mt_change){words[0], m->heap_id, state > 0 ? (uint32_t)state : 0, meaning(m, state)};
+    return true;
+}
+
+size_t feed_change(void *feed, const uint8_t *at, size_t n, struct mt_change *c)
+{
+    const raw_word *words = (const raw_word *)(at + RAW_STATE_HEADER_BYTES);
+    if (*(const raw_half *)at != raw_state_header() || n < RAW_STATE_BYTES)
+        return 0;
+    return change(feed, machine_at(feed, raw_state_address(words[1])), words, c) ? RAW_STATE_BYTES : 0;
 }
 
 const char *feed_vm(struct feed *f, const struct raw *r)
 {
     struct mt_change c = {.vm = MT_VMS};
-    struct machine *m = machine_at(f, raw_state_address(r->word[0]));
+    struct machine *m = machine_at(f, raw_state_address(r->word[1]));
     if (!m)
         return NULL;
     learn_heap(f, m);
-    feed_change(f, r->word - 1, 2, &c);
+    change(f, m, r->word, &c);
     if (c.vm == MT_VMS)
         return NULL;
     feed_time(f, c.uncounted);

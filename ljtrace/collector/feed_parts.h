@@ -49,7 +49,8 @@ struct feed {
     struct feed_slot slot[RING_HEAP_SLOTS];
     struct universe universe;
     struct feed_call call[FEED_CALLS];
-    uint64_t counted; /* instructions of segments so far */
+    uint64_t *payload; /* of the record at hand, aligned */
+    uint64_t counted;  /* instructions of segments so far */
     uint32_t thread;
     uint32_t *lines; /* of the Lua prototype that comes next */
     uint32_t line_count, line_capacity;
@@ -67,9 +68,9 @@ struct feed {
 /* A rare record: header and payload. */
 struct raw {
     enum raw_type type;
-    uint32_t argument;
+    uint32_t argument, slot, how;
     uint32_t count;
-    const uint64_t *word; /* the payload; the header is ahead of it */
+    const uint64_t *word; /* the payload */
 };
 
 /* A string of the payload: `size` bytes at byte `offset` behind `skip` words; NULL if it is not all there. */
@@ -85,7 +86,7 @@ uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip);
 void feed_forget_states(struct feed *f);
 
 /* RAW_VM between segments, as of struct mt_between; 0 also if what is to be told needs a new heap. */
-size_t feed_change(void *feed, const uint64_t *at, size_t n, struct mt_change *change);
+size_t feed_change(void *feed, const uint8_t *at, size_t n, struct mt_change *change);
 
 /* What a record of each type does; NULL, or what is wrong with it. */
 const char *feed_luaframe(struct feed *f, const struct raw *r);

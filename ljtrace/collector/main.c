@@ -104,9 +104,9 @@ static const struct ring_header *map_ring(int fd)
     return ring;
 }
 
-static const uint64_t *slab_words(const struct collector *c, uint32_t slab)
+static const uint8_t *slab_bytes(const struct collector *c, uint32_t slab)
 {
-    return (const uint64_t *)((const char *)c->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES);
+    return ((const uint8_t *)c->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES);
 }
 
 /* Feed a slab's first bytes. False: the recording can not go on. */
@@ -114,7 +114,7 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
 {
     const char *wrong = "token out of range";
     if (slab < RING_SLABS && bytes <= RING_SLAB_BYTES)
-        wrong = feed_slab(c->feed, slab_words(c, slab), bytes / sizeof(uint64_t));
+        wrong = feed_slab(c->feed, slab_bytes(c, slab), bytes);
     /* what could not be written the feed may miss: first things first */
     if (mt_writer_error(c->writer)->code != MT_E_NONE)
         wrong = mt_writer_error(c->writer)->text;

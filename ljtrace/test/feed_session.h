@@ -21,14 +21,14 @@
 #include "ljtrace/collector/feed.h"
 #include "ljtrace/ring.h"
 
-enum { MAX_WORDS = 4096, MAX_EVENTS = 256 };
+enum { MAX_BYTES = 32768, MAX_EVENTS = 256 };
 
 struct session {
     int fd;
     struct mt_writer *writer;
     struct feed *feed;
-    uint64_t word[MAX_WORDS];
-    size_t words;
+    uint8_t slab[MAX_BYTES];
+    size_t used;
     uint64_t slot[RING_HEAP_SLOTS]; /* which heap each stands for */
     struct mt_reader *reader;
     struct mt_event event[MAX_EVENTS];
@@ -56,12 +56,23 @@ static int teardown(void **state)
     return 0;
 }
 
+static void put_bytes(struct session *s, const void *bytes, size_t count)
+{
+    if (count)
+        memcpy(s->slab + s->used, bytes, count);
+    s->used += count;
+}
+
+static void put_record(struct session *s, uint64_t header, const uint64_t *words)
+{
+    put_bytes(s, &header, sizeof header);
+    put_bytes(s, words, raw_count_of(header) * sizeof *words);
+}
+
 static void put(struct session *s, enum raw_type type, uint32_t argument, const uint64_t *words,
                 uint32_t count)
 {
-    s->word[s->words++] = raw_header(type, argument, count);
-    memcpy(s->word + s->words, words, count * sizeof *words);
-    s->words += count;
+    put_record(s, raw_header(type, argument, count), words);
 }
 
 #define PUT(s, type, argument, ...)                                                                          \
@@ -77,24 +88,27 @@ static void put_event(struct session *s, enum raw_type type, uint32_t stack, uin
     if (s->slot[slot] != heap)
         put(s, RAW_SLOT, slot, &heap, 1);
     s->slot[slot] = heap;
-    s->word[s->words] = raw_heap_header(type, stack, slot, how, count);
-    memcpy(s->word + s->words + 1, words, count * sizeof *words);
-    s->words += 1 + count;
+    put_record(s, raw_heap_header(type, stack, slot, how, count), words);
 }
 
 #define PUT_EVENT(s, type, stack, heap, how, ...)                                                            \
     put_event(s, type, stack, heap, how, (const uint64_t[]){__VA_ARGS__},                                    \
               sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-#define PUT_STATE(s, address, state, time)                                                                   \
-    (s->word[s->words++] = raw_state_header(time), s->word[s->words++] = raw_state(address, state))
+/* What code stored at an address, at a time. */
+static void put_state(struct session *s, uint64_t address, int32_t state, uint64_t time)
+{
+    const uint32_t header = raw_state_header();
+    put_bytes(s, &header, sizeof header);
+    put_bytes(s, (const uint64_t[]){time, raw_state(address, state)}, 2 * sizeof(uint64_t));
+}
 
 /* A run of segment 0, which has two accesses. */
 static void put_run(struct session *s, uint64_t a, uint64_t b)
 {
-    s->word[s->words++] = raw_header(RAW_SEGMENT, 0, 0);
-    s->word[s->words++] = a;
-    s->word[s->words++] = b;
+    uint8_t *at = mt_stream_put_id(s->slab + s->used, 0);
+    at = mt_stream_put_word(mt_stream_put_word(at, a), b);
+    s->used = (size_t)(at - s->slab);
 }
 
 static void define_load_store(struct session *s)
@@ -110,9 +124,7 @@ static void read_back(struct session *s)
     char path[64];
     const struct mt_event *batch;
     size_t n;
-    assert_null(feed_slab(s->feed, s->word, s->words));
-    bool has_end = s->words >= 2 && raw_type_of(s->word[s->words - 2]) == RAW_END;
-    assert_int_equal(feed_ended(s->feed), has_end);
+    assert_null(feed_slab(s->feed, s->slab, s->used));
     assert_int_equal(mt_writer_finish(s->writer, feed_ending(s->feed), &err), MT_OK);
     feed_free(s->feed);
     snprintf(path, sizeof path, "/proc/self/fd/%d", s->fd);

@@ -88,9 +88,13 @@ static void make_blocks(struct world *o)
 static void access_blocks(struct world *o)
 {
     for (uint64_t i = 0; i < 12; i++) {
-        const uint64_t stream[] = {o->segment[0], place((uint32_t)i % 5), o->segment[1],
-                                   place(2) + 8 * (i % 9), place(3) + 32};
-        assert_int_equal(mt_writer_segments(o->w, stream, 5, &o->time), 5);
+        uint8_t stream[64], *at = mt_stream_put_id(stream, o->segment[0]);
+        at = mt_stream_put_word(at, place((uint32_t)i % 5));
+        at = mt_stream_put_id(at, o->segment[1]);
+        at = mt_stream_put_word(at, place(2) + 8 * (i % 9));
+        at = mt_stream_put_word(at, place(3) + 32);
+        const size_t size = (size_t)(at - stream);
+        assert_int_equal(mt_writer_segments(o->w, stream, size, &o->time), size);
     }
     mt_writer_accesses(o->w, &o->site[1], &(uint64_t){place(1) + BLOCK - 4}, 1); /* beyond its end */
     mt_writer_touch(o->w, MT_STORE, place(2) + 10, 20);

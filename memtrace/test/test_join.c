@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LATE = 10, KINDS, SITES_EACH = 4, WORDS_MOST = 3, BLOCKS = 12, ROUNDS = 2500, STREAM = 4000 };
+enum { LATE = 10, KINDS, SITES_EACH = 4, WORDS_MOST = 3, BLOCKS = 12, ROUNDS = 2500, STREAM = 24000 };
 
 /* What the program does over and over; -1 ends. */
 static const int loops[][8] = {{0, 1, 2, 3, -1}, {4, -1}, {5, 6, 7, 8, 9, 0, 6, -1}, {3, LATE, -1}};
@@ -24,8 +24,8 @@ struct run {
     struct mt_access access[KINDS][SITES_EACH];
     struct mt_segment segment[KINDS];
     bool lives[BLOCKS];
-    uint64_t stream[STREAM];
-    size_t used;
+    uint8_t stream[STREAM];
+    size_t used;   /* bytes */
     unsigned said; /* segments */
 };
 
@@ -87,16 +87,19 @@ static uint64_t some_word(struct run *r, uint64_t block, uint64_t step)
 static void say(struct run *r, uint32_t id, uint64_t block)
 {
     const struct mt_segment *s = &r->segment[id];
-    r->stream[r->used++] = id;
+    uint64_t words[WORDS_MOST];
+    uint8_t *at = mt_stream_put_id(r->stream + r->used, id);
     r->said++;
-    for (uint32_t i = 0; i < s->words; i++)
-        r->stream[r->used + i] = some_word(r, (block + i) % BLOCKS, r->turn);
+    for (uint32_t i = 0; i < s->words; i++) {
+        words[i] = some_word(r, (block + i) % BLOCKS, r->turn);
+        at = mt_stream_put_word(at, words[i]);
+    }
     for (uint32_t i = 0; i < s->count; i++) {
         const struct mt_access *a = &s->accesses[i];
-        uint64_t addr = r->stream[r->used + a->word] + (uint64_t)(int64_t)a->distance;
+        uint64_t addr = words[a->word] + (uint64_t)(int64_t)a->distance;
         mt_writer_accesses(r->w[1], &a->site, &addr, 1);
     }
-    r->used += s->words;
+    r->used = (size_t)(at - r->stream);
     r->instructions += s->instructions;
 }
 

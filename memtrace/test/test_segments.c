@@ -18,7 +18,7 @@ enum {
     BLOCKS = 40,
     ROUNDS = 400,
     RUNS = 60,
-    STREAM = RUNS * (1 + MT_SEGMENT_WORDS)
+    STREAM = RUNS * (MT_STREAM_ID + MT_SEGMENT_WORDS * MT_STREAM_WORD)
 };
 
 struct pair {
@@ -103,20 +103,37 @@ static void run_alone(struct pair *p, const struct mt_segment *s, const uint64_t
     }
 }
 
+/* Put a segment into a stream, with such words; where the next one comes. */
+static uint8_t *put_segment(uint8_t *at, uint32_t id, const uint64_t *words, uint32_t count)
+{
+    at = mt_stream_put_id(at, id);
+    for (uint32_t i = 0; i < count; i++)
+        at = mt_stream_put_word(at, words[i]);
+    return at;
+}
+
+/* The same into a stream of both: segments, and accesses one by one. */
+static uint8_t *run_both(struct pair *p, uint8_t *at, uint32_t id, uint64_t step)
+{
+    const struct mt_segment *s = &p->segment[id];
+    uint64_t words[MT_SEGMENT_WORDS];
+    for (uint32_t i = 0; i < s->words; i++)
+        words[i] = some_word(p, step + i);
+    run_alone(p, s, words);
+    return put_segment(at, id, words, s->words);
+}
+
 static void run_some(struct pair *p)
 {
-    uint64_t stream[STREAM], used = 0, expected = p->instructions, counted = p->instructions;
+    uint8_t stream[STREAM + MT_STREAM_BEYOND], *at = stream;
+    uint64_t expected = p->instructions, counted = p->instructions;
     uint32_t first = (uint32_t)below(p, SEGMENTS), steps = (uint32_t)below(p, RUNS);
     for (uint32_t k = 0; k < steps; k++) {
         uint32_t id = below(p, 5) ? (first + k) % 4 : (uint32_t)below(p, SEGMENTS);
-        const struct mt_segment *s = &p->segment[id];
-        stream[used++] = id;
-        for (uint32_t i = 0; i < s->words; i++)
-            stream[used + i] = some_word(p, k + i);
-        run_alone(p, s, &stream[used]);
-        used += s->words;
-        expected += s->instructions;
+        at = run_both(p, at, id, k);
+        expected += p->segment[id].instructions;
     }
+    const size_t used = (size_t)(at - stream);
     assert_int_equal(mt_writer_segments(p->w[0], stream, used, &counted), used);
     assert_int_equal(counted, expected);
     p->instructions = counted;
@@ -167,34 +184,45 @@ static void test_where_it_ends(void **state)
     struct pair p;
     uint64_t instructions = 0;
     start(&p, 5);
-    uint64_t stream[3 * (1 + MT_SEGMENT_WORDS)] = {1};
-    size_t one = 1 + (size_t)p.segment[1].words;
-    stream[one] = 1;
+    const size_t one = mt_stream_bytes(p.segment[1].words);
+    uint8_t *stream = test_calloc(2, one);
+    mt_stream_put_id(stream, 1);
+    mt_stream_put_id(stream + one, 1);
     assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one, &instructions), 2 * one);
-    assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one - 1, &instructions), one);
-    assert_int_equal(mt_writer_skip(p.w[0], stream, 2 * one - 1, &instructions), one);
-    const uint64_t strange[] = {SEGMENTS, UINT32_MAX, 1ull << 31, 1ull << 32, 1ull << 56, UINT64_MAX};
-    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
-        stream[one] = strange[i];
+    for (size_t cut = 1; cut <= one; cut++) {
+        uint8_t *copy = malloc(2 * one - cut); /* cmocka's would hide from sanitizers what is read beyond */
+        memcpy(copy, stream, 2 * one - cut);
+        assert_int_equal(mt_writer_segments(p.w[0], copy, 2 * one - cut, &instructions), one);
+        assert_int_equal(mt_writer_skip(p.w[0], copy, 2 * one - cut, &instructions), one);
+        free(copy);
+    }
+    const uint32_t strange[] = {SEGMENTS, UINT32_MAX, 1u << 31, 1u << 30, 1u << 24, 0xffff};
+    const size_t stranges = sizeof strange / sizeof *strange;
+    for (size_t i = 0; i < stranges; i++) {
+        mt_stream_put_id(stream + one, strange[i]);
         assert_int_equal(mt_writer_segments(p.w[0], stream, 2 * one, &instructions), one);
         assert_int_equal(mt_writer_skip(p.w[0], stream, 2 * one, &instructions), one);
     }
-    assert_int_equal(instructions, 15 * p.segment[1].instructions + p.segment[1].instructions);
+    assert_int_equal(instructions, (2 + 2 * one + 2 * stranges) * p.segment[1].instructions);
+    test_free(stream);
     for (unsigned side = 0; side < 2; side++) {
         mt_writer_finish(p.w[side], MT_ENDING_EXIT, NULL);
         close(p.fd[side]);
     }
 }
 
-/* A caller's own words between segments: the first is UINT64_MAX - the trace, or UINT64_MAX: nothing changes;
- * then the instructions not counted. */
-static size_t take_change(void *heap, const uint64_t *at, size_t n, struct mt_change *change)
+/* A caller's own records between segments, of two ids: UINT32_MAX - the trace, or UINT32_MAX: nothing
+ * changes; then the instructions not counted. */
+enum { CHANGE = 2 * MT_STREAM_ID };
+
+static size_t take_change(void *heap, const uint8_t *at, size_t n, struct mt_change *change)
 {
-    if (at[0] < UINT64_MAX - 9 || n < 2)
+    const uint32_t trace = UINT32_MAX - mt_stream_id(at);
+    if (trace > 9 || n < CHANGE)
         return 0;
-    if (at[0] < UINT64_MAX)
-        *change = (struct mt_change){at[1], *(uint32_t *)heap, (uint32_t)(UINT64_MAX - at[0]), MT_VM_TRACE};
-    return 2;
+    if (trace)
+        *change = (struct mt_change){mt_stream_id(at + MT_STREAM_ID), *(uint32_t *)heap, trace, MT_VM_TRACE};
+    return CHANGE;
 }
 
 /* Changes within a stream are those told one by one, at the same times; they end it only when cut short. */
@@ -202,28 +230,25 @@ static void test_changes_within(void **state)
 {
     struct pair p;
     uint32_t heap = 0;
-    uint64_t stream[STREAM] = {0}, used = 0, counted = 0, apart = 0;
+    uint8_t stream[STREAM + MT_STREAM_BEYOND], *at = stream;
+    uint64_t counted = 0, apart = 0;
     start(&p, 7);
     for (unsigned i = 0; i < 200; i++)
         change_heap(&p);
-    for (uint64_t k = 0; k < 60; k++) {
-        const struct mt_segment *segment = &p.segment[k % 3];
-        stream[used] = k % 3;
-        for (uint32_t i = 0; i < segment->words; i++)
-            stream[used + 1 + i] = some_word(&p, k + i);
-        run_alone(&p, segment, &stream[used + 1]);
-        used += 1 + segment->words;
-        apart += segment->instructions;
-        stream[used++] = UINT64_MAX - k % 4;
-        stream[used++] = k;
+    for (uint32_t k = 0; k < 60; k++) {
+        at = run_both(&p, at, k % 3, k);
+        apart += p.segment[k % 3].instructions;
+        at = mt_stream_put_id(at, UINT32_MAX - k % 4);
+        at = mt_stream_put_id(at, k);
         if (k % 4 == 0)
             continue;
         mt_writer_time(p.w[1], apart + k);
-        mt_writer_state(p.w[1], heap, MT_VM_TRACE, (uint32_t)(k % 4));
+        mt_writer_state(p.w[1], heap, MT_VM_TRACE, k % 4);
     }
     const struct mt_between between = {take_change, &heap};
-    assert_int_equal(mt_writer_stream(p.w[0], stream, used - 1, &counted, &between), used - 2);
-    assert_int_equal(mt_writer_stream(p.w[0], stream + used - 2, 2, &counted, &between), 2);
+    const size_t used = (size_t)(at - stream);
+    assert_int_equal(mt_writer_stream(p.w[0], stream, used - 1, &counted, &between), used - CHANGE);
+    assert_int_equal(mt_writer_stream(p.w[0], at - CHANGE, CHANGE, &counted, &between), CHANGE);
     assert_int_equal(counted, apart);
     struct reading a = finish(&p, 0), b = finish(&p, 1);
     assert_int_equal(a.stats.totals.events[MT_STATE], 45);
@@ -235,12 +260,41 @@ static void test_changes_within(void **state)
     reading_free(&b);
 }
 
+/* A stream has 48 bits of a word: those of the highest addresses, and of one below 0, too. */
+static void test_far_words(void **state)
+{
+    const uint64_t places[] = {0x10, 0x7ffffffff000, 0x555500000000, UINT64_MAX - 0xfff};
+    const struct mt_access access = {1, 0, 0x20};
+    struct pair p;
+    start(&p, 11);
+    p.segment[0] = (struct mt_segment){&access, 1, 1, 1};
+    assert_int_equal(mt_writer_segment(p.w[0], &p.segment[0]), SEGMENTS);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        uint8_t stream[MT_STREAM_ID + MT_STREAM_WORD + MT_STREAM_BEYOND];
+        const uint64_t word = places[i] - 0x20;
+        for (unsigned side = 0; side < 2; side++)
+            mt_writer_block_new(p.w[side], places[i], 64, 0, MT_HOW_MALLOC, 0);
+        run_alone(&p, &p.segment[0], &word);
+        const size_t used = (size_t)(put_segment(stream, SEGMENTS, &word, 1) - stream);
+        assert_int_equal(mt_writer_segments(p.w[0], stream, used, &p.instructions), used);
+    }
+    struct reading a = finish(&p, 0), b = finish(&p, 1);
+    assert_int_equal(a.stats.totals.events[MT_LOAD], 4);
+    assert_int_equal(a.count, b.count);
+    for (size_t i = 0; i < a.count; i++)
+        assert_true(same_event(&a.events[i], &b.events[i]) && a.events[i].addr == b.events[i].addr);
+    reading_free(&a);
+    reading_free(&b);
+}
+
 /* Passing over goes as far, and counts as much, as coding: segments of all lengths, in any order. */
 static void test_skip(void **state)
 {
     struct pair p;
-    uint64_t stream[STREAM], used = 0, expected = 0, skipped = 0;
+    uint8_t stream[STREAM + MT_STREAM_BEYOND], *at = stream;
+    uint64_t expected = 0, skipped = 0, all[MT_SEGMENT_WORDS];
     uint32_t first = SEGMENTS;
+    memset(all, 0xff, sizeof all);
     start(&p, 9);
     for (uint32_t words = 1; words <= MT_SEGMENT_WORDS; words++) {
         struct mt_access a[MT_SEGMENT_WORDS];
@@ -250,13 +304,11 @@ static void test_skip(void **state)
                          first + words - 1);
     }
     for (unsigned k = 0; k < RUNS; k++) {
-        uint64_t words = 1 + below(&p, k % 2 ? 6 : MT_SEGMENT_WORDS);
-        stream[used] = first + words - 1;
-        for (uint32_t i = 1; i <= words; i++)
-            stream[used + i] = UINT64_MAX;
-        used += 1 + words;
+        const uint32_t words = 1 + (uint32_t)below(&p, k % 2 ? 6 : MT_SEGMENT_WORDS);
+        at = put_segment(at, first + words - 1, all, words);
         expected += 3 * words;
     }
+    const size_t used = (size_t)(at - stream);
     assert_int_equal(mt_writer_skip(p.w[0], stream, used, &skipped), used);
     assert_int_equal(skipped, expected);
     for (unsigned side = 0; side < 2; side++) {
@@ -283,9 +335,9 @@ static void test_bad_definitions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),          cmocka_unit_test(test_where_it_ends),
-        cmocka_unit_test(test_changes_within),  cmocka_unit_test(test_skip),
-        cmocka_unit_test(test_bad_definitions),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_where_it_ends),
+        cmocka_unit_test(test_far_words), cmocka_unit_test(test_changes_within),
+        cmocka_unit_test(test_skip),      cmocka_unit_test(test_bad_definitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

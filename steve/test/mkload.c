@@ -84,14 +84,16 @@ static void make(uint64_t block)
 /* One path through the program, with a block. */
 static void use(uint64_t block, uint64_t live)
 {
-    uint64_t stream[3 * PATH], *p = stream, path = below(PATHS), instructions = 0;
+    uint8_t stream[PATH * (MT_STREAM_ID + 2 * MT_STREAM_WORD) + MT_STREAM_BEYOND], *p = stream;
+    uint64_t path = below(PATHS), instructions = 0;
 
     for (unsigned i = 0; i < PATH; i++) {
-        *p++ = path * PATH + i;
-        *p++ = BASE + CELL * block;
-        *p++ = i == PATH - 1 ? STACK : BASE + CELL * (i ? block : below(live)) + 8 * (i % 2);
+        p = mt_stream_put_id(p, (uint32_t)path * PATH + i);
+        p = mt_stream_put_word(p, BASE + CELL * block);
+        p = mt_stream_put_word(p,
+                               i == PATH - 1 ? STACK : BASE + CELL * (i ? block : below(live)) + 8 * (i % 2));
     }
-    mt_writer_segments(s_writer, stream, 3 * PATH, &instructions);
+    mt_writer_segments(s_writer, stream, (size_t)(p - stream), &instructions);
 }
 
 static void run(uint64_t events, uint64_t live)
