@@ -95,11 +95,14 @@ class Pool:
             self._workers.close()
             return
         children = list((self._workers._processes or {}).values()) if kind is not None else []
+        manager = self._workers._executor_manager_thread
         self._workers.shutdown(wait=not children, cancel_futures=True)
         for child in children:
             child.terminate()
         for child in children:
             child.join()  # then nothing is written any more
+        if manager:
+            manager.join()  # or it closes a pipe while Python, as it ends, writes to it
 
     def _submit(self, function: Callable[..., Any], task: Tuple[Any, ...]) -> Any:
         if self.remote:

@@ -3,6 +3,7 @@ an interrupt.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import argparse
 import fcntl
 import os
 import pty
@@ -13,13 +14,17 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
+from concurrent.futures.process import _ThreadWakeup
 from pathlib import Path
 from typing import Callable, List, Tuple
 
 import pytest
 
 from conftest import Steve, make_trace
+from steve.errors import SteveError
+from steve.parallel import Pool
 
 # commands that read a memtrace, each with what makes it write into the folder it runs in
 READERS = {
@@ -204,6 +209,16 @@ def test_a_killed_worker_ends_it_all(tmp_path: Path, parts_at_work: subprocess.P
     assert parts_at_work.returncode == 0 or err.count("\n") == 1 and "a worker process was killed" in err
     assert leftovers(tmp_path / "results") == [] and not any(map(is_alive, workers))
     assert (parts_at_work.returncode == 0) == (tmp_path / "results/result").exists()
+
+
+def test_a_broken_pool_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is left may close a pipe while Python, as it ends, writes to it. Here it takes its time."""
+    close, before = _ThreadWakeup.close, threading.active_count()
+    monkeypatch.setattr(_ThreadWakeup, "close", lambda pipe: (time.sleep(0.5), close(pipe)))
+    with pytest.raises(SteveError, match="was killed"):
+        with Pool(argparse.Namespace(scheduler=None, jobs=2)) as pool:
+            list(pool.run(os._exit, [(1,)] * 4))
+    assert threading.active_count() == before
 
 
 def test_workers_die_with_a_killed_parent(parts_at_work: subprocess.Popen) -> None:
