@@ -2,17 +2,21 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Both do what Valgrind's do, at less cost where it is most: of the start of a program, which translates
- * thousands of superblocks and looks at thousands of symbols, they were a tenth.
+ * Two do what Valgrind's do, at less cost where it is most: of the start of a program, which translates
+ * thousands of superblocks and looks at thousands of symbols, they were a tenth. The third leaves out what
+ * the collector does instead.
  */
+#include "lt_frames.h"
 #include "lt_options.h"
 #include "libvex_ir.h"
+#include "pub_tool_debuginfo.h"
 #include "pub_tool_seqmatch.h"
 
 void __real_sanityCheckIRSB(const IRSB *bb, const HChar *caller, Bool flat, IRType word);
 void __wrap_sanityCheckIRSB(const IRSB *bb, const HChar *caller, Bool flat, IRType word);
 Bool __real_vgPlain_string_match(const HChar *pattern, const HChar *text);
 Bool __wrap_vgPlain_string_match(const HChar *pattern, const HChar *text);
+void __wrap_vgModuleLocal_read_debuginfo_dwarf3(void);
 
 /* VEX checks each superblock three times for what can only be wrong if a program that makes them is. */
 void __wrap_sanityCheckIRSB(const IRSB *bb, const HChar *caller, Bool flat, IRType word)
@@ -28,4 +32,37 @@ Bool __wrap_vgPlain_string_match(const HChar *pattern, const HChar *text)
     HChar c = pattern[0];
     Bool literal = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
     return !(literal && c != text[0]) && __real_vgPlain_string_match(pattern, text);
+}
+
+/* Is Valgrind to read the lines of an object? */
+Bool lt_core_reads_lines(const DebugInfo *object);
+__attribute__((used)) Bool lt_core_reads_lines(const DebugInfo *object)
+{
+    return !lt_is_system_file(VG_(DebugInfo_get_filename)(object));
+}
+
+/* Reads all lines of an object when it is mapped, which takes a third of a program's start, most of it for
+ * libc's. Of the system's objects the collector finds those that are needed (collector/debuginfo.h). The
+ * object is the first argument; the others, structures of which no header tells, lie on the stack, and stay
+ * where they are. */
+__attribute__((naked)) void __wrap_vgModuleLocal_read_debuginfo_dwarf3(void)
+{
+    __asm__("push %rdi\n\t"
+            "push %rsi\n\t"
+            "push %rdx\n\t"
+            "push %rcx\n\t"
+            "push %r8\n\t"
+            "push %r9\n\t"
+            "sub $8, %rsp\n\t"
+            "call lt_core_reads_lines\n\t"
+            "add $8, %rsp\n\t"
+            "pop %r9\n\t"
+            "pop %r8\n\t"
+            "pop %rcx\n\t"
+            "pop %rdx\n\t"
+            "pop %rsi\n\t"
+            "pop %rdi\n\t"
+            "test %al, %al\n\t"
+            "jnz __real_vgModuleLocal_read_debuginfo_dwarf3\n\t"
+            "ret");
 }

@@ -17,7 +17,7 @@
 #include "pub_tool_threadstate.h"
 
 enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SETS = 1 << 9, MEMO_WAYS = 4, MEMO_DEPTH = 24 };
-enum { HINTS = 2, FARTHEST_HINT = 1 << 16 };
+enum { TOLD_OBJECTS = 64, HINTS = 2, FARTHEST_HINT = 1 << 16 };
 
 /* Where an address on the stack leads. */
 enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
@@ -73,11 +73,12 @@ static UInt limited_length(const HChar *s)
     return n < NAME_LIMIT ? (UInt)n : NAME_LIMIT;
 }
 
-static void put_frame(Addr ip, UInt line, const HChar *const text[3])
+/* in_file: where to look for the line, if it is not known here; 0 = nowhere */
+static void put_frame(Addr ip, UInt line, Addr in_file, const HChar *const text[3])
 {
     UInt size[3] = {limited_length(text[0]), limited_length(text[1]), limited_length(text[2])};
-    uint64_t words[4] = {ip, line, raw_pair(size[0], size[1]), size[2]};
-    lt_ring_put_text(RAW_FRAME, words, 4, text, size, 3);
+    uint64_t words[5] = {ip, line, raw_pair(size[0], size[1]), size[2], in_file};
+    lt_ring_put_text(RAW_FRAME, words, 5, text, size, 3);
 }
 
 /* The debug information's answers live in its own buffers until the next question: copy. */
@@ -93,6 +94,34 @@ static Bool is_executable(Addr ip)
 {
     const NSegment *segment = VG_(am_find_nsegment)(ip);
     return segment && segment->hasX;
+}
+
+static Bool begins(const HChar *text, const HChar *with)
+{
+    return VG_(strncmp)(text, with, VG_(strlen)(with)) == 0;
+}
+
+Bool lt_is_system_file(const HChar *path)
+{
+    return begins(path, "/lib") || (begins(path, "/usr/") && !begins(path, "/usr/local/"));
+}
+
+/* Where the collector finds the line of an address of the system's files; 0 = it does not. */
+static Addr address_in_file(const DebugInfo *object, Addr ip)
+{
+    Bool of_system = object && lt_is_system_file(VG_(DebugInfo_get_filename)(object));
+    return of_system ? ip - VG_(DebugInfo_get_text_bias)(object) : 0;
+}
+
+/* The collector needs some time to open a file with debug information: it may as well begin. */
+static void tell_object(const DebugInfo *object)
+{
+    static const DebugInfo *s_told[TOLD_OBJECTS];
+    const DebugInfo **told = &s_told[((Addr)object >> 4) % TOLD_OBJECTS];
+    if (*told == object)
+        return;
+    *told = object;
+    lt_ring_flush();
 }
 
 static enum place describe_frame(Addr ip)
@@ -113,7 +142,11 @@ static enum place describe_frame(Addr ip)
     if (!object[0] && lt_trace_name(ip))
         return RUN_TIME_CODE;
     const HChar *text[3] = {function, file, object};
-    put_frame(ip, line, text);
+    const DebugInfo *info = VG_(find_DebugInfo)(epoch, ip);
+    const Addr in_file = line ? 0 : address_in_file(info, ip);
+    put_frame(ip, line, in_file, text);
+    if (in_file)
+        tell_object(info);
     return object[0] ? OBJECT : RUN_TIME_CODE;
 }
 

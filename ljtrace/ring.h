@@ -75,7 +75,8 @@ enum raw_type {
                    {code address, size | kind << 32,  distance | word << 32}. Argument 1: the accesses of the
                    segment before come first */
     RAW_THREAD, /* argument: the thread that runs from here on */
-    RAW_FRAME,  /* {code address, line, function bytes | file bytes << 32, object bytes} strings, padded */
+    RAW_FRAME,  /* {code address, line, function bytes | file bytes << 32, object bytes, address in the
+                   object's file}  strings, padded. That address is not 0 if the line is to be found by it */
     RAW_STACK,  /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
     RAW_NEW,    /* heap, how {addr, size, instructions} code addresses innermost first; or, here and in
                    FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */

@@ -17,7 +17,8 @@ struct feed *feed_new(struct mt_writer *w)
         abort();
     f->writer = w;
     f->payload = malloc(RING_MARGIN_BYTES);
-    if (!f->payload)
+    f->debuginfo = debuginfo_new();
+    if (!f->payload || !f->debuginfo)
         abort();
     f->between = (struct mt_between){feed_change, f};
     f->ending = MT_ENDING_KILLED;
@@ -33,6 +34,7 @@ void feed_free(struct feed *f)
     map_clear(&f->site_of);
     map_clear(&f->heap_of);
     universe_clear(&f->universe);
+    debuginfo_free(f->debuginfo);
     free(f->payload);
     free(f->lines);
     free(f->machines);
@@ -110,10 +112,25 @@ const char *feed_text(const struct raw *r, uint32_t skip, uint64_t offset, uint6
     return (const char *)(r->word + skip) + offset;
 }
 
+/* Look up the line of a frame whose code is at an address in the object's file. */
+static void find_line(struct feed *f, struct mt_frame *frame, const char *object, uint32_t size,
+                      uint64_t address)
+{
+    struct debuginfo_line line;
+    char *path = strndup(object, size);
+    if (!path)
+        abort();
+    if (debuginfo_find(f->debuginfo, path, address, &line)) {
+        frame->line = line.line;
+        frame->file = mt_writer_string(f->writer, line.file, (uint32_t)strlen(line.file));
+    }
+    free(path);
+}
+
 static const char *take_frame(struct feed *f, const struct raw *r)
 {
     uint32_t function = (uint32_t)r->word[2], file = r->word[2] >> 32, object = (uint32_t)r->word[3];
-    const char *text = feed_text(r, 4, 0, (uint64_t)function + file + object);
+    const char *text = feed_text(r, 5, 0, (uint64_t)function + file + object);
     if (!text)
         return "frame with strings beyond its end";
     struct mt_frame frame = {
@@ -123,6 +140,8 @@ static const char *take_frame(struct feed *f, const struct raw *r)
         .file = mt_writer_string(f->writer, text + function, file),
         .object = mt_writer_string(f->writer, text + function + file, object),
     };
+    if (r->word[4] && object)
+        find_line(f, &frame, text + function + file, object, r->word[4]);
     stacks_define(&f->stacks, &frame);
     return NULL;
 }
@@ -384,7 +403,7 @@ static const struct {
 } s_rare[RAW_TYPES] = {
     [RAW_DEFINE] = {take_define, 1},
     [RAW_THREAD] = {take_thread, 0},
-    [RAW_FRAME] = {take_frame, 4},
+    [RAW_FRAME] = {take_frame, 5},
     [RAW_STACK] = {take_stack, 0},
     [RAW_NEW] = {take_new, 3},
     [RAW_FREE] = {take_free, 2},

@@ -8,6 +8,7 @@
 #ifndef COLLECTOR_FEED_PARTS_H
 #define COLLECTOR_FEED_PARTS_H
 
+#include "debuginfo.h"
 #include "feed.h"
 #include "map.h"
 #include "stacks.h"
@@ -49,6 +50,7 @@ struct feed {
     struct feed_slot slot[RING_HEAP_SLOTS];
     struct universe universe;
     struct feed_call call[FEED_CALLS];
+    struct debuginfo *debuginfo;
     uint64_t *payload; /* of the record at hand, aligned */
     uint64_t counted;  /* instructions of segments so far */
     uint32_t thread;

@@ -1,0 +1,220 @@
+/* debuginfo.c - see debuginfo.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "debuginfo.h"
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Code of a compilation unit: [from, to), as its debug information counts addresses. */
+struct span {
+    uint64_t from, to;
+    Dwarf_Off unit; /* of its first entry */
+};
+
+struct object {
+    struct object *next;
+    char *path;
+    struct stat status; /* of the file that was opened */
+    Dwfl *dwfl;         /* NULL: it has no lines */
+    Dwarf *dwarf;
+    uint64_t shift; /* from the file's addresses to the debug information's */
+    struct span *spans;
+    size_t count, capacity;
+};
+
+struct debuginfo {
+    struct object *objects; /* the one asked for last is first */
+};
+
+static const Dwfl_Callbacks s_callbacks = {
+    .find_elf = dwfl_build_id_find_elf,
+    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .section_address = dwfl_offline_section_address,
+};
+
+struct debuginfo *debuginfo_new(void)
+{
+    unsetenv("DEBUGINFOD_URLS"); /* libdwfl would ask there */
+    return calloc(1, sizeof(struct debuginfo));
+}
+
+/* False when out of memory. */
+static bool add_span(struct object *o, uint64_t from, uint64_t to, Dwarf_Off unit)
+{
+    if (o->count == o->capacity) {
+        size_t capacity = o->capacity * 2 + 64;
+        struct span *spans = realloc(o->spans, capacity * sizeof *spans);
+        if (!spans)
+            return false;
+        o->spans = spans;
+        o->capacity = capacity;
+    }
+    o->spans[o->count++] = (struct span){from, to, unit};
+    return true;
+}
+
+static bool add_unit(struct object *o, Dwarf_Die *unit)
+{
+    Dwarf_Addr base, from, to;
+    ptrdiff_t at = 0;
+    bool ok = true;
+    while (ok && (at = dwarf_ranges(unit, at, &base, &from, &to)) > 0)
+        ok = from >= to || add_span(o, from, to, dwarf_dieoffset(unit));
+    return ok;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    return (x->from > y->from) - (x->from < y->from);
+}
+
+/* Has this unit code? Split debug information leaves a skeleton of it in the object, with its lines. */
+static bool has_code(Dwarf_Die *unit)
+{
+    int tag = dwarf_tag(unit);
+    return tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit;
+}
+
+/* Where the code of each unit is. The section that may tell so, .debug_aranges, need not be there. */
+static void add_units(struct object *o)
+{
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die unit;
+    bool ok = true;
+    while (ok && dwarf_get_units(o->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
+        ok = !has_code(&unit) || add_unit(o, &unit);
+    if (o->count)
+        qsort(o->spans, o->count, sizeof *o->spans, by_address);
+}
+
+/* The debug information, and how its addresses differ from the file's; NULL if there is none. */
+static Dwarf *open_dwarf(struct object *o)
+{
+    GElf_Addr elf_bias = 0;
+    Dwarf_Addr dwarf_bias = 0;
+    Dwfl_Module *module = dwfl_report_offline(o->dwfl, o->path, o->path, -1);
+    dwfl_report_end(o->dwfl, NULL, NULL);
+    if (!module || !dwfl_module_getelf(module, &elf_bias))
+        return NULL;
+    Dwarf *dwarf = dwfl_module_getdwarf(module, &dwarf_bias);
+    o->shift = elf_bias - dwarf_bias;
+    return dwarf;
+}
+
+static void close_object(struct object *o)
+{
+    if (o->dwfl)
+        dwfl_end(o->dwfl);
+    o->dwfl = NULL;
+    o->dwarf = NULL;
+    o->count = 0;
+}
+
+/* Files without lines need not stay open. */
+static void open_object(struct object *o)
+{
+    o->dwfl = dwfl_begin(&s_callbacks);
+    o->dwarf = o->dwfl ? open_dwarf(o) : NULL;
+    if (o->dwarf)
+        add_units(o);
+    else
+        close_object(o);
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Programs build libraries, load them, and build them again. What is gone is still what it was. */
+static void keep_up(struct object *o)
+{
+    struct stat now;
+    if (stat(o->path, &now) != 0 || is_same_file(&now, &o->status))
+        return;
+    close_object(o);
+    o->status = now;
+    open_object(o);
+}
+
+static void free_object(struct object *o)
+{
+    close_object(o);
+    free(o->spans);
+    free(o->path);
+    free(o);
+}
+
+/* NULL when out of memory. */
+static struct object *new_object(const char *path)
+{
+    struct object *o = calloc(1, sizeof *o);
+    if (o && !(o->path = strdup(path))) {
+        free(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* NULL when out of memory. */
+static struct object *find_object(struct debuginfo *d, const char *path)
+{
+    struct object **at = &d->objects;
+    while (*at && strcmp((*at)->path, path) != 0)
+        at = &(*at)->next;
+    struct object *o = *at ? *at : new_object(path);
+    if (!o)
+        return NULL;
+    if (*at)
+        *at = o->next;
+    o->next = d->objects;
+    d->objects = o;
+    keep_up(o);
+    return o;
+}
+
+void debuginfo_free(struct debuginfo *d)
+{
+    while (d->objects) {
+        struct object *o = d->objects;
+        d->objects = o->next;
+        free_object(o);
+    }
+    free(d);
+}
+
+/* The last span that begins at an address or before it. */
+static const struct span *span_at(const struct object *o, uint64_t address)
+{
+    size_t low = 0, high = o->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (o->spans[middle].from <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && address < o->spans[low - 1].to ? &o->spans[low - 1] : NULL;
+}
+
+bool debuginfo_find(struct debuginfo *d, const char *object, uint64_t address, struct debuginfo_line *line)
+{
+    const struct object *o = find_object(d, object);
+    const struct span *span = o ? span_at(o, address + o->shift) : NULL;
+    Dwarf_Die unit;
+    int number;
+    if (!span || !dwarf_offdie(o->dwarf, span->unit, &unit))
+        return false;
+    Dwarf_Line *found = dwarf_getsrc_die(&unit, address + o->shift);
+    if (!found || dwarf_lineno(found, &number) != 0 || number <= 0)
+        return false;
+    *line = (struct debuginfo_line){dwarf_linesrc(found, NULL, NULL), (uint32_t)number};
+    return line->file != NULL;
+}

@@ -1,0 +1,33 @@
+/* line_of.c - the collector's search for a line, by itself: regtest/cases/test_c_lines.py asks it.
+ *
+ *     line_of OBJECT ADDRESS [OTHER]
+ *
+ * Prints FILE:LINE, or `unknown`; with OTHER once more, when that file has taken OBJECT's place.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/collector/debuginfo.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static void tell(struct debuginfo *d, const char *object, uint64_t address)
+{
+    struct debuginfo_line line;
+    if (debuginfo_find(d, object, address, &line))
+        printf("%s:%u\n", line.file, line.line);
+    else
+        puts("unknown");
+}
+
+int main(int argc, char **argv)
+{
+    struct debuginfo *d = debuginfo_new();
+    if (!d || argc < 3)
+        return 2;
+    uint64_t address = strtoull(argv[2], NULL, 16);
+    tell(d, argv[1], address);
+    if (argc > 3 && rename(argv[3], argv[1]) == 0)
+        tell(d, argv[1], address);
+    debuginfo_free(d);
+    return 0;
+}
