@@ -12,10 +12,10 @@ void words_free(struct words *w)
 
 static void add_pattern(struct word_sum *sums, const struct mt_packed *p, const struct mt_pattern *pattern)
 {
-    const struct mt_pattern_access *a = &p->accesses[pattern->first];
-
     sums->first = pattern->count > 0;
-    for (uint32_t i = 0; i < pattern->count; i++, a++) {
+    for (uint32_t i = 0; i < pattern->count; i++) {
+        const struct mt_pattern_access *a = &p->accesses[pattern->first + i];
+
         if (a->kind < MT_LOAD || a->kind > MT_MODIFY)
             continue; /* its site was lost: such a word is never packed */
         sums[a->word].counts[a->kind - MT_LOAD]++;
