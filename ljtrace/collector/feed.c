@@ -112,40 +112,6 @@ const char *feed_text(const struct raw *r, uint32_t skip, uint64_t offset, uint6
     return (const char *)(r->word + skip) + offset;
 }
 
-/* Look up the line of a frame whose code is at an address in the object's file. */
-static void find_line(struct feed *f, struct mt_frame *frame, const char *object, uint32_t size,
-                      uint64_t address)
-{
-    struct debuginfo_line line;
-    char *path = strndup(object, size);
-    if (!path)
-        abort();
-    if (debuginfo_find(f->debuginfo, path, address, &line)) {
-        frame->line = line.line;
-        frame->file = mt_writer_string(f->writer, line.file, (uint32_t)strlen(line.file));
-    }
-    free(path);
-}
-
-static const char *take_frame(struct feed *f, const struct raw *r)
-{
-    uint32_t function = (uint32_t)r->word[2], file = r->word[2] >> 32, object = (uint32_t)r->word[3];
-    const char *text = feed_text(r, 5, 0, (uint64_t)function + file + object);
-    if (!text)
-        return "frame with strings beyond its end";
-    struct mt_frame frame = {
-        .ip = r->word[0],
-        .line = (uint32_t)r->word[1],
-        .function = mt_writer_string(f->writer, text, function),
-        .file = mt_writer_string(f->writer, text + function, file),
-        .object = mt_writer_string(f->writer, text + function + file, object),
-    };
-    if (r->word[4] && object)
-        find_line(f, &frame, text + function + file, object, r->word[4]);
-    stacks_define(&f->stacks, &frame);
-    return NULL;
-}
-
 static void set_heap(struct feed *f, uint64_t ud, uint32_t id)
 {
     map_set(&f->heap_of, ud, id);
@@ -403,7 +369,7 @@ static const struct {
 } s_rare[RAW_TYPES] = {
     [RAW_DEFINE] = {take_define, 1},
     [RAW_THREAD] = {take_thread, 0},
-    [RAW_FRAME] = {take_frame, 5},
+    [RAW_FRAME] = {feed_frame, 5},
     [RAW_STACK] = {take_stack, 0},
     [RAW_NEW] = {take_new, 3},
     [RAW_FREE] = {take_free, 2},

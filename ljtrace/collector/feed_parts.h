@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * feed.c takes the stream apart and knows heaps and accesses, feed_lua.c what is LuaJIT's: frames, types,
- * states, prototypes, traces, snapshots and samples.
+ * feed.c takes the stream apart and knows heaps and accesses, feed_frame.c knows frames of C, feed_lua.c what
+ * is LuaJIT's: frames, types, states, prototypes, traces, snapshots and samples.
  */
 #ifndef COLLECTOR_FEED_PARTS_H
 #define COLLECTOR_FEED_PARTS_H
@@ -91,6 +91,7 @@ void feed_forget_states(struct feed *f);
 size_t feed_change(void *feed, const uint8_t *at, size_t n, struct mt_change *change);
 
 /* What a record of each type does; NULL, or what is wrong with it. */
+const char *feed_frame(struct feed *f, const struct raw *r);
 const char *feed_luaframe(struct feed *f, const struct raw *r);
 const char *feed_type(struct feed *f, const struct raw *r);
 const char *feed_vm(struct feed *f, const struct raw *r);
