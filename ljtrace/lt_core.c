@@ -6,8 +6,8 @@
  * thousands of superblocks and looks at thousands of symbols, they were a tenth. The third leaves out what
  * the collector does instead.
  */
-#include "lt_frames.h"
 #include "lt_options.h"
+#include "lt_system.h"
 #include "libvex_ir.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_seqmatch.h"
@@ -38,7 +38,7 @@ Bool __wrap_vgPlain_string_match(const HChar *pattern, const HChar *text)
 Bool lt_core_reads_lines(const DebugInfo *object);
 __attribute__((used)) Bool lt_core_reads_lines(const DebugInfo *object)
 {
-    return !lt_is_system_file(VG_(DebugInfo_get_filename)(object));
+    return !lt_system_has(VG_(DebugInfo_get_filename)(object));
 }
 
 /* Reads all lines of an object when it is mapped, which takes a third of a program's start, most of it for

@@ -6,6 +6,7 @@
 #include "lt_options.h"
 #include "lt_peek.h"
 #include "lt_ring.h"
+#include "lt_system.h"
 #include "lt_vm_trace.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
@@ -96,20 +97,10 @@ static Bool is_executable(Addr ip)
     return segment && segment->hasX;
 }
 
-static Bool begins(const HChar *text, const HChar *with)
-{
-    return VG_(strncmp)(text, with, VG_(strlen)(with)) == 0;
-}
-
-Bool lt_is_system_file(const HChar *path)
-{
-    return begins(path, "/lib") || (begins(path, "/usr/") && !begins(path, "/usr/local/"));
-}
-
 /* Where the collector finds the line of an address of the system's files; 0 = it does not. */
 static Addr address_in_file(const DebugInfo *object, Addr ip)
 {
-    Bool of_system = object && lt_is_system_file(VG_(DebugInfo_get_filename)(object));
+    Bool of_system = object && lt_system_has(VG_(DebugInfo_get_filename)(object));
     return of_system ? ip - VG_(DebugInfo_get_text_bias)(object) : 0;
 }
 

@@ -31,8 +31,6 @@ void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit);
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp);
 /* Is the address in code that belongs to no object? */
 Bool lt_is_run_time_code(Addr ip);
-/* Is a file one that comes with the system, and stays what it is while programs run? */
-Bool lt_is_system_file(const HChar *path);
 /* Name one code address. */
 void lt_name_frame(Addr ip);
 /* Code was mapped or unmapped: what was named may mean something else now. */

@@ -13,6 +13,7 @@
 #include "lt_ring.h"
 #include "lt_signals.h"
 #include "lt_smc.h"
+#include "lt_system.h"
 #include "lt_thread.h"
 #include "lt_transfers.h"
 #include "pub_tool_libcbase.h"
@@ -133,6 +134,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_smc_before(number, args);
     lt_mcode_before(tid, number, args);
     lt_puts_before(number, args);
+    lt_system_before(number);
 }
 
 /* An exec that returns has failed. */

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Iterator, Mapping, Sequence
 
+import pytest
+
 SOURCE = Path(os.environ["LJTRACE_SRCDIR"])
 BUILD = Path(os.environ["LJTRACE_BUILDDIR"])
 NATIVE = BUILD / "regtest/native"
@@ -108,6 +110,14 @@ def good(argv: Sequence[object], **options: object) -> Done:
     done = run(argv, **options)  # type: ignore[arg-type]
     assert done.status == 0, f"{' '.join(map(str, argv))}: status {done.status}\n{done.complaint[-2000:]}"
     return done
+
+
+def in_own_mounts(script: str, *argv: object) -> Done:
+    """Run a command where a shell script has changed the mounts first; nobody else sees the change."""
+    probe = run(["unshare", "-m", "true"])
+    if probe.status != 0:
+        pytest.skip(f"cannot have mounts of its own: {probe.complaint.strip()}")
+    return run(["unshare", "-m", "sh", "-c", f'set -e; {script}; exec "$@"', "sh", *argv])
 
 
 def steve(*args: object, **options: object) -> Done:

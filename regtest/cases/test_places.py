@@ -13,7 +13,7 @@ from typing import Callable, Iterator
 
 import pytest
 
-from support import APP_C, NATIVE, SECONDS, Done, Trace, recorder, run, started, wait_for
+from support import APP_C, NATIVE, SECONDS, Done, Trace, in_own_mounts, recorder, run, started, wait_for
 
 PROGRAM = [str(APP_C), "300"]
 CONDUCT = NATIVE / "conduct"
@@ -134,14 +134,6 @@ def test_disk_gets_full_before_a_fork(disk: Path) -> None:
 
 
 # -- where and under what it starts ----------------------------------------------------------------
-
-
-def in_own_mounts(script: str, *argv: object) -> Done:
-    """Run a command where a shell script has changed the mounts first; nobody else sees the change."""
-    probe = run(["unshare", "-m", "true"])
-    if probe.status != 0:
-        pytest.skip(f"cannot have mounts of its own: {probe.complaint.strip()}")
-    return run(["unshare", "-m", "sh", "-c", f'set -e; {script}; exec "$@"', "sh", *argv])
 
 
 def test_no_dev_shm(tmp_path: Path) -> None:

@@ -1,0 +1,25 @@
+/* lt_system.c - see lt_system.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "lt_system.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_vkiscnums.h"
+
+static Bool s_elsewhere; /* paths may lead the program to other files than the collector */
+
+static Bool begins(const HChar *text, const HChar *with)
+{
+    return VG_(strncmp)(text, with, VG_(strlen)(with)) == 0;
+}
+
+Bool lt_system_has(const HChar *path)
+{
+    return !s_elsewhere && (begins(path, "/lib") || (begins(path, "/usr/") && !begins(path, "/usr/local/")));
+}
+
+void lt_system_before(UInt number)
+{
+    s_elsewhere |=
+        number == __NR_chroot || number == __NR_pivot_root || number == __NR_setns || number == __NR_unshare;
+}
