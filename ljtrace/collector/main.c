@@ -337,6 +337,7 @@ static int finish(struct collector *c, int complete)
         tell(c, "cannot write", wrong);
     else if (complete && dropped)
         tell_limit(c, dropped);
+    shutdown(c->socket, SHUT_RDWR); /* the tool need not wait until all memory is given back */
     feed_free(c->feed);
     return complete && !wrong;
 }
