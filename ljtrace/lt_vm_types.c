@@ -70,6 +70,14 @@ void lt_types_unmade(Addr block)
 
 /* -- objects -- */
 
+/* A string stands in a chain of the string table: another follows, or none. What a freed one has left in a
+ * block that is no object (a buffer's text) has the owner's first words there. */
+static Bool is_chained(const struct lt_vm *vm, Addr o)
+{
+    Addr next = lt_vm_ref(vm, o);
+    return next == 0 || (!(next & 3) && lt_vm_gct(vm, next) == GCT_STR);
+}
+
 static Bool is_string(const struct lt_vm *vm, Addr o, SizeT size)
 {
     SizeT header = vm->layout->string_header;
@@ -130,7 +138,7 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
     const struct lt_offsets *at = vm->at;
     switch (size >= 16 || !vm->layout->gc64 ? lt_vm_gct(vm, o) : 0) {
     case GCT_STR:
-        return is_string(vm, o, size) ? MT_TYPE_STR : MT_TYPE_UNKNOWN;
+        return is_string(vm, o, size) && is_chained(vm, o) ? MT_TYPE_STR : MT_TYPE_UNKNOWN;
     case GCT_UPVAL:
         return size == at->upval_bytes && is_upvalue(vm, o) ? MT_TYPE_UPVAL : MT_TYPE_UNKNOWN;
     case GCT_THREAD:

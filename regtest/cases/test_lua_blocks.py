@@ -12,7 +12,7 @@ import pytest
 
 from steve._memtrace import FREE, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES, VM_NAMES
 from steve._memtrace import Trace as Reader
-from support import SOURCE, record
+from support import NATIVE, SOURCE, record
 from test_lua_lines import PROGRAMS, compiles, events, lua_frames, script
 
 # -- on traces --
@@ -113,6 +113,13 @@ def test_string_tables_and_buffers_have_their_types(jit: str, tmp_path: Path) ->
     grown = sorted(types["strtab"])
     assert len(grown) >= 5 and all(b == 2 * a for a, b in zip(grown, grown[1:])), grown
     assert 21 <= len(types["buffer"]) <= 25, types["buffer"]
+
+
+def test_what_lies_where_strings_were_is_no_string(tmp_path: Path) -> None:
+    """A buffer's first text, in a block that holds the rest of a freed string of its size."""
+    trace = record(tmp_path / "t.ljt", [NATIVE / "luastale"], "--trace-mem=no")
+    assert trace.run.status == 0 and int(trace.run.text) >= 40, trace.run.complaint
+    assert sizes_of_types(trace.path)["buffer"].count(32) >= 40
 
 
 def test_string_tables_are_no_other_objects(tmp_path: Path) -> None:
