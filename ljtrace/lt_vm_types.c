@@ -18,7 +18,9 @@ enum {
     NEAR_BYTES = 1024,    /* of the global state in which the string table and buffers are */
     FAR_BYTES = 6400,     /* and behind it the compiler's structure */
     LEAST_MASK = 255,     /* of a string table */
-    TRACE_BYTES = 100
+    TRACE_BYTES = 100,
+    SLOT_BYTES = 8,  /* of an array */
+    NODE_BYTES = 24, /* of a hash */
 };
 
 /* What is needed of a block until its type is known. */
@@ -163,26 +165,30 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 
 /* -- parts -- */
 
-/* Which part of the object is the block? */
-static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block)
+/* Which part of the object is the block? A buffer may look like a table: its begin is where a table has its
+ * array, and if an address in it has a certain byte, that is a table's mark. So sizes have to agree. */
+static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block, SizeT size)
 {
-    if (object & 7 || !lt_readable(object, vm->at->tab_bytes))
+    const struct lt_offsets *at = vm->at;
+    if (object & 7 || !lt_readable(object, at->tab_bytes))
         return MT_TYPE_UNKNOWN;
     UInt gct = lt_vm_gct(vm, object);
-    if (gct == GCT_TAB && lt_vm_ref(vm, object + vm->at->tab_array) == block)
-        return MT_TYPE_TAB_ARRAY;
-    if (gct == GCT_TAB && lt_vm_ref(vm, object + vm->at->tab_node) == block)
-        return MT_TYPE_TAB_HASH;
-    if (gct == GCT_THREAD && lt_vm_ref(vm, object + vm->at->thread_stack) == block)
+    if (gct == GCT_TAB && lt_vm_ref(vm, object + at->tab_array) == block)
+        return lt_vm_u32(object + at->tab_asize) * (SizeT)SLOT_BYTES == size ? MT_TYPE_TAB_ARRAY
+                                                                             : MT_TYPE_UNKNOWN;
+    if (gct == GCT_TAB && lt_vm_ref(vm, object + at->tab_node) == block)
+        return (lt_vm_u32(object + at->tab_asize + 4) + 1) * (SizeT)NODE_BYTES == size ? MT_TYPE_TAB_HASH
+                                                                                       : MT_TYPE_UNKNOWN;
+    if (gct == GCT_THREAD && lt_vm_ref(vm, object + at->thread_stack) == block)
         return MT_TYPE_STACK;
     return MT_TYPE_UNKNOWN;
 }
 
 static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending *p)
 {
-    enum mt_type type = part_of(vm, vm->last_object, p->block);
+    enum mt_type type = part_of(vm, vm->last_object, p->block, p->size);
     for (UInt i = 0; i < p->words && type == MT_TYPE_UNKNOWN; i++)
-        type = part_of(vm, p->at_hand[i], p->block);
+        type = part_of(vm, p->at_hand[i], p->block, p->size);
     return type;
 }
 

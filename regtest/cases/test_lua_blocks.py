@@ -122,6 +122,14 @@ def test_what_lies_where_strings_were_is_no_string(tmp_path: Path) -> None:
     assert sizes_of_types(trace.path)["buffer"].count(32) >= 40
 
 
+def test_buffers_are_no_tables(tmp_path: Path) -> None:
+    """A buffer's begin is where a table has its array. Among so many there are all bytes that an address can have
+    where a table says that it is one."""
+    made = "local keep, buffer = {}, require 'string.buffer'\nfor i = 1, 3000 do keep[i] = buffer.new():put('x') end\n"
+    trace = record(tmp_path / "t.ljt", ["luajit", script(tmp_path, made)], "--trace-mem=no")
+    assert sizes_of_types(trace.path)["buffer"].count(32) >= 3000
+
+
 def test_string_tables_are_no_other_objects(tmp_path: Path) -> None:
     """They begin with pointers to strings, of which some, by where these lie, look like an object's header."""
     states = 601
