@@ -27,9 +27,11 @@ class Survivors:
         self._kept: "List[np.ndarray]" = []
 
     def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
+        from numpy.lib.recfunctions import repack_fields
         live = batch["freed"] == 0
         kept = batch[live if keep is None else live & keep]
-        self._kept.append(kept[["handle", "heap", "stack", "born_time"]].copy())
+        # some fields alone are a view of the whole, and so is its copy
+        self._kept.append(repack_fields(kept[["handle", "heap", "stack", "born_time"]]))
 
     def part(self, peak: int) -> "List[np.ndarray]":
         return self._kept

@@ -39,6 +39,8 @@ COMMANDS: Dict[str, List[str]] = {
     "findings": ["findings"], "lifetimes": ["lifetimes"], "heat": ["heat"], "workingset": ["workingset"],
     "reuse": ["reuse"], "sharing": ["sharing"], "fields": ["fields"], "check": ["check"],
     "report": ["report", "--json"], "types": ["types"], "states": ["states"],
+    "threads": ["threads"], "leaks": ["leaks"], "temporaries": ["temporaries"], "resizes": ["resizes"],
+    "globals": ["globals"],
 }
 # The same from what other commands write; the lines of text are the events, but for a few
 FROM_TEXT = {"text: ops": ["ops", "--binary", *NOWHERE], "text: summary": ["summary"]}

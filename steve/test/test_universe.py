@@ -9,8 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from steve._lives import LIFE
 from steve._memtrace import Trace
 from steve._universe import dominators, retained, shortest
+from steve.reachable import Survivors
 from steve.universe.graph import key_text, read
 
 SCRIPT = """\
@@ -252,6 +254,15 @@ def test_leaks_are_told_apart(steve: Any, trace: Callable) -> None:
     title = "objects of Lua: 420 bytes reachable, 130 garbage"
     assert title in steve("leaks", path).out
     assert title in steve("leaks", "-", stdin=path.read_bytes()).out
+
+
+def test_leaks_keeps_little_of_a_survivor() -> None:
+    """At a million live blocks a whole life of each would be a quarter of a gigabyte."""
+    lives = np.zeros(1000, LIFE)
+    lives["freed"][::2] = 1
+    survivors = Survivors()
+    survivors.add(lives, None)
+    assert sum(kept.nbytes for kept in survivors.part(0)) == 500 * (8 + 4 + 4 + 8)
 
 
 def test_leaks_without_snapshots(steve: Any, trace: Callable) -> None:
