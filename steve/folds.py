@@ -40,6 +40,13 @@ def both(one: "Optional[np.ndarray]", other: "Optional[np.ndarray]") -> "Optiona
     return one & other
 
 
+def columns(records: "np.ndarray", *names: str) -> "np.ndarray":
+    """Some fields of records, to be kept. What numpy gives for a list of names is a view of the whole, and so is
+    its copy: of a life ten times as many bytes as are wanted."""
+    from numpy.lib.recfunctions import repack_fields
+    return repack_fields(records[list(names)])
+
+
 class Sums:
     """Sums by a key of steve._lives.Groups, or several: each of all lives, or (key, rule) of those it finds."""
 

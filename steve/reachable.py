@@ -9,6 +9,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
+from steve.folds import columns
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -27,11 +29,9 @@ class Survivors:
         self._kept: "List[np.ndarray]" = []
 
     def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
-        from numpy.lib.recfunctions import repack_fields
         live = batch["freed"] == 0
         kept = batch[live if keep is None else live & keep]
-        # some fields alone are a view of the whole, and so is its copy
-        self._kept.append(repack_fields(kept[["handle", "heap", "stack", "born_time"]]))
+        self._kept.append(columns(kept, "handle", "heap", "stack", "born_time"))
 
     def part(self, peak: int) -> "List[np.ndarray]":
         return self._kept

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, List, Optional
 
 from steve import blocks, listing
 from steve.commands.findings import percent
-from steve.folds import both
+from steve.folds import both, columns
 from steve.listing import Column, count
 from steve.stacks import SITE
 
@@ -50,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_arguments(parser, COLUMNS, "accesses")
 
 
+# Of a life, what is shown or asked for.
+KEPT = ("handle", "size", "born", "died", "loads", "stores", "modifies", "freed", "stack")
+
+
 class Candidates:
     """The fold: the lives that are long enough so far. One too short for the operations up to its death is too short
     for all of them, so only blocks that lived at the same time have to be kept."""
@@ -64,7 +68,7 @@ class Candidates:
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         touched = batch["loads"] + batch["stores"] + batch["modifies"] >= self._accesses
         long = (batch["died"] - batch["born"]) >= batch["died"] * self._share
-        self._kept.append(batch[both(keep, touched & long)].copy())
+        self._kept.append(columns(batch[both(keep, touched & long)], *KEPT))
 
     def part(self, peak: int) -> "List[np.ndarray]":
         return self._kept
