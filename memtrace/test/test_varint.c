@@ -29,6 +29,29 @@ static void test_uvarint_bytes(void **state)
     check_bytes(UINT64_MAX, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10);
 }
 
+/* The same number, however many bytes of something else follow. */
+static void check_followed(uint64_t v, size_t behind)
+{
+    uint8_t out[UVARINT_MAX_BYTES + 16];
+    memset(out, 0xff, sizeof out);
+    const uint8_t *end = uvarint_write(out, v);
+    struct cursor c = {.p = out, .end = end + behind};
+    assert_true(cursor_uvarint(&c) == v);
+    assert_false(c.bad);
+    assert_ptr_equal(c.p, end);
+}
+
+static void test_uvarint_followed(void **state)
+{
+    uint64_t seed = 7;
+    for (size_t behind = 0; behind < 12; behind++)
+        for (unsigned bits = 0; bits < 64; bits++) {
+            check_followed(UINT64_MAX >> bits, behind);
+            check_followed((random_next(&seed) | UINT64_C(1) << 63) >> bits, behind);
+            check_followed(UINT64_C(1) << bits, behind);
+        }
+}
+
 static void check_bad(const char *bytes, size_t n)
 {
     struct cursor c = {.p = (const uint8_t *)bytes, .end = (const uint8_t *)bytes + n};
@@ -92,9 +115,9 @@ static void test_text_record(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uvarint_bytes), cmocka_unit_test(test_uvarint_bad),
-        cmocka_unit_test(test_zigzag),        cmocka_unit_test(test_record_bytes),
-        cmocka_unit_test(test_text_record),
+        cmocka_unit_test(test_uvarint_bytes), cmocka_unit_test(test_uvarint_followed),
+        cmocka_unit_test(test_uvarint_bad),   cmocka_unit_test(test_zigzag),
+        cmocka_unit_test(test_record_bytes),  cmocka_unit_test(test_text_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
