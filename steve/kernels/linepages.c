@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/linepages.h"
 
+#include "steve/kernels/bits.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +78,7 @@ int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t 
 {
     struct linepages_table *t = &p->tables[hash(page, line) >> 58];
     struct linepage *entry = find(t, page, line);
-    int n_new = __builtin_popcountll(bits & ~entry->touched);
+    int n_new = (int)bits_count(bits & ~entry->touched);
 
     t->n += !entry->touched;
     entry->page = page;

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/summary.h"
 
+#include "steve/kernels/bits.h"
 #include "steve/kernels/grow.h"
 
 void summary_init(struct summary *s)
@@ -208,6 +209,6 @@ unsigned summary_threads(const struct summary *s)
     unsigned n = 0;
 
     for (size_t i = 0; i < 1024; i++)
-        n += (unsigned)__builtin_popcountll(s->threads[i]);
+        n += bits_count(s->threads[i]);
     return n;
 }

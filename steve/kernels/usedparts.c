@@ -3,6 +3,8 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/usedparts.h"
 
+#include "steve/kernels/bits.h"
+
 /* The parts that a block of a size has. */
 static uint64_t within(uint64_t size)
 {
@@ -35,7 +37,7 @@ uint64_t usedparts_bytes(uint64_t parts, uint64_t size)
     if (size == 0)
         return 0;
     last = (size - 1) >> shift;
-    used = (uint64_t)__builtin_popcountll(parts & within(size)) << shift;
+    used = (uint64_t)bits_count(parts & within(size)) << shift;
     if (parts >> last & 1)
         used -= ((last + 1) << shift) - size;
     return used;

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/workingset.h"
 
+#include "steve/kernels/bits.h"
 #include "steve/kernels/grow.h"
 #include "steve/kernels/walk.h"
 
@@ -67,7 +68,7 @@ static void touch_line(struct workingset *w, uint64_t *line, unsigned first, uns
         (last == 63 ? UINT64_MAX : ((uint64_t)1 << (last + 1)) - 1) & ~(((uint64_t)1 << first) - 1);
 
     w->window.lines += *line == 0;
-    w->window.bytes += (uint64_t)__builtin_popcountll(mask & ~*line);
+    w->window.bytes += bits_count(mask & ~*line);
     *line |= mask;
 }
 
