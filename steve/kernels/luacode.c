@@ -55,13 +55,13 @@ static bool learn_heaps(struct luacode *c)
     return true;
 }
 
-/* The block of a slot holds the prototype that has its handle, if one has. */
-static void find_held(struct luacode *c, uint32_t slot)
+/* Of the prototype that has a block's handle the id plus 1, if one has, else 0; `live` as of struct
+ * luacode_block. */
+static uint32_t held_by(const struct luacode *c, uint64_t live)
 {
-    struct luacode_block *b = &c->blocks[slot];
-    uint32_t i = b->live ? livemap_find(&c->handles, b->live - 1) : LIVEMAP_NONE;
+    uint32_t i = live && c->n_protos ? livemap_find(&c->handles, live - 1) : LIVEMAP_NONE;
 
-    b->held = i == LIVEMAP_NONE ? 0 : (c->proto_of[i] + 1) & INT32_MAX;
+    return i == LIVEMAP_NONE ? 0 : c->proto_of[i] + 1;
 }
 
 /* A prototype's instructions get places. Of several with one handle the last one counts. */
@@ -92,7 +92,7 @@ static bool learn_protos(struct luacode *c)
         if (!add_proto(c, c->n_protos))
             return false;
     for (uint32_t slot = 0; slot < c->blocks_room; slot++)
-        find_held(c, slot);
+        c->blocks[slot].held = held_by(c, c->blocks[slot].live) & INT32_MAX;
     return true;
 }
 
@@ -106,9 +106,10 @@ static bool set_block(struct luacode *c, uint32_t slot, uint64_t live, uint64_t 
 {
     if (!grow(&c->blocks, &c->blocks_room, (size_t)slot + 1, sizeof *c->blocks))
         return false;
-    c->blocks[slot] =
-        (struct luacode_block){.live = live, .base = base, .lua = heap < c->lua_room && c->lua[heap]};
-    find_held(c, slot);
+    c->blocks[slot] = (struct luacode_block){.live = live,
+                                             .base = base,
+                                             .held = held_by(c, live) & INT32_MAX,
+                                             .lua = heap < c->lua_room && c->lua[heap]};
     return true;
 }
 
