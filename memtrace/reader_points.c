@@ -141,8 +141,8 @@ static int read_definitions(struct mt_reader *r, const struct mt_point *point)
 
 int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end)
 {
-    const struct mt_point *points;
-    uint32_t n;
+    const struct mt_point *points = NULL;
+    uint32_t n = 0;
     if (mt_points(r, &points, &n) != MT_OK)
         return MT_ERROR;
     if (first >= end || end > n)
