@@ -38,6 +38,9 @@ crossing; --csv the same as lines key,value.
 rules:
 {chr(10).join(listing.entry(name, what, 9) for name, what in RULES.items())}
 
+There is no --where, --from and --to: promises are about the whole, and of what is left out none could be verified.
+Accesses beyond the end of blocks that a filter chooses are told by steve findings.
+
 With -j parts are verified side by side, each from the trace's own list of live blocks, which must be what the part
 before it ends with; if anything is broken, one processor reads the whole once more to tell what.
 
