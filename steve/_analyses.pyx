@@ -22,6 +22,8 @@ from steve._memtrace cimport OpsFile, Trace
 from steve.cmemtrace cimport *
 from steve.cops cimport *
 
+from steve._memtrace import KIND_NAMES
+
 cdef extern from "steve/kernels/walk.h" nogil:
     struct walk:
         const uint8_t *selected
@@ -31,6 +33,7 @@ cdef extern from "steve/kernels/walk.h" nogil:
     void walk_free(walk *w)
     const mt_event *walk_filter(walk *w, const mt_event *events, size_t n)
     size_t walk_pack(walk *w, size_t n)
+    void walk_hide_blockless(walk *w, size_t n)
     bint walk_is_operation(const mt_event *e)
     bint walk_enter(walk *w, const mt_live_block_t *live)
 
@@ -482,3 +485,4 @@ def states_part(Walk walk):
 
 
 include "_accessparts.pxi"
+include "_check.pxi"

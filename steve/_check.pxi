@@ -1,7 +1,34 @@
-# _check.pxi - the part of _kernels.pyx that verifies a trace or a part of it; `steve check` and steve.checkparts ask
+# _check.pxi - the part of _analyses.pyx that verifies a trace or a part of it; `steve check` and steve.checkparts ask
 # for it.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
+
+cdef extern from "steve/kernels/check.h" nogil:
+    enum: CHECK_RULES
+    struct check_finding:
+        uint64_t count, event
+        mt_event first
+    struct check_block:
+        bint live
+    struct check:
+        check_finding findings[9]
+        check_finding crossing
+        uint64_t events[12]
+        uint64_t n_events, n_shown, next_handle, time, first_time, live
+        bint began
+        check_block *blocks
+        size_t room
+    void check_init(check *c)
+    struct check_ids:
+        uint32_t stacks, sites, heaps
+    bint check_enter(check *c, const mt_live_block_t *live, bint shown)
+    bint check_feed(check *c, check_ids ids, const mt_event *events, const mt_event *shown, size_t n)
+    void check_free(check *c)
+
+
+RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
+assert len(RULES) == CHECK_RULES
+
 
 cdef object finding_dict(const check_finding *finding):
     """count, and of the first event: its ordinal and what it is."""
@@ -14,39 +41,40 @@ cdef object finding_dict(const check_finding *finding):
             event.ref}
 
 
-cdef int walk_check(check *c, Trace trace, tick) except -1:
-    """Verify all events."""
+cdef int walk_check(check *c, Walk walk) except -1:
+    """Verify all events, and tell of those that count."""
     cdef check_ids ids
     cdef const mt_event *events
+    cdef const mt_event *shown
+    cdef const mt_reader *r = walk.trace.r
     cdef size_t n
-    cdef unsigned batches = 0
     cdef bint ok
-    while trace.next(&events, &n):
-        ids.stacks, ids.sites = mt_count_stacks(trace.r), mt_count_sites(trace.r)
-        ids.heaps = mt_count_heaps(trace.r)
+    while walk.step(&events, &shown, &n):
+        ids.stacks, ids.sites, ids.heaps = mt_count_stacks(r), mt_count_sites(r), mt_count_heaps(r)
         with nogil:
-            ok = check_feed(c, ids, events, n)
+            if shown != NULL:
+                walk_hide_blockless(&walk.w, n)
+            ok = check_feed(c, ids, events, shown, n)
         enough(ok)
-        ticked(trace, tick, &batches)
     return 0
 
 
 cdef object told_check(const check *c):
-    return {"events": c.n_events, "live": c.live,
+    return {"events": c.n_shown, "live": c.live,
             "kinds": {name: c.events[i] for i, name in enumerate(KIND_NAMES)},
             "rules": {name: finding_dict(&c.findings[i]) for i, name in enumerate(RULES)},
             "crossing": finding_dict(&c.crossing)}
 
 
-def check_trace(Trace trace, tick=None):
-    """Verify the invariants of a trace.
+def check_of(Walk walk):
+    """Verify the invariants of a trace, and tell what events break them that count.
 
     Returns {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
     finding}; a finding is {"count": 0} or the count with the first event concerned."""
     cdef check c
     check_init(&c)
     try:
-        walk_check(&c, trace, tick)
+        walk_check(&c, walk)
         return told_check(&c)
     finally:
         check_free(&c)
@@ -55,10 +83,9 @@ def check_trace(Trace trace, tick=None):
 cdef object state_of(const check *c):
     """What all that follows depends on: (next handle, a digest of the blocks that live)."""
     import hashlib
-    import numpy as np
     names = ("handle", "addr", "size", "live")
-    blocks = records(c.blocks, c.room, np.dtype({"names": names, "formats": ("u8", "u8", "u8", "?"),
-                                                 "offsets": (0, 8, 16, 24), "itemsize": sizeof(check_block)}))
+    blocks = array_of(c.blocks, c.room, np.dtype({"names": names, "formats": ("u8", "u8", "u8", "?"),
+                                                  "offsets": (0, 8, 16, 24), "itemsize": sizeof(check_block)}))
     live = np.flatnonzero(blocks["live"])
     digest = hashlib.blake2b(live.astype("u8").tobytes())
     for name in names[:3]:
@@ -66,22 +93,24 @@ cdef object state_of(const check *c):
     return c.next_handle, digest.digest()
 
 
-def check_part(Trace trace, uint64_t handle):
+def check_part(Walk walk, uint64_t handle):
     """The same of a part, which takes the blocks that live where it begins as the trace lists them; handle: of its
-    first New. Besides there are "begin" and "end", states that must equal those of the parts before and behind, and
-    "first_time" and "last_time" of its events."""
+    first New. Besides there are "begin" and "end", states that must equal those of the parts before and behind,
+    "walked", the events that there are where any counts, and "first_time" and "last_time", of all, None if there are
+    none."""
     cdef check c
     cdef mt_live_block_t block
     cdef uint32_t slot
     check_init(&c)
     c.next_handle = handle
     try:
-        mt_read_live(trace.r)
-        for slot in range(mt_count_slots(trace.r)):
-            if mt_get_live_block(trace.r, slot, &block):
-                enough(check_enter(&c, &block))
+        for slot in range(mt_count_slots(walk.trace.r)):
+            if mt_get_live_block(walk.trace.r, slot, &block):
+                enough(check_enter(&c, &block, walk.w.mine[slot]))
         begin = state_of(&c)
-        walk_check(&c, trace, None)
-        return {**told_check(&c), "begin": begin, "end": state_of(&c), "first_time": c.first_time, "last_time": c.time}
+        walk_check(&c, walk)
+        times = {"first_time": c.first_time, "last_time": c.time} if c.began else {
+            "first_time": None, "last_time": None}
+        return {**told_check(&c), **times, "begin": begin, "end": state_of(&c), "walked": c.n_events}
     finally:
         check_free(&c)

@@ -24,8 +24,6 @@ from steve.cops cimport *
 from steve._memtrace import KIND_NAMES
 from steve.errors import SteveError, WriteError
 
-RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
-assert len(RULES) == CHECK_RULES
 PIECE = OPS_PIECE  # operations: see memtrace/ops.h
 FORMS = {"text": OPS_TEXT, "zstd": OPS_TEXT_ZSTD, "binary": OPS_BINARY}
 
@@ -445,5 +443,4 @@ cdef class Summary:
         return records(self.s.stacks, self.s.n_stacks, dtype)
 
 
-include "_check.pxi"
 include "_parts.pxi"

@@ -152,24 +152,3 @@ cdef extern from "steve/kernels/summary.h" nogil:
     void summary_finish(summary *s)
     unsigned summary_threads(const summary *s)
     void summary_free(summary *s)
-
-cdef extern from "steve/kernels/check.h" nogil:
-    enum: CHECK_RULES
-    struct check_finding:
-        uint64_t count, event
-        mt_event first
-    struct check_block:
-        bint live
-    struct check:
-        check_finding findings[9]
-        check_finding crossing
-        uint64_t events[12]
-        uint64_t n_events, next_handle, time, first_time, live
-        check_block *blocks
-        size_t room
-    void check_init(check *c)
-    struct check_ids:
-        uint32_t stacks, sites, heaps
-    bint check_enter(check *c, const mt_live_block_t *live)
-    bint check_feed(check *c, check_ids ids, const mt_event *events, size_t n)
-    void check_free(check *c)

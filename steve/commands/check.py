@@ -4,15 +4,11 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import json
-from typing import TYPE_CHECKING, Optional, Tuple, Union
+from typing import Optional
 
-from steve import checkparts, listing, parallel, parts, source
+from steve import blocks, checkparts, listing, parallel, source
 from steve.output import Output
-from steve.progress import Progress
-
-if TYPE_CHECKING:
-    from steve._memtrace import Trace
-    from steve.parts import Whole
+from steve.parts import Whole
 
 NAME = "check"
 HELP = "verify the invariants of a memtrace"
@@ -29,6 +25,7 @@ RULES = {
     "totals": "the totals at the end equal the events counted",
     "counts": "the reader counted the same events and blocks",
 }
+CHOSEN = {"count": 0, "skipped": "of the whole trace only"}
 EXAMPLES = f"""\
 Exit status 0 if everything holds, 1 if not. Accesses that begin inside a block and end beyond it are counted
 (crossing), but they are the program's doing and no fault of the trace. --json prints an object: file, events,
@@ -38,8 +35,10 @@ crossing; --csv the same as lines key,value.
 rules:
 {chr(10).join(listing.entry(name, what, 9) for name, what in RULES.items())}
 
-There is no --where, --from and --to: promises are about the whole, and of what is left out none could be verified.
-Accesses beyond the end of blocks that a filter chooses are told by steve findings.
+All events are read, and the blocks kept account of, whatever is chosen; with --where only breaches and crossing
+accesses of the chosen blocks are told and judged, and events and live_at_end are theirs; with --from and --to only
+what comes between. Events are counted from the first mark on. The rules totals and counts are about the whole, and
+are then skipped.
 
 With -j parts are verified side by side, each from the trace's own list of live blocks, which must be what the part
 before it ends with; if anything is broken, one processor reads the whole once more to tell what.
@@ -47,56 +46,52 @@ before it ends with; if anything is broken, one processor reads the whole once m
 examples:
   steve check ljtrace.out.77.ljt && echo sound
   steve check -j 4 ljtrace.out.77.ljt
+  steve check ljtrace.out.77.ljt --where 'heap = "lua"' --from loaded
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    source.add_trace(parser)
+    blocks.add_arguments(parser)
     source.add_output(parser, "the default")
     source.add_facts(parser)
     parallel.add_arguments(parser)
+    parser.set_defaults(divided=True)
 
 
-def in_one(args: argparse.Namespace) -> "Tuple[Trace, dict]":
-    """What one walk over the trace finds."""
-    from steve import _kernels
-    trace = source.open_trace(args)
-    with Progress(NAME, args.quiet) as progress:
-        found = _kernels.check_trace(trace, progress)
-    return trace, report_of(trace, found)
+def checked(chosen: blocks.Blocks) -> dict:
+    """The report. Parts only tell that all is sound."""
+    from steve import _analyses
+    found = chosen.over_events(_analyses.check_of, parts=checkparts.check_of)
+    if isinstance(chosen.trace, Whole):
+        report = None if found is None else report_of(chosen, found)
+        if report is not None and report["sound"]:
+            return report
+        found = chosen.over_events(_analyses.check_of)
+    return report_of(chosen, found)
 
 
-def in_parts(args: argparse.Namespace) -> "Optional[Tuple[Whole, dict]]":
-    """The same, found in parts of the trace side by side; None if it has none or anything is broken."""
-    if not parts.asked(args) or not parts.has_parts(parts.path_of(args)):
-        return None
-    with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-        result = checkparts.check_of(parts.path_of(args), pool, progress)
-    if result is None:
-        return None
-    report = report_of(*result)
-    return (result[0], report) if report["sound"] else None
-
-
-def report_of(trace: "Union[Trace, Whole]", found: dict) -> dict:
-    """The object of --json; found: of steve._kernels.check_trace."""
-    rules = {**found["rules"], "totals": totals_finding(trace, found), "counts": counts_finding(trace, found)}
-    return {"file": trace.name, "events": found["events"], "live_at_end": found["live"],
+def report_of(chosen: blocks.Blocks, found: dict) -> dict:
+    """The object of --json; found: of steve._analyses.check_of."""
+    rules = {**found["rules"], "totals": totals_finding(chosen, found), "counts": counts_finding(chosen, found)}
+    return {"file": chosen.trace.name, "events": found["events"], "live_at_end": found["live"],
             "sound": not any(finding["count"] for finding in rules.values()), "rules": rules,
             "crossing": found["crossing"]}
 
 
 def run(args: argparse.Namespace) -> int:
-    trace, report = in_parts(args) or in_one(args)
+    chosen = blocks.Blocks(NAME, args)
+    report = checked(chosen)
     with Output(args.output or "-") as out:
         out.write(json.dumps(report, indent=2) + "\n" if args.json else
-                  listing.facts_csv(report) if args.csv else text(report))
-    return source.verdict(NAME, trace) or not report["sound"]
+                  listing.facts_csv(report) if args.csv else text(chosen, report))
+    return chosen.verdict() or not report["sound"]
 
 
-def totals_finding(trace: "Union[Trace, Whole]", found: dict) -> dict:
+def totals_finding(chosen: blocks.Blocks, found: dict) -> dict:
     """Compare with the END chunk; there is none in classic text and in traces that are cut off or damaged."""
-    stats = trace.stats()
+    if not chosen.is_whole():
+        return dict(CHOSEN)
+    stats = chosen.trace.stats()
     if stats["is_text"] or stats["ending"] == "unknown" or stats["damaged_chunks"]:
         return {"count": 0, "skipped": "the file has no totals for what was read"}
     wrong = {kind: [stats["totals"]["events"][kind], n] for kind, n in found["kinds"].items()
@@ -104,9 +99,11 @@ def totals_finding(trace: "Union[Trace, Whole]", found: dict) -> dict:
     return {"count": len(wrong), **({"stated_and_counted": wrong} if wrong else {})}
 
 
-def counts_finding(trace: "Union[Trace, Whole]", found: dict) -> dict:
+def counts_finding(chosen: blocks.Blocks, found: dict) -> dict:
     """Compare with what the reader counted on its way."""
-    stats = trace.stats()
+    if not chosen.is_whole():
+        return dict(CHOSEN)
+    stats = chosen.trace.stats()
     pairs = {"events": (stats["events"], found["events"]),
              "blocks": (stats["handles"], found["kinds"]["new"]),
              "live": (stats["live_slots"], found["live"])}
@@ -133,7 +130,7 @@ def line(name: str, finding: dict) -> str:
     return f"BROKEN   {RULES[name]}: {finding['count']} times; {example(finding)}"
 
 
-def text(report: dict) -> str:
+def text(chosen: blocks.Blocks, report: dict) -> str:
     """One line for each rule, then the verdict."""
     lines = [line(name, finding) for name, finding in report["rules"].items()]
     crossing = report["crossing"]
@@ -141,6 +138,6 @@ def text(report: dict) -> str:
         lines.append(f"note     {crossing['count']} accesses end beyond the block they begin in; "
                      + str(example(crossing)))
     verdict = "sound" if report["sound"] else "NOT SOUND"
-    lines.append(f"{report['file']}: {report['events']} events, {report['live_at_end']} blocks live at the "
-                 f"end: {verdict}")
+    heading = chosen.title(f"{report['events']} events, {report['live_at_end']} blocks live at the end")
+    lines.append(f"{heading}: {verdict}")
     return "\n".join(lines) + "\n"

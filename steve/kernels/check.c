@@ -19,7 +19,7 @@ void check_free(struct check *c)
 
 static void note(struct check *c, struct check_finding *finding, const struct mt_event *e)
 {
-    if (finding->count++ > 0)
+    if (!c->shows || finding->count++ > 0)
         return;
     finding->event = c->n_events;
     finding->first = *e;
@@ -50,30 +50,29 @@ static uint64_t last_of(uint64_t addr, uint64_t size)
 }
 
 /* Put the range of an event's block in. One that overlaps is noted and left out. */
-static bool place(struct check *c, const struct mt_event *e)
+static bool place(struct check *c, const struct mt_event *e, bool shown)
 {
     uint64_t last = last_of(e->addr, e->size);
     bool clear = intervals_overlap(&c->ranges, e->addr, last) == INTERVALS_NONE;
 
     expect(c, clear, CHECK_OVERLAP, e);
-    c->blocks[e->slot] =
-        (struct check_block){.handle = e->handle, .addr = e->addr, .size = e->size, .live = true};
+    c->blocks[e->slot] = (struct check_block){e->handle, e->addr, e->size, .live = true, .shown = shown};
     return !clear || intervals_add(&c->ranges, e->slot, e->addr, last);
 }
 
 static bool on_new(struct check *c, const struct mt_event *e)
 {
-    bool in_use;
+    struct check_block *before;
 
     if (!grow(&c->blocks, &c->room, (size_t)e->slot + 1, sizeof *c->blocks))
         return false;
-    in_use = c->blocks[e->slot].live;
+    before = &c->blocks[e->slot];
     expect(c, e->handle == c->next_handle, CHECK_HANDLE, e);
-    expect(c, !in_use, CHECK_SLOT, e);
+    expect(c, !before->live, CHECK_SLOT, e);
     c->next_handle = e->handle + 1;
-    c->live += !in_use;
+    c->live += c->shows - (before->live && before->shown);
     intervals_remove(&c->ranges, e->slot);
-    return place(c, e);
+    return place(c, e, c->shows);
 }
 
 static void on_free(struct check *c, const struct mt_event *e)
@@ -85,7 +84,7 @@ static void on_free(struct check *c, const struct mt_event *e)
     expect(c, block->addr == e->addr && block->size == e->size, CHECK_PLACE, e);
     intervals_remove(&c->ranges, e->slot);
     block->live = false;
-    c->live--;
+    c->live -= block->shown;
 }
 
 static bool on_resize(struct check *c, const struct mt_event *e)
@@ -96,7 +95,7 @@ static bool on_resize(struct check *c, const struct mt_event *e)
         return true;
     expect(c, block->addr == e->old_addr && block->size == e->old_size, CHECK_PLACE, e);
     intervals_remove(&c->ranges, e->slot);
-    return place(c, e);
+    return place(c, e, block->shown);
 }
 
 static void on_access(struct check *c, const struct mt_event *e)
@@ -147,26 +146,36 @@ static bool on_event(struct check *c, const struct mt_event *e)
     }
 }
 
-bool check_enter(struct check *c, const struct mt_live_block *live)
+bool check_enter(struct check *c, const struct mt_live_block *live, bool shown)
 {
     struct mt_event e = {.addr = live->addr, .size = live->size, .handle = live->handle, .slot = live->slot};
 
-    c->live++;
-    return grow(&c->blocks, &c->room, (size_t)live->slot + 1, sizeof *c->blocks) && place(c, &e);
+    c->live += shown;
+    return grow(&c->blocks, &c->room, (size_t)live->slot + 1, sizeof *c->blocks) && place(c, &e, shown);
 }
 
-bool check_feed(struct check *c, struct check_ids ids, const struct mt_event *events, size_t n)
+/* Count an event of those that may be shown. */
+static void count(struct check *c, const struct mt_event *e)
 {
-    if (n && c->n_events == 0)
+    c->n_shown += c->shows;
+    if (c->shows && e->kind < MT_KINDS)
+        c->events[e->kind]++;
+}
+
+bool check_feed(struct check *c, struct check_ids ids, const struct mt_event *events,
+                const struct mt_event *shown, size_t n)
+{
+    if (n && !c->began)
         c->first_time = events[0].time;
-    for (size_t i = 0; i < n; i++, c->n_events++) {
+    c->began = c->began || n;
+    for (size_t i = 0; i < n; i++, c->n_events += shown != NULL) {
         const struct mt_event *e = &events[i];
 
+        c->shows = shown && shown[i].kind == e->kind;
         expect(c, e->time >= c->time, CHECK_TIME, e);
         expect(c, ids_known(&ids, e), CHECK_ID, e);
         c->time = e->time;
-        if (e->kind < MT_KINDS)
-            c->events[e->kind]++;
+        count(c, e);
         if (!on_event(c, e))
             return false;
     }

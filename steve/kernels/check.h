@@ -6,6 +6,9 @@
  * are defined. An access that begins inside and ends beyond its block is the program's doing and counted
  * apart. Damage of the file itself is found by the reader.
  *
+ * All events make the model, but only of those that are *shown* is told what is wrong with them: a filter
+ * shows the events of some blocks, or those between two marks (steve/kernels/walk.h).
+ *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_CHECK_H
 #define STEVE_CHECK_H
@@ -28,12 +31,12 @@ enum check_rule {
 
 struct check_block {
     uint64_t handle, addr, size;
-    bool live;
+    bool live, shown; /* shown: by its New */
 };
 
 struct check_finding {
     uint64_t count;
-    uint64_t event;        /* ordinal of the first event that breaks the rule */
+    uint64_t event;        /* ordinal of the first event that breaks the rule, from where any is shown */
     struct mt_event first; /* that event */
 };
 
@@ -45,18 +48,23 @@ struct check_ids {
 struct check {
     struct check_finding findings[CHECK_RULES];
     struct check_finding crossing;
-    uint64_t events[MT_KINDS];
-    uint64_t n_events, next_handle, time, first_time, live; /* first_time: of the first event */
-    struct check_block *blocks;                             /* by slot */
+    uint64_t events[MT_KINDS]; /* shown */
+    uint64_t n_events, n_shown, next_handle, time, first_time,
+        live; /* first_time: of the first event; live: shown */
+    bool began, shows;
+    struct check_block *blocks; /* by slot */
     size_t room;
     struct intervals ranges;
 };
 
 void check_init(struct check *c);
-/* In a part of a trace, before anything is fed: a block lives where it begins. False when out of memory. */
-bool check_enter(struct check *c, const struct mt_live_block *live);
-/* False when out of memory. `ids`: what the reader has defined so far. */
-bool check_feed(struct check *c, struct check_ids ids, const struct mt_event *events, size_t n);
+/* In a part of a trace, before anything is fed: a block lives where it begins; shown: its events are. False
+ * when out of memory. */
+bool check_enter(struct check *c, const struct mt_live_block *live, bool shown);
+/* False when out of memory. `ids`: what the reader has defined so far. `shown`: of walk_filter(), the events
+ * themselves, or NULL if none of them is shown, nor counted. */
+bool check_feed(struct check *c, struct check_ids ids, const struct mt_event *events,
+                const struct mt_event *shown, size_t n);
 void check_free(struct check *c);
 
 #endif

@@ -61,10 +61,15 @@ const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events
     return w->copy;
 }
 
+static bool is_type_of_mine(const struct walk *w, const struct mt_event *e)
+{
+    return e->kind == MT_TYPE && e->slot < w->room && w->mine[e->slot];
+}
+
 static bool is_left(const struct walk *w, const struct mt_event *e)
 {
     if (e->kind == MT_TYPE)
-        return e->slot < w->room && w->mine[e->slot];
+        return is_type_of_mine(w, e);
     return e->kind != WALK_OTHER && (e->kind != MT_BADFREE || !w->selected);
 }
 
@@ -76,4 +81,11 @@ size_t walk_pack(struct walk *w, size_t n)
         if (is_left(w, &w->copy[i]))
             w->copy[kept++] = w->copy[i];
     return kept;
+}
+
+void walk_hide_blockless(struct walk *w, size_t n)
+{
+    for (size_t i = 0; w->selected && i < n; i++)
+        if (w->copy[i].kind > MT_MODIFY && !is_type_of_mine(w, &w->copy[i]))
+            w->copy[i].kind = WALK_OTHER;
 }

@@ -37,6 +37,9 @@ const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events
  * array. */
 size_t walk_pack(struct walk *w, size_t n);
 
+/* With a selection: hide of them what is of no block, too. */
+void walk_hide_blockless(struct walk *w, size_t n);
+
 static inline bool walk_is_access(const struct mt_event *e)
 {
     return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;

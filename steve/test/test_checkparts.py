@@ -6,21 +6,27 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import copy
 import json
 import tempfile
-from argparse import Namespace
 from pathlib import Path
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Optional
 
 import pytest
 from hypothesis import given, settings
 
 from conftest import Steve, make_trace
 from reference_lives import Run, script
-from steve import _kernels, checkparts, parts
-from steve._memtrace import Trace
+from steve import _analyses, blocks, checkparts, parts
 from steve.commands import check
 from test_analyses import runs
-from test_liveparts import CHUNKS, rich  # noqa: F401 (a fixture)
+from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
 from test_parts import Here, large, silent  # noqa: F401 (a fixture)
+
+
+def in_one(path: Path) -> dict:
+    return blocks.Blocks("check", arguments(path)).over_events(_analyses.check_of)
+
+
+def in_parts(path: Path) -> Optional[dict]:
+    return checkparts.check_of(parts.Rounds(str(path), Here(), silent), None)
 
 
 @settings(max_examples=60, deadline=None)
@@ -28,11 +34,7 @@ from test_parts import Here, large, silent  # noqa: F401 (a fixture)
 def test_random_traces(run: Run, chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        one = Trace(str(path))
-        expected = check.report_of(one, _kernels.check_trace(one))
-        found = checkparts.check_of(str(path), Here(), silent)
-        assert (found is not None) == expected["sound"]
-        assert found is None or check.report_of(*found) == expected
+        assert in_parts(path) == in_one(path)
 
 
 def same(steve: Steve, path: Path, *more: str) -> Any:
@@ -44,8 +46,7 @@ def same(steve: Steve, path: Path, *more: str) -> Any:
 
 def test_by_processes(steve: Steve, rich: Path, large: Path) -> None:  # noqa: F811
     for path in (rich, large):
-        found = checkparts.check_of(str(path), Here(), silent)
-        assert same(steve, path).returncode == 0 and found is not None and check.report_of(*found)["sound"]
+        assert same(steve, path).returncode == 0 and in_parts(path) == in_one(path)
     assert json.loads(steve("check", "--json", "-j", "2", rich).out)["crossing"]["count"] > 100
 
 
@@ -60,10 +61,14 @@ def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None: 
 
 def test_totals_that_are_wrong(rich: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """A breach that no part sees: then one reader tells."""
-    args = Namespace(file=str(rich), salvage=False, quiet=True, jobs=2, scheduler=None)
-    assert check.in_parts(args) is not None
-    monkeypatch.setattr(check, "totals_finding", lambda trace, found: {"count": 1})
-    assert check.in_parts(args) is None and not check.in_one(args)[1]["sound"]
+    def checked() -> tuple:
+        args = arguments(rich)
+        args.jobs, args.divided = 2, True
+        chosen = blocks.Blocks("check", args)
+        return check.checked(chosen)["sound"], isinstance(chosen.trace, parts.Whole)
+    assert checked() == (True, True)
+    monkeypatch.setattr(check, "totals_finding", lambda chosen, found: {"count": 1})
+    assert checked() == (False, False)
 
 
 BREACHES: List[Callable[[List[dict]], Any]] = [
@@ -71,14 +76,14 @@ BREACHES: List[Callable[[List[dict]], Any]] = [
     lambda found: found[1].update(begin=(found[1]["begin"][0] + 1, found[1]["begin"][1])),
     lambda found: found[-1].update(first_time=found[0]["last_time"] - 1),
     lambda found: found[2]["rules"].update(block={"count": 1}),
-    lambda found: found[2].update(events=found[2]["events"] + 1),
+    lambda found: found[2].update(walked=found[2]["walked"] + 1),
 ]
 
 
 @pytest.mark.parametrize("breach", BREACHES)
 def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[List[dict]], Any]) -> None:  # noqa: F811
     rounds = parts.Rounds(str(rich), Here(), silent)
-    found = rounds.first(checkparts.check_task)
+    found = rounds.first(checkparts.check_task, None)
     assert len(found) > 9 and found[0]["last_time"] > 0 and checkparts.is_sound(found, rounds.stats)
     broken = copy.deepcopy(found)
     breach(broken)

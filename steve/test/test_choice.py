@@ -123,10 +123,39 @@ def test_histogram(given_choice: tuple) -> None:
     assert {int(handle): tuple(pair) for handle, pair in found["lifetime-ops"].items()} == lives
 
 
+def beyond(run: Run) -> List[Event]:
+    """The accesses that begin in a block and end beyond it."""
+    live: Dict[int, int] = {}
+    result = []
+    for event, handle in owners(run):
+        if event.letter in "FR" and handle >= 0:
+            live.pop(event.old if event.letter == "R" else event.addr, None)
+        if event.letter in "NR":
+            live[event.addr] = event.size
+        if event.letter in "LSM" and handle >= 0:
+            start = max(addr for addr, size in live.items() if addr <= event.addr < addr + size)
+            result += [event] if event.addr + event.size > start + live[start] else []
+    return result
+
+
+@FEWER
+@given(CHOICES)
+def test_check(given_choice: tuple) -> None:
+    run, window, where = given_choice
+    history = chosen_history(run, window, WHERES.get(where, lambda b: True), not where)
+    crossing = {id(event) for event in beyond(run)}
+    with tempfile.TemporaryDirectory() as folder:
+        found = json.loads(run_steve("check", str(trace_of(folder, run)), "--json", *chosen_options(window, where)))
+    assert found["sound"] and found["live_at_end"] == reference.totals(history)["live_blocks"]
+    assert found["crossing"]["count"] == sum(id(event) in crossing for event in history)
+    assert not where or found["events"] == len(history)
+    assert ("skipped" in found["rules"]["totals"]) == (any(window) or bool(where))
+
+
 # ---- every command ----------------------------------------------------------------------------
 
 # those that do not tell of blocks: of the file itself, of snapshots, of other kinds of files
-OTHERS = {"info", "check", "dump", "universe", "allocstats", "graphs", "animate", "memprof", "sysprof"}
+OTHERS = {"info", "dump", "universe", "allocstats", "graphs", "animate", "memprof", "sysprof"}
 ARGUMENTS = {
     "diff": ("t.ljt", "--json"), "ops": ("-o", "-"), "memtrace": (), "lockops": ("--full", "--stats", "--json"),
     "histogram": ("--parts", "none", "--json"), "export": ("--to", "folded", "-o", "-"), "flame": ("-o", "-")}
@@ -146,7 +175,8 @@ NOTHING = {
     "lockops": lambda out: json.loads(out)["blocks"] == 0,
     "report": lambda out: json.loads(out)["sites"] == [],
     "flame": lambda out: "parse" not in out, "export": lambda out: out == "", "ops": lambda out: out == "",
-    "memtrace": lambda out: out == ""}
+    "memtrace": lambda out: out == "",
+    "check": lambda out: json.loads(out)["live_at_end"] == 0 and json.loads(out)["sound"]}
 
 
 def command_line(command: str) -> List[str]:
@@ -168,11 +198,13 @@ def choosable(steve: Steve, trace: Callable[..., Path]) -> Steve:
 
 
 def plain(out: str) -> str:
-    """Without the time, which is interpolated between marks, and the marks themselves."""
+    """Without the time, which is interpolated between marks, the marks themselves, and what check says of the whole."""
     if not out.startswith("{"):
         return out
     found = json.loads(out)
     found.pop("seconds", None)
+    if "rules" in found:
+        del found["events"], found["rules"]["totals"], found["rules"]["counts"]
     return json.dumps({name: value for name, value in found.items() if name != "totals"}) + json.dumps(
         {name: value for name, value in found.get("totals", {}).items() if "mark" not in name})
 

@@ -21,6 +21,7 @@
 #include "steve/kernels/livemap.h"
 #include "steve/kernels/textout.h"
 #include "steve/kernels/usedparts.h"
+#include "steve/kernels/walk.h"
 
 #define HANDLES 3000
 #define RANGES 400
@@ -146,7 +147,7 @@ static void expect_broken(enum check_rule rule, struct mt_event last)
     struct check c;
 
     check_init(&c);
-    assert_true(check_feed(&c, ids, events, 4));
+    assert_true(check_feed(&c, ids, events, events, 4));
     for (int i = 0; i < CHECK_RULES; i++)
         assert_int_equal(c.findings[i].count, i == (int)rule);
     if (rule < CHECK_RULES)
@@ -185,7 +186,7 @@ static void test_time(void **unused)
     struct check c;
 
     check_init(&c);
-    assert_true(check_feed(&c, ids, events, 2));
+    assert_true(check_feed(&c, ids, events, events, 2));
     assert_int_equal(c.findings[CHECK_TIME].count, 1);
     assert_int_equal(c.findings[CHECK_TIME].event, 1);
     check_free(&c);
@@ -198,10 +199,38 @@ static void test_crossing_is_no_breach(void **unused)
     struct check c;
 
     check_init(&c);
-    assert_true(check_feed(&c, ids, events, 3));
+    assert_true(check_feed(&c, ids, events, events, 3));
     assert_int_equal(c.crossing.count, 1);
     for (int i = 0; i < CHECK_RULES; i++)
         assert_int_equal(c.findings[i].count, 0);
+    check_free(&c);
+}
+
+/* What is not shown makes the model all the same: a block that lived before is in the way of one that is
+ * shown. */
+static void test_only_what_is_shown_is_told(void **unused)
+{
+    struct mt_event events[] = {TWO_BLOCKS,
+                                {.kind = MT_LOAD, .addr = 0x1000, .size = 4, .handle = 7},
+                                {.kind = MT_NEW, .addr = 0x2008, .size = 4, .handle = 2, .slot = 2},
+                                {.kind = MT_LOAD, .addr = 0x2008, .size = 8, .handle = 2, .slot = 2},
+                                {.kind = MT_FREE, .addr = 0x1000, .size = 64}};
+    struct mt_event shown[] = {events[3], events[4], events[5]};
+    struct check_ids ids = {1, 1, 1};
+    struct check c;
+
+    shown[2].kind = WALK_OTHER;
+    check_init(&c);
+    assert_true(check_feed(&c, ids, events, NULL, 3));
+    assert_int_equal(c.findings[CHECK_BLOCK].count + c.n_events + c.live, 0);
+    assert_true(check_feed(&c, ids, events + 3, shown, 3));
+    assert_int_equal(c.findings[CHECK_OVERLAP].count, 1);
+    assert_int_equal(c.findings[CHECK_OVERLAP].event, 0);
+    assert_int_equal(c.crossing.event, 1);
+    assert_int_equal(c.n_events, 3);
+    assert_int_equal(c.n_shown, 2);
+    assert_int_equal(c.events[MT_FREE], 0);
+    assert_int_equal(c.live, 1);
     check_free(&c);
 }
 
@@ -214,7 +243,7 @@ static void test_top_of_memory(void **unused)
     struct check c;
 
     check_init(&c);
-    assert_true(check_feed(&c, ids, events, 2));
+    assert_true(check_feed(&c, ids, events, events, 2));
     assert_int_equal(c.findings[CHECK_OVERLAP].count, 1);
     check_free(&c);
 }
@@ -273,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_each_rule),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_crossing_is_no_breach),
+        cmocka_unit_test(test_only_what_is_shown_is_told),
         cmocka_unit_test(test_top_of_memory),
     };
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import test_lineparts
 from conftest import Steve, make_trace
 from reference_lives import Run, script
-from steve import _analyses, blocks, eventparts, marks, parallel
+from steve import _analyses, blocks, checkparts, eventparts, marks, parallel
 from steve._memtrace import Trace
 from steve.errors import SteveError
 from test_analyses import run_steve, runs
@@ -93,6 +93,7 @@ EVENTS = {
     "windows": (_analyses.working_set, eventparts.working_set, (4,)),
     "reuse": (lambda walk: _analyses.reuse_distances(walk, line_shift=4, rate=1), eventparts.reuse_distances, (4, 1)),
     "fields": (lambda walk: _analyses.field_maps(walk, **GROUPS), eventparts.field_maps, tuple(GROUPS.values())),
+    "check": (_analyses.check_of, checkparts.check_of, ()),
 }
 
 

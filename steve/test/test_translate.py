@@ -13,7 +13,7 @@ import reference
 from conftest import make_trace
 from histories import histories, operations
 from reference import Event, Op
-from steve import _kernels, cli
+from steve import _analyses, _kernels, cli
 from steve._memtrace import OpsFile, Trace
 
 RUNS = settings(max_examples=150, deadline=None)
@@ -246,6 +246,6 @@ def test_summary(history: List[Event]) -> None:
 @given(histories(), st.sampled_from((0, 3)))
 def test_every_trace_of_the_writer_is_sound(history: List[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = _kernels.check_trace(Trace(str(as_binary(folder, history, chunk))))
-    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_kernels.RULES, 0)
+        found = _analyses.check_of(_analyses.Walk(Trace(str(as_binary(folder, history, chunk)))))
+    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_analyses.RULES, 0)
     assert found["live"] == reference.totals(history)["live_blocks"]
