@@ -37,7 +37,7 @@ struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, s
     size_t room = ZSTD_compressBound(OPS_BLOCK * OPS_LONGEST);
     if (e) {
         e->zstd = ZSTD_createCCtx();
-        e->raw = malloc(OPS_BLOCK * OPS_LONGEST);
+        e->raw = malloc(OPS_BLOCK * OPS_LONGEST + UVARINT_BEYOND);
         e->packed = malloc(room);
         e->packed_room = room;
         e->kind = kind;
@@ -114,16 +114,16 @@ static uint8_t *put(uint8_t *to, struct ops_predictor *p, const struct op *op)
     if (op->handle == guess.handle)
         *flags |= OPS_HANDLE_KNOWN;
     else
-        to = uvarint_write(to, zigzag((int64_t)(op->handle - guess.handle)));
+        to = uvarint_write_any(to, zigzag((int64_t)(op->handle - guess.handle)));
     uint64_t *addr = ops_addr_guess(p, op->handle, op->code);
     if (op->addr == 0)
         *flags |= OPS_ADDR_ZERO;
     else
-        to = uvarint_write(to, zigzag((int64_t)(op->addr - *addr)));
+        to = uvarint_write_any(to, zigzag((int64_t)(op->addr - *addr)));
     if (op->size == guess.size)
         *flags |= OPS_SIZE_KNOWN;
     else
-        to = uvarint_write(to, op->size);
+        to = uvarint_write_any(to, op->size);
     ops_learn(p, op);
     return to;
 }

@@ -4,9 +4,7 @@
  */
 #include "varint.h"
 
-#include <endian.h>
 #include <stddef.h>
-#include <string.h>
 
 /* The seven low bits of each of eight bytes, side by side: neighbours are joined, then pairs, then fours. */
 static uint64_t join_sevens(uint64_t w)

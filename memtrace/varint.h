@@ -9,10 +9,13 @@
 #ifndef MEMTRACE_VARINT_H
 #define MEMTRACE_VARINT_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define UVARINT_MAX_BYTES 10
+#define UVARINT_BEYOND 7 /* bytes behind a number that uvarint_write_any may write, too */
 
 static inline uint64_t zigzag(int64_t v)
 {
@@ -33,6 +36,27 @@ static inline uint8_t *uvarint_write(uint8_t *p, uint64_t v)
     }
     *p++ = (uint8_t)v;
     return p;
+}
+
+/* The low 56 bits, seven in each byte: fours are parted, then pairs, then neighbours. */
+static inline uint64_t part_sevens(uint64_t v)
+{
+    v = (v & UINT64_C(0x000000000fffffff)) | (v & UINT64_C(0x00fffffff0000000)) << 4;
+    v = (v & UINT64_C(0x00003fff00003fff)) | (v & UINT64_C(0x0fffc0000fffc000)) << 2;
+    return (v & UINT64_C(0x007f007f007f007f)) | (v & UINT64_C(0x3f803f803f803f80)) << 1;
+}
+
+/* The same, where no one can foresee how long numbers are: without a branch that depends on it, for up to
+ * eight bytes. Needs room for UVARINT_BEYOND bytes more. */
+static inline uint8_t *uvarint_write_any(uint8_t *p, uint64_t v)
+{
+    if (v >> 56)
+        return uvarint_write(p, v);
+    const unsigned more = (63u - (unsigned)__builtin_clzll(v | 1)) / 7;
+    const uint64_t bytes =
+        htole64(part_sevens(v) | (UINT64_C(0x8080808080808080) & ((UINT64_C(1) << more * 8) - 1)));
+    memcpy(p, &bytes, sizeof bytes);
+    return p + more + 1;
 }
 
 /* A place in a stream of one chunk. addr, ip and time are what delta-coded fields refer to. */
