@@ -118,7 +118,7 @@ struct ops_encoder {
     uint32_t previous;  /* line of the last execution */
     uint32_t run;       /* executions as foreseen, not yet written */
     uint8_t *about_end; /* of what is told of the words of the execution at hand */
-    uint8_t about[OPS_SHAPE_WORDS * 2 * UVARINT_MAX_BYTES];
+    uint8_t about[OPS_SHAPE_WORDS * 2 * UVARINT_MAX_BYTES + UVARINT_BEYOND];
 };
 
 struct ops_encoder *ops_encoder_new(struct ops_sink *sink, enum ops_kind kind, struct ops_piece piece,

@@ -102,6 +102,15 @@ static uint32_t find_recent(const struct ops_predictor *p, uint32_t next, uint64
     return 0;
 }
 
+/* A program's numbers are mostly short or mostly not. */
+static inline uint8_t *put_far(uint8_t *to, uint64_t v)
+{
+    if (v >= 0x80)
+        return uvarint_write_any(to, v);
+    *to = (uint8_t)v;
+    return to + 1;
+}
+
 /* A word that was not foreseen: its code; what is to be told of it goes to *to. */
 static __attribute__((noinline)) enum ops_word_code
 code_word(struct ops_line *s, const struct ops_predictor *p, uint32_t next, struct ops_word w, uint8_t **to)
@@ -119,8 +128,8 @@ code_word(struct ops_line *s, const struct ops_predictor *p, uint32_t next, stru
         shape_learn_near(s, far, distance);
         return SHAPE_NEAR;
     }
-    *to = uvarint_write(*to, zigzag((int64_t)(w.handle - s->handle)));
-    *to = uvarint_write(*to, zigzag((int64_t)(w.addr - p->addrs[w.handle % OPS_PREDICTED])));
+    *to = put_far(*to, zigzag((int64_t)(w.handle - s->handle)));
+    *to = put_far(*to, zigzag((int64_t)(w.addr - p->addrs[w.handle % OPS_PREDICTED])));
     return SHAPE_FAR;
 }
 
@@ -245,12 +254,14 @@ __attribute__((always_inline)) static inline bool execute(struct ops_encoder *e,
 static __attribute__((noinline)) uint32_t find_present(struct mt_place *to, const struct mt_place *places,
                                                        uint32_t present, uint32_t absent)
 {
-    const uint32_t n = present + (uint32_t)__builtin_popcount(absent);
-    for (uint32_t i = 0; i < n; i++) {
-        if ((absent >> i & 1) != (places[i].slot == MT_NO_SLOT))
+    uint32_t n = 0;
+    for (; present || absent; n++, absent >>= 1) {
+        if ((absent & 1) != (places[n].slot == MT_NO_SLOT))
             return 0;
-        if (!(absent >> i & 1))
-            *to++ = places[i];
+        if (absent & 1)
+            continue;
+        *to++ = places[n];
+        present--;
     }
     return n;
 }
