@@ -86,6 +86,23 @@ static inline bool linepatterns_access(struct linepatterns_run *run, struct line
     return linework_touch(run->work, place->slot, place->addr + a->offset, known->size, line);
 }
 
+/* A pattern ran where nothing is Lua's. */
+static inline bool linepatterns_sites(struct linework *w, const struct mt_pattern_access *a, unsigned n,
+                                      struct linework_access *known, const struct mt_place *places)
+{
+    for (const struct mt_pattern_access *end = a + n; a < end; a++, known++) {
+        const struct mt_place *place = &places[a->word];
+        const struct linework_block *b = linework_block_at(w, place->slot);
+
+        if (!b)
+            continue;
+        known->times[b->own == known->line + 1]++;
+        if (!linework_touch(w, place->slot, place->addr + a->offset, known->size, known->line))
+            return false;
+    }
+    return true;
+}
+
 /* A pattern ran. */
 static inline bool linepatterns_ran(struct linework *w, const struct mt_packed *p, const struct mt_step *step,
                                     const struct mt_place *places)
@@ -95,6 +112,8 @@ static inline bool linepatterns_ran(struct linework *w, const struct mt_packed *
     struct linework_access *known = &w->accesses[pattern->first];
     struct linepatterns_run run = {w, &w->code->threads[step->thread], LINEWORK_NONE, step->thread};
 
+    if (!w->code->follows)
+        return linepatterns_sites(w, a, pattern->count, known, places);
     for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++, known++)
         if (places[a->word].slot < w->code->blocks_room &&
             !linepatterns_access(&run, known, a, &places[a->word]))

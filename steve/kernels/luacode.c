@@ -40,7 +40,7 @@ static bool learn_sites(struct luacode *c)
     if (!grow(&c->jitted, &c->jitted_room, n, sizeof *c->jitted))
         return false;
     for (; c->n_sites < n; c->n_sites++)
-        c->jitted[c->n_sites] = is_jitted(c, c->n_sites);
+        c->follows |= c->jitted[c->n_sites] = is_jitted(c, c->n_sites);
     return true;
 }
 
@@ -51,7 +51,7 @@ static bool learn_heaps(struct luacode *c)
     if (!grow(&c->lua, &c->lua_room, n, sizeof *c->lua))
         return false;
     for (uint32_t i = 0; i < n; i++)
-        c->lua[i] = mt_heap(c->reader, i)->kind == MT_HEAP_LUA;
+        c->follows |= c->lua[i] = mt_heap(c->reader, i)->kind == MT_HEAP_LUA;
     return true;
 }
 
@@ -104,6 +104,8 @@ bool luacode_learn(struct luacode *c)
 /* What a slot holds: `live` as of struct luacode_block. */
 static bool set_block(struct luacode *c, uint32_t slot, uint64_t live, uint64_t base, uint32_t heap)
 {
+    if (!c->follows)
+        return true;
     if (!grow(&c->blocks, &c->blocks_room, (size_t)slot + 1, sizeof *c->blocks))
         return false;
     c->blocks[slot] = (struct luacode_block){.live = live,

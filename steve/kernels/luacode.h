@@ -12,6 +12,9 @@
  * So what is known of a thread is what it did last of each sort. Where a trace is read in parts each of these
  * is as it was before, until the thread does such a thing: luacode_begin_part, luacode_thread.
  *
+ * Up to the first Lua heap there is nothing to follow but what is made, and no block is looked at. Prototypes
+ * lie in Lua heaps.
+ *
  * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
  * O(live blocks + instructions).
  *
@@ -72,7 +75,8 @@ struct luacode {
     uint8_t *jitted;                /* by site: is it in a trace? */
     size_t jitted_room;
     uint32_t n_sites;
-    bool *lua; /* by heap */
+    bool *lua;    /* by heap */
+    bool follows; /* is any of them, or code of traces known? */
     size_t lua_room;
 };
 
