@@ -28,21 +28,10 @@ void linepages_free(struct linepages *p)
         free(p->tables[i].entries);
 }
 
-/* Its highest bits choose the table, others the place in it. */
-static uint64_t hash(uint64_t page, uint32_t line)
-{
-    return (page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u;
-}
-
-static size_t home(const struct linepages_table *t, uint64_t page, uint32_t line)
-{
-    return (hash(page, line) >> 20 & UINT32_MAX) * t->room >> 32;
-}
-
 /* The entry of a page and a line, or the free one where it would be. */
-static struct linepage *find(const struct linepages_table *t, uint64_t page, uint32_t line)
+static struct linepage *find(const struct linepages_table *t, uint64_t hash, uint64_t page, uint32_t line)
 {
-    size_t i = home(t, page, line);
+    size_t i = linepages_home(t, hash);
 
     while (t->entries[i].touched && (t->entries[i].page != page || t->entries[i].line != line))
         i = i + 1 < t->room ? i + 1 : 0;
@@ -62,22 +51,15 @@ static bool make_bigger(struct linepages_table *t)
     t->room = n + n / 2;
     for (size_t i = 0; i < n; i++)
         if (old[i].touched)
-            *find(t, old[i].page, old[i].line) = old[i];
+            *find(t, linepages_hash(old[i].page, old[i].line), old[i].page, old[i].line) = old[i];
     free(old);
     return true;
 }
 
-void linepages_fetch(const struct linepages *p, uint64_t page, uint32_t line)
+int linepages_touch(struct linepages *p, uint64_t hash, uint64_t page, uint64_t bits, uint32_t line)
 {
-    const struct linepages_table *t = &p->tables[hash(page, line) >> 58];
-
-    __builtin_prefetch(&t->entries[home(t, page, line)], 1);
-}
-
-int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t line)
-{
-    struct linepages_table *t = &p->tables[hash(page, line) >> 58];
-    struct linepage *entry = find(t, page, line);
+    struct linepages_table *t = &p->tables[linepages_table(hash)];
+    struct linepage *entry = find(t, hash, page, line);
     int n_new = (int)bits_count(bits & ~entry->touched);
 
     t->n += !entry->touched;

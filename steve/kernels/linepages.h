@@ -35,12 +35,34 @@ struct linepages {
 bool linepages_init(struct linepages *p); /* false: out of memory; free it then, too */
 void linepages_free(struct linepages *p);
 
+/* A page and a line are looked for by this; to be told with them. */
+static inline uint64_t linepages_hash(uint64_t page, uint32_t line)
+{
+    return (page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u;
+}
+
 /* A line touches cache lines of a page: how many of them it had not touched before, or -1 when out of memory.
  */
-int linepages_touch(struct linepages *p, uint64_t page, uint64_t bits, uint32_t line);
+int linepages_touch(struct linepages *p, uint64_t hash, uint64_t page, uint64_t bits, uint32_t line);
+
+/* Its highest bits choose the table, others the place in it. */
+static inline size_t linepages_table(uint64_t hash)
+{
+    return hash >> 58;
+}
+
+static inline size_t linepages_home(const struct linepages_table *t, uint64_t hash)
+{
+    return (hash >> 20 & UINT32_MAX) * t->room >> 32;
+}
 
 /* Have what linepages_touch needs brought near. */
-void linepages_fetch(const struct linepages *p, uint64_t page, uint32_t line);
+static inline void linepages_fetch(const struct linepages *p, uint64_t hash)
+{
+    const struct linepages_table *t = &p->tables[linepages_table(hash)];
+
+    __builtin_prefetch(&t->entries[linepages_home(t, hash)], 1);
+}
 
 /* How many pages there are for all lines, and a copy of them. */
 size_t linepages_count(const struct linepages *p);

@@ -126,8 +126,9 @@ bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
 
 bool linework_catch_up(struct linework *w)
 {
-    for (const struct linepage *p = w->late; p < w->late + w->n_late; p++) {
-        int n = linepages_touch(&w->pages, p->page, p->touched, p->line);
+    for (unsigned i = 0; i < w->n_late; i++) {
+        const struct linepage *p = &w->late[i];
+        int n = linepages_touch(&w->pages, w->late_hash[i], p->page, p->touched, p->line);
 
         if (n < 0)
             return false;
@@ -141,7 +142,10 @@ bool linework_catch_up(struct linework *w)
  * needed. */
 bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
-    linepages_fetch(&w->pages, page, line);
+    const uint64_t hash = linepages_hash(page, line);
+
+    linepages_fetch(&w->pages, hash);
+    w->late_hash[w->n_late] = hash;
     w->late[w->n_late++] = (struct linepage){page, bits, line};
     return w->n_late < LINEWORK_LATE || linework_catch_up(w);
 }

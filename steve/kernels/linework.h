@@ -89,6 +89,7 @@ struct linework {
     uint64_t many_memo[LINEWORK_MANY_MEMO]; /* pairs met lately, plus 1 */
     struct linepages pages;
     struct linepage late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
+    uint64_t late_hash[LINEWORK_LATE];
     unsigned n_late;
     uint64_t memo[LINEWORK_MEMO];     /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
     struct linework_access *accesses; /* by number of mt_packed's accesses */
