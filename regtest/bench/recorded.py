@@ -1,7 +1,7 @@
 """recorded - how fast steve is on traces of the benchmark's programs, which differ by more than two times.
 
 Each program (programs.py) is recorded once, with all accesses, and converted to ops once; then every command
-reads that. User CPU time, the best of two runs, less that of the same command on the trace of a program that
+reads that. User CPU time, the best of three runs, less that of the same command on the trace of a program that
 does nothing: what is left goes into events. A trace of so few events that starting is most of it would tell
 nothing and is left out, which is said. Not how fast recording is: that is `run`.
 
@@ -40,8 +40,8 @@ def steve(*arguments: str) -> float:
 
 
 def seconds(arguments: Tuple[str, ...], path: Path) -> float:
-    """The best of two, for caches and neighbours only add."""
-    return min(steve(*arguments, "-q", str(path)) for _ in range(2))
+    """The best of three, for caches and neighbours only add."""
+    return min(steve(*arguments, "-q", str(path)) for _ in range(3))
 
 
 def record(folder: Path, program: Program) -> Path:
