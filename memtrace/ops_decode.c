@@ -203,11 +203,11 @@ static inline bool take(struct ops_decoder *d, uint8_t flags, struct op *op)
     struct ops_guess guess = ops_guess(p, op->code);
     op->handle = guess.handle;
     if (!(flags & OPS_HANDLE_KNOWN))
-        op->handle += (uint64_t)unzigzag(cursor_uvarint(&d->at));
+        op->handle += (uint64_t)unzigzag(cursor_uvarint_any(&d->at));
     op->addr = 0;
     if (!(flags & OPS_ADDR_ZERO))
-        op->addr = *ops_addr_guess(p, op->handle, op->code) + (uint64_t)unzigzag(cursor_uvarint(&d->at));
-    op->size = flags & OPS_SIZE_KNOWN ? guess.size : cursor_uvarint(&d->at);
+        op->addr = *ops_addr_guess(p, op->handle, op->code) + (uint64_t)unzigzag(cursor_uvarint_any(&d->at));
+    op->size = flags & OPS_SIZE_KNOWN ? guess.size : cursor_uvarint_any(&d->at);
     ops_learn(p, op);
     op->addr = d->passes ? 0 : op->addr;
     d->left--;

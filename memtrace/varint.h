@@ -11,6 +11,7 @@
 
 #include <endian.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -66,6 +67,31 @@ struct cursor {
     bool bad;
 };
 
+/* The seven low bits of each of eight bytes, side by side: neighbours are joined, then pairs, then fours. */
+static inline uint64_t join_sevens(uint64_t w)
+{
+    w = (w & UINT64_C(0x007f007f007f007f)) | (w & UINT64_C(0x7f007f007f007f00)) >> 1;
+    w = (w & UINT64_C(0x00003fff00003fff)) | (w & UINT64_C(0x3fff00003fff0000)) >> 2;
+    return (w & UINT64_C(0x000000000fffffff)) | (w & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
+/* A number of up to eight bytes, without a branch that depends on how many; false if it is none, or if there
+ * are not eight bytes. */
+static inline bool cursor_within_eight(struct cursor *c, uint64_t *v)
+{
+    uint64_t bytes, ends;
+    if (c->end - c->p < (ptrdiff_t)sizeof bytes)
+        return false;
+    memcpy(&bytes, c->p, sizeof bytes);
+    bytes = le64toh(bytes);
+    ends = ~bytes & UINT64_C(0x8080808080808080);
+    if (ends == 0)
+        return false;
+    *v = join_sevens(bytes & (ends ^ (ends - 1)));
+    c->p += __builtin_ctzll(ends) / 8 + 1;
+    return true;
+}
+
 uint64_t cursor_uvarint_slow(struct cursor *c);
 
 static inline uint64_t cursor_uvarint(struct cursor *c)
@@ -77,6 +103,13 @@ static inline uint64_t cursor_uvarint(struct cursor *c)
         return (c->p[-2] & 0x7f) | (uint64_t)c->p[-1] << 7;
     }
     return cursor_uvarint_slow(c);
+}
+
+/* The same, where no one can foresee how long numbers are. */
+static inline uint64_t cursor_uvarint_any(struct cursor *c)
+{
+    uint64_t v;
+    return cursor_within_eight(c, &v) ? v : cursor_uvarint_slow(c);
 }
 
 static inline uint8_t cursor_byte(struct cursor *c)
