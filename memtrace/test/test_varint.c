@@ -35,10 +35,29 @@ static void check_followed(uint64_t v, size_t behind)
     uint8_t out[UVARINT_MAX_BYTES + 16];
     memset(out, 0xff, sizeof out);
     const uint8_t *end = uvarint_write(out, v);
-    struct cursor c = {.p = out, .end = end + behind};
-    assert_true(cursor_uvarint(&c) == v);
-    assert_false(c.bad);
+    struct cursor c = {.p = out, .end = end + behind}, any = c;
+    assert_true(cursor_uvarint(&c) == v && cursor_uvarint_any(&any) == v);
+    assert_false(c.bad || any.bad);
     assert_ptr_equal(c.p, end);
+    assert_ptr_equal(any.p, end);
+}
+
+/* The same bytes, and nothing behind those that may be written. */
+static void check_any(uint64_t v)
+{
+    uint8_t plain[UVARINT_MAX_BYTES], out[UVARINT_MAX_BYTES + UVARINT_BEYOND + 1];
+    const size_t n = (size_t)(uvarint_write(plain, v) - plain);
+    memset(out, 0xff, sizeof out);
+    assert_ptr_equal(uvarint_write_any(out, v), out + n);
+    assert_memory_equal(out, plain, n);
+    for (size_t i = n + UVARINT_BEYOND; i < sizeof out; i++)
+        assert_int_equal(out[i], 0xff);
+}
+
+static void check_number(uint64_t v, size_t behind)
+{
+    check_followed(v, behind);
+    check_any(v);
 }
 
 static void test_uvarint_followed(void **state)
@@ -46,18 +65,18 @@ static void test_uvarint_followed(void **state)
     uint64_t seed = 7;
     for (size_t behind = 0; behind < 12; behind++)
         for (unsigned bits = 0; bits < 64; bits++) {
-            check_followed(UINT64_MAX >> bits, behind);
-            check_followed((random_next(&seed) | UINT64_C(1) << 63) >> bits, behind);
-            check_followed(UINT64_C(1) << bits, behind);
+            check_number(UINT64_MAX >> bits, behind);
+            check_number((random_next(&seed) | UINT64_C(1) << 63) >> bits, behind);
+            check_number(UINT64_C(1) << bits, behind);
         }
 }
 
 static void check_bad(const char *bytes, size_t n)
 {
-    struct cursor c = {.p = (const uint8_t *)bytes, .end = (const uint8_t *)bytes + n};
-    assert_true(cursor_uvarint(&c) == 0);
-    assert_true(c.bad);
-    assert_true(c.p <= c.end);
+    struct cursor c = {.p = (const uint8_t *)bytes, .end = (const uint8_t *)bytes + n}, any = c;
+    assert_true(cursor_uvarint(&c) == 0 && cursor_uvarint_any(&any) == 0);
+    assert_true(c.bad && any.bad);
+    assert_true(c.p <= c.end && any.p <= any.end);
 }
 
 static void test_uvarint_bad(void **state)
