@@ -150,6 +150,21 @@ def test_random_lines(chunk: int, where: Optional[str], steps: int, choose: rand
         assert of_parts(path, where, Few()) == expected
 
 
+@settings(max_examples=30, deadline=None)
+@given(CHUNKS, st.integers(20, 200), st.randoms(use_true_random=False))
+def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> None:
+    """What comes before the first Lua heap, in slots that its blocks take later, changes nothing of its lines."""
+    def of_lua(found: List[dict]) -> List[dict]:
+        return [row for row in found if row["file"] == "a.lua"]
+    late = program(choose, steps)
+    early = "".join(f"N {addr} 64\nat e@e.c:1\nL {addr} 8\nF {addr}\n" for addr in range(4096, 12288, 512))
+    with tempfile.TemporaryDirectory() as folder:
+        alone = make_trace(Path(folder) / "alone.ljt", late, chunk, 1)
+        behind = make_trace(Path(folder) / "behind.ljt", early + late, chunk, 1)
+        expected = of_lua(of_one(alone, None))
+        assert of_lua(of_one(behind, None)) == of_lua(of_parts(behind, None, Here())) == expected
+
+
 @pytest.fixture(scope="module")
 def lua(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Many parts of a longer program."""
