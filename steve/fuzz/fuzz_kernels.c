@@ -53,12 +53,14 @@ static void feed_summary(void *k, struct mt_reader *r, const struct mt_event *ev
     must(summary_feed(k, events, n, mt_count_stacks(r)));
 }
 
+static struct check_ids ids_of(const struct mt_reader *r)
+{
+    return (struct check_ids){mt_count_stacks(r), mt_count_sites(r), mt_count_heaps(r)};
+}
+
 static void feed_check(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
 {
-    struct check_ids ids = {
-        .stacks = mt_count_stacks(r), .sites = mt_count_sites(r), .heaps = mt_count_heaps(r)};
-
-    must(check_feed(k, ids, events, n));
+    must(check_feed(k, ids_of(r), events, events, n));
 }
 
 static void feed_profile(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
@@ -395,6 +397,35 @@ static void fields_of(const struct chosen *chosen)
     walk_free(&m.walk);
 }
 
+struct checked {
+    struct check check;
+    struct walk walk;
+};
+
+/* Of some batches nothing is shown, as outside marks. */
+static void feed_checked(void *k, struct mt_reader *r, const struct mt_event *events, size_t n)
+{
+    struct checked *c = k;
+    const struct mt_event *shown = n % 3 ? walk_filter(&c->walk, events, n) : NULL;
+
+    must(shown || n % 3 == 0);
+    if (shown)
+        walk_hide_blockless(&c->walk, n);
+    must(check_feed(&c->check, ids_of(r), events, shown, n));
+    must(c->check.live <= c->check.room && c->check.n_shown <= c->check.n_events);
+}
+
+static void check_of(const struct chosen *chosen)
+{
+    struct checked c;
+
+    walk_init(&c.walk, chosen->bits, 8 * sizeof chosen->bits);
+    check_init(&c.check);
+    walk_over(feed_checked, &c, 0);
+    check_free(&c.check);
+    walk_free(&c.walk);
+}
+
 static void stack_locks(void)
 {
     const struct mt_event *events;
@@ -425,6 +456,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lines_of();
     packed();
     fields_of(&chosen);
+    check_of(&chosen);
     stack_locks();
     close(fd);
     return 0;
