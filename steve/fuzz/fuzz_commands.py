@@ -18,6 +18,7 @@ import ctypes.util
 import io
 import os
 import random
+import signal
 import struct
 import sys
 import time
@@ -32,9 +33,10 @@ OF_TRACES = (
     ("threads", "--where", "size > 8 and site ~ 'a'"), ("leaks",), ("leaks", "--from", "a"),
     ("lines", "--from", "a", "--to", "b"), ("workingset", "--window", "2", "--to", "b"), ("temporaries",), ("resizes",),
     ("globals", "--share", "1"), ("lifetimes", "--by-size", "--unit", "nanoseconds"), ("heat",), ("fields",),
-    ("sharing",), ("workingset", "--window", "3"), ("reuse",), ("findings", "--json"), ("check", "--csv"), ("dump",),
-    ("memtrace",), ("ops", "--threads", "--times"), ("ops", "--binary", "--where", "freed"),
-    ("lockops", "--stack", "--stats"), ("lockops", "--full"), ("lockops", "--simple"), ("universe",),
+    ("sharing",), ("workingset", "--window", "3"), ("reuse",), ("findings", "--json"), ("check", "--csv"),
+    ("check", "--where", "stores > 0", "--from", "a"), ("dump",), ("memtrace",), ("ops", "--threads", "--times"),
+    ("ops", "--binary", "--where", "freed"), ("lockops", "--stack", "--stats"), ("lockops", "--full"),
+    ("lockops", "--simple"), ("universe",),
     ("export", "--to", "pprof"), ("export", "--to", "heaptrack"), ("export", "--to", "massif"),
     ("export", "--to", "dhat"), ("export", "--to", "callgrind"), ("export", "--to", "memprof"),
     ("export", "--to", "sysprof"), ("flame",), ("report",), ("memprof",), ("sysprof",))
@@ -51,6 +53,7 @@ COMMANDS: Dict[str, Tuple[Tuple[str, ...], ...]] = {
     "-allocstats": (("graphs", "--format", "svg", "--tables", "text"),)}
 HEADER, CHUNK = 16, 72  # bytes of a memtrace's header and of that of a chunk; see docs/memtrace-format.md
 SLOW = 60  # seconds that no small file may take
+STUCK = 5 * SLOW  # after which it is not waited for
 
 
 def hasher() -> "ctypes._NamedFuncPointer":
@@ -105,9 +108,14 @@ def output_of(command: Tuple[str, ...], path: Path) -> Tuple[str, ...]:
     return () if only_prints else ("-o", os.devnull)
 
 
+def give_up(*_: object) -> None:
+    raise RuntimeError(f"still at work after {STUCK} s")
+
+
 def try_command(command: Tuple[str, ...], path: Path) -> str:
     """Run it; what is wrong with how it ended ("": nothing)."""
     began, complaints = time.monotonic(), io.StringIO()
+    signal.alarm(STUCK)
     try:
         with contextlib.redirect_stderr(complaints):
             status = cli.guarded(command[0], [*command[1:], "-q", *output_of(command, path), str(path)])
@@ -115,6 +123,8 @@ def try_command(command: Tuple[str, ...], path: Path) -> str:
         status = int(end.code or 0)
     except BaseException:  # whatever it is, it was to be a line and a status
         return traceback.format_exc()
+    finally:
+        signal.alarm(0)
     if status not in (0, 1) or "worker process was killed" in complaints.getvalue():
         return f"status {status}: {complaints.getvalue()}"
     if time.monotonic() - began > SLOW:
@@ -141,6 +151,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the random numbers (default: another each time)")
     parser.add_argument("--keep", type=Path, default=Path("found-commands"))
     args = parser.parse_args()
+    signal.signal(signal.SIGALRM, give_up)
     seed = random.randrange(1 << 32) if args.seed is None else args.seed
     dice, seeds = random.Random(seed), sorted(args.seeds.iterdir())
     data, runs, found = {path: path.read_bytes() for path in seeds}, 0, 0
@@ -163,7 +174,8 @@ def main() -> int:
             found += 1
             trial.rename(args.keep / f"{found}{ending}")
             print(f"FOUND by steve {' '.join(command)} on {args.keep}/{found}{ending}: {wrong}", file=sys.stderr)
-    print(f"commands: {runs} inputs in {args.seconds:g} s (seed {seed}): {found or 'nothing'} found", file=told, flush=True)
+    print(f"commands: {runs} inputs in {args.seconds:g} s (seed {seed}): {found or 'nothing'} found", file=told,
+          flush=True)
     return 1 if found else 0
 
 
