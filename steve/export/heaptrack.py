@@ -33,8 +33,8 @@ class HeaptrackWriter:
     def _string(self, text: str) -> int:
         if text not in self._strings:
             self._strings[text] = len(self._strings)
-            text = " ".join(text.splitlines())
-            self._lines.append(f"s {len(text.encode('utf-8', 'surrogateescape')):x} {text}")
+            line = " ".join(text.splitlines())
+            self._lines.append(f"s {len(line.encode('utf-8', 'surrogateescape')):x} {line}")
         return self._strings[text]
 
     def _ip(self, number: int) -> int:

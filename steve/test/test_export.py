@@ -206,8 +206,10 @@ def test_csv(exported: Callable) -> None:
     assert rows[2]["stack"] == "main;work app.lua:12" and int(rows[0]["writes"]) == 8
 
 
-@pytest.mark.parametrize("form", ["pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif",
-                                  "heaptrack"])
+FORMS = ("pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif", "heaptrack")
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_trace_cut_off_is_exported_as_far_as_it_goes(form: str, steve: Any, trace: Callable,
                                                        tmp_path: Path) -> None:
     path = trace(SCRIPT, "cut.ljt", chunk_events=4)
@@ -216,9 +218,17 @@ def test_a_trace_cut_off_is_exported_as_far_as_it_goes(form: str, steve: Any, tr
     assert done.returncode == 1 and len(done.err.splitlines()) == 1 and (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_names_with_line_breaks(form: str, steve: Any, trace: Callable, tmp_path: Path) -> None:
+    """Such a name, and one met before with another break."""
+    path = trace("stack f\x1cg@a\x0bb.c:1\nstack f\x0bg@a\x1cb.c:2\nN 4096 16 1\nN 8192 16 2\nend exit\n")
+    done = steve("export", "--to", form, path, "-o", tmp_path / "out")
+    assert (done.returncode, done.err) == (0, "")
+
+
 def test_an_empty_trace(steve: Any, trace: Callable, tmp_path: Path) -> None:
     path = trace("end exit\n")
-    for form in ("pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif", "heaptrack"):
+    for form in FORMS:
         done = steve("export", "--to", form, path, "-o", tmp_path / "out")
         assert (done.returncode, done.err) == (0, ""), form
 
