@@ -104,10 +104,10 @@ bool luacode_learn(struct luacode *c)
 /* What a slot holds: `live` as of struct luacode_block. */
 static bool set_block(struct luacode *c, uint32_t slot, uint64_t live, uint64_t base, uint32_t heap)
 {
-    if (!c->follows)
-        return true;
     if (!grow(&c->blocks, &c->blocks_room, (size_t)slot + 1, sizeof *c->blocks))
         return false;
+    if (!c->follows)
+        return true;
     c->blocks[slot] = (struct luacode_block){.live = live,
                                              .base = base,
                                              .held = held_by(c, live) & INT32_MAX,

@@ -12,8 +12,8 @@
  * So what is known of a thread is what it did last of each sort. Where a trace is read in parts each of these
  * is as it was before, until the thread does such a thing: luacode_begin_part, luacode_thread.
  *
- * Up to the first Lua heap there is nothing to follow but what is made, and no block is looked at. Prototypes
- * lie in Lua heaps.
+ * Up to the first Lua heap there is nothing to follow but what is made, and no block is looked at, but
+ * each has its place, for it may live on. Prototypes lie in Lua heaps.
  *
  * A place is an instruction of a prototype: first place of the prototype + number of the instruction. Memory:
  * O(live blocks + instructions).

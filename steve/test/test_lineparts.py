@@ -165,6 +165,15 @@ def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> 
         assert of_lua(of_one(behind, None)) == of_lua(of_parts(behind, None, Here())) == expected
 
 
+def test_blocks_from_before_lua(tmp_path: Path) -> None:
+    """Accesses to blocks that lived when the first Lua heap came count, however many those are."""
+    made = "stack m@m.c:1\n" + "".join(f"N {4096 + 64 * i} 64 1\n" for i in range(3000))
+    used = "".join(f"at u@u.c:2\nL {4096 + 64 * i} 8\n" for i in range(1, 3000))
+    path = make_trace(tmp_path / "t.ljt", made + "heap 0x77 lua\nF 4096\nN 1048576 64 1 1\n" + used + "end exit\n", 50, 1)
+    loads = {row["file"]: row["loads"] for row in of_one(path, None)}
+    assert loads == {"m.c": 0, "u.c": 2999}
+
+
 @pytest.fixture(scope="module")
 def lua(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Many parts of a longer program."""
