@@ -251,8 +251,8 @@ __attribute__((always_inline)) static inline bool execute(struct ops_encoder *e,
 
 /* The words of an execution that are present, where some of its pattern's are absent: those, and no others,
  * must be of no block. How many of both; 0 if they are not. */
-static __attribute__((noinline)) uint32_t find_present(struct mt_place *to, const struct mt_place *places,
-                                                       uint32_t present, uint32_t absent)
+static __attribute__((noinline)) uint32_t gather_present(struct mt_place *to, const struct mt_place *places,
+                                                         uint32_t present, uint32_t absent)
 {
     uint32_t n = 0;
     for (; present || absent; n++, absent >>= 1) {
@@ -264,6 +264,29 @@ static __attribute__((noinline)) uint32_t find_present(struct mt_place *to, cons
         present--;
     }
     return n;
+}
+
+/* The same where all absent ones are behind the present, which stay where they are. */
+static inline uint32_t pass_absent(const struct mt_place *places, uint32_t present, uint32_t absent)
+{
+    const uint32_t n = 32 - (uint32_t)__builtin_clz(absent);
+    for (uint32_t i = present; i < n; i++)
+        if (places[i].slot != MT_NO_SLOT)
+            return 0;
+    return n;
+}
+
+/* Where the present ones of an execution are, some of whose pattern's words are absent, and how many both
+ * are; 0 if not these are absent. */
+static inline const struct mt_place *find_present(struct mt_place *to, const struct mt_place *places,
+                                                  uint32_t present, uint32_t absent, uint32_t *all)
+{
+    if (absent >> present << present == absent) {
+        *all = pass_absent(places, present, absent);
+        return places;
+    }
+    *all = gather_present(to, places, present, absent);
+    return to;
 }
 
 /* The execution at hand; false if it is none of the shape that its pattern had last. */
@@ -281,10 +304,9 @@ __attribute__((always_inline)) static inline bool execute_step(struct ops_encode
         return execute(e, g, first, shape.shape, h, places, 1);
     }
     if (shape.absent) {
-        all = find_present(present, places, n, shape.absent);
+        places = find_present(present, places, n, shape.absent, &all);
         if (all == 0)
             return false;
-        places = present;
     }
     g->places += all;
     return execute(e, g, first, shape.shape, h, places, n);
