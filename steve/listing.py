@@ -11,13 +11,14 @@ import io
 import json
 import sys
 import textwrap
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 from steve import parallel, source
 from steve.errors import UsageError, meant
 from steve.output import Output
 
 TOP = 20
+BATCH = 1000  # rows written at a time
 SERIES_TOP = 100  # of rows that have an order of their own
 
 
@@ -29,6 +30,16 @@ class Column(NamedTuple):
     meaning: str
     is_text: bool = False
     is_group: bool = False
+
+
+class Rows(Protocol):
+    """A list of rows, or what makes them when they are asked for, so that there never is more than a part."""
+
+    def __len__(self) -> int:
+        ...
+
+    def __getitem__(self, some: slice) -> List[dict]:
+        ...
 
 
 def recorded(columns: Sequence[Column]) -> List[Column]:
@@ -115,14 +126,37 @@ def table(title: str, rows: List[dict], columns: Sequence[Column], order: Option
                 kept=[column.head for column in shown if column.key == order])
 
 
-def csv_text(rows: List[dict], columns: Sequence[Column]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
+    """The lines of CSV, some at a time."""
     keys = [column.key for column in recorded(columns)]
-    writer.writerow(keys)
-    writer.writerows([[by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys]
-                      for row in rows])
+    yield _csv_lines([keys])
+    for some in _batches(rows):
+        yield _csv_lines([by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys]
+                         for row in some)
+
+
+def _csv_lines(rows: Iterable[list]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
     return buffer.getvalue()
+
+
+def csv_text(rows: Rows, columns: Sequence[Column]) -> str:
+    return "".join(csv_parts(rows, columns))
+
+
+def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
+    """What json.dumps(rows, indent=1) gives, some at a time."""
+    keys = [column.key for column in recorded(columns)]
+    before = "["
+    for some in _batches(rows):
+        yield before + json.dumps([{key: row[key] for key in keys} for row in some], indent=1)[1:-2]
+        before = ","
+    yield "\n]\n" if len(rows) else "[]\n"
+
+
+def _batches(rows: Rows) -> Iterator[List[dict]]:
+    return (rows[i:i + BATCH] for i in range(0, len(rows), BATCH))
 
 
 def facts_csv(found: Dict[str, Any]) -> str:
@@ -143,7 +177,7 @@ def _flat(found: Any, name: str) -> Iterator[Tuple[str, Any]]:
         yield name, json.dumps(found) if isinstance(found, bool) else found
 
 
-def text(title: str, rows: List[dict], columns: Sequence[Column], top: Optional[int], plain: bool,
+def text(title: str, rows: Rows, columns: Sequence[Column], top: Optional[int], plain: bool,
          order: Optional[str] = None) -> str:
     """The table with a remark on the rows that are left out."""
     from steve.tables import render
@@ -156,14 +190,16 @@ def text(title: str, rows: List[dict], columns: Sequence[Column], top: Optional[
 
 def write(args: argparse.Namespace, title: str, rows: List[dict], columns: Sequence[Column]) -> None:
     """Sort the rows and write them as the arguments say."""
-    rows = ranked(rows, columns, args.sort)
+    write_ranked(args, title, ranked(rows, columns, args.sort), columns)
+
+
+def write_ranked(args: argparse.Namespace, title: str, rows: Rows, columns: Sequence[Column]) -> None:
+    """Write rows that are sorted as the arguments say."""
     kept = rows if args.top is None else rows[:args.top]
     with Output(args.output or "-") as out:
-        if args.json:
-            keys = [column.key for column in recorded(columns)]
-            out.write(json.dumps([{key: row[key] for key in keys} for row in kept], indent=1) + "\n")
-        elif args.csv:
-            out.write(csv_text(kept, columns))
+        if args.json or args.csv:
+            for part in (json_parts if args.json else csv_parts)(kept, columns):
+                out.write(part)
         else:
             plain = not sys.stdout.isatty() or args.output not in (None, "-")
             top = SERIES_TOP if args.top is None and args.sort is None else args.top

@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, List, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional, Union
 
 from steve import blocks, listing
 from steve.commands.findings import percent
@@ -52,11 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 # Of a life, what is shown or asked for.
 KEPT = ("handle", "size", "born", "died", "loads", "stores", "modifies", "freed", "stack")
+LEAST_ROOM = 10_000  # lives
 
 
 class Candidates:
     """The fold: the lives that are long enough so far. One too short for the operations up to its death is too short
-    for all of them, so only blocks that lived at the same time have to be kept."""
+    for all of them, and for those up to any later one: so only blocks that lived at the same time have to be kept."""
 
     numbered = True
 
@@ -64,11 +65,25 @@ class Candidates:
         """share: of the operations; accesses: the least there are."""
         self._share, self._accesses = share, accesses
         self._kept: "List[np.ndarray]" = []
+        self._n = self._room = 0
 
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         touched = batch["loads"] + batch["stores"] + batch["modifies"] >= self._accesses
-        long = (batch["died"] - batch["born"]) >= batch["died"] * self._share
-        self._kept.append(columns(batch[both(keep, touched & long)], *KEPT))
+        self._kept.append(columns(batch[both(keep, touched & self._lasting(batch, batch["died"]))], *KEPT))
+        self._n += len(self._kept[-1])
+        if self._n > self._room:
+            self._drop(int(batch["died"].max()))
+
+    def _lasting(self, lives: "np.ndarray", operations: "Union[int, np.ndarray]") -> "np.ndarray":
+        """Which of them are long enough if there are so many operations?"""
+        return (lives["died"] - lives["born"]) >= operations * self._share
+
+    def _drop(self, operations: int) -> None:
+        """Drop those that are too short for so many; not again before there are twice as many as are left."""
+        self._kept = [lives[self._lasting(lives, operations)] for lives in self._kept]
+        self._kept = [lives for lives in self._kept if len(lives)]
+        self._n = sum(map(len, self._kept))
+        self._room = 2 * self._n + LEAST_ROOM
 
     def part(self, peak: int) -> "List[np.ndarray]":
         return self._kept
@@ -79,8 +94,10 @@ class Candidates:
     def lives(self, operations: int) -> "np.ndarray":
         """Those that are long enough, of so many operations in all, in the order of their ends."""
         import numpy as np
-        lives = np.concatenate(self._kept)
-        lives = lives[lives["died"] - lives["born"] >= operations * self._share]
+        from steve._lives import LIFE
+        self._drop(operations)
+        lives = np.concatenate([columns(np.empty(0, LIFE), *KEPT), *self._kept])
+        self._kept = []
         return lives[np.lexsort((lives["handle"], lives["died"]))]
 
 
@@ -90,21 +107,52 @@ def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> "np.ndarray":
     return found.lives(chosen.totals["operations"])
 
 
-def row_of(chosen: blocks.Blocks, life: dict) -> dict:
-    """One row from a life."""
-    total = chosen.totals["operations"]
-    return {**{name: life[name] for name in ("handle", "loads", "stores", "modifies", "freed")},
-            "bytes": life["size"], "share": blocks.share(life["died"] - life["born"], total),
-            "accesses": life["loads"] + life["stores"] + life["modifies"],
-            "site": chosen.places.site_name(life["stack"])}
+def ranked(lives: "np.ndarray", order: str, site_name: "Callable[[int], str]") -> "np.ndarray":
+    """The lives as listing.ranked() would have their rows, but in place of a million dictionaries; those of equal
+    lifetimes are equal in share."""
+    import numpy as np
+    stacks, which = np.unique(lives["stack"], return_inverse=True)
+    names = [site_name(int(stack)) for stack in stacks]
+    place = {name: i for i, name in enumerate(sorted(set(names)))}
+    sites = np.array([place[name] for name in names], "u8")[which]
+    return lives[np.lexsort((sites,) if order == "site" else (sites, ~numbers(lives, order)))]
+
+
+def numbers(lives: "np.ndarray", column: str) -> "np.ndarray":
+    """By which of their whole numbers lives are sorted."""
+    if column == "share":
+        return lives["died"] - lives["born"]
+    if column == "accesses":
+        return lives["loads"] + lives["stores"] + lives["modifies"]
+    return lives["size" if column == "bytes" else column]
+
+
+class Rows:
+    """A list of rows that are made when they are asked for."""
+
+    def __init__(self, chosen: blocks.Blocks, lives: "np.ndarray") -> None:
+        self._chosen, self._lives = chosen, lives
+
+    def __len__(self) -> int:
+        return len(self._lives)
+
+    def __getitem__(self, some: slice) -> List[dict]:
+        lives = self._lives[some]
+        return [self._row(dict(zip(lives.dtype.names, life))) for life in lives.tolist()]
+
+    def _row(self, life: dict) -> dict:
+        """One row from a life."""
+        total = self._chosen.totals["operations"]
+        return {**{name: life[name] for name in ("handle", "loads", "stores", "modifies", "freed")},
+                "bytes": life["size"], "share": blocks.share(life["died"] - life["born"], total),
+                "accesses": life["loads"] + life["stores"] + life["modifies"],
+                "site": self._chosen.places.site_name(life["stack"])}
 
 
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    lives = candidates(chosen, args)
-    rows = [row_of(chosen, dict(zip(lives.dtype.names, life))) for life in lives.tolist()]
-    size = sum(row["bytes"] for row in rows)
-    title = f"{len(rows):,} blocks of {size:,} bytes live for {args.share:g}% or more"
-    listing.write(args, chosen.title(title), rows, COLUMNS)
+    lives = ranked(candidates(chosen, args), args.sort, chosen.places.site_name)
+    title = f"{len(lives):,} blocks of {int(lives['size'].sum()):,} bytes live for {args.share:g}% or more"
+    listing.write_ranked(args, chosen.title(title), Rows(chosen, lives), COLUMNS)
     return chosen.verdict()

@@ -49,8 +49,9 @@ struct check {
     struct check_finding findings[CHECK_RULES];
     struct check_finding crossing;
     uint64_t events[MT_KINDS]; /* shown */
-    uint64_t n_events, n_shown, next_handle, time, first_time,
-        live; /* first_time: of the first event; live: shown */
+    uint64_t n_events, n_shown, next_handle;
+    uint64_t time, first_time; /* of the last event, of the first */
+    uint64_t live;             /* shown */
     bool began, shows;
     struct check_block *blocks; /* by slot */
     size_t room;

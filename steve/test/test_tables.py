@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 from typing import Any
 
 import pytest
@@ -40,3 +41,11 @@ def test_numbers_make_room_for_texts(monkeypatch: pytest.MonkeyPatch, width: int
     missing = [c.head for c in COLUMNS if c.head not in head]
     said = [line for line in lines if line.startswith("no room for: ")]
     assert [line.split(";")[0] for line in said] == (["no room for: " + ", ".join(missing)] if missing else [])
+
+
+@pytest.mark.parametrize("n", (0, 1, listing.BATCH, 2 * listing.BATCH + 1))
+def test_rows_written_some_at_a_time(n: int) -> None:
+    rows = [{**ROWS[0], "blocks": i, "site": f'"{i}"\n,'} for i in range(n)]
+    assert "".join(listing.json_parts(rows, COLUMNS)) == json.dumps(rows, indent=1) + "\n"
+    apart = "".join(listing.csv_text([row], COLUMNS).partition("\n")[2] for row in rows)
+    assert listing.csv_text(rows, COLUMNS) == "blocks,bytes,loads,stores,site\n" + apart
