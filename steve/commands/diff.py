@@ -3,7 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import Dict, Hashable, List
+from typing import Dict, Hashable, List, Tuple
 
 from steve import blocks, listing, source
 from steve.listing import Column
@@ -80,12 +80,18 @@ def total(found: Dict[Hashable, dict], key: str) -> int:
     return sum(row[key] for row in found.values())
 
 
+def measured_first(args: argparse.Namespace) -> Tuple[str, Dict[Hashable, dict], int]:
+    """The name of the first trace, its measures, and whether it was sound; what it took is given back."""
+    chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.first}))
+    found = measured(chosen, args.by)
+    return chosen.trace.name, found, chosen.verdict()
+
+
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
-    sides = [blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": file}))
-             for file in (args.first, args.second)]
-    first, second = (measured(side, args.by) for side in sides)
-    rows = changed(first, second)
+    name, first, status = measured_first(args)
+    chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.second}))
+    second = measured(chosen, args.by)
     title = ", ".join(f"{key} {total(second, key) - total(first, key):+,}" for key, _, _ in MEASURES)
-    listing.write(args, f"{sides[0].trace.name} to {sides[1].title(title)}", rows, COLUMNS)
-    return max(side.verdict() for side in sides)
+    listing.write(args, f"{name} to {chosen.title(title)}", changed(first, second), COLUMNS)
+    return max(status, chosen.verdict())

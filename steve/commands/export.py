@@ -90,6 +90,7 @@ def run_dhat(args: argparse.Namespace, out: Output) -> int:
     from steve.export.walk import walk
     chosen = blocks.Blocks(NAME, args, again=True)
     sums, = chosen.sum_by("stack")
+    del chosen.lives  # as large as what follows
     trace = chosen.open_chosen()
     with Progress(NAME, args.quiet) as progress:
         state = walk(trace, progress)
