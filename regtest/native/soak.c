@@ -1,7 +1,7 @@
 /* soak.c - a program of as many heap accesses as one likes, for traces that are long and not monotonous.
  *
  *     soak ACCESSES        works until it has made so many loads and stores of its blocks, then prints how
- * many (a compiler may save some; an instruction that does both counts as two)
+ * many (a compiler may save some, but none of those to data; an instruction that does both counts as two)
  *
  * A working set of lists, whose nodes are 16 to 512 bytes: it picks a list, walks it, changes what it finds,
  * and now and then gives a node back and makes another. What lives is the same all the time, however long it
@@ -18,7 +18,7 @@ enum { LISTS = 4096, LENGTH = 16 };
 struct node {
     struct node *next;
     uint64_t words;
-    uint64_t data[];
+    volatile uint64_t data[]; /* each word is an access of its own: two at once would be counted as two */
 };
 
 static struct node *s_list[LISTS];
