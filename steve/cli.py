@@ -13,13 +13,16 @@ import sys
 from types import ModuleType
 from typing import NoReturn, Optional, Sequence
 
-from steve import interrupts
+from steve import interrupts, memory
 from steve.errors import SteveError, meant
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
             "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
             "diff", "check", "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate",
             "report", "export", "flame", "memprof", "sysprof", "universe")
+
+# commands that start allocators, which reserve more than they use
+UNBOUND = ("allocstats", "animate")
 
 # arguments that name what a command reads
 INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film")
@@ -95,6 +98,8 @@ def guarded(name: str, argv: Sequence[str]) -> int:
         command = load(name)
         args = make_parser(command).parse_args(argv)
         protect_inputs(args)
+        if name not in UNBOUND:
+            memory.bound()
         status = int(command.run(args))
         sys.stdout.flush()
         return status
