@@ -1,7 +1,7 @@
 """The command line: `steve COMMAND ...`, and what errors look like.
 
 One static list names the subcommands; each is a module of steve.commands, imported only when it is asked
-for (all of them for --help). Nothing here knows what a subcommand does.
+for (all of them for --help). Nothing here knows what a subcommand does, but for which ones start allocators.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -98,8 +98,6 @@ def guarded(name: str, argv: Sequence[str]) -> int:
         command = load(name)
         args = make_parser(command).parse_args(argv)
         protect_inputs(args)
-        if name not in UNBOUND:
-            memory.bound()
         status = int(command.run(args))
         sys.stdout.flush()
         return status
@@ -150,4 +148,6 @@ def dispatch(argv: Sequence[str]) -> int:
     if argv[0] not in COMMANDS:
         what = "option" if argv[0].startswith("-") else "command"
         return wrong_usage(f"unknown {what} '{argv[0]}'" + meant(argv[0], COMMANDS))
+    if argv[0] not in UNBOUND:
+        memory.bound()
     return guarded(argv[0], argv[1:])
