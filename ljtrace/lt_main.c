@@ -16,6 +16,7 @@
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
  * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
  * lt_smc.c, lt_mcode.c            code at run time lt_vex.c, lt_core.c  the translator
+ * lt_memory.c                     its own memory
  * lt_signals.c                    timers           lt_exec.c  what Valgrind cannot run
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
  * lt_universe*.c                  snapshots of all Lua objects
@@ -30,6 +31,7 @@
 #include "lt_instrument.h"
 #include "lt_kernel.h"
 #include "lt_lua.h"
+#include "lt_memory.h"
 #include "lt_name.h"
 #include "lt_options.h"
 #include "lt_peek.h"
@@ -81,6 +83,7 @@ static void post_clo_init(void)
     const HChar *out = start_recording();
     if (!out)
         go_without_recording();
+    lt_memory_start();
     lt_fork_init(out ? out : "");
     lt_smc_init();
     lt_vex_init();

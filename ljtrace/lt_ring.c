@@ -7,6 +7,7 @@
  * nobody's child, so a program that waits for any child never meets it.
  */
 #include "lt_ring.h"
+#include "lt_memory.h"
 #include "lt_options.h"
 #include "lt_sys.h"
 #include "memtrace/stream.h"
@@ -23,12 +24,13 @@
 struct ring_header *lt_ring;
 
 static Int s_socket = -1;
-static UInt s_slabs;      /* in the ring */
-static UInt s_free_slabs; /* that may be written after the current one */
-static HChar s_text[512]; /* what the collector had to say */
-static UInt s_heard;      /* bytes of it */
-static Int s_traced;      /* this process, for the collector */
-static Bool s_reporting;  /* what comes is a report */
+static UInt s_slabs;       /* in the ring */
+static UInt s_free_slabs;  /* that may be written after the current one */
+static UInt s_known_slabs; /* that have been written: the kernel has given their pages */
+static HChar s_text[512];  /* what the collector had to say */
+static UInt s_heard;       /* bytes of it */
+static Int s_traced;       /* this process, for the collector */
+static Bool s_reporting;   /* what comes is a report */
 static HChar s_report[256];
 static UInt s_reported;
 static ULong s_slabs_used;        /* since the start */
@@ -49,6 +51,10 @@ static void use_slab(UInt slab)
 {
     lt_ring->current = slab;
     s_slabs_used++;
+    if (slab == s_known_slabs) {
+        lt_memory_needed(slab_address(slab), RING_SLAB_BYTES);
+        s_known_slabs++;
+    }
     set_limit();
     lt_ring->cursor = slab_address(slab);
 }
@@ -60,6 +66,7 @@ static void init_header(void)
     lt_ring->slabs = (Addr)lt_ring + RING_HEADER_BYTES;
     lt_ring->instructions = lt_ring->return_sp = 0;
     s_free_slabs = s_slabs - 1;
+    s_known_slabs = 0;
     use_slab(0);
 }
 

@@ -6,9 +6,12 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Code of a compilation unit: [from, to), as its debug information counts addresses. */
 struct span {
@@ -31,9 +34,55 @@ struct debuginfo {
     struct object *objects; /* the one asked for last is first */
 };
 
+/* Is there a file of this name in the folder `front` + `folder` + `back`? */
+static bool is_there(const char *front, const char *folder, const char *back, const char *name)
+{
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s%s%s/%s", front, folder, back, name);
+    return n > 0 && (size_t)n < sizeof path && access(path, R_OK) == 0;
+}
+
+/* Is the debug information that an object refers to by its build id installed? */
+static bool is_known_build(Dwfl_Module *module)
+{
+    const unsigned char *id;
+    GElf_Addr at;
+    char name[2 * 64 + sizeof "xx/.debug"];
+    const int n = dwfl_module_build_id(module, &id, &at);
+    if (n < 2 || n > 64)
+        return false;
+    char *end = name + sprintf(name, "%02x/", id[0]);
+    for (int i = 1; i < n; i++)
+        end += sprintf(end, "%02x", id[i]);
+    strcpy(end, ".debug");
+    return is_there("", "/usr/lib/debug/.build-id", "", name);
+}
+
+/* Is there a file by the name that an object gives, where debuggers look for it? */
+static bool is_known_link(const char *object, const char *link)
+{
+    char folder[PATH_MAX];
+    if (!link || !object || !realpath(object, folder))
+        return false;
+    *strrchr(folder, '/') = 0;
+    return is_there("", folder, "", link) || is_there("", folder, "/.debug", link) ||
+           is_there("/usr/lib/debug", folder, "", link) || is_there("/usr/lib/debug", "", "", link);
+}
+
+/* What libdwfl does not find it looks for with debuginfod's client, which it loads for that, and libraries
+ * for the network with it: 30 ms for an object that has none. So it is asked only where there is something.
+ */
+static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                          const char *file, const char *link, GElf_Word crc, char **found)
+{
+    if (!is_known_build(module) && !is_known_link(file, link))
+        return -1;
+    return dwfl_standard_find_debuginfo(module, data, name, base, file, link, crc, found);
+}
+
 static const Dwfl_Callbacks s_callbacks = {
     .find_elf = dwfl_build_id_find_elf,
-    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .find_debuginfo = find_debuginfo,
     .section_address = dwfl_offline_section_address,
 };
 

@@ -119,6 +119,37 @@ def test_debug_information_of_its_own(tmp_path: Path, program: Path) -> None:
     assert sites(program, far) == [f"made_far_down (far.so) < {CALLER}"]
 
 
+def test_debug_information_where_debuggers_look(tmp_path: Path) -> None:
+    """In a folder beside the object, which is asked for by a link to its folder; by its build id; and nowhere:
+    then nothing is loaded to look for it in the network."""
+    far = library(tmp_path, "-g", "-Wl,--build-id")
+    folder, link = tmp_path / ".debug", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(tmp_path)
+    good(["objcopy", "--only-keep-debug", far, folder / "far.debug"])
+    good(["objcopy", "--strip-debug", "--add-gnu-debuglink=.debug/far.debug", far], cwd=tmp_path)
+    line = [f"{tmp_path}/far.c:4"]
+    assert line_of(link / "far.so") == line
+    note = good(["readelf", "-n", far]).text.split("Build ID: ")[1].split()[0]
+    installed = Path("/usr/lib/debug/.build-id") / note[:2] / f"{note[2:]}.debug"
+    bare = tmp_path / "bare.so"
+    good(["objcopy", "--remove-section=.gnu_debuglink", far, bare])
+    assert line_of(bare) == ["unknown"]
+    loaded = good([BUILD / "ljtrace/test/line_of", bare, address_of(bare)], env={"LD_DEBUG": "libs"}).complaint
+    assert "libdw" in loaded and "debuginfod" not in loaded
+    try:
+        installed.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "far.debug", installed)
+    except PermissionError as error:
+        pytest.skip(f"no right to put a file to {installed}: {error}")
+    try:
+        assert line_of(bare) == line
+    finally:
+        installed.unlink()
+        if not any(installed.parent.iterdir()):
+            installed.parent.rmdir()
+
+
 def test_files_without(tmp_path: Path, program: Path) -> None:
     bare = Path(shutil.copy(program, tmp_path / "bare"))
     good(["strip", "--strip-debug", bare])

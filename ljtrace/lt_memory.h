@@ -1,0 +1,17 @@
+/* lt_memory.h - memory that the tool takes, in few steps instead of page by page. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LT_MEMORY_H
+#define LT_MEMORY_H
+
+#include "pub_tool_basics.h"
+
+/* From here on: behind the fork of the collector, which makes every page that is there fault once more. */
+void lt_memory_start(void);
+
+/* Memory that will be written soon, as a whole: have the kernel put pages there now, all at once. What it can
+ * not do is done by the first access, as ever. */
+void lt_memory_needed(Addr from, SizeT size);
+
+#endif
