@@ -27,7 +27,7 @@ struct piece {
 };
 
 static Bool s_started;
-static struct piece s_early[4]; /* taken before the start; more of them have their faults */
+static struct piece s_early[4]; /* taken before the start; of others the pages fault once more */
 static UInt s_early_count;
 
 extern UChar lt_bss_start[] __asm__("__bss_start");
@@ -57,9 +57,8 @@ SysRes __wrap_vgPlain_am_mmap_anon_float_valgrind(SizeT size)
     const SysRes result = __real_vgPlain_am_mmap_anon_float_valgrind(size);
     if (sr_isError(result))
         return result;
-    if (s_started)
-        lt_memory_needed(sr_Res(result), size);
-    else if (s_early_count < sizeof s_early / sizeof s_early[0])
+    lt_memory_needed(sr_Res(result), size);
+    if (!s_started && s_early_count < sizeof s_early / sizeof s_early[0])
         s_early[s_early_count++] = (struct piece){sr_Res(result), size};
     return result;
 }

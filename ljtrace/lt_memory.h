@@ -7,7 +7,7 @@
 
 #include "pub_tool_basics.h"
 
-/* From here on: behind the fork of the collector, which makes every page that is there fault once more. */
+/* When the collector has been started, by a fork, which makes every page that is there fault once more. */
 void lt_memory_start(void);
 
 /* Memory that will be written soon, as a whole: have the kernel put pages there now, all at once. What it can
