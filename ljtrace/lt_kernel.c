@@ -6,6 +6,7 @@
 #include "lt_exec.h"
 #include "lt_futex.h"
 #include "lt_mcode.h"
+#include "lt_memory.h"
 #include "lt_mmap.h"
 #include "lt_options.h"
 #include "lt_peek.h"
@@ -135,6 +136,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_mcode_before(tid, number, args);
     lt_puts_before(number, args);
     lt_system_before(number);
+    lt_memory_before(number, args);
 }
 
 /* An exec that returns has failed. */

@@ -10,12 +10,13 @@
  * nothing is touched here. Huge pages instead have been tried: they made the code run slower.
  */
 #include "lt_memory.h"
+#include "lt_options.h"
 #include "lt_sys.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
-enum { POPULATE_WRITE_ADVICE = 23 };
+enum { POPULATE_WRITE_ADVICE = 23, GET_SECCOMP = 21, SET_SECCOMP = 22 };
 
 /* Larger pieces may stay empty for the most part; translations have 10 MiB, a superblock of Valgrind's heap
  * 1 or 4. */
@@ -27,7 +28,8 @@ struct piece {
 };
 
 static Bool s_started;
-static struct piece s_early[4]; /* taken before the start; of others the pages fault once more */
+static Bool s_forbidden;        /* the program may not make each system call */
+static struct piece s_early[4]; /* taken before the start; more of them have their faults */
 static UInt s_early_count;
 
 extern UChar lt_bss_start[] __asm__("__bss_start");
@@ -36,19 +38,39 @@ extern UChar lt_bss_end[] __asm__("_end");
 SysRes __real_vgPlain_am_mmap_anon_float_valgrind(SizeT size);
 SysRes __wrap_vgPlain_am_mmap_anon_float_valgrind(SizeT size);
 
+/* What a program forbids itself, the programs that it runs must not do either. */
+static void look_for_filters(void)
+{
+    static Bool looked;
+    s_forbidden |= !looked && lt_options.successor && lt_sys(__NR_prctl, GET_SECCOMP, 0, 0, 0, 0, 0) != 0;
+    looked = True;
+}
+
 void lt_memory_needed(Addr from, SizeT size)
 {
-    if (size <= MOST_NEEDED)
+    look_for_filters();
+    if (!s_forbidden)
         lt_sys(__NR_madvise, from, size, POPULATE_WRITE_ADVICE, 0, 0, 0);
+}
+
+static void prepare(const struct piece *p)
+{
+    if (p->size <= MOST_NEEDED)
+        lt_memory_needed(p->from, p->size);
+}
+
+void lt_memory_before(UInt number, const UWord *args)
+{
+    s_forbidden |= number == __NR_seccomp || (number == __NR_prctl && args[0] == SET_SECCOMP);
 }
 
 void lt_memory_start(void)
 {
     const Addr from = VG_PGROUNDUP((Addr)lt_bss_start), to = VG_PGROUNDDN((Addr)lt_bss_end);
     s_started = True;
-    lt_sys(__NR_madvise, from, to - from, POPULATE_WRITE_ADVICE, 0, 0, 0);
+    lt_memory_needed(from, to - from);
     for (UInt i = 0; i < s_early_count; i++)
-        lt_memory_needed(s_early[i].from, s_early[i].size);
+        prepare(&s_early[i]);
 }
 
 /* All that Valgrind takes for itself. */
@@ -57,8 +79,10 @@ SysRes __wrap_vgPlain_am_mmap_anon_float_valgrind(SizeT size)
     const SysRes result = __real_vgPlain_am_mmap_anon_float_valgrind(size);
     if (sr_isError(result))
         return result;
-    lt_memory_needed(sr_Res(result), size);
-    if (!s_started && s_early_count < sizeof s_early / sizeof s_early[0])
-        s_early[s_early_count++] = (struct piece){sr_Res(result), size};
+    const struct piece piece = {sr_Res(result), size};
+    if (s_started)
+        prepare(&piece);
+    else if (s_early_count < sizeof s_early / sizeof s_early[0])
+        s_early[s_early_count++] = piece;
     return result;
 }

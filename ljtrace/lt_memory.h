@@ -14,4 +14,8 @@ void lt_memory_start(void);
  * not do is done by the first access, as ever. */
 void lt_memory_needed(Addr from, SizeT size);
 
+/* Before each system call: a program that forbids itself calls may be killed for one of ours. From then on
+ * none is made here. */
+void lt_memory_before(UInt number, const UWord *args);
+
 #endif

@@ -19,7 +19,8 @@ BEFORE, AFTER = "12347", "43211"
 STORMS = int(os.environ.get("LJTRACE_FAULTS") or 1)
 ENDING = ("_exit", "quick_exit", "handled-term")
 LIVING = ("vfork-exec", "posix_spawn", "system", "failing-exec", "sigchld", "wait-any", "close-all",
-          "limit-nofile", "limit-fsize", "dlopen", "sigaltstack", "longjmp", "64-threads", "seccomp")
+          "limit-nofile", "limit-fsize", "dlopen", "sigaltstack", "longjmp", "64-threads", "seccomp",
+          "seccomp-kill")
 
 
 def fate(mode: str, folder: Path) -> Trace:
