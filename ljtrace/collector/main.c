@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -356,8 +357,8 @@ static void prepare_memory(void)
     mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
     void *block = malloc(HEAP_READY);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)block & ~(page - 1);
-    if (block)
-        madvise((void *)first, HEAP_READY, MADV_POPULATE_WRITE); /* advice: it need not be taken */
+    if (block && prctl(PR_GET_SECCOMP) == 0) /* a filter that is inherited may kill for it */
+        madvise((void *)first, HEAP_READY, MADV_POPULATE_WRITE);
     free(block);
 }
 

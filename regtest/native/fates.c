@@ -313,23 +313,35 @@ static int forbid_sockets(void)
     return 0;
 }
 
-/* Be killed for the call that malloc makes to give pages back, and make more accesses than the recorder has
- * room for in the memory that it has used so far. */
-static int forbid_advice(void)
+/* From here on be killed for the call that malloc makes to give pages back. */
+static void forbid_advice(void)
 {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {sizeof code / sizeof *code, code};
-    volatile int *words = calloc(1024, sizeof *words);
     report("no new rights", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
     report("filter", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
+/* More accesses than the recorder has room for in the memory that it has used so far. */
+static int live_on_filtered(void)
+{
+    volatile int *words = calloc(1024, sizeof *words);
+    forbid_advice();
     for (int i = 0; i < 8000000; i++)
         words[i % 1024] += i;
     report("sum", words[1000]);
     free((void *)words);
     return 0;
+}
+
+static int execute_filtered(void)
+{
+    forbid_advice();
+    report("execv", execv("/bin/echo", s_echo));
+    return 1;
 }
 
 /* ------------------------------------------------------------------------------------------------- */
@@ -338,12 +350,13 @@ static const struct {
     const char *name;
     int (*run)(void);
 } s_modes[] = {
-    {"_exit", leave_at_once},     {"quick_exit", leave_quickly}, {"handled-term", handle_term},
-    {"vfork-exec", vfork_exec},   {"posix_spawn", spawn},        {"system", shell},
-    {"failing-exec", exec_fails}, {"sigchld", count_children},   {"wait-any", wait_for_any},
-    {"close-all", close_all},     {"limit-nofile", few_files},   {"limit-fsize", small_files},
-    {"dlopen", load_library},     {"sigaltstack", other_stack},  {"longjmp", jump},
-    {"64-threads", many_threads}, {"seccomp", forbid_sockets},   {"seccomp-kill", forbid_advice},
+    {"_exit", leave_at_once},           {"quick_exit", leave_quickly}, {"handled-term", handle_term},
+    {"vfork-exec", vfork_exec},         {"posix_spawn", spawn},        {"system", shell},
+    {"failing-exec", exec_fails},       {"sigchld", count_children},   {"wait-any", wait_for_any},
+    {"close-all", close_all},           {"limit-nofile", few_files},   {"limit-fsize", small_files},
+    {"dlopen", load_library},           {"sigaltstack", other_stack},  {"longjmp", jump},
+    {"64-threads", many_threads},       {"seccomp", forbid_sockets},   {"seccomp-kill", live_on_filtered},
+    {"seccomp-exec", execute_filtered},
 };
 
 int main(int argc, char **argv)
