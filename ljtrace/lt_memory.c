@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The first access to a page is a fault, which takes half a microsecond on bare machines and ten on some
- * virtual ones; a run of a second had 20,000 of them, not counting the program's own. Where most of a piece
+ * virtual ones; a run of a second had 20,000 of them, few of them the program's own. Where most of a piece
  * is going to be used (the tool's variables, the ring's slabs, Valgrind's heap, translations and their
  * tables), the kernel is asked for all of its pages by one call, which takes a tenth of the time.
  * MADV_POPULATE_WRITE is of Linux 5.14; kernels that do not know it do as before. Of the program's memory
