@@ -346,7 +346,7 @@ size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
             read_token(d, d->left);
         if (d->wrong)
             break;
-        if (packs(d))
+        if (packs(d) && (d->run || d->misses)) /* rare records often follow each other */
             made += decoder_pack_segments(d, events + made);
         else if (d->run && d->old)
             made += as_events(d, decode_old_run(d, events + made, n - made));

@@ -113,7 +113,7 @@ static inline int64_t get_Z(struct cursor *c)
 
 static inline uint64_t get_A(struct cursor *c)
 {
-    return c->addr += (uint64_t)get_Z(c);
+    return c->addr += (uint64_t)unzigzag(cursor_uvarint_any(c));
 }
 
 static inline uint64_t get_IP(struct cursor *c)
