@@ -41,7 +41,7 @@ uint32_t livemap_remove(struct livemap *m, uint64_t handle);
 
 static inline size_t livemap_home(const struct livemap *m, uint64_t key)
 {
-    return (size_t)(((key >> 3) * 0x9E3779B97F4A7C15u >> 20 << 3) + (key & 7)) & m->mask;
+    return (size_t)(((key >> 3) * 0x9E3779B97F4A7C15u >> 32 << 3) + (key & 7)) & m->mask;
 }
 
 /* The index of a handle, or LIVEMAP_NONE. */

@@ -69,6 +69,34 @@ static bool any_overlap(const struct interval *ranges, uint64_t start, uint64_t 
     return false;
 }
 
+/* How far entries stand behind their homes, on average. */
+static double mean_distance(const struct livemap *map)
+{
+    size_t sum = 0, n = 0;
+
+    for (size_t i = 0; i <= map->mask; i++) {
+        if (map->entries[i].key == 0)
+            continue;
+        sum += (i - livemap_home(map, map->entries[i].key)) & map->mask;
+        n++;
+    }
+    return (double)sum / (double)n;
+}
+
+/* Keys that differ in their upper half, as those of a block and a line do, must not meet at few homes. */
+static void test_livemap_of_pairs(void **unused)
+{
+    struct livemap map;
+
+    (void)unused;
+    assert_true(livemap_init(&map));
+    for (uint64_t slot = 0; slot < 10000; slot++)
+        for (uint64_t line = 0; line < 20; line++)
+            assert_int_not_equal(livemap_add(&map, slot << 32 | line), LIVEMAP_NONE);
+    assert_true(mean_distance(&map) < 16);
+    livemap_free(&map);
+}
+
 static void test_intervals(void **unused)
 {
     static struct interval model[RANGES];
@@ -295,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_used_parts_mapped),
         cmocka_unit_test(test_livemap),
+        cmocka_unit_test(test_livemap_of_pairs),
         cmocka_unit_test(test_intervals),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_write_error_is_kept),
