@@ -130,6 +130,7 @@ static struct mt_packed packed_view(const struct mt_reader *r)
                               .patterns = p->patterns,
                               .accesses = p->accesses,
                               .n_steps = p->n_steps,
+                              .n_places = p->n_places,
                               .n_events = p->n_events,
                               .n_patterns = p->n_patterns,
                               .count = p->total};

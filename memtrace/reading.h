@@ -67,9 +67,9 @@ struct mt_packed {
     const struct mt_event *events;
     const struct mt_pattern *patterns; /* by id */
     const struct mt_pattern_access *accesses;
-    size_t n_steps, n_events;
-    uint32_t n_patterns; /* ids are below this; what an id means never changes */
-    uint64_t count;      /* events that all steps stand for */
+    size_t n_steps, n_places, n_events; /* that there are of those */
+    uint32_t n_patterns;                /* ids are below this; what an id means never changes */
+    uint64_t count;                     /* events that all steps stand for */
 };
 /* As mt_next, and may be called in turns with it. Everything in *p is the reader's, valid until the next
  * call. */

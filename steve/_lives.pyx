@@ -72,7 +72,7 @@ cdef extern from "steve/kernels/linepatterns.h" nogil:
 cdef extern from "steve/kernels/lives.h" nogil:
     struct life:
         uint64_t handle
-    struct lives_accesses:
+    struct access_sums:
         uint64_t counts[3]
     struct lives_totals:
         uint64_t operations, news, frees, resizes, accesses, allocated, live_bytes, live_blocks, peak
@@ -83,8 +83,8 @@ cdef extern from "steve/kernels/lives.h" nogil:
         lives_totals totals
         life *out
         size_t n_out
-        lives_accesses *sites
-        lives_accesses *threads
+        access_sums *sites
+        access_sums *threads
         size_t sites_room, threads_room
         linework *lines
         uint64_t before, since
@@ -144,7 +144,7 @@ GROUP = np.dtype(columns("blocks resizes bytes size frees foreign live_blocks li
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
 assert LIFE.itemsize == sizeof(life) and GROUP.itemsize == sizeof(group)
 BY_KIND = np.dtype([("counts", "u8", 3), ("bytes", "u8", 3)])
-assert BY_KIND.itemsize == sizeof(lives_accesses)
+assert BY_KIND.itemsize == sizeof(access_sums)
 
 KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD,
         "type": GROUPS_BY_TYPE}

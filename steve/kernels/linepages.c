@@ -60,8 +60,11 @@ int linepages_touch(struct linepages *p, uint64_t hash, uint64_t page, uint64_t 
 {
     struct linepages_table *t = &p->tables[linepages_table(hash)];
     struct linepage *entry = find(t, hash, page, line);
-    int n_new = (int)bits_count(bits & ~entry->touched);
+    int n_new;
 
+    if ((bits & ~entry->touched) == 0) /* nearly always */
+        return 0;
+    n_new = (int)bits_count(bits & ~entry->touched);
     t->n += !entry->touched;
     entry->page = page;
     entry->line = line;

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/linework.h"
 
+#include "steve/kernels/ahead.h"
 #include "steve/kernels/grow.h"
 
 bool linework_init(struct linework *w, struct luacode *code)
@@ -42,6 +43,14 @@ bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack)
         (struct linework_block){.own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1};
     memset(w->blocks[slot].few, 0xff, sizeof w->blocks[slot].few);
     return true;
+}
+
+void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed)
+{
+    const struct ahead blocks = {w->blocks, w->blocks_room, sizeof *w->blocks, sizeof *w->blocks};
+
+    ahead_events(blocks, packed);
+    ahead_words(blocks, packed);
 }
 
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes)
@@ -154,6 +163,8 @@ bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint3
 {
     uint64_t last = addr + (size ? size - 1 : 0);
 
+    if (last >> 6 == addr >> 6)
+        return linework_met_page(w, addr >> 12, (uint64_t)1 << (addr >> 6 & 63), line);
     if (last < addr)
         last = UINT64_MAX;
     for (uint64_t page = addr >> 12; page <= last >> 12; page++) {

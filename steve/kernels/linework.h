@@ -109,6 +109,8 @@ bool linework_learn(struct linework *w, const struct linework_map *map);
 bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack);
 /* A block's life is over: what is known of its lines is forgotten, if anything is. */
 void linework_forget(struct linework *w, uint32_t slot);
+/* What a batch will need of blocks is asked for. */
+void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed);
 /* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);

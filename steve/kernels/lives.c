@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lives.h"
 
+#include "steve/kernels/ahead.h"
 #include "steve/kernels/grow.h"
 #include "steve/kernels/linepatterns.h"
 #include "steve/kernels/livesparts.h"
@@ -53,44 +54,44 @@ static void heap_grew(struct lives *l, uint64_t bytes)
     }
 }
 
-static struct life record_of(const struct lives *l, const struct lives_block *b,
-                             const struct lives_moment *at)
+/* Write the record of a block that ended at a moment. */
+static void tell(struct life *restrict to, const struct lives *restrict l,
+                 const struct lives_block *restrict b, const struct lives_moment *restrict at)
 {
     uint64_t now = l->before + at->operations;
     const uint64_t *n = b->counts, *bytes = b->bytes_of;
-    bool touched = n[0] + n[1] + n[2] > 0;
 
-    return (struct life){.handle = b->handle,
-                         .size = b->size,
-                         .bytes = b->bytes,
-                         .resizes = b->resizes,
-                         .first_size = b->first_size,
-                         .most = b->most,
-                         .moves = b->moves,
-                         .copied = b->copied,
-                         .born_allocated = b->born_allocated,
-                         .died_allocated = at->allocated,
-                         .born = l->before + b->born,
-                         .died = now,
-                         .born_time = b->born_time,
-                         .died_time = at->time,
-                         .first_use = touched ? l->before + b->first_use : now,
-                         .last_use = touched ? l->before + b->last_use : now,
-                         .loads = n[0],
-                         .stores = n[1],
-                         .modifies = n[2],
-                         .bytes_read = bytes[0] + bytes[2],
-                         .bytes_written = bytes[1] + bytes[2],
-                         .used = usedparts_bytes(b->parts, b->size),
-                         .news = at->news - b->news,
-                         .peak = b->peak,
-                         .peak_bytes = b->peak_bytes,
-                         .stack = b->stack,
-                         .heap = b->heap,
-                         .thread = b->thread,
-                         .how = b->how,
-                         .shared = b->shared,
-                         .type = b->type};
+    *to = (struct life){.handle = b->handle,
+                        .size = b->size,
+                        .bytes = b->bytes,
+                        .resizes = b->resizes,
+                        .first_size = b->first_size,
+                        .most = b->most,
+                        .moves = b->moves,
+                        .copied = b->copied,
+                        .born_allocated = b->born_allocated,
+                        .died_allocated = at->allocated,
+                        .born = l->before + b->born,
+                        .died = now,
+                        .born_time = b->born_time,
+                        .died_time = at->time,
+                        .first_use = b->touched ? l->before + b->first_use : now,
+                        .last_use = b->touched ? l->before + b->last_use : now,
+                        .loads = n[0],
+                        .stores = n[1],
+                        .modifies = n[2],
+                        .bytes_read = bytes[0] + bytes[2],
+                        .bytes_written = bytes[1] + bytes[2],
+                        .used = usedparts_bytes(b->parts, b->size),
+                        .news = at->news - b->news,
+                        .peak = b->peak,
+                        .peak_bytes = b->peak_bytes,
+                        .stack = b->stack,
+                        .heap = b->heap,
+                        .thread = b->thread,
+                        .how = b->how,
+                        .shared = b->shared,
+                        .type = b->type};
 }
 
 struct life *lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at)
@@ -100,7 +101,7 @@ struct life *lives_bury(struct lives *l, struct lives_block *b, const struct liv
     if (l->lines)
         linework_count_made(l->lines, b->stack, b->heap, b->type, b->bytes);
     b->live = false;
-    l->out[l->n_out] = record_of(l, b, at);
+    tell(&l->out[l->n_out], l, b, at);
     return &l->out[l->n_out++];
 }
 
@@ -208,7 +209,7 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
 
 /* ---- accesses ------------------------------------------------------------------------------ */
 
-static inline void count(struct lives_accesses *a, unsigned kind, uint64_t size)
+static inline void count(struct access_sums *a, unsigned kind, uint64_t size)
 {
     a->counts[kind]++;
     a->bytes[kind] += size;
@@ -218,6 +219,7 @@ static inline void count(struct lives_accesses *a, unsigned kind, uint64_t size)
  * livesparts.h. */
 static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
 {
+    b->touched = true;
     b->first_use = now;
     if (b->earlier)
         b->thread = thread;
@@ -228,7 +230,7 @@ static inline void block_access(struct lives *l, struct lives_block *b, const st
     uint64_t now = l->totals.operations;
     unsigned kind = e->kind - MT_LOAD;
 
-    if (b->counts[0] + b->counts[1] + b->counts[2] == 0)
+    if (!b->touched)
         first_access(b, now, e->thread);
     b->last_use = now;
     b->counts[kind]++;
@@ -300,12 +302,12 @@ static inline void pattern_access(struct lives_block *b, const struct mt_pattern
 {
     unsigned kind = a->kind - MT_LOAD;
 
-    if (b->counts[0] + b->counts[1] + b->counts[2] == 0)
+    if (!b->touched)
         first_access(b, now, thread);
     b->last_use = now;
     b->counts[kind]++;
     b->bytes_of[kind] += a->size;
-    b->parts |= usedparts_of(b->shift, offset, offset + a->size - (a->size > 0));
+    b->parts |= usedparts_within(b->shift, offset, offset + a->size - (a->size > 0));
 }
 
 static inline struct lives_block *block_at(struct lives *l, uint32_t slot)
@@ -313,75 +315,32 @@ static inline struct lives_block *block_at(struct lives *l, uint32_t slot)
     return slot < l->room && l->blocks[slot].live ? &l->blocks[slot] : NULL;
 }
 
-/* The accesses of a pattern that ran so often, by sites and thread. */
-static void count_runs(struct lives *l, const struct mt_pattern_access *a, unsigned n, uint64_t runs,
-                       uint16_t thread)
-{
-    for (const struct mt_pattern_access *end = a + n; a < end; a++) {
-        struct lives_accesses *site = &l->sites[a->site < l->sites_room ? a->site : 0];
-        unsigned kind = a->kind - MT_LOAD;
-
-        site->counts[kind] += runs;
-        site->bytes[kind] += runs * a->size;
-        l->threads[thread].counts[kind] += runs;
-        l->threads[thread].bytes[kind] += runs * a->size;
-    }
-    l->totals.accesses += n * runs;
-}
-
-/* Those of all patterns that ran since they were last counted. */
-static void settle_runs(struct lives *l, const struct mt_packed *p, uint16_t thread)
-{
-    uint32_t id, runs;
-
-    while (patternruns_take(&l->runs, &id, &runs))
-        count_runs(l, &p->accesses[p->patterns[id].first], p->patterns[id].count, runs, thread);
-}
-
-/* A pattern ran, and some of its words lie in no block that counts. */
-static void feed_some(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
-                      const struct mt_place *places)
-{
-    const struct mt_pattern *pattern = &p->patterns[step->pattern];
-    const struct mt_pattern_access *a = &p->accesses[pattern->first];
-    uint64_t now = l->totals.operations;
-
-    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
-        const struct mt_place *place = &places[a->word];
-        struct lives_block *b = block_at(l, place->slot);
-
-        now += place->slot != MT_NO_SLOT;
-        if (!b)
-            continue;
-        pattern_access(b, a, place->addr + a->offset - b->addr, now - 1, step->thread);
-        count_runs(l, a, 1, 1, step->thread);
-        b->shared |= b->thread != step->thread;
-    }
-}
-
-/* Where a word lies. */
+/* Where a word lies; block: NULL, or one that counts. */
 struct used {
     struct lives_block *block;
     uint64_t offset;
+    uint64_t operations; /* that an access is: 0 outside of all blocks, else 1 */
 };
 
-/* The blocks of n words; false if one lies in no block that counts. */
-static inline bool find_blocks(struct lives *l, const struct mt_place *places, unsigned n, struct used *to)
+/* A word of a pattern that lies in no block that counts. */
+static void miss_word(struct lives *l, const struct mt_packed *p, const struct mt_step *step, unsigned word)
+{
+    patternruns_absent(&l->runs, step->pattern + word, &l->threads[step->thread]);
+    l->totals.accesses -= p->patterns[step->pattern + word].own;
+}
+
+static inline void find_words(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                              const struct mt_place *places, unsigned n, struct used *to)
 {
     for (unsigned i = 0; i < n; i++) {
         struct lives_block *b = block_at(l, places[i].slot);
 
-        if (!b)
-            return false;
-        to[i] = (struct used){b, places[i].addr - b->addr};
+        to[i] = (struct used){b, b ? places[i].addr - b->addr : 0, places[i].slot != MT_NO_SLOT};
+        if (b)
+            b->shared |= b->thread != step->thread && (b->touched || !b->earlier);
+        else
+            miss_word(l, p, step, i);
     }
-    return true;
-}
-
-static inline void note_thread(const struct used *words, unsigned n, uint16_t thread)
-{
-    for (unsigned i = 0; i < n; i++)
-        words[i].block->shared |= words[i].block->thread != thread;
 }
 
 /* A pattern ran. */
@@ -391,15 +350,17 @@ static inline void feed_pattern(struct lives *l, const struct mt_packed *p, cons
     const struct mt_pattern *pattern = &p->patterns[step->pattern];
     const struct mt_pattern_access *a = &p->accesses[pattern->first];
     uint64_t now = l->totals.operations;
-    struct used used[MT_SEGMENT_WORDS];
+    struct used words[MT_SEGMENT_WORDS];
 
-    if (step->count == pattern->count && find_blocks(l, places, pattern->words, used)) {
-        for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++, now++)
-            pattern_access(used[a->word].block, a, used[a->word].offset + a->offset, now, step->thread);
-        note_thread(used, pattern->words, step->thread);
-        patternruns_add(&l->runs, step->pattern);
-    } else {
-        feed_some(l, p, step, places);
+    patternruns_add(&l->runs, step->pattern, &l->threads[step->thread]);
+    l->totals.accesses += pattern->count;
+    find_words(l, p, step, places, pattern->words, words);
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+        const struct used *word = &words[a->word];
+
+        if (word->block)
+            pattern_access(word->block, a, word->offset + a->offset, now, step->thread);
+        now += word->operations;
     }
     l->totals.operations += step->count;
     l->totals.time = step->time;
@@ -428,20 +389,30 @@ static bool feed_all(struct lives *l, const struct mt_event *events, size_t n, u
     return true;
 }
 
+/* What the batch will need. With a linework, accesses are for that alone. */
+static void ask_ahead(const struct lives *l, const struct mt_packed *p)
+{
+    const struct ahead whole = {l->blocks, l->room, sizeof *l->blocks, sizeof *l->blocks},
+                       used = {l->blocks, l->room, sizeof *l->blocks, 2 * AHEAD_LINE};
+
+    ahead_events(whole, p);
+    if (l->lines)
+        linework_ask_ahead(l->lines, p);
+    else
+        ahead_words(used, p);
+}
+
 bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t sites)
 {
     const struct mt_place *places = p->places;
     const struct mt_event *events = p->events;
-    uint16_t thread = 0; /* of the runs not yet settled */
 
-    if (!reserve_sums(l, sites) || !patternruns_reserve(&l->runs, p->n_patterns) ||
+    if (!reserve_sums(l, sites) || !patternruns_learn(&l->runs, p) ||
         (l->lines && !linepatterns_learn(l->lines, p)))
         return false;
+    ask_ahead(l, p);
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
         if (step->pattern != MT_STEP_EVENTS) {
-            if (step->thread != thread)
-                settle_runs(l, p, thread);
-            thread = step->thread;
             if (!l->lines)
                 feed_pattern(l, p, step, places);
             else if (!feed_lines(l, p, step, places))
@@ -453,7 +424,7 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
             events += step->count;
         }
     }
-    settle_runs(l, p, thread);
+    patternruns_settle(&l->runs, p, l->sites, l->sites_room);
     return true;
 }
 

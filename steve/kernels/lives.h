@@ -51,16 +51,13 @@ struct lives_block {
     uint64_t counts[3], bytes_of[3]; /* by kind of access, from MT_LOAD: how many, of how many bytes */
     uint64_t first_use, addr;
     uint16_t thread;
-    uint8_t how, shift, live, shared, type; /* shift: a part is 2^shift bytes */
-    uint8_t earlier;                        /* made before this part of a trace: see livesparts.h */
+    uint8_t how, shift; /* shift: a part is 2^shift bytes */
+    uint8_t live : 1, touched : 1;
+    uint8_t shared, type;
+    uint8_t earlier; /* made before this part of a trace: see livesparts.h */
     uint32_t stack, heap;
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;
     uint64_t first_size, most, moves, copied;
-};
-
-/* Accesses made by a site or a thread; by kind, from MT_LOAD: how many, of how many bytes. */
-struct lives_accesses {
-    uint64_t counts[3], bytes[3];
 };
 
 struct lives_totals {
@@ -82,10 +79,10 @@ struct lives {
     size_t room;
     struct life *out; /* records not yet taken: out[0 .. n_out - 1] */
     size_t n_out, out_room;
-    size_t finished;                        /* slots whose blocks lives_finish has told */
-    struct lives_accesses *sites, *threads; /* by site id, by thread number */
+    size_t finished;                     /* slots whose blocks lives_finish has told */
+    struct access_sums *sites, *threads; /* by site id, by thread number */
     size_t sites_room, threads_room;
-    struct patternruns runs; /* of a batch and a thread, whose accesses are not yet added to those */
+    struct patternruns runs; /* of a batch, whose accesses are not yet added to those of sites */
     struct linework *lines;  /* NULL, or the caller's, who has it and its luacode learn before each batch */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */

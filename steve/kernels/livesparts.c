@@ -52,15 +52,10 @@ bool livesparts_end(struct lives *l, struct lives_block *b, uint16_t thread)
     return (!l->lines || lineparts_end(l->lines, (uint32_t)(b - l->blocks))) && tell(l, b, thread, true);
 }
 
-static bool is_touched(const struct lives_block *b)
-{
-    return b->counts[0] + b->counts[1] + b->counts[2] > 0;
-}
-
 /* Did nothing happen to it? */
 static bool is_idle(const struct lives_block *b)
 {
-    return b->earlier && !is_touched(b) && b->resizes == 0 && b->type == LIVESPARTS_UNTOLD;
+    return b->earlier && !b->touched && b->resizes == 0 && b->type == LIVESPARTS_UNTOLD;
 }
 
 bool livesparts_finish(struct lives *l)
@@ -78,10 +73,11 @@ bool livesparts_finish(struct lives *l)
 
 static void add_accesses(struct lives_block *b, const struct lives_block *piece, uint64_t before)
 {
-    if (!is_touched(piece))
+    if (!piece->touched)
         return;
-    if (!is_touched(b))
+    if (!b->touched)
         b->first_use = before + piece->first_use;
+    b->touched = true;
     b->last_use = before + piece->last_use;
     for (unsigned kind = 0; kind < 3; kind++) {
         b->counts[kind] += piece->counts[kind];

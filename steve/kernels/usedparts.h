@@ -30,6 +30,12 @@ static inline uint64_t usedparts_of(uint8_t shift, uint64_t first, uint64_t last
     return (high >= 63 ? UINT64_MAX : ((uint64_t)2 << high) - 1) & ~(((uint64_t)1 << low) - 1);
 }
 
+/* The same of bytes that are known to lie in the block whose parts they are. */
+static inline uint64_t usedparts_within(uint8_t shift, uint64_t first, uint64_t last)
+{
+    return (((uint64_t)2 << (last >> shift & 63)) - 1) & ~(((uint64_t)1 << (first >> shift & 63)) - 1);
+}
+
 /* The same after a Resize from one size to another. */
 uint64_t usedparts_resized(uint64_t parts, uint64_t from, uint64_t to);
 /* Bytes of the used parts of a block; the last part may be cut by the end of the block. */
