@@ -391,6 +391,7 @@ cdef size_t to_mark(const mt_event *events, size_t n) nogil:
 
 include "_lineparts.pxi"
 include "_livesparts.pxi"
+include "_findings.pxi"
 
 
 cdef class Selection:

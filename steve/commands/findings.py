@@ -9,104 +9,49 @@ import argparse
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
 
 from steve import blocks, listing
 from steve.errors import UsageError
-from steve.folds import Sums
 from steve.listing import Column, count
 from steve.stacks import SITE
 from steve.output import Output
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from steve.faults import Faults
 
 NAME = "findings"
 ERRORS = "errors"
+MOST = 2 ** 64 - 1
 HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
 
 
 class Rule(NamedTuple):
-    """key; title; the rule in words, with thresholds in braces; which lives it finds; does it need
-    accesses?"""
+    """key; title; the rule in words, with thresholds in braces; does it need accesses? steve/kernels/findings.c says
+    which lives it finds."""
     key: str
     title: str
     words: str
-    test: Callable[["np.ndarray", argparse.Namespace], "np.ndarray"]
     of_accesses: bool = True
 
 
-def lifetime(b: "np.ndarray") -> "np.ndarray":
-    return b["died"] - b["born"]
-
-
-def is_old(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    """Has it lived long enough for shares of its life to mean something?"""
-    return lifetime(b) >= args.min_life
-
-
-def touched(b: "np.ndarray") -> "np.ndarray":
-    return b["loads"] + b["stores"] + b["modifies"] > 0
-
-
-def never_read(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    return (b["loads"] + b["modifies"] == 0) & (b["stores"] > 0)
-
-
-def never_written(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    return (b["stores"] + b["modifies"] == 0) & (b["loads"] > 0)
-
-
-def never_touched(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    return ~touched(b)
-
-
-def written_once(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    early = b["last_use"] - b["born"] <= lifetime(b) * (args.early / 100)
-    return never_read(b, args) & (b["bytes_written"] <= b["size"]) & early & is_old(b, args)
-
-
-def short_lived(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    return (b["freed"] != 0) & (lifetime(b) <= args.short)
-
-
-def low_utilisation(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    return touched(b) & (b["size"] >= args.min_size) & (b["used"] < b["size"] * (args.utilisation / 100))
-
-
-def late_first_use(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    return touched(b) & is_old(b, args) & (b["first_use"] - b["born"] > lifetime(b) * (args.late / 100))
-
-
-def idle_tail(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    return touched(b) & is_old(b, args) & (b["died"] - b["last_use"] > lifetime(b) * (args.idle / 100))
-
-
-def resize_chain(b: "np.ndarray", args: argparse.Namespace) -> "np.ndarray":
-    return b["resizes"] >= args.chain
-
-
+# in the order of enum findings_rule
 RULES = (
-    Rule("never_touched", "Never accessed", "no access from New to Free or the end", never_touched),
-    Rule("never_read", "Written, never read", "stores but no load and no modification", never_read),
+    Rule("never_touched", "Never accessed", "no access from New to Free or the end"),
+    Rule("never_read", "Written, never read", "stores but no load and no modification"),
     Rule("never_written", "Read, never written",
-         "loads but no store and no modification; what it holds came from the allocator or the system",
-         never_written),
+         "loads but no store and no modification; what it holds came from the allocator or the system"),
     Rule("written_once", "Written once, then idle",
          "never read, no more bytes written than it has, all in the first {early:g}% of a life of at least "
-         "{min_life} operations", written_once),
-    Rule("short_lived", "Short-lived", "freed at most {short} operations after its New", short_lived, False),
+         "{min_life} operations"),
+    Rule("short_lived", "Short-lived", "freed at most {short} operations after its New", False),
     Rule("low_utilisation", "Low utilisation",
-         "{min_size} bytes or more, accessed, but less than {utilisation:g}% of them (in parts of 1/64)",
-         low_utilisation),
+         "{min_size} bytes or more, accessed, but less than {utilisation:g}% of them (in parts of 1/64)"),
     Rule("late_first_use", "Late first use",
-         "first access after {late:g}% of a life of at least {min_life} operations", late_first_use),
+         "first access after {late:g}% of a life of at least {min_life} operations"),
     Rule("idle_tail", "Long idle before the end",
-         "accessed, but not in the last {idle:g}% of a life of at least {min_life} operations", idle_tail),
-    Rule("resize_chain", "Resized again and again", "one block, resized {chain} times or more", resize_chain,
-         False),
+         "accessed, but not in the last {idle:g}% of a life of at least {min_life} operations"),
+    Rule("resize_chain", "Resized again and again", "one block, resized {chain} times or more", False),
 )
 COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),
@@ -212,11 +157,24 @@ def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) ->
         return faults.read(met.contexts(chosen.trace), chosen.trace, chosen.open_again, progress)
 
 
+def limits_of(args: argparse.Namespace) -> Dict[str, float]:
+    """The thresholds as the kernel has them; no lifetime, size or number of Resizes is above 64 bits."""
+    shares = {name: getattr(args, name) / 100 for name in ("early", "late", "idle", "utilisation")}
+    numbers = {"short_life": args.short, "min_life": args.min_life, "chain": args.chain, "min_size": args.min_size}
+    return {**shares, **{name: min(number, MOST) for name, number in numbers.items()}}
+
+
 def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) -> tuple:
-    """(sums by stack of the blocks each rule finds, bytes of all chosen blocks)."""
-    wishes = [("stack", partial(rule.test, args=args)) for rule in rules]
-    *found, everything = chosen.fold(partial(Sums, *wishes, "thread")).rows(chosen.totals["peak"])
-    return found, int(everything["size"].sum())
+    """(arrays by stack of the blocks each rule finds and their size, bytes of all chosen blocks)."""
+    import numpy as np
+    from steve._lives import Findings
+    found = chosen.fold(partial(Findings, limits_of(args)))
+    rows = found.rows()
+    sums = []
+    for number in (RULES.index(rule) for rule in rules):
+        sums.append(np.zeros(len(rows), [("blocks", "u8"), ("size", "u8")]))
+        sums[-1]["blocks"], sums[-1]["size"] = rows["blocks"][:, number], rows["bytes"][:, number]
+    return sums, found.bytes()
 
 
 def finding(rule: Rule, sums: Dict[Any, dict], total: int, args: argparse.Namespace) -> dict:

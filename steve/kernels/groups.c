@@ -82,14 +82,9 @@ static void add(struct group *g, const struct life *life)
 }
 
 /* Have a row with a key; false when out of memory. */
-static bool reach(struct groups *g, size_t key)
+static inline bool reach(struct groups *g, uint32_t key)
 {
-    if (key < g->n)
-        return true;
-    if (!grow(&g->rows, &g->room, key + 1, sizeof *g->rows))
-        return false;
-    g->n = key + 1;
-    return true;
+    return grow_used(&g->rows, &g->n, &g->room, (size_t)key + 1, sizeof *g->rows);
 }
 
 bool groups_add(struct groups *g, enum groups_key key, const struct life *lives, const uint8_t *keep,

@@ -36,4 +36,13 @@ static inline bool grow(void *array, size_t *room, size_t need, size_t size)
     return true;
 }
 
+/* The same of an array of which *n elements are in use: use at least `need`. */
+static inline bool grow_used(void *array, size_t *n, size_t *room, size_t need, size_t size)
+{
+    if (!grow(array, room, need, size))
+        return false;
+    *n = need > *n ? need : *n;
+    return true;
+}
+
 #endif
