@@ -10,9 +10,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import os
 import signal
 import time
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator
 
 MARK = "LJTRACE_CHECK_RUN"
 PATIENCE = float(os.environ.get("LJTRACE_CHECK_PATIENCE") or 600)
@@ -71,13 +69,3 @@ def end_all(mark: bytes) -> None:
         for pid in found:
             kill(pid)
         time.sleep(0.01)
-
-
-@contextmanager
-def ended_on_interrupt(mark: bytes) -> Iterator[None]:
-    """If this block is left by an exception, as an interrupt is, none of the marked processes stays."""
-    try:
-        yield
-    except BaseException:
-        end_all(mark)
-        raise

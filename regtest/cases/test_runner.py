@@ -87,6 +87,18 @@ def test_file_that_cannot_be_imported_fails(tmp_path: Path) -> None:
     assert done.status == 1 and " 0 failed" not in last_line(done)
 
 
+@pytest.mark.parametrize("jobs, passed", [("2", 2), ("1", 1)])
+def test_as_many_at_once_as_asked(tmp_path: Path, jobs: str, passed: int) -> None:
+    """Two programs, each of which passes if it sees the other begin; or, one after the other, the second alone."""
+    meet = "echo >{own}; for i in $(seq 50); do [ -e {other} ] && echo ok && exit; sleep 0.1; done; echo not ok"
+    units = [program(tmp_path, name, ["1..1"], meet.format(own=tmp_path / f"{name}.on", other=tmp_path / f"{other}.on"))
+             for name, other in (("one", "two"), ("two", "one"))]
+    env = {"LJTRACE_BUILDDIR": str(tmp_path), "LJTRACE_SRCDIR": str(tmp_path), "UNIT_TESTS": " ".join(units),
+           "LJTRACE_CHECK_JOBS": jobs}
+    done = run([sys.executable, SOURCE / "regtest/run"], env=env)
+    assert last_line(done) == f"{passed} passed, {2 - passed} failed, 0 skipped"
+
+
 def test_process_left_behind_is_a_failure(tmp_path: Path) -> None:
     """It is ended, and named."""
     seconds = f"86399.{os.getpid()}"
