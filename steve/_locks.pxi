@@ -9,17 +9,37 @@ cdef class Unfreed:
     cdef unfreed u
 
     def __cinit__(self, origin, tick=None):
-        cdef Operations source = Operations(origin, tick)
+        enough(unfreed_init(&self.u))
+        if isinstance(origin, Trace):
+            self.walk_events(origin, tick)
+        else:
+            self.walk_operations(Operations(origin, tick))
+        enough(unfreed_finish(&self.u))
+
+    cdef int walk_operations(self, Operations source) except -1:
         cdef const op *ops
         cdef size_t n
         cdef bint ok
         op_source_skip_accesses(source.s)
-        enough(unfreed_init(&self.u))
         while source.next(&ops, &n):
             with nogil:
                 ok = unfreed_feed(&self.u, ops, n)
             enough(ok)
-        enough(unfreed_finish(&self.u))
+        return 0
+
+    cdef int walk_events(self, Trace trace, object tick) except -1:
+        cdef const mt_event *events
+        cdef size_t n
+        cdef unsigned batches = 0
+        cdef bint ok
+        if type(trace) is Trace:  # one of another class chooses by accesses, too, what it delivers
+            mt_pass_accesses(trace.r)
+        while trace.next(&events, &n):
+            with nogil:
+                ok = unfreed_feed_events(&self.u, events, n)
+            enough(ok)
+            ticked(trace, tick, &batches)
+        return 0
 
     def __dealloc__(self):
         unfreed_free(&self.u)

@@ -47,6 +47,7 @@ cdef extern from "steve/kernels/unfreed.h" nogil:
         uint64_t news
     bint unfreed_init(unfreed *u)
     bint unfreed_feed(unfreed *u, const op *ops, size_t n)
+    bint unfreed_feed_events(unfreed *u, const mt_event *events, size_t n)
     bint unfreed_finish(unfreed *u)
     void unfreed_free(unfreed *u)
 

@@ -15,6 +15,7 @@ void unfreed_free(struct unfreed *u)
 {
     livemap_free(&u->live);
     free(u->ordinal);
+    free(u->by_slot);
     free(u->list);
 }
 
@@ -52,6 +53,33 @@ bool unfreed_feed(struct unfreed *u, const struct op *ops, size_t n)
     return true;
 }
 
+static bool slot_new(struct unfreed *u, uint32_t slot)
+{
+    if (!grow(&u->by_slot, &u->slots, (size_t)slot + 1, sizeof *u->by_slot))
+        return false;
+    if (u->by_slot[slot] && !note(u, u->by_slot[slot] - 1))
+        return false;
+    u->by_slot[slot] = ++u->news;
+    return true;
+}
+
+static void slot_free(struct unfreed *u, uint32_t slot)
+{
+    if (slot < u->slots)
+        u->by_slot[slot] = 0;
+}
+
+bool unfreed_feed_events(struct unfreed *u, const struct mt_event *events, size_t n)
+{
+    for (const struct mt_event *e = events; e < events + n; e++) {
+        if (e->kind == MT_FREE || e->kind == MT_RESIZE)
+            slot_free(u, e->slot);
+        if ((e->kind == MT_NEW || e->kind == MT_RESIZE) && !slot_new(u, e->slot))
+            return false;
+    }
+    return true;
+}
+
 static int ascending(const void *a, const void *b)
 {
     const uint64_t *x = a, *y = b;
@@ -63,6 +91,9 @@ bool unfreed_finish(struct unfreed *u)
 {
     for (size_t i = 0; i <= u->live.mask; i++)
         if (u->live.entries[i].key != 0 && !note(u, u->ordinal[u->live.entries[i].index]))
+            return false;
+    for (size_t i = 0; i < u->slots; i++)
+        if (u->by_slot[i] && !note(u, u->by_slot[i] - 1))
             return false;
     if (u->n)
         qsort(u->list, u->n, sizeof *u->list, ascending);
