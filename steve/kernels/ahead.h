@@ -26,10 +26,11 @@ struct ahead {
 
 __attribute__((always_inline)) static inline void ahead_slot(const struct ahead a, uint32_t slot)
 {
-    const char *element = (const char *)a.array + slot * a.size;
+    const char *element;
 
     if (slot >= a.room)
         return;
+    element = (const char *)a.array + slot * a.size;
     for (size_t i = 0; i < a.need - 1; i += AHEAD_LINE)
         __builtin_prefetch(element + i, 1);
     __builtin_prefetch(element + a.need - 1, 1);
