@@ -22,7 +22,7 @@ FOUND = np.dtype([("blocks", "u8", FINDINGS_RULES), ("bytes", "u8", FINDINGS_RUL
 assert FOUND.itemsize == sizeof(findings_row)
 
 
-cdef class Findings:
+cdef class Findings(TakesLives):
     """A steve.folds.Fold: what the rules of steve/kernels/findings.h find, by stack. limits: a dict with the fields of
     struct findings_limits."""
     cdef findings_t f
@@ -35,22 +35,8 @@ cdef class Findings:
     def __dealloc__(self):
         findings_free(&self.f)
 
-    def add(self, batch, keep):
-        """Look at a batch of Lives.batches(), or at those of it for which the array `keep` is true."""
-        cdef const uint8_t[::1] raw, kept
-        cdef const uint8_t *keep_at = NULL
-        cdef size_t n = len(batch)
-        cdef bint ok
-        if n == 0:
-            return
-        raw = batch.view(np.uint8)
-        if keep is not None:
-            kept = np.ascontiguousarray(keep, bool).view(np.uint8)
-            keep_at = &kept[0]
-        with nogil:
-            ok = findings_add(&self.f, <const life *>&raw[0], keep_at, n)
-        if not ok:
-            raise MemoryError
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        return findings_add(&self.f, lives, keep, n)
 
     def part(self, uint64_t peak):
         """(bytes looked at, stacks, their rows), for join()."""

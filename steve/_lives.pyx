@@ -391,7 +391,6 @@ cdef size_t to_mark(const mt_event *events, size_t n) nogil:
 
 include "_lineparts.pxi"
 include "_livesparts.pxi"
-include "_findings.pxi"
 
 
 cdef class Selection:
@@ -443,17 +442,12 @@ cdef class Selection:
         self.n_bits = 8 * size
 
 
-cdef class Groups:
-    """Sums of lives by "stack", "thread" (of the New) or "free_thread"."""
-    cdef groups g
-    cdef groups_key key
+cdef class TakesLives:
+    """What adds lives up: add() gives them to take()."""
 
-    def __cinit__(self, str key):
-        groups_init(&self.g)
-        self.key = KEYS[key]
-
-    def __dealloc__(self):
-        groups_free(&self.g)
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        """keep: a byte for each life, or NULL: all. False: out of memory."""
+        return False
 
     def add(self, batch, keep=None):
         """Add a batch of Lives.batches(), or those of it for which the array `keep` is true."""
@@ -468,9 +462,25 @@ cdef class Groups:
             kept = np.ascontiguousarray(keep, bool).view(np.uint8)
             keep_at = &kept[0]
         with nogil:
-            ok = groups_add(&self.g, self.key, <const life *>&raw[0], keep_at, n)
+            ok = self.take(<const life *>&raw[0], keep_at, n)
         if not ok:
             raise MemoryError
+
+
+cdef class Groups(TakesLives):
+    """Sums of lives by "stack", "thread" (of the New) or "free_thread"."""
+    cdef groups g
+    cdef groups_key key
+
+    def __cinit__(self, str key):
+        groups_init(&self.g)
+        self.key = KEYS[key]
+
+    def __dealloc__(self):
+        groups_free(&self.g)
+
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        return groups_add(&self.g, self.key, lives, keep, n)
 
     def part(self, uint64_t peak):
         """(keys, rows), for join(): those of rows() that are of any blocks."""
@@ -493,3 +503,6 @@ cdef class Groups:
         """An array of GROUP by key; peak: the number of the heap's last peak, from Lives.totals()."""
         groups_settle(&self.g, peak)
         return view_of(self.g.rows, self.g.n, GROUP).copy()
+
+
+include "_findings.pxi"

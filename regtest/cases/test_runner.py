@@ -87,16 +87,32 @@ def test_file_that_cannot_be_imported_fails(tmp_path: Path) -> None:
     assert done.status == 1 and " 0 failed" not in last_line(done)
 
 
-@pytest.mark.parametrize("jobs, passed", [("2", 2), ("1", 1)])
-def test_as_many_at_once_as_asked(tmp_path: Path, jobs: str, passed: int) -> None:
-    """Two programs, each of which passes if it sees the other begin; or, one after the other, the second alone."""
-    meet = "echo >{own}; for i in $(seq 50); do [ -e {other} ] && echo ok && exit; sleep 0.1; done; echo not ok"
-    units = [program(tmp_path, name, ["1..1"], meet.format(own=tmp_path / f"{name}.on", other=tmp_path / f"{other}.on"))
-             for name, other in (("one", "two"), ("two", "one"))]
-    env = {"LJTRACE_BUILDDIR": str(tmp_path), "LJTRACE_SRCDIR": str(tmp_path), "UNIT_TESTS": " ".join(units),
+def two_at_work(folder: Path, jobs: str, work: str) -> tuple[Done, list[str]]:
+    """Run two programs, which write down when they begin and end and do something in between."""
+    units = [program(folder, name, ["1..1", "ok 1"], f"echo begin >>log\n{work}\necho end >>log")
+             for name in ("one", "two")]
+    env = {"LJTRACE_BUILDDIR": str(folder), "LJTRACE_SRCDIR": str(folder), "UNIT_TESTS": " ".join(units),
            "LJTRACE_CHECK_JOBS": jobs}
-    done = run([sys.executable, SOURCE / "regtest/run"], env=env)
-    assert last_line(done) == f"{passed} passed, {2 - passed} failed, 0 skipped"
+    done = run([sys.executable, SOURCE / "regtest/run"], env=env, cwd=folder)
+    log = folder / "log"
+    return done, log.read_text().split() if log.exists() else []
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    """Each waits until both have begun."""
+    done, log = two_at_work(tmp_path, "2", "until [ $(grep -c begin log) = 2 ]; do sleep 0.1; done")
+    assert (last_line(done), log) == ("2 passed, 0 failed, 0 skipped", ["begin", "begin", "end", "end"])
+
+
+def test_one_after_the_other(tmp_path: Path) -> None:
+    done, log = two_at_work(tmp_path, "1", "sleep 0.3")
+    assert (last_line(done), log) == ("2 passed, 0 failed, 0 skipped", ["begin", "end", "begin", "end"])
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
+def test_no_number_of_jobs(tmp_path: Path, jobs: str) -> None:
+    done, log = two_at_work(tmp_path, jobs, ":")
+    assert (done.status, log) == (2, []) and b"LJTRACE_CHECK_JOBS is not a number above 0" in done.err
 
 
 def test_process_left_behind_is_a_failure(tmp_path: Path) -> None:

@@ -7,52 +7,30 @@
 
 void patternruns_free(struct patternruns *r)
 {
-    free(r->words);
+    words_free(&r->words);
     free(r->met);
 }
 
-static void count(struct access_sums *sums, const struct mt_pattern_access *a, uint64_t times)
+bool patternruns_learn(struct patternruns *r, const struct mt_packed *p)
 {
-    sums->counts[a->kind - MT_LOAD] += times;
-    sums->bytes[a->kind - MT_LOAD] += times * a->size;
+    return words_learn(&r->words, p) &&
+           grow(&r->met, &r->met_room, (size_t)p->n_patterns + 1, sizeof *r->met);
 }
 
-static void learn_pattern(struct patternruns_word *words, const struct mt_packed *p,
-                          const struct mt_pattern *pattern)
+/* The accesses of a pattern, without its words that did not count. */
+static void add_runs(const struct word_sum *words, const struct mt_packed *p,
+                     const struct mt_pattern *pattern, struct access_sums *sites, size_t n_sites)
 {
     for (uint32_t i = 0; i < pattern->count; i++) {
         const struct mt_pattern_access *a = &p->accesses[pattern->first + i];
-
-        if (a->kind < MT_LOAD || a->kind > MT_MODIFY)
-            continue; /* its site was lost: such a word is never packed */
-        count(&words->all, a, 1);
-        count(&words[a->word].own, a, 1);
-    }
-}
-
-bool patternruns_learn_more(struct patternruns *r, const struct mt_packed *p)
-{
-    if (!grow(&r->words, &r->room, p->n_patterns, sizeof *r->words) ||
-        !grow(&r->met, &r->met_room, (size_t)p->n_patterns + 1, sizeof *r->met))
-        return false;
-    for (; r->n < p->n_patterns; r->n++)
-        learn_pattern(&r->words[r->n], p, &p->patterns[r->n]);
-    return true;
-}
-
-static void settle_pattern(struct patternruns_word *words, const struct mt_packed *p,
-                           const struct mt_pattern *pattern, struct access_sums *sites, size_t n_sites)
-{
-    for (uint32_t i = 0; i < pattern->count; i++) {
-        const struct mt_pattern_access *a = &p->accesses[pattern->first + i];
+        struct access_sums *site = &sites[a->site < n_sites ? a->site : 0];
         uint64_t times = words->runs - words[a->word].absent;
 
-        if (times)
-            count(&sites[a->site < n_sites ? a->site : 0], a, times);
+        if (times == 0) /* and so of one whose site was lost, which has no kind */
+            continue;
+        site->counts[a->kind - MT_LOAD] += times;
+        site->bytes[a->kind - MT_LOAD] += times * a->size;
     }
-    words->runs = 0;
-    for (uint32_t w = 0; w < pattern->words; w++)
-        words[w].absent = 0;
 }
 
 void patternruns_settle(struct patternruns *r, const struct mt_packed *p, struct access_sums *sites,
@@ -60,7 +38,11 @@ void patternruns_settle(struct patternruns *r, const struct mt_packed *p, struct
 {
     while (r->n_met) {
         uint32_t id = r->met[--r->n_met];
+        struct word_sum *words = &r->words.sums[id];
 
-        settle_pattern(&r->words[id], p, &p->patterns[id], sites, n_sites);
+        add_runs(words, p, &p->patterns[id], sites, n_sites);
+        words->runs = 0;
+        for (uint32_t w = 0; w < p->patterns[id].words; w++)
+            words[w].absent = 0;
     }
 }

@@ -139,11 +139,11 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
     return true;
 }
 
-/* A pattern ran, some of whose words lay in no block. */
-static void count_words(struct word_sum *sums, uint32_t words, const struct mt_place *places)
+/* The words of a pattern that lay in no block. */
+static void count_absent(struct word_sum *sums, uint32_t words, const struct mt_place *places)
 {
     for (uint32_t w = 0; w < words; w++)
-        sums[w].times += places[w].slot != MT_NO_SLOT;
+        sums[w].absent += places[w].slot == MT_NO_SLOT;
 }
 
 /* A pattern ran. Nearly always all of its words lay in blocks: then one number counts it. */
@@ -152,10 +152,9 @@ static inline const struct mt_place *count_pattern(struct summary *s, const stru
 {
     struct word_sum *sums = &s->words.sums[step->pattern];
 
-    if (step->count == pattern->count)
-        sums->runs++;
-    else
-        count_words(sums, pattern->words, places);
+    sums->runs++;
+    if (step->count != pattern->count)
+        count_absent(sums, pattern->words, places);
     return places + pattern->words;
 }
 
@@ -183,25 +182,27 @@ bool summary_feed_packed(struct summary *s, const struct mt_packed *p, uint32_t 
     return true;
 }
 
-static void add_word(struct summary *s, const struct word_sum *w, uint64_t times)
+static void add_accesses(struct summary *s, const struct access_sums *sums)
 {
     for (unsigned kind = 0; kind < 3; kind++) {
-        s->events[MT_LOAD + kind] += times * w->counts[kind];
-        s->accessed[MT_LOAD + kind] += times * w->bytes[kind];
+        s->events[MT_LOAD + kind] += sums->counts[kind];
+        s->accessed[MT_LOAD + kind] += sums->bytes[kind];
     }
 }
 
 void summary_finish(struct summary *s)
 {
+    struct access_sums sums = {0};
     uint64_t runs = 0; /* of the pattern that a word is of */
 
     for (size_t i = 0; i < s->words.n; i++) {
         struct word_sum *w = &s->words.sums[i];
 
         runs = w->first ? w->runs : runs;
-        add_word(s, w, w->times + runs);
-        w->times = w->runs = 0;
+        access_sums_add(&sums, &w->own, runs - w->absent);
+        w->absent = w->runs = 0;
     }
+    add_accesses(s, &sums);
 }
 
 unsigned summary_threads(const struct summary *s)

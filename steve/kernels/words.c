@@ -10,6 +10,12 @@ void words_free(struct words *w)
     free(w->sums);
 }
 
+static void add_access(struct access_sums *sums, const struct mt_pattern_access *a)
+{
+    sums->counts[a->kind - MT_LOAD]++;
+    sums->bytes[a->kind - MT_LOAD] += a->size;
+}
+
 static void add_pattern(struct word_sum *sums, const struct mt_packed *p, const struct mt_pattern *pattern)
 {
     sums->first = pattern->count > 0;
@@ -18,8 +24,8 @@ static void add_pattern(struct word_sum *sums, const struct mt_packed *p, const 
 
         if (a->kind < MT_LOAD || a->kind > MT_MODIFY)
             continue; /* its site was lost: such a word is never packed */
-        sums[a->word].counts[a->kind - MT_LOAD]++;
-        sums[a->word].bytes[a->kind - MT_LOAD] += a->size;
+        add_access(&sums[a->word].own, a);
+        add_access(&sums->all, a);
     }
 }
 

@@ -1,8 +1,8 @@
 /* words.h - what one run of a pattern does to memory, by its words: so many loads of so many bytes...
  *
  * A packed trace (mt_next_packed) tells only which pattern ran and where its words lay. Whoever adds up
- * accesses by block or in all needs no more than these sums, which are made once for each pattern. Memory:
- * O(patterns), which is code, not events.
+ * accesses by block, by thread or in all needs no more than these sums, which are made once for each pattern.
+ * Memory: O(patterns), which is code, not events.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_WORDS_H
@@ -10,13 +10,26 @@
 
 #include "memtrace/memtrace.h"
 
-/* One word of a pattern; the arrays by kind of access, from MT_LOAD. */
+/* Accesses by kind, from MT_LOAD: how many, of how many bytes. */
+struct access_sums {
+    uint64_t counts[3], bytes[3];
+};
+
+static inline void access_sums_add(struct access_sums *to, const struct access_sums *what, uint64_t times)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        to->counts[i] += times * what->counts[i];
+        to->bytes[i] += times * what->bytes[i];
+    }
+}
+
+/* One word of a pattern; what belongs to the pattern stands in its first word's. */
 struct word_sum {
-    uint64_t runs;      /* for the caller: how often the pattern ran, in its first word, */
-    uint64_t times;     /* and how often the word did */
-    uint64_t bytes[3];  /* accessed */
-    uint32_t counts[3]; /* accesses */
-    bool first;         /* of its pattern */
+    uint64_t runs;          /* for the caller: how often the pattern ran, */
+    uint64_t absent;        /* and in how many of those runs the word did not count */
+    struct access_sums own; /* what the word does in a run */
+    struct access_sums all; /* and what the pattern does */
+    bool first;             /* of its pattern */
 };
 
 struct words {
