@@ -286,35 +286,7 @@ def write_handles(origin, int fd, tick=None):
     return total
 
 
-LIFETIME = [("handle", "u8"), ("own", "u8"), ("other", "u8")]
-
-
-cdef object feed_lifetimes(Operations source, lifetimes *l):
-    """What lifetimes_of returns."""
-    import numpy as np
-    cdef const op *ops
-    cdef size_t n
-    cdef bint ok
-    while source.next(&ops, &n):
-        with nogil:
-            ok = lifetimes_feed(l, ops, n)
-        enough(ok)
-    lifetimes_finish(l)
-    return l.accesses, l.unmatched, records(l.blocks, l.n, np.dtype(LIFETIME))
-
-
-def lifetimes_of(origin, tick=None):
-    """Own and other accesses of each block.
-
-    Returns (accesses, unmatched, array); the array has the fields handle, own, other (u8), one element for
-    each block in the order of their N."""
-    cdef Operations source = Operations(origin, tick)
-    cdef lifetimes l
-    enough(lifetimes_init(&l))
-    try:
-        return feed_lifetimes(source, &l)
-    finally:
-        lifetimes_free(&l)
+include "_lifetimes.pxi"
 
 
 cdef int ticked(Trace trace, object tick, unsigned *batches) except -1:

@@ -118,6 +118,18 @@ cdef extern from "steve/kernels/lifetimes.h" nogil:
     void lifetimes_finish(lifetimes *l)
     void lifetimes_free(lifetimes *l)
 
+cdef extern from "steve/kernels/lifetext.h" nogil:
+    enum lifetext_kind:
+        LIFETEXT_MICRO, LIFETEXT_MACRO
+    struct lifetext:
+        textout *out
+        const lifetime *blocks
+        lifetext_kind kind
+        bint compat
+        uint64_t accesses
+    void lifetext_pairs(textout *out, const lifetime *blocks, size_t n, bint ahead)
+    void lifetext_lines(const lifetext *t, const int64_t *order, size_t n)
+
 cdef extern from "steve/kernels/survey.h" nogil:
     struct survey:
         uint64_t operations, handles

@@ -6,7 +6,7 @@ program it lives through. Blocks that are never freed live to the end.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 # the ranges of macro lifetime of the first Steve's plots, and its bins
 RANGES = ((0.0, 0.001), (0.0001, 0.02), (0.01, 0.15), (0.75, 1.0), (0.01, 1.0), (0.0, 1.0))
 BINS = 75
-BATCH = 1 << 16
 
 
 class Lifetimes:
-    """handle, own, other: arrays with one element for each block; accesses: of the whole program.
+    """blocks: an array of steve._kernels.LIFETIME; accesses: of the whole program.
 
     compat: a block without accesses of its own counts as having one, as in the first Steve."""
 
@@ -28,11 +27,11 @@ class Lifetimes:
         import numpy as np
         self.accesses = accesses
         self.blocks = blocks
+        self.compat = compat
         at_least_one = np.maximum(blocks["own"], 1)
-        self.handle, self.other = blocks["handle"], blocks["other"]
-        self.own = at_least_one if compat else blocks["own"]
-        self.micro = self.other / at_least_one
-        self.macro = (self.own + self.other) / max(accesses, 1)
+        own = at_least_one if compat else blocks["own"]
+        self.micro = blocks["other"] / at_least_one
+        self.macro = (own + blocks["other"]) / max(accesses, 1)
 
     def within(self, low: float, high: float) -> "np.ndarray":
         """The macro lifetimes of a range: low included, high only if it is 1."""
@@ -51,21 +50,12 @@ def range_name(low: float, high: float) -> str:
     return f"{int(low * 1000)}-{int(high * 1000)}"
 
 
-def batches(*arrays: Any) -> Iterator[Any]:
-    """Rows of several arrays as tuples of Python numbers, a limited number of them at a time."""
-    for first in range(0, len(arrays[0]), BATCH):
-        yield zip(*[array[first:first + BATCH].tolist() for array in arrays])
-
-
 def write_lifetime(out: "Output", lifetimes: Lifetimes) -> None:
     """The -lifetime file: one JSON object, {"mod-op-count": N, "lifetime-ops": {"HANDLE": [own, other],
     ...}}."""
+    from steve import _kernels
     out.write(f'{{"mod-op-count": {lifetimes.accesses}, "lifetime-ops": {{')
-    first = True
-    for rows in batches(lifetimes.handle, lifetimes.blocks["own"], lifetimes.other):
-        text = ", ".join(f'"{handle}": [{own}, {other}]' for handle, own, other in rows)
-        out.write(text if first else ", " + text)
-        first = False
+    _kernels.write_lifetime_pairs(out.fd, lifetimes.blocks)
     out.write("}}")
 
 
@@ -73,20 +63,19 @@ def write_statistics(out: "Output", lifetimes: Lifetimes, unmatched: int) -> Non
     """The -statistics file: blocks by micro lifetime, then by macro lifetime, then totals."""
     by_micro = lifetimes.micro.argsort(kind="stable")
     out.write("\nOps per handle (sorted by micro lifetime):\n")
-    write_rows(out, lifetimes, by_micro, lifetimes.micro, "# {0}: {1:.2f} (own = {2}, other = {3})\n")
+    write_lines(out, lifetimes, by_micro, macro=False)
     # as one stable sort after the other, so that equal ones stand by micro lifetime
     by_macro = by_micro[lifetimes.macro[by_micro].argsort(kind="stable")]
     out.write("\nOps per handle (sorted by macro lifetime):\n")
-    percent = (lifetimes.macro * 100).astype("i8")
-    write_rows(out, lifetimes, by_macro, percent, "# {0}: {1}% (own = {2}, other = {3})\n")
+    write_lines(out, lifetimes, by_macro, macro=True)
     out.write(f"\nTotal number of ops: {lifetimes.accesses}\n\nOut of bounds ops ({unmatched} ops):\n[]\n")
 
 
-def write_rows(out: "Output", lifetimes: Lifetimes, order: "np.ndarray", value: "np.ndarray",
-               form: str) -> None:
-    """One line for each block in the given order."""
-    for rows in batches(lifetimes.handle[order], value[order], lifetimes.own[order], lifetimes.other[order]):
-        out.write("".join(form.format(*row) for row in rows))
+def write_lines(out: "Output", lifetimes: Lifetimes, order: "np.ndarray", macro: bool) -> None:
+    """One line for each block in the given order: its micro or its macro lifetime."""
+    from steve import _kernels
+    _kernels.write_lifetime_lines(out.fd, lifetimes.blocks, order, compat=lifetimes.compat, macro=macro,
+                                  accesses=lifetimes.accesses)
 
 
 def plot(path: str, lifetimes: Lifetimes, low: float, high: float, title: str) -> None:
