@@ -1,6 +1,6 @@
 /* lifetext.h - lifetimes of blocks as the text of the first Steve's files: -lifetime and -statistics.
  *
- * For many blocks, of whose lines Python would take a microsecond each. Numbers come out as Python's
+ * In a kernel because there are three of them for each block of the trace. Numbers come out as Python's
  * formatting has them. Which order the blocks have, and what stands around them, is steve.lifetimes's.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
