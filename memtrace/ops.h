@@ -66,6 +66,11 @@ const struct mt_error *ops_reader_error(const struct ops_reader *r);
 uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total);
 void ops_close(struct ops_reader *r);
 
+/* The blocks that are never freed, as the end of a file at `path` tells them: *n ordinals, ascending, the
+ * caller's to free. False: it does not, or cannot be sought in, or is damaged there. That they are right shows
+ * when the file is read. */
+bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n);
+
 enum ops_form { OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY };
 
 struct ops_writer;
@@ -125,6 +130,11 @@ struct ops_executions {
  * `left`, or has to be written operation by operation because the block of the file ends within it. step,
  * places and left tell how far that came. */
 void ops_write_executions(struct ops_writer *w, struct ops_executions *x);
+
+/* After all operations of a binary file of accesses, if it is known: which of its blocks are never freed, in
+ * the whole file. A block is named by its ordinal, how many N stand before its own; they ascend. Nothing in
+ * other files, and in pieces that are not the last. */
+void ops_writer_unfreed(struct ops_writer *w, const uint64_t *ordinals, size_t n);
 
 void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);

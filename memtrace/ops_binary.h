@@ -1,8 +1,9 @@
 /* ops_binary.h - the compact form of ops and lockops files; docs/ops-format.md is its specification.
  *
- *     file  = magic kind block* end
+ *     file  = magic kind block* list* end
  *     block = header, zstd payload       header: sizes, operations so far, hash of header and payload
- *     end   = a block of no operations
+ *     list  = a block of no operations, see ops_unfreed.h
+ *     end   = a block of no operations and no payload
  *
  * Each operation is a byte of flags and code, then what a predictor did not foresee as varints. Marks, which
  * are codes too, stand before an operation whose thread or time is another than that of the one before. Runs
@@ -19,14 +20,15 @@
 #include "input.h"
 #include "ops.h"
 #include "ops_sink.h"
+#include "ops_unfreed.h"
 #include "varint.h"
 
 #include <zstd.h>
 
-#define OPS_MAGIC "\x7fOPS\r\n\x1a\x04" /* the last byte is the version; those before are read too */
+#define OPS_MAGIC "\x7fOPS\r\n\x1a\x05" /* the last byte is the version; those before are read too */
 #define OPS_MAGIC_SIZE 8
 /* What came with which version; and blocks of OPS_BLOCK operations, at most, where OPS_SMALL_BLOCK was it. */
-enum { OPS_VERSION_MARKS = 2, OPS_VERSION_SHAPES = 3, OPS_VERSION_LARGE = 4 };
+enum { OPS_VERSION_MARKS = 2, OPS_VERSION_SHAPES = 3, OPS_VERSION_LARGE = 4, OPS_VERSION_UNFREED = 5 };
 #define OPS_BLOCK OPS_PIECE
 #define OPS_SMALL_BLOCK 65536
 #define OPS_PREDICTED 4096
@@ -72,6 +74,7 @@ struct ops_decoder {
     uint64_t total; /* decoded from the file so far */
     bool ended;
     bool passes; /* loads, stores and modifies are not given */
+    struct ops_unfreed unfreed;
     struct ops_predictor predictor;
 };
 
@@ -134,6 +137,8 @@ void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct 
  * were. Writing what was foreseen before anything else. */
 uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, uint32_t room);
 void ops_encoder_end_run(struct ops_encoder *e);
+/* Write what is left and, of a file of accesses whose end this is, the list of ops_unfreed.h. */
+void ops_encode_unfreed(struct ops_encoder *e, struct ops_sink *sink, const uint64_t *ordinals, size_t n);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);
 

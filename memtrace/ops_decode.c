@@ -7,7 +7,7 @@
  */
 #include "ops_binary.h"
 #include "error.h"
-#include "format.h"
+#include "ops_block.h"
 #include "ops_shapes.h"
 
 #include <stdlib.h>
@@ -85,37 +85,16 @@ void ops_decoder_free(struct ops_decoder *d)
     free(d);
 }
 
-struct block {
-    uint32_t count, size, stored;
-    uint64_t total, hash;
-};
-
-/* Operations as foreseen need no bytes, where there are shapes. */
-static uint32_t least_size(const struct ops_decoder *d, uint32_t count)
-{
-    return d->version < OPS_VERSION_SHAPES ? count : count > 0;
-}
-
-static uint32_t most_operations(const struct ops_decoder *d)
-{
-    return d->version < OPS_VERSION_LARGE ? OPS_SMALL_BLOCK : OPS_BLOCK;
-}
-
-static bool read_block_header(const struct ops_decoder *d, struct input *in, struct block *b,
+static bool read_block_header(const struct ops_decoder *d, struct input *in, struct ops_block *b,
                               struct mt_error *err)
 {
     if (input_need(in, OPS_HEADER_SIZE) < OPS_HEADER_SIZE)
         return cut_off(in, err);
-    const uint8_t *p = input_bytes(in);
-    *b = (struct block){load_u32(p), load_u32(p + 4), load_u32(p + 8), load_u64(p + 16), load_u64(p + 24)};
-    bool sane = b->count <= most_operations(d) && b->size >= least_size(d, b->count) &&
-                b->size <= b->count * OPS_LONGEST && b->stored <= ZSTD_compressBound(b->size) &&
-                load_u32(p + 12) == 0 && (b->count || !b->stored);
-    if (!sane)
+    if (!ops_block_parse(input_bytes(in), d->version, d->kind, b))
         return corrupt(in, err, "impossible sizes of a block");
     if (input_need(in, OPS_HEADER_SIZE + b->stored) < OPS_HEADER_SIZE + b->stored)
         return cut_off(in, err);
-    p = input_bytes(in);
+    const uint8_t *p = input_bytes(in);
     if (ops_block_hash(p, p + OPS_HEADER_SIZE, b->stored) != b->hash)
         return corrupt(in, err, "checksum wrong");
     return true;
@@ -134,6 +113,8 @@ static bool make_room(struct ops_decoder *d, size_t size)
 /* The end of the file: nothing may follow. */
 static bool end_file(struct ops_decoder *d, struct input *in, struct mt_error *err)
 {
+    if (d->unfreed.more)
+        return corrupt(in, err, "the list of blocks that are never freed is cut short");
     input_skip(in, OPS_HEADER_SIZE);
     d->ended = true;
     if (input_need(in, 1) > 0)
@@ -143,24 +124,43 @@ static bool end_file(struct ops_decoder *d, struct input *in, struct mt_error *e
     return in->err.code == MT_E_NONE;
 }
 
+static bool unpack(struct ops_decoder *d, struct input *in, const struct ops_block *b, struct mt_error *err)
+{
+    if (!make_room(d, b->size)) {
+        mt_fail_memory(err);
+        return false;
+    }
+    size_t got = ZSTD_decompressDCtx(d->zstd, d->raw, b->size, input_bytes(in) + OPS_HEADER_SIZE, b->stored);
+    if (ZSTD_isError(got) || got != b->size)
+        return corrupt(in, err, "a block does not decompress");
+    input_skip(in, OPS_HEADER_SIZE + b->stored);
+    return true;
+}
+
+/* A block without operations has been unpacked; it is only looked at. */
+static bool look_at_list(struct ops_decoder *d, struct input *in, const struct ops_block *b,
+                         struct mt_error *err)
+{
+    return ops_unfreed_take(&d->unfreed, d->raw, b->size, b->total) ||
+           corrupt(in, err, "the list of blocks that are never freed is none");
+}
+
 /* Read the next block and make it ready for decoding. */
 static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error *err)
 {
-    struct block b;
+    struct ops_block b;
     if (!read_block_header(d, in, &b, err))
         return false;
     if (b.total != d->total + b.count)
         return corrupt(in, err, "a block is missing");
-    if (b.count == 0)
+    if (b.size == 0)
         return end_file(d, in, err);
-    if (!make_room(d, b.size)) {
-        mt_fail_memory(err);
+    if (!unpack(d, in, &b, err))
         return false;
-    }
-    size_t got = ZSTD_decompressDCtx(d->zstd, d->raw, b.size, input_bytes(in) + OPS_HEADER_SIZE, b.stored);
-    if (ZSTD_isError(got) || got != b.size)
-        return corrupt(in, err, "a block does not decompress");
-    input_skip(in, OPS_HEADER_SIZE + b.stored);
+    if (b.count == 0)
+        return look_at_list(d, in, &b, err);
+    if (d->unfreed.begun)
+        return corrupt(in, err, "operations follow the list of blocks that are never freed");
     d->at = (struct cursor){.p = d->raw, .end = d->raw + b.size};
     d->left = b.count;
     memset(&d->predictor, 0, sizeof d->predictor);

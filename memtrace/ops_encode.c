@@ -69,20 +69,25 @@ static void write_block(struct ops_encoder *e, struct ops_sink *sink, size_t sto
     ops_sink_write(sink, e->packed, stored);
 }
 
-/* Compress and write the operations gathered so far. */
+/* Compress and write what was gathered. */
+static void compress_block(struct ops_encoder *e, struct ops_sink *sink)
+{
+    size_t stored = ZSTD_compress2(e->zstd, e->packed, e->packed_room, e->raw, e->used);
+    if (ZSTD_isError(stored))
+        mt_fail(&sink->err, MT_E_IO, sink->written, "cannot compress: %s", ZSTD_getErrorName(stored));
+    else
+        write_block(e, sink, stored);
+    e->count = 0;
+    e->used = 0;
+}
+
+/* Write the operations gathered so far. */
 static void end_block(struct ops_encoder *e, struct ops_sink *sink)
 {
     if (e->run)
         ops_encoder_end_run(e);
-    size_t stored = ZSTD_compress2(e->zstd, e->packed, e->packed_room, e->raw, e->used);
-    if (ZSTD_isError(stored)) {
-        mt_fail(&sink->err, MT_E_IO, sink->written, "cannot compress: %s", ZSTD_getErrorName(stored));
-        return;
-    }
     e->total += e->count;
-    write_block(e, sink, stored);
-    e->count = 0;
-    e->used = 0;
+    compress_block(e, sink);
     memset(&e->predictor, 0, sizeof e->predictor);
     e->epoch++;
     e->names = e->previous = 0;
@@ -206,6 +211,19 @@ void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct 
         if (ended)
             end_block(e, sink);
     } while (ended && x->step < x->end && sink->err.code == MT_E_NONE);
+}
+
+void ops_encode_unfreed(struct ops_encoder *e, struct ops_sink *sink, const uint64_t *ordinals, size_t n)
+{
+    uint64_t next = 0;
+    if (e->kind != OPS_ACCESS || !e->last)
+        return;
+    if (e->count)
+        end_block(e, sink);
+    do {
+        e->used = ops_unfreed_put(e->raw, &ordinals, &n, &next);
+        compress_block(e, sink);
+    } while (n && sink->err.code == MT_E_NONE);
 }
 
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink)

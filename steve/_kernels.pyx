@@ -114,6 +114,13 @@ cdef class Operations:
             ops_write(w, ops + passed, n)
         return 1
 
+    cdef int tell_unfreed(self, OpsWriter writer) except -1:
+        """At the end of a trace, of which all was written: which blocks live on."""
+        if self.trace is not None and writer.form == OPS_BINARY:
+            with nogil:
+                op_source_tell_unfreed(self.s, writer.w)
+        return 0
+
     cdef int failed(self) except -1:
         if op_source_out_of_memory(self.s):
             raise MemoryError
@@ -194,25 +201,9 @@ def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False,
     quota.skip, quota.left = 0, ALL
     while source.write(writer.w, writer.form, &quota):
         pass
+    source.tell_unfreed(writer)
     writer.finish()
     return {"ops": ALL - quota.left, "stray": op_source_stray(source.s)}
-
-
-def copy_ops(OpsFile file, int fd, tick=None, *, str form="text"):
-    """Write the operations of an ops or lockops file once more, in a form of FORMS."""
-    cdef const op *ops
-    cdef size_t n
-    cdef unsigned batches = 0
-    cdef bint more = file.next(&ops, &n)
-    cdef OpsWriter writer = OpsWriter(fd, form, file.kind == "lockops")
-    while more:
-        with nogil:
-            ops_write(writer.w, ops, n)
-        batches += 1
-        if tick is not None and batches % TICK == 0:
-            tick(*file.progress())
-        more = file.next(&ops, &n)
-    writer.finish()
 
 
 cdef size_t keep_heap_ops(op *out, const op *ops, size_t n) nogil:
@@ -250,6 +241,29 @@ def write_heap_ops(origin, int fd, tick=None):
 
 
 include "_locks.pxi"
+
+
+def copy_ops(OpsFile file, int fd, tick=None, *, str form="text"):
+    """Write the operations of an ops or lockops file once more, in a form of FORMS."""
+    cdef const op *ops
+    cdef size_t n
+    cdef unsigned batches = 0
+    cdef bint more = file.next(&ops, &n), ok = True
+    cdef bint lists = FORMS[form] == OPS_BINARY and file.kind == "ops"
+    cdef OpsWriter writer = OpsWriter(fd, form, file.kind == "lockops")
+    cdef Unfreed unfreed = Unfreed(None)
+    while more:
+        with nogil:
+            ops_write(writer.w, ops, n)
+            ok = not lists or unfreed_feed(&unfreed.u, ops, n)
+        enough(ok)
+        batches += 1
+        if tick is not None and batches % TICK == 0:
+            tick(*file.progress())
+        more = file.next(&ops, &n)
+    if lists:
+        unfreed.tell(writer)
+    writer.finish()
 
 
 cdef void put_handles(textout *out, const op *ops, size_t n, bint first) nogil:

@@ -5,16 +5,35 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 
 cdef class Unfreed:
-    """The blocks of a trace that are never freed: the first walk of the full locks."""
+    """The blocks that are never freed: what must be known before full locks are made.
+
+    Of a trace or an ops file, or of None: then of operations to be fed. foretold: an ops file says which they are; else
+    a walk over it has found them."""
     cdef unfreed u
+    cdef readonly bint foretold
 
     def __cinit__(self, origin, tick=None):
         enough(unfreed_init(&self.u))
         if isinstance(origin, Trace):
             self.walk_events(origin, tick)
-        else:
+        elif isinstance(origin, OpsFile) and not self.read(origin):
             self.walk_operations(Operations(origin, tick))
         enough(unfreed_finish(&self.u))
+
+    cdef int read(self, OpsFile file) except -1:
+        """Take what the file says at its end, if it does."""
+        cdef bytes path = os.fsencode(file.path)
+        cdef const char *c_path = path
+        with nogil:
+            self.foretold = ops_read_unfreed(c_path, &self.u.list, &self.u.n)
+        return self.foretold
+
+    cdef int tell(self, OpsWriter writer) except -1:
+        """Write what operations that were fed say; once."""
+        enough(unfreed_finish(&self.u))
+        with nogil:
+            ops_writer_unfreed(writer.w, self.u.list, self.u.n)
+        return 0
 
     cdef int walk_operations(self, Operations source) except -1:
         cdef const op *ops
@@ -86,8 +105,8 @@ def write_lockops_full(origin, Unfreed unfreed, int fd, *, rules=(2, 1, 0), bint
 
     rules: gain, decay and threshold of the life counter in any common unit, up to 10^6 each. compat: at most
     one lock event at each index, as the first Steve. unlock_before_free: a block that dies locked is unlocked
-    first. Returns counts: ops walked over,
-    blocks, locks, unlocks, unmatched (accesses to handles that are not live)."""
+    first. Returns counts: ops walked over, blocks, locks, unlocks, unmatched (accesses to handles that are not
+    live). SteveError if it turns out that what the file said about blocks that are never freed is wrong."""
     cdef OpsWriter writer = OpsWriter(fd, form, True)
     cdef lockfull l
     cdef lockfull_rules c_rules
@@ -99,6 +118,9 @@ def write_lockops_full(origin, Unfreed unfreed, int fd, *, rules=(2, 1, 0), bint
             lock_events(&l, origin, writer, stats, tick)
         else:
             lock_operations(&l, origin, writer, stats, tick)
+        if unfreed.foretold and origin.problem is None and not mortals_right(&l.mortals):
+            raise SteveError(f"{origin.name}: is damaged: the blocks that it says are never freed are others than "
+                             "those it never frees; make it again")
         writer.finish()
         if stats is not None:
             stats.finish(l.index)

@@ -34,6 +34,7 @@ cdef extern from "steve/kernels/opsource.h" nogil:
     struct op_quota:
         uint64_t skip, left
     int op_source_write(op_source *s, ops_writer *w, op_quota *q)
+    void op_source_tell_unfreed(op_source *s, ops_writer *w)
     void op_source_give(op_source *s, const mt_event *events, size_t n)
     bint op_source_begin(op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
     bint op_source_out_of_memory(const op_source *s)
@@ -51,6 +52,11 @@ cdef extern from "steve/kernels/unfreed.h" nogil:
     bint unfreed_finish(unfreed *u)
     void unfreed_free(unfreed *u)
 
+cdef extern from "steve/kernels/mortals.h" nogil:
+    struct mortals:
+        pass
+    bint mortals_right(const mortals *m)
+
 cdef extern from "steve/kernels/lockfull.h" nogil:
     struct lockfull_rules:
         int64_t gain, decay, threshold
@@ -61,6 +67,7 @@ cdef extern from "steve/kernels/lockfull.h" nogil:
         size_t n_out
         uint64_t locks, unlocks, unmatched, news
         int64_t index
+        mortals mortals
     bint lockfull_init(lockfull *l, const uint64_t *unfreed, size_t n_unfreed, lockfull_rules rules)
     bint lockfull_feed(lockfull *l, const op *ops, size_t n)
     bint lockfull_feed_packed(lockfull *l, const mt_packed *packed)

@@ -1,6 +1,7 @@
 /* fuzz_ops.c - fuzz target: any bytes as an ops file of each kind; what was read is written and read again.
  * And as the payload of a block of a binary file, for the hash of one keeps changed bytes from the decoder;
- * of that, who passes over accesses must be told of the same other operations, and end alike.
+ * of that, who passes over accesses must be told of the same other operations, and end alike. And as a list
+ * of blocks that are never freed, which must tell who asks for it and who reads all the same.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -87,20 +88,41 @@ static void compare_passing(int fd)
             abort();
 }
 
-/* A block of bytes that are its payload but for the first two, its operations. */
-static void put_block(int fd, const uint8_t *data, size_t size)
+/* A block of `count` operations, with which there are `total`. */
+static void put_block(int fd, uint32_t count, uint32_t total, const uint8_t *payload, size_t size)
 {
     uint8_t header[OPS_HEADER_SIZE] = {0}, stored[8192];
-    size_t n = ZSTD_compress(stored, sizeof stored, data + 2, size - 2, 1);
+    size_t n = size ? ZSTD_compress(stored, sizeof stored, payload, size, 1) : 0;
     if (ZSTD_isError(n))
         abort();
-    store_u32(header, 1u + data[0] + 256u * data[1]);
-    store_u32(header + 4, (uint32_t)size - 2);
+    store_u32(header, count);
+    store_u32(header + 4, (uint32_t)size);
     store_u32(header + 8, (uint32_t)n);
-    store_u64(header + 16, 1u + data[0] + 256u * data[1]);
+    store_u64(header + 16, total);
     store_u64(header + 24, ops_block_hash(header, stored, n));
     if (write(fd, header, sizeof header) != sizeof header || write(fd, stored, n) != (ssize_t)n)
         abort();
+}
+
+/* A list in a file of a few News. */
+static void check_list(const uint8_t *data, size_t size)
+{
+    static const uint8_t news[] = "\x70\x70\x70\x70\x70\x70\x70\x70";
+    enum { NEWS = sizeof news - 1 };
+    int in = memfd_create("fuzz", 0), end = MT_ERROR;
+    struct op found[NEWS];
+    uint64_t *list;
+    size_t n;
+    if (in < 0 || write(in, OPS_MAGIC "\1", OPS_MAGIC_SIZE + 1) != OPS_MAGIC_SIZE + 1)
+        abort();
+    put_block(in, NEWS, NEWS, news, NEWS);
+    put_block(in, 0, NEWS, data, size);
+    put_block(in, 0, NEWS, NULL, 0);
+    bool told = ops_read_unfreed(path_of(in), &list, &n);
+    if (find_others(in, false, found, &end) != NEWS || told != (end == MT_END) || n > NEWS)
+        abort();
+    free(list);
+    close(in);
 }
 
 static void decode_payload(const uint8_t *data, size_t size)
@@ -110,7 +132,7 @@ static void decode_payload(const uint8_t *data, size_t size)
         if (in < 0 || out < 0 || write(in, OPS_MAGIC, OPS_MAGIC_SIZE) != OPS_MAGIC_SIZE ||
             write(in, &kind, 1) != 1)
             abort();
-        put_block(in, data, size);
+        put_block(in, 1u + data[0] + 256u * data[1], 1u + data[0] + 256u * data[1], data + 2, size - 2);
         if (kind == OPS_ACCESS)
             compare_passing(in);
         copy_ops(in, out, OPS_UNKNOWN);
@@ -121,8 +143,10 @@ static void decode_payload(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size > 2 && size < 8000)
+    if (size > 2 && size < 8000) {
         decode_payload(data, size);
+        check_list(data, size);
+    }
     for (enum ops_kind kind = OPS_UNKNOWN; kind <= OPS_LOCK; kind++) {
         int in = memfd_create("fuzz", 0), once = memfd_create("fuzz", 0), twice = memfd_create("fuzz", 0);
         if (in < 0 || once < 0 || twice < 0 || write(in, data, size) != (ssize_t)size)

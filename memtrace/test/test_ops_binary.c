@@ -135,8 +135,8 @@ static void test_wrong(void **state)
     expect_error(file, file.size, OPS_LOCK, MT_E_CORRUPT, "bytes follow the end");
     file.data[8] = 7;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "kind of file");
-    file.data[7] = 5;
-    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 5");
+    file.data[7] = 6;
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 6");
     file.data[7] = 0;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 0");
     free(file.data);

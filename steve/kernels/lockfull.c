@@ -13,8 +13,7 @@ bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed
     memset(l, 0, sizeof *l);
     for (size_t i = 0; i < LOCKFULL_RING; i++)
         l->ring[i] = NONE;
-    l->unfreed = unfreed;
-    l->n_unfreed = n_unfreed;
+    l->mortals = (struct mortals){.unfreed = unfreed, .n_unfreed = n_unfreed};
     l->rules = rules;
     return livemap_init(&l->live);
 }
@@ -193,15 +192,6 @@ static inline bool others_or_none(struct lockfull *l)
     return l->blocks[b].next == NONE ? one_due(l, b) : others(l);
 }
 
-static bool is_mortal(struct lockfull *l, uint64_t ordinal)
-{
-    if (l->n_unfreed == 0 || *l->unfreed != ordinal)
-        return true;
-    l->unfreed++;
-    l->n_unfreed--;
-    return false;
-}
-
 /* A block dies: was it locked? */
 static bool bury(struct lockfull *l, uint32_t b)
 {
@@ -218,16 +208,23 @@ static bool block_new(struct lockfull *l, uint32_t b, const struct op *op)
 {
     if (!grow(&l->blocks, &l->room, (size_t)b + 1, sizeof *l->blocks) || !others(l))
         return false;
-    l->blocks[b] =
-        (struct lockfull_block){.handle = op->handle, .live = true, .mortal = is_mortal(l, l->news++)};
+    l->blocks[b] = (struct lockfull_block){
+        .handle = op->handle, .live = true, .mortal = mortals_new(&l->mortals, l->news++)};
     give(l, op);
     return true;
+}
+
+/* A block is freed: was it locked? */
+static bool free_block(struct lockfull *l, uint32_t b)
+{
+    mortals_free(&l->mortals, l->blocks[b].mortal);
+    return bury(l, b);
 }
 
 /* b: its block, or NONE. */
 static bool block_free(struct lockfull *l, uint32_t b, const struct op *op)
 {
-    bool locked = b != NONE && bury(l, b);
+    bool locked = b != NONE && free_block(l, b);
 
     if (!collect_due(l))
         return false;

@@ -24,6 +24,7 @@
 
 #include "memtrace/ops.h"
 #include "steve/kernels/livemap.h"
+#include "steve/kernels/mortals.h"
 
 #define LOCKFULL_RING 1024
 
@@ -53,8 +54,7 @@ struct lockfull {
     uint32_t thread; /* the same */
     uint64_t time;   /* the same */
     uint64_t news;
-    const uint64_t *unfreed; /* ordinals still to come, ascending */
-    size_t n_unfreed;
+    struct mortals mortals;
     uint64_t *due; /* handles to unlock here */
     size_t n_due, due_room;
     struct op *out; /* what the last lockfull_feed made */
@@ -65,7 +65,8 @@ struct lockfull {
     uint64_t stray; /* events of slots where nothing lives: none in a sound trace; they are no operations */
 };
 
-/* unfreed: as of struct unfreed; it stays the caller's. All return false when out of memory. */
+/* unfreed: as of struct unfreed; it stays the caller's. All return false when out of
+ * memory. */
 bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed,
                    struct lockfull_rules rules);
 /* Walk over n operations; the lock operations for them are in out[0 .. n_out - 1]. */

@@ -348,6 +348,28 @@ int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *
     return s->out_of_memory ? MT_ERROR : result;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* A handle of ours is the block's ordinal; they are gathered where they stand, as nothing needs them any
+ * more. */
+void op_source_tell_unfreed(struct op_source *s, struct ops_writer *w)
+{
+    size_t n = 0;
+
+    for (size_t slot = 0; slot < s->slots; slot++)
+        if (s->handles[slot])
+            s->handles[n++] = s->handles[slot] - 1;
+    s->slots = 0;
+    if (n)
+        qsort(s->handles, n, sizeof *s->handles, ascending);
+    ops_writer_unfreed(w, s->handles, n);
+}
+
 void op_source_give(struct op_source *s, const struct mt_event *events, size_t n)
 {
     s->events = events;

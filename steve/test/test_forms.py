@@ -53,6 +53,22 @@ def test_one_form_from_another(made: Steve, tmp_path: Path) -> None:
     assert made("ops", "-j", "2", "b-ops", "-o", "-").out == KEPT
 
 
+def test_a_wrong_list_of_what_is_never_freed(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> None:
+    """A file with the list of another one, of as many operations: nothing is made of it, and who does not need the
+    list reads on."""
+    for name, freed in (("a", 4096), ("b", 8192)):
+        trace(f"N 4096 64\nN 8192 64\nF {freed}\nend exit\n", f"{name}.ljt")
+        assert steve("ops", f"{name}.ljt", "-o", f"{name}-ops").returncode == 0
+    a, b = ((tmp_path / f"{name}-ops").read_bytes() for name in "ab")
+    at = [9 + 32 + int.from_bytes(data[17:21], "little") for data in (a, b)]  # behind the one block of operations
+    (tmp_path / "mixed-ops").write_bytes(a[:at[0]] + b[at[1]:])
+    assert steve("lockops", "--full", "a-ops", "-o", "-").returncode == 0
+    result = steve("lockops", "--full", "mixed-ops")
+    assert result.returncode == 1 and "mixed-ops: is damaged: the blocks that it says are never freed" in result.err
+    assert not (tmp_path / "mixed-lockopsfull").exists()
+    assert steve("ops", "mixed-ops", "-o", "-").out == steve("ops", "a-ops", "-o", "-").out != ""
+
+
 def test_an_ops_file_is_not_chosen_from(made: Steve) -> None:
     for option in (["--resize"], ["--threads"], ["--times"], ["--where", "freed"], ["--from", "x"]):
         result = made("ops", *option, "b-ops", "-o", "-")

@@ -204,6 +204,42 @@ def test_no_lock_event_is_lost(ops: List[Op]) -> None:
         assert letters == [letter for _, letter in reference.lock_events(ops, handle)]
 
 
+def binary_ops(path: Path, write: Callable[[int], object]) -> OpsFile:
+    """The binary ops file that a function writes, at `path`."""
+    with open(path, "wb") as file:
+        write(file.fileno())
+    return OpsFile(str(path))
+
+
+def foretold_locks(file: OpsFile) -> str:
+    """Full locks of a binary ops file, which says itself what is never freed; wrong or not, that is checked there."""
+    unfreed = _kernels.Unfreed(file)
+    assert unfreed.foretold
+    return written(lambda fd: _kernels.write_lockops_full(file, unfreed, fd))[0]
+
+
+@RUNS
+@given(histories(), st.booleans())
+def test_ops_files_say_what_is_never_freed(history: List[Event], resizes: bool) -> None:
+    expected = reference.lockops_full(reference.translate(history, resizes)[0], False)
+    with tempfile.TemporaryDirectory() as folder:
+        source = str(as_binary(folder, history, 0))
+        file = binary_ops(Path(folder) / "x-ops", lambda fd: _kernels.write_ops(Trace(source), fd, form="binary",
+                                                                                resizes=resizes))
+        assert foretold_locks(file) == reference.ops_text(expected)
+
+
+@RUNS
+@given(operations())
+@example([Op(0, "N", 4096, 8), Op(0, "N", 4096, 8), Op(0, "S", 4096, 8), Op(0, "F", 4096, 0)])
+def test_copies_of_ops_files_say_it_too(ops: List[Op]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        def use(source: Callable[[], OpsFile]) -> str:
+            return foretold_locks(binary_ops(Path(folder) / "x-ops",
+                                             lambda fd: _kernels.copy_ops(source(), fd, form="binary")))
+        assert with_ops(ops, use) == reference.ops_text(reference.lockops_full(ops, False))
+
+
 @RUNS
 @given(operations())
 def test_lifetimes(ops: List[Op]) -> None:
