@@ -41,6 +41,7 @@ unsigned chunk_streams(uint8_t type)
     case CHUNK_INDEX:
     case CHUNK_LIVE:
     case CHUNK_SNAPSHOT:
+    case CHUNK_LEFT:
         return 1;
     default:
         return 0;

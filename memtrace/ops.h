@@ -67,8 +67,8 @@ uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total);
 void ops_close(struct ops_reader *r);
 
 /* The blocks that are never freed, as the end of a file at `path` tells them: *n ordinals, ascending, the
- * caller's to free. False: it does not, or cannot be sought in, or is damaged there. That they are right shows
- * when the file is read. */
+ * caller's to free. False: it does not, or cannot be sought in, or is damaged there. That they are right
+ * shows when the file is read. */
 bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n);
 
 enum ops_form { OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY };

@@ -2,7 +2,7 @@
  *
  *     file  = magic kind block* list* end
  *     block = header, zstd payload       header: sizes, operations so far, hash of header and payload
- *     list  = a block of no operations, see ops_unfreed.h
+ *     list  = a block of no operations, see ordinals.h
  *     end   = a block of no operations and no payload
  *
  * Each operation is a byte of flags and code, then what a predictor did not foresee as varints. Marks, which
@@ -20,7 +20,7 @@
 #include "input.h"
 #include "ops.h"
 #include "ops_sink.h"
-#include "ops_unfreed.h"
+#include "ordinals.h"
 #include "varint.h"
 
 #include <zstd.h>
@@ -74,7 +74,7 @@ struct ops_decoder {
     uint64_t total; /* decoded from the file so far */
     bool ended;
     bool passes; /* loads, stores and modifies are not given */
-    struct ops_unfreed unfreed;
+    struct ordinals unfreed;
     struct ops_predictor predictor;
 };
 
@@ -137,7 +137,7 @@ void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct 
  * were. Writing what was foreseen before anything else. */
 uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, uint32_t room);
 void ops_encoder_end_run(struct ops_encoder *e);
-/* Write what is left and, of a file of accesses whose end this is, the list of ops_unfreed.h. */
+/* Write what is left and, of a file of accesses whose end this is, the list of what is never freed. */
 void ops_encode_unfreed(struct ops_encoder *e, struct ops_sink *sink, const uint64_t *ordinals, size_t n);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);

@@ -8,7 +8,6 @@
 #include "format.h"
 #include "ops_binary.h"
 #include "ops_code.h"
-#include "ops_unfreed.h"
 
 struct ops_block {
     uint32_t count, size, stored;
@@ -27,11 +26,11 @@ static inline uint32_t ops_least_size(uint8_t version, uint32_t count)
     return version < OPS_VERSION_SHAPES ? count : count > 0;
 }
 
-/* Without operations: the end, of no bytes, or a piece of the list of ops_unfreed.h. */
+/* Without operations: the end, of no bytes, or a piece of the list of ordinals.h. */
 static inline uint32_t ops_most_size(uint8_t version, enum ops_kind kind, uint32_t count)
 {
     const bool lists = version >= OPS_VERSION_UNFREED && kind == OPS_ACCESS;
-    return count ? count * OPS_LONGEST : lists ? OPS_UNFREED_SIZE : 0;
+    return count ? count * OPS_LONGEST : lists ? ORDINALS_SIZE : 0;
 }
 
 /* False if no block can be of such sizes. */

@@ -141,7 +141,7 @@ static bool unpack(struct ops_decoder *d, struct input *in, const struct ops_blo
 static bool look_at_list(struct ops_decoder *d, struct input *in, const struct ops_block *b,
                          struct mt_error *err)
 {
-    return ops_unfreed_take(&d->unfreed, d->raw, b->size, b->total) ||
+    return ordinals_take(&d->unfreed, d->raw, b->size, b->total) ||
            corrupt(in, err, "the list of blocks that are never freed is none");
 }
 

@@ -221,7 +221,7 @@ void ops_encode_unfreed(struct ops_encoder *e, struct ops_sink *sink, const uint
     if (e->count)
         end_block(e, sink);
     do {
-        e->used = ops_unfreed_put(e->raw, &ordinals, &n, &next);
+        e->used = ordinals_put(e->raw, &ordinals, &n, &next);
         compress_block(e, sink);
     } while (n && sink->err.code == MT_E_NONE);
 }

@@ -8,6 +8,7 @@
 #include "blockmap.h"
 #include "decode.h"
 #include "input.h"
+#include "ordinals.h"
 #include "snapshot.h"
 
 /* Events delivered at a time: few enough to stay in the first-level cache. */
@@ -35,6 +36,7 @@ struct binary_reader {
     uint64_t chunks; /* those before, in a number */
     bool adrift;     /* the live blocks are not known: the next LIVE chunk says them */
     uint64_t index_offset;
+    struct ordinals left;       /* looked at, not kept */
     struct places points, defs; /* once asked for: where reading can begin; all DEFS chunks */
     uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
     uint64_t stop;              /* chunks from this offset on are not wanted */
@@ -79,6 +81,16 @@ int binary_begin(struct mt_reader *r);
 int binary_go(struct mt_reader *r, const struct mt_point *to);
 /* Read one chunk that is not EVENTS. MT_OK or MT_ERROR. */
 int binary_chunk(struct mt_reader *r);
+
+/* Take a LEFT chunk: is it one, and are there as many as live? Which they are is for who needs them to see.
+ */
+bool reader_take_left(struct mt_reader *r, uint32_t size);
+/* May a chunk of this type come? Behind LEFT chunks there are no events, and all of them come before END. */
+bool reader_fits_left(const struct mt_reader *r, uint8_t type);
+
+/* Can it be sought in? The header at an offset, reading staying where it is; false if there is none. */
+bool reader_is_plain(const struct mt_reader *r);
+bool reader_header_at(const struct mt_reader *r, uint64_t offset, struct chunk_header *h);
 
 /* Keep a description of damage that salvaging skips. */
 void reader_note(struct mt_reader *r, uint64_t offset, const char *what);

@@ -27,15 +27,14 @@ static bool add_place(struct places *p, const struct chunk_header *h, uint64_t o
     return true;
 }
 
-/* The header at an offset; false if there is none. */
-static bool header_at(const struct mt_reader *r, uint64_t offset, struct chunk_header *h)
+bool reader_header_at(const struct mt_reader *r, uint64_t offset, struct chunk_header *h)
 {
     uint8_t bytes[CHUNK_HEADER_SIZE];
     return pread(r->in.fd, bytes, sizeof bytes, (off_t)offset) == (ssize_t)sizeof bytes &&
            chunk_header_unpack(h, bytes) == NULL;
 }
 
-static bool is_plain(const struct mt_reader *r)
+bool reader_is_plain(const struct mt_reader *r)
 {
     return !r->stats.is_text && r->in.fd > STDIN_FILENO && r->in.file_size && !r->in.zstd;
 }
@@ -46,7 +45,7 @@ static bool find_places(struct mt_reader *r)
     struct binary_reader *b = &r->binary;
     struct chunk_header h = {0};
     bool after_live = false, ok = add_place(&b->points, &h, FILE_HEADER_SIZE);
-    for (uint64_t at = FILE_HEADER_SIZE; ok && is_plain(r) && header_at(r, at, &h);
+    for (uint64_t at = FILE_HEADER_SIZE; ok && reader_is_plain(r) && reader_header_at(r, at, &h);
          at += CHUNK_HEADER_SIZE + h.stored_size) {
         if (h.type == CHUNK_DEFS)
             ok = add_place(&b->defs, &h, at);
@@ -110,8 +109,8 @@ uint32_t mt_sound_points(struct mt_reader *r)
     struct payload payload = {0};
     uint32_t points = 1, lists = 0;
     uint64_t event = 0;
-    bool after_live = false, whole = is_plain(r) && r->stats.damaged_chunks == 0;
-    for (uint64_t at = FILE_HEADER_SIZE; whole && header_at(r, at, &h);
+    bool after_live = false, whole = reader_is_plain(r) && r->stats.damaged_chunks == 0;
+    for (uint64_t at = FILE_HEADER_SIZE; whole && reader_header_at(r, at, &h);
          at += CHUNK_HEADER_SIZE + h.stored_size) {
         whole = h.first_event == event && is_sound(r, at, &h, &payload);
         lists += h.type == CHUNK_LIVE && !after_live;
@@ -147,7 +146,7 @@ int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end)
         return MT_ERROR;
     if (first >= end || end > n)
         return mt_fail(&r->err, MT_E_FORMAT, 0, "part %u to %u of a trace with %u parts", first, end, n);
-    if (!is_plain(r))
+    if (!reader_is_plain(r))
         return r->stats.events == 0 ? MT_OK
                                     : mt_fail(&r->err, MT_E_FORMAT, 0,
                                               "cannot go back: only plain .ljt files are read in parts");
@@ -165,7 +164,7 @@ static uint64_t events_chunk(const struct mt_reader *r, uint32_t index, uint32_t
     struct chunk_header h;
     uint64_t found = UINT64_MAX;
     *count = 0;
-    for (uint64_t at = r->in.offset; at < r->binary.stop && header_at(r, at, &h);
+    for (uint64_t at = r->in.offset; at < r->binary.stop && reader_header_at(r, at, &h);
          at += CHUNK_HEADER_SIZE + h.stored_size) {
         if (h.type != CHUNK_EVENTS && h.type != CHUNK_EVENTS_V1)
             continue;
@@ -179,7 +178,7 @@ static uint64_t events_chunk(const struct mt_reader *r, uint32_t index, uint32_t
 void mt_pass_to_last(struct mt_reader *r, uint32_t n)
 {
     uint32_t count;
-    if (!is_plain(r))
+    if (!reader_is_plain(r))
         return;
     events_chunk(r, 0, &count);
     if (count > n)
@@ -190,13 +189,13 @@ void mt_pass_to_last(struct mt_reader *r, uint32_t n)
 static bool before_events(const struct mt_reader *r)
 {
     struct chunk_header h;
-    return r->in.offset < r->binary.stop && header_at(r, r->in.offset, &h) && h.type != CHUNK_END &&
+    return r->in.offset < r->binary.stop && reader_header_at(r, r->in.offset, &h) && h.type != CHUNK_END &&
            h.type != CHUNK_INDEX;
 }
 
 void mt_read_live(struct mt_reader *r)
 {
-    while (is_plain(r) && r->err.code == MT_E_NONE && !r->binary.in_chunk && before_events(r))
+    while (reader_is_plain(r) && r->err.code == MT_E_NONE && !r->binary.in_chunk && before_events(r))
         if (binary_chunk(r) == MT_ERROR)
             return;
 }

@@ -46,6 +46,8 @@ struct mt_writer {
     struct table protos, traces;              /* the same; protos as struct kept_proto */
     uint8_t *types;                           /* of live blocks by slot, as told (enum mt_type) */
     uint32_t types_room;
+    uint64_t *ordinals; /* of live blocks by slot, as of mt_left */
+    uint32_t ordinals_room;
     struct def_counts counts;  /* all */
     struct def_counts written; /* those in chunks before the one being made */
     struct mt_totals totals;
@@ -115,6 +117,12 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
 /* A live block is to be freed or resized by the functions that `how` belongs to; MT_HOWS = not known. Write
  * it if it was made by others. */
 void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack);
+
+/* A New or Resize was counted, of the block in a slot. */
+void writer_left_note(struct mt_writer *w, uint32_t slot);
+/* All else is ready to end: say which blocks live. */
+void writer_left(struct mt_writer *w);
+void writer_left_free(struct mt_writer *w);
 
 /* An EVENTS chunk was written: write the live blocks if it is time. */
 void writer_live(struct mt_writer *w);

@@ -7,15 +7,16 @@
 cdef class Unfreed:
     """The blocks that are never freed: what must be known before full locks are made.
 
-    Of a trace or an ops file, or of None: then of operations to be fed. foretold: an ops file says which they are; else
-    a walk over it has found them."""
+    Of a trace or an ops file, or of None: then of operations to be fed. foretold: the file says which they are; else a
+    walk over it has found them."""
     cdef unfreed u
     cdef readonly bint foretold
 
     def __cinit__(self, origin, tick=None):
         enough(unfreed_init(&self.u))
         if isinstance(origin, Trace):
-            self.walk_events(origin, tick)
+            if not self.read_trace(origin):
+                self.walk_events(origin, tick)
         elif isinstance(origin, OpsFile) and not self.read(origin):
             self.walk_operations(Operations(origin, tick))
         enough(unfreed_finish(&self.u))
@@ -26,6 +27,13 @@ cdef class Unfreed:
         cdef const char *c_path = path
         with nogil:
             self.foretold = ops_read_unfreed(c_path, &self.u.list, &self.u.n)
+        return self.foretold
+
+    cdef int read_trace(self, Trace trace) except -1:
+        """The same of a trace that delivers all it has."""
+        if type(trace) is Trace:
+            with nogil:
+                self.foretold = mt_left(trace.r, &self.u.list, &self.u.n)
         return self.foretold
 
     cdef int tell(self, OpsWriter writer) except -1:

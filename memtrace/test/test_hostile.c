@@ -437,8 +437,8 @@ static void test_versions(void **state)
 {
     struct craft c = {0};
     append_file_header(&c.file);
-    c.file.data[8] = 4;
-    expect_error(&c, MT_E_VERSION, "version 4");
+    c.file.data[8] = 5;
+    expect_error(&c, MT_E_VERSION, "version 5");
     append_file_header(&c.file);
     c.file.data[8] = 0;
     expect_error(&c, MT_E_VERSION, "version 0");

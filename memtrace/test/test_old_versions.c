@@ -1,8 +1,8 @@
 /* test_old_versions.c - files that earlier programs wrote are read whole.
  *
  * The files in old/ were recorded: version1.ljt from a program of C, version2.ljt from another,
- * version2-lua.ljt from luajit. What programs between versions 2 and 3 wrote is made here from a trace of
- * today.
+ * version2-lua.ljt from luajit, version3.ljt from a third of C. What programs between versions 2 and 3 wrote
+ * is made here from a trace of today.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -73,6 +73,16 @@ static void test_version_2_lua(void **state)
                       [MT_NEW] = 573, [MT_FREE] = 573, [MT_RESIZE] = 9, [MT_TYPE] = 570, [MT_STATE] = 97});
 }
 
+/* 20 blocks whose first nine bytes are each loaded and stored; ten freed, five resized. */
+static void test_version_3(void **state)
+{
+    struct reading got = read_old("version3.ljt");
+    (void)state;
+    expect_totals(&got,
+                  (uint64_t[MT_KINDS]){
+                      [MT_NEW] = 20, [MT_FREE] = 10, [MT_RESIZE] = 5, [MT_LOAD] = 180, [MT_STORE] = 180});
+}
+
 /* -- the number of calls at the end of MORE ------------------------------------------------------ */
 
 /* A trace with n calls, each of another line than the one before. */
@@ -139,9 +149,8 @@ static void test_calls_in_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version_1),
-        cmocka_unit_test(test_version_2),
-        cmocka_unit_test(test_version_2_lua),
+        cmocka_unit_test(test_version_1),     cmocka_unit_test(test_version_2),
+        cmocka_unit_test(test_version_2_lua), cmocka_unit_test(test_version_3),
         cmocka_unit_test(test_calls_in_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

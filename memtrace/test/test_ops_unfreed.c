@@ -77,7 +77,7 @@ static void check_list(size_t ops, const uint64_t *list, size_t n_list)
 
 static void test_what_was_told_is_read(void **state)
 {
-    enum { MANY = 2 * OPS_UNFREED_MOST + 5 };
+    enum { MANY = 2 * ORDINALS_MOST + 5 };
     static uint64_t all[MANY], some[MANY / 300];
     (void)state;
     for (size_t i = 0; i < MANY; i++)
@@ -89,8 +89,8 @@ static void test_what_was_told_is_read(void **state)
     check_list(10, (uint64_t[]){0, 3, 9}, 3);
     check_list(OPS_PIECE, (uint64_t[]){OPS_PIECE - 1}, 1);
     check_list(MANY, some, MANY / 300);
-    check_list(MANY, all, OPS_UNFREED_MOST);
-    check_list(MANY, all, OPS_UNFREED_MOST + 1);
+    check_list(MANY, all, ORDINALS_MOST);
+    check_list(MANY, all, ORDINALS_MOST + 1);
     check_list(MANY, all, MANY);
 }
 

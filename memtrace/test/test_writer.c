@@ -78,7 +78,7 @@ static void test_literal_bytes(void **state)
     struct bytes file = small_trace();
     const uint8_t *p = file.data;
     struct chunk_header h;
-    assert_memory_equal(p, "\x89LJT\r\n\x1a\n\3\0\0\0\xfc\xff\xff\xff", 16);
+    assert_memory_equal(p, "\x89LJT\r\n\x1a\n\4\0\0\0\xfb\xff\xff\xff", 16);
     assert_null(chunk_header_unpack(&h, p += 16));
     assert_int_equal(h.type, CHUNK_DEFS);
     check_stream(p + 72, 0, p + 80, defs, sizeof defs);
@@ -94,6 +94,9 @@ static void test_literal_bytes(void **state)
     data = check_stream(payload, STREAM_RARE, data, rare, sizeof rare);
     data = check_stream(payload, STREAM_CODES, data, codes, sizeof codes);
     check_stream(payload, STREAM_FARS, data, "", 0);
+    assert_null(chunk_header_unpack(&h, p += 72 + h.stored_size));
+    assert_int_equal(h.type, CHUNK_LEFT);
+    check_stream(p + 72, 0, p + 80, (const uint8_t *)"\0", 1); /* nothing is left */
     free(file.data);
 }
 

@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/opsource.h"
 
+#include "memtrace/ordinals.h"
 #include "steve/kernels/grow.h"
 #include "steve/kernels/opshapes.h"
 
@@ -348,13 +349,6 @@ int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *
     return s->out_of_memory ? MT_ERROR : result;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
 /* A handle of ours is the block's ordinal; they are gathered where they stand, as nothing needs them any
  * more. */
 void op_source_tell_unfreed(struct op_source *s, struct ops_writer *w)
@@ -365,8 +359,7 @@ void op_source_tell_unfreed(struct op_source *s, struct ops_writer *w)
         if (s->handles[slot])
             s->handles[n++] = s->handles[slot] - 1;
     s->slots = 0;
-    if (n)
-        qsort(s->handles, n, sizeof *s->handles, ascending);
+    ordinals_sort(s->handles, n);
     ops_writer_unfreed(w, s->handles, n);
 }
 

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/unfreed.h"
 
+#include "memtrace/ordinals.h"
 #include "steve/kernels/grow.h"
 
 bool unfreed_init(struct unfreed *u)
@@ -80,13 +81,6 @@ bool unfreed_feed_events(struct unfreed *u, const struct mt_event *events, size_
     return true;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
 bool unfreed_finish(struct unfreed *u)
 {
     for (size_t i = 0; i <= u->live.mask; i++)
@@ -95,7 +89,6 @@ bool unfreed_finish(struct unfreed *u)
     for (size_t i = 0; i < u->slots; i++)
         if (u->by_slot[i] && !note(u, u->by_slot[i] - 1))
             return false;
-    if (u->n)
-        qsort(u->list, u->n, sizeof *u->list, ascending);
+    ordinals_sort(u->list, u->n);
     return true;
 }

@@ -69,6 +69,23 @@ def test_a_wrong_list_of_what_is_never_freed(steve: Steve, trace: Callable[..., 
     assert steve("ops", "mixed-ops", "-o", "-").out == steve("ops", "a-ops", "-o", "-").out != ""
 
 
+def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> None:
+    """The same of traces; with filters, marks or --salvage the list is not asked for."""
+    for name, freed in (("a", 4096), ("b", 8192)):
+        trace(f"N 4096 64\nN 8192 64\nF {freed}\nend exit\n", f"{name}.ljt")
+    a, b = ((tmp_path / f"{name}.ljt").read_bytes() for name in "ab")
+    at = a.index(b"\xabljtCHK\n\x08")
+    end = a.index(b"\xabljtCHK\n\x03")
+    assert b[:at] != a[:at] and b[at:at + 8] == a[at:at + 8] and b[at:end] != a[at:end]
+    (tmp_path / "mixed.ljt").write_bytes(a[:at] + b[at:end] + a[end:])
+    result = steve("lockops", "--full", "mixed.ljt")
+    assert result.returncode == 1 and "mixed.ljt: is damaged: the blocks that it says are never freed" in result.err
+    assert not (tmp_path / "mixed.ljt-lockopsfull").exists()
+    right = steve("lockops", "--full", "a.ljt", "-o", "-").out
+    for arguments in (["--where", "size > 0"], ["--salvage"]):
+        assert steve("lockops", "--full", *arguments, "mixed.ljt", "-o", "-").out == right != ""
+
+
 def test_an_ops_file_is_not_chosen_from(made: Steve) -> None:
     for option in (["--resize"], ["--threads"], ["--times"], ["--where", "freed"], ["--from", "x"]):
         result = made("ops", *option, "b-ops", "-o", "-")

@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import tempfile
 from pathlib import Path
-from typing import Callable, List, Tuple
+from typing import Callable, List, Tuple, Union
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -211,11 +211,20 @@ def binary_ops(path: Path, write: Callable[[int], object]) -> OpsFile:
     return OpsFile(str(path))
 
 
-def foretold_locks(file: OpsFile) -> str:
-    """Full locks of a binary ops file, which says itself what is never freed; wrong or not, that is checked there."""
+def foretold_locks(file: Union[OpsFile, Trace]) -> str:
+    """Full locks of a file that says itself what is never freed; that it is right is checked there."""
     unfreed = _kernels.Unfreed(file)
     assert unfreed.foretold
     return written(lambda fd: _kernels.write_lockops_full(file, unfreed, fd))[0]
+
+
+@RUNS
+@given(histories(), st.sampled_from((0, 7)))
+def test_traces_say_what_is_never_freed(history: List[Event], chunk: int) -> None:
+    expected = reference.lockops_full(reference.translate(history)[0], False)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Trace(str(as_binary(folder, history, chunk)))
+        assert foretold_locks(trace) == reference.ops_text(expected)
 
 
 @RUNS
