@@ -9,12 +9,13 @@ cdef extern from "steve/kernels/check.h" nogil:
         uint64_t count, event
         mt_event first
     struct check_block:
+        uint64_t ordinal
         bint live
     struct check:
         check_finding findings[9]
         check_finding crossing
         uint64_t events[12]
-        uint64_t n_events, n_shown, next_handle, time, first_time, live
+        uint64_t n_events, n_shown, next_handle, ordinals, time, first_time, live
         bint began
         check_block *blocks
         size_t room
@@ -28,6 +29,7 @@ cdef extern from "steve/kernels/check.h" nogil:
 
 RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
 assert len(RULES) == CHECK_RULES
+LIVED_BEFORE = 2 ** 64 - 1  # CHECK_BEFORE of the kernel
 
 
 cdef object finding_dict(const check_finding *finding):
@@ -59,6 +61,20 @@ cdef int walk_check(check *c, Walk walk) except -1:
     return 0
 
 
+cdef object blocks_of(const check *c, names, dtype):
+    """Fields of the blocks by slot, of one type."""
+    offsets = {"handle": 0, "addr": 8, "size": 16, "ordinal": 24, "live": 32}
+    return array_of(c.blocks, c.room, np.dtype({"names": names, "formats": [dtype] * len(names),
+                                                "offsets": [offsets[name] for name in names],
+                                                "itemsize": sizeof(check_block)}))
+
+
+cdef object left_by(const check *c):
+    """(News and Resizes, slots of the blocks that live, their ordinals): see struct check_block."""
+    slots = np.flatnonzero(blocks_of(c, ["live"], "?")["live"])
+    return c.ordinals, slots, blocks_of(c, ["ordinal"], "u8")["ordinal"][slots]
+
+
 cdef object told_check(const check *c):
     return {"events": c.n_shown, "live": c.live,
             "kinds": {name: c.events[i] for i, name in enumerate(KIND_NAMES)},
@@ -70,12 +86,13 @@ def check_of(Walk walk):
     """Verify the invariants of a trace, and tell what events break them that count.
 
     Returns {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
-    finding}; a finding is {"count": 0} or the count with the first event concerned."""
+    finding, "left": of a whole trace the bytes of an array as of Trace.left()}; a finding is {"count": 0} or the count
+    with the first event concerned."""
     cdef check c
     check_init(&c)
     try:
         walk_check(&c, walk)
-        return told_check(&c)
+        return {**told_check(&c), "left": np.sort(left_by(&c)[2]).tobytes()}
     finally:
         check_free(&c)
 
@@ -83,12 +100,11 @@ def check_of(Walk walk):
 cdef object state_of(const check *c):
     """What all that follows depends on: (next handle, a digest of the blocks that live)."""
     import hashlib
-    names = ("handle", "addr", "size", "live")
-    blocks = array_of(c.blocks, c.room, np.dtype({"names": names, "formats": ("u8", "u8", "u8", "?"),
-                                                  "offsets": (0, 8, 16, 24), "itemsize": sizeof(check_block)}))
-    live = np.flatnonzero(blocks["live"])
+    names = ["handle", "addr", "size"]
+    blocks = blocks_of(c, names, "u8")
+    live = np.flatnonzero(blocks_of(c, ["live"], "?")["live"])
     digest = hashlib.blake2b(live.astype("u8").tobytes())
-    for name in names[:3]:
+    for name in names:
         digest.update(blocks[name][live].tobytes())
     return c.next_handle, digest.digest()
 
@@ -97,7 +113,8 @@ def check_part(Walk walk, uint64_t handle):
     """The same of a part, which takes the blocks that live where it begins as the trace lists them; handle: of its
     first New. Besides there are "begin" and "end", states that must equal those of the parts before and behind,
     "walked", the events that there are where any counts, and "first_time" and "last_time", of all, None if there are
-    none."""
+    none; "left" is (News and Resizes, slots of blocks that live, their ordinals: CHECK_BEFORE if not made nor resized
+    here)."""
     cdef check c
     cdef mt_live_block_t block
     cdef uint32_t slot
@@ -111,6 +128,6 @@ def check_part(Walk walk, uint64_t handle):
         walk_check(&c, walk)
         times = {"first_time": c.first_time, "last_time": c.time} if c.began else {
             "first_time": None, "last_time": None}
-        return {**told_check(&c), **times, "begin": begin, "end": state_of(&c), "walked": c.n_events}
+        return {**told_check(&c), **times, "left": left_by(&c), "begin": begin, "end": state_of(&c), "walked": c.n_events}
     finally:
         check_free(&c)

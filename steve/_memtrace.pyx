@@ -17,6 +17,7 @@ from collections import namedtuple
 from cpython.buffer cimport PyBUF_READ
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdlib cimport free
 
 from steve.cmemtrace cimport *
 from steve.cops cimport *
@@ -203,6 +204,19 @@ cdef class Trace:
         if mt_points(self.r, &points, &n) == MT_ERROR:
             raise trace_error(self.path, self.name, mt_reader_error(self.r), False)
         return [(points[i].event, points[i].handle, points[i].offset) for i in range(n)]
+
+    def left(self):
+        """The blocks that live at the end, if the file says so there: an array of ordinals, ascending, else None; see
+        mt_left."""
+        import numpy as np
+        cdef uint64_t *ordinals
+        cdef size_t n
+        if not mt_left(self.r, &ordinals, &n):
+            return None
+        try:
+            return array_over(ordinals, n, np.dtype("u8"), True)
+        finally:
+            free(ordinals)
 
     def sound_points(self):
         """How many of the points() have no damage before them: see mt_sound_points."""

@@ -41,6 +41,19 @@ def is_sound(parts: List[Dict[str, Any]], stats: List[dict]) -> bool:
     return all(one["end"] == other["begin"] for one, other in zip(parts, parts[1:]))
 
 
+def left_by(parts: List[Dict[str, Any]]) -> bytes:
+    """What the last of them leaves. A block that is not made nor resized in a part keeps the ordinal it had."""
+    import numpy as np
+    from steve._analyses import LIVED_BEFORE
+    made, slots, ordinals = 0, np.empty(0, int), np.empty(0, "u8")
+    for part in parts:
+        n, now, found = part["left"]
+        known = np.full(max(now.max(initial=-1), slots.max(initial=-1)) + 1, LIVED_BEFORE, "u8")
+        known[slots] = ordinals
+        slots, ordinals, made = now, np.where(found == LIVED_BEFORE, known[now], found + np.uint64(made)), made + n
+    return np.sort(ordinals).tobytes()
+
+
 def joined(parts: List[Dict[str, Any]]) -> Dict[str, Any]:
     """Sound parts, as steve._analyses.check_of tells of the whole."""
     walked, crossing = 0, {"count": 0}
@@ -53,7 +66,7 @@ def joined(parts: List[Dict[str, Any]]) -> Dict[str, Any]:
     kinds = {name: sum(part["kinds"][name] for part in parts) for name in parts[0]["kinds"]}
     events = sum(part["events"] for part in parts)
     return {"events": events, "live": parts[-1]["live"], "kinds": kinds, "rules": parts[-1]["rules"],
-            "crossing": crossing}
+            "crossing": crossing, "left": left_by(parts)}
 
 
 def check_of(rounds: Rounds, chosen: "Optional[Selection]") -> Optional[Dict[str, Any]]:

@@ -24,6 +24,7 @@ RULES = {
     "kind": "kinds of events are known",
     "totals": "the totals at the end equal the events counted",
     "counts": "the reader counted the same events and blocks",
+    "left": "the blocks said to be left at the end are those that live there",
 }
 CHOSEN = {"count": 0, "skipped": "of the whole trace only"}
 EXAMPLES = f"""\
@@ -37,8 +38,8 @@ rules:
 
 All events are read, and the blocks kept account of, whatever is chosen; with --where only breaches and crossing
 accesses of the chosen blocks are told and judged, and events and live_at_end are theirs; with --from and --to only
-what comes between. Events are counted from the first mark on. The rules totals and counts are about the whole, and
-are then skipped.
+what comes between. Events are counted from the first mark on. The rules totals, counts and left are about the whole,
+and are then skipped.
 
 With -j parts are verified side by side, each from the trace's own list of live blocks, which must be what the part
 before it ends with; if anything is broken, one processor reads the whole once more to tell what.
@@ -72,7 +73,8 @@ def checked(chosen: blocks.Blocks) -> dict:
 
 def report_of(chosen: blocks.Blocks, found: dict) -> dict:
     """The object of --json; found: of steve._analyses.check_of."""
-    rules = {**found["rules"], "totals": totals_finding(chosen, found), "counts": counts_finding(chosen, found)}
+    rules = {**found["rules"], "totals": totals_finding(chosen, found), "counts": counts_finding(chosen, found),
+             "left": left_finding(chosen, found)}
     return {"file": chosen.trace.name, "events": found["events"], "live_at_end": found["live"],
             "sound": not any(finding["count"] for finding in rules.values()), "rules": rules,
             "crossing": found["crossing"]}
@@ -109,6 +111,18 @@ def counts_finding(chosen: blocks.Blocks, found: dict) -> dict:
              "live": (stats["live_slots"], found["live"])}
     wrong = {name: list(pair) for name, pair in pairs.items() if pair[0] != pair[1]}
     return {"count": len(wrong), **({"reader_and_check": wrong} if wrong else {})}
+
+
+def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
+    """Compare with what the file says of its end, as traces of version 4 do that are whole and of any size."""
+    if not chosen.is_whole():
+        return dict(CHOSEN)
+    import numpy as np
+    said = None if chosen.trace.problem else chosen.trace.left()
+    if said is None:
+        return {"count": 0, "skipped": "the file does not say which blocks are left, or cannot be asked"}
+    wrong = len(np.setxor1d(said, np.frombuffer(found["left"], "u8"), assume_unique=True))
+    return {"count": wrong, **({"stated_and_counted": {"left": [len(said), found["live"]]}} if wrong else {})}
 
 
 def example(finding: dict) -> Optional[str]:

@@ -50,13 +50,14 @@ static uint64_t last_of(uint64_t addr, uint64_t size)
 }
 
 /* Put the range of an event's block in. One that overlaps is noted and left out. */
-static bool place(struct check *c, const struct mt_event *e, bool shown)
+static bool place(struct check *c, const struct mt_event *e, uint64_t ordinal, bool shown)
 {
     uint64_t last = last_of(e->addr, e->size);
     bool clear = intervals_overlap(&c->ranges, e->addr, last) == INTERVALS_NONE;
 
     expect(c, clear, CHECK_OVERLAP, e);
-    c->blocks[e->slot] = (struct check_block){e->handle, e->addr, e->size, .live = true, .shown = shown};
+    c->blocks[e->slot] =
+        (struct check_block){e->handle, e->addr, e->size, ordinal, .live = true, .shown = shown};
     return !clear || intervals_add(&c->ranges, e->slot, e->addr, last);
 }
 
@@ -72,7 +73,7 @@ static bool on_new(struct check *c, const struct mt_event *e)
     c->next_handle = e->handle + 1;
     c->live += c->shows - (before->live && before->shown);
     intervals_remove(&c->ranges, e->slot);
-    return place(c, e, c->shows);
+    return place(c, e, c->ordinals++, c->shows);
 }
 
 static void on_free(struct check *c, const struct mt_event *e)
@@ -90,12 +91,13 @@ static void on_free(struct check *c, const struct mt_event *e)
 static bool on_resize(struct check *c, const struct mt_event *e)
 {
     struct check_block *block = block_of(c, e);
+    uint64_t ordinal = c->ordinals++;
 
     if (!block)
         return true;
     expect(c, block->addr == e->old_addr && block->size == e->old_size, CHECK_PLACE, e);
     intervals_remove(&c->ranges, e->slot);
-    return place(c, e, block->shown);
+    return place(c, e, ordinal, block->shown);
 }
 
 static void on_access(struct check *c, const struct mt_event *e)
@@ -151,7 +153,8 @@ bool check_enter(struct check *c, const struct mt_live_block *live, bool shown)
     struct mt_event e = {.addr = live->addr, .size = live->size, .handle = live->handle, .slot = live->slot};
 
     c->live += shown;
-    return grow(&c->blocks, &c->room, (size_t)live->slot + 1, sizeof *c->blocks) && place(c, &e, shown);
+    return grow(&c->blocks, &c->room, (size_t)live->slot + 1, sizeof *c->blocks) &&
+           place(c, &e, CHECK_BEFORE, shown);
 }
 
 /* Count an event of those that may be shown. */

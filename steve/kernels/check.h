@@ -31,8 +31,10 @@ enum check_rule {
 
 struct check_block {
     uint64_t handle, addr, size;
+    uint64_t ordinal; /* as of mt_left, from the first event fed on; CHECK_BEFORE if it lived there already */
     bool live, shown; /* shown: by its New */
 };
+#define CHECK_BEFORE UINT64_MAX
 
 struct check_finding {
     uint64_t count;
@@ -50,6 +52,7 @@ struct check {
     struct check_finding crossing;
     uint64_t events[MT_KINDS]; /* shown */
     uint64_t n_events, n_shown, next_handle;
+    uint64_t ordinals;         /* News and Resizes so far */
     uint64_t time, first_time; /* of the last event, of the first */
     uint64_t live;             /* shown */
     bool began, shows;

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve import _analyses, blocks, checkparts, parts
+from steve._memtrace import Trace
 from steve.commands import check
 from test_analyses import runs
 from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
@@ -35,6 +36,7 @@ def test_random_traces(run: Run, chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         assert in_parts(path) == in_one(path)
+        assert in_one(path)["left"] == Trace(str(path)).left().tobytes()
 
 
 def same(steve: Steve, path: Path, *more: str) -> Any:

@@ -204,7 +204,7 @@ def plain(out: str) -> str:
     found = json.loads(out)
     found.pop("seconds", None)
     if "rules" in found:
-        del found["events"], found["rules"]["totals"], found["rules"]["counts"]
+        del found["events"], found["rules"]["totals"], found["rules"]["counts"], found["rules"]["left"]
     return json.dumps({name: value for name, value in found.items() if name != "totals"}) + json.dumps(
         {name: value for name, value in found.get("totals", {}).items() if "mark" not in name})
 

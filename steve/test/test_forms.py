@@ -81,6 +81,10 @@ def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], 
     result = steve("lockops", "--full", "mixed.ljt")
     assert result.returncode == 1 and "mixed.ljt: is damaged: the blocks that it says are never freed" in result.err
     assert not (tmp_path / "mixed.ljt-lockopsfull").exists()
+    for jobs in ("1", "2"):
+        result = steve("check", "-j", jobs, "mixed.ljt")
+        assert result.returncode == 1 and "BROKEN   the blocks said to be left at the end" in result.out
+        assert "2 times; left 1 and 1" in result.out
     right = steve("lockops", "--full", "a.ljt", "-o", "-").out
     for arguments in (["--where", "size > 0"], ["--salvage"]):
         assert steve("lockops", "--full", *arguments, "mixed.ljt", "-o", "-").out == right != ""

@@ -103,6 +103,8 @@ def plain(found: Any, what: str) -> Any:
         return blocks.merged(found, int)
     if what == "fields":
         return [(cell, made, cells.tolist()) for cell, made, cells in found]
+    if what == "check":
+        del found["left"]  # which counts for whole traces
     return found.tolist() if isinstance(found, np.ndarray) else found
 
 
