@@ -12,12 +12,11 @@ size_t ordinals_put(uint8_t *to, const uint64_t **list, size_t *n, uint64_t *nex
     size_t count = *n < ORDINALS_MOST ? *n : ORDINALS_MOST;
     uint8_t *p = to;
     *p++ = count < *n;
-    for (size_t i = 0; i < count; i++) {
-        p = uvarint_write(p, (*list)[i] - *next);
-        *next = (*list)[i] + 1;
-    }
-    *list += count;
     *n -= count;
+    for (; count; count--) { /* an empty list may be NULL */
+        p = uvarint_write(p, **list - *next);
+        *next = *(*list)++ + 1;
+    }
     return (size_t)(p - to);
 }
 

@@ -1,5 +1,6 @@
 /* fuzz_operations.c - fuzz target: any bytes as a memtrace and as an ops file, through the kernels of
  * operations.
+ * What is never freed full locks are told by a walk, and by the file itself, which may say anything.
  *
  * Like fuzz_kernels.c, for those who see operations: lifetimes and the locks made from them. The rules of
  * locks differ with the kind of file, so that all are tried.
@@ -96,22 +97,48 @@ static void simple_locks(bool of_trace)
     locksimple_free(&plan);
 }
 
-static void full_locks(bool of_trace)
+/* Whether the list was right. */
+static bool full_locks_by(const uint64_t *list, size_t n, bool of_trace)
 {
     const struct lockfull_rules rules = {
         .gain = 5, .decay = 2, .threshold = 3, .unlock_before_free = of_trace};
-    struct unfreed unfreed;
     struct full f;
+    bool right;
 
-    must(unfreed_init(&unfreed));
-    walk_ops(take_unfreed, &unfreed, of_trace);
-    must(unfreed_finish(&unfreed) && lockstats_init(&f.stats) &&
-         lockfull_init(&f.locks, unfreed.list, unfreed.n, rules));
+    must(lockstats_init(&f.stats) && lockfull_init(&f.locks, list, n, rules));
     walk_ops(take_full, &f, of_trace);
+    right = mortals_right(&f.locks.mortals);
     lockstats_finish(&f.stats, f.locks.index);
     lockstats_free(&f.stats);
     lockfull_free(&f.locks);
+    return right;
+}
+
+/* By the list that the file has, if it has one. */
+static void foretold_locks(bool of_trace)
+{
+    struct mt_error err;
+    struct mt_reader *trace = of_trace ? mt_open(s_path, 0, &err) : NULL;
+    uint64_t *list = NULL;
+    size_t n;
+
+    if (of_trace ? trace && mt_left(trace, &list, &n) : ops_read_unfreed(s_path, &list, &n))
+        full_locks_by(list, n, of_trace);
+    free(list);
+    mt_close(trace);
+}
+
+static void full_locks(bool of_trace)
+{
+    struct unfreed unfreed;
+
+    must(unfreed_init(&unfreed));
+    walk_ops(take_unfreed, &unfreed, of_trace);
+    must(unfreed_finish(&unfreed));
+    if (!full_locks_by(unfreed.list, unfreed.n, of_trace))
+        abort();
     unfreed_free(&unfreed);
+    foretold_locks(of_trace);
 }
 
 static void operations(bool of_trace)

@@ -22,12 +22,13 @@ struct mortals {
 /* A New, the next by ordinal: will its block be freed? */
 static inline bool mortals_new(struct mortals *m, uint64_t ordinal)
 {
-    bool mortal = m->n_unfreed == 0 || *m->unfreed != ordinal;
-
-    m->unfreed += !mortal;
-    m->n_unfreed -= !mortal;
-    m->live += mortal;
-    return mortal;
+    if (m->n_unfreed == 0 || *m->unfreed != ordinal) {
+        m->live++;
+        return true;
+    }
+    m->unfreed++;
+    m->n_unfreed--;
+    return false;
 }
 
 /* A Free of a block that mortals_new has said that of. */
