@@ -115,11 +115,12 @@ cdef class Operations:
         return 1
 
     cdef int tell_unfreed(self, OpsWriter writer) except -1:
-        """At the end of a trace, of which all was written: which blocks live on."""
+        """At the end of a trace, of which all was written: which blocks it does not free."""
+        cdef bint ok = True
         if self.trace is not None and writer.form == OPS_BINARY:
             with nogil:
-                op_source_tell_unfreed(self.s, writer.w)
-        return 0
+                ok = op_source_tell_unfreed(self.s, writer.w)
+        return enough(ok)
 
     cdef int failed(self) except -1:
         if op_source_out_of_memory(self.s):

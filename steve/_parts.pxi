@@ -38,7 +38,8 @@ def write_ops_piece(Trace trace, int fd, handles, uint64_t next_handle, uint64_t
     enough(op_source_begin(source.s, &known[0] if len(known) else NULL, len(known), next_handle))
     while source.write(writer.w, writer.form, &quota):
         pass
-    source.tell_unfreed(writer)
+    if piece[2]:
+        source.tell_unfreed(writer)
     writer.finish()
     return op_source_stray(source.s)
 

@@ -65,8 +65,7 @@ struct lockfull {
     uint64_t stray; /* events of slots where nothing lives: none in a sound trace; they are no operations */
 };
 
-/* unfreed: as of struct unfreed; it stays the caller's. All return false when out of
- * memory. */
+/* unfreed: as of struct unfreed; it stays the caller's. All return false when out of memory. */
 bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed,
                    struct lockfull_rules rules);
 /* Walk over n operations; the lock operations for them are in out[0 .. n_out - 1]. */

@@ -24,6 +24,8 @@ struct op_source {
     size_t n_given;       /* that follow them */
     uint64_t *handles;    /* by slot: the operations' handle of the live block, plus 1; 0 = none */
     size_t slots;
+    uint64_t *unseen; /* handles of blocks whose end is in no event: damage that is skipped holds it */
+    size_t n_unseen, unseen_room;
     uint64_t next_handle;
     uint64_t stray;
     bool out_of_memory;
@@ -50,6 +52,7 @@ void op_source_free(struct op_source *s)
 {
     if (s) {
         free(s->handles);
+        free(s->unseen);
         opshapes_free(&s->shapes);
     }
     free(s);
@@ -67,10 +70,20 @@ static inline struct op *put(struct op *out, uint64_t handle, enum ops_code code
     return out + 1;
 }
 
+/* Something lives in the slot that a New takes: it has ended, but not in the operations. */
+static bool note_unseen(struct op_source *s, uint32_t slot)
+{
+    if (!grow(&s->unseen, &s->unseen_room, s->n_unseen + 1, sizeof *s->unseen))
+        return false;
+    s->unseen[s->n_unseen++] = s->handles[slot] - 1;
+    return true;
+}
+
 /* N with the next handle */
 static struct op *put_new(struct op_source *s, struct op *out, const struct mt_event *e)
 {
-    if (!grow(&s->handles, &s->slots, (size_t)e->slot + 1, sizeof *s->handles)) {
+    if (!grow(&s->handles, &s->slots, (size_t)e->slot + 1, sizeof *s->handles) ||
+        (s->handles[e->slot] && !note_unseen(s, e->slot))) {
         s->out_of_memory = true;
         return out;
     }
@@ -349,18 +362,15 @@ int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *
     return s->out_of_memory ? MT_ERROR : result;
 }
 
-/* A handle of ours is the block's ordinal; they are gathered where they stand, as nothing needs them any
- * more. */
-void op_source_tell_unfreed(struct op_source *s, struct ops_writer *w)
+/* A handle of ours is the block's ordinal. */
+bool op_source_tell_unfreed(struct op_source *s, struct ops_writer *w)
 {
-    size_t n = 0;
-
     for (size_t slot = 0; slot < s->slots; slot++)
-        if (s->handles[slot])
-            s->handles[n++] = s->handles[slot] - 1;
-    s->slots = 0;
-    ordinals_sort(s->handles, n);
-    ops_writer_unfreed(w, s->handles, n);
+        if (s->handles[slot] && !note_unseen(s, (uint32_t)slot))
+            return false;
+    ordinals_sort(s->unseen, s->n_unseen);
+    ops_writer_unfreed(w, s->unseen, s->n_unseen);
+    return true;
 }
 
 void op_source_give(struct op_source *s, const struct mt_event *events, size_t n)

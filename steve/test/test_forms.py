@@ -90,6 +90,23 @@ def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], 
         assert steve("lockops", "--full", *arguments, "mixed.ljt", "-o", "-").out == right != ""
 
 
+def test_blocks_whose_free_is_lost(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> None:
+    """A chunk with two Frees is damaged: what was in their slots is never freed in the operations, though others come
+    to live there; and the ops file says so."""
+    path = trace("N 4096 64\nN 8192 64\nF 4096\nF 8192\nN 12288 64\nN 16384 64\nF 12288\nL 16384 8\nend exit\n",
+                 chunk_events=2)
+    data, magic = bytearray(path.read_bytes()), b"\xabljtCHK\n\x07"
+    data[data.index(magic, data.index(magic) + 1) + 80] ^= 1
+    path.write_bytes(data)
+    for jobs in ("1", "2"):
+        assert steve("ops", "--salvage", "-j", jobs, "t.ljt", "-o", f"{jobs}-ops").returncode == 1
+    text = steve("ops", "1-ops", "-o", "text-ops", "--text")
+    assert text.returncode == 0 and (tmp_path / "text-ops").read_text().count(" F ") == 1
+    assert (tmp_path / "1-ops").read_bytes() == (tmp_path / "2-ops").read_bytes()
+    locks = [steve("lockops", "--full", name, "-o", "-") for name in ("1-ops", "text-ops")]
+    assert locks[0].returncode == 0 and locks[0].out == locks[1].out != ""
+
+
 def test_an_ops_file_is_not_chosen_from(made: Steve) -> None:
     for option in (["--resize"], ["--threads"], ["--times"], ["--where", "freed"], ["--from", "x"]):
         result = made("ops", *option, "b-ops", "-o", "-")
