@@ -23,7 +23,7 @@ cdef extern from "steve/kernels/classic.h" nogil:
         uint64_t lines, bad_frees, others
     void classic_write(textout *out, const mt_event *events, size_t n, classic_counts *counts)
 
-cdef extern from "steve/kernels/opsource.h" nogil:
+cdef extern from "memtrace/ops_source.h" nogil:
     struct op_source:
         pass
     struct op_wishes:

@@ -14,7 +14,7 @@
 #include "steve/kernels/lockfull.h"
 #include "steve/kernels/locksimple.h"
 #include "steve/kernels/lockstats.h"
-#include "steve/kernels/opsource.h"
+#include "memtrace/ops_source.h"
 #include "steve/kernels/unfreed.h"
 
 typedef void (*take)(void *kernel, const struct op *ops, size_t n);

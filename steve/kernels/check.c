@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/check.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 void check_init(struct check *c)
 {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/fields.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 static bool map_init(struct fields_map *map, uint64_t largest)
 {

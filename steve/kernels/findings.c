@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/findings.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 void findings_init(struct findings *f, const struct findings_limits *limits)
 {

@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/functions.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 #define LUA_KEY ((uint64_t)1 << 62)
 

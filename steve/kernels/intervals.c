@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/intervals.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 void intervals_init(struct intervals *s)
 {

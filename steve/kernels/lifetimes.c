@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lifetimes.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool lifetimes_init(struct lifetimes *l)
 {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lineparts.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 #define HEAD 3 /* words of a piece before its lines */
 

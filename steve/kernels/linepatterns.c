@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/linepatterns.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 static struct linework_access known_of(const struct linework *w, const struct mt_pattern_access *a)
 {

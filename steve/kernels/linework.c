@@ -4,7 +4,7 @@
 #include "steve/kernels/linework.h"
 
 #include "steve/kernels/ahead.h"
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool linework_init(struct linework *w, struct luacode *code)
 {

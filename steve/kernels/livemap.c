@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/livemap.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool livemap_init(struct livemap *m)
 {

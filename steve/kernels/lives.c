@@ -7,7 +7,7 @@
 #include "steve/kernels/lives.h"
 
 #include "steve/kernels/ahead.h"
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 #include "steve/kernels/linepatterns.h"
 #include "steve/kernels/livesparts.h"
 #include "steve/kernels/walk.h"

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/livesparts.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 #include "steve/kernels/lineparts.h"
 
 /* ---- a part -------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lockfull.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 #define NONE LIVEMAP_NONE
 #define SLOT(index) ((size_t)(index) & (LOCKFULL_RING - 1))

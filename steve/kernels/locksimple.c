@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/locksimple.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool locksimple_init(struct locksimple *s, uint64_t threshold, bool compat)
 {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lockstack.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool lockstack_init(struct lockstack *l, const struct mt_reader *reader, bool unlock_before_free)
 {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/lockstats.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool lockstats_init(struct lockstats *s)
 {

@@ -5,7 +5,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/luacode.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool luacode_init(struct luacode *c, const struct mt_reader *reader)
 {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/owners.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 void owners_init(struct owners *o)
 {

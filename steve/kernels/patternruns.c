@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/patternruns.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 void patternruns_free(struct patternruns *r)
 {

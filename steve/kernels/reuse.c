@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/reuse.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 #include "steve/kernels/walk.h"
 
 #define FIRST_TREE (1u << 16)

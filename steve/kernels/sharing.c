@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/sharing.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 #include "steve/kernels/sharingparts.h"
 #include "steve/kernels/walk.h"
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/sharingparts.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 /* Have the row of a stack. */
 static bool reach(struct sharing *s, uint32_t stack)

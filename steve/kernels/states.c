@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/states.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool states_init(struct states *s)
 {

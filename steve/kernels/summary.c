@@ -4,7 +4,7 @@
 #include "steve/kernels/summary.h"
 
 #include "steve/kernels/bits.h"
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 void summary_init(struct summary *s)
 {

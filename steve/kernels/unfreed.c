@@ -4,7 +4,7 @@
 #include "steve/kernels/unfreed.h"
 
 #include "memtrace/ordinals.h"
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 bool unfreed_init(struct unfreed *u)
 {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/walk.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 void walk_init(struct walk *w, const uint8_t *selected, uint64_t n_selected)
 {

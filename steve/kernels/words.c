@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/words.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 void words_free(struct words *w)
 {

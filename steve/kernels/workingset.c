@@ -4,7 +4,7 @@
 #include "steve/kernels/workingset.h"
 
 #include "steve/kernels/bits.h"
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 #include "steve/kernels/walk.h"
 
 bool workingset_init(struct workingset *w, uint64_t length)

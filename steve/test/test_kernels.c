@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "steve/kernels/check.h"
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 #include "steve/kernels/intervals.h"
 #include "steve/kernels/livemap.h"
 #include "steve/kernels/textout.h"

@@ -1,13 +1,13 @@
-/* opsource.c - operations from a memtrace or an ops file; see opsource.h.
+/* ops_source.c - operations from a memtrace or an ops file; see ops_source.h.
  *
  * A trace is read packed and translated in pieces that stay in the cache until they are used.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "steve/kernels/opsource.h"
+#include "memtrace/ops_source.h"
 
+#include "memtrace/grow.h"
+#include "memtrace/ops_patterns.h"
 #include "memtrace/ordinals.h"
-#include "steve/kernels/grow.h"
-#include "steve/kernels/opshapes.h"
 
 #define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
 #define NOBODY UINT64_MAX

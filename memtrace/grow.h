@@ -4,8 +4,8 @@
  * Not for structures that others hold pointers into: the array moves.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef STEVE_GROW_H
-#define STEVE_GROW_H
+#ifndef MEMTRACE_GROW_H
+#define MEMTRACE_GROW_H
 
 #include <stdbool.h>
 #include <stddef.h>

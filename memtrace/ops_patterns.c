@@ -1,9 +1,9 @@
-/* opshapes.c - which shape of an ops file an execution of a trace's pattern is; see opshapes.h.
+/* ops_patterns.c - which shape of an ops file an execution of a trace's pattern is; see ops_patterns.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "steve/kernels/opshapes.h"
+#include "memtrace/ops_patterns.h"
 
-#include "steve/kernels/grow.h"
+#include "memtrace/grow.h"
 
 _Static_assert(OPS_SHAPE_MOST >= MT_SEGMENT_MOST && OPS_SHAPE_WORDS >= MT_SEGMENT_WORDS &&
                    MT_SEGMENT_WORDS <= 32,

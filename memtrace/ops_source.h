@@ -1,4 +1,4 @@
-/* opsource.h - operations from whatever holds them: an ops file, or a memtrace translated on the way.
+/* ops_source.h - operations from whatever holds them: an ops file, or a memtrace translated on the way.
  *
  * The translation: New, Free and accesses become N, F, L, S, M of the block's handle, with addresses and
  * sizes as they are (size 0 for F); a Resize becomes F of the old and N of a new handle, so that handles are
@@ -8,8 +8,8 @@
  * event before it or of one after so many instructions. Memory: O(live blocks).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef STEVE_OPSOURCE_H
-#define STEVE_OPSOURCE_H
+#ifndef MEMTRACE_OPS_SOURCE_H
+#define MEMTRACE_OPS_SOURCE_H
 
 #include "memtrace/ops.h"
 

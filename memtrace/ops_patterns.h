@@ -1,12 +1,12 @@
-/* opshapes.h - which shape of an ops file (memtrace/ops.h) an execution of a trace's pattern is.
+/* ops_patterns.h - which shape of an ops file (memtrace/ops.h) an execution of a trace's pattern is.
  *
  * A pattern's word may lie in no block, and then its accesses are no operations: each combination of words
  * that do not count is a shape of its own. There are few, so that they stand in a list for each pattern.
  * Memory: O(patterns).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef STEVE_OPSHAPES_H
-#define STEVE_OPSHAPES_H
+#ifndef MEMTRACE_OPS_PATTERNS_H
+#define MEMTRACE_OPS_PATTERNS_H
 
 #include "memtrace/memtrace.h"
 #include "memtrace/ops.h"
