@@ -281,7 +281,7 @@ static void check_end(struct decoder *d)
 }
 
 /* The rare record after a run; how many events it made. */
-static size_t decode_rare_event(struct decoder *d, struct mt_event *ev)
+size_t decoder_rare_event(struct decoder *d, struct mt_event *ev)
 {
     enum rare_result result = decode_rare(d, ev);
     d->misses = -1;
@@ -323,14 +323,14 @@ static size_t decode_other(struct decoder *d, struct mt_event *ev)
         return 0;
     if (d->misses && d->old)
         return as_events(d, v1_miss(d, ev));
-    return d->misses ? decode_miss(d, ev) : as_events(d, decode_rare_event(d, ev));
+    return d->misses ? decode_miss(d, ev) : as_events(d, decoder_rare_event(d, ev));
 }
 
 static size_t decode_rare_only(struct decoder *d, struct mt_event *events, size_t n)
 {
     size_t made = 0;
     while (made < n && !d->finished && !d->wrong)
-        made += decode_rare_event(d, events + made);
+        made += decoder_rare_event(d, events + made);
     return as_events(d, made);
 }
 

@@ -74,6 +74,10 @@ bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_
  * With a packer, whose steps begin anew, how many steps; they may stand for more events than that. */
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
 
+/* Take the next rare record. 1: *ev is the event that it is; 0: it is none, or not wanted, the chunk is
+ * finished, or d->wrong says what is wrong. For who decodes nothing else of the chunk. */
+size_t decoder_rare_event(struct decoder *d, struct mt_event *ev);
+
 /* Take a LIVE chunk: check it against the blocks, or, if `replace`, make it the blocks. A state of several
  * chunks is replaced at its first and whole at its last. What is wrong is returned in words, NULL = nothing.
  */

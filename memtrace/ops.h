@@ -59,9 +59,14 @@ enum ops_kind ops_reader_kind(const struct ops_reader *r);
 bool ops_reader_is_binary(const struct ops_reader *r);
 /* The next operations in file order; as mt_next. For text mt_error.offset is the line number, from 1. */
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n);
-/* Before the first ops_next: leave out loads, stores and modifies of a binary file, and tell of the others no
+/* Before the first ops_next: leave out loads, stores and modifies of a binary file, and tell of the others perhaps no
  * address (0), which is faster. Text has them all the same. */
 void ops_pass_accesses(struct ops_reader *r);
+/* The trace in a file that ops_copier_new made; NULL: this is no such file. It is the reader's, and may be
+ * read in its place. */
+struct mt_reader *ops_reader_trace(struct ops_reader *r);
+/* Is a Resize of that trace an R, and not an F and an N? */
+bool ops_reader_resizes(const struct ops_reader *r);
 const struct mt_error *ops_reader_error(const struct ops_reader *r);
 uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total);
 void ops_close(struct ops_reader *r);
@@ -135,6 +140,21 @@ void ops_write_executions(struct ops_writer *w, struct ops_executions *x);
  * the whole file. A block is named by its ordinal, how many N stand before its own; they ascend. Nothing in
  * other files, and in pieces that are not the last. */
 void ops_writer_unfreed(struct ops_writer *w, const uint64_t *ordinals, size_t n);
+
+/* The operations of a trace in a binary file of their own, written several times faster than one by one, for
+ * accesses are copied as they stand in the trace, and are decoded by who reads them: the operations read back
+ * are those of the trace, without threads and times. The trace is one that has just been opened, and stays
+ * the caller's. */
+struct ops_copier;
+/* Can it be? Not if it is text, or read with MT_OPEN_SALVAGE or in parts. */
+bool ops_can_copy(const struct mt_reader *trace);
+struct ops_copier *ops_copier_new(struct mt_reader *trace, int fd, bool resizes, struct mt_error *err);
+/* Copy the next chunk. MT_MORE; MT_END also when writing has failed; MT_ERROR when reading has, see
+ * mt_reader_error: the file then has all that comes before. */
+int ops_copier_next(struct ops_copier *c);
+uint64_t ops_copier_operations(const struct ops_copier *c); /* so far */
+/* Write what ends the file; as ops_writer_finish. */
+int ops_copier_finish(struct ops_copier *c, struct mt_error *err);
 
 void ops_write_comment(struct ops_writer *w, const char *text); /* "# text"; nothing in the binary form */
 int ops_writer_finish(struct ops_writer *w, struct mt_error *err);

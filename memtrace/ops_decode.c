@@ -8,6 +8,7 @@
 #include "ops_binary.h"
 #include "error.h"
 #include "ops_block.h"
+#include "ops_copy.h"
 #include "ops_shapes.h"
 
 #include <stdlib.h>
@@ -42,11 +43,11 @@ static bool read_header(struct input *in, enum ops_kind *kind, uint8_t *version,
     if (input_need(in, OPS_MAGIC_SIZE + 1) <= OPS_MAGIC_SIZE)
         return cut_off(in, err);
     const uint8_t *p = input_bytes(in);
-    const uint8_t known = (uint8_t)OPS_MAGIC[OPS_MAGIC_SIZE - 1];
+    const uint8_t latest = (uint8_t)OPS_MAGIC[OPS_MAGIC_SIZE - 1];
     *version = p[OPS_MAGIC_SIZE - 1];
-    if (*version < 1 || *version > known) {
+    if (*version < 1 || *version > latest) {
         mt_fail(err, MT_E_VERSION, 0, "is a binary ops file of version %u, this program knows 1 to %u",
-                *version, known);
+                *version, OPS_VERSION_COPIED);
         return false;
     }
     *kind = (enum ops_kind)p[OPS_MAGIC_SIZE];

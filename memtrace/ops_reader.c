@@ -1,8 +1,8 @@
 /* ops_reader.c - reading ops and lockops text: `HANDLE OP ADDR SIZE` per line; see ops.h.
  *
- * A file that begins as a binary one is handed to ops_decode.c. Unlike classic memtraces these files hold
- * nothing else, so every line that is not empty and not a comment must be right. Fields may be separated by
- * several spaces or tabs; lines may end in CR LF.
+ * A file that begins as a binary one is handed to ops_decode.c, or, if it holds a trace, to ops_source.c.
+ * Unlike classic memtraces these files hold nothing else, so every line that is not empty and not a comment
+ * must be right. Fields may be separated by several spaces or tabs; lines may end in CR LF.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -10,6 +10,9 @@
 #include "error.h"
 #include "input.h"
 #include "ops_binary.h"
+#include "ops_copy.h"
+#include "ops_source.h"
+#include "reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +30,10 @@ struct ops_reader {
     bool in_comment;            /* the window begins inside a long comment */
     uint32_t thread;            /* as the last comment with one says */
     uint64_t time;              /* the same */
-    struct ops_decoder *binary; /* NULL for text */
+    struct ops_decoder *binary; /* NULL for text, and where there is a trace: */
+    struct mt_reader *trace;
+    bool resizes; /* of the trace are R */
+    struct op_source *source;
     struct mt_error err;
     struct op ops[OPS_BATCH];
 };
@@ -202,6 +208,15 @@ static enum ops_kind kind_by_content(struct ops_reader *r)
 
 /* -- reading -- */
 
+static bool fits_hint(struct ops_reader *r, enum ops_kind hint)
+{
+    if (hint == OPS_UNKNOWN || hint == r->kind)
+        return true;
+    mt_fail(&r->err, MT_E_FORMAT, 0, "is a binary file of %s, not of %s",
+            r->kind == OPS_LOCK ? "lockops" : "ops", hint == OPS_LOCK ? "lockops" : "ops");
+    return false;
+}
+
 /* The file is binary: false if it cannot be read or is of another kind than expected. */
 static bool begin_binary(struct ops_reader *r, enum ops_kind hint)
 {
@@ -209,11 +224,30 @@ static bool begin_binary(struct ops_reader *r, enum ops_kind hint)
     if (!r->binary)
         return false;
     r->kind = r->binary->kind;
-    if (hint == OPS_UNKNOWN || hint == r->kind)
-        return true;
-    mt_fail(&r->err, MT_E_FORMAT, 0, "is a binary file of %s, not of %s",
-            r->kind == OPS_LOCK ? "lockops" : "ops", hint == OPS_LOCK ? "lockops" : "ops");
-    return false;
+    return fits_hint(r, hint);
+}
+
+/* The file holds a trace. */
+static bool begin_trace(struct ops_reader *r, enum ops_kind hint)
+{
+    if (input_need(&r->in, OPS_COPY_HEADER) < OPS_COPY_HEADER) {
+        mt_fail(&r->err, MT_E_TRUNCATED, 0, "the ops file ends within its header; make it again");
+        return false;
+    }
+    const char *wrong = ops_copy_header_unpack(input_bytes(&r->in), &r->resizes);
+    if (wrong) {
+        mt_fail(&r->err, MT_E_CORRUPT, 0, "damaged ops file: %s; make it again", wrong);
+        return false;
+    }
+    r->kind = OPS_ACCESS;
+    if (!fits_hint(r, hint))
+        return false;
+    input_skip(&r->in, OPS_COPY_HEADER);
+    r->trace = reader_of_ops(&r->in, OPS_CHUNKS, &r->err);
+    r->in = (struct input){.fd = -1};
+    if (r->trace)
+        r->source = op_source_new(r->trace, NULL, (struct op_wishes){.resizes = r->resizes});
+    return r->source || mt_fail_memory(&r->err) != MT_ERROR;
 }
 
 static bool begin(struct ops_reader *r, const char *path, enum ops_kind hint)
@@ -223,7 +257,8 @@ static bool begin(struct ops_reader *r, const char *path, enum ops_kind hint)
         return false;
     }
     if (ops_binary_here(&r->in))
-        return begin_binary(r, hint);
+        return input_bytes(&r->in)[OPS_MAGIC_SIZE - 1] == OPS_VERSION_COPIED ? begin_trace(r, hint)
+                                                                             : begin_binary(r, hint);
     r->line = 1;
     r->kind = hint != OPS_UNKNOWN ? hint : kind_by_name(path);
     if (r->kind == OPS_UNKNOWN)
@@ -252,12 +287,24 @@ void ops_close(struct ops_reader *r)
         return;
     input_close(&r->in);
     ops_decoder_free(r->binary);
+    op_source_free(r->source);
+    mt_close(r->trace);
     free(r);
 }
 
 bool ops_reader_is_binary(const struct ops_reader *r)
 {
-    return r->binary;
+    return r->binary || r->trace;
+}
+
+struct mt_reader *ops_reader_trace(struct ops_reader *r)
+{
+    return r->trace;
+}
+
+bool ops_reader_resizes(const struct ops_reader *r)
+{
+    return r->resizes;
 }
 
 enum ops_kind ops_reader_kind(const struct ops_reader *r)
@@ -267,14 +314,15 @@ enum ops_kind ops_reader_kind(const struct ops_reader *r)
 
 const struct mt_error *ops_reader_error(const struct ops_reader *r)
 {
-    return &r->err;
+    return r->trace && r->err.code == MT_E_NONE ? mt_reader_error(r->trace) : &r->err;
 }
 
 uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total)
 {
+    const struct input *in = r->trace ? &r->trace->in : &r->in;
     if (total)
-        *total = r->in.file_size;
-    return r->in.file_bytes;
+        *total = in->file_size;
+    return in->file_bytes;
 }
 
 /* Parse the whole lines in the window, as many as there is room for. */
@@ -339,12 +387,26 @@ void ops_pass_accesses(struct ops_reader *r)
 {
     if (r->binary)
         r->binary->passes = true;
+    if (r->source)
+        op_source_skip_accesses(r->source);
+}
+
+static int next_of_trace(struct ops_reader *r, const struct op **ops, size_t *n)
+{
+    int result = op_source_next(r->source, ops, n);
+    if (result == MT_ERROR && op_source_out_of_memory(r->source))
+        mt_fail_memory(&r->err);
+    if (result != MT_MORE)
+        *n = 0;
+    return result;
 }
 
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)
 {
     *n = 0;
     *ops = r->ops;
+    if (r->source)
+        return next_of_trace(r, ops, n);
     if (r->binary)
         return next_binary(r, n);
     while (r->err.code == MT_E_NONE) {

@@ -40,10 +40,15 @@ struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops,
 {
     struct op_source *s = calloc(1, sizeof *s);
 
-    if (s) {
-        s->trace = trace;
+    if (!s)
+        return NULL;
+    s->wishes = wishes;
+    s->trace = trace;
+    if (ops && ops_reader_trace(ops)) {
+        s->trace = ops_reader_trace(ops);
+        s->wishes.resizes = ops_reader_resizes(ops);
+    } else {
         s->ops = ops;
-        s->wishes = wishes;
     }
     return s;
 }

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ops_block.h"
+#include "ops_copy.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -58,15 +59,30 @@ static bool find_list(int fd, uint8_t version, struct ordinals *list)
     }
 }
 
+/* The same of a file that holds a trace, which has a list of the same kind. */
+static bool read_from_trace(const char *path, uint64_t **ordinals, size_t *n)
+{
+    struct mt_error err;
+    struct ops_reader *r = ops_open(path, OPS_ACCESS, &err);
+    *ordinals = NULL;
+    *n = 0;
+    bool told = r && mt_left(ops_reader_trace(r), ordinals, n);
+    ops_close(r);
+    return told;
+}
+
 bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n)
 {
     uint8_t magic[OPS_MAGIC_SIZE + 1];
     struct ordinals list = {.keeps = true};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool told = fd >= 0 && read_at(fd, magic, sizeof magic, 0) &&
-                memcmp(magic, OPS_MAGIC, OPS_MAGIC_SIZE) == 0 && magic[OPS_MAGIC_SIZE] == OPS_ACCESS &&
-                find_list(fd, magic[OPS_MAGIC_SIZE - 1], &list);
+    bool here = fd >= 0 && read_at(fd, magic, sizeof magic, 0) &&
+                memcmp(magic, OPS_MAGIC, OPS_MAGIC_SIZE - 1) == 0 && magic[OPS_MAGIC_SIZE] == OPS_ACCESS;
+    const uint8_t version = here ? magic[OPS_MAGIC_SIZE - 1] : 0;
+    bool told = here && version != OPS_VERSION_COPIED && find_list(fd, version, &list);
     if (fd >= 0)
         close(fd);
+    if (version == OPS_VERSION_COPIED)
+        return read_from_trace(path, ordinals, n);
     return ordinals_give(&list, told, ordinals, n);
 }

@@ -40,6 +40,12 @@ static int check_text(struct mt_reader *r)
     return MT_OK;
 }
 
+static int init_state(struct mt_reader *r)
+{
+    bool ok = defs_init(&r->defs) && blockmap_init(&r->text.map) && decoder_init(&r->binary.dec, &r->defs);
+    return ok ? MT_OK : mt_fail_memory(&r->err);
+}
+
 static int begin(struct mt_reader *r, const char *path)
 {
     bool opened = input_open(&r->in, path);
@@ -49,12 +55,30 @@ static int begin(struct mt_reader *r, const char *path)
         r->err = r->in.err;
         return MT_ERROR;
     }
-    if (!defs_init(&r->defs) || !blockmap_init(&r->text.map) || !decoder_init(&r->binary.dec, &r->defs))
-        return mt_fail_memory(&r->err);
+    if (init_state(r) != MT_OK)
+        return MT_ERROR;
     r->stats.is_text = !is_binary(r);
     r->text.line = 1;
     r->stats.bytes_total = r->in.file_size;
     return r->stats.is_text ? check_text(r) : binary_begin(r);
+}
+
+struct mt_reader *reader_of_ops(struct input *in, uint32_t version, struct mt_error *err)
+{
+    struct mt_reader *r = calloc(1, sizeof *r);
+    if (!r) {
+        input_close(in);
+        mt_fail_memory(err);
+        return NULL;
+    }
+    r->in = *in;
+    r->of_ops = true;
+    r->stats.bytes_total = r->in.file_size;
+    if (init_state(r) == MT_OK && binary_begin_chunks(r, version) == MT_OK)
+        return r;
+    *err = r->err;
+    mt_close(r);
+    return NULL;
 }
 
 struct mt_reader *mt_open(const char *path, unsigned flags, struct mt_error *err)

@@ -22,6 +22,15 @@ struct places {
     uint32_t count, capacity;
 };
 
+/* Who is handed each chunk of events and of definitions, once it was found sound: its header, its payload as
+ * stored, and, of definitions, of events' tokens and rare records, what that decompresses to. The chunk of
+ * events has just begun, and is to be decoded by the taker. */
+struct chunk_taker {
+    void (*take)(void *context, const struct chunk_header *h, const uint8_t *payload, const uint8_t *raw,
+                 const uint32_t *sizes);
+    void *context;
+};
+
 /* What reading a binary trace needs. */
 struct binary_reader {
     struct decoder dec;
@@ -44,6 +53,7 @@ struct binary_reader {
     uint8_t *raw;               /* streams of the current chunk */
     size_t raw_capacity;
     ZSTD_DCtx *zstd;
+    struct chunk_taker taker; /* none: {0} */
 };
 
 /* What reading classic text needs. */
@@ -57,6 +67,7 @@ struct text_reader {
 struct mt_reader {
     struct input in;
     unsigned flags;
+    bool of_ops; /* it is the trace in an ops file (ops_copy.h) */
     struct mt_error err;
     struct mt_reader_stats stats;
     struct defs defs;
@@ -76,11 +87,20 @@ int text_next(struct mt_reader *r, size_t *n);
 
 /* Look at the file header, which is in the window. */
 int binary_begin(struct mt_reader *r);
+/* The same where chunks of this version follow. */
+int binary_begin_chunks(struct mt_reader *r, uint32_t version);
+
+/* A reader of the chunks that follow in the input of an ops file, which it takes over. NULL on error, with
+ * *err filled; the input is closed then. */
+struct mt_reader *reader_of_ops(struct input *in, uint32_t version, struct mt_error *err);
 
 /* Begin anew at a chunk, with no blocks. MT_OK or MT_ERROR. */
 int binary_go(struct mt_reader *r, const struct mt_point *to);
-/* Read one chunk that is not EVENTS. MT_OK or MT_ERROR. */
+/* Read one chunk that is not EVENTS, or any if there is a taker. MT_MORE, MT_END or MT_ERROR. */
 int binary_chunk(struct mt_reader *r);
+
+/* Read the stream of an END chunk in a file of this version; false if it is wrong. */
+bool reader_get_end(struct cursor c, uint32_t version, struct rec_end *end, struct mt_totals *totals);
 
 /* Take a LEFT chunk: is it one, and are there as many as live? Which they are is for who needs them to see.
  */

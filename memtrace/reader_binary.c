@@ -28,7 +28,9 @@ static enum chunk_result damaged(struct mt_reader *r, uint64_t offset, const cha
         reader_note(r, offset, what);
         return CHUNK_DAMAGED;
     }
-    mt_fail(&r->err, MT_E_CORRUPT, offset, "damaged at offset %llu: %s; --salvage reads the rest",
+    mt_fail(&r->err, MT_E_CORRUPT, offset,
+            r->of_ops ? "damaged ops file at offset %llu: %s; make it again"
+                      : "damaged at offset %llu: %s; --salvage reads the rest",
             (unsigned long long)offset, what);
     return CHUNK_FAILED;
 }
@@ -51,22 +53,30 @@ static enum chunk_result truncated(struct mt_reader *r, const char *where)
         return FILE_ENDED;
     }
     mt_fail(&r->err, MT_E_TRUNCATED, offset,
-            "cut off at offset %llu: %s; all before it was read, the recorder was killed or the copy is "
-            "incomplete",
+            r->of_ops
+                ? "the ops file ends early at offset %llu: %s; make it again"
+                : "cut off at offset %llu: %s; all before it was read, the recorder was killed or the copy "
+                  "is incomplete",
             (unsigned long long)(offset + input_available(&r->in)), where);
     return CHUNK_FAILED;
+}
+
+int binary_begin_chunks(struct mt_reader *r, uint32_t version)
+{
+    r->binary.version = version;
+    r->binary.dec.salvage = salvaging(r);
+    r->binary.stop = UINT64_MAX;
+    r->binary.dec.want_freed = r->flags & MT_OPEN_FREED;
+    r->binary.zstd = ZSTD_createDCtx();
+    return r->binary.zstd ? MT_OK : mt_fail_memory(&r->err);
 }
 
 int binary_begin(struct mt_reader *r)
 {
     const uint8_t *p = input_bytes(&r->in);
     bool magic = memcmp(p, FILE_MAGIC, MAGIC_SIZE) == 0;
-    r->binary.dec.salvage = salvaging(r);
-    r->binary.stop = UINT64_MAX;
-    r->binary.dec.want_freed = r->flags & MT_OPEN_FREED;
-    r->binary.zstd = ZSTD_createDCtx();
-    if (!r->binary.zstd)
-        return mt_fail_memory(&r->err);
+    if (binary_begin_chunks(r, 0) != MT_OK)
+        return MT_ERROR;
     if (input_available(&r->in) < FILE_HEADER_SIZE)
         return mt_fail(&r->err, MT_E_TRUNCATED, 0, "cut off inside the file header; nothing can be read");
     uint32_t version = load_u32(p + 8);
@@ -121,7 +131,8 @@ static bool unpack_stream(struct binary_reader *b, uint8_t *to, uint32_t raw, co
 static bool is_wanted(const struct binary_reader *b, const struct chunk_header *h, unsigned stream)
 {
     bool events = h->type == CHUNK_EVENTS || h->type == CHUNK_EVENTS_V1;
-    return !b->dec.rare_only || !events || stream == STREAM_RARE;
+    return !b->dec.rare_only || !events || stream == STREAM_RARE ||
+           (b->taker.take && stream == STREAM_TOKENS);
 }
 
 /* Decompress a payload into b->raw; what is wrong, or NULL. */
@@ -180,64 +191,22 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
     return CHUNK_DONE;
 }
 
-/* What the END chunk has. */
-struct end_records {
-    struct rec_more more;
-    struct rec_calls calls;
-    struct rec_end end;
-};
-
-static bool get_end_records(struct cursor c, struct end_records *e)
-{
-    *e = (struct end_records){0};
-    uint8_t code = cursor_byte(&c);
-    if (code == REC_MORE && get_more(&c, &e->more))
-        code = cursor_byte(&c);
-    if (code == REC_CALLS && get_calls(&c, &e->calls))
-        code = cursor_byte(&c);
-    return code == REC_END && get_end(&c, &e->end) && c.p == c.end && e->end.ending < MT_ENDINGS;
-}
-
-/* Before there was a version 3, some writers of version 2 put the calls into MORE. No chunk is right both
- * ways: the count that is END's code as well would make END's code the ending, which it is not. */
-static bool get_end_records_v2(struct cursor c, struct end_records *e)
-{
-    *e = (struct end_records){0};
-    return cursor_byte(&c) == REC_MORE && get_more(&c, &e->more) && get_calls(&c, &e->calls) &&
-           cursor_byte(&c) == REC_END && get_end(&c, &e->end) && c.p == c.end && e->end.ending < MT_ENDINGS;
-}
-
-static void take_totals(struct mt_totals *t, const struct end_records *e)
-{
-    const struct rec_end *end = &e->end;
-    const struct rec_more *more = &e->more;
-    *t = (struct mt_totals){.events = {end->new, end->free, end->resize, end->load, end->store, end->modify,
-                                       end->mark, end->badfree, end->lost, more->type, more->state,
-                                       more->sample, e->calls.call},
-                            .instructions = end->instructions,
-                            .nanoseconds = end->nanoseconds,
-                            .foreign = end->foreign,
-                            .dropped = end->dropped,
-                            .freed = end->freed};
-}
-
 static enum chunk_result read_end(struct mt_reader *r, uint32_t size)
 {
     struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
-    struct end_records e;
-    if (!get_end_records(c, &e) && !(r->binary.version == 2 && get_end_records_v2(c, &e)))
+    struct rec_end end;
+    if (!reader_get_end(c, r->binary.version, &end, &r->stats.totals))
         return damaged(r, r->binary.chunk_offset, "END chunk is wrong");
-    take_totals(&r->stats.totals, &e);
-    uint64_t sum = e.end.freed;
+    uint64_t sum = end.freed;
     for (unsigned i = 0; i < MT_KINDS; i++)
         sum += r->stats.totals.events[i];
     if (sum != r->binary.next_event)
         return damaged(r, r->binary.chunk_offset, "totals in the END chunk do not add up");
-    r->stats.ending = (enum mt_ending)e.end.ending;
-    r->stats.nanoseconds = e.end.nanoseconds;
+    r->stats.ending = (enum mt_ending)end.ending;
+    r->stats.nanoseconds = end.nanoseconds;
     r->binary.seen_end = true;
     if (r->hook.line) {
-        dump_end(&r->hook.buffer, NO_ID, &e.end);
+        dump_end(&r->hook.buffer, NO_ID, &end);
         r->hook.line(r->hook.ctx, r->hook.buffer.text);
     }
     return CHUNK_DONE;
@@ -311,6 +280,52 @@ static enum chunk_result check_index(struct mt_reader *r, uint32_t size)
     return CHUNK_DONE;
 }
 
+/* The chunk is decoded, or cannot be decoded further. */
+static enum chunk_result end_events(struct mt_reader *r)
+{
+    struct binary_reader *b = &r->binary;
+    b->in_chunk = false;
+    b->next_event = b->chunk.first_event + b->chunk.events - b->dec.left;
+    b->lost += b->dec.lost;
+    b->dec.lost = 0;
+    return b->dec.wrong ? damaged(r, b->chunk_offset, b->dec.wrong) : CHUNK_DONE;
+}
+
+/* Do what a chunk says, by its type; the sizes are of its streams. */
+static enum chunk_result apply_chunk(struct mt_reader *r, const struct chunk_header *h, const uint32_t *sizes)
+{
+    switch (h->type) {
+    case CHUNK_DEFS:
+        return read_defs(r, sizes[0]);
+    case CHUNK_EVENTS:
+    case CHUNK_EVENTS_V1:
+        return begin_events(r, h, sizes);
+    case CHUNK_LIVE:
+        return read_live(r, sizes[0]);
+    case CHUNK_SNAPSHOT:
+        return read_snapshot(r, sizes[0]);
+    case CHUNK_LEFT:
+        return reader_take_left(r, sizes[0])
+                   ? CHUNK_DONE
+                   : damaged(r, r->binary.chunk_offset, "the blocks left at the end are wrong");
+    case CHUNK_END:
+        return read_end(r, sizes[0]);
+    default:
+        return check_index(r, sizes[0]);
+    }
+}
+
+/* Hand a chunk that was applied to the taker, if there is one. */
+static enum chunk_result give_chunk(struct mt_reader *r, const struct chunk_header *h, const uint8_t *payload,
+                                    const uint32_t *sizes)
+{
+    struct binary_reader *b = &r->binary;
+    if (!b->taker.take)
+        return CHUNK_DONE;
+    b->taker.take(b->taker.context, h, payload, b->raw, sizes);
+    return b->in_chunk ? end_events(r) : CHUNK_DONE;
+}
+
 static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_header *h,
                                       const uint8_t *payload)
 {
@@ -328,25 +343,8 @@ static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_he
         const struct rec_chunk entry = index_entry(r, h);
         r->binary.chunks = add_chunk(r->binary.chunks, &entry);
     }
-    switch (h->type) {
-    case CHUNK_DEFS:
-        return read_defs(r, raw[0]);
-    case CHUNK_EVENTS:
-    case CHUNK_EVENTS_V1:
-        return begin_events(r, h, raw);
-    case CHUNK_LIVE:
-        return read_live(r, raw[0]);
-    case CHUNK_SNAPSHOT:
-        return read_snapshot(r, raw[0]);
-    case CHUNK_LEFT:
-        return reader_take_left(r, raw[0])
-                   ? CHUNK_DONE
-                   : damaged(r, r->binary.chunk_offset, "the blocks left at the end are wrong");
-    case CHUNK_END:
-        return read_end(r, raw[0]);
-    default:
-        return check_index(r, raw[0]);
-    }
+    result = apply_chunk(r, h, raw);
+    return result == CHUNK_DONE ? give_chunk(r, h, payload, raw) : result;
 }
 
 /* -- the sequence of chunks -- */
@@ -438,21 +436,11 @@ int binary_go(struct mt_reader *r, const struct mt_point *to)
 
 int binary_chunk(struct mt_reader *r)
 {
-    return next_chunk(r) == CHUNK_FAILED ? MT_ERROR : MT_OK;
+    enum chunk_result result = r->err.code == MT_E_NONE ? next_chunk(r) : CHUNK_FAILED;
+    return result == CHUNK_FAILED ? MT_ERROR : result == FILE_ENDED ? MT_END : MT_MORE;
 }
 
 /* -- events -- */
-
-/* The chunk is decoded, or cannot be decoded further. */
-static enum chunk_result end_events(struct mt_reader *r)
-{
-    struct binary_reader *b = &r->binary;
-    b->in_chunk = false;
-    b->next_event = b->chunk.first_event + b->chunk.events - b->dec.left;
-    b->lost += b->dec.lost;
-    b->dec.lost = 0;
-    return b->dec.wrong ? damaged(r, b->chunk_offset, b->dec.wrong) : CHUNK_DONE;
-}
 
 /* One event that stands for those lost. */
 static size_t tell_lost(struct mt_reader *r)

@@ -190,12 +190,18 @@ cdef class OpsWriter:
             ops_writer_finish(self.w, NULL)
 
 
+include "_opscopy.pxi"
+
+
 def write_ops(origin, int fd, tick=None, *, str form="text", bint resizes=False, bint threads=False,
-              bint times=False):
+              bint times=False, bint copy=True):
     """Write the operations as an ops file in a form of FORMS; resizes: a Resize as R, not as F and N;
-    threads, times: with the thread and the time of each.
+    threads, times: with the thread and the time of each; copy: in the binary form with accesses as the trace has
+    them, where copies() is true.
 
     Returns {"ops", "stray"}: how many, and accesses to no block."""
+    if copy and form == "binary" and not (threads or times) and copies(origin):
+        return copy_operations(origin, fd, tick, resizes)
     cdef Operations source = Operations(origin, tick, resizes, threads, times)
     cdef OpsWriter writer = OpsWriter(fd, form, False)
     cdef op_quota quota
@@ -304,10 +310,10 @@ def write_handles(origin, int fd, tick=None):
 include "_lifetimes.pxi"
 
 
-cdef int ticked(Trace trace, object tick, unsigned *batches) except -1:
+cdef int ticked(object source, object tick, unsigned *batches) except -1:
     batches[0] += 1
     if tick is not None and batches[0] % TICK == 0:
-        tick(*trace.progress())
+        tick(*source.progress())
     return 0
 
 

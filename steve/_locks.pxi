@@ -91,19 +91,33 @@ cdef int lock_operations(lockfull *l, OpsFile file, OpsWriter writer, LockStats 
     return 0
 
 
-cdef int lock_events(lockfull *l, Trace trace, OpsWriter writer, LockStats stats, object tick) except -1:
-    """Write the locks of a trace."""
+cdef bint has_events(object origin):
+    """Is it a trace, or an ops file that holds one in which a Resize is an F and an N?"""
+    if isinstance(origin, Trace):
+        return True
+    return ops_reader_trace((<OpsFile>origin).r) != NULL and not ops_reader_resizes((<OpsFile>origin).r)
+
+
+cdef int next_events(object origin, mt_packed *packed) except -1:
+    """The next events of a source that has them."""
+    if isinstance(origin, Trace):
+        return (<Trace>origin).next_packed(packed)
+    return (<OpsFile>origin).next_packed(packed)
+
+
+cdef int lock_events(lockfull *l, object origin, OpsWriter writer, LockStats stats, object tick) except -1:
+    """Write the locks of a source that has events."""
     cdef mt_packed packed
     cdef unsigned batches = 0
     cdef bint ok
-    while trace.next_packed(&packed):
+    while next_events(origin, &packed):
         with nogil:
             ok = lockfull_feed_packed(l, &packed)
             ops_write(writer.w, l.out, l.n_out)
         enough(ok)
         if stats is not None:
             stats.feed(l.out, l.at, l.n_out)
-        ticked(trace, tick, &batches)
+        ticked(origin, tick, &batches)
     return 0
 
 
@@ -122,7 +136,7 @@ def write_lockops_full(origin, Unfreed unfreed, int fd, *, rules=(2, 1, 0), bint
     c_rules.compat, c_rules.unlock_before_free = compat, unlock_before_free
     enough(lockfull_init(&l, unfreed.u.list, unfreed.u.n, c_rules))
     try:
-        if isinstance(origin, Trace):
+        if has_events(origin):
             lock_events(&l, origin, writer, stats, tick)
         else:
             lock_operations(&l, origin, writer, stats, tick)

@@ -22,6 +22,7 @@ cdef class OpsFile:
     cdef readonly object problem
     cdef bint delivered
     cdef int next(self, const op **ops, size_t *n) except -1
+    cdef int next_packed(self, mt_packed *packed) except -1
     cdef int failed(self) except -1
 
 

@@ -442,6 +442,17 @@ cdef class OpsFile:
         self.delivered = self.delivered or result == MT_MORE
         return self.failed() if result == MT_ERROR else result
 
+    cdef int next_packed(self, mt_packed *packed) except -1:
+        """The same of a file that holds a trace (ops_reader_trace): see mt_next_packed."""
+        cdef int result
+        if self.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = mt_next_packed(ops_reader_trace(self.r), packed)
+        self.delivered = self.delivered or result == MT_MORE
+        return self.failed() if result == MT_ERROR else result
+
     cdef int failed(self) except -1:
         """As Trace.failed."""
         cdef const mt_error *err = ops_reader_error(self.r)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from libc.stdint cimport uint32_t, uint64_t
 
-from steve.cmemtrace cimport mt_error
+from steve.cmemtrace cimport mt_error, mt_reader
 
 
 cdef extern from "memtrace/ops.h" nogil:
@@ -39,6 +39,18 @@ cdef extern from "memtrace/ops.h" nogil:
     struct ops_piece:
         uint64_t before
         bint first, last
+
+    mt_reader *ops_reader_trace(ops_reader *r)
+    bint ops_reader_resizes(const ops_reader *r)
+
+    struct ops_copier:
+        pass
+
+    bint ops_can_copy(const mt_reader *trace)
+    ops_copier *ops_copier_new(mt_reader *trace, int fd, bint resizes, mt_error *err)
+    int ops_copier_next(ops_copier *c)
+    uint64_t ops_copier_operations(const ops_copier *c)
+    int ops_copier_finish(ops_copier *c, mt_error *err)
 
     ops_writer *ops_writer_piece(int fd, ops_form form, ops_kind kind, ops_piece piece, mt_error *err)
     ops_writer *ops_writer_open(int fd, ops_form form, ops_kind kind, mt_error *err)

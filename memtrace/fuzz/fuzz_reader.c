@@ -1,7 +1,6 @@
 /* fuzz_reader.c - fuzz target: any bytes as a memtrace, read plainly and salvaging.
  *
- * A chunk is guarded by checksums that no fuzzer guesses, so inputs that look binary are first repaired:
- * hashes of chunk headers and payloads are set right in place. Besides not crashing, every event must keep
+ * Inputs that look binary are first repaired (repair.h). Besides not crashing, every event must keep
  * what the header promises: accesses lie in their block, handles count up.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -9,31 +8,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "memtrace/format.h"
+#include "memtrace/fuzz/repair.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Set the checksums of every chunk right. */
-static void repair(uint8_t *data, size_t size)
-{
-    size_t at = FILE_HEADER_SIZE;
-    while (at + CHUNK_HEADER_SIZE <= size) {
-        uint8_t *h = data + at;
-        memcpy(h, CHUNK_MAGIC, MAGIC_SIZE);
-        size_t stored = load_u32(h + 16), rest = size - at - CHUNK_HEADER_SIZE;
-        if (stored <= rest)
-            store_u64(h + 56, XXH3_64bits(h + CHUNK_HEADER_SIZE, stored));
-        store_u64(h + 64, XXH3_64bits(h, 64));
-        at += CHUNK_HEADER_SIZE + (stored <= rest ? stored : rest);
-    }
-}
 
 /* made: blocks that the reader knows to have been made; where it left out a damaged chunk, the News of some
  * were not delivered. */
@@ -92,8 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!copy || fd < 0)
         abort();
     memcpy(copy, data, size);
-    if (size > FILE_HEADER_SIZE && memcmp(copy, FILE_MAGIC, 4) == 0)
-        repair(copy, size);
+    repair(copy, size);
     if (write(fd, copy, size) != (ssize_t)size)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

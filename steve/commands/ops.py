@@ -77,11 +77,18 @@ def converted(args: argparse.Namespace, out: Output, form: str) -> "Tuple[OpsFil
     return file, {}
 
 
+def is_copied(args: argparse.Namespace, form: str) -> bool:
+    """Is a file with parts written without a look at its accesses? That takes less than to hand it out."""
+    from steve import _kernels
+    return form == "binary" and _kernels.copies(source.open_trace(args))
+
+
 def way_of(args: argparse.Namespace, form: str) -> "Callable[..., Tuple[Union[Trace, OpsFile, parts.Whole], dict]]":
     """Which of the functions above takes FILE."""
     if source.holds_operations(args.file):
         return converted
-    return in_parts if form != "zstd" and not (args.threads or args.times) and parts.wanted(args) else whole
+    divisible = form != "zstd" and not (args.threads or args.times) and parts.wanted(args)
+    return in_parts if divisible and not is_copied(args, form) else whole
 
 
 def run(args: argparse.Namespace) -> int:

@@ -79,6 +79,8 @@ def main() -> int:
     for name, form in (("text-ops", "--text"), ("binary-ops", "--binary")):
         steve(folder, "ops", "--resize", form, "trace0.ljt", "-o", name)
         steve(folder, "lockops", "--full", form, name, "-o", name.replace("ops", "lockops"))
+    steve(folder, "ops", "--binary", "trace0.ljt", "-o", "copied-ops")
+    steve(folder, "ops", "--binary", "--resize", "--salvage", "trace0.ljt", "-o", "shapes-ops")
     steve(folder, "ops", "--binary", "--threads", "--times", "trace0.ljt", "-o", "threads-ops")
     (folder / "a.memprof").write_bytes(SYMBOLS + MEMPROF)
     (folder / "a.sysprof").write_bytes(SYMBOLS + SYSPROF)

@@ -53,15 +53,28 @@ def test_one_form_from_another(made: Steve, tmp_path: Path) -> None:
     assert made("ops", "-j", "2", "b-ops", "-o", "-").out == KEPT
 
 
-def test_a_wrong_list_of_what_is_never_freed(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> None:
+def mixed(a: bytes, b: bytes, name: bytes) -> bytes:
+    """A file of chunks with the piece of another one that begins with this type, up to END."""
+    kind, end = b"\xabljtCHK\n" + name, b"\xabljtCHK\n\x03"
+    return a[:a.index(kind)] + b[b.index(kind):b.index(end)] + a[a.index(end):]
+
+
+def mixed_blocks(a: bytes, b: bytes) -> bytes:
+    """The same of files of blocks: one of operations, then the list."""
+    at = [9 + 32 + int.from_bytes(data[17:21], "little") for data in (a, b)]
+    return a[:at[0]] + b[at[1]:]
+
+
+@pytest.mark.parametrize("copied", (True, False))
+def test_a_wrong_list_of_what_is_never_freed(steve: Steve, trace: Callable[..., Path], tmp_path: Path,
+                                             copied: bool) -> None:
     """A file with the list of another one, of as many operations: nothing is made of it, and who does not need the
     list reads on."""
     for name, freed in (("a", 4096), ("b", 8192)):
         trace(f"N 4096 64\nN 8192 64\nF {freed}\nend exit\n", f"{name}.ljt")
-        assert steve("ops", f"{name}.ljt", "-o", f"{name}-ops").returncode == 0
+        assert steve("ops", f"{name}.ljt", "-o", f"{name}-ops", *([] if copied else ["--salvage"])).returncode == 0
     a, b = ((tmp_path / f"{name}-ops").read_bytes() for name in "ab")
-    at = [9 + 32 + int.from_bytes(data[17:21], "little") for data in (a, b)]  # behind the one block of operations
-    (tmp_path / "mixed-ops").write_bytes(a[:at[0]] + b[at[1]:])
+    (tmp_path / "mixed-ops").write_bytes(mixed(a, b, b"\x08") if copied else mixed_blocks(a, b))
     assert steve("lockops", "--full", "a-ops", "-o", "-").returncode == 0
     result = steve("lockops", "--full", "mixed-ops")
     assert result.returncode == 1 and "mixed-ops: is damaged: the blocks that it says are never freed" in result.err
@@ -74,10 +87,8 @@ def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], 
     for name, freed in (("a", 4096), ("b", 8192)):
         trace(f"N 4096 64\nN 8192 64\nF {freed}\nend exit\n", f"{name}.ljt")
     a, b = ((tmp_path / f"{name}.ljt").read_bytes() for name in "ab")
-    at = a.index(b"\xabljtCHK\n\x08")
-    end = a.index(b"\xabljtCHK\n\x03")
-    assert b[:at] != a[:at] and b[at:at + 8] == a[at:at + 8] and b[at:end] != a[at:end]
-    (tmp_path / "mixed.ljt").write_bytes(a[:at] + b[at:end] + a[end:])
+    (tmp_path / "mixed.ljt").write_bytes(mixed(a, b, b"\x08"))
+    assert (tmp_path / "mixed.ljt").read_bytes() not in (a, b)
     result = steve("lockops", "--full", "mixed.ljt")
     assert result.returncode == 1 and "mixed.ljt: is damaged: the blocks that it says are never freed" in result.err
     assert not (tmp_path / "mixed.ljt-lockopsfull").exists()
@@ -162,7 +173,7 @@ def test_damage(made: Steve, tmp_path: Path) -> None:
     assert result.returncode == 1 and "ends early at offset" in result.err
     (tmp_path / "bad-ops").write_bytes(whole[:20] + b"\xff" + whole[21:])
     result = made("lockops", "--full", "bad-ops", "-o", "-")
-    assert result.returncode == 1 and "damaged ops file at offset 9" in result.err
+    assert result.returncode == 1 and "damaged ops file at offset 16" in result.err
     assert result.err.count("\n") == 1
 
 

@@ -66,13 +66,18 @@ def test_ops_of_binary(history: List[Event], chunk: int) -> None:
 
 
 @RUNS
-@given(histories(), st.booleans(), st.sampled_from(("text", "zstd", "binary")))
-def test_every_form_of_ops_reads_back(history: List[Event], resizes: bool, form: str) -> None:
+@given(histories(), st.booleans(), st.sampled_from((("text", False), ("zstd", False), ("binary", False), ("binary", True))),
+       st.sampled_from((0, 1, 7)))
+def test_every_form_of_ops_reads_back(history: List[Event], resizes: bool, form: Tuple[str, bool], chunk: int) -> None:
+    form, copy = form
     expected = reference.translate(history, resizes)[0]
     with tempfile.TemporaryDirectory() as folder:
-        binary, path = as_binary(folder, history, 0), Path(folder) / "x-ops"
+        binary, path = as_binary(folder, history, chunk), Path(folder) / "x-ops"
         with open(path, "wb") as file:
-            _kernels.write_ops(Trace(str(binary)), file.fileno(), form=form, resizes=resizes)
+            counts = _kernels.write_ops(Trace(str(binary)), file.fileno(), form=form, resizes=resizes, copy=copy)
+        assert counts["ops"] == len(expected)
+        if form == "binary":
+            assert path.read_bytes()[7] == (6 if copy else 5)
         file_again = OpsFile(str(path))
         text = written(lambda fd: _kernels.write_ops(file_again, fd))[0]
         assert file_again.binary == (form == "binary")
@@ -228,13 +233,13 @@ def test_traces_say_what_is_never_freed(history: List[Event], chunk: int) -> Non
 
 
 @RUNS
-@given(histories(), st.booleans())
-def test_ops_files_say_what_is_never_freed(history: List[Event], resizes: bool) -> None:
+@given(histories(), st.booleans(), st.booleans(), st.sampled_from((0, 3)))
+def test_ops_files_say_what_is_never_freed(history: List[Event], resizes: bool, copy: bool, chunk: int) -> None:
     expected = reference.lockops_full(reference.translate(history, resizes)[0], False)
     with tempfile.TemporaryDirectory() as folder:
-        source = str(as_binary(folder, history, 0))
+        source = str(as_binary(folder, history, chunk))
         file = binary_ops(Path(folder) / "x-ops", lambda fd: _kernels.write_ops(Trace(source), fd, form="binary",
-                                                                                resizes=resizes))
+                                                                                resizes=resizes, copy=copy))
         assert foretold_locks(file) == reference.ops_text(expected)
 
 
