@@ -59,8 +59,8 @@ enum ops_kind ops_reader_kind(const struct ops_reader *r);
 bool ops_reader_is_binary(const struct ops_reader *r);
 /* The next operations in file order; as mt_next. For text mt_error.offset is the line number, from 1. */
 int ops_next(struct ops_reader *r, const struct op **ops, size_t *n);
-/* Before the first ops_next: leave out loads, stores and modifies of a binary file, and tell of the others perhaps no
- * address (0), which is faster. Text has them all the same. */
+/* Before the first ops_next: leave out loads, stores and modifies of a binary file, and tell of the others
+ * perhaps no address (0), which is faster. Text has them all the same. */
 void ops_pass_accesses(struct ops_reader *r);
 /* The trace in a file that ops_copier_new made; NULL: this is no such file. It is the reader's, and may be
  * read in its place. */

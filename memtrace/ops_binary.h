@@ -1,5 +1,5 @@
-/* ops_binary.h - the compact form of lockops files, and of ops files that are no copies of a trace (ops_copy.h);
- * docs/ops-format.md is its specification.
+/* ops_binary.h - the compact form of lockops files, and of ops files that are no copies of a trace
+ * (ops_copy.h); docs/ops-format.md is its specification.
  *
  *     file  = magic kind block* list* end
  *     block = header, zstd payload       header: sizes, operations so far, hash of header and payload

@@ -70,8 +70,8 @@ bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed
                    struct lockfull_rules rules);
 /* Walk over n operations; the lock operations for them are in out[0 .. n_out - 1]. */
 bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n);
-/* The same for events, as if they were translated to operations first (memtrace/ops_source.h): a Resize is an F and an
- * N. One source feeds either by this or by the other. */
+/* The same for events, as if they were translated to operations first (memtrace/ops_source.h): a Resize is an
+ * F and an N. One source feeds either by this or by the other. */
 bool lockfull_feed_packed(struct lockfull *l, const struct mt_packed *packed);
 void lockfull_free(struct lockfull *l);
 

@@ -12,9 +12,9 @@
  * recorder's
  * --stack-depth look as if they had returned.
  *
- * Heap operations come out as in memtrace/ops_source.h (a Resize as F and N; the new block has no pins). Amortised O(1)
- * for an access while few functions touch one block between heap operations; O(stack depth) for a heap
- * operation. Memory: O(live blocks + pins + threads x names).
+ * Heap operations come out as in memtrace/ops_source.h (a Resize as F and N; the new block has no pins).
+ * Amortised O(1) for an access while few functions touch one block between heap operations; O(stack depth)
+ * for a heap operation. Memory: O(live blocks + pins + threads x names).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_LOCKSTACK_H
