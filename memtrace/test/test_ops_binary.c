@@ -135,8 +135,10 @@ static void test_wrong(void **state)
     expect_error(file, file.size, OPS_LOCK, MT_E_CORRUPT, "bytes follow the end");
     file.data[8] = 7;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "kind of file");
-    file.data[7] = 6;
-    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 6");
+    file.data[7] = 6; /* that of copies (test_ops_copy.c) */
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_CORRUPT, "checksum of the file's header");
+    file.data[7] = 7;
+    expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 7, this program knows 1 to 6");
     file.data[7] = 0;
     expect_error(file, file.size - 1, OPS_UNKNOWN, MT_E_VERSION, "version 0");
     free(file.data);
