@@ -6,24 +6,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include "memtrace/fuzz/repair.h"
+#include "memtrace/fuzz/input.h"
 #include "memtrace/ops_source.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool ok)
-{
-    if (!ok)
-        abort();
-}
 
 struct source {
     char path[64];
@@ -125,13 +109,7 @@ static void compare(int fd, bool resizes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size + 1);
-    int fd = memfd_create("fuzz", 0);
-    must(copy && fd >= 0);
-    memcpy(copy, data, size);
-    repair(copy, size);
-    must(write(fd, copy, size) == (ssize_t)size);
-    free(copy);
+    int fd = input_begin(data, size);
     compare(fd, false);
     compare(fd, true);
     read_all(of_ops(fd, false));

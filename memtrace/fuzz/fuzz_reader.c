@@ -1,21 +1,11 @@
 /* fuzz_reader.c - fuzz target: any bytes as a memtrace, read plainly and salvaging.
  *
- * Inputs that look binary are first repaired (repair.h). Besides not crashing, every event must keep
+ * Inputs that look binary are first repaired (input.h). Besides not crashing, every event must keep
  * what the header promises: accesses lie in their block, handles count up.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include "memtrace/fuzz/repair.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "memtrace/fuzz/input.h"
 
 /* made: blocks that the reader knows to have been made; where it left out a damaged chunk, the News of some
  * were not delivered. */
@@ -68,19 +58,9 @@ static void read_all(const char *path, unsigned flags)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[64];
-    int fd = memfd_create("fuzz", 0);
-    uint8_t *copy = malloc(size + 1);
-    if (!copy || fd < 0)
-        abort();
-    memcpy(copy, data, size);
-    repair(copy, size);
-    if (write(fd, copy, size) != (ssize_t)size)
-        abort();
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    read_all(path, MT_OPEN_FREED | MT_OPEN_SNAPSHOTS);
-    read_all(path, MT_OPEN_SALVAGE | MT_OPEN_TEXT);
+    int fd = input_begin(data, size);
+    read_all(s_path, MT_OPEN_FREED | MT_OPEN_SNAPSHOTS);
+    read_all(s_path, MT_OPEN_SALVAGE | MT_OPEN_TEXT);
     close(fd);
-    free(copy);
     return 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "support.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,15 @@ struct bytes memory_bytes(int fd)
     struct bytes b = {.size = (size_t)lseek(fd, 0, SEEK_END)};
     b.data = malloc(b.size + 1);
     assert_int_equal(pread(fd, b.data, b.size, 0), b.size);
+    return b;
+}
+
+struct bytes file_bytes(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    struct bytes b = memory_bytes(fd);
+    close(fd);
     return b;
 }
 

@@ -24,6 +24,8 @@ int memory_file(const void *data, size_t size);
 const char *memory_path(int fd);
 /* The whole contents; free with free(). */
 struct bytes memory_bytes(int fd);
+/* The same of the file with this path, which there is. */
+struct bytes file_bytes(const char *path);
 
 /* What reading a file to its end gave. */
 struct reading {

@@ -89,27 +89,14 @@ static void check_within(const struct lines *whole, const struct lines *got)
 
 /* -- which traces ------------------------------------------------------------------------------- */
 
-static struct bytes old_file(const char *path)
-{
-    struct bytes file = {0};
-    char part[4096];
-    size_t n;
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    while ((n = fread(part, 1, sizeof part, f)) > 0)
-        append_bytes(&file, part, n);
-    fclose(f);
-    return file;
-}
-
 static struct bytes version_1(void)
 {
-    return old_file(MEMTRACE_SOURCE "/memtrace/test/old/version1.ljt");
+    return file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version1.ljt");
 }
 
 static struct bytes version_2(void)
 {
-    return old_file(MEMTRACE_SOURCE "/memtrace/test/old/version2-lua.ljt");
+    return file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version2-lua.ljt");
 }
 
 static struct bytes (*const s_make[])(void) = {trace_of_everything, trace_of_a_fork, version_1, version_2};

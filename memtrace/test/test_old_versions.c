@@ -17,15 +17,9 @@
 
 static struct reading read_old(const char *name)
 {
-    char path[4096], part[4096];
-    struct bytes file = {0};
-    size_t n;
+    char path[4096];
     snprintf(path, sizeof path, "%s/memtrace/test/old/%s", MEMTRACE_SOURCE, name);
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    while ((n = fread(part, 1, sizeof part, f)) > 0)
-        append_bytes(&file, part, n);
-    fclose(f);
+    struct bytes file = file_bytes(path);
     struct reading got = read_bytes(file.data, file.size, 0);
     free(file.data);
     assert_int_equal(got.result, MT_END);

@@ -169,27 +169,13 @@ static void test_everything(void **state)
     check_and_free(trace_of_a_fork());
 }
 
-static struct bytes old_trace(const char *name)
-{
-    char path[4096], part[4096];
-    struct bytes b = {0};
-    size_t n;
-    snprintf(path, sizeof path, "%s/memtrace/test/old/%s", MEMTRACE_SOURCE, name);
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    while ((n = fread(part, 1, sizeof part, f)) > 0)
-        append_bytes(&b, part, n);
-    fclose(f);
-    return b;
-}
-
 static void test_old_traces(void **state)
 {
     (void)state;
-    check_and_free(old_trace("version1.ljt"));
-    check_and_free(old_trace("version2.ljt"));
-    check_and_free(old_trace("version2-lua.ljt"));
-    check_and_free(old_trace("version3.ljt"));
+    check_and_free(file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version1.ljt"));
+    check_and_free(file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version2.ljt"));
+    check_and_free(file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version2-lua.ljt"));
+    check_and_free(file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version3.ljt"));
 }
 
 /* A trace of accesses that pauses for a record of no operation behind each, so that runs are joined; with

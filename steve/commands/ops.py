@@ -19,6 +19,8 @@ EXAMPLES = f"""\
 A file is written in the compact binary form, which all of steve and steve-replay read; what goes to standard
 output, a pipe or a device, or is asked for by --text, is text. FILE may also be an ops or lockops file (no pipe),
 whose operations are then written in the form asked for.
+Of a whole binary memtrace, without --threads, --times and --salvage, the accesses are copied into the binary form and
+not decoded; one process does that, whatever -j says.
 
 Each line of the text is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (load), S (store) or M
 (modify). Handles count 0, 1, 2... in the order of the N; a resize is an F and an N with the next handle.

@@ -10,7 +10,7 @@
 #endif
 #include <fcntl.h>
 
-#include "steve/fuzz/input.h"
+#include "memtrace/fuzz/input.h"
 #include "steve/kernels/check.h"
 #include "steve/kernels/classic.h"
 #include "steve/kernels/faults.h"

@@ -9,7 +9,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "steve/fuzz/input.h"
+#include "memtrace/fuzz/input.h"
 #include "steve/kernels/lifetimes.h"
 #include "steve/kernels/lockfull.h"
 #include "steve/kernels/locksimple.h"

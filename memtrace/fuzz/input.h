@@ -1,0 +1,74 @@
+/* input.h - what fuzz targets have in common: the input as a file that readers open by name.
+ *
+ * Chunks are guarded by checksums that no fuzzer guesses, so inputs that look like a memtrace, or like an ops
+ * file that holds one, are repaired first: hashes of headers and payloads are set right in place.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_FUZZ_INPUT_H
+#define MEMTRACE_FUZZ_INPUT_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "memtrace/format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char s_path[64]; /* of the input at hand */
+
+/* What is not so is a finding, or there is no memory. */
+static inline void must(bool ok)
+{
+    if (!ok)
+        abort();
+}
+
+/* Chunks that follow a header of FILE_HEADER_SIZE bytes. */
+static inline void repair_chunks(uint8_t *data, size_t size)
+{
+    size_t at = FILE_HEADER_SIZE;
+    while (at + CHUNK_HEADER_SIZE <= size) {
+        uint8_t *h = data + at;
+        memcpy(h, CHUNK_MAGIC, MAGIC_SIZE);
+        size_t stored = load_u32(h + 16), rest = size - at - CHUNK_HEADER_SIZE;
+        if (stored <= rest)
+            store_u64(h + 56, XXH3_64bits(h + CHUNK_HEADER_SIZE, stored));
+        store_u64(h + 64, XXH3_64bits(h, 64));
+        at += CHUNK_HEADER_SIZE + (stored <= rest ? stored : rest);
+    }
+}
+
+/* What begins as a memtrace, or as an ops file that holds one. */
+static inline void repair(uint8_t *data, size_t size)
+{
+    bool ops = size > FILE_HEADER_SIZE && memcmp(data, "\x7fOPS\r\n\x1a\x06", MAGIC_SIZE) == 0;
+    if (ops)
+        store_u32(data + 12, (uint32_t)XXH3_64bits(data, 12));
+    if (ops || (size > FILE_HEADER_SIZE && memcmp(data, FILE_MAGIC, 4) == 0))
+        repair_chunks(data, size);
+}
+
+/* Have the bytes at s_path; the descriptor to close afterwards. */
+static inline int input_begin(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size + 1);
+    int fd = memfd_create("fuzz", 0);
+
+    must(copy && fd >= 0);
+    memcpy(copy, data, size);
+    repair(copy, size);
+    must(write(fd, copy, size) == (ssize_t)size);
+    free(copy);
+    snprintf(s_path, sizeof s_path, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+#endif
