@@ -56,20 +56,33 @@ static bool make_bigger(struct linepages_table *t)
     return true;
 }
 
-int linepages_touch(struct linepages *p, uint64_t hash, uint64_t page, uint64_t bits, uint32_t line)
+/* Have a line's bits in its entry. */
+static bool add(struct linepages_table *t, struct linepage *entry, const struct linepage *what)
 {
-    struct linepages_table *t = &p->tables[linepages_table(hash)];
-    struct linepage *entry = find(t, hash, page, line);
-    int n_new;
-
-    if ((bits & ~entry->touched) == 0) /* nearly always */
-        return 0;
-    n_new = (int)bits_count(bits & ~entry->touched);
     t->n += !entry->touched;
-    entry->page = page;
-    entry->line = line;
-    entry->touched |= bits;
-    return 4 * t->n < 3 * t->room || make_bigger(t) ? n_new : -1;
+    entry->page = what->page;
+    entry->line = what->line;
+    entry->touched |= what->touched;
+    return 4 * t->n < 3 * t->room || make_bigger(t);
+}
+
+bool linepages_touch(struct linepages *p, const struct linepages_late *late, size_t n, unsigned *fresh)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct linepage *what = &late[i].what;
+        struct linepages_table *t = &p->tables[linepages_table(late[i].hash)];
+        struct linepage *entry = find(t, late[i].hash, what->page, what->line);
+
+        uint64_t new_bits = what->touched & ~entry->touched;
+
+        fresh[i] = 0;
+        if (new_bits == 0) /* nearly always */
+            continue;
+        fresh[i] = bits_count(new_bits);
+        if (!add(t, entry, what))
+            return false;
+    }
+    return true;
 }
 
 size_t linepages_count(const struct linepages *p)

@@ -22,6 +22,12 @@ struct __attribute__((packed, aligned(4))) linepage {
     uint32_t line;
 };
 
+/* What is on its way into a table, with its hash. */
+struct linepages_late {
+    uint64_t hash;
+    struct linepage what;
+};
+
 /* Open addressing, at most three quarters full. */
 struct linepages_table {
     struct linepage *entries;
@@ -41,9 +47,9 @@ static inline uint64_t linepages_hash(uint64_t page, uint32_t line)
     return (page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u;
 }
 
-/* A line touches cache lines of a page: how many of them it had not touched before, or -1 when out of memory.
- */
-int linepages_touch(struct linepages *p, uint64_t hash, uint64_t page, uint64_t bits, uint32_t line);
+/* Lines touch n times cache lines of a page: how many of them each had not touched before. False when out of
+ * memory. */
+bool linepages_touch(struct linepages *p, const struct linepages_late *late, size_t n, unsigned *fresh);
 
 /* Its highest bits choose the table, others the place in it. */
 static inline size_t linepages_table(uint64_t hash)

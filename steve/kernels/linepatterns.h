@@ -1,10 +1,12 @@
 /* linepatterns.h - what executions of a pattern do to blocks, by line.
  *
  * Most of what linework.h counts comes in patterns, which tell site, kind and size once for all executions.
- * So the line of a site, which never changes, is looked up once, and where an access is its site's an
- * execution only counts itself; linepatterns_settle makes rows of that. An access that belongs to whatever
- * Lua instruction the thread is at goes to the rows at once. Memory: O(accesses of patterns), which is code,
- * not events.
+ * So the line of a site, which never changes, is looked up once, and what one word of a pattern does at one
+ * line within 64 bytes is one *touch*: the same block and at most two cache lines, both of them touched,
+ * whichever accesses lie between. Where all of a pattern is its sites' own an execution counts touches;
+ * linepatterns_settle makes rows of that. Where an access may belong to whatever Lua instruction the thread is
+ * at, each is looked at by itself, and what does goes to the rows at once. Memory: O(accesses of patterns),
+ * which is code, not events.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_LINEPATTERNS_H
@@ -86,20 +88,56 @@ static inline bool linepatterns_access(struct linepatterns_run *run, struct line
     return linework_touch(run->work, place->slot, place->addr + a->offset, known->size, line);
 }
 
-/* A pattern ran where nothing is Lua's. */
-static inline bool linepatterns_sites(struct linework *w, const struct mt_pattern_access *a, unsigned n,
-                                      struct linework_access *known, const struct mt_place *places)
+/* A pattern ran whose accesses are its sites' own. */
+static inline bool linepatterns_touch(struct linework *w, const struct linework_pattern *known,
+                                      const struct mt_place *places)
 {
-    for (const struct mt_pattern_access *end = a + n; a < end; a++, known++) {
-        const struct mt_place *place = &places[a->word];
-        const struct linework_block *b = linework_block_at(w, place->slot);
+    struct linework_touch *t = &w->touches[known->first];
+
+    for (const struct linework_touch *end = t + known->n; t < end; t++) {
+        const struct mt_place *place = &places[t->word];
+        struct linework_block *b = linework_block_at(w, place->slot);
 
         if (!b)
             continue;
-        known->times[b->own == known->line + 1]++;
-        if (!linework_touch(w, place->slot, place->addr + a->offset, known->size, known->line))
+        t->times[b->own == t->line + 1]++;
+        if (!linework_touch(w, place->slot, place->addr + t->from, t->extent, t->line))
             return false;
     }
+    return true;
+}
+
+/* Does a pattern without machine code of traces do nothing to Lua's blocks and prototypes? */
+static inline bool linepatterns_is_foreign(const struct luacode *c, const struct mt_place *places, unsigned n)
+{
+    bool lua = false;
+
+    for (unsigned i = 0; i < n; i++)
+        lua |= places[i].slot < c->blocks_room && luacode_is_lua_block(&c->blocks[places[i].slot]);
+    return !lua;
+}
+
+/* The last access of a pattern that is all machine code of traces tells where its thread is now. */
+static inline void linepatterns_stay(struct luacode *c, const struct mt_pattern_access *a, unsigned n,
+                                     const struct mt_place *places, uint16_t thread)
+{
+    while (n > 0 && places[a[n - 1].word].slot >= c->blocks_room)
+        n--;
+    if (n > 0)
+        c->threads[thread].now = (struct luacode_at){LUACODE_SITE, a[n - 1].site};
+}
+
+/* A pattern ran some of which may be a Lua instruction's. */
+static inline bool linepatterns_each(struct linework *w, const struct mt_pattern_access *a, unsigned n,
+                                     struct linework_access *known, const struct mt_place *places,
+                                     uint16_t thread)
+{
+    struct linepatterns_run run = {w, &w->code->threads[thread], LINEWORK_NONE, thread};
+
+    for (const struct mt_pattern_access *end = a + n; a < end; a++, known++)
+        if (places[a->word].slot < w->code->blocks_room &&
+            !linepatterns_access(&run, known, a, &places[a->word]))
+            return false;
     return true;
 }
 
@@ -108,17 +146,17 @@ static inline bool linepatterns_ran(struct linework *w, const struct mt_packed *
                                     const struct mt_place *places)
 {
     const struct mt_pattern *pattern = &p->patterns[step->pattern];
+    const struct linework_pattern *known = &w->patterns[step->pattern];
     const struct mt_pattern_access *a = &p->accesses[pattern->first];
-    struct linework_access *known = &w->accesses[pattern->first];
-    struct linepatterns_run run = {w, &w->code->threads[step->thread], LINEWORK_NONE, step->thread};
 
-    if (!w->code->follows)
-        return linepatterns_sites(w, a, pattern->count, known, places);
-    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++, known++)
-        if (places[a->word].slot < w->code->blocks_room &&
-            !linepatterns_access(&run, known, a, &places[a->word]))
-            return false;
-    return true;
+    if (w->code->follows) {
+        if (known->jitted == pattern->count)
+            linepatterns_stay(w->code, a, pattern->count, places, step->thread);
+        else if (known->jitted || !linepatterns_is_foreign(w->code, places, pattern->words))
+            return linepatterns_each(w, a, pattern->count, &w->accesses[pattern->first], places,
+                                     step->thread);
+    }
+    return linepatterns_touch(w, known, places);
 }
 
 #endif

@@ -22,6 +22,9 @@ void linework_free(struct linework *w)
     free(w->next);
     free(w->key);
     free(w->accesses);
+    free(w->patterns);
+    free(w->touches);
+    free(w->sums);
     free(w->pieces);
     linepages_free(&w->pages);
 }
@@ -104,30 +107,17 @@ static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key
     return true;
 }
 
-/* A line that is not among the few. */
-static bool met_many(struct linework *w, struct linework_block *b, uint64_t key)
+bool linework_met_many(struct linework *w, uint32_t slot, uint32_t line)
 {
-    uint64_t *met = recalled(w, key);
+    struct linework_block *b = &w->blocks[slot];
+    uint64_t key = (uint64_t)slot << 32 | line, *met = recalled(w, key);
     bool is_new = false;
 
     if (*met != key + 1 && !keep_pair(w, b, key, &is_new))
         return false;
     *met = key + 1;
-    b->few[LINEWORK_FEW] = (uint32_t)key;
-    w->rows[(uint32_t)key].blocks += is_new;
-    return true;
-}
-
-bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
-{
-    struct linework_block *b = &w->blocks[slot];
-
-    if (linework_is_few(b, line))
-        return true;
-    if (b->n == LINEWORK_FEW)
-        return met_many(w, b, (uint64_t)slot << 32 | line);
-    b->few[b->n++] = line;
-    w->rows[line].blocks++;
+    b->few[LINEWORK_FEW] = line;
+    w->rows[line].blocks += is_new;
     return true;
 }
 
@@ -135,38 +125,20 @@ bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
 
 bool linework_catch_up(struct linework *w)
 {
-    for (unsigned i = 0; i < w->n_late; i++) {
-        const struct linepage *p = &w->late[i];
-        int n = linepages_touch(&w->pages, w->late_hash[i], p->page, p->touched, p->line);
+    unsigned fresh[LINEWORK_LATE];
 
-        if (n < 0)
-            return false;
-        w->rows[p->line].cache_lines += (unsigned)n;
-    }
+    if (!linepages_touch(&w->pages, w->late, w->n_late, fresh))
+        return false;
+    for (unsigned i = 0; i < w->n_late; i++)
+        w->rows[w->late[i].what.line].cache_lines += fresh[i];
     w->n_late = 0;
     return true;
 }
 
-/* The table is often too large for the processor's caches: several are asked for before the first is
- * needed. */
-bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
-{
-    const uint64_t hash = linepages_hash(page, line);
-
-    linepages_fetch(&w->pages, hash);
-    w->late_hash[w->n_late] = hash;
-    w->late[w->n_late++] = (struct linepage){page, bits, line};
-    return w->n_late < LINEWORK_LATE || linework_catch_up(w);
-}
-
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)
 {
-    uint64_t last = addr + (size ? size - 1 : 0);
+    uint64_t last = size - 1 > UINT64_MAX - addr ? UINT64_MAX : addr + size - 1;
 
-    if (last >> 6 == addr >> 6)
-        return linework_met_page(w, addr >> 12, (uint64_t)1 << (addr >> 6 & 63), line);
-    if (last < addr)
-        last = UINT64_MAX;
     for (uint64_t page = addr >> 12; page <= last >> 12; page++) {
         unsigned from = page == addr >> 12 ? addr >> 6 & 63 : 0,
                  to = page == last >> 12 ? last >> 6 & 63 : 63;

@@ -26,6 +26,7 @@
 #define LINEWORK_MEMO 4096
 #define LINEWORK_MANY_MEMO 1024
 #define LINEWORK_LATE 32
+#define LINEWORK_REACH 64 /* bytes of a cache line */
 #define LINEWORK_NONE UINT32_MAX
 
 /* Accesses by kind, from MT_LOAD: how many, of how many bytes. */
@@ -68,6 +69,21 @@ struct linework_access {
     bool jitted;
 };
 
+/* Accesses of a pattern that are of one word and line, no further than a cache line from each other. */
+struct linework_touch {
+    uint64_t times[2]; /* as above */
+    uint32_t line;
+    uint32_t extent; /* bytes from the lowest one's first to the highest one's last */
+    uint16_t from;   /* of the lowest, from the place of its word */
+    uint8_t word;
+};
+
+/* A pattern, by id: its touches, and how many of its accesses are by machine code of traces. */
+struct linework_pattern {
+    uint32_t first;
+    uint8_t n, jitted;
+};
+
 /* The lines of stacks, sites and places, and how many of each there are; the caller's. */
 struct linework_map {
     const uint32_t *stacks, *sites, *places; /* of all places; of some stacks and sites, at least number 0 */
@@ -88,14 +104,17 @@ struct linework {
     size_t next_room, key_room;
     uint64_t many_memo[LINEWORK_MANY_MEMO]; /* pairs met lately, plus 1 */
     struct linepages pages;
-    struct linepage late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
-    uint64_t late_hash[LINEWORK_LATE];
+    struct linepages_late late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
     unsigned n_late;
     uint64_t memo[LINEWORK_MEMO];     /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
     struct linework_access *accesses; /* by number of mt_packed's accesses */
     size_t accesses_room;
-    uint32_t n_patterns; /* ids that are known */
-    uint32_t *pieces;    /* of a part of a trace: see lineparts.h */
+    struct linework_pattern *patterns;
+    struct linework_touch *touches;
+    struct linework_accesses *sums; /* what a touch does in one execution */
+    size_t patterns_room, touches_room, sums_room;
+    uint32_t n_patterns, n_touches; /* that are known */
+    uint32_t *pieces;               /* of a part of a trace: see lineparts.h */
     size_t n_pieces, pieces_room;
 };
 
@@ -114,9 +133,9 @@ void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed
 /* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
-bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line);
-/* Cache lines of one page: a bit for each. They count when linework_catch_up was called. */
-bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line);
+/* A line that is not among the few of a block, nor is there room. */
+bool linework_met_many(struct linework *w, uint32_t slot, uint32_t line);
+/* More than one cache line. */
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
 /* Before rows and pages are looked at. */
 bool linework_catch_up(struct linework *w);
@@ -160,29 +179,55 @@ static inline bool linework_is_few(const struct linework_block *b, uint32_t line
     return (found.words[0] | found.words[1]) != 0;
 }
 
-/* Is the access in one cache line, and was it met lately that this line touches it? It is from now on. Pairs
- * that do not fit into a word are not. */
-#define LINEWORK_LINE_BITS 22
-static inline bool linework_recall(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)
+static inline bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
 {
-    uint64_t cache_line = addr >> 6, key = (cache_line << LINEWORK_LINE_BITS | line) + 1;
+    struct linework_block *b = &w->blocks[slot];
+
+    if (linework_is_few(b, line))
+        return true;
+    if (b->n == LINEWORK_FEW)
+        return linework_met_many(w, slot, line);
+    b->few[b->n++] = line;
+    w->rows[line].blocks++;
+    return true;
+}
+
+/* Cache lines of one page: a bit for each. They count when linework_catch_up was called. The table of pages is
+ * often too large for the processor's caches: several are asked for before the first is needed. */
+static inline bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
+{
+    const uint64_t hash = linepages_hash(page, line);
+
+    linepages_fetch(&w->pages, hash);
+    w->late[w->n_late++] = (struct linepages_late){hash, {page, bits, line}};
+    return w->n_late < LINEWORK_LATE || linework_catch_up(w);
+}
+
+/* Was it met lately that a line touches this cache line? It is from now on. Pairs that do not fit into a word
+ * are not. */
+#define LINEWORK_LINE_BITS 22
+static inline bool linework_recall(struct linework *w, uint64_t cache_line, uint32_t line)
+{
+    uint64_t key = (cache_line << LINEWORK_LINE_BITS | line) + 1;
     uint64_t *met = &w->memo[(cache_line ^ (uint64_t)line * 0x9E3779B1u) % LINEWORK_MEMO];
+    bool recalled = *met == key;
 
     if (cache_line >> (63 - LINEWORK_LINE_BITS) | line >> LINEWORK_LINE_BITS)
         return false;
-    if (*met == key)
-        return (addr & 63) + size <= 64;
     *met = key;
-    return false;
+    return recalled;
 }
 
 /* A line touches a block that lives, at an address. */
 static inline bool linework_touch(struct linework *w, uint32_t slot, uint64_t addr, uint64_t size,
                                   uint32_t line)
 {
-    if (!linework_is_few(&w->blocks[slot], line) && !linework_met_block(w, slot, line))
+    if (!linework_met_block(w, slot, line))
         return false;
-    return linework_recall(w, addr, size, line) || linework_met_memory(w, addr, size, line);
+    if ((addr & 63) + size > 64)
+        return linework_met_memory(w, addr, size, line);
+    return linework_recall(w, addr >> 6, line) ||
+           linework_met_page(w, addr >> 12, (uint64_t)1 << (addr >> 6 & 63), line);
 }
 
 static inline struct linework_block *linework_block_at(const struct linework *w, uint32_t slot)

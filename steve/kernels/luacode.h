@@ -140,6 +140,11 @@ void luacode_lose_place(struct luacode *c);
 /* A block lives where the part begins. False: out of memory. */
 bool luacode_enter(struct luacode *c, const struct mt_live_block *live);
 
+static inline bool luacode_is_lua_block(const struct luacode_block *b)
+{
+    return b->held | b->lua;
+}
+
 /* Is it an access by code that has no Lua frame of its own to a block of a Lua heap? */
 static inline bool luacode_is_lua(const struct luacode *c, const struct mt_event *e)
 {
