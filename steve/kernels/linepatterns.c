@@ -5,115 +5,129 @@
 
 #include "memtrace/grow.h"
 
-static struct linework_access known_of(const struct linework *w, const struct mt_pattern_access *a)
+static bool is_jitted(const struct luacode *c, const struct mt_pattern_access *a)
 {
-    return (struct linework_access){.line = linework_line(w->map.sites, w->map.n_sites, a->site),
-                                    .size = a->size,
-                                    .kind = (uint8_t)(a->kind - MT_LOAD),
-                                    .jitted = a->site < w->code->n_sites && w->code->jitted[a->site]};
+    return a->site < c->n_sites && c->jitted[a->site];
 }
 
-/* Does an access belong to a touch? Then that has it, too. */
-static bool join(struct linework_touch *t, const struct mt_pattern_access *a, uint32_t line)
+/* Are all accesses of a pattern by machine code of traces? */
+static bool all_jitted(const struct luacode *c, const struct mt_pattern_access *a, unsigned n)
 {
-    uint64_t size = a->size + (a->size == 0), t_end = (uint64_t)t->from + t->extent, end = a->offset + size;
-    uint16_t from = a->offset < t->from ? a->offset : t->from;
-
-    end = end > t_end ? end : t_end;
-    if (t->word != a->word || t->line != line || end - from > LINEWORK_REACH)
-        return false;
-    t->from = from;
-    t->extent = (uint32_t)(end - from);
+    for (unsigned i = 0; i < n; i++)
+        if (!is_jitted(c, &a[i]))
+            return false;
     return true;
 }
 
-/* The touch of an access: one from `first` on, or a new one, for which there is room. */
-static struct linework_touch *touch_of(struct linework *w, uint32_t first, const struct mt_pattern_access *a,
-                                       uint32_t line)
+/* Take an access into a touch, if that is of its word and line and near enough. */
+static bool join(struct linework_touch *t, const struct linework_touch *one)
 {
-    for (struct linework_touch *t = &w->touches[first]; t < &w->touches[w->n_touches]; t++)
-        if (join(t, a, line))
-            return t;
+    uint16_t from = one->from < t->from ? one->from : t->from;
+    uint64_t t_end = (uint64_t)t->from + t->extent, end = (uint64_t)one->from + one->extent;
+
+    end = end > t_end ? end : t_end;
+    if (t->word != one->word || t->line != one->line || end - from > LINEWORK_REACH)
+        return false;
+    t->from = from;
+    t->extent = (uint32_t)(end - from);
+    t->site = one->site;
+    return true;
+}
+
+/* The touch that an access is in: one from number `first` on, or a new one. */
+static uint32_t touch_of(struct linework *w, uint32_t first, const struct linework_touch *one)
+{
+    for (uint32_t i = first; i < w->n_touches; i++)
+        if (join(&w->touches[i], one))
+            return i;
     w->sums[w->n_touches] = (struct linework_accesses){0};
-    w->touches[w->n_touches] =
-        (struct linework_touch){
-            .line = line, .extent = a->size + (a->size == 0), .from = a->offset, .word = a->word};
-    return &w->touches[w->n_touches++];
+    w->touches[w->n_touches] = *one;
+    return w->n_touches++;
 }
 
-static void add_access(struct linework *w, struct linework_pattern *known, const struct mt_pattern_access *a,
-                       const struct linework_access *access)
+static struct linework_touch touch_by(const struct linework *w, const struct mt_pattern_access *a)
 {
-    struct linework_accesses *sums;
-
-    if (access->kind > MT_MODIFY - MT_LOAD)
-        return; /* its site was lost: such a word is never packed */
-    sums = &w->sums[touch_of(w, known->first, a, access->line) - w->touches];
-    sums->counts[access->kind]++;
-    sums->bytes[access->kind] += access->size;
-    known->jitted += access->jitted;
+    return (struct linework_touch){.line = linework_line(w->map.sites, w->map.n_sites, a->site),
+                                   .extent = a->size + (a->size == 0),
+                                   .site = a->site,
+                                   .from = a->offset,
+                                   .word = a->word,
+                                   .jitted = is_jitted(w->code, a),
+                                   .fetch = a->kind == MT_LOAD && a->size == LUACODE_INSTRUCTION};
 }
 
-static bool reserve(struct linework *w, const struct mt_pattern *pattern)
+static void add_touch(struct linework *w, uint32_t first, const struct mt_pattern_access *a,
+                      const struct linework_touch *one)
 {
-    size_t accesses = (size_t)pattern->first + pattern->count, touches = (size_t)w->n_touches + pattern->count;
+    struct linework_accesses *sums = &w->sums[touch_of(w, first, one)];
 
-    return grow(&w->accesses, &w->accesses_room, accesses, sizeof *w->accesses) &&
-           grow(&w->touches, &w->touches_room, touches, sizeof *w->touches) &&
+    sums->counts[a->kind - MT_LOAD]++;
+    sums->bytes[a->kind - MT_LOAD] += a->size;
+}
+
+/* The accesses of a pattern, for which there is room. Where Lua is followed what sets its line stands by
+ * itself, and before it and behind it are different touches. */
+static void add_accesses(struct linework *w, const struct mt_pattern_access *a, unsigned n, bool split)
+{
+    uint32_t first = w->n_touches;
+
+    for (const struct mt_pattern_access *end = a + n; a < end; a++) {
+        struct linework_touch one = touch_by(w, a);
+        bool alone = split && (one.jitted || one.fetch);
+
+        if (a->kind < MT_LOAD || a->kind > MT_MODIFY)
+            continue; /* its site was lost: such a word is never packed */
+        first = alone ? w->n_touches : first;
+        add_touch(w, first, a, &one);
+        first = alone ? w->n_touches : first;
+    }
+}
+
+static bool reserve(struct linework *w, unsigned count)
+{
+    size_t touches = (size_t)w->n_touches + count;
+
+    return grow(&w->touches, &w->touches_room, touches, sizeof *w->touches) &&
            grow(&w->sums, &w->sums_room, touches, sizeof *w->sums);
+}
+
+static void learn_pattern(struct linework *w, const struct mt_pattern *pattern,
+                          const struct mt_pattern_access *a)
+{
+    struct linework_pattern *known = &w->patterns[w->n_patterns++];
+
+    *known = (struct linework_pattern){.first = w->n_touches,
+                                       .jitted = all_jitted(w->code, a, pattern->count)};
+    add_accesses(w, a, pattern->count, w->code->follows && !known->jitted);
+    known->n = (uint8_t)(w->n_touches - known->first);
 }
 
 bool linepatterns_learn_more(struct linework *w, const struct mt_packed *p)
 {
+    if (w->learned_lua != w->code->follows) { /* all of them again */
+        linepatterns_settle(w);
+        w->n_patterns = w->n_touches = 0;
+        w->learned_lua = w->code->follows;
+    }
     if (!grow(&w->patterns, &w->patterns_room, p->n_patterns, sizeof *w->patterns))
         return false;
-    for (; w->n_patterns < p->n_patterns; w->n_patterns++) {
+    while (w->n_patterns < p->n_patterns) {
         const struct mt_pattern *pattern = &p->patterns[w->n_patterns];
-        struct linework_pattern *known = &w->patterns[w->n_patterns];
 
-        if (!reserve(w, pattern))
+        if (!reserve(w, pattern->count))
             return false;
-        *known = (struct linework_pattern){.first = w->n_touches};
-        for (size_t i = pattern->first; i < (size_t)pattern->first + pattern->count; i++) {
-            w->accesses[i] = known_of(w, &p->accesses[i]);
-            add_access(w, known, &p->accesses[i], &w->accesses[i]);
-        }
-        known->n = (uint8_t)(w->n_touches - known->first);
+        learn_pattern(w, pattern, &p->accesses[pattern->first]);
     }
     return true;
 }
 
-static void settle_access(struct linework_accesses *a, const struct linework_access *known, uint64_t times)
-{
-    a->counts[known->kind] += times;
-    a->bytes[known->kind] += times * known->size;
-}
-
-static void settle_touch(struct linework_accesses *a, const struct linework_accesses *sums, uint64_t times)
-{
-    for (unsigned kind = 0; kind < 3; kind++) {
-        a->counts[kind] += times * sums->counts[kind];
-        a->bytes[kind] += times * sums->bytes[kind];
-    }
-}
-
 void linepatterns_settle(struct linework *w)
 {
-    for (size_t i = 0; i < w->accesses_room; i++) {
-        struct linework_access *a = &w->accesses[i];
-        if (a->times[0] + a->times[1] == 0)
-            continue;
-        settle_access(&w->rows[a->line].others, a, a->times[0]);
-        settle_access(&w->rows[a->line].own, a, a->times[1]);
-        a->times[0] = a->times[1] = 0;
-    }
-    for (size_t i = 0; i < w->n_touches; i++) {
+    for (uint32_t i = 0; i < w->n_touches; i++) {
         struct linework_touch *t = &w->touches[i];
 
-        if (t->times[0] + t->times[1] == 0)
-            continue;
-        settle_touch(&w->rows[t->line].others, &w->sums[i], t->times[0]);
-        settle_touch(&w->rows[t->line].own, &w->sums[i], t->times[1]);
+        linework_count(&w->rows[t->line].others, &w->sums[i], t->times[0]);
+        linework_count(&w->rows[t->line].own, &w->sums[i], t->times[1]);
         t->times[0] = t->times[1] = 0;
     }
 }

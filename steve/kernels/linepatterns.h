@@ -3,10 +3,9 @@
  * Most of what linework.h counts comes in patterns, which tell site, kind and size once for all executions.
  * So the line of a site, which never changes, is looked up once, and what one word of a pattern does at one
  * line within 64 bytes is one *touch*: the same block and at most two cache lines, both of them touched,
- * whichever accesses lie between. Where all of a pattern is its sites' own an execution counts touches;
- * linepatterns_settle makes rows of that. Where an access may belong to whatever Lua instruction the thread is
- * at, each is looked at by itself, and what does goes to the rows at once. Memory: O(accesses of patterns),
- * which is code, not events.
+ * whichever accesses lie between. Where a touch is its sites' own an execution counts that alone;
+ * linepatterns_settle makes rows of it. What belongs to whatever Lua instruction the thread is at goes to the
+ * rows at once. Memory: O(accesses of patterns), which is code, not events.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_LINEPATTERNS_H
@@ -21,10 +20,11 @@ void linepatterns_settle(struct linework *w);
 
 static inline bool linepatterns_learn(struct linework *w, const struct mt_packed *p)
 {
-    return p->n_patterns <= w->n_patterns || linepatterns_learn_more(w, p);
+    return (p->n_patterns <= w->n_patterns && w->learned_lua == w->code->follows) ||
+           linepatterns_learn_more(w, p);
 }
 
-/* What follows the accesses of a run. */
+/* What follows the touches of a run. */
 struct linepatterns_run {
     struct linework *work;
     struct luacode_thread *thread;
@@ -32,36 +32,35 @@ struct linepatterns_run {
     uint16_t number;
 };
 
-/* The next access is one of a prototype: if it fetches an instruction, the thread is there now. */
-static inline void linepatterns_fetch(struct linepatterns_run *run, const struct mt_pattern_access *a,
-                                      const struct luacode_block *b, uint64_t addr)
+/* The next touch is one of a prototype, of 4 bytes: if it fetches an instruction, the thread is there now. */
+static inline void linepatterns_fetch(struct linepatterns_run *run, const struct luacode_block *b, uint64_t addr)
 {
     const struct luacode_proto *p = &run->work->code->protos[b->held - 1];
     uint64_t at = addr - b->base - p->offset;
 
-    if (a->kind != MT_LOAD || a->size != 4 || addr - b->base < p->offset || at / 4 >= p->count || at % 4 != 0)
+    if (addr - b->base < p->offset || at / 4 >= p->count || at % 4 != 0)
         return;
     run->thread->now = (struct luacode_at){LUACODE_PLACE, p->first + (uint32_t)(at / 4)};
     run->line = run->work->map.places[run->thread->now.id];
 }
 
-/* Follow the next access, to a block: is it its thread's Lua instruction that makes it? */
-static inline bool linepatterns_follow(struct linepatterns_run *run, const struct linework_access *known,
-                                       const struct mt_pattern_access *a, const struct mt_place *place)
+/* Follow the next touch, of a block: is it its thread's Lua instruction that makes it? */
+static inline bool linepatterns_follow(struct linepatterns_run *run, const struct linework_touch *t,
+                                       const struct mt_place *place)
 {
     const struct luacode_block *b = &run->work->code->blocks[place->slot];
 
-    if (known->jitted) {
-        run->thread->now = (struct luacode_at){LUACODE_SITE, a->site};
+    if (t->jitted) {
+        run->thread->now = (struct luacode_at){LUACODE_SITE, t->site};
         run->line = LINEWORK_NONE;
         return false;
     }
-    if (b->held)
-        linepatterns_fetch(run, a, b, place->addr + a->offset);
+    if (t->fetch && b->held)
+        linepatterns_fetch(run, b, place->addr + t->from);
     return b->lua;
 }
 
-/* The line that does what the access's own site does not do itself. */
+/* The line that does what a site does not do itself. */
 static inline uint32_t linepatterns_line(struct linepatterns_run *run, uint32_t site)
 {
     if (run->line != LINEWORK_NONE)
@@ -69,34 +68,35 @@ static inline uint32_t linepatterns_line(struct linepatterns_run *run, uint32_t 
     return linework_lua_line(run->work, run->number, site);
 }
 
-/* The next access, whose word lies at a place. False when out of memory, here and below. */
-static inline bool linepatterns_access(struct linepatterns_run *run, struct linework_access *known,
-                                       const struct mt_pattern_access *a, const struct mt_place *place)
+/* The next touch, whose word lies at a place. False when out of memory, here and below. */
+static inline bool linepatterns_next(struct linepatterns_run *run, struct linework_touch *t,
+                                     const struct mt_place *place)
 {
-    bool lua = linepatterns_follow(run, known, a, place);
-    const struct linework_block *b = linework_block_at(run->work, place->slot);
-    uint32_t line = known->line;
+    struct linework *w = run->work;
+    bool lua = linepatterns_follow(run, t, place);
+    const struct linework_block *b = linework_block_at(w, place->slot);
+    uint32_t line = t->line;
 
     if (!b)
         return true;
     if (lua) {
-        line = linepatterns_line(run, a->site);
-        linework_count(run->work, line, b->own == line + 1, known->kind, known->size);
+        line = linepatterns_line(run, t->site);
+        linework_count(linework_accesses_of(w, line, b), &w->sums[t - w->touches], 1);
     } else {
-        known->times[b->own == line + 1]++;
+        t->times[b->own == line + 1]++;
     }
-    return linework_touch(run->work, place->slot, place->addr + a->offset, known->size, line);
+    return linework_touch(w, place->slot, place->addr + t->from, t->extent, line);
 }
 
-/* A pattern ran whose accesses are its sites' own. */
-static inline bool linepatterns_touch(struct linework *w, const struct linework_pattern *known,
+/* A pattern ran where nothing is Lua's but its sites' own. */
+static inline bool linepatterns_sites(struct linework *w, const struct linework_pattern *known,
                                       const struct mt_place *places)
 {
     struct linework_touch *t = &w->touches[known->first];
 
     for (const struct linework_touch *end = t + known->n; t < end; t++) {
         const struct mt_place *place = &places[t->word];
-        struct linework_block *b = linework_block_at(w, place->slot);
+        const struct linework_block *b = linework_block_at(w, place->slot);
 
         if (!b)
             continue;
@@ -107,17 +107,7 @@ static inline bool linepatterns_touch(struct linework *w, const struct linework_
     return true;
 }
 
-/* Does a pattern without machine code of traces do nothing to Lua's blocks and prototypes? */
-static inline bool linepatterns_is_foreign(const struct luacode *c, const struct mt_place *places, unsigned n)
-{
-    bool lua = false;
-
-    for (unsigned i = 0; i < n; i++)
-        lua |= places[i].slot < c->blocks_room && luacode_is_lua_block(&c->blocks[places[i].slot]);
-    return !lua;
-}
-
-/* The last access of a pattern that is all machine code of traces tells where its thread is now. */
+/* A pattern ran that is all machine code of traces: its last access tells where the thread is. */
 static inline void linepatterns_stay(struct luacode *c, const struct mt_pattern_access *a, unsigned n,
                                      const struct mt_place *places, uint16_t thread)
 {
@@ -128,15 +118,14 @@ static inline void linepatterns_stay(struct luacode *c, const struct mt_pattern_
 }
 
 /* A pattern ran some of which may be a Lua instruction's. */
-static inline bool linepatterns_each(struct linework *w, const struct mt_pattern_access *a, unsigned n,
-                                     struct linework_access *known, const struct mt_place *places,
-                                     uint16_t thread)
+static inline bool linepatterns_lua(struct linework *w, const struct linework_pattern *known,
+                                    const struct mt_place *places, uint16_t thread)
 {
     struct linepatterns_run run = {w, &w->code->threads[thread], LINEWORK_NONE, thread};
+    struct linework_touch *t = &w->touches[known->first];
 
-    for (const struct mt_pattern_access *end = a + n; a < end; a++, known++)
-        if (places[a->word].slot < w->code->blocks_room &&
-            !linepatterns_access(&run, known, a, &places[a->word]))
+    for (const struct linework_touch *end = t + known->n; t < end; t++)
+        if (places[t->word].slot < w->code->blocks_room && !linepatterns_next(&run, t, &places[t->word]))
             return false;
     return true;
 }
@@ -147,16 +136,12 @@ static inline bool linepatterns_ran(struct linework *w, const struct mt_packed *
 {
     const struct mt_pattern *pattern = &p->patterns[step->pattern];
     const struct linework_pattern *known = &w->patterns[step->pattern];
-    const struct mt_pattern_access *a = &p->accesses[pattern->first];
 
-    if (w->code->follows) {
-        if (known->jitted == pattern->count)
-            linepatterns_stay(w->code, a, pattern->count, places, step->thread);
-        else if (known->jitted || !linepatterns_is_foreign(w->code, places, pattern->words))
-            return linepatterns_each(w, a, pattern->count, &w->accesses[pattern->first], places,
-                                     step->thread);
-    }
-    return linepatterns_touch(w, known, places);
+    if (w->code->follows && !known->jitted)
+        return linepatterns_lua(w, known, places, step->thread);
+    if (w->code->follows)
+        linepatterns_stay(w->code, &p->accesses[pattern->first], pattern->count, places, step->thread);
+    return linepatterns_sites(w, known, places);
 }
 
 #endif

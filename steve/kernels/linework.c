@@ -21,7 +21,6 @@ void linework_free(struct linework *w)
     free(w->blocks);
     free(w->next);
     free(w->key);
-    free(w->accesses);
     free(w->patterns);
     free(w->touches);
     free(w->sums);

@@ -59,29 +59,23 @@ struct linework_block {
 /* Four lines, to be compared at once. */
 typedef uint32_t linework_lanes __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* An access of a pattern: see linepatterns.h. */
-struct linework_access {
-    uint64_t
-        times[2];  /* that it touched a block of others, of its own line's, and the rows do not know yet */
-    uint32_t line; /* of its site */
-    uint32_t size;
-    uint8_t kind; /* from MT_LOAD */
-    bool jitted;
-};
-
-/* Accesses of a pattern that are of one word and line, no further than a cache line from each other. */
+/* What a pattern does with one word at one line, within a cache line: see linepatterns.h. */
 struct linework_touch {
-    uint64_t times[2]; /* as above */
-    uint32_t line;
-    uint32_t extent; /* bytes from the lowest one's first to the highest one's last */
+    /* that it touched a block of others, of its own line's, as its sites' own; the rows do not know yet */
+    uint64_t times[2];
+    uint32_t line;   /* of its sites */
+    uint32_t extent; /* bytes from the lowest access's first to the highest one's last */
+    uint32_t site;   /* of the last one */
     uint16_t from;   /* of the lowest, from the place of its word */
     uint8_t word;
+    bool jitted, fetch; /* is it by machine code of a trace; might it fetch an instruction: one access */
 };
 
-/* A pattern, by id: its touches, and how many of its accesses are by machine code of traces. */
+/* A pattern, by id: its touches, in program order. */
 struct linework_pattern {
     uint32_t first;
-    uint8_t n, jitted;
+    uint8_t n;
+    bool jitted; /* are all by machine code of traces? */
 };
 
 /* The lines of stacks, sites and places, and how many of each there are; the caller's. */
@@ -107,13 +101,12 @@ struct linework {
     struct linepages_late late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
     unsigned n_late;
     uint64_t memo[LINEWORK_MEMO];     /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
-    struct linework_access *accesses; /* by number of mt_packed's accesses */
-    size_t accesses_room;
     struct linework_pattern *patterns;
     struct linework_touch *touches;
     struct linework_accesses *sums; /* what a touch does in one execution */
     size_t patterns_room, touches_room, sums_room;
-    uint32_t n_patterns, n_touches; /* that are known */
+    uint32_t n_patterns, n_touches; /* that are known, */
+    bool learned_lua;               /* and was Lua followed when they were learned? */
     uint32_t *pieces;               /* of a part of a trace: see lineparts.h */
     size_t n_pieces, pieces_room;
 };
@@ -235,26 +228,36 @@ static inline struct linework_block *linework_block_at(const struct linework *w,
     return slot < w->blocks_room && w->blocks[slot].own ? &w->blocks[slot] : NULL;
 }
 
-/* Count an access of a kind, from MT_LOAD. */
-static inline void linework_count(struct linework *w, uint32_t line, bool own, unsigned kind, uint64_t size)
+/* What counts for a line when it touches a block. */
+static inline struct linework_accesses *linework_accesses_of(struct linework *w, uint32_t line,
+                                                             const struct linework_block *b)
 {
-    struct linework_accesses *a = own ? &w->rows[line].own : &w->rows[line].others;
+    return b->own == line + 1 ? &w->rows[line].own : &w->rows[line].others;
+}
 
-    a->counts[kind]++;
-    a->bytes[kind] += size;
+static inline void linework_count(struct linework_accesses *a, const struct linework_accesses *sums,
+                                  uint64_t times)
+{
+    for (unsigned kind = 0; kind < 3; kind++) {
+        a->counts[kind] += times * sums->counts[kind];
+        a->bytes[kind] += times * sums->bytes[kind];
+    }
 }
 
 /* An access. Blocks that do not live, and those whose New was not told, do not count. */
 static inline bool linework_access(struct linework *w, const struct mt_event *e)
 {
     const struct linework_block *b = linework_block_at(w, e->slot);
+    struct linework_accesses *a;
     uint32_t line;
 
     luacode_access(w->code, e);
     if (!b)
         return true;
     line = linework_maker(w, e);
-    linework_count(w, line, b->own == line + 1, e->kind - MT_LOAD, e->size);
+    a = linework_accesses_of(w, line, b);
+    a->counts[e->kind - MT_LOAD]++;
+    a->bytes[e->kind - MT_LOAD] += e->size;
     return linework_touch(w, e->slot, e->addr, e->size, line);
 }
 

@@ -26,6 +26,7 @@
 #include "steve/kernels/livemap.h"
 
 #define LUACODE_NONE UINT32_MAX
+#define LUACODE_INSTRUCTION 4 /* bytes of one */
 
 struct luacode_proto {
     uint32_t offset, count; /* as of struct mt_proto */
@@ -139,11 +140,6 @@ void luacode_begin_part(struct luacode *c);
 void luacode_lose_place(struct luacode *c);
 /* A block lives where the part begins. False: out of memory. */
 bool luacode_enter(struct luacode *c, const struct mt_live_block *live);
-
-static inline bool luacode_is_lua_block(const struct luacode_block *b)
-{
-    return b->held | b->lua;
-}
 
 /* Is it an access by code that has no Lua frame of its own to a block of a Lua heap? */
 static inline bool luacode_is_lua(const struct luacode *c, const struct mt_event *e)
