@@ -125,8 +125,8 @@ cdef class WholeLines:
         self.trace = trace
         self.known = stacks, sites, places = lines.reach(0, 0, 0)
         all_lines = linework_map(&stacks[0], &sites[0], &places[0], len(stacks), len(sites), lines.count())
-        if (not luacode_init(&self.code, trace.r) or not linework_init(&self.work, &self.code)
-                or not linework_learn(&self.work, &all_lines)):
+        if (not luacode_init(&self.code, trace.r) or not luacode_learn(&self.code)
+                or not linework_init(&self.work, &self.code) or not linework_learn(&self.work, &all_lines)):
             raise MemoryError
         self.sums = np.zeros(lines.count(), LINEWORK), np.zeros(lines.count(), MADE)
 

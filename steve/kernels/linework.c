@@ -37,16 +37,6 @@ bool linework_learn(struct linework *w, const struct linework_map *map)
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack)
-{
-    if (!grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
-        return false;
-    w->blocks[slot] =
-        (struct linework_block){.own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1};
-    memset(w->blocks[slot].few, 0xff, sizeof w->blocks[slot].few);
-    return true;
-}
-
 void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed)
 {
     const struct ahead blocks = {w->blocks, w->blocks_room, sizeof *w->blocks, sizeof *w->blocks};
@@ -57,9 +47,9 @@ void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed
 
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes)
 {
-    const struct mt_heap *h = mt_heap(w->code->reader, heap);
     struct linework_made *made = &w->made[linework_line(w->map.stacks, w->map.n_stacks, stack)];
-    unsigned kind = !h || h->kind == MT_HEAP_LUA ? type : MT_TYPES + h->kind;
+    uint8_t of_heap = heap < w->code->n_heaps ? w->code->kinds[heap] : MT_HEAP_LUA;
+    unsigned kind = of_heap == MT_HEAP_LUA ? type : MT_TYPES + of_heap;
 
     made->blocks[kind]++;
     made->bytes[kind] += bytes;
@@ -71,13 +61,10 @@ static uint64_t *recalled(struct linework *w, uint64_t key)
     return &w->many_memo[(key >> 32 ^ (key & UINT32_MAX) * 0x9E3779B1u) % LINEWORK_MANY_MEMO];
 }
 
-void linework_forget(struct linework *w, uint32_t slot)
+void linework_forget_many(struct linework *w, uint32_t slot)
 {
-    struct linework_block *b = slot < w->blocks_room ? &w->blocks[slot] : NULL;
+    struct linework_block *b = &w->blocks[slot];
 
-    if (!b || !b->own)
-        return;
-    b->own = 0;
     while (b->many) {
         uint32_t i = b->many - 1;
 

@@ -17,6 +17,7 @@
 #ifndef STEVE_LINEWORK_H
 #define STEVE_LINEWORK_H
 
+#include "memtrace/grow.h"
 #include "steve/kernels/linepages.h"
 #include "steve/kernels/luacode.h"
 
@@ -117,10 +118,8 @@ void linework_free(struct linework *w);
 /* What is known by now; before each batch. */
 bool linework_learn(struct linework *w, const struct linework_map *map);
 
-/* A block is made by a stack, in a slot where none lives. */
-bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack);
-/* A block's life is over: what is known of its lines is forgotten, if anything is. */
-void linework_forget(struct linework *w, uint32_t slot);
+/* Forget what is known of the many lines of a block. */
+void linework_forget_many(struct linework *w, uint32_t slot);
 /* What a batch will need of blocks is asked for. */
 void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed);
 /* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
@@ -137,6 +136,30 @@ bool linework_catch_up(struct linework *w);
 static inline uint32_t linework_line(const uint32_t *lines, uint64_t n, uint64_t i)
 {
     return i < n ? lines[i] : lines[0];
+}
+
+/* A block is made by a stack, in a slot where none lives. */
+static inline bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack)
+{
+    struct linework_block *b;
+
+    if (!grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
+        return false;
+    b = &w->blocks[slot];
+    b->own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1;
+    memset(b->few, 0xff, sizeof b->few);
+    b->many = b->n = b->earlier = 0;
+    return true;
+}
+
+/* A block's life is over: what is known of its lines is forgotten, if anything is. */
+static inline void linework_forget(struct linework *w, uint32_t slot)
+{
+    if (slot >= w->blocks_room)
+        return;
+    w->blocks[slot].own = 0;
+    if (w->blocks[slot].many)
+        linework_forget_many(w, slot);
 }
 
 /* The line that works on a Lua heap in a thread, if the access is not by the machine code of a trace. */

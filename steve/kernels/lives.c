@@ -59,7 +59,7 @@ static void tell(struct life *restrict to, const struct lives *restrict l,
                  const struct lives_block *restrict b, const struct lives_moment *restrict at)
 {
     uint64_t now = l->before + at->operations;
-    const uint64_t *n = b->counts, *bytes = b->bytes_of;
+    const uint64_t *n = b->use.counts, *bytes = b->use.bytes_of;
 
     *to = (struct life){.handle = b->handle,
                         .size = b->size,
@@ -75,14 +75,14 @@ static void tell(struct life *restrict to, const struct lives *restrict l,
                         .died = now,
                         .born_time = b->born_time,
                         .died_time = at->time,
-                        .first_use = b->touched ? l->before + b->first_use : now,
-                        .last_use = b->touched ? l->before + b->last_use : now,
+                        .first_use = b->touched ? l->before + b->use.first_use : now,
+                        .last_use = b->touched ? l->before + b->use.last_use : now,
                         .loads = n[0],
                         .stores = n[1],
                         .modifies = n[2],
                         .bytes_read = bytes[0] + bytes[2],
                         .bytes_written = bytes[1] + bytes[2],
-                        .used = usedparts_bytes(b->parts, b->size),
+                        .used = b->use.parts ? usedparts_bytes(b->use.parts, b->size) : 0,
                         .news = at->news - b->news,
                         .peak = b->peak,
                         .peak_bytes = b->peak_bytes,
@@ -148,6 +148,29 @@ bool lives_is_selected(const struct lives *l, uint64_t handle)
            (!l->selected || (handle < l->n_selected && (l->selected[handle / 8] >> handle % 8 & 1)));
 }
 
+/* All that a New tells; each field by itself, since clearing all of them first took as long as the rest. */
+static void begin_life(const struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    if (!l->lines)
+        b->use = (struct lives_use){0};
+    b->addr = e->addr;
+    b->thread = e->thread;
+    b->how = e->how;
+    b->shift = usedparts_shift(e->size);
+    b->live = true;
+    b->touched = b->shared = b->type = b->earlier = 0;
+    b->stack = e->ref;
+    b->heap = e->heap;
+    b->handle = e->handle;
+    b->size = b->bytes = b->first_size = b->most = e->size;
+    b->born = l->totals.operations;
+    b->born_time = e->time;
+    b->born_allocated = l->totals.allocated + e->size;
+    b->news = l->totals.news + 1;
+    b->peak = l->totals.peak;
+    b->peak_bytes = b->resizes = b->moves = b->copied = 0;
+}
+
 static bool block_new(struct lives *l, const struct mt_event *e)
 {
     struct lives_block *b;
@@ -157,23 +180,8 @@ static bool block_new(struct lives *l, const struct mt_event *e)
     b = &l->blocks[e->slot];
     if (b->live && !block_free(l, b, e))
         return false;
-    *b = (struct lives_block){.handle = e->handle,
-                              .addr = e->addr,
-                              .size = e->size,
-                              .bytes = e->size,
-                              .first_size = e->size,
-                              .most = e->size,
-                              .born_allocated = l->totals.allocated + e->size,
-                              .born = l->totals.operations,
-                              .born_time = e->time,
-                              .news = ++l->totals.news,
-                              .peak = l->totals.peak,
-                              .stack = e->ref,
-                              .heap = e->heap,
-                              .thread = e->thread,
-                              .how = e->how,
-                              .shift = usedparts_shift(e->size),
-                              .live = true};
+    begin_life(l, b, e);
+    l->totals.news++;
     l->totals.live_blocks++;
     heap_grew(l, e->size);
     return !l->lines || linework_begin(l->lines, e->slot, e->ref);
@@ -199,7 +207,7 @@ static void block_resize(struct lives *l, struct lives_block *b, const struct mt
     note_growth(b, e);
     l->totals.resizes++;
     l->totals.live_bytes -= b->size;
-    b->parts = usedparts_resized(b->parts, b->size, e->size);
+    b->use.parts = usedparts_resized(b->use.parts, b->size, e->size);
     b->shift = usedparts_shift(e->size);
     b->addr = e->addr;
     b->size = e->size;
@@ -220,7 +228,7 @@ static inline void count(struct access_sums *a, unsigned kind, uint64_t size)
 static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
 {
     b->touched = true;
-    b->first_use = now;
+    b->use.first_use = now;
     if (b->earlier)
         b->thread = thread;
 }
@@ -232,10 +240,10 @@ static inline void block_access(struct lives *l, struct lives_block *b, const st
 
     if (!b->touched)
         first_access(b, now, e->thread);
-    b->last_use = now;
-    b->counts[kind]++;
-    b->bytes_of[kind] += e->size;
-    b->parts |= usedparts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
+    b->use.last_use = now;
+    b->use.counts[kind]++;
+    b->use.bytes_of[kind] += e->size;
+    b->use.parts |= usedparts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
     b->shared |= b->thread != e->thread;
     l->totals.accesses++;
     count(&l->threads[e->thread], kind, e->size);
@@ -274,25 +282,33 @@ static bool reserve_sums(struct lives *l, uint32_t sites)
            grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads);
 }
 
+/* False when out of memory. */
+static inline bool feed_event(struct lives *l, const struct mt_event *e)
+{
+    bool to_line = l->lines && walk_is_access(e);
+
+    if (l->lines && !(to_line ? linework_access(l->lines, e) : luacode_follow(l->lines->code, e)))
+        return false;
+    if (e->kind == MT_TYPE)
+        note_type(l, e);
+    if (e->kind > MT_MODIFY || (e->freed && e->kind >= MT_LOAD))
+        return true;
+    l->totals.time = e->time;
+    if (!to_line && !step(l, e))
+        return false;
+    l->totals.operations++;
+    return true;
+}
+
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
 {
     size_t i;
 
     if (!reserve_sums(l, sites))
         return SIZE_MAX;
-    for (i = 0; i < n && events[i].kind != MT_MARK; i++) {
-        if (l->lines && !(walk_is_access(&events[i]) ? linework_access(l->lines, &events[i])
-                                                     : luacode_follow(l->lines->code, &events[i])))
+    for (i = 0; i < n && events[i].kind != MT_MARK; i++)
+        if (!feed_event(l, &events[i]))
             return SIZE_MAX;
-        if (events[i].kind == MT_TYPE)
-            note_type(l, &events[i]);
-        if (events[i].kind > MT_MODIFY || (events[i].freed && events[i].kind >= MT_LOAD))
-            continue;
-        l->totals.time = events[i].time;
-        if (!(l->lines && walk_is_access(&events[i])) && !step(l, &events[i]))
-            return SIZE_MAX;
-        l->totals.operations++;
-    }
     return i < n ? i + 1 : n;
 }
 
@@ -304,10 +320,10 @@ static inline void pattern_access(struct lives_block *b, const struct mt_pattern
 
     if (!b->touched)
         first_access(b, now, thread);
-    b->last_use = now;
-    b->counts[kind]++;
-    b->bytes_of[kind] += a->size;
-    b->parts |= usedparts_within(b->shift, offset, offset + a->size - (a->size > 0));
+    b->use.last_use = now;
+    b->use.counts[kind]++;
+    b->use.bytes_of[kind] += a->size;
+    b->use.parts |= usedparts_within(b->shift, offset, offset + a->size - (a->size > 0));
 }
 
 static inline struct lives_block *block_at(struct lives *l, uint32_t slot)
@@ -375,20 +391,6 @@ static bool feed_lines(struct lives *l, const struct mt_packed *p, const struct 
     return linepatterns_ran(l->lines, p, step, places);
 }
 
-/* Events, with the marks among them. */
-static bool feed_all(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
-{
-    while (n) {
-        size_t used = lives_feed(l, events, n, sites);
-
-        if (used > n)
-            return false;
-        events += used;
-        n -= used;
-    }
-    return true;
-}
-
 /* What the batch will need. With a linework, accesses are for that alone. */
 static void ask_ahead(const struct lives *l, const struct mt_packed *p)
 {
@@ -419,9 +421,9 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
                 return false;
             places += p->patterns[step->pattern].words;
         } else {
-            if (!feed_all(l, events, step->count, sites))
-                return false;
-            events += step->count;
+            for (const struct mt_event *end = events + step->count; events < end; events++)
+                if (!feed_event(l, events))
+                    return false;
         }
     }
     patternruns_settle(&l->runs, p, l->sites, l->sites_room);

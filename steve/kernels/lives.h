@@ -44,12 +44,19 @@ struct life {
     uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
 };
 
-/* What is known of a live block. The first 128 bytes are all that an access needs, of which 64 change. */
-struct lives_block {
+/* What accesses did to a live block. */
+struct lives_use {
     uint64_t parts; /* used ones */
     uint64_t last_use;
     uint64_t counts[3], bytes_of[3]; /* by kind of access, from MT_LOAD: how many, of how many bytes */
-    uint64_t first_use, addr;
+    uint64_t first_use;
+};
+
+/* What is known of a live block. The first 128 bytes are all that an access needs, of which 64 change; with a
+ * linework none of `use` ever does. */
+struct lives_block {
+    struct lives_use use;
+    uint64_t addr;
     uint16_t thread;
     uint8_t how, shift; /* shift: a part is 2^shift bytes */
     uint8_t live : 1, touched : 1;

@@ -76,12 +76,12 @@ static void add_accesses(struct lives_block *b, const struct lives_block *piece,
     if (!piece->touched)
         return;
     if (!b->touched)
-        b->first_use = before + piece->first_use;
+        b->use.first_use = before + piece->use.first_use;
     b->touched = true;
-    b->last_use = before + piece->last_use;
+    b->use.last_use = before + piece->use.last_use;
     for (unsigned kind = 0; kind < 3; kind++) {
-        b->counts[kind] += piece->counts[kind];
-        b->bytes_of[kind] += piece->bytes_of[kind];
+        b->use.counts[kind] += piece->use.counts[kind];
+        b->use.bytes_of[kind] += piece->use.bytes_of[kind];
     }
     b->shared |= piece->shared || piece->thread != b->thread;
 }
@@ -90,7 +90,7 @@ static void add_resizes(struct lives_block *b, const struct lives_piece *p)
 {
     const struct lives_block *piece = &p->block;
 
-    b->parts = usedparts_mapped(&p->map, b->parts, piece->size) | piece->parts;
+    b->use.parts = usedparts_mapped(&p->map, b->use.parts, piece->size) | piece->use.parts;
     b->shift = piece->shift;
     b->addr = piece->addr;
     b->size = piece->size;
@@ -124,8 +124,8 @@ static bool enter(struct lives *whole, const struct lives_piece *p, uint64_t at_
     b = &whole->blocks[p->slot];
     *b = p->block;
     b->born += whole->totals.operations;
-    b->first_use += whole->totals.operations;
-    b->last_use += whole->totals.operations;
+    b->use.first_use += whole->totals.operations;
+    b->use.last_use += whole->totals.operations;
     b->born_allocated += whole->totals.allocated;
     b->news += whole->totals.news;
     set_peak(whole, b, &p->block, at_peak);

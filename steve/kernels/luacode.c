@@ -22,7 +22,7 @@ void luacode_free(struct luacode *c)
     free(c->blocks);
     free(c->threads);
     free(c->jitted);
-    free(c->lua);
+    free(c->kinds);
 }
 
 static bool is_jitted(const struct luacode *c, uint32_t site)
@@ -48,10 +48,12 @@ static bool learn_heaps(struct luacode *c)
 {
     uint32_t n = mt_count_heaps(c->reader);
 
-    if (!grow(&c->lua, &c->lua_room, n, sizeof *c->lua))
+    if (!grow(&c->kinds, &c->kinds_room, n, sizeof *c->kinds))
         return false;
-    for (uint32_t i = 0; i < n; i++)
-        c->follows |= c->lua[i] = mt_heap(c->reader, i)->kind == MT_HEAP_LUA;
+    for (; c->n_heaps < n; c->n_heaps++) {
+        c->kinds[c->n_heaps] = (uint8_t)mt_heap(c->reader, c->n_heaps)->kind;
+        c->follows |= c->kinds[c->n_heaps] == MT_HEAP_LUA;
+    }
     return true;
 }
 
@@ -111,7 +113,7 @@ static bool set_block(struct luacode *c, uint32_t slot, uint64_t live, uint64_t 
     c->blocks[slot] = (struct luacode_block){.live = live,
                                              .base = base,
                                              .held = held_by(c, live) & INT32_MAX,
-                                             .lua = heap < c->lua_room && c->lua[heap]};
+                                             .lua = heap < c->n_heaps && c->kinds[heap] == MT_HEAP_LUA};
     return true;
 }
 
@@ -139,7 +141,7 @@ static void note_state(struct luacode_thread *t, const struct mt_event *e)
     t->made_then = t->made;
 }
 
-bool luacode_follow(struct luacode *c, const struct mt_event *e)
+bool luacode_follow_all(struct luacode *c, const struct mt_event *e)
 {
     struct luacode_thread *t = &c->threads[e->thread];
 

@@ -76,9 +76,10 @@ struct luacode {
     uint8_t *jitted;                /* by site: is it in a trace? */
     size_t jitted_room;
     uint32_t n_sites;
-    bool *lua;    /* by heap */
-    bool follows; /* is any of them, or code of traces known? */
-    size_t lua_room;
+    uint8_t *kinds; /* by heap: enum mt_heap_kind */
+    bool follows;   /* is any of Lua, or code of traces known? */
+    size_t kinds_room;
+    uint32_t n_heaps;
 };
 
 #define LUACODE_THREADS (UINT16_MAX + 1)
@@ -127,8 +128,18 @@ __attribute__((always_inline)) static inline void luacode_event(const struct lua
     e->slot = place->slot;
 }
 
+/* The same where there is something to follow. */
+bool luacode_follow_all(struct luacode *c, const struct mt_event *e);
 /* Follow an event. False: out of memory. */
-bool luacode_follow(struct luacode *c, const struct mt_event *e);
+static inline bool luacode_follow(struct luacode *c, const struct mt_event *e)
+{
+    if (c->follows || e->kind > MT_RESIZE || e->slot >= c->blocks_room)
+        return luacode_follow_all(c, e);
+    if (e->kind == MT_NEW)
+        c->threads[e->thread].made = (struct luacode_made){e->ref, e->heap};
+    return true;
+}
+
 /* Follow n events that do not count, such as those before a mark. */
 bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n);
 /* The same for a packed batch. */
