@@ -28,14 +28,19 @@ void linepages_free(struct linepages *p)
         free(p->tables[i].entries);
 }
 
-/* The entry of a page and a line, or the free one where it would be. */
-static struct linepage *find(const struct linepages_table *t, uint64_t hash, uint64_t page, uint32_t line)
+/* The entry of a page and a line, or the free one where it would be, from its home on. */
+static inline struct linepage *find(const struct linepages_table *t, size_t home, uint64_t page, uint32_t line)
 {
-    size_t i = linepages_home(t, hash);
+    struct linepage *entry = &t->entries[home], *end = &t->entries[t->room];
 
-    while (t->entries[i].touched && (t->entries[i].page != page || t->entries[i].line != line))
-        i = i + 1 < t->room ? i + 1 : 0;
-    return &t->entries[i];
+    while (entry->touched && (entry->page != page || entry->line != line))
+        entry = entry + 1 < end ? entry + 1 : t->entries;
+    return entry;
+}
+
+static size_t home_of(const struct linepages_table *t, const struct linepage *what)
+{
+    return linepages_home(t, linepages_hash(what->page, what->line));
 }
 
 static bool make_bigger(struct linepages_table *t)
@@ -51,38 +56,45 @@ static bool make_bigger(struct linepages_table *t)
     t->room = n + n / 2;
     for (size_t i = 0; i < n; i++)
         if (old[i].touched)
-            *find(t, linepages_hash(old[i].page, old[i].line), old[i].page, old[i].line) = old[i];
+            *find(t, home_of(t, &old[i]), old[i].page, old[i].line) = old[i];
     free(old);
     return true;
 }
 
-/* Have a line's bits in its entry. */
-static bool add(struct linepages_table *t, struct linepage *entry, const struct linepage *what)
+/* Have what one of n touches in its entry, where it was not. */
+static bool add(struct linepages_late *late, size_t n, struct linepage *entry)
 {
+    struct linepages_table *t = late->table;
+
     t->n += !entry->touched;
-    entry->page = what->page;
-    entry->line = what->line;
-    entry->touched |= what->touched;
-    return 4 * t->n < 3 * t->room || make_bigger(t);
+    entry->page = late->what.page;
+    entry->line = late->what.line;
+    entry->touched |= late->what.touched;
+    if (4 * t->n < 3 * t->room)
+        return true;
+    if (!make_bigger(t))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (late[i].table == t)
+            late[i].home = home_of(t, &late[i].what);
+    return true;
 }
 
-bool linepages_touch(struct linepages *p, const struct linepages_late *late, size_t n, unsigned *fresh)
+size_t linepages_touch(struct linepages_late *late, size_t n, struct linepages_fresh *fresh)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct linepage *what = &late[i].what;
-        struct linepages_table *t = &p->tables[linepages_table(late[i].hash)];
-        struct linepage *entry = find(t, late[i].hash, what->page, what->line);
+    size_t n_fresh = 0;
 
-        uint64_t new_bits = what->touched & ~entry->touched;
+    for (; n > 0; late++, n--) {
+        struct linepage *entry = find(late->table, late->home, late->what.page, late->what.line);
+        uint64_t bits = late->what.touched & ~entry->touched;
 
-        fresh[i] = 0;
-        if (new_bits == 0) /* nearly always */
+        if (bits == 0) /* nearly always */
             continue;
-        fresh[i] = bits_count(new_bits);
-        if (!add(t, entry, what))
-            return false;
+        fresh[n_fresh++] = (struct linepages_fresh){late->what.line, bits_count(bits)};
+        if (!add(late, n, entry))
+            return SIZE_MAX;
     }
-    return true;
+    return n_fresh;
 }
 
 size_t linepages_count(const struct linepages *p)

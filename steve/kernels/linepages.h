@@ -22,12 +22,6 @@ struct __attribute__((packed, aligned(4))) linepage {
     uint32_t line;
 };
 
-/* What is on its way into a table, with its hash. */
-struct linepages_late {
-    uint64_t hash;
-    struct linepage what;
-};
-
 /* Open addressing, at most three quarters full. */
 struct linepages_table {
     struct linepage *entries;
@@ -38,37 +32,47 @@ struct linepages {
     struct linepages_table tables[LINEPAGES_TABLES];
 };
 
+/* What is on its way into a table, and where it would stand there. */
+struct linepages_late {
+    struct linepages_table *table;
+    size_t home;
+    struct linepage what;
+};
+/* That one of those touched cache lines it had not touched before. */
+struct linepages_fresh {
+    uint32_t line, n;
+};
+
 bool linepages_init(struct linepages *p); /* false: out of memory; free it then, too */
 void linepages_free(struct linepages *p);
 
-/* A page and a line are looked for by this; to be told with them. */
+/* A page and a line are looked for by this. */
 static inline uint64_t linepages_hash(uint64_t page, uint32_t line)
 {
     return (page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u;
 }
 
-/* Lines touch n times cache lines of a page: how many of them each had not touched before. False when out of
- * memory. */
-bool linepages_touch(struct linepages *p, const struct linepages_late *late, size_t n, unsigned *fresh);
-
 /* Its highest bits choose the table, others the place in it. */
-static inline size_t linepages_table(uint64_t hash)
-{
-    return hash >> 58;
-}
-
 static inline size_t linepages_home(const struct linepages_table *t, uint64_t hash)
 {
     return (hash >> 20 & UINT32_MAX) * t->room >> 32;
 }
 
-/* Have what linepages_touch needs brought near. */
-static inline void linepages_fetch(const struct linepages *p, uint64_t hash)
+/* A line touches cache lines of a page: for linepages_touch, before which no other may be called. What that needs
+ * is brought near. */
+static inline struct linepages_late linepages_begin(struct linepages *p, uint64_t page, uint64_t bits,
+                                                    uint32_t line)
 {
-    const struct linepages_table *t = &p->tables[linepages_table(hash)];
+    const uint64_t hash = linepages_hash(page, line);
+    struct linepages_table *t = &p->tables[hash >> 58];
+    const size_t home = linepages_home(t, hash);
 
-    __builtin_prefetch(&t->entries[linepages_home(t, hash)], 1);
+    __builtin_prefetch(&t->entries[home], 1);
+    return (struct linepages_late){t, home, {page, bits, line}};
 }
+
+/* Enter n of these; there is room for as many in `fresh`: how many there are, SIZE_MAX when out of memory. */
+size_t linepages_touch(struct linepages_late *late, size_t n, struct linepages_fresh *fresh);
 
 /* How many pages there are for all lines, and a copy of them. */
 size_t linepages_count(const struct linepages *p);

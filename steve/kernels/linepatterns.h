@@ -74,7 +74,7 @@ static inline bool linepatterns_next(struct linepatterns_run *run, struct linewo
 {
     struct linework *w = run->work;
     bool lua = linepatterns_follow(run, t, place);
-    const struct linework_block *b = linework_block_at(w, place->slot);
+    struct linework_block *b = linework_block_at(w, place->slot);
     uint32_t line = t->line;
 
     if (!b)
@@ -85,7 +85,7 @@ static inline bool linepatterns_next(struct linepatterns_run *run, struct linewo
     } else {
         t->times[b->own == line + 1]++;
     }
-    return linework_touch(w, place->slot, place->addr + t->from, t->extent, line);
+    return linework_touch(w, b, place->addr + t->from, t->extent, line);
 }
 
 /* A pattern ran where nothing is Lua's but its sites' own. */
@@ -96,12 +96,12 @@ static inline bool linepatterns_sites(struct linework *w, const struct linework_
 
     for (const struct linework_touch *end = t + known->n; t < end; t++) {
         const struct mt_place *place = &places[t->word];
-        const struct linework_block *b = linework_block_at(w, place->slot);
+        struct linework_block *b = linework_block_at(w, place->slot);
 
         if (!b)
             continue;
         t->times[b->own == t->line + 1]++;
-        if (!linework_touch(w, place->slot, place->addr + t->from, t->extent, t->line))
+        if (!linework_touch(w, b, place->addr + t->from, t->extent, t->line))
             return false;
     }
     return true;

@@ -31,6 +31,7 @@ void linework_free(struct linework *w)
 bool linework_learn(struct linework *w, const struct linework_map *map)
 {
     w->map = *map;
+    w->memo_end = map->n_lines >> LINEWORK_LINE_BITS ? 0 : UINT64_MAX >> LINEWORK_LINE_BITS;
     return grow(&w->rows, &w->rows_room, map->n_lines, sizeof *w->rows) &&
            grow(&w->made, &w->made_room, map->n_lines, sizeof *w->made);
 }
@@ -93,10 +94,9 @@ static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key
     return true;
 }
 
-bool linework_met_many(struct linework *w, uint32_t slot, uint32_t line)
+bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line)
 {
-    struct linework_block *b = &w->blocks[slot];
-    uint64_t key = (uint64_t)slot << 32 | line, *met = recalled(w, key);
+    uint64_t key = (uint64_t)(b - w->blocks) << 32 | line, *met = recalled(w, key);
     bool is_new = false;
 
     if (*met != key + 1 && !keep_pair(w, b, key, &is_new))
@@ -111,14 +111,13 @@ bool linework_met_many(struct linework *w, uint32_t slot, uint32_t line)
 
 bool linework_catch_up(struct linework *w)
 {
-    unsigned fresh[LINEWORK_LATE];
+    struct linepages_fresh fresh[LINEWORK_LATE];
+    size_t n = linepages_touch(w->late, w->n_late, fresh);
 
-    if (!linepages_touch(&w->pages, w->late, w->n_late, fresh))
-        return false;
-    for (unsigned i = 0; i < w->n_late; i++)
-        w->rows[w->late[i].what.line].cache_lines += fresh[i];
     w->n_late = 0;
-    return true;
+    for (size_t i = 0; n != SIZE_MAX && i < n; i++)
+        w->rows[fresh[i].line].cache_lines += fresh[i].n;
+    return n != SIZE_MAX;
 }
 
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)

@@ -101,7 +101,8 @@ struct linework {
     struct linepages pages;
     struct linepages_late late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
     unsigned n_late;
-    uint64_t memo[LINEWORK_MEMO];     /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
+    uint64_t memo[LINEWORK_MEMO]; /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
+    uint64_t memo_end;            /* cache lines that it can tell are below this */
     struct linework_pattern *patterns;
     struct linework_touch *touches;
     struct linework_accesses *sums; /* what a touch does in one execution */
@@ -126,7 +127,7 @@ void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
 /* A line that is not among the few of a block, nor is there room. */
-bool linework_met_many(struct linework *w, uint32_t slot, uint32_t line);
+bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line);
 /* More than one cache line. */
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
 /* Before rows and pages are looked at. */
@@ -195,14 +196,12 @@ static inline bool linework_is_few(const struct linework_block *b, uint32_t line
     return (found.words[0] | found.words[1]) != 0;
 }
 
-static inline bool linework_met_block(struct linework *w, uint32_t slot, uint32_t line)
+static inline bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t line)
 {
-    struct linework_block *b = &w->blocks[slot];
-
     if (linework_is_few(b, line))
         return true;
     if (b->n == LINEWORK_FEW)
-        return linework_met_many(w, slot, line);
+        return linework_met_many(w, b, line);
     b->few[b->n++] = line;
     w->rows[line].blocks++;
     return true;
@@ -212,15 +211,11 @@ static inline bool linework_met_block(struct linework *w, uint32_t slot, uint32_
  * often too large for the processor's caches: several are asked for before the first is needed. */
 static inline bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
-    const uint64_t hash = linepages_hash(page, line);
-
-    linepages_fetch(&w->pages, hash);
-    w->late[w->n_late++] = (struct linepages_late){hash, {page, bits, line}};
+    w->late[w->n_late++] = linepages_begin(&w->pages, page, bits, line);
     return w->n_late < LINEWORK_LATE || linework_catch_up(w);
 }
 
-/* Was it met lately that a line touches this cache line? It is from now on. Pairs that do not fit into a word
- * are not. */
+/* Was it met lately that a line touches this cache line? It is from now on. */
 #define LINEWORK_LINE_BITS 22
 static inline bool linework_recall(struct linework *w, uint64_t cache_line, uint32_t line)
 {
@@ -228,17 +223,17 @@ static inline bool linework_recall(struct linework *w, uint64_t cache_line, uint
     uint64_t *met = &w->memo[(cache_line ^ (uint64_t)line * 0x9E3779B1u) % LINEWORK_MEMO];
     bool recalled = *met == key;
 
-    if (cache_line >> (63 - LINEWORK_LINE_BITS) | line >> LINEWORK_LINE_BITS)
+    if (cache_line >= w->memo_end)
         return false;
     *met = key;
     return recalled;
 }
 
 /* A line touches a block that lives, at an address. */
-static inline bool linework_touch(struct linework *w, uint32_t slot, uint64_t addr, uint64_t size,
+static inline bool linework_touch(struct linework *w, struct linework_block *b, uint64_t addr, uint64_t size,
                                   uint32_t line)
 {
-    if (!linework_met_block(w, slot, line))
+    if (!linework_met_block(w, b, line))
         return false;
     if ((addr & 63) + size > 64)
         return linework_met_memory(w, addr, size, line);
@@ -270,7 +265,7 @@ static inline void linework_count(struct linework_accesses *a, const struct line
 /* An access. Blocks that do not live, and those whose New was not told, do not count. */
 static inline bool linework_access(struct linework *w, const struct mt_event *e)
 {
-    const struct linework_block *b = linework_block_at(w, e->slot);
+    struct linework_block *b = linework_block_at(w, e->slot);
     struct linework_accesses *a;
     uint32_t line;
 
@@ -281,7 +276,7 @@ static inline bool linework_access(struct linework *w, const struct mt_event *e)
     a = linework_accesses_of(w, line, b);
     a->counts[e->kind - MT_LOAD]++;
     a->bytes[e->kind - MT_LOAD] += e->size;
-    return linework_touch(w, e->slot, e->addr, e->size, line);
+    return linework_touch(w, b, e->addr, e->size, line);
 }
 
 #endif
