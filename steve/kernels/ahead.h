@@ -1,9 +1,9 @@
-/* ahead.h - what a packed batch will need of an array with one element for each live block, asked for at
- * once.
+/* ahead.h - what a packed batch will need of an array with one element for each live block, asked for before.
  *
  * Blocks are made, freed and met in any order, and what is kept of ten thousand of them is more than the
  * nearer caches hold: a kernel that takes them one after the other waits for each. A batch tells all of its
- * slots before the first is needed, so they are asked for together and come while others are worked on. It
+ * slots before the first is needed, so they are asked for and come while others are worked on: those of
+ * events a few events before, since all of a batch at once drive each other out; those of words together. It
  * changes nothing but time.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -16,12 +16,14 @@
 #include "memtrace/reading.h"
 
 #define AHEAD_LINE 64        /* bytes of a cache line, mostly */
+#define AHEAD_EVENTS 16      /* how far */
 #define AHEAD_NEAR (4 << 20) /* bytes of an array that stays near by being used */
 
-/* An array by slot, `room` elements of `size` bytes, of which the first `need` bytes are wanted. */
+/* An array by slot, `room` elements of `size` bytes, of which `need` bytes are wanted, from the first `past`
+ * on. */
 struct ahead {
     const void *array;
-    size_t room, size, need;
+    size_t room, size, past, need;
 };
 
 __attribute__((always_inline)) static inline void ahead_slot(const struct ahead a, uint32_t slot)
@@ -30,18 +32,25 @@ __attribute__((always_inline)) static inline void ahead_slot(const struct ahead 
 
     if (slot >= a.room)
         return;
-    element = (const char *)a.array + slot * a.size;
+    element = (const char *)a.array + slot * a.size + a.past;
     for (size_t i = 0; i < a.need - 1; i += AHEAD_LINE)
         __builtin_prefetch(element + i, 1);
     __builtin_prefetch(element + a.need - 1, 1);
 }
 
-/* The blocks of events: of all kinds, for those that have no block have slot 0. */
-__attribute__((always_inline)) static inline void ahead_events(const struct ahead a,
-                                                               const struct mt_packed *p)
+/* The blocks of those n of the batch's events that are AHEAD_EVENTS behind the next: of all kinds, for those
+ * that have no block have slot 0. */
+__attribute__((always_inline)) static inline void
+ahead_events(const struct ahead a, const struct mt_packed *p, const struct mt_event *next, unsigned n)
 {
-    for (const struct mt_event *e = p->events; e < p->events + p->n_events; e++)
-        ahead_slot(a, e->slot);
+    size_t left = (size_t)(p->events + p->n_events - next);
+
+    if (left <= AHEAD_EVENTS)
+        return;
+    next += AHEAD_EVENTS;
+    left -= AHEAD_EVENTS;
+    for (const struct mt_event *end = next + (n < left ? n : left); next < end; next++)
+        ahead_slot(a, next->slot);
 }
 
 /* The blocks of the patterns' words, of which many one after the other lie in one. Most are met again and

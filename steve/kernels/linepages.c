@@ -29,7 +29,8 @@ void linepages_free(struct linepages *p)
 }
 
 /* The entry of a page and a line, or the free one where it would be, from its home on. */
-static inline struct linepage *find(const struct linepages_table *t, size_t home, uint64_t page, uint32_t line)
+static inline struct linepage *find(const struct linepages_table *t, size_t home, uint64_t page,
+                                    uint32_t line)
 {
     struct linepage *entry = &t->entries[home], *end = &t->entries[t->room];
 

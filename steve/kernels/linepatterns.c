@@ -96,8 +96,8 @@ static void learn_pattern(struct linework *w, const struct mt_pattern *pattern,
 {
     struct linework_pattern *known = &w->patterns[w->n_patterns++];
 
-    *known = (struct linework_pattern){.first = w->n_touches,
-                                       .jitted = all_jitted(w->code, a, pattern->count)};
+    *known =
+        (struct linework_pattern){.first = w->n_touches, .jitted = all_jitted(w->code, a, pattern->count)};
     add_accesses(w, a, pattern->count, w->code->follows && !known->jitted);
     known->n = (uint8_t)(w->n_touches - known->first);
 }

@@ -33,7 +33,8 @@ struct linepatterns_run {
 };
 
 /* The next touch is one of a prototype, of 4 bytes: if it fetches an instruction, the thread is there now. */
-static inline void linepatterns_fetch(struct linepatterns_run *run, const struct luacode_block *b, uint64_t addr)
+static inline void linepatterns_fetch(struct linepatterns_run *run, const struct luacode_block *b,
+                                      uint64_t addr)
 {
     const struct luacode_proto *p = &run->work->code->protos[b->held - 1];
     uint64_t at = addr - b->base - p->offset;

@@ -3,7 +3,6 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/linework.h"
 
-#include "steve/kernels/ahead.h"
 #include "memtrace/grow.h"
 
 bool linework_init(struct linework *w, struct luacode *code)
@@ -37,14 +36,6 @@ bool linework_learn(struct linework *w, const struct linework_map *map)
 }
 
 /* ---- blocks -------------------------------------------------------------------------------- */
-
-void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed)
-{
-    const struct ahead blocks = {w->blocks, w->blocks_room, sizeof *w->blocks, sizeof *w->blocks};
-
-    ahead_events(blocks, packed);
-    ahead_words(blocks, packed);
-}
 
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes)
 {

@@ -18,6 +18,7 @@
 #define STEVE_LINEWORK_H
 
 #include "memtrace/grow.h"
+#include "steve/kernels/ahead.h"
 #include "steve/kernels/linepages.h"
 #include "steve/kernels/luacode.h"
 
@@ -99,7 +100,8 @@ struct linework {
     size_t next_room, key_room;
     uint64_t many_memo[LINEWORK_MANY_MEMO]; /* pairs met lately, plus 1 */
     struct linepages pages;
-    struct linepages_late late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
+    struct linepages_late
+        late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
     unsigned n_late;
     uint64_t memo[LINEWORK_MEMO]; /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
     uint64_t memo_end;            /* cache lines that it can tell are below this */
@@ -121,8 +123,12 @@ bool linework_learn(struct linework *w, const struct linework_map *map);
 
 /* Forget what is known of the many lines of a block. */
 void linework_forget_many(struct linework *w, uint32_t slot);
-/* What a batch will need of blocks is asked for. */
-void linework_ask_ahead(const struct linework *w, const struct mt_packed *packed);
+/* What a batch will need of blocks. */
+static inline struct ahead linework_ahead(const struct linework *w)
+{
+    return (struct ahead){
+        .array = w->blocks, .room = w->blocks_room, .size = sizeof *w->blocks, .need = sizeof *w->blocks};
+}
 /* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
@@ -207,8 +213,8 @@ static inline bool linework_met_block(struct linework *w, struct linework_block 
     return true;
 }
 
-/* Cache lines of one page: a bit for each. They count when linework_catch_up was called. The table of pages is
- * often too large for the processor's caches: several are asked for before the first is needed. */
+/* Cache lines of one page: a bit for each. They count when linework_catch_up was called. The table of pages
+ * is often too large for the processor's caches: several are asked for before the first is needed. */
 static inline bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
 {
     w->late[w->n_late++] = linepages_begin(&w->pages, page, bits, line);

@@ -54,7 +54,7 @@ static void heap_grew(struct lives *l, uint64_t bytes)
     }
 }
 
-/* Write the record of a block that ended at a moment. */
+/* Write the record of a block that ended at a moment; with each field, so that it is not cleared before. */
 static void tell(struct life *restrict to, const struct lives *restrict l,
                  const struct lives_block *restrict b, const struct lives_moment *restrict at)
 {
@@ -89,7 +89,9 @@ static void tell(struct life *restrict to, const struct lives *restrict l,
                         .stack = b->stack,
                         .heap = b->heap,
                         .thread = b->thread,
+                        .free_thread = 0,
                         .how = b->how,
+                        .freed = 0,
                         .shared = b->shared,
                         .type = b->type};
 }
@@ -391,17 +393,25 @@ static bool feed_lines(struct lives *l, const struct mt_packed *p, const struct 
     return linepatterns_ran(l->lines, p, step, places);
 }
 
-/* What the batch will need. With a linework, accesses are for that alone. */
-static void ask_ahead(const struct lives *l, const struct mt_packed *p)
+/* What a batch will need of blocks: with a linework that does not include what accesses change. */
+static struct ahead ahead_of(const struct lives *l, size_t past, size_t need)
 {
-    const struct ahead whole = {l->blocks, l->room, sizeof *l->blocks, sizeof *l->blocks},
-                       used = {l->blocks, l->room, sizeof *l->blocks, 2 * AHEAD_LINE};
+    return (struct ahead){l->blocks, l->room, sizeof *l->blocks, past, need};
+}
 
-    ahead_events(whole, p);
+static void ask_for_words(const struct lives *l, const struct mt_packed *p)
+{
+    ahead_words(l->lines ? linework_ahead(l->lines) : ahead_of(l, 0, 2 * AHEAD_LINE), p);
+}
+
+static inline void ask_for_events(const struct lives *l, const struct mt_packed *p,
+                                  const struct mt_event *next, unsigned n)
+{
+    const size_t past = l->lines ? sizeof(struct lives_use) : 0;
+
+    ahead_events(ahead_of(l, past, sizeof *l->blocks - past), p, next, n);
     if (l->lines)
-        linework_ask_ahead(l->lines, p);
-    else
-        ahead_words(used, p);
+        ahead_events(linework_ahead(l->lines), p, next, n);
 }
 
 bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t sites)
@@ -412,7 +422,7 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
     if (!reserve_sums(l, sites) || !patternruns_learn(&l->runs, p) ||
         (l->lines && !linepatterns_learn(l->lines, p)))
         return false;
-    ask_ahead(l, p);
+    ask_for_words(l, p);
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
         if (step->pattern != MT_STEP_EVENTS) {
             if (!l->lines)
@@ -421,6 +431,7 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
                 return false;
             places += p->patterns[step->pattern].words;
         } else {
+            ask_for_events(l, p, events, step->count);
             for (const struct mt_event *end = events + step->count; events < end; events++)
                 if (!feed_event(l, events))
                     return false;
