@@ -100,9 +100,8 @@ struct linework {
     size_t next_room, key_room;
     uint64_t many_memo[LINEWORK_MANY_MEMO]; /* pairs met lately, plus 1 */
     struct linepages pages;
-    struct linepages_late
-        late[LINEWORK_LATE]; /* n_late that are not among those pages yet, but on their way */
-    unsigned n_late;
+    struct linepages_late late[LINEWORK_LATE]; /* not among those pages yet, but on their way: */
+    unsigned n_late;                           /* how many */
     uint64_t memo[LINEWORK_MEMO]; /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
     uint64_t memo_end;            /* cache lines that it can tell are below this */
     struct linework_pattern *patterns;
@@ -123,12 +122,6 @@ bool linework_learn(struct linework *w, const struct linework_map *map);
 
 /* Forget what is known of the many lines of a block. */
 void linework_forget_many(struct linework *w, uint32_t slot);
-/* What a batch will need of blocks. */
-static inline struct ahead linework_ahead(const struct linework *w)
-{
-    return (struct ahead){
-        .array = w->blocks, .room = w->blocks_room, .size = sizeof *w->blocks, .need = sizeof *w->blocks};
-}
 /* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
@@ -138,6 +131,13 @@ bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t li
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
 /* Before rows and pages are looked at. */
 bool linework_catch_up(struct linework *w);
+
+/* What a batch will need of blocks. */
+static inline struct ahead linework_ahead(const struct linework *w)
+{
+    return (struct ahead){
+        .array = w->blocks, .room = w->blocks_room, .size = sizeof *w->blocks, .need = sizeof *w->blocks};
+}
 
 /* What is not known is where number 0 is. */
 static inline uint32_t linework_line(const uint32_t *lines, uint64_t n, uint64_t i)

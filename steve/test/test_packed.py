@@ -19,6 +19,8 @@ from conftest import BUILD, Steve
 from reference import Event, Rules
 from steve import _kernels, _lives
 from steve._memtrace import FREE, LOAD, MODIFY, NEW, Trace
+from steve.linenumbers import LineNumbers
+from steve.places import Places
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
 LETTERS = "NFRLSM"
@@ -86,6 +88,20 @@ def test_lives(trace: Path) -> None:
     for plain_sums, packed_sums in ((plain.site_accesses(), packed.site_accesses()),
                                     (plain.thread_accesses(), packed.thread_accesses())):
         np.testing.assert_array_equal(plain_sums, packed_sums)
+
+
+def test_lines(trace: Path) -> None:
+    work = []
+    for window in (Always(), None):
+        reader = Trace(str(trace))
+        lines = LineNumbers(Places(reader))
+        lives = _lives.Lives(reader, window, lines=lines)
+        assert sum(len(batch) for batch in lives.batches()) > 100
+        lines.reach_all()
+        work.append([array.copy() for array in lives.line_work()])
+    assert work[0][0]["own_counts"].sum() + work[0][0]["others_counts"].sum() > 1000
+    for plain, packed in zip(*work):
+        np.testing.assert_array_equal(plain, packed)
 
 
 def test_passed_accesses(trace: Path, history: List[Event]) -> None:
