@@ -17,6 +17,7 @@ from steve._memtrace import (CALL, FREE, HOW_NAMES, LOAD, MODIFY, NEW, RESIZE, S
                              VM_NAMES)
 from steve._memtrace import Trace as Reader
 from steve.linenumbers import LineNumbers
+from steve.marks import Window
 from steve.places import Places
 from support import record, steve
 
@@ -212,17 +213,7 @@ def test_functions_from_before_a_mark_have_lines_after_it(tmp_path: Path) -> Non
     assert 5 not in rows
 
 
-class Always:
-    """A window that leaves nothing out, but makes the kernel look at every event by itself."""
-
-    def begin(self) -> str:
-        return "within"
-
-    def state(self, mark: str) -> str:
-        return "within"
-
-
-def worked(path: Path, window: Always | None) -> tuple:
+def worked(path: Path, window: Window | None) -> tuple:
     reader = Reader(str(path))
     numbers = LineNumbers(Places(reader))
     walk = Lives(reader, window, lines=numbers)
@@ -235,12 +226,12 @@ def worked(path: Path, window: Always | None) -> tuple:
 @pytest.mark.parametrize("program", ("sort", "luajit", "luajit -joff"))
 def test_what_patterns_do_is_what_their_accesses_do(tmp_path: Path, program: str) -> None:
     """Of C that moves records about, which cross lines of the cache, and of Lua: accesses of one word and line taken
-    together, and one by one."""
+    together, and one by one, as they are where a window may end."""
     (tmp_path / "words").write_text("".join(f"{i * 7919 % 1009} {'x' * (i % 90)}\n" for i in range(1000)))
     (tmp_path / "script.lua").write_text(SCRIPT % 200)
     data = tmp_path / ("words" if program == "sort" else "script.lua")
     path = record(tmp_path / "t.ljt", [*program.split(), data]).path
-    (packed, made), (plain, plainly_made) = worked(path, None), worked(path, Always())
+    (packed, made), (plain, plainly_made) = worked(path, None), worked(path, Window(None, "never"))
     assert (packed["own_counts"] + packed["others_counts"]).sum() > 1000 and packed["cache_lines"].sum() > 100
     for name in packed.dtype.names:
         assert (packed[name] == plain[name]).all(), name

@@ -58,8 +58,9 @@ static inline size_t linepages_home(const struct linepages_table *t, uint64_t ha
     return (hash >> 20 & UINT32_MAX) * t->room >> 32;
 }
 
-/* A line touches cache lines of a page: for linepages_touch, before which no other may be called. What that
- * needs is brought near. */
+/* A line touches cache lines of a page: an element of the array for the next call of linepages_touch, which
+ * has all that were begun since the last one, for tables move when they grow. What it needs is brought near.
+ */
 static inline struct linepages_late linepages_begin(struct linepages *p, uint64_t page, uint64_t bits,
                                                     uint32_t line)
 {

@@ -5,16 +5,11 @@
 
 #include "memtrace/grow.h"
 
-static bool is_jitted(const struct luacode *c, const struct mt_pattern_access *a)
-{
-    return a->site < c->n_sites && c->jitted[a->site];
-}
-
 /* Are all accesses of a pattern by machine code of traces? */
 static bool all_jitted(const struct luacode *c, const struct mt_pattern_access *a, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        if (!is_jitted(c, &a[i]))
+        if (!luacode_is_jitted(c, a[i].site))
             return false;
     return true;
 }
@@ -52,7 +47,7 @@ static struct linework_touch touch_by(const struct linework *w, const struct mt_
                                    .site = a->site,
                                    .from = a->offset,
                                    .word = a->word,
-                                   .jitted = is_jitted(w->code, a),
+                                   .jitted = luacode_is_jitted(w->code, a->site),
                                    .fetch = a->kind == MT_LOAD && a->size == LUACODE_INSTRUCTION};
 }
 

@@ -36,13 +36,12 @@ struct linepatterns_run {
 static inline void linepatterns_fetch(struct linepatterns_run *run, const struct luacode_block *b,
                                       uint64_t addr)
 {
-    const struct luacode_proto *p = &run->work->code->protos[b->held - 1];
-    uint64_t at = addr - b->base - p->offset;
+    uint32_t place;
 
-    if (addr - b->base < p->offset || at / 4 >= p->count || at % 4 != 0)
+    if (!luacode_place(&run->work->code->protos[b->held - 1], addr - b->base, &place))
         return;
-    run->thread->now = (struct luacode_at){LUACODE_PLACE, p->first + (uint32_t)(at / 4)};
-    run->line = run->work->map.places[run->thread->now.id];
+    run->thread->now = (struct luacode_at){LUACODE_PLACE, place};
+    run->line = run->work->map.places[place];
 }
 
 /* Follow the next touch, of a block: is it its thread's Lua instruction that makes it? */

@@ -89,24 +89,33 @@ bool luacode_init(struct luacode *c,
 void luacode_free(struct luacode *c);
 /* Take over what the reader has defined; before each batch. False: out of memory. */
 bool luacode_learn(struct luacode *c);
+/* Does an instruction of a prototype stand so many bytes behind its block's address? */
+static inline bool luacode_place(const struct luacode_proto *p, uint64_t offset, uint32_t *place)
+{
+    uint64_t at = offset - p->offset, number = at / LUACODE_INSTRUCTION;
+
+    *place = p->first + (uint32_t)number;
+    return offset >= p->offset && number < p->count && at % LUACODE_INSTRUCTION == 0;
+}
+
 /* A load from a prototype: if it is of an instruction, the thread is there now. */
 static inline void luacode_fetch(struct luacode *c, const struct luacode_proto *p, const struct mt_event *e)
 {
-    uint64_t at = e->offset - p->offset;
+    uint32_t place;
 
-    if (e->kind == MT_LOAD && e->size == 4 && e->offset >= p->offset && at / 4 < p->count && at % 4 == 0)
-        c->threads[e->thread].now = (struct luacode_at){LUACODE_PLACE, p->first + (uint32_t)(at / 4)};
+    if (e->kind == MT_LOAD && e->size == LUACODE_INSTRUCTION && luacode_place(p, e->offset, &place))
+        c->threads[e->thread].now = (struct luacode_at){LUACODE_PLACE, place};
 }
 
-static inline bool luacode_is_jitted(const struct luacode *c, const struct mt_event *e)
+static inline bool luacode_is_jitted(const struct luacode *c, uint32_t site)
 {
-    return e->ref < c->n_sites && c->jitted[e->ref];
+    return site < c->n_sites && c->jitted[site];
 }
 
 /* Follow an access. Always inline, as linework_access. */
 __attribute__((always_inline)) static inline void luacode_access(struct luacode *c, const struct mt_event *e)
 {
-    if (luacode_is_jitted(c, e))
+    if (luacode_is_jitted(c, e->ref))
         c->threads[e->thread].now = (struct luacode_at){LUACODE_SITE, e->ref};
     else if (e->slot < c->blocks_room && c->blocks[e->slot].held)
         luacode_fetch(c, &c->protos[c->blocks[e->slot].held - 1], e);
@@ -128,9 +137,9 @@ __attribute__((always_inline)) static inline void luacode_event(const struct lua
     e->slot = place->slot;
 }
 
-/* The same where there is something to follow. */
 bool luacode_follow_all(struct luacode *c, const struct mt_event *e);
-/* Follow an event. False: out of memory. */
+/* Follow an event; where nothing is Lua's yet there is less to do than luacode_follow_all does. False: out of
+ * memory. */
 static inline bool luacode_follow(struct luacode *c, const struct mt_event *e)
 {
     if (c->follows || e->kind > MT_RESIZE || e->slot >= c->blocks_room)
@@ -155,7 +164,7 @@ bool luacode_enter(struct luacode *c, const struct mt_live_block *live);
 /* Is it an access by code that has no Lua frame of its own to a block of a Lua heap? */
 static inline bool luacode_is_lua(const struct luacode *c, const struct mt_event *e)
 {
-    return e->slot < c->blocks_room && c->blocks[e->slot].lua && !luacode_is_jitted(c, e);
+    return e->slot < c->blocks_room && c->blocks[e->slot].lua && !luacode_is_jitted(c, e->ref);
 }
 
 /* Whose it is what a thread does to a Lua heap, without a Lua frame of its own. */
