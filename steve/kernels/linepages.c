@@ -10,11 +10,16 @@
 
 #define FIRST_ENTRIES 64
 
+static struct linepage *new_entries(size_t room)
+{
+    return calloc(room + 1, sizeof(struct linepage));
+}
+
 bool linepages_init(struct linepages *p)
 {
     memset(p, 0, sizeof *p);
     for (size_t i = 0; i < LINEPAGES_TABLES; i++) {
-        p->tables[i].entries = calloc(FIRST_ENTRIES, sizeof *p->tables[i].entries);
+        p->tables[i].entries = new_entries(FIRST_ENTRIES);
         p->tables[i].room = FIRST_ENTRIES;
         if (!p->tables[i].entries)
             return false;
@@ -28,20 +33,21 @@ void linepages_free(struct linepages *p)
         free(p->tables[i].entries);
 }
 
-/* The entry of a page and a line, or the free one where it would be, from its home on. */
-static inline struct linepage *find(const struct linepages_table *t, size_t home, uint64_t page,
-                                    uint32_t line)
+/* From an entry on, that of a page and a line, or a free one: which may be that behind the last. */
+static inline struct linepage *seek(struct linepage *entry, uint64_t page, uint32_t line)
 {
-    struct linepage *entry = &t->entries[home], *end = &t->entries[t->room];
-
-    while (entry->touched && (entry->page != page || entry->line != line))
-        entry = entry + 1 < end ? entry + 1 : t->entries;
+    while ((entry->page != page || entry->line != line) && entry->touched)
+        entry++;
     return entry;
 }
 
-static size_t home_of(const struct linepages_table *t, const struct linepage *what)
+/* The entry of a page and a line, or the free one where it would be. */
+static struct linepage *find(const struct linepages_table *t, const struct linepage *what)
 {
-    return linepages_home(t, linepages_hash(what->page, what->line));
+    struct linepage *home = linepages_home(t, linepages_hash(what->page, what->line));
+    struct linepage *entry = seek(home, what->page, what->line);
+
+    return entry == &t->entries[t->room] ? seek(t->entries, what->page, what->line) : entry;
 }
 
 static bool make_bigger(struct linepages_table *t)
@@ -49,7 +55,7 @@ static bool make_bigger(struct linepages_table *t)
     struct linepage *old = t->entries;
     size_t n = t->room;
 
-    t->entries = calloc(n + n / 2, sizeof *t->entries);
+    t->entries = new_entries(n + n / 2);
     if (!t->entries) {
         t->entries = old;
         return false;
@@ -57,42 +63,52 @@ static bool make_bigger(struct linepages_table *t)
     t->room = n + n / 2;
     for (size_t i = 0; i < n; i++)
         if (old[i].touched)
-            *find(t, home_of(t, &old[i]), old[i].page, old[i].line) = old[i];
+            *find(t, &old[i]) = old[i];
     free(old);
     return true;
 }
 
-/* Have what one of n touches in its entry, where it was not. */
-static bool add(struct linepages_late *late, size_t n, struct linepage *entry)
+/* Bring the homes of those of n that are in a table which moved. */
+static void move_homes(struct linepages *p, const struct linepages_table *t, struct linepages_late *late,
+                       size_t n)
 {
-    struct linepages_table *t = late->table;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t hash = linepages_hash(late[i].what.page, late[i].what.line);
 
+        if (linepages_table_of(p, hash) == t)
+            late[i].home = linepages_home(t, hash);
+    }
+}
+
+/* Have what the first of n touches in its table, and tell what of it was not there. False: out of memory. */
+static bool add(struct linepages *p, struct linepages_late *late, size_t n, struct linepages_fresh *fresh)
+{
+    const struct linepage *what = &late->what;
+    struct linepages_table *t = linepages_table_of(p, linepages_hash(what->page, what->line));
+    struct linepage *entry = find(t, what);
+
+    *fresh = (struct linepages_fresh){what->line, bits_count(what->touched & ~entry->touched)};
     t->n += !entry->touched;
-    entry->page = late->what.page;
-    entry->line = late->what.line;
-    entry->touched |= late->what.touched;
+    *entry = (struct linepage){what->page, entry->touched | what->touched, what->line};
     if (4 * t->n < 3 * t->room)
         return true;
     if (!make_bigger(t))
         return false;
-    for (size_t i = 0; i < n; i++)
-        if (late[i].table == t)
-            late[i].home = home_of(t, &late[i].what);
+    move_homes(p, t, late, n);
     return true;
 }
 
-size_t linepages_touch(struct linepages_late *late, size_t n, struct linepages_fresh *fresh)
+size_t linepages_touch(struct linepages *p, struct linepages_late *late, size_t n,
+                       struct linepages_fresh *fresh)
 {
     size_t n_fresh = 0;
 
     for (; n > 0; late++, n--) {
-        struct linepage *entry = find(late->table, late->home, late->what.page, late->what.line);
-        uint64_t bits = late->what.touched & ~entry->touched;
+        const struct linepage *known = seek(late->home, late->what.page, late->what.line);
 
-        if (bits == 0) /* nearly always */
+        if ((late->what.touched & ~known->touched) == 0) /* nearly always */
             continue;
-        fresh[n_fresh++] = (struct linepages_fresh){late->what.line, bits_count(bits)};
-        if (!add(late, n, entry))
+        if (!add(p, late, n, &fresh[n_fresh++]))
             return SIZE_MAX;
     }
     return n_fresh;

@@ -24,7 +24,7 @@ struct __attribute__((packed, aligned(4))) linepage {
 
 /* Open addressing, at most three quarters full. */
 struct linepages_table {
-    struct linepage *entries;
+    struct linepage *entries; /* behind the last a free one, where looking for one ends */
     size_t room, n; /* how many there are; in use */
 };
 
@@ -32,10 +32,9 @@ struct linepages {
     struct linepages_table tables[LINEPAGES_TABLES];
 };
 
-/* What is on its way into a table, and where it would stand there. */
+/* What is on its way into a table, and where it is looked for there. */
 struct linepages_late {
-    struct linepages_table *table;
-    size_t home;
+    struct linepage *home;
     struct linepage what;
 };
 /* That one of those touched cache lines it had not touched before. */
@@ -53,9 +52,14 @@ static inline uint64_t linepages_hash(uint64_t page, uint32_t line)
 }
 
 /* Its highest bits choose the table, others the place in it. */
-static inline size_t linepages_home(const struct linepages_table *t, uint64_t hash)
+static inline struct linepages_table *linepages_table_of(struct linepages *p, uint64_t hash)
 {
-    return (hash >> 20 & UINT32_MAX) * t->room >> 32;
+    return &p->tables[hash >> 58];
+}
+
+static inline struct linepage *linepages_home(const struct linepages_table *t, uint64_t hash)
+{
+    return &t->entries[(hash >> 20 & UINT32_MAX) * t->room >> 32];
 }
 
 /* A line touches cache lines of a page: an element of the array for the next call of linepages_touch, which
@@ -65,15 +69,15 @@ static inline struct linepages_late linepages_begin(struct linepages *p, uint64_
                                                     uint32_t line)
 {
     const uint64_t hash = linepages_hash(page, line);
-    struct linepages_table *t = &p->tables[hash >> 58];
-    const size_t home = linepages_home(t, hash);
+    struct linepage *home = linepages_home(linepages_table_of(p, hash), hash);
 
-    __builtin_prefetch(&t->entries[home], 1);
-    return (struct linepages_late){t, home, {page, bits, line}};
+    __builtin_prefetch(home, 1);
+    return (struct linepages_late){home, {page, bits, line}};
 }
 
 /* Enter n of these; there is room for as many in `fresh`: how many there are, SIZE_MAX when out of memory. */
-size_t linepages_touch(struct linepages_late *late, size_t n, struct linepages_fresh *fresh);
+size_t linepages_touch(struct linepages *p, struct linepages_late *late, size_t n,
+                       struct linepages_fresh *fresh);
 
 /* How many pages there are for all lines, and a copy of them. */
 size_t linepages_count(const struct linepages *p);

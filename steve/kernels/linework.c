@@ -103,7 +103,7 @@ bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t li
 bool linework_catch_up(struct linework *w)
 {
     struct linepages_fresh fresh[LINEWORK_LATE];
-    size_t n = linepages_touch(w->late, w->n_late, fresh);
+    size_t n = linepages_touch(&w->pages, w->late, w->n_late, fresh);
 
     w->n_late = 0;
     for (size_t i = 0; n != SIZE_MAX && i < n; i++)
