@@ -45,10 +45,15 @@ struct linepages_fresh {
 bool linepages_init(struct linepages *p); /* false: out of memory; free it then, too */
 void linepages_free(struct linepages *p);
 
+static inline uint64_t linepages_spread(uint32_t line)
+{
+    return (uint64_t)line * 0x9E3779B1u;
+}
+
 /* A page and a line are looked for by this. */
 static inline uint64_t linepages_hash(uint64_t page, uint32_t line)
 {
-    return (page + (uint64_t)line * 0xD6E8FEB86659FD93u) * 0x9E3779B97F4A7C15u;
+    return (page + linepages_spread(line)) * 0x9E3779B97F4A7C15u;
 }
 
 /* Its highest bits choose the table, others the place in it. */

@@ -80,7 +80,8 @@ static bool add_piece(struct linework *whole, const uint32_t *head, const uint32
     if (!reach(whole, head[0], head[1] & LINEPARTS_EARLIER))
         return false;
     for (uint32_t i = 0; i < head[2]; i++)
-        if (lines[i] < whole->map.n_lines && !linework_met_block(whole, &whole->blocks[head[0]], lines[i]))
+        if (lines[i] < whole->map.n_lines &&
+            !linework_met_block(whole, &whole->blocks[head[0]], lines[i], &whole->rows[lines[i]].blocks))
             return false;
     if (head[1] & LINEPARTS_ENDED)
         linework_forget(whole, head[0]);

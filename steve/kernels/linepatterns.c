@@ -123,6 +123,7 @@ void linepatterns_settle(struct linework *w)
 
         linework_count(&w->rows[t->line].others, &w->sums[i], t->times[0]);
         linework_count(&w->rows[t->line].own, &w->sums[i], t->times[1]);
-        t->times[0] = t->times[1] = 0;
+        w->rows[t->line].blocks += t->blocks;
+        t->times[0] = t->times[1] = t->blocks = 0;
     }
 }

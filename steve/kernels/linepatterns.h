@@ -76,16 +76,18 @@ static inline bool linepatterns_next(struct linepatterns_run *run, struct linewo
     bool lua = linepatterns_follow(run, t, place);
     struct linework_block *b = linework_block_at(w, place->slot);
     uint32_t line = t->line;
+    uint64_t *blocks = &t->blocks;
 
     if (!b)
         return true;
     if (lua) {
         line = linepatterns_line(run, t->site);
         linework_count(linework_accesses_of(w, line, b), &w->sums[t - w->touches], 1);
+        blocks = &w->rows[line].blocks;
     } else {
         t->times[b->own == line + 1]++;
     }
-    return linework_touch(w, b, place->addr + t->from, t->extent, line);
+    return linework_touch(w, b, place->addr + t->from, t->extent, line, blocks);
 }
 
 /* A pattern ran where nothing is Lua's but its sites' own. */
@@ -101,7 +103,7 @@ static inline bool linepatterns_sites(struct linework *w, const struct linework_
         if (!b)
             continue;
         t->times[b->own == t->line + 1]++;
-        if (!linework_touch(w, b, place->addr + t->from, t->extent, t->line))
+        if (!linework_touch(w, b, place->addr + t->from, t->extent, t->line, &t->blocks))
             return false;
     }
     return true;

@@ -85,7 +85,7 @@ static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key
     return true;
 }
 
-bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line)
+bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line, uint64_t *blocks)
 {
     uint64_t key = (uint64_t)(b - w->blocks) << 32 | line, *met = recalled(w, key);
     bool is_new = false;
@@ -94,7 +94,7 @@ bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t li
         return false;
     *met = key + 1;
     b->few[LINEWORK_FEW] = line;
-    w->rows[line].blocks += is_new;
+    *blocks += is_new;
     return true;
 }
 

@@ -21,6 +21,9 @@
 #include "steve/kernels/ahead.h"
 #include "steve/kernels/linepages.h"
 #include "steve/kernels/luacode.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* Kinds of blocks: those of Lua heaps by enum mt_type, others by their heap's enum mt_heap_kind. */
 #define LINEWORK_KINDS (MT_TYPES + MT_HEAP_KINDS)
@@ -65,6 +68,7 @@ typedef uint32_t linework_lanes __attribute__((vector_size(16), aligned(4), may_
 struct linework_touch {
     /* that it touched a block of others, of its own line's, as its sites' own; the rows do not know yet */
     uint64_t times[2];
+    uint64_t blocks; /* and how many of these its line had not touched before */
     uint32_t line;   /* of its sites */
     uint32_t extent; /* bytes from the lowest access's first to the highest one's last */
     uint32_t site;   /* of the last one */
@@ -126,7 +130,7 @@ void linework_forget_many(struct linework *w, uint32_t slot);
  * Resizes asked for. */
 void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
 /* A line that is not among the few of a block, nor is there room. */
-bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line);
+bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line, uint64_t *blocks);
 /* More than one cache line. */
 bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
 /* Before rows and pages are looked at. */
@@ -189,27 +193,40 @@ static inline uint32_t linework_maker(const struct linework *w, const struct mt_
     return linework_line(w->map.sites, w->map.n_sites, e->ref);
 }
 
+/* Is any bit set? */
+static inline bool linework_any(linework_lanes lanes)
+{
+#ifdef __SSE2__
+    return _mm_movemask_epi8((__m128i)lanes) != 0;
+#else
+    union {
+        linework_lanes lanes;
+        uint64_t words[2];
+    } found = {lanes};
+
+    return (found.words[0] | found.words[1]) != 0;
+#endif
+}
+
 /* Is a line among the few of a block? Without branches: which of them it is cannot be foreseen. */
 static inline bool linework_is_few(const struct linework_block *b, uint32_t line)
 {
     const linework_lanes *few = (const linework_lanes *)b->few;
     linework_lanes one = {line, line, line, line};
-    union {
-        linework_lanes lanes;
-        uint64_t words[2];
-    } found = {(linework_lanes)((few[0] == one) | (few[1] == one))};
 
-    return (found.words[0] | found.words[1]) != 0;
+    return linework_any((linework_lanes)((few[0] == one) | (few[1] == one)));
 }
 
-static inline bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t line)
+/* blocks: counts those that the line had not touched before. */
+static inline bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t line,
+                                      uint64_t *blocks)
 {
     if (linework_is_few(b, line))
         return true;
     if (b->n == LINEWORK_FEW)
-        return linework_met_many(w, b, line);
+        return linework_met_many(w, b, line, blocks);
     b->few[b->n++] = line;
-    w->rows[line].blocks++;
+    ++*blocks;
     return true;
 }
 
@@ -225,21 +242,22 @@ static inline bool linework_met_page(struct linework *w, uint64_t page, uint64_t
 #define LINEWORK_LINE_BITS 22
 static inline bool linework_recall(struct linework *w, uint64_t cache_line, uint32_t line)
 {
-    uint64_t key = (cache_line << LINEWORK_LINE_BITS | line) + 1;
-    uint64_t *met = &w->memo[(cache_line ^ (uint64_t)line * 0x9E3779B1u) % LINEWORK_MEMO];
-    bool recalled = *met == key;
+    uint64_t key = (cache_line << LINEWORK_LINE_BITS) + line + 1;
+    uint64_t *memo = w->memo;
+    unsigned i = (cache_line ^ linepages_spread(line)) % LINEWORK_MEMO;
+    bool recalled = memo[i] == key;
 
     if (cache_line >= w->memo_end)
         return false;
-    *met = key;
+    memo[i] = key;
     return recalled;
 }
 
-/* A line touches a block that lives, at an address. */
+/* A line touches a block that lives, at an address; blocks: as above. */
 static inline bool linework_touch(struct linework *w, struct linework_block *b, uint64_t addr, uint64_t size,
-                                  uint32_t line)
+                                  uint32_t line, uint64_t *blocks)
 {
-    if (!linework_met_block(w, b, line))
+    if (!linework_met_block(w, b, line, blocks))
         return false;
     if ((addr & 63) + size > 64)
         return linework_met_memory(w, addr, size, line);
@@ -282,7 +300,7 @@ static inline bool linework_access(struct linework *w, const struct mt_event *e)
     a = linework_accesses_of(w, line, b);
     a->counts[e->kind - MT_LOAD]++;
     a->bytes[e->kind - MT_LOAD] += e->size;
-    return linework_touch(w, b, e->addr, e->size, line);
+    return linework_touch(w, b, e->addr, e->size, line, &w->rows[line].blocks);
 }
 
 #endif
