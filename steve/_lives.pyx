@@ -15,6 +15,7 @@ import numpy as np
 
 from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -69,9 +70,25 @@ cdef extern from "steve/kernels/linework.h" nogil:
 cdef extern from "steve/kernels/linepatterns.h" nogil:
     void linepatterns_settle(linework *w)
 
-cdef extern from "steve/kernels/lives.h" nogil:
+cdef extern from "steve/kernels/life.h" nogil:
     struct life:
         uint64_t handle
+
+cdef extern from "steve/kernels/groups.h" nogil:
+    enum groups_key:
+        GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE
+    struct group:
+        uint64_t blocks
+    struct groups:
+        group *rows
+        size_t n
+    void groups_init(groups *g, groups_key key)
+    void groups_free(groups *g)
+    bint groups_add(groups *g, const life *lives, const uint8_t *keep, size_t n)
+    bint groups_merge(groups *g, const uint32_t *keys, const group *rows, size_t n, uint64_t peak)
+    void groups_settle(groups *g, uint64_t peak)
+
+cdef extern from "steve/kernels/lives.h" nogil:
     struct access_sums:
         uint64_t counts[3]
     struct lives_totals:
@@ -81,6 +98,7 @@ cdef extern from "steve/kernels/lives.h" nogil:
         pass
     struct lives:
         lives_totals totals
+        groups *sums
         life *out
         size_t n_out
         access_sums *sites
@@ -113,20 +131,6 @@ cdef extern from "steve/kernels/faults.h" nogil:
     bint faults_init(faults *f)
     void faults_free(faults *f)
     bint faults_add(faults *f, const mt_event *events, size_t n)
-
-cdef extern from "steve/kernels/groups.h" nogil:
-    enum groups_key:
-        GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE
-    struct group:
-        uint64_t blocks
-    struct groups:
-        group *rows
-        size_t n
-    void groups_init(groups *g)
-    void groups_free(groups *g)
-    bint groups_add(groups *g, groups_key key, const life *lives, const uint8_t *keep, size_t n)
-    bint groups_merge(groups *g, const uint32_t *keys, const group *rows, size_t n, uint64_t peak)
-    void groups_settle(groups *g, uint64_t peak)
 
 
 def columns(str words, str form):
@@ -192,7 +196,8 @@ cdef class Lives:
     It needs a walk without window and lines.
     part: None, or the operations before the part of the trace that is to be read, which then neither begins with
     an empty heap nor ends the lives of blocks that live on; see piece(). begins: of such a part with lines, what
-    enter_lines() needs to know. since: of such a part, the first handle that counts."""
+    enter_lines() needs to know. since: of such a part, the first handle that counts. sums: None, or Groups that all
+    lives are added to as they end: batches() then has none of them."""
     cdef lives l
     cdef lives_totals began
     cdef bint is_part
@@ -201,13 +206,14 @@ cdef class Lives:
     cdef faults met
     cdef Trace trace
     cdef object window, tick, selected, lines, errors
+    cdef Groups sums
     cdef const uint32_t[::1] of_stacks, of_sites, of_places  # the kernel's
     cdef readonly object state
     cdef unsigned walked
 
     def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None,
-                  errors=None, part=None, begins=None, uint64_t since=0):
-        self.errors = errors
+                  errors=None, part=None, begins=None, uint64_t since=0, Groups sums=None):
+        self.errors, self.sums = errors, sums
         self.trace, self.window, self.selected, self.tick, self.lines = trace, window, selected, tick, lines
         self.state = "within" if window is None else window.begin()
         if selected is None:
@@ -215,6 +221,8 @@ cdef class Lives:
         else:
             lives_init(&self.l, selected.bits(), selected.n_bits)
         self.l.since = since
+        if sums is not None:
+            self.l.sums = &sums.g
         if lines is not None:
             self.l.lines = &self.work
             if not luacode_init(&self.code, trace.r) or not linework_init(&self.work, &self.code):
@@ -284,9 +292,7 @@ cdef class Lives:
             if self.state == "after" or not self.trace.next(&events, &n):
                 return False
             self.feed(events, n)
-            self.walked += 1
-            if self.tick is not None and self.walked % TICK == 0:
-                self.tick(*self.trace.progress())
+            self.pause()
         return True
 
     cdef bint walk_packed(self) except -1:
@@ -306,10 +312,17 @@ cdef class Lives:
                     ok = faults_add(&self.met, packed.events, packed.n_events)
             if not ok:
                 raise MemoryError
-            self.walked += 1
-            if self.tick is not None and self.walked % TICK == 0:
-                self.tick(*self.trace.progress())
+            self.pause()
         return True
+
+    cdef int pause(self) except -1:
+        """A batch of events is done: now and then tell of it, and look for interrupts."""
+        self.walked += 1
+        if self.walked % TICK == 0:
+            PyErr_CheckSignals()
+            if self.tick is not None:
+                self.tick(*self.trace.progress())
+        return 0
 
     cdef int tell_errors(self) except -1:
         """Hand on what was met of errors of the program."""

@@ -30,17 +30,15 @@ cdef class TakesLives:
 cdef class Groups(TakesLives):
     """Sums of lives by "stack", "thread" (of the New) or "free_thread"."""
     cdef groups g
-    cdef groups_key key
 
     def __cinit__(self, str key):
-        groups_init(&self.g)
-        self.key = KEYS[key]
+        groups_init(&self.g, KEYS[key])
 
     def __dealloc__(self):
         groups_free(&self.g)
 
     cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
-        return groups_add(&self.g, self.key, lives, keep, n)
+        return groups_add(&self.g, lives, keep, n)
 
     def part(self, uint64_t peak):
         """(keys, rows), for join(): those of rows() that are of any blocks."""

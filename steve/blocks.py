@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List,
 from steve import liveparts, source
 from steve.errors import UsageError
 from steve.linenumbers import LineNumbers
-from steve.folds import Sums
+from steve.folds import Sums, sums_of_all
 from steve.marks import Window, located
 from steve.parallel import Pool
 from steve.parts import Rounds, asked, has_parts, path_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve._analyses import Walk
-    from steve._lives import Lives, Selection, WholeLives
+    from steve._lives import Groups, Lives, Selection, WholeLives
     from steve._memtrace import Trace
     from steve.faults import Faults
     from steve.folds import Fold
@@ -122,8 +122,9 @@ class Blocks:
             return source.open_trace(self.args)
         return self._files.open_trace(freed=self.errors is not None)
 
-    def _walk(self, selected: "Optional[Selection]" = None) -> "Iterator[np.ndarray]":
-        """All lives of a fresh walk."""
+    def _walk(self, selected: "Optional[Selection]" = None,
+              sums: "Optional[Groups]" = None) -> "Iterator[np.ndarray]":
+        """All lives of a fresh walk; those that are added to `sums` are not among them."""
         from steve._lives import Lives
         self.trace, window = self._open(), self.window()
         self.places = Places(self.trace)
@@ -131,14 +132,15 @@ class Blocks:
             counts = self.by_line and (self.test is None or selected is not None)
             self.lines = LineNumbers(self.places) if counts else None
             self.lives = Lives(self.trace, window, selected, progress, self.lines,
-                               None if self.errors is None else self.errors.take)
+                               None if self.errors is None else self.errors.take, sums=sums)
             yield from self.lives.batches()
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)
 
-    def batches(self) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
-        """Batches of lives, each with an array that says which are chosen, or None for all."""
-        for batch in self._walk():
+    def batches(self, sums: "Optional[Groups]" = None) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
+        """Batches of lives, each with an array that says which are chosen, or None for all; sums: of all lives,
+        which are then not among them."""
+        for batch in self._walk(sums=sums):
             yield batch, None if self.test is None else self.test(batch, self.places)
         self.totals = self.lives.totals()
 
@@ -153,7 +155,7 @@ class Blocks:
         if self._in_parts():
             return self._fold_parts(make, chosen, threads)
         fold = make()
-        for batch, keep in self.batches():
+        for batch, keep in self.batches(sums_of_all(fold) if self.test is None else None):
             fold.add(batch, keep)
             if chosen is not None and keep is not None:
                 chosen.add(batch, keep)

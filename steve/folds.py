@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Protocol, Tuple
 if TYPE_CHECKING:
     import numpy as np
 
+    from steve._lives import Groups
+
     Rule = Callable[[np.ndarray], np.ndarray]
     Wish = Union[str, Tuple[str, Optional[Rule]]]
 
@@ -47,6 +49,11 @@ def columns(records: "np.ndarray", *names: str) -> "np.ndarray":
     return repack_fields(records[list(names)])
 
 
+def sums_of_all(fold: Fold) -> "Optional[Groups]":
+    """Sums.of_all() of a fold that is no more than that; else None."""
+    return fold.of_all() if type(fold) is Sums else None
+
+
 class Sums:
     """Sums by a key of steve._lives.Groups, or several: each of all lives, or (key, rule) of those it finds."""
 
@@ -60,6 +67,11 @@ class Sums:
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         for groups, rule in self._sums:
             groups.add(batch, both(keep, None if rule is None else rule(batch)))
+
+    def of_all(self) -> "Optional[Groups]":
+        """The sums, if they are by one key and of all lives: a walk may then add those itself (steve._lives.Lives)."""
+        groups, rule = self._sums[0]
+        return groups if len(self._sums) == 1 and rule is None else None
 
     def part(self, peak: int) -> List[tuple]:
         return [groups.part(peak) for groups, _ in self._sums]

@@ -13,6 +13,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
 
+from steve.folds import sums_of_all
 from steve.parts import Rounds, View, Whole, count_operations
 from steve.places import Places
 from steve.where import fields_of, parse
@@ -85,7 +86,8 @@ def walk(view: View, how: Walk, before: int,
     fold, chosen, met, places = how.make(), Selection(), Faults(), Places(trace)
     test = None if how.where is None else parse(how.where)
     lives = Lives(trace, view.window(), selection_of(how.selected), lines=how.lines,
-                  errors=met.take if how.errors else None, part=before, begins=begins, since=view.cut.since)
+                  errors=met.take if how.errors else None, part=before, begins=begins, since=view.cut.since,
+                  sums=sums_of_all(fold) if test is None else None)
     for batch in lives.batches():
         keep = None if test is None else test(batch, places)
         fold.add(batch, keep)

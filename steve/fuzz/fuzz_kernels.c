@@ -186,8 +186,8 @@ static void take_lives(struct lives *l, struct groups *by_type, struct groups *b
         lives_mark(chosen->bits, 8 * sizeof chosen->bits, &l->out[i], &keep, 1);
         chosen->largest = l->out[i].most > chosen->largest ? l->out[i].most : chosen->largest;
     }
-    must(groups_add(by_type, GROUPS_BY_TYPE, l->out, NULL, l->n_out));
-    must(groups_add(by_stack, GROUPS_BY_STACK, l->out, NULL, l->n_out));
+    must(groups_add(by_type, l->out, NULL, l->n_out));
+    must(groups_add(by_stack, l->out, NULL, l->n_out));
     l->n_out = 0;
 }
 
@@ -202,6 +202,36 @@ static void feed_all(struct lives *l, const struct mt_event *events, size_t n, u
     }
 }
 
+/* The same sums, made as lives end. */
+static void sum_lives(struct groups *by_stack)
+{
+    const struct mt_event *events;
+    struct mt_error err;
+    struct mt_reader *r = mt_open(s_path, 0, &err);
+    struct lives l;
+    size_t n;
+
+    must(r != NULL);
+    lives_init(&l, NULL, 0);
+    l.sums = by_stack;
+    while (mt_next(r, &events, &n) == MT_MORE)
+        feed_all(&l, events, n, mt_count_sites(r));
+    must(lives_finish(&l) && l.n_out == 0);
+    lives_free(&l);
+    mt_close(r);
+}
+
+static void compare_sums(const struct groups *by_stack)
+{
+    struct groups direct;
+
+    groups_init(&direct, GROUPS_BY_STACK);
+    sum_lives(&direct);
+    must(direct.n == by_stack->n);
+    must(direct.n == 0 || memcmp(direct.rows, by_stack->rows, direct.n * sizeof *direct.rows) == 0);
+    groups_free(&direct);
+}
+
 static void lives_of(struct chosen *chosen)
 {
     const struct mt_event *events;
@@ -214,8 +244,8 @@ static void lives_of(struct chosen *chosen)
     if (!r)
         return;
     lives_init(&l, NULL, 0);
-    groups_init(&by_type);
-    groups_init(&by_stack);
+    groups_init(&by_type, GROUPS_BY_TYPE);
+    groups_init(&by_stack, GROUPS_BY_STACK);
     while (mt_next(r, &events, &n) == MT_MORE) {
         feed_all(&l, events, n, mt_count_sites(r));
         take_lives(&l, &by_type, &by_stack, chosen);
@@ -225,6 +255,7 @@ static void lives_of(struct chosen *chosen)
         n = l.n_out;
         take_lives(&l, &by_type, &by_stack, chosen);
     } while (n > 0);
+    compare_sums(&by_stack);
     groups_settle(&by_stack, l.totals.peak);
     groups_free(&by_type);
     groups_free(&by_stack);

@@ -4,7 +4,8 @@
 #ifndef STEVE_GROUPS_H
 #define STEVE_GROUPS_H
 
-#include "steve/kernels/lives.h"
+#include "memtrace/grow.h"
+#include "steve/kernels/life.h"
 
 enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
 
@@ -31,17 +32,102 @@ struct group {
 struct groups {
     struct group *rows; /* by key */
     size_t n, room;
+    enum groups_key key;
 };
 
-void groups_init(struct groups *g);
+void groups_init(struct groups *g, enum groups_key key);
 void groups_free(struct groups *g);
 /* keep: a byte for each life, NULL = all. False when out of memory. */
-bool groups_add(struct groups *g, enum groups_key key, const struct life *lives, const uint8_t *keep,
-                size_t n);
+bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep, size_t n);
 /* Add n settled rows, each with its key, of another part of a trace; peak: the number here of the peak that
  * they are of, 0 if it is no peak here. False when out of memory. */
 bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak);
 /* All lives are added: forget what was live at peaks before the last, whose number is given. */
 void groups_settle(struct groups *g, uint64_t peak);
+
+/* ---- inline, for lives.c adds each life as it ends -------------------------------------------- */
+
+static inline uint32_t groups_key_of(enum groups_key key, const struct life *life)
+{
+    if (key == GROUPS_BY_STACK)
+        return life->stack;
+    if (key == GROUPS_BY_TYPE)
+        return life->type;
+    return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
+}
+
+static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t bytes)
+{
+    if (peak > g->peak) {
+        g->peak = peak;
+        g->peak_bytes = 0;
+    }
+    if (peak == g->peak)
+        g->peak_bytes += bytes;
+}
+
+static inline void groups_add_accesses(struct group *g, const struct life *life)
+{
+    g->loads += life->loads;
+    g->stores += life->stores;
+    g->modifies += life->modifies;
+    g->bytes_read += life->bytes_read;
+    g->bytes_written += life->bytes_written;
+    g->used += life->used;
+    g->shared += life->shared;
+}
+
+static inline void groups_keep_most(uint64_t *most, uint64_t value)
+{
+    if (value > *most)
+        *most = value;
+}
+
+static inline void groups_add_resizes(struct group *g, const struct life *life)
+{
+    if (life->resizes == 0)
+        return;
+    g->resized++;
+    g->resizes += life->resizes;
+    g->moves += life->moves;
+    g->copied += life->copied;
+    g->first_size += life->first_size;
+    g->last_size += life->size;
+    groups_keep_most(&g->most_resizes, life->resizes);
+}
+
+static inline void groups_add_life(struct group *g, const struct life *life)
+{
+    g->blocks++;
+    g->bytes += life->bytes;
+    g->size += life->size;
+    g->frees += life->freed;
+    g->foreign += life->freed && life->free_thread != life->thread;
+    g->live_blocks += !life->freed;
+    g->live_bytes += life->freed ? 0 : life->size;
+    g->lifetimes += life->died - life->born;
+    groups_keep_most(&g->most_bytes, life->size);
+    groups_keep_most(&g->most, life->most);
+    groups_add_resizes(g, life);
+    groups_add_accesses(g, life);
+    groups_add_peak(g, life->peak, life->peak_bytes);
+}
+
+/* Have a row with a key; false when out of memory. */
+static inline bool groups_reach(struct groups *g, uint32_t key)
+{
+    return grow_used(&g->rows, &g->n, &g->room, (size_t)key + 1, sizeof *g->rows);
+}
+
+/* Add one life; false when out of memory. */
+static inline bool groups_take(struct groups *g, const struct life *life)
+{
+    uint32_t key = groups_key_of(g->key, life);
+
+    if (!groups_reach(g, key))
+        return false;
+    groups_add_life(&g->rows[key], life);
+    return true;
+}
 
 #endif

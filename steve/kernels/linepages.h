@@ -25,7 +25,7 @@ struct __attribute__((packed, aligned(4))) linepage {
 /* Open addressing, at most three quarters full. */
 struct linepages_table {
     struct linepage *entries; /* behind the last a free one, where looking for one ends */
-    size_t room, n; /* how many there are; in use */
+    size_t room, n;           /* how many there are; in use */
 };
 
 struct linepages {

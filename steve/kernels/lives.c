@@ -55,8 +55,9 @@ static void heap_grew(struct lives *l, uint64_t bytes)
 }
 
 /* Write the record of a block that ended at a moment; with each field, so that it is not cleared before. */
-static void tell(struct life *restrict to, const struct lives *restrict l,
-                 const struct lives_block *restrict b, const struct lives_moment *restrict at)
+static inline void tell(struct life *restrict to, const struct lives *restrict l,
+                        const struct lives_block *restrict b, const struct lives_moment *restrict at,
+                        const struct lives_end *restrict how)
 {
     uint64_t now = l->before + at->operations;
     const uint64_t *n = b->use.counts, *bytes = b->use.bytes_of;
@@ -89,22 +90,39 @@ static void tell(struct life *restrict to, const struct lives *restrict l,
                         .stack = b->stack,
                         .heap = b->heap,
                         .thread = b->thread,
-                        .free_thread = 0,
+                        .free_thread = how->thread,
                         .how = b->how,
-                        .freed = 0,
+                        .freed = how->freed,
                         .shared = b->shared,
                         .type = b->type};
 }
 
-struct life *lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at)
+/* Without a record, of which most would be written for nothing. */
+static bool add_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
+                     const struct lives_end *how)
+{
+    struct life life;
+
+    tell(&life, l, b, at, how);
+    return groups_take(l->sums, &life);
+}
+
+static bool put_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
+                     const struct lives_end *how)
 {
     if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
-        return NULL;
+        return false;
+    tell(&l->out[l->n_out++], l, b, at, how);
+    return true;
+}
+
+bool lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at,
+                const struct lives_end *how)
+{
     if (l->lines)
         linework_count_made(l->lines, b->stack, b->heap, b->type, b->bytes);
     b->live = false;
-    tell(&l->out[l->n_out], l, b, at);
-    return &l->out[l->n_out++];
+    return l->sums ? add_life(l, b, at, how) : put_life(l, b, at, how);
 }
 
 struct lives_moment lives_now(const struct lives *l)
@@ -112,31 +130,22 @@ struct lives_moment lives_now(const struct lives *l)
     return (struct lives_moment){l->totals.operations, l->totals.allocated, l->totals.news, l->totals.time};
 }
 
-/* The record of a block whose life is over; NULL when out of memory. */
-static struct life *end_life(struct lives *l, struct lives_block *b)
+/* A block's life is over; false when out of memory. */
+static bool end_life(struct lives *l, struct lives_block *b, const struct lives_end *how)
 {
     struct lives_moment now = lives_now(l);
 
     if (l->lines)
         linework_forget(l->lines, (uint32_t)(b - l->blocks));
     lives_note_peak(l, b);
-    return lives_bury(l, b, &now);
-}
-
-static bool tell_freed(struct lives *l, struct lives_block *b, uint16_t thread)
-{
-    struct life *life = end_life(l, b);
-
-    if (!life)
-        return false;
-    life->freed = true;
-    life->free_thread = thread;
-    return true;
+    return lives_bury(l, b, &now, how);
 }
 
 static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
-    if (!(b->earlier ? livesparts_end(l, b, e->thread) : tell_freed(l, b, e->thread)))
+    const struct lives_end how = {true, e->thread};
+
+    if (!(b->earlier ? livesparts_end(l, b, e->thread) : end_life(l, b, &how)))
         return false;
     l->totals.live_bytes -= b->size;
     l->totals.live_blocks--;
@@ -449,8 +458,10 @@ void lives_end(struct lives *l, uint64_t time)
 
 bool lives_finish(struct lives *l)
 {
+    const struct lives_end how = {false, 0};
+
     for (; l->finished < l->room && l->n_out < PIECE; l->finished++)
-        if (l->blocks[l->finished].live && !end_life(l, &l->blocks[l->finished]))
+        if (l->blocks[l->finished].live && !end_life(l, &l->blocks[l->finished], &how))
             return false;
     return true;
 }

@@ -1,8 +1,9 @@
 /* lives.h - the life of each block, told when it ends: one record for each block.
  *
  * One walk over the events; while a block lives it has an entry by the reader's slot, and when it is freed
- * (or the trace ends) a record comes out. Analyses add records up (groups.h) or test them one by one; none of
- * them keeps a block, so memory is O(live blocks + sites + threads).
+ * (or the trace ends) a record comes out (life.h). Analyses add records up (groups.h) or test them one by
+ * one; none of them keeps a block, so memory is O(live blocks + sites + threads). Who only wants one sum of
+ * all lives has them added there as they end.
  *
  * An operation is an event of the kinds New to Modify; operations are numbered from 0. A block belongs to the
  * stack and thread of its New for life; its Resizes count as bytes asked for, and it has the size of the last
@@ -18,31 +19,11 @@
 #ifndef STEVE_LIVES_H
 #define STEVE_LIVES_H
 
+#include "steve/kernels/groups.h"
+#include "steve/kernels/life.h"
 #include "steve/kernels/linework.h"
 #include "steve/kernels/patternruns.h"
 #include "steve/kernels/usedparts.h"
-
-struct life {
-    uint64_t handle;
-    uint64_t size;  /* at the end of its life */
-    uint64_t bytes; /* asked for by New and Resizes */
-    uint64_t resizes;
-    uint64_t first_size, most; /* at its New; the most it ever had */
-    uint64_t moves, copied;    /* Resizes that gave it another address, and the bytes kept by them */
-    uint64_t born_allocated, died_allocated; /* bytes asked for by all blocks up to then */
-    uint64_t born, died;           /* numbers of New and Free, or of operations in all if never freed */
-    uint64_t born_time, died_time; /* in instructions */
-    uint64_t first_use, last_use;  /* numbers of accesses; both = died if there is none */
-    uint64_t loads, stores, modifies;
-    uint64_t bytes_read, bytes_written;
-    uint64_t used;             /* bytes ever accessed */
-    uint64_t news;             /* of other blocks during its life */
-    uint64_t peak, peak_bytes; /* its bytes at that peak of the heap, the last one before its death */
-    uint32_t stack, heap;
-    uint16_t thread, free_thread; /* free_thread: 0 if never freed */
-    uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
-    uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
-};
 
 /* What accesses did to a live block. */
 struct lives_use {
@@ -79,12 +60,19 @@ struct lives_moment {
     uint64_t operations, allocated, news, time;
 };
 
+/* How a life ended. */
+struct lives_end {
+    bool freed;
+    uint16_t thread; /* that freed it */
+};
+
 struct lives {
     struct lives_totals totals;
     uint64_t before; /* operations before the first event fed: records tell numbers of the whole trace */
     struct lives_block *blocks; /* by slot */
     size_t room;
-    struct life *out; /* records not yet taken: out[0 .. n_out - 1] */
+    struct groups *sums; /* NULL, or the caller's: lives are added to it, and no records come out */
+    struct life *out;    /* records not yet taken: out[0 .. n_out - 1] */
     size_t n_out, out_room;
     size_t finished;                     /* slots whose blocks lives_finish has told */
     struct access_sums *sites, *threads; /* by site id, by thread number */
@@ -116,10 +104,11 @@ void lives_end(struct lives *l, uint64_t time);
 bool lives_finish(struct lives *l);
 
 /* For livesparts.c. The bytes of a block are about to change: if there was a peak since they last did, they
- * were its. A record of a block that ended at a moment; NULL when out of memory. The moment now. Is a handle
- * selected? */
+ * were its. Tell the life of a block that ended at a moment; false when out of memory. The moment now. Is a
+ * handle selected? */
 void lives_note_peak(const struct lives *l, struct lives_block *b);
-struct life *lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at);
+bool lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at,
+                const struct lives_end *how);
 struct lives_moment lives_now(const struct lives *l);
 bool lives_is_selected(const struct lives *l, uint64_t handle);
 

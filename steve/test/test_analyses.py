@@ -163,6 +163,21 @@ def test_leaks_and_sites(run: Run) -> None:
 
 
 @RUNS
+@given(runs(marks=True), st.sampled_from(("stack", "thread", "free_thread", "type")), st.booleans())
+def test_sums_made_as_lives_end(run: Run, key: str, whole: bool) -> None:
+    added, direct = _lives.Groups(key), _lives.Groups(key)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(trace_of(folder, run))
+        told, summed = (_lives.Lives(Trace(path), None if whole else blocks.Window("a", "b"), sums=sums)
+                        for sums in (None, direct))
+        for batch in told.batches():
+            added.add(batch)
+        assert sum(len(batch) for batch in summed.batches()) == 0
+    rows = [sums.rows(told.totals()["peak"]) for sums in (added, direct)]
+    assert rows[0].tobytes() == rows[1].tobytes() and told.totals() == summed.totals()
+
+
+@RUNS
 @given(runs(), st.none() | st.integers(0, 30))
 def test_temporaries(run: Run, within: Optional[int]) -> None:
     made = Lives(run).blocks

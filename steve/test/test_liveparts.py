@@ -6,6 +6,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import random
 import tempfile
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -113,6 +114,17 @@ def test_random_sums(run: Run, chunk: int, where: Optional[str]) -> None:
         picked = [] if chosen is None else choice(path, where) == bits_of(chosen)
     assert [by_key(rows) for rows in found] == [by_key(rows) for rows in expected]
     assert threads[0] == threads[1] and picked in ([], True)
+
+
+@RUNS
+@given(runs(), CHUNKS, st.sampled_from(WHERES), st.sampled_from(KEYS))
+def test_random_sums_by_one_key(run: Run, chunk: int, where: Optional[str], key: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
+        expected, = blocks.Blocks("test", arguments(path, where)).sum_by(key)
+        many = joined(path, where)
+        found, = many.fold(partial(folds.Sums, key)).rows(many.lives.totals()["peak"])
+    assert by_key(found) == by_key(expected)
 
 
 class Sums(folds.Sums):
