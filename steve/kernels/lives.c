@@ -59,8 +59,10 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         const struct lives_block *restrict b, const struct lives_moment *restrict at,
                         const struct lives_end *restrict how)
 {
+    static const struct lives_use s_none; /* of a block that is not touched, what is there is far away */
+    const struct lives_use *use = b->touched ? &b->use : &s_none;
+    const uint64_t *n = use->counts, *bytes = use->bytes_of;
     uint64_t now = l->before + at->operations;
-    const uint64_t *n = b->use.counts, *bytes = b->use.bytes_of;
 
     *to = (struct life){.handle = b->handle,
                         .size = b->size,
@@ -76,14 +78,14 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         .died = now,
                         .born_time = b->born_time,
                         .died_time = at->time,
-                        .first_use = b->touched ? l->before + b->use.first_use : now,
-                        .last_use = b->touched ? l->before + b->use.last_use : now,
+                        .first_use = b->touched ? l->before + use->first_use : now,
+                        .last_use = b->touched ? l->before + use->last_use : now,
                         .loads = n[0],
                         .stores = n[1],
                         .modifies = n[2],
                         .bytes_read = bytes[0] + bytes[2],
                         .bytes_written = bytes[1] + bytes[2],
-                        .used = b->use.parts ? usedparts_bytes(b->use.parts, b->size) : 0,
+                        .used = use->parts ? usedparts_bytes(use->parts, b->size) : 0,
                         .news = at->news - b->news,
                         .peak = b->peak,
                         .peak_bytes = b->peak_bytes,
