@@ -57,7 +57,7 @@ static void heap_grew(struct lives *l, uint64_t bytes)
 /* Write the record of a block that ended at a moment; with each field, so that it is not cleared before. */
 static inline void tell(struct life *restrict to, const struct lives *restrict l,
                         const struct lives_block *restrict b, const struct lives_moment *restrict at,
-                        const struct lives_end *restrict how)
+                        const struct lives_ending *restrict ending)
 {
     static const struct lives_use s_none; /* of a block that is not touched, what is there is far away */
     const struct lives_use *use = b->touched ? &b->use : &s_none;
@@ -92,39 +92,39 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         .stack = b->stack,
                         .heap = b->heap,
                         .thread = b->thread,
-                        .free_thread = how->thread,
+                        .free_thread = ending->thread,
                         .how = b->how,
-                        .freed = how->freed,
+                        .freed = ending->freed,
                         .shared = b->shared,
                         .type = b->type};
 }
 
 /* Without a record, of which most would be written for nothing. */
 static bool add_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
-                     const struct lives_end *how)
+                     const struct lives_ending *ending)
 {
     struct life life;
 
-    tell(&life, l, b, at, how);
+    tell(&life, l, b, at, ending);
     return groups_take(l->sums, &life);
 }
 
 static bool put_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
-                     const struct lives_end *how)
+                     const struct lives_ending *ending)
 {
     if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
         return false;
-    tell(&l->out[l->n_out++], l, b, at, how);
+    tell(&l->out[l->n_out++], l, b, at, ending);
     return true;
 }
 
 bool lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at,
-                const struct lives_end *how)
+                const struct lives_ending *ending)
 {
     if (l->lines)
         linework_count_made(l->lines, b->stack, b->heap, b->type, b->bytes);
     b->live = false;
-    return l->sums ? add_life(l, b, at, how) : put_life(l, b, at, how);
+    return l->sums ? add_life(l, b, at, ending) : put_life(l, b, at, ending);
 }
 
 struct lives_moment lives_now(const struct lives *l)
@@ -133,21 +133,21 @@ struct lives_moment lives_now(const struct lives *l)
 }
 
 /* A block's life is over; false when out of memory. */
-static bool end_life(struct lives *l, struct lives_block *b, const struct lives_end *how)
+static bool end_life(struct lives *l, struct lives_block *b, const struct lives_ending *ending)
 {
     struct lives_moment now = lives_now(l);
 
     if (l->lines)
         linework_forget(l->lines, (uint32_t)(b - l->blocks));
     lives_note_peak(l, b);
-    return lives_bury(l, b, &now, how);
+    return lives_bury(l, b, &now, ending);
 }
 
 static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)
 {
-    const struct lives_end how = {true, e->thread};
+    const struct lives_ending ending = {true, e->thread};
 
-    if (!(b->earlier ? livesparts_end(l, b, e->thread) : end_life(l, b, &how)))
+    if (!(b->earlier ? livesparts_end(l, b, e->thread) : end_life(l, b, &ending)))
         return false;
     l->totals.live_bytes -= b->size;
     l->totals.live_blocks--;
@@ -460,10 +460,10 @@ void lives_end(struct lives *l, uint64_t time)
 
 bool lives_finish(struct lives *l)
 {
-    const struct lives_end how = {false, 0};
+    const struct lives_ending ending = {false, 0};
 
     for (; l->finished < l->room && l->n_out < PIECE; l->finished++)
-        if (l->blocks[l->finished].live && !end_life(l, &l->blocks[l->finished], &how))
+        if (l->blocks[l->finished].live && !end_life(l, &l->blocks[l->finished], &ending))
             return false;
     return true;
 }

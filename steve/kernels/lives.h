@@ -61,7 +61,7 @@ struct lives_moment {
 };
 
 /* How a life ended. */
-struct lives_end {
+struct lives_ending {
     bool freed;
     uint16_t thread; /* that freed it */
 };
@@ -108,7 +108,7 @@ bool lives_finish(struct lives *l);
  * handle selected? */
 void lives_note_peak(const struct lives *l, struct lives_block *b);
 bool lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at,
-                const struct lives_end *how);
+                const struct lives_ending *ending);
 struct lives_moment lives_now(const struct lives *l);
 bool lives_is_selected(const struct lives *l, uint64_t handle);
 

@@ -138,9 +138,9 @@ static bool end(struct lives *whole, struct lives_block *b, const struct lives_p
     const struct lives_totals *t = &whole->totals;
     struct lives_moment at = {t->operations + p->ended.operations, t->allocated + p->ended.allocated,
                               t->news + p->ended.news, p->ended.time};
-    struct lives_end how = {true, p->free_thread};
+    struct lives_ending ending = {true, p->free_thread};
 
-    return lives_bury(whole, b, &at, &how);
+    return lives_bury(whole, b, &at, &ending);
 }
 
 static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t at_peak)
