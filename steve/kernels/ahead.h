@@ -36,8 +36,8 @@ __attribute__((always_inline)) static inline void ahead_slot(const struct ahead 
     for (size_t i = 0; i < a.need - 1; i += AHEAD_LINE)
         __builtin_prefetch(element + i, 1);
     __builtin_prefetch(element + a.need - 1, 1);
-    __asm__ volatile(
-        ""); /* gcc 12 takes a function that only asks for one without effect: calls are dropped */
+    /* gcc 12 takes a function that only asks for one without effect, and drops its calls */
+    __asm__ volatile("");
 }
 
 /* The blocks of those n of the batch's events that are AHEAD_EVENTS behind the next: of all kinds, for those

@@ -68,7 +68,7 @@ static bool make_bigger(struct linepages_table *t)
     return true;
 }
 
-/* Bring the homes of those of n that are in a table which moved. */
+/* The homes of those of n that go into a table which moved. */
 static void move_homes(struct linepages *p, const struct linepages_table *t, struct linepages_late *late,
                        size_t n)
 {

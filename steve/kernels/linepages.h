@@ -45,6 +45,7 @@ struct linepages_fresh {
 bool linepages_init(struct linepages *p); /* false: out of memory; free it then, too */
 void linepages_free(struct linepages *p);
 
+/* Numbers of lines are small: this differs in many bits. */
 static inline uint64_t linepages_spread(uint32_t line)
 {
     return (uint64_t)line * 0x9E3779B1u;

@@ -99,7 +99,7 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         .type = b->type};
 }
 
-/* Without a record, of which most would be written for nothing. */
+/* No record is written: the compiler hands over what the sum takes. */
 static bool add_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
                      const struct lives_ending *ending)
 {
