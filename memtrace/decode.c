@@ -284,6 +284,8 @@ static void check_end(struct decoder *d)
 size_t decoder_rare_event(struct decoder *d, struct mt_event *ev)
 {
     enum rare_result result = decode_rare(d, ev);
+    if (decoder_has_far_blocks(d))
+        decode_rare_ahead(d);
     d->misses = -1;
     if (result == RARE_STOP && !d->wrong)
         check_end(d);

@@ -83,6 +83,13 @@ size_t decoder_rare_event(struct decoder *d, struct mt_event *ev);
  */
 const char *decoder_live(struct decoder *d, struct cursor *c, bool replace);
 
+/* Are the live blocks so many that one of them is often far away? Then asking for it pays (measured). */
+#define DECODER_NEAR 32768u
+static inline bool decoder_has_far_blocks(const struct decoder *d)
+{
+    return d->block_count > DECODER_NEAR;
+}
+
 /* Make room for a slot; false when out of memory. */
 bool decoder_reserve_slot(struct decoder *d, uint64_t slot);
 

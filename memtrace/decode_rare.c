@@ -4,6 +4,7 @@
  */
 #include "decode_rare.h"
 #include "blockmap.h"
+#include "fetch.h"
 
 #include <stdlib.h>
 
@@ -293,4 +294,20 @@ enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
     default:
         return fail(d, "unknown record among events");
     }
+}
+
+void decode_rare_ahead(const struct decoder *d)
+{
+    struct cursor ahead = d->streams[STREAM_RARE];
+    uint8_t type = cursor_byte(&ahead);
+    if (type == REC_THREAD) {
+        cursor_uvarint(&ahead);
+        type = cursor_byte(&ahead);
+    }
+    if (type != REC_FREE && type != REC_RESIZE)
+        return;
+    get_T(&ahead);
+    uint64_t slot = get_U(&ahead);
+    if (slot < d->block_count)
+        fetch_soon(&d->blocks[slot]);
 }

@@ -12,4 +12,7 @@ enum rare_result { RARE_NONE, RARE_EVENT, RARE_STOP };
 /* Read one record, change the state, and fill *ev if it is an event. On error d->wrong is set. */
 enum rare_result decode_rare(struct decoder *d, struct mt_event *ev);
 
+/* Ask for the block that the next record, or that behind a change of the thread, frees or resizes. */
+void decode_rare_ahead(const struct decoder *d);
+
 #endif

@@ -9,6 +9,7 @@
 #define MEMTRACE_DECODE_WORDS_H
 
 #include "decode.h"
+#include "fetch.h"
 
 /* The next token, where `left` events of the chunk are not yet seen. */
 static inline void read_token(struct decoder *d, uint32_t left)
@@ -47,6 +48,15 @@ static inline uint32_t decode_segment(struct decoder *d, uint32_t prev)
     return line;
 }
 
+/* Ask for the live block that the next number of the stream of slots names. */
+static inline void ask_for_next_slot(const struct decoder *d)
+{
+    struct cursor ahead = d->streams[STREAM_SLOTS];
+    uint64_t slot;
+    if (decoder_has_far_blocks(d) && cursor_within_eight(&ahead, &slot) && slot < d->block_count)
+        fetch_soon(&d->blocks[slot]);
+}
+
 /* Where a word is that was not as guessed; false if that cannot be. Always inline, as what follows: each code
  * has its own copy, and is asked for once. */
 __attribute__((always_inline)) static inline bool decode_place(struct decoder *d, const struct word_state *s,
@@ -63,6 +73,7 @@ __attribute__((always_inline)) static inline bool decode_place(struct decoder *d
     if (code == WORD_BLOCK) {
         uint64_t slot = cursor_uvarint(&d->streams[STREAM_SLOTS]);
         g->slot = slot < d->block_count ? (uint32_t)slot : UINT32_MAX;
+        ask_for_next_slot(d);
     }
     if (g->slot >= d->block_count)
         return false;

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memtrace/fetch.h"
 #include "memtrace/reading.h"
 
 #define AHEAD_LINE 64        /* bytes of a cache line, mostly */
@@ -34,10 +35,8 @@ __attribute__((always_inline)) static inline void ahead_slot(const struct ahead 
         return;
     element = (const char *)a.array + slot * a.size + a.past;
     for (size_t i = 0; i < a.need - 1; i += AHEAD_LINE)
-        __builtin_prefetch(element + i, 1);
-    __builtin_prefetch(element + a.need - 1, 1);
-    /* gcc 12 takes a function that only asks for one without effect, and drops its calls */
-    __asm__ volatile("");
+        fetch_soon(element + i);
+    fetch_soon(element + a.need - 1);
 }
 
 /* The blocks of those n of the batch's events that are AHEAD_EVENTS behind the next: of all kinds, for those

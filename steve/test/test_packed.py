@@ -50,6 +50,20 @@ class Always:
         return "within"
 
 
+def test_more_live_blocks_than_stay_near(tmp_path: Path) -> None:
+    """The reader asks ahead for blocks of so many; each event is still of the block that its New made."""
+    path, live = tmp_path / "many.ljt", {}
+    subprocess.run([MKLOAD, path, "100000", "40000"], check=True)
+    for batch in Trace(str(path)).batches():
+        for row in batch[batch["kind"] <= MODIFY]:
+            if row["kind"] == NEW:
+                live[row["handle"]] = row["addr"], row["size"]
+            addr, size = live.pop(row["handle"]) if row["kind"] == FREE else live[row["handle"]]
+            assert addr <= row["addr"] < addr + size
+    summary = _kernels.Summary(Trace(str(path)))
+    assert summary.events["new"] - summary.events["free"] == len(live) == 40000
+
+
 def test_ops(steve: Steve, trace: Path, history: List[Event]) -> None:
     assert steve("ops", "--text", "-o", "out-ops", trace).returncode == 0
     ops = reference.translate(history)[0]
