@@ -83,7 +83,8 @@ size_t decoder_rare_event(struct decoder *d, struct mt_event *ev);
  */
 const char *decoder_live(struct decoder *d, struct cursor *c, bool replace);
 
-/* Are the live blocks so many that one of them is often far away? Then asking for it pays (measured). */
+/* Are the live blocks so many that one of them is often far away? Then asking for it pays: see
+ * docs/internals/steve.md, Lines. */
 #define DECODER_NEAR 32768u
 static inline bool decoder_has_far_blocks(const struct decoder *d)
 {

@@ -28,7 +28,7 @@ cdef class TakesLives:
 
 
 cdef class Groups(TakesLives):
-    """Sums of lives by "stack", "thread" (of the New) or "free_thread"."""
+    """Sums of lives by "stack", "thread" (of the New), "free_thread" or "type"."""
     cdef groups g
 
     def __cinit__(self, str key):
