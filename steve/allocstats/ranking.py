@@ -12,8 +12,10 @@ the heap (more is better). At every data point the n allocators are ranked j = 0
 Two sets of rules. `honest_tables`, the default: only points that an allocator reached and timed count for it,
 `points` says how many percent those are, n is the number that took part there, and equal values share the
 mean of their places (all may be best). `compat_tables`, the first Steve's: a file is cut after its first
-maxmem of 0 and padded with 0 to the longest, an F repeats the time of the N before it, equal values keep file
-order (the reverse for Space), and the median is element m/2. Padding makes an allocator that died look fast:
+maxmem of 0 and padded with 0 to the longest, an F repeats the time of the N before it, equal values keep the order
+of the files (the reverse for Space), of equal values the first in the order of the files is the best and the worst,
+a weight is j*|x-1| where the best is 0, and the median is element m/2. These rules give the tables that were
+published for it. Padding makes an allocator that died look fast:
 compare old tables with it, do not conclude from it.
 """
 from __future__ import annotations
@@ -212,7 +214,11 @@ def _compat(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, 
     n, m = matrix.shape
     places = _file_order_places(matrix, reverse)
     best = matrix.max(axis=0) if reverse else matrix.min(axis=0)
-    weights = places * np.abs(matrix - best) / np.where(best == 0, 1.0, best)
+    worst = matrix.min(axis=0) if reverse else matrix.max(axis=0)
+    first = np.argmax(matrix == best, axis=0)  # argmax finds the first True: the first file
+    last = np.argmax(matrix == worst, axis=0)
+    divisor = np.where(best == 0, 1.0, best)
+    weights = places * np.abs(matrix - divisor) / divisor
     sizes = np.full(m, n)
     rows = [
         _row(
@@ -220,8 +226,8 @@ def _compat(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, 
             places[i],
             weights[i],
             matrix[i],
-            places[i] == 0,
-            places[i] == n - 1,
+            first == i,
+            last == i,
             sizes,
             100.0 * _cut(stats) / m,
             float(np.sort(matrix[i])[m // 2]),
