@@ -42,6 +42,7 @@ static int check_text(struct mt_reader *r)
 
 static int init_state(struct mt_reader *r)
 {
+    overlay_init(&r->text.overlay);
     bool ok = defs_init(&r->defs) && blockmap_init(&r->text.map) && decoder_init(&r->binary.dec, &r->defs);
     return ok ? MT_OK : mt_fail_memory(&r->err);
 }
@@ -106,6 +107,7 @@ void mt_close(struct mt_reader *r)
     defs_free(&r->defs);
     snapshots_free(&r->snapshots);
     blockmap_destroy(&r->text.map);
+    overlay_destroy(&r->text.overlay);
     decoder_destroy(&r->binary.dec);
     ZSTD_freeDCtx(r->binary.zstd);
     free(r->binary.raw);

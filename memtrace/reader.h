@@ -6,6 +6,7 @@
 #define MEMTRACE_READER_H
 
 #include "blockmap.h"
+#include "overlay.h"
 #include "decode.h"
 #include "input.h"
 #include "ordinals.h"
@@ -59,6 +60,7 @@ struct binary_reader {
 /* What reading classic text needs. */
 struct text_reader {
     struct blockmap map;
+    struct overlay overlay; /* instead of map, with MT_OPEN_OVERLAPS */
     uint64_t line;  /* number of the next line, from 1 */
     uint64_t found; /* lines that are events */
     bool in_long_line;

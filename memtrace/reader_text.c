@@ -97,9 +97,14 @@ static struct mt_event *begin_event(struct mt_reader *r, size_t *n, enum mt_kind
     return ev;
 }
 
-static void set_block(struct mt_event *ev, const struct blockmap *m, uint32_t slot)
+static bool overlaps(const struct mt_reader *r)
 {
-    const struct block *b = &m->blocks[slot];
+    return r->flags & MT_OPEN_OVERLAPS;
+}
+
+static void set_block(struct mt_event *ev, const struct mt_reader *r, uint32_t slot)
+{
+    const struct block *b = overlaps(r) ? &r->text.overlay.blocks[slot] : &r->text.map.blocks[slot];
     ev->addr = b->base;
     ev->size = b->size;
     ev->handle = b->handle;
@@ -110,33 +115,38 @@ static void set_block(struct mt_event *ev, const struct blockmap *m, uint32_t sl
 static void free_block(struct mt_reader *r, size_t *n, uint32_t slot, bool implied)
 {
     struct mt_event *ev = begin_event(r, n, MT_FREE);
-    set_block(ev, &r->text.map, slot);
+    set_block(ev, r, slot);
     ev->implied = implied;
-    blockmap_remove(&r->text.map, slot);
+    r->stats.implied_free += implied;
+    if (overlaps(r))
+        overlay_remove(&r->text.overlay, slot);
+    else
+        blockmap_remove(&r->text.map, slot);
 }
 
 /* False = no room for all events: come again with the same line. */
 static bool new_block(struct mt_reader *r, size_t *n, const struct text_line *l)
 {
-    uint32_t old;
-    while ((old = blockmap_overlap(&r->text.map, l->addr, l->size, NO_SLOT)) != NO_SLOT) {
+    uint32_t old, slot;
+    while (!overlaps(r) && (old = blockmap_overlap(&r->text.map, l->addr, l->size, NO_SLOT)) != NO_SLOT) {
         free_block(r, n, old, true);
         if (*n == READER_BATCH)
             return false;
     }
-    uint32_t slot = blockmap_add(&r->text.map, l->addr, l->size, 0, r->stats.handles);
+    slot = overlaps(r) ? overlay_add(&r->text.overlay, l->addr, l->size, 0, r->stats.handles)
+                       : blockmap_add(&r->text.map, l->addr, l->size, 0, r->stats.handles);
     if (slot == NO_SLOT) {
         mt_fail_memory(&r->err);
         return true;
     }
     r->stats.handles++;
-    set_block(begin_event(r, n, MT_NEW), &r->text.map, slot);
+    set_block(begin_event(r, n, MT_NEW), r, slot);
     return true;
 }
 
 static void free_address(struct mt_reader *r, size_t *n, uint64_t addr)
 {
-    uint32_t slot = blockmap_at(&r->text.map, addr);
+    uint32_t slot = overlaps(r) ? overlay_at(&r->text.overlay, addr) : blockmap_at(&r->text.map, addr);
     if (slot != NO_SLOT) {
         free_block(r, n, slot, false);
         return;
@@ -149,14 +159,15 @@ static void free_address(struct mt_reader *r, size_t *n, uint64_t addr)
 
 static void access_block(struct mt_reader *r, size_t *n, const struct text_line *l)
 {
-    uint32_t slot = blockmap_find(&r->text.map, l->addr);
+    uint32_t slot =
+        overlaps(r) ? overlay_find(&r->text.overlay, l->addr) : blockmap_find(&r->text.map, l->addr);
     if (slot == NO_SLOT) {
         r->stats.unmatched_access++;
         return;
     }
     enum mt_kind kind = l->letter == 'L' ? MT_LOAD : l->letter == 'S' ? MT_STORE : MT_MODIFY;
     struct mt_event *ev = begin_event(r, n, kind);
-    set_block(ev, &r->text.map, slot);
+    set_block(ev, r, slot);
     ev->offset = l->addr - ev->addr;
     ev->beyond = l->size > ev->size - ev->offset;
     ev->addr = l->addr;
@@ -255,7 +266,7 @@ int text_next(struct mt_reader *r, size_t *n)
         if (*n == 0 && r->err.code == MT_E_NONE && !input_more(&r->in) && r->in.err.code == MT_E_NONE &&
             input_available(&r->in))
             take_last_line(r, n);
-        r->stats.live_slots = r->text.map.live;
+        r->stats.live_slots = overlaps(r) ? r->text.overlay.live : r->text.map.live;
         if (*n)
             return MT_MORE;
         if (r->err.code != MT_E_NONE)

@@ -17,7 +17,9 @@ enum mt_open_flags {
     MT_OPEN_SALVAGE = 1,  /* skip damaged chunks and go on; each is counted and described */
     MT_OPEN_TEXT = 2,     /* classic text even if no line looks like it (an empty file is a trace) */
     MT_OPEN_FREED = 4,    /* deliver accesses to freed memory too, in their place among the others */
-    MT_OPEN_SNAPSHOTS = 8 /* keep snapshots, for mt_snapshot; without it they are passed over */
+    MT_OPEN_SNAPSHOTS = 8, /* keep snapshots, for mt_snapshot; without it they are passed over */
+    MT_OPEN_OVERLAPS = 16  /* classic text: a New frees no live block; an access belongs to the newest block that
+                              holds its address, a Free to the newest that begins there */
 };
 
 /* Open a trace of any kind; "-" is standard input. NULL on error, with *err filled. */
@@ -164,6 +166,7 @@ struct mt_reader_stats {
     uint64_t handles;          /* blocks made so far */
     uint64_t live_slots;       /* blocks live now */
     uint64_t unmatched_free;   /* bad frees */
+    uint64_t implied_free;     /* text: Frees that no line has, of blocks on which a New came to lie */
     uint64_t unmatched_access; /* text: accesses to no live block, dropped */
     uint64_t bytes_read;       /* of the file as stored; for progress */
     uint64_t bytes_total;      /* file size, 0 if not known (pipes) */

@@ -125,20 +125,21 @@ cdef class Trace:
 
     name: what messages call it (default: the path). salvage: skip damaged chunks and go on
     (stats()["damaged_chunks"] counts them). text: take the file for classic text even if no line looks like
-    it. freed: deliver accesses to freed memory as well (bit FREED of `how`). Raises TraceError if the file
-    cannot be opened or is no memtrace.
+    it. freed: deliver accesses to freed memory as well (bit FREED of `how`). overlaps: of classic text, let live
+    blocks overlap (MT_OPEN_OVERLAPS). Raises TraceError if the file cannot be opened or is no memtrace.
 
     problem: None, or the TraceError that ended reading early (file cut off or damaged); everything before
     it was delivered. Errors that leave nothing to deliver are raised instead."""
 
     def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False,
-                  bint freed=False, bint snapshots=False):
+                  bint freed=False, bint snapshots=False, bint overlaps=False):
         cdef mt_error err
         cdef bytes path_bytes = os.fsencode(path)
         cdef const char *c_path = path_bytes
         cdef unsigned flags = (MT_OPEN_SALVAGE if salvage else 0) | (MT_OPEN_TEXT if text else 0)
         flags |= MT_OPEN_FREED if freed else 0
         flags |= MT_OPEN_SNAPSHOTS if snapshots else 0
+        flags |= MT_OPEN_OVERLAPS if overlaps else 0
         self.path, self.name = path, name or path_name(path)
         self.problem = None
         with nogil:

@@ -80,7 +80,8 @@ class Blocks:
         self.errors = errors if is_whole(args) else None
         self.command, self.args, self.by_line = command, args, by_line
         self.test = parse(args.where) if args.where is not None else None
-        self._files = source.Operations(args.file, args.salvage) if self.test or again else None
+        self._files = source.Operations(args.file, args.salvage, source.keeps_overlaps(args)) \
+            if self.test or again else None
         self._selection: "Optional[Selection]" = None
         self._span: "Optional[Span]" = None
         self._searched = False

@@ -10,7 +10,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum: MT_ERROR, MT_END, MT_MORE
     enum mt_error_code:
         MT_E_NONE, MT_E_IO, MT_E_FORMAT, MT_E_VERSION, MT_E_CORRUPT, MT_E_TRUNCATED, MT_E_MEMORY
-    enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT, MT_OPEN_FREED, MT_OPEN_SNAPSHOTS
+    enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT, MT_OPEN_FREED, MT_OPEN_SNAPSHOTS, MT_OPEN_OVERLAPS
     enum mt_kind:
         MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST,
         MT_TYPE, MT_STATE, MT_SAMPLE, MT_CALL, MT_KINDS
@@ -87,7 +87,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
         bint is_text
         mt_ending ending
         mt_totals totals
-        uint64_t events, passed, handles, live_slots, unmatched_free, unmatched_access
+        uint64_t events, passed, handles, live_slots, unmatched_free, implied_free, unmatched_access
         uint64_t bytes_read, bytes_total, damaged_chunks, instructions, nanoseconds
 
     struct mt_reader:

@@ -55,7 +55,12 @@ def add_facts(parser: argparse.ArgumentParser) -> None:
 def open_trace(args: argparse.Namespace, kind: "Optional[Type[Trace]]" = None) -> "Trace":
     """The memtrace that the arguments of add_trace() name; kind: Trace or a class made of it."""
     from steve._memtrace import Trace
-    return (kind or Trace)(args.file, salvage=args.salvage)
+    return (kind or Trace)(args.file, salvage=args.salvage, overlaps=keeps_overlaps(args))
+
+
+def keeps_overlaps(args: argparse.Namespace) -> bool:
+    """Do the arguments ask for what the first Steve made of a New over a live block: both stay?"""
+    return getattr(args, "compat", False)
 
 
 def add_form(parser: argparse.ArgumentParser) -> None:
@@ -103,16 +108,21 @@ def verdict(command: str, source: "Union[Trace, OpsFile]") -> int:
 
 
 def unmatched_note(source: "Union[Trace, OpsFile]", counts: Optional[dict] = None) -> str:
-    """A remark on events that belong to no block, "" if there are none."""
+    """A remark on events that belong to no block and on blocks that were never freed before a New took their
+    place, "" if there are none of both."""
     accesses = (counts or {}).get("unmatched", 0) + (counts or {}).get("stray", 0)
-    frees = 0
+    frees = implied = 0
     if hasattr(source, "stats"):
         stats = source.stats()
         accesses += stats["unmatched_access"]
-        frees = stats["unmatched_free"]
-    if not accesses and not frees:
-        return ""
-    return f"{source.name}: left out what matched no live block: accesses {accesses}, frees {frees}"
+        frees, implied = stats["unmatched_free"], stats["implied_free"]
+    remarks = []
+    if accesses or frees:
+        remarks.append(f"left out what matched no live block: accesses {accesses}, frees {frees}")
+    if implied:
+        remarks.append(f"inserted a free of each live block that a new one overlaps: {implied} "
+                       "(--compat keeps both, as the first Steve did)")
+    return f"{source.name}: {'; '.join(remarks)}" if remarks else ""
 
 
 def holds_operations(path: str) -> bool:
@@ -132,9 +142,10 @@ class Operations:
     """Operations that can be walked over more than once.
 
     path: an ops file or a memtrace. Standard input and pipes are first copied to a temporary file that has
-    no name and vanishes with the process."""
+    no name and vanishes with the process. overlaps: see steve._memtrace.Trace."""
 
-    def __init__(self, path: str, salvage: bool = False) -> None:
+    def __init__(self, path: str, salvage: bool = False, overlaps: bool = False) -> None:
+        self.overlaps = overlaps
         self.name = "standard input" if path == "-" else path
         self.salvage = salvage
         self._spool: Optional[IO[bytes]] = None
@@ -171,7 +182,8 @@ class Operations:
         """The same for what can only be a memtrace; freed: with accesses to freed memory; snapshots: keeping
         those; kind: Trace or a class made of it."""
         from steve._memtrace import Trace
-        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots)
+        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots,
+                               overlaps=self.overlaps)
 
     def _expect_memtrace(self) -> None:
         """What is no ops file must be a memtrace."""

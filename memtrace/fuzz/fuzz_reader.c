@@ -61,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = input_begin(data, size);
     read_all(s_path, MT_OPEN_FREED | MT_OPEN_SNAPSHOTS);
     read_all(s_path, MT_OPEN_SALVAGE | MT_OPEN_TEXT);
+    read_all(s_path, MT_OPEN_SALVAGE | MT_OPEN_TEXT | MT_OPEN_OVERLAPS);
     close(fd);
     return 0;
 }

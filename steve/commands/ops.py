@@ -27,7 +27,10 @@ Each line of the text is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (l
 --resize keeps them as R (resize, with the new address and size) of the same handle.
 --threads puts a line `# thread N` before operations done by another thread than those before, --times a line
 `# time N` with the instructions executed until then: at each N, F and R, and between them about every 4096.
-Accesses and frees that belong to no live block are left out and counted. With --where or marks the file has only
+Accesses and frees that belong to no live block are left out and counted. Where a block is made over a live one, the
+live one is freed first, and such frees are counted. --compat does as the first Steve did, which saw no realloc: both
+blocks stay, an access belongs to the newest of the blocks that hold its address, and a free to the newest that begins
+there. With --where or marks the file has only
 the operations of the chosen blocks, as if there were no others; their handles count 0, 1, 2...
 
 {blocks.WHERE_HELP}
@@ -48,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resize", action="store_true", help="write a resize as R instead of F and N")
     parser.add_argument("--threads", action="store_true", help="tell which thread does what")
     parser.add_argument("--times", action="store_true", help="tell when, in instructions")
+    parser.add_argument("--compat", action="store_true",
+                        help="of classic text: the bytes of the first Steve, where live blocks may overlap")
 
 
 def whole(args: argparse.Namespace, out: Output, form: str) -> "Tuple[Trace, dict]":
@@ -73,10 +78,24 @@ def converted(args: argparse.Namespace, out: Output, form: str) -> "Tuple[OpsFil
     if args.resize or args.threads or args.times or not blocks.is_whole(args):
         raise UsageError(f"{args.file}: is an ops file, of which all is written as it is: --resize, --threads, "
                          "--times, --where, --from and --to are for memtraces")
+    if args.compat:
+        raise UsageError(f"{args.file}: is an ops file; --compat is for classic text traces")
     file = OpsFile(args.file)
     with Progress(NAME, args.quiet) as progress:
         _kernels.copy_ops(file, out.fd, progress, form=form)
     return file, {}
+
+
+def check_compat(args: argparse.Namespace) -> None:
+    """UsageError where --compat has nothing to do. What can be read once only is not looked at."""
+    from steve._memtrace import Trace
+    if args.resize or args.threads or args.times:
+        raise UsageError("--compat makes the bytes of the first Steve, which knew no --resize, --threads and --times")
+    if args.file == "-" or source.is_pipe(args.file) or source.holds_operations(args.file):
+        return
+    if not Trace(args.file, salvage=args.salvage).stats()["is_text"]:
+        raise UsageError(f"{args.file}: is a binary memtrace, in which live blocks never overlap; --compat is for "
+                         "classic text traces")
 
 
 def is_copied(args: argparse.Namespace, form: str) -> bool:
@@ -94,6 +113,8 @@ def way_of(args: argparse.Namespace, form: str) -> "Callable[..., Tuple[Union[Tr
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.compat:
+        check_compat(args)
     output = args.output or source.result_name(args.file, "-ops")
     form = source.form_of(args, output)
     with Output(output) as out:

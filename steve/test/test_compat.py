@@ -8,10 +8,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 import re
 from pathlib import Path
+from typing import Callable, List, Tuple
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from conftest import Steve
+from steve import _kernels
+from steve._memtrace import Trace
 
 MEMTRACE = """\
 ==1234== Memcheck, a memory error detector
@@ -141,3 +146,83 @@ def test_ranges_of_macro_lifetimes(steve: Steve, histogram: Path) -> None:
     assert [row["blocks"] for row in found] == [0, 0, 0, 2, 3, 3]
     pictures = {path.name for path in histogram.glob("app-macro-histogram-*.png")}
     assert pictures == {f"app-macro-histogram-{name}.png" for name in ("750-1000", "10-1000", "0-1000")}
+
+
+OVERLAP = """\
+>>> N 1000 508
+>>> S 1400 4
+>>> N 1000 18
+>>> S 1004 4
+>>> S 1400 4
+>>> F 1000 0
+"""
+
+
+def test_blocks_over_live_blocks(steve: Steve, tmp_path: Path) -> None:
+    """--compat keeps both, in the order of the lines; without it the older one ends, and what that changes is counted."""
+    (tmp_path / "app").write_text(OVERLAP)
+    done = steve("ops", "--compat", "app", "-o", "-")
+    assert (done.out, done.err) == (
+        "0 N 1000 508\n0 S 1400 4\n1 N 1000 18\n1 S 1004 4\n0 S 1400 4\n1 F 1000 0\n", "")
+    assert steve("ops", "--compat", "-", stdin=OVERLAP.encode()).out == done.out
+    assert steve("lockops", "--full", "--compat", "app", "-o", "-").out == "0 N 1000 508\n1 N 1000 18\n1 L 0 0\n1 F 1000 0\n"
+    done = steve("ops", "app", "-o", "-")
+    assert done.out == "0 N 1000 508\n0 S 1400 4\n0 F 1000 0\n1 N 1000 18\n1 S 1004 4\n1 F 1000 0\n"
+    assert "accesses 1, frees 0" in done.err and "overlaps: 1 (--compat" in done.err
+
+
+def test_compat_where_it_has_nothing_to_do(steve: Steve, tmp_path: Path, trace: Callable[..., Path]) -> None:
+    (tmp_path / "app-ops").write_text(OPS)
+    (tmp_path / "app").write_text(OVERLAP)
+    trace("N 4096 16\nend exit\n", name="app.ljt")
+    for arguments, message in ((("app-ops",), "is an ops file"), (("app.ljt",), "is a binary memtrace"),
+                               (("--resize", "app"), "knew no --resize")):
+        done = steve("ops", "--compat", *arguments, "-o", "-")
+        assert done.returncode == 2 and message in done.err and not done.out
+
+
+def overlapping_ops(lines: List[Tuple[str, int, int]]) -> str:
+    """The operations where nothing ends a block but its own Free: plainly, the newest of all that fit."""
+    live: List[Tuple[int, int, int]] = []
+    made, result = 0, ""
+    for letter, addr, size in lines:
+        if letter == "N":
+            live.append((addr, size, made))
+            result += f"{made} N {addr} {size}\n"
+            made += 1
+            continue
+        fits = [block for block in live if (block[0] == addr if letter == "F" else block[0] <= addr < block[0] + block[1])]
+        if fits:
+            result += f"{fits[-1][2]} {letter} {addr} {0 if letter == 'F' else size}\n"
+        if fits and letter == "F":
+            live.remove(fits[-1])
+    return result
+
+
+ADDRESSES = st.one_of(st.integers(0, 40), st.integers(4090, 4100), st.sampled_from([0, 256, 4096, 1 << 20, 2**64 - 9]))
+SIZES = st.sampled_from([0, 1, 8, 17, 256, 257, 4096, 5000, 1 << 21, 2**63])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(st.tuples(st.sampled_from("NNFLSM"), ADDRESSES, SIZES), min_size=1, max_size=120))
+def test_overlapping_blocks_as_by_definition(tmp_path: Path, lines: List[Tuple[str, int, int]]) -> None:
+    lines = [line for line in lines if line[0] != "N" or line[1] + line[2] < 2**64]
+    path = tmp_path / "trace"
+    path.write_text("".join(f">>> {letter} {addr} {size}\n" for letter, addr, size in lines))
+    with open(tmp_path / "ops", "wb") as out:
+        _kernels.write_ops(Trace(str(path), text=True, overlaps=True), out.fileno())
+    assert (tmp_path / "ops").read_text() == overlapping_ops(lines)
+
+
+def test_many_blocks_over_each_other(tmp_path: Path) -> None:
+    """A block that is made again and again without a Free, and others: the hash table grows, the newest is found."""
+    lines = [("N", 64 * (i % 5000), 64 + i % 4096) for i in range(20000)]
+    lines += [("S", 64 * i + 8, 4) for i in range(5000)] + [("F", 64 * i, 0) for i in range(5000)] * 2
+    path = tmp_path / "trace"
+    path.write_text("".join(f">>> {letter} {addr} {size}\n" for letter, addr, size in lines))
+    with open(tmp_path / "ops", "wb") as out:
+        _kernels.write_ops(Trace(str(path), overlaps=True), out.fileno())
+    found = (tmp_path / "ops").read_text().splitlines()
+    assert found[20000:25000] == overlapping_ops(lines[:25000]).splitlines()[20000:]
+    assert found[25000:30000] == [f"{15000 + i} F {64 * i} 0" for i in range(5000)]
+    assert found[30000:] == [f"{10000 + i} F {64 * i} 0" for i in range(5000)]
