@@ -113,7 +113,7 @@ enum raw_type {
     RAW_FOCUS,   /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
     RAW_REPORT,  /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
     RAW_UNIVERSE,     /* {heap, instructions, bytes the state counts, bytes in no object, name bytes} name,
-                         padded.     A snapshot begins: objects, then links */
+                         padded. A snapshot begins: objects, then links */
     RAW_NAME,         /* {key, bytes} text, padded: of objects and links of this snapshot */
     RAW_OBJECT,       /* {addr, size, key of its name or 0} argument: enum mt_type | dead << 8 | root << 9 */
     RAW_LINKS,        /* {from} pairs {to, enum mt_link_kind | weak << 7 | index or key of a name << 8} */

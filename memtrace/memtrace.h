@@ -13,13 +13,17 @@
  *     chunk   = header payload              header: type, flags, sizes, ordinals, checksums
  *     payload = zstd( stream+ )             the streams of a chunk type are fixed, see records.def
  *     DEFS    = record*                     strings, frames, stacks, sites, segments, heaps, protos, traces,
- * info EVENTS  = tokens segments slots offsets record* codes fars   accesses against predictors; records are
- * the rare events (new, free, resize, thread, mark...) LIVE    = record*                     all live blocks,
- * now and then: a reader can begin here SNAPSHOT = record*                    all objects of a Lua state at
- * one time, and their links END     = record*                     totals, why the trace ended INDEX   =
- * record*                     file offset, first event and first handle of each chunk
+ *                                           info
+ *     EVENTS  = tokens segments slots offsets record* codes fars
+ *                                           accesses coded against predictors; the records are the rare
+ *                                           events (new, free, resize, thread, mark...)
+ *     LIVE    = record*                     now and then, all live blocks: a reader can begin here
+ *     SNAPSHOT = record*                    all objects of a Lua state at one time, and their links
+ *     LEFT    = record*                     the blocks that are never freed
+ *     END     = record*                     totals, why the trace ended
+ *     INDEX   = record*                     file offset, first event and first handle of each chunk
  *
- * A definition stands in a chunk before the first chunk that uses it. Every chunk decodes from a
+ * A definition is in a chunk before the first chunk that uses it. Every chunk decodes from a
  * cold predictor, so that damage stays local and chunks can be decoded apart. The live-block state
  * (slot -> block) is carried from chunk to chunk by the rare records alone.
  *
@@ -168,13 +172,15 @@ enum mt_frame_kind {
  *   STATE:   heap, how = enum mt_vm, ref = trace number
  *   SAMPLE:  heap (whose virtual machine it is; 0 = none runs), how = enum mt_vm (no sense if heap is 0),
  *            ref = stack id, size = guest instructions that it stands for, from 1
- *   CALL:    ref = stack id. The stack is of one frame: what the thread's code in C does from here on, up to
- * the next access of a trace, load of an instruction of Lua, or CALL, it does for that place. Not all calls
- * are told: of those left out the last access of the trace before has the same line BADFREE: addr, heap (it
- * was freed to), how = enum mt_badfree, handle (of the block concerned, or MT_NO_HANDLE), offset (in that
- * block), ref = stack id others:  see enum mt_kind An access with `freed` set is to memory that its block had
- * and gave up (it is dead, or was moved away) and that no other block has taken since; its slot is
- * unspecified. It is delivered with MT_OPEN_FREED only. */
+ *   CALL:    ref = id of a stack of one frame: the Lua line on whose behalf the thread now runs C code. It holds
+ *            until the thread's next access from a JIT trace, its next fetch of a bytecode, or its next CALL.
+ *            A CALL is left out if the last access of the trace before it has the same line
+ *   BADFREE: addr, heap (it was freed to), how = enum mt_badfree, handle (of the block concerned, or
+ *            MT_NO_HANDLE), offset (in that block), ref = stack id
+ *   others:  see enum mt_kind
+ *
+ * An access with `freed` set is to memory that its block gave up (the block was freed, or was moved away) and
+ * that no other block has taken since. Its slot is unspecified. It is delivered with MT_OPEN_FREED only. */
 struct mt_event {
     uint64_t addr;
     uint64_t size;

@@ -1,17 +1,21 @@
 /* predict.h - the predictor that both ends of the access coding share.
  *
  * Accesses come in segments: what a superblock of the program does to memory. A segment computes the
- * addresses of its accesses from one or more words, each a value and constant distances from it; a word's
- * accesses lie in one block, mostly, or in none. A word that lies in none is foreign and has no address here.
- * Of the others the address of the lowest access is told, and its block. Most programs repeat themselves, so
- * each part is guessed, and only wrong guesses are stored: segment  the segment that followed the previous
- * one last time; second guess: the time before foreign  as the word was the last time address  either from
- * the word's own past, its last address plus its stride: loops over arrays; or from the words before, by any
- * segment: what one of the last RECENT words or new blocks had, plus a distance: fields of an object, the
- * program counter and the stack of an interpreter, new objects. Each word takes the way that was right when
- * its guess was last wrong. block    that of the address guessed from Strides change only when the same
- * difference comes twice, so that a single jump costs one miss, not two. State is per chunk: a segment is
- * cold until it first runs in the chunk.
+ * addresses of its accesses from one or more words. A word is a base address; its accesses are at constant
+ * distances from it, and mostly lie in one block, or in none. A word whose accesses lie in no block is foreign
+ * and has no address here. Of the others, the address of the lowest access and its block are coded. Most
+ * programs repeat themselves, so each part is guessed, and only wrong guesses are stored:
+ *
+ *     segment  the segment that followed the previous one last time; second guess: the time before that
+ *     foreign  as the word was the last time
+ *     address  one of two, whichever was right when the word's guess was last wrong:
+ *              (a) the word's own last address plus its stride: loops over arrays
+ *              (b) the address of one of the last RECENT words or new blocks, of any segment, plus a distance:
+ *                  fields of an object, the program counter and stack of an interpreter, new objects
+ *     block    that of the address guessed from
+ *
+ * A stride changes only when the same difference comes twice, so that a single jump costs one miss, not two.
+ * State is per chunk: a segment is cold until it first runs in the chunk.
  *
  * Writer and reader must call the same functions in the same order; changing anything here changes the
  * format (MT_FORMAT_VERSION).
@@ -35,7 +39,7 @@ enum { MISS_SEGMENT = 1, MISS_WORDS = 2, RUN_LONG = 31 };
 enum word_code {
     WORD_GUESSED, /* it does not; or: it is foreign, as guessed */
     WORD_OTHER,   /* the guess that was not made is right */
-    WORD_BACK, /* the distance is right, from another of the recent words: how far back, in the next number */
+    WORD_BACK,    /* the distance is right, from another of the recent words; the next number says which */
     WORD_INSIDE,  /* in the guessed block, at another offset: that */
     WORD_BLOCK,   /* in another block: slot and offset */
     WORD_FOREIGN, /* it is foreign, and was not the last time */
@@ -71,7 +75,7 @@ struct word_state {
     uint16_t span;   /* constant: from the lowest access to the highest */
     uint8_t mode;
     uint8_t words; /* constant: of the segment; in others than its first, NOT_FIRST + the words behind it */
-    uint32_t name; /* of the segment, for whom takes segments from a stream; NO_NAME */
+    uint32_t name; /* id of the segment in the input stream, or NO_NAME */
     uint32_t next[2]; /* lines of segments that followed, latest first */
     uint32_t epoch;   /* chunk in which this state is valid; the encoder's own: QUIET */
 } __attribute__((aligned(64)));
