@@ -9,7 +9,7 @@
 
 const char *const film_time_names[FILM_TIMES] = {"ops", "bytes", "instructions"};
 
-size_t board_bytes(uint64_t room)
+static size_t board_bytes(uint64_t room)
 {
     return sizeof(struct board) + (size_t)room * sizeof(struct point);
 }

@@ -143,7 +143,6 @@ struct board {
     struct point points[];
 };
 
-size_t board_bytes(uint64_t room);
 /* A board in shared memory with its descriptor; NULL: out of memory. */
 struct board *board_new(uint64_t room, int *fd);
 void board_delete(struct board *b, int fd);

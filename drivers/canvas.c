@@ -42,8 +42,3 @@ int canvas_text(struct canvas *c, int x, int y, int scale, uint32_t colour, cons
         draw_letter(c, x, y, scale, colour, font_rows(*text));
     return x;
 }
-
-int canvas_text_width(int scale, const char *text)
-{
-    return (int)strlen(text) * FONT_ADVANCE * scale;
-}

@@ -21,7 +21,6 @@ bool canvas_open(struct canvas *c, int width, int height);
 void canvas_fill(struct canvas *c, int x, int y, int width, int height, uint32_t colour);
 /* Returns the x after the last letter. Letters without a picture are drawn as a box. */
 int canvas_text(struct canvas *c, int x, int y, int scale, uint32_t colour, const char *text);
-int canvas_text_width(int scale, const char *text);
 
 /* FONT_ROWS rows of a letter from the top, bit 4 = leftmost pixel. */
 const unsigned char *font_rows(char letter);

@@ -45,7 +45,8 @@ static struct proto *proto_at(Addr a)
     return s_protos ? VG_(OSetGen_LookupWithCmp)(s_protos, &a, holds) : NULL;
 }
 
-void lt_forget_places(void)
+/* Forget what was sent: the program forked, or a trace's code is other code now. */
+static void forget_places(void)
 {
     VG_(memset)(s_told, 0, sizeof s_told);
     s_generation++;
@@ -148,7 +149,7 @@ void lt_proto_gone(Addr block)
     struct proto *p = *starts(block) ? proto_at(block) : NULL;
     if (p && p->addr == block) {
         drop(p);
-        lt_forget_places();
+        forget_places();
     }
 }
 

@@ -50,8 +50,6 @@ void lt_function_made(const struct lt_vm *vm, Addr function);
 /* A block is a prototype; a block of a Lua heap is gone. */
 void lt_proto_made(const struct lt_vm *vm, Addr proto);
 void lt_proto_gone(Addr block);
-/* Forget what was told: the program forked, or a trace's code is other code now. */
-void lt_forget_places(void);
 /* Counts how often places were forgotten: what was learnt of places before may not hold any more. */
 UInt lt_places_generation(void);
 

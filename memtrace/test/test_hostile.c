@@ -323,6 +323,9 @@ static void test_wrong_definitions(void **state)
     DEF_ERROR(site, "too wide", 0, 0, UINT64_MAX, MT_LOAD);
     DEF_ERROR(heap, "unknown kind", 0, MT_HEAP_KINDS);
     DEF_ERROR(info, "not defined", 0, 1);
+    DEF_ERROR(trace, "not defined", 1, 1, 4096, 64, 0, 0);                 /* of a heap */
+    DEF_ERROR(trace, "not defined", 0, 1, 4096, 64, 0, 1);                 /* of a frame */
+    DEF_ERROR(trace, "not defined", 0, UINT64_C(1) << 32, 4096, 64, 0, 0); /* its number */
     DEF_ERROR(string, "NUL", {"a\0b", 3});
     DEF_ERROR(new, "unknown record", 0, 0, 0, 0, 0, 0, 0);
 }

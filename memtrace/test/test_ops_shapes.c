@@ -368,6 +368,7 @@ static const struct {
     }
     CASE(DEFINED, 1, true),
     CASE(DEFINED AGAIN RUN_30, 32, true),
+    CASE(DEFINED DEFINED, 1, false),                      /* an operation more than the block says */
     CASE(DEFINED AGAIN RUN_30, 31, false),                /* the run is longer than the block */
     CASE(DEFINED AGAIN RUN_30, 33, false),                /* shorter */
     CASE(DEFINED RUN_30, 31, false),                      /* nothing has followed the shape yet */

@@ -336,6 +336,26 @@ static void test_cut_off(void **state)
     close(cut_fd);
 }
 
+/* A point that the system cannot seek to is an error with its reason. */
+static void test_failed_seek(void **state)
+{
+    struct bytes file = make_trace(4, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    int fd = memory_file(file.data, file.size);
+    const struct mt_point *points;
+    const struct mt_event *events;
+    uint32_t n;
+    size_t count;
+    struct mt_reader *r = open_file(fd, 0, &points, &n);
+    ((struct mt_point *)points)[n - 1].offset = UINT64_C(1) << 63;
+    assert_int_equal(mt_read_range(r, n - 1, n), MT_ERROR);
+    assert_int_equal(mt_next(r, &events, &count), MT_ERROR);
+    assert_int_equal(mt_reader_error(r)->code, MT_E_IO);
+    assert_non_null(strstr(mt_reader_error(r)->text, "sought"));
+    mt_close(r);
+    free(file.data);
+    close(fd);
+}
+
 /* By default states are few and small. */
 static void test_share(void **state)
 {
@@ -408,9 +428,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_part),   cmocka_unit_test(test_live_blocks),
         cmocka_unit_test(test_one_part),     cmocka_unit_test(test_salvage_goes_on),
-        cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_share),
-        cmocka_unit_test(test_wrong_states), cmocka_unit_test(test_sound_points),
-        cmocka_unit_test(test_met_threads),  cmocka_unit_test(test_pass_to_last),
+        cmocka_unit_test(test_cut_off),      cmocka_unit_test(test_failed_seek),
+        cmocka_unit_test(test_share),        cmocka_unit_test(test_wrong_states),
+        cmocka_unit_test(test_sound_points), cmocka_unit_test(test_met_threads),
+        cmocka_unit_test(test_pass_to_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

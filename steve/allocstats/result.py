@@ -60,11 +60,6 @@ def timed_points(stats: AllocStats) -> np.ndarray:
     return stats.ops == "N"
 
 
-def highest_used(stats: AllocStats) -> np.ndarray | None:
-    """Bytes from the start of the heap to the highest address in use at each point, or None."""
-    return stats.column("highest") if stats.has("highest") else None
-
-
 def is_complete(stats: AllocStats) -> bool:
     """True if the replay reached the end: said by the header, or no point without any allocatable memory."""
     said = stats.header.get("complete")

@@ -26,7 +26,6 @@ from steve.scratch import scratch_folder
 
 T = TypeVar("T")
 GROWTH, LIMIT, PAGE = 1.05, 10.0, 4096
-DEFAULT_FACTOR = 4.0
 
 
 @dataclass(frozen=True)

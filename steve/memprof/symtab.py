@@ -46,10 +46,6 @@ class Symbols:
         self._c: Dict[int, str] = {}
         self._order: List[int] = []
 
-    @property
-    def c_functions(self) -> Dict[int, str]:
-        return self._c
-
     def add_c(self, address: int, name: str) -> None:
         if address not in self._c:
             bisect.insort(self._order, address)
