@@ -257,6 +257,7 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     size = fitting_size(addr, size);
     if (arenas_has(&w->arenas, heap))
         writer_forget_arenas(w, addr, size, heap);
+    released_take(&w->released, addr, heap);
     clear_ground(w, addr, size, heap, stack);
     struct buffer *b = writer_begin_event(w, MT_NEW);
     if (!b)
@@ -294,7 +295,7 @@ static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_
     stack = known_stack(w, stack);
     uint32_t slot = writer_slot_at(w, addr, heap);
     if (slot == NO_SLOT) {
-        if (!writer_free_arena(w, addr, heap, stack))
+        if (!writer_free_arena(w, addr, heap, stack) && !released_take(&w->released, addr, heap))
             writer_bad_free(w, addr, heap, stack);
         return;
     }
@@ -333,6 +334,10 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
     heap = known_heap(w, heap);
     stack = known_stack(w, stack);
     uint32_t slot = writer_slot_at(w, old_addr, heap);
+    if (slot == NO_SLOT && released_take(&w->released, old_addr, heap)) {
+        writer_note_released(w, addr, heap);
+        return;
+    }
     if (slot == NO_SLOT) {
         if (!writer_free_arena(w, old_addr, heap, stack))
             writer_bad_free(w, old_addr, heap, stack);
@@ -461,6 +466,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     blockmap_destroy(&w->map);
     graves_destroy(&w->graves);
     arenas_destroy(&w->arenas);
+    released_destroy(&w->released);
     writer_defs_free(w);
     writer_lua_free(w);
     writer_left_free(w);

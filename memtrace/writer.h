@@ -6,6 +6,7 @@
 #define MEMTRACE_WRITER_H
 
 #include "arenas.h"
+#include "released.h"
 #include "defs.h"
 #include "encode.h"
 #include "intern.h"
@@ -39,8 +40,9 @@ struct mt_writer {
     struct encoder enc;
     struct blockmap map; /* a block's note is its stack << HOW_BITS | how */
     struct graves graves;
-    struct arenas arenas; /* with the same notes */
-    struct buffer defs;   /* DEFS chunk being made */
+    struct arenas arenas;     /* with the same notes */
+    struct released released; /* pieces of arenas that have ended */
+    struct buffer defs;       /* DEFS chunk being made */
     struct intern strings, stacks;
     struct table frames, sites, heaps, infos; /* those that are not interned, for forks */
     struct table protos, traces;              /* the same; protos as struct kept_proto */
@@ -107,6 +109,8 @@ bool writer_free_arena(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32
 void writer_free_arenas(struct mt_writer *w, uint32_t heap, uint32_t stack);
 /* A heap gives out memory anew, so it has got back what it gave before. */
 void writer_forget_arenas(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap);
+/* A piece at addr has ended with its container: a free of it by `heap` is legal, once. */
+void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap);
 void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from);
 
 /* A block of the process this one was forked from. */

@@ -16,25 +16,42 @@ static uint64_t last_of(const struct block *b)
     return span_last(b->base, b->size);
 }
 
+/* Does the heap cut its blocks from blocks of other heaps? */
+static bool is_of_pieces(const struct mt_writer *w, uint32_t heap)
+{
+    enum mt_heap_kind kind = kind_of(w, heap);
+    return kind == MT_HEAP_CUSTOM || kind == MT_HEAP_LUA;
+}
+
 bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t heap)
 {
     const struct block *b = &w->map.blocks[slot];
-    enum mt_heap_kind kind = kind_of(w, heap);
-    if (b->heap == heap || (kind != MT_HEAP_CUSTOM && kind != MT_HEAP_LUA))
+    if (b->heap == heap || !is_of_pieces(w, heap))
         return false;
     return addr >= b->base && span_last(addr, size) <= last_of(b);
 }
 
-/* Free whatever lies in a range that its owner has taken back. */
+void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap)
+{
+    if (!writer_failed(w) && !released_add(&w->released, addr, heap))
+        mt_fail_memory(&w->out.err);
+}
+
+/* Free whatever lies in a range that its owner has taken back. The owners of the pieces may not know yet. */
 static void release(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t stack)
 {
     struct block gone;
     uint32_t slot;
-    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, base, size, NO_SLOT)) != NO_SLOT)
+    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, base, size, NO_SLOT)) != NO_SLOT) {
+        gone = w->map.blocks[slot];
         writer_free_slot(w, slot, stack, WRITER_RELEASED);
+        if (is_of_pieces(w, gone.heap))
+            writer_note_released(w, gone.base, gone.heap);
+    }
     for (uint32_t heap = 0; heap < w->arenas.heaps; heap++)
         while (arenas_take_overlap(&w->arenas, heap, base, size, &gone))
-            ;
+            if (is_of_pieces(w, heap))
+                writer_note_released(w, gone.base, heap);
 }
 
 /* An arena's own allocator has taken it back: from now on it is freed memory. */
@@ -81,6 +98,8 @@ void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from)
                 mt_fail_memory(&to->out.err);
         }
     }
+    if (!released_copy(&to->released, &from->released))
+        mt_fail_memory(&to->out.err);
 }
 
 /* -- ranges ------------------------------------------------------------------------------------ */

@@ -73,7 +73,8 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
 /* Heaps in heaps. A New of a custom or Lua heap inside a live block of another heap (a pool's superblock made
  * by malloc) makes that block raw material: it is freed (`implied`; not counted as dropped), the pieces own
  * the accesses to their bytes, and accesses to the others are foreign. When its own heap frees the
- * superblock, that is no bad free; the pieces still live in it are freed then (`implied`). */
+ * superblock, that is no bad free; the pieces still live in it are freed then (`implied`). A Free of such a piece
+ * that comes later is legal, once, and gives no event; nor does a Resize of it. */
 
 /* Memory of `heap` goes away by the range, as with munmap: blocks of the heap are freed, or cut by a Resize
  * (in two: the second part is a New), other heaps' blocks in the range are freed (`implied`). Nothing there

@@ -95,6 +95,74 @@ static void test_heap_goes_with_its_arenas(void **state)
     reading_free(&got);
 }
 
+/* Pieces are marked within a block, which is freed before they are. A second free is an error, and so is one of what
+ * was never a piece. */
+static void test_pieces_freed_after_their_container(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL);
+    block(&m, MALLOC, 0x1000, 0x100);
+    block(&m, POOL, 0x1010, 0xe0);
+    block(&m, INNER, 0x1020, 0x20); /* makes the pool's block raw material, too */
+    mt_writer_block_free(m.w, 0x1000, MALLOC, 0);
+    mt_writer_block_resize(m.w, 0x1020, 0x1028, 0x18, INNER, MT_HOW_CUSTOM, 0);
+    block(&m, MALLOC, 0x1000, 0x100); /* the memory is used again before the frees come */
+    mt_writer_block_free(m.w, 0x1028, INNER, 0);
+    mt_writer_block_free(m.w, 0x1010, POOL, 0);
+    mt_writer_block_free(m.w, 0x1010, POOL, 0);
+    mt_writer_block_free(m.w, 0x1030, INNER, 0);
+    struct reading got = end(&m);
+    assert_int_equal(got.count, 9);
+    check(&got, 5, MT_FREE, 0x1020, 0x20, 1);
+    check(&got, 6, MT_NEW, 0x1000, 0x100, 0);
+    for (size_t i = 7; i < 9; i++)
+        assert_int_equal(got.events[i].kind, MT_BADFREE);
+    reading_free(&got);
+}
+
+/* A piece that is made again at the place of one that ended with its container has a free of its own, and no more. */
+static void test_piece_made_again(void **state)
+{
+    (void)state;
+    struct made m = begin(NULL);
+    for (int i = 0; i < 2; i++) {
+        block(&m, MALLOC, 0x1000, 0x100);
+        block(&m, POOL, 0x1010, 0x40);
+        mt_writer_block_free(m.w, 0x1000, MALLOC, 0);
+    }
+    block(&m, POOL, 0x1010, 0x40);
+    mt_writer_block_free(m.w, 0x1010, POOL, 0);
+    mt_writer_block_free(m.w, 0x1010, POOL, 0);
+    struct reading got = end(&m);
+    check(&got, got.count - 2, MT_FREE, 0x1010, 0x40, 0);
+    assert_int_equal(got.events[got.count - 1].kind, MT_BADFREE);
+    assert_int_equal(got.events[got.count - 1].how, MT_BADFREE_DOUBLE);
+    reading_free(&got);
+}
+
+/* However many pieces are never freed, memory stays bounded, and the last ones are known. */
+static void test_pieces_never_freed(void **state)
+{
+    (void)state;
+    enum { N = 3 << 16 };
+    struct made m = begin(NULL), child = {.fd = memory_file(NULL, 0)};
+    for (uint64_t i = 0; i < N; i++) {
+        block(&m, MALLOC, 0x1000 + i * 64, 64);
+        block(&m, POOL, 0x1010 + i * 64, 16);
+        mt_writer_block_free(m.w, 0x1000 + i * 64, MALLOC, 0);
+    }
+    child.w = mt_writer_fork(m.w, child.fd, NULL, NULL);
+    assert_non_null(child.w);
+    struct made *both[] = {&m, &child};
+    for (unsigned k = 0; k < 2; k++) {
+        mt_writer_block_free(both[k]->w, 0x1010 + (N - 1) * UINT64_C(64), POOL, 0);
+        mt_writer_block_free(both[k]->w, 0x1010 + (N - 60000) * UINT64_C(64), POOL, 0);
+        struct reading got = end(both[k]);
+        assert_int_equal(got.count, k ? 0 : N * 4);
+        reading_free(&got);
+    }
+}
+
 static void test_unmap(void **state)
 {
     (void)state;
@@ -279,10 +347,17 @@ static void test_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_superblock), cmocka_unit_test(test_heap_goes_with_its_arenas),
-        cmocka_unit_test(test_unmap),      cmocka_unit_test(test_what_is_no_piece),
-        cmocka_unit_test(test_random),     cmocka_unit_test(test_fork_takes_arenas_along),
-        cmocka_unit_test(test_limit),      cmocka_unit_test(test_mapped),
+        cmocka_unit_test(test_superblock),
+        cmocka_unit_test(test_heap_goes_with_its_arenas),
+        cmocka_unit_test(test_unmap),
+        cmocka_unit_test(test_what_is_no_piece),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_fork_takes_arenas_along),
+        cmocka_unit_test(test_pieces_freed_after_their_container),
+        cmocka_unit_test(test_piece_made_again),
+        cmocka_unit_test(test_pieces_never_freed),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_mapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@ Free) where the first piece of it is handed out, and is no bad free when its own
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,43 @@ def test_malloclike_blocks(tmp_path: Path) -> None:
     assert dumped(trace, "badfree")[0]["reason"] == "double"
     assert [d["implied"] for d in dumped(trace, "free") if "implied" in d] == ["1", "1"]
     assert trace.counts()["dropped"] == 0
+
+
+def test_pieces_freed_after_the_block_around_them(tmp_path: Path) -> None:
+    """That is legal, once, however the memory is used by then."""
+    trace = record(tmp_path / "t.ljt", [HEAPS, "outlived"])
+    assert history(trace) == [
+        ("new", SUPER, "malloc"), ("free", SUPER, "malloc"), ("new", OTHER, "custom"), ("new", PIECE, "custom"),
+        ("free", OTHER, "custom"), ("free", PIECE, "custom"), ("new", SUPER, "malloc"), ("free", SUPER, "malloc"),
+        BAD, BAD]
+
+
+GCLOSURE = '''
+#include <glib-object.h>
+static void called(void) {}
+int main(void)
+{
+    for (int i = 0; i < 200; i++) {
+        GClosure *c = g_cclosure_new(G_CALLBACK(called), NULL, NULL);
+        g_closure_ref(c);
+        g_closure_sink(c);
+        g_closure_unref(c);
+    }
+    return 0;
+}
+'''
+
+
+def test_closures_of_glib(tmp_path: Path) -> None:
+    """GLib marks two blocks within one that it frees before them."""
+    flags = run(["pkg-config", "--cflags", "--libs", "gobject-2.0"]) if shutil.which("pkg-config") else None
+    if flags is None or flags.status != 0:
+        pytest.skip("no pkg-config or no gobject-2.0 (package libglib2.0-dev)")
+    (tmp_path / "closures.c").write_text(GCLOSURE)
+    good(["gcc", "-g", "-o", tmp_path / "closures", tmp_path / "closures.c", *flags.text.split()])
+    trace = record(tmp_path / "t.ljt", [tmp_path / "closures"])
+    assert sum(kind == "custom" for _, _, kind in history(trace)) > 400, "the blocks within are there"
+    assert BAD not in history(trace)
 
 
 def test_blocks_in_static_memory(tmp_path: Path) -> None:

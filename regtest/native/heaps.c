@@ -51,6 +51,23 @@ static int malloclike(void)
     return 0;
 }
 
+/* Pieces that are said to be free after the block around them was, and its memory used again. */
+static int outlived(void)
+{
+    char *super = malloc(SUPER);
+    VALGRIND_MALLOCLIKE_BLOCK(super + 8, OTHER, 0, 0);
+    VALGRIND_MALLOCLIKE_BLOCK(super + 2 * PIECE, PIECE, 0, 0);
+    free(super);
+    VALGRIND_RESIZEINPLACE_BLOCK(super + 8, OTHER, PIECE, 0);
+    char *again = malloc(SUPER);
+    VALGRIND_FREELIKE_BLOCK(super + 8, 0);
+    VALGRIND_FREELIKE_BLOCK(super + 2 * PIECE, 0);
+    free(again);
+    VALGRIND_FREELIKE_BLOCK(super + 8, 0); /* twice */
+    VALGRIND_FREELIKE_BLOCK(super + 9, 0); /* never a piece */
+    return 0;
+}
+
 static volatile char s_arena[2 * SUPER];
 
 /* Compiled to constant addresses. */
@@ -261,10 +278,19 @@ static int many(void)
 static const struct {
     const char *name;
     int (*run)(void);
-} s_modes[] = {{"malloclike", malloclike},     {"static", in_static_memory}, {"mapped-again", mapped_again},
-               {"mempool", mempool},           {"metapool", metapool},       {"named", named},
-               {"unknown-pool", unknown_pool}, {"mappings", mappings},       {"brk", brk_block},
-               {"pvalloc", page_alloc},        {"toggle", toggle},           {"many", many}};
+} s_modes[] = {{"malloclike", malloclike},
+               {"static", in_static_memory},
+               {"outlived", outlived},
+               {"mapped-again", mapped_again},
+               {"mempool", mempool},
+               {"metapool", metapool},
+               {"named", named},
+               {"unknown-pool", unknown_pool},
+               {"mappings", mappings},
+               {"brk", brk_block},
+               {"pvalloc", page_alloc},
+               {"toggle", toggle},
+               {"many", many}};
 
 int main(int argc, char **argv)
 {
