@@ -3,11 +3,11 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Some do what Valgrind's do, at less cost where it is most: of the start of a program, which translates
- * thousands of superblocks and looks at thousands of symbols, they were a sixth. The last leaves out what
+ * thousands of superblocks and looks at thousands of symbols, they were a sixth. The last ones leave out what
  * the collector does instead.
  */
+#include "lt_frames.h"
 #include "lt_options.h"
-#include "lt_system.h"
 #include "libvex_ir.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_seqmatch.h"
@@ -20,7 +20,8 @@ void *__real_vgPlain_memset(void *to, Int c, SizeT n);
 void *__wrap_vgPlain_memset(void *to, Int c, SizeT n);
 void *__real_vgPlain_memcpy(void *to, const void *from, SizeT n);
 void *__wrap_vgPlain_memcpy(void *to, const void *from, SizeT n);
-void __wrap_vgModuleLocal_read_debuginfo_dwarf3(void);
+void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object);
+void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object);
 
 /* VEX checks each superblock three times for what can only be wrong if a program that makes them is. */
 void __wrap_sanityCheckIRSB(const IRSB *bb, const HChar *caller, Bool flat, IRType word)
@@ -59,35 +60,16 @@ void *__wrap_vgPlain_memcpy(void *to, const void *from, SizeT n)
     return to;
 }
 
-/* Is Valgrind to read the lines of an object? */
-Bool lt_core_reads_lines(const DebugInfo *object);
-__attribute__((used)) Bool lt_core_reads_lines(const DebugInfo *object)
+/* Reads all source lines of an object when it is mapped. That takes a third of a program's start, and ends the
+ * program ("I can't recover") where the debug information has a form that this Valgrind does not know: split
+ * DWARF, type units, DWARF 5 of clang. The collector reads lines instead, of what is needed
+ * (collector/debuginfo.h). The object is the first argument; the others are not looked at. */
+void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object)
 {
-    return !lt_system_has(VG_(DebugInfo_get_filename)(object));
+    lt_object_mapped(VG_(DebugInfo_get_filename)(object));
 }
 
-/* Reads all lines of an object when it is mapped, which takes a third of a program's start, most of it for
- * libc's. Of the system's objects the collector finds those that are needed (collector/debuginfo.h). The
- * object is the first argument; the others, structures of which no header tells, lie on the stack, and stay
- * where they are. */
-__attribute__((naked)) void __wrap_vgModuleLocal_read_debuginfo_dwarf3(void)
+/* Reads inlined functions and variables, which nothing here asks for, with the same danger. */
+void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object)
 {
-    __asm__("push %rdi\n\t"
-            "push %rsi\n\t"
-            "push %rdx\n\t"
-            "push %rcx\n\t"
-            "push %r8\n\t"
-            "push %r9\n\t"
-            "sub $8, %rsp\n\t"
-            "call lt_core_reads_lines\n\t"
-            "add $8, %rsp\n\t"
-            "pop %r9\n\t"
-            "pop %r8\n\t"
-            "pop %rcx\n\t"
-            "pop %rdx\n\t"
-            "pop %rsi\n\t"
-            "pop %rdi\n\t"
-            "test %al, %al\n\t"
-            "jnz __real_vgModuleLocal_read_debuginfo_dwarf3\n\t"
-            "ret");
 }

@@ -74,21 +74,13 @@ static UInt limited_length(const HChar *s)
     return n < NAME_LIMIT ? (UInt)n : NAME_LIMIT;
 }
 
-/* in_file: where to look for the line, if it is not known here; 0 = nowhere */
-static void put_frame(Addr ip, UInt line, Addr in_file, const HChar *const text[3])
+/* in_file: where the collector looks for the line in the object's file; 0 = nowhere */
+static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar *object)
 {
-    UInt size[3] = {limited_length(text[0]), limited_length(text[1]), limited_length(text[2])};
-    uint64_t words[5] = {ip, line, raw_pair(size[0], size[1]), size[2], in_file};
-    lt_ring_put_text(RAW_FRAME, words, 5, text, size, 3);
-}
-
-/* The debug information's answers live in its own buffers until the next question: copy. */
-static void copy_name(HChar *to, const HChar *directory, const HChar *name)
-{
-    if (directory && directory[0])
-        VG_(snprintf)(to, NAME_LIMIT, "%s/%s", directory, name);
-    else
-        VG_(snprintf)(to, NAME_LIMIT, "%s", name);
+    const HChar *text[2] = {function, object};
+    UInt size[2] = {limited_length(function), limited_length(object)};
+    uint64_t words[3] = {ip, raw_pair(size[0], size[1]), in_file};
+    lt_ring_put_text(RAW_FRAME, words, 3, text, size, 2);
 }
 
 static Bool is_executable(Addr ip)
@@ -97,11 +89,23 @@ static Bool is_executable(Addr ip)
     return segment && segment->hasX;
 }
 
-/* Where the collector finds the line of an address of the system's files; 0 = it does not. */
+void lt_object_mapped(const HChar *path)
+{
+    static HChar at[NAME_LIMIT];
+    if (!lt_ring || !lt_ring_alive() || lt_system_has(path))
+        return;
+    lt_system_path(at, sizeof at, path);
+    const HChar *text[2] = {path, at};
+    UInt size[2] = {limited_length(path), limited_length(at)};
+    uint64_t word = raw_pair(size[0], size[1]);
+    lt_ring_put_text(RAW_LOADED, &word, 1, text, size, 2);
+    lt_ring_report(False); /* wait until it is open */
+}
+
+/* Where the collector looks for the line of a code address; 0 = nowhere. */
 static Addr address_in_file(const DebugInfo *object, Addr ip)
 {
-    Bool of_system = object && lt_system_has(VG_(DebugInfo_get_filename)(object));
-    return of_system ? ip - VG_(DebugInfo_get_text_bias)(object) : 0;
+    return object ? ip - VG_(DebugInfo_get_text_bias)(object) : 0;
 }
 
 /* The collector needs some time to open a file with debug information: it may as well begin. */
@@ -117,25 +121,21 @@ static void tell_object(const DebugInfo *object)
 
 static enum place describe_frame(Addr ip)
 {
-    static HChar function[NAME_LIMIT], file[NAME_LIMIT], object[NAME_LIMIT];
+    static HChar function[NAME_LIMIT], object[NAME_LIMIT];
     DiEpoch epoch = VG_(current_DiEpoch)();
-    const HChar *name, *directory;
-    UInt line = 0;
-    function[0] = file[0] = object[0] = 0;
+    const HChar *name;
+    function[0] = object[0] = 0;
     if (VG_(get_fnname)(epoch, ip, &name))
-        copy_name(function, NULL, name);
-    if (VG_(get_filename_linenum)(epoch, ip, &name, &directory, &line))
-        copy_name(file, directory, name);
+        VG_(snprintf)(function, NAME_LIMIT, "%s", name);
     if (VG_(get_objname)(epoch, ip, &name))
-        copy_name(object, NULL, name);
+        VG_(snprintf)(object, NAME_LIMIT, "%s", name);
     if (!object[0] && !is_executable(ip))
         return NOT_CODE;
     if (!object[0] && lt_trace_name(ip))
         return RUN_TIME_CODE;
-    const HChar *text[3] = {function, file, object};
     const DebugInfo *info = VG_(find_DebugInfo)(epoch, ip);
-    const Addr in_file = line ? 0 : address_in_file(info, ip);
-    put_frame(ip, line, in_file, text);
+    const Addr in_file = address_in_file(info, ip);
+    put_frame(ip, in_file, function, object);
     if (in_file)
         tell_object(info);
     return object[0] ? OBJECT : RUN_TIME_CODE;

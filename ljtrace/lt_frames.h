@@ -35,6 +35,8 @@ Bool lt_is_run_time_code(Addr ip);
 void lt_name_frame(Addr ip);
 /* Code was mapped or unmapped: what was named may mean something else now. */
 void lt_forget_frames(void);
+/* An object file with source lines was mapped: see that the collector finds them. Waits until it has the file. */
+void lt_object_mapped(const HChar *path);
 /* How often that has been. */
 UInt lt_frames_generation(void);
 

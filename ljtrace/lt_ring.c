@@ -33,6 +33,9 @@ static Int s_traced;       /* this process, for the collector */
 static Bool s_reporting;   /* what comes is a report */
 static HChar s_report[256];
 static UInt s_reported;
+static Bool s_noting; /* what comes is a note */
+static HChar s_notes[4096];
+static UInt s_noted;
 static ULong s_slabs_used;        /* since the start */
 static void (*s_call_back)(void); /* wants to write; NULL = none */
 
@@ -70,12 +73,22 @@ static void init_header(void)
     use_slab(0);
 }
 
+/* A byte of a note, or one of the two around it. Notes are kept one behind the other, each with its end. */
+static void hear_note(HChar byte)
+{
+    s_noting ^= byte == RING_NOTE;
+    if (s_noted < sizeof s_notes - 1 && !(s_noting && byte == RING_NOTE))
+        s_notes[s_noted++] = byte == RING_NOTE ? 0 : byte;
+}
+
 static void hear_byte(HChar byte)
 {
     if (byte == RING_SLAB_FREE)
         s_free_slabs++;
     else if (byte == RING_REPORT)
         s_reporting = !s_reporting;
+    else if (byte == RING_NOTE || s_noting)
+        hear_note(byte);
     else if (s_reporting && s_reported < sizeof s_report - 1)
         s_report[s_reported++] = byte;
     else if (!s_reporting && s_heard < sizeof s_text - 1)
@@ -424,7 +437,7 @@ void lt_ring_adopt(Int memfd, Int socket, const HChar *name)
     token.bytes = VG_(sprintf)(pid, "%d:", VG_(getpid)()) + VG_(strlen)(name);
     VG_(close)(s_socket);
     s_socket = lt_hide_fd(socket);
-    s_heard = 0;
+    s_heard = s_noted = 0;
     replace_ring(memfd);
     VG_(close)(memfd);
     if (s_socket < 0)
@@ -450,6 +463,14 @@ const HChar *lt_ring_report(Bool snapshot)
     return s_report;
 }
 
+/* What the collector had to remark on the recording. */
+static void show_notes(void)
+{
+    for (UInt at = 0; at < s_noted; at += VG_(strlen)(s_notes + at) + 1)
+        VG_(umsg)("ljtrace: %s\n", s_notes + at);
+    s_noted = 0;
+}
+
 Bool lt_ring_finish(UInt ending)
 {
     if (s_socket < 0)
@@ -465,5 +486,6 @@ Bool lt_ring_finish(UInt ending)
     s_socket = -1;
     if (s_heard)
         VG_(umsg)("ljtrace: %s\n", s_text);
+    show_notes();
     return s_heard == 0;
 }

@@ -4,6 +4,8 @@
  */
 #include "lt_system.h"
 #include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
 #include "pub_tool_vkiscnums.h"
 
 static Bool s_elsewhere; /* paths may lead the program to other files than the collector */
@@ -16,6 +18,14 @@ static Bool begins(const HChar *text, const HChar *with)
 Bool lt_system_has(const HChar *path)
 {
     return !s_elsewhere && (begins(path, "/lib") || (begins(path, "/usr/") && !begins(path, "/usr/local/")));
+}
+
+void lt_system_path(HChar *to, SizeT room, const HChar *path)
+{
+    if (s_elsewhere)
+        VG_(snprintf)(to, room, "/proc/%d/root%s", VG_(getpid)(), path);
+    else
+        VG_(snprintf)(to, room, "%s", path);
 }
 
 void lt_system_before(UInt number)

@@ -1,11 +1,12 @@
-/* lt_system.h - the system's files, of which the collector finds the source lines.
+/* lt_system.h - by which path the collector finds the files that the program has mapped.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What comes with the system stays what it is while programs run, so its lines can be looked up later, by
- * path, when they are needed (collector/debuginfo.h). The collector sees the file system as it was when the
- * program started. A program that has gone to another root since, or to other mounts, may mean other files by
- * the same paths: from then on no lines are looked up there, and Valgrind reads those of all that it maps.
+ * The collector looks up source lines in the objects' files (collector/debuginfo.h). What comes with the system
+ * stays what it is while programs run, so it is opened by its path when the first line is needed. Other files may
+ * be removed or built again at any time: the collector opens them when they are mapped (RAW_LOADED). It sees the
+ * file system as it was when the program started. A program that has gone to another root since, or to other
+ * mounts, may mean other files by the same paths: from then on all files are opened through /proc/PID/root.
  */
 #ifndef LT_SYSTEM_H
 #define LT_SYSTEM_H
@@ -14,6 +15,8 @@
 
 /* Does a path lead the collector to the file of the system that the program sees there? */
 Bool lt_system_has(const HChar *path);
+/* The path by which the collector finds, now, the file that the program knows by `path`. */
+void lt_system_path(HChar *to, SizeT room, const HChar *path);
 /* Ahead of a system call. */
 void lt_system_before(UInt number);
 

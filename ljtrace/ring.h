@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 9
+#define RING_VERSION 10
 
 /* Slabs are large enough to make tokens rare: each may wake the other side. Where no more memory can be had,
  * fewer do. */
@@ -69,28 +69,29 @@ struct ring_token {
 #define RING_TAKEN '\3'  /* instead of READY: the file holds the trace of this process's image before exec */
 #define RING_BUSY '\5'   /* instead of READY: another collector is writing the file */
 #define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text comes up to the next of these */
+#define RING_NOTE '\6'   /* a line for the user when the recording ends comes up to the next of these */
 
 enum raw_type {
     RAW_DEFINE, /* a segment, of the next number from 0: instructions | words << 32, then for each access
                    {code address, size | kind << 32,  distance | word << 32}. Argument 1: the accesses of the
                    segment before come first */
     RAW_THREAD, /* argument: the thread that runs from here on */
-    RAW_FRAME,  /* {code address, line, function bytes | file bytes << 32, object bytes, address in the
-                   object's file}  strings, padded. That address is not 0 if the line is to be found by it */
-    RAW_STACK,  /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
-    RAW_NEW,    /* heap, how {addr, size, instructions} code addresses innermost first; or, here and in
+    RAW_FRAME, /* {code address, function bytes | object bytes << 32, address in the object's file}  function,
+                   object, padded. The line is found by the last address, if it is not 0 */
+    RAW_STACK, /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
+    RAW_NEW,   /* heap, how {addr, size, instructions} code addresses innermost first; or, here and in
                    FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */
-    RAW_FREE,   /* heap, how {addr, instructions} code addresses */
-    RAW_RESIZE, /* heap, how {old addr, addr, size, instructions} code addresses */
-    RAW_TOUCH,  /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
-    RAW_ENTER,  /* the running thread enters a watched allocator: its accesses are not the program's */
-    RAW_LEAVE,  /* it has left */
-    RAW_CLOSE,  /* {heap, instructions}: every block of that heap is gone */
-    RAW_SWITCH, /* argument: 1 = accesses are recorded from here on, 0 = they are not */
-    RAW_MARK,   /* {instructions, bytes} name, padded */
-    RAW_INFO,   /* {key bytes | value bytes << 32} key value, padded */
-    RAW_EXEC,   /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
-    RAW_END,    /* {instructions} argument: enum mt_ending; nothing follows */
+    RAW_FREE,  /* heap, how {addr, instructions} code addresses */
+    RAW_RESIZE,   /* heap, how {old addr, addr, size, instructions} code addresses */
+    RAW_TOUCH,    /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
+    RAW_ENTER,    /* the running thread enters a watched allocator: its accesses are not the program's */
+    RAW_LEAVE,    /* it has left */
+    RAW_CLOSE,    /* {heap, instructions}: every block of that heap is gone */
+    RAW_SWITCH,   /* argument: 1 = accesses are recorded from here on, 0 = they are not */
+    RAW_MARK,     /* {instructions, bytes} name, padded */
+    RAW_INFO,     /* {key bytes | value bytes << 32} key value, padded */
+    RAW_EXEC,     /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
+    RAW_END,      /* {instructions} argument: enum mt_ending; nothing follows */
     RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
                      file bytes << 32} function file, padded: what a key in a stack stands for */
     RAW_TYPE,     /* heap {addr} argument: enum mt_type */
@@ -119,6 +120,8 @@ enum raw_type {
     RAW_LINKS,        /* {from} pairs {to, enum mt_link_kind | weak << 7 | index or key of a name << 8} */
     RAW_UNIVERSE_END, /* it is whole */
     RAW_CALL,         /* {code address} machine code of a trace calls a function in C there */
+    RAW_LOADED, /* {key bytes | path bytes << 32} key, path, padded: an object file was mapped that frames will
+                   name by the key, and that is to be opened now, by the path. It may be gone soon */
     RAW_SAMPLE, /* {heap, instructions, weight} code addresses. argument: enum mt_vm. heap 0: no state runs */
     RAW_TYPES
 };

@@ -6,6 +6,7 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,15 @@ struct span {
 
 struct object {
     struct object *next;
-    char *path;
+    char *path;         /* by which it is asked for */
     struct stat status; /* of the file that was opened */
-    Dwfl *dwfl;         /* NULL: it has no lines */
+    int fd;             /* of the file, as long as it is not looked into; -1: it is opened by its path */
+    bool mapped;        /* the program is known to have mapped this file, whatever the path leads to now */
+    bool looked_into;
+    Dwfl *dwfl; /* NULL: it has no lines */
     Dwarf *dwarf;
-    uint64_t shift; /* from the file's addresses to the debug information's */
+    const char *problem; /* why lines are missing; NULL = they are not */
+    uint64_t shift;      /* from the file's addresses to the debug information's */
     struct span *spans;
     size_t count, capacity;
 };
@@ -135,11 +140,33 @@ static void add_units(struct object *o)
 {
     Dwarf_CU *cu = NULL;
     Dwarf_Die unit;
+    int end = 0;
     bool ok = true;
-    while (ok && dwarf_get_units(o->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
-        ok = !has_code(&unit) || add_unit(o, &unit);
+    while (ok && end == 0 && (end = dwarf_get_units(o->dwarf, cu, &cu, NULL, NULL, &unit, NULL)) == 0)
+        if (dwarf_tag(&unit) == DW_TAG_invalid)
+            end = -1; /* no such abbreviation: nothing that follows can be trusted */
+        else
+            ok = !has_code(&unit) || add_unit(o, &unit);
+    if (end < 0)
+        o->problem = dwarf_errmsg(-1);
     if (o->count)
         qsort(o->spans, o->count, sizeof *o->spans, by_address);
+}
+
+/* Has the file sections of debug information, compressed or not? */
+static bool has_sections(Elf *elf)
+{
+    size_t names;
+    Elf_Scn *section = NULL;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return false;
+    while ((section = elf_nextscn(elf, section))) {
+        GElf_Shdr header;
+        const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
+        if (name && (strcmp(name, ".debug_info") == 0 || strcmp(name, ".zdebug_info") == 0))
+            return true;
+    }
+    return false;
 }
 
 /* The debug information, and how its addresses differ from the file's; NULL if there is none. */
@@ -147,11 +174,16 @@ static Dwarf *open_dwarf(struct object *o)
 {
     GElf_Addr elf_bias = 0;
     Dwarf_Addr dwarf_bias = 0;
-    Dwfl_Module *module = dwfl_report_offline(o->dwfl, o->path, o->path, -1);
+    Elf *elf;
+    Dwfl_Module *module = dwfl_report_offline(o->dwfl, o->path, o->path, o->fd);
+    if (module)
+        o->fd = -1; /* libdwfl's now */
     dwfl_report_end(o->dwfl, NULL, NULL);
-    if (!module || !dwfl_module_getelf(module, &elf_bias))
+    if (!module || !(elf = dwfl_module_getelf(module, &elf_bias)))
         return NULL;
     Dwarf *dwarf = dwfl_module_getdwarf(module, &dwarf_bias);
+    if (!dwarf && has_sections(elf))
+        o->problem = dwfl_errmsg(-1);
     o->shift = elf_bias - dwarf_bias;
     return dwarf;
 }
@@ -160,13 +192,17 @@ static void close_object(struct object *o)
 {
     if (o->dwfl)
         dwfl_end(o->dwfl);
+    if (o->fd >= 0)
+        close(o->fd);
+    o->fd = -1;
     o->dwfl = NULL;
     o->dwarf = NULL;
     o->count = 0;
+    o->looked_into = false;
 }
 
 /* Files without lines need not stay open. */
-static void open_object(struct object *o)
+static void look_into(struct object *o)
 {
     o->dwfl = dwfl_begin(&s_callbacks);
     o->dwarf = o->dwfl ? open_dwarf(o) : NULL;
@@ -174,6 +210,7 @@ static void open_object(struct object *o)
         add_units(o);
     else
         close_object(o);
+    o->looked_into = true;
 }
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
@@ -186,11 +223,10 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 static void keep_up(struct object *o)
 {
     struct stat now;
-    if (stat(o->path, &now) != 0 || is_same_file(&now, &o->status))
+    if (o->mapped || stat(o->path, &now) != 0 || is_same_file(&now, &o->status))
         return;
     close_object(o);
     o->status = now;
-    open_object(o);
 }
 
 static void free_object(struct object *o)
@@ -209,6 +245,8 @@ static struct object *new_object(const char *path)
         free(o);
         return NULL;
     }
+    if (o)
+        o->fd = -1;
     return o;
 }
 
@@ -225,7 +263,6 @@ static struct object *find_object(struct debuginfo *d, const char *path)
         *at = o->next;
     o->next = d->objects;
     d->objects = o;
-    keep_up(o);
     return o;
 }
 
@@ -255,15 +292,50 @@ static const struct span *span_at(const struct object *o, uint64_t address)
 
 bool debuginfo_find(struct debuginfo *d, const char *object, uint64_t address, struct debuginfo_line *line)
 {
-    const struct object *o = find_object(d, object);
-    const struct span *span = o ? span_at(o, address + o->shift) : NULL;
+    struct object *o = find_object(d, object);
+    if (!o)
+        return false;
+    keep_up(o);
+    if (!o->looked_into)
+        look_into(o);
+    const struct span *span = span_at(o, address + o->shift);
     Dwarf_Die unit;
+    Dwarf_Lines *lines;
+    size_t count;
     int number;
     if (!span || !dwarf_offdie(o->dwarf, span->unit, &unit))
         return false;
+    if (dwarf_getsrclines(&unit, &lines, &count) != 0) {
+        o->problem = dwarf_errmsg(-1);
+        return false;
+    }
     Dwarf_Line *found = dwarf_getsrc_die(&unit, address + o->shift);
     if (!found || dwarf_lineno(found, &number) != 0 || number <= 0)
         return false;
     *line = (struct debuginfo_line){dwarf_linesrc(found, NULL, NULL), (uint32_t)number};
     return line->file != NULL;
+}
+
+void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path)
+{
+    struct stat now;
+    struct object *o = find_object(d, object);
+    int fd = o ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0 || fstat(fd, &now) != 0 || (o->mapped && is_same_file(&now, &o->status))) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    close_object(o);
+    o->fd = fd;
+    o->status = now;
+    o->mapped = true;
+}
+
+void debuginfo_problems(const struct debuginfo *d,
+                        void (*report)(void *ctx, const char *object, const char *why), void *ctx)
+{
+    for (const struct object *o = d->objects; o; o = o->next)
+        if (o->problem)
+            report(ctx, o->path, o->problem);
 }

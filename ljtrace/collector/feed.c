@@ -367,9 +367,11 @@ static const struct {
     const char *(*take)(struct feed *f, const struct raw *r);
     uint32_t least; /* payload words */
 } s_rare[RAW_TYPES] = {
+    /* clang-format off: one on a line */
     [RAW_DEFINE] = {take_define, 1},
     [RAW_THREAD] = {take_thread, 0},
-    [RAW_FRAME] = {feed_frame, 5},
+    [RAW_FRAME] = {feed_frame, 3},
+    [RAW_LOADED] = {feed_loaded, 1},
     [RAW_STACK] = {take_stack, 0},
     [RAW_NEW] = {take_new, 3},
     [RAW_FREE] = {take_free, 2},
@@ -406,6 +408,7 @@ static const struct {
     [RAW_UNIVERSE_END] = {feed_universe_end, 0},
     [RAW_CALL] = {feed_call, 1},
     [RAW_SAMPLE] = {feed_sample, 3},
+    /* clang-format on */
 };
 
 static bool has_stack(const struct raw *r)

@@ -31,6 +31,8 @@ enum mt_ending feed_ending(const struct feed *f);
 void feed_rebind(struct feed *f, struct mt_writer *w);
 /* Was the tool's last word among what was fed? */
 bool feed_ended(const struct feed *f);
+/* One line on objects whose debug information could not be read; its length, 0 = there are none. */
+size_t feed_missing_lines(const struct feed *f, char *to, size_t room);
 void feed_free(struct feed *f);
 
 #endif

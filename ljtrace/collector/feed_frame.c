@@ -1,23 +1,30 @@
-/* feed_frame.c - frames of C in the collector: their names, and source lines where the tool left these to us.
+/* feed_frame.c - frames of C in the collector: their names and source lines.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Valgrind names each code address. Of the system's files it reads no source lines, since that took longer
- * than a short program (docs/internals/recorder.md); such a frame comes with its address in the object's
- * file, where debuginfo.c looks the line up. Frames of Lua are feed_lua.c's.
+ * Valgrind names each code address. A frame comes with its address in the object's file, where debuginfo.c looks
+ * the line up. Frames of Lua are feed_lua.c's.
  */
 #include "feed_parts.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A string of its own; the caller frees it. */
+static char *copy_text(const char *text, uint32_t size)
+{
+    char *copy = strndup(text, size);
+    if (!copy)
+        abort();
+    return copy;
+}
 
 /* Look up the line of a frame whose code is at an address in the object's file. */
 static void find_line(struct feed *f, struct mt_frame *frame, const char *object, uint32_t size,
                       uint64_t address)
 {
     struct debuginfo_line line;
-    char *path = strndup(object, size);
-    if (!path)
-        abort();
+    char *path = copy_text(object, size);
     if (debuginfo_find(f->debuginfo, path, address, &line)) {
         frame->line = line.line;
         frame->file = mt_writer_string(f->writer, line.file, (uint32_t)strlen(line.file));
@@ -27,19 +34,63 @@ static void find_line(struct feed *f, struct mt_frame *frame, const char *object
 
 const char *feed_frame(struct feed *f, const struct raw *r)
 {
-    uint32_t function = (uint32_t)r->word[2], file = r->word[2] >> 32, object = (uint32_t)r->word[3];
-    const char *text = feed_text(r, 5, 0, (uint64_t)function + file + object);
+    uint32_t function = (uint32_t)r->word[1], object = r->word[1] >> 32;
+    const char *text = feed_text(r, 3, 0, (uint64_t)function + object);
     if (!text)
         return "frame with strings beyond its end";
     struct mt_frame frame = {
         .ip = r->word[0],
-        .line = (uint32_t)r->word[1],
         .function = mt_writer_string(f->writer, text, function),
-        .file = mt_writer_string(f->writer, text + function, file),
-        .object = mt_writer_string(f->writer, text + function + file, object),
+        .object = mt_writer_string(f->writer, text + function, object),
     };
-    if (r->word[4] && object)
-        find_line(f, &frame, text + function + file, object, r->word[4]);
+    if (r->word[2] && object)
+        find_line(f, &frame, text + function, object, r->word[2]);
     stacks_define(&f->stacks, &frame);
     return NULL;
+}
+
+const char *feed_loaded(struct feed *f, const struct raw *r)
+{
+    uint32_t object = (uint32_t)r->word[0], path = r->word[0] >> 32;
+    const char *text = feed_text(r, 1, 0, (uint64_t)object + path);
+    if (!text)
+        return "object with strings beyond its end";
+    char *key = copy_text(text, object), *at = copy_text(text + object, path);
+    debuginfo_mapped(f->debuginfo, key, at);
+    free(key);
+    free(at);
+    return NULL;
+}
+
+/* What the user is told of the objects whose lines are missing. */
+struct missing {
+    char text[600];
+    size_t used;
+    unsigned objects, shown;
+};
+
+static void add_missing(void *ctx, const char *object, const char *why)
+{
+    struct missing *m = ctx;
+    int n = snprintf(m->text + m->used, sizeof m->text - m->used, "%s%s (%s)", m->objects ? ", " : "", object,
+                     why);
+    m->objects++;
+    if (n > 0 && (size_t)n < sizeof m->text - m->used) {
+        m->used += (size_t)n;
+        m->shown++;
+    } else {
+        m->text[m->used] = 0;
+    }
+}
+
+size_t feed_missing_lines(const struct feed *f, char *to, size_t room)
+{
+    struct missing m = {.used = 0};
+    debuginfo_problems(f->debuginfo, add_missing, &m);
+    if (!m.objects)
+        return 0;
+    int n = snprintf(to, room, "no source lines, as the debug information cannot be read, of %s", m.text);
+    if (n > 0 && (size_t)n < room && m.shown < m.objects)
+        n += snprintf(to + n, room - (size_t)n, "%s%u more", m.shown ? " and " : "", m.objects - m.shown);
+    return n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }

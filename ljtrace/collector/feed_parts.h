@@ -92,6 +92,7 @@ size_t feed_change(void *feed, const uint8_t *at, size_t n, struct mt_change *ch
 
 /* What a record of each type does; NULL, or what is wrong with it. */
 const char *feed_frame(struct feed *f, const struct raw *r);
+const char *feed_loaded(struct feed *f, const struct raw *r);
 const char *feed_luaframe(struct feed *f, const struct raw *r);
 const char *feed_type(struct feed *f, const struct raw *r);
 const char *feed_vm(struct feed *f, const struct raw *r);

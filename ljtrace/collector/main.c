@@ -325,6 +325,27 @@ static const char *end_file(struct collector *c, enum mt_ending ending, struct m
     return removed ? "the file was removed while it was written" : wrong;
 }
 
+/* A line that the tool shows when the recording ends, which it does not call a failure. */
+static void note(const struct collector *c, const char *text)
+{
+    char bytes[1000];
+    int n = snprintf(bytes, sizeof bytes, "%c%s", RING_NOTE, text);
+    size_t size = n < 0 ? 0 : (size_t)n < sizeof bytes - 1 ? (size_t)n : sizeof bytes - 2;
+    bytes[size++] = RING_NOTE;
+    if (send(c->socket, bytes, size, MSG_NOSIGNAL) < 0)
+        return; /* nobody listens any more */
+}
+
+/* Tell the user, and whoever reads the file, which source lines are missing. */
+static void note_missing_lines(struct collector *c)
+{
+    char text[900];
+    if (!feed_missing_lines(c->feed, text, sizeof text))
+        return;
+    mt_writer_info(c->writer, "missing_lines", text);
+    note(c, text);
+}
+
 /* Put the end on the file, whatever happened before. A child that was forked only to run another program is
  * not worth a file. */
 static int finish(struct collector *c, int complete)
@@ -338,6 +359,7 @@ static int finish(struct collector *c, int complete)
         sink_discard(&c->sink);
     else
         sink_publish(&c->sink, c->process);
+    note_missing_lines(c);
     const char *wrong = end_file(c, ending, &err);
     if (complete && wrong)
         tell(c, "cannot write", wrong);

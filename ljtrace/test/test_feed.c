@@ -39,7 +39,7 @@ static void stacks_run_from_the_root(void **state)
 {
     struct session *s = *state;
     static const char name[8] = "leaf";
-    PUT(s, RAW_FRAME, 0, 0x2000, 42, raw_pair(4, 0), 0, 0, *(const uint64_t *)name);
+    PUT(s, RAW_FRAME, 0, 0x2000, raw_pair(4, 0), 0, *(const uint64_t *)name);
     PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 32, 0, 0x2000, 0x3000);
     PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 32, 0, 0x2000, 0x3000);
     read_back(s);
@@ -47,7 +47,6 @@ static void stacks_run_from_the_root(void **state)
     const struct mt_stack *inner = mt_stack(s->reader, s->event[0].ref);
     const struct mt_frame *leaf = mt_frame(s->reader, inner->frame);
     assert_string_equal(mt_string(s->reader, leaf->function), "leaf");
-    assert_int_equal(leaf->line, 42);
     const struct mt_stack *outer = mt_stack(s->reader, inner->parent);
     assert_int_equal(mt_frame(s->reader, outer->frame)->ip, 0x3000);
     assert_int_equal(outer->parent, 0);
@@ -57,9 +56,9 @@ static void frames_may_change_their_meaning(void **state)
 {
     struct session *s = *state;
     static const char first[8] = "first", second[8] = "second";
-    PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(5, 0), 0, 0, *(const uint64_t *)first);
+    PUT(s, RAW_FRAME, 0, 0x2000, raw_pair(5, 0), 0, *(const uint64_t *)first);
     PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0, 0x2000);
-    PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, 0, *(const uint64_t *)second);
+    PUT(s, RAW_FRAME, 0, 0x2000, raw_pair(6, 0), 0, *(const uint64_t *)second);
     PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 8, 0, 0x2000);
     read_back(s);
     const struct mt_stack *a = mt_stack(s->reader, s->event[0].ref),
@@ -78,11 +77,11 @@ static void stacks_are_told_once(void **state)
 {
     struct session *s = *state;
     static const char first[8] = "first", second[8] = "second";
-    PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(5, 0), 0, 0, *(const uint64_t *)first);
+    PUT(s, RAW_FRAME, 0, 0x2000, raw_pair(5, 0), 0, *(const uint64_t *)first);
     PUT(s, RAW_STACK, 7, 0x2000, 0x3000);
     PUT_EVENT(s, RAW_NEW, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 8, 0);
     PUT_EVENT(s, RAW_NEW, 0, RAW_HEAP_C, MT_HOW_MALLOC, 0x20000, 8, 0, 0x2000, 0x3000);
-    PUT(s, RAW_FRAME, 0, 0x2000, 0, raw_pair(6, 0), 0, 0, *(const uint64_t *)second);
+    PUT(s, RAW_FRAME, 0, 0x2000, raw_pair(6, 0), 0, *(const uint64_t *)second);
     PUT_EVENT(s, RAW_NEW, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x30000, 8, 0);
     PUT(s, RAW_STACK, 7, 0x3000);
     PUT_EVENT(s, RAW_FREE, 7, RAW_HEAP_C, MT_HOW_MALLOC, 0x10000, 0);
@@ -232,7 +231,7 @@ static void nonsense_is_refused(void **state)
     const uint64_t beyond[2] = {raw_header(RAW_NEW, 0, 100), 1};
     const uint64_t short_new[2] = {raw_header(RAW_NEW, 0, 1), 1};
     const uint64_t bad_kind[5] = {raw_header(RAW_DEFINE, 0, 4), raw_pair(1, 1), 0x1000, raw_pair(4, 77), 0};
-    const uint64_t bad_text[6] = {raw_header(RAW_FRAME, 0, 5), 1, 1, raw_pair(~0U, ~0U), ~0U, 0};
+    const uint64_t bad_text[4] = {raw_header(RAW_FRAME, 0, 3), 1, raw_pair(~0U, ~0U), 0};
     const uint64_t bad_slot[2] = {raw_header(RAW_SLOT, RING_HEAP_SLOTS, 1), 0x5000};
     const uint64_t state_change[3] = {raw_state_header()};
     const uint64_t whole[2] = {raw_header(RAW_SLOT, 0, 1), 0x5000};
