@@ -14,7 +14,7 @@ packages="build-essential autoconf automake pkg-config valgrind luajit libluajit
     python3-jinja2 python3-pytest python3-hypothesis ffmpeg zstd shellcheck libjemalloc-dev libmimalloc-dev"
 # allocators that are left out where there is no such package
 optional="libgoogle-perftools-dev libtbb-dev libboost-dev musl-dev libclang-rt-14-dev
-    python3-distributed libglib2.0-dev"
+    python3-distributed libglib2.0-dev musl-tools"
 
 say() { printf 'bootstrap: %s\n' "$*"; }
 fail() { printf 'bootstrap: %s\n' "$*" >&2; exit 1; }

@@ -39,7 +39,11 @@ enum ljtrace_request {
     LJTRACE_REQUEST_LUA_IMAGE,     /* of the tool's own preload */
     LJTRACE_REQUEST_LUA_FUNCTIONS, /* of the tool's own preload */
     LJTRACE_REQUEST_NEW,           /* of the tool's own preload */
-    LJTRACE_REQUEST_MADE_BY        /* of the tool's own preload */
+    LJTRACE_REQUEST_MADE_BY,       /* of the tool's own preload */
+    LJTRACE_REQUEST_RESIZE,        /* of the tool's own preload */
+    LJTRACE_REQUEST_FREE,          /* of the tool's own preload */
+    LJTRACE_REQUEST_OWNS,          /* of the tool's own preload */
+    LJTRACE_REQUEST_BYTES          /* of the tool's own preload */
 };
 
 /* Write a named mark into the trace: a point of the program that analyses can refer to. */

@@ -210,6 +210,18 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
     case LJTRACE_REQUEST_MADE_BY:
         lt_heap_made_by(tid, args[1], (UInt)args[2], (UInt)args[3]);
         return True;
+    case LJTRACE_REQUEST_RESIZE:
+        *ret = (UWord)lt_heap_resize(tid, args[1], args[2], args[3], args[4] != 0);
+        return True;
+    case LJTRACE_REQUEST_FREE:
+        lt_heap_free(tid, args[1]);
+        return True;
+    case LJTRACE_REQUEST_OWNS:
+        *ret = lt_heap_owns(args[1]);
+        return True;
+    case LJTRACE_REQUEST_BYTES:
+        *ret = lt_heap_bytes(args[1]);
+        return True;
     case VG_USERREQ__GDB_MONITOR_COMMAND:
         *ret = obey((const HChar *)args[1]);
         return *ret != 0;

@@ -15,6 +15,7 @@
 #include "lt_vm_stack.h"
 #include "lt_sample.h"
 #include "../memtrace/memtrace.h"
+#include "pub_tool_aspacemgr.h"
 #include "pub_tool_hashtable.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -195,9 +196,9 @@ static void free_block(ThreadId tid, void *p, enum mt_how how)
     VG_(freeEltPA)(s_pool, b);
 }
 
-static void *move_block(struct block *b, SizeT size)
+static void *move_block(struct block *b, SizeT size, SizeT align)
 {
-    Addr base, addr = find_room(size, VG_(clo_alignment), &base);
+    Addr base, addr = find_room(size, align, &base);
     if (!addr)
         return NULL;
     VG_(memcpy)((void *)addr, (void *)b->addr, b->size < size ? b->size : size);
@@ -209,7 +210,7 @@ static void *move_block(struct block *b, SizeT size)
     return (void *)addr;
 }
 
-static void *resize_block(ThreadId tid, void *old, SizeT size)
+static void *resize_block(ThreadId tid, void *old, SizeT size, SizeT align)
 {
     struct block *b = VG_(HT_lookup)(s_blocks, (UWord)old);
     if (!b) {
@@ -217,7 +218,8 @@ static void *resize_block(ThreadId tid, void *old, SizeT size)
             lt_put_free((Addr)old, RAW_HEAP_C, MT_HOW_REALLOC, take(tid));
         return NULL;
     }
-    void *p = fits_in_place(b, size) ? old : move_block(b, size);
+    Bool stays = (UWord)old % align == 0 && fits_in_place(b, size);
+    void *p = stays ? old : move_block(b, size, align);
     if (!p)
         return NULL;
     b->size = size;
@@ -239,6 +241,35 @@ void *lt_heap_new(ThreadId tid, SizeT size, SizeT align, UInt how)
 {
     SizeT least = VG_(clo_alignment);
     return new_block(tid, size, align > least ? align : least, how == MT_HOW_CALLOC, how);
+}
+
+void *lt_heap_resize(ThreadId tid, Addr old, SizeT size, SizeT align, Bool zero)
+{
+    const struct block *b = VG_(HT_lookup)(s_blocks, old);
+    SizeT had = b ? b->size : size, least = VG_(clo_alignment);
+    UChar *p = resize_block(tid, (void *)old, size, align > least ? align : least);
+    if (p && zero && size > had)
+        VG_(memset)(p + had, 0, size - had);
+    return p;
+}
+
+void lt_heap_free(ThreadId tid, Addr addr)
+{
+    free_block(tid, (void *)addr, MT_HOWS);
+}
+
+Bool lt_heap_owns(Addr addr)
+{
+    if (VG_(HT_lookup)(s_blocks, addr))
+        return True;
+    const NSegment *segment = VG_(am_find_nsegment)(addr);
+    return segment && segment->kind == SkAnonC && segment->isCH;
+}
+
+SizeT lt_heap_bytes(Addr addr)
+{
+    const struct block *b = VG_(HT_lookup)(s_blocks, addr);
+    return b ? b->size : 0;
 }
 
 void lt_heap_made_by(ThreadId tid, Addr addr, UInt freed, UInt how)
@@ -309,12 +340,11 @@ static void *on_realloc(ThreadId tid, void *p, SizeT n)
         free_block(tid, p, MT_HOW_REALLOC);
         return NULL;
     }
-    return resize_block(tid, p, n);
+    return resize_block(tid, p, n, VG_(clo_alignment));
 }
 static SizeT on_usable_size(ThreadId tid, void *p)
 {
-    struct block *b = VG_(HT_lookup)(s_blocks, (UWord)p);
-    return b ? b->size : 0;
+    return lt_heap_bytes((Addr)p);
 }
 
 void lt_heap_init(void)

@@ -18,6 +18,15 @@ Bool lt_heap_is_hiding(ThreadId tid);
 /* For the preload's functions: a block of `how` (enum mt_how; calloc's is zeroed), aligned to `align` bytes
  * at least (a power of two; 0 = as malloc does). NULL if there is no room. */
 void *lt_heap_new(ThreadId tid, SizeT size, SizeT align, UInt how);
+/* As realloc of a block, aligned as above; zero: what it gains is zeroed. NULL, and nothing changes, if there is no
+ * room. */
+void *lt_heap_resize(ThreadId tid, Addr old, SizeT size, SizeT align, Bool zero);
+/* A free by a function that may free blocks made in any way. */
+void lt_heap_free(ThreadId tid, Addr addr);
+/* Is there a block, or memory that blocks come from? Else another allocator's blocks are there. */
+Bool lt_heap_owns(Addr addr);
+/* Size of the block that begins at addr; 0 = there is none. */
+SizeT lt_heap_bytes(Addr addr);
 /* A block that was made in another way is the program's by `how` from now on; told as a free by `freed` and a
  * new one. */
 void lt_heap_made_by(ThreadId tid, Addr addr, UInt freed, UInt how);

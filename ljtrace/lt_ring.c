@@ -121,6 +121,17 @@ Bool lt_ring_alive(void)
     return s_socket >= 0;
 }
 
+/* In the grandchild: what the program has preloaded is for the program. An allocator in the collector could close
+ * its descriptors, or fail. */
+static void forget_preloads(void)
+{
+    HChar **to = VG_(client_envp);
+    for (HChar **from = to; *from; from++)
+        if (VG_(strncmp)(*from, "LD_PRELOAD=", 11) != 0 && VG_(strncmp)(*from, "LD_AUDIT=", 9) != 0)
+            *to++ = *from;
+    *to = NULL;
+}
+
 /* In the grandchild: become the collector. */
 static void exec_collector(Int memfd, Int socket, const HChar *out)
 {
@@ -153,6 +164,7 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
                            NULL};
     lt_setsid();
     lt_default_signals();
+    forget_preloads();
     VG_(execv)(path, argv);
     VG_(fmsg)("cannot run %s\n", path);
     lt_exit(127);

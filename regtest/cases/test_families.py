@@ -1,0 +1,72 @@
+"""test_families - allocation functions of other allocators than libc's: those of ljtrace/alloc_functions.def.
+
+native/families.c calls each that an allocator has. What it prints is the truth: the trace must hold just these
+blocks, and the program must print without the recorder what it prints under it.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support import NATIVE, SOURCE, good, record, run
+
+FAMILIES = {"jemalloc": ("libjemalloc.so.2", "free"), "mimalloc": ("libmimalloc.so.2", "mi_free"),
+            "tcmalloc": ("libtcmalloc.so.4", "tc_free"), "tbb": ("libtbbmalloc.so.2", "scalable_free"), "libc": ("", "free")}
+SIZES = {100, 128, 1000, 4096}  # of the blocks in families.c, before they are resized
+OFTEN_MISSING = {"reallocf", "vfree", "free_sized", "free_aligned_sized"}  # in glibc
+LISTED = re.findall(r"^FUNCTION\((\d+), (\w+), (\w+), (\w+)\)", (SOURCE / "ljtrace/alloc_functions.def").read_text(), re.M)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_of_a_family(tmp_path: Path, family: str) -> None:
+    library, deleter = FAMILIES[family]
+    env = {"LD_PRELOAD": library}
+    if library and b"cannot be preloaded" in run(["true"], env=env).err:
+        pytest.skip(f"no {library}")
+    native = good([NATIVE / "families", family, deleter], env=env)
+    called = dict(line.split(" ") for line in native.text.splitlines())
+    listed = {name for _, name, _, of in LISTED if of == family}
+    assert listed - OFTEN_MISSING <= set(called) <= listed
+    trace = record(tmp_path / "t.ljt", [NATIVE / "families", family, deleter], env=env)
+    assert trace.run.out == native.out
+    own = {e[1] for e in trace.events() if e[0] == "new" and int(e[3]) in SIZES}  # others are the libraries'
+    kinds = [e[0] for e in trace.events() if e[1] in own or e[0] == "badfree"]
+    marks = "".join(called.values())
+    assert [kinds.count(kind) for kind in ("new", "resize", "free", "badfree")] == [marks.count("+"), marks.count("~"), marks.count("-"), 0]
+
+
+MUSL = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+    char *p = malloc(100), *q = calloc(5, 20), *r = aligned_alloc(64, 128);
+    strcpy(p, "kept");
+    p = realloc(p, 1000);
+    printf("%s %d %d\\n", p ? p : "FAILED", q ? q[99] : -1, (int)((unsigned long)r % 64));
+    free(p), free(q), free(r);
+    return 0;
+}
+"""
+
+
+def test_musl(tmp_path: Path) -> None:
+    """Its malloc is a weak function, which Valgrind leaves alone, and with it the rest of the family breaks."""
+    if not shutil.which("musl-gcc"):
+        pytest.skip("no musl-gcc (package musl-tools)")
+    (tmp_path / "p.c").write_text(MUSL)
+    good(["musl-gcc", "-o", tmp_path / "p", tmp_path / "p.c"])
+    trace = record(tmp_path / "t.ljt", [tmp_path / "p"])
+    assert trace.run.out == b"kept 0 0\n"
+    assert [(e[0], e[3]) for e in trace.events()] == [
+        ("new", "100"), ("new", "100"), ("new", "128"), ("resize", "1000"), ("free", "1000"), ("free", "100"), ("free", "128")]
+
+
+def test_the_list_is_in_the_manual_page() -> None:
+    page = (SOURCE / "docs/ljtrace.1").read_text()
+    missing = [name for _, name, _, _ in LISTED if not re.search(rf"\b{name}\b", page)]
+    assert not missing
