@@ -67,10 +67,12 @@ static void in_child(ThreadId tid)
         lt_ring_abandon();
         return;
     }
+    const HChar *parents = s_name;
     s_name = name;
     lt_ring_adopt(s_memfd, s_socket, s_name);
     s_memfd = s_socket = -1;
     lt_put_number("forked_from_pid", VG_(getppid)());
+    lt_put_info("forked_from_file", parents);
     lt_put_number("pid", VG_(getpid)());
     lt_watch_tell_all();
 }

@@ -153,6 +153,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     lt_smc_after(number, args, value);
     lt_mcode_after(value);
     lt_signals_after(tid, number, value);
+    lt_thread_after(tid, number, args, value);
 }
 
 void lt_kernel_init(void)

@@ -16,13 +16,14 @@
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
  * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
  * lt_smc.c, lt_mcode.c            code at run time lt_vex.c, lt_core.c  the translator
- * lt_memory.c                     its own memory
+ * lt_memory.c                     its own memory   lt_end.c   how the program ended
  * lt_signals.c                    timers           lt_exec.c  what Valgrind cannot run
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
  * lt_universe*.c                  snapshots of all Lua objects
  */
 #include "config.h"
 #include "lt_control.h"
+#include "lt_end.h"
 #include "lt_fork.h"
 #include "lt_frames.h"
 #include "lt_heap.h"
@@ -52,6 +53,7 @@
 #include "pub_tool_libcproc.h"
 #include "pub_tool_mallocfree.h"
 #include "pub_tool_options.h"
+#include "pub_tool_threadstate.h"
 #include "pub_tool_tooliface.h"
 
 /* Under the first name that is free; that name, or NULL if recording is not possible. */
@@ -83,6 +85,7 @@ static void post_clo_init(void)
     const HChar *out = start_recording();
     if (!out)
         go_without_recording();
+    lt_thread_start();
     lt_memory_start();
     lt_fork_init(out ? out : "");
     lt_smc_init();
@@ -109,6 +112,12 @@ static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle
         lt_forget_frames();
 }
 
+static void finish(void)
+{
+    if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)
+        VG_(umsg)("ljtrace: memtrace written to %s\n", lt_fork_name());
+}
+
 static void fini(Int status)
 {
     lt_toggle_finish();
@@ -116,8 +125,8 @@ static void fini(Int status)
     lt_universe_take_due();
     if (lt_options.universe && lt_ring_alive())
         lt_universe_take("at exit");
-    if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)
-        VG_(umsg)("ljtrace: memtrace written to %s\n", lt_fork_name());
+    lt_thread_put_name(VG_(get_running_tid)());
+    lt_end_when_known(finish);
 }
 
 static void pre_clo_init(void)
@@ -130,7 +139,7 @@ static void pre_clo_init(void)
     VG_(details_avg_translation_sizeB)(320);
     VG_(basic_tool_funcs)(post_clo_init, lt_instrument, fini);
     VG_(track_start_client_code)(on_thread_runs);
-    VG_(track_pre_thread_ll_exit)(lt_toggle_thread_ends);
+    lt_thread_init();
     VG_(track_new_mem_mmap)(on_mapped);
     VG_(track_die_mem_munmap)(lt_image_unmapped);
     lt_options_init();

@@ -55,15 +55,29 @@ static const HChar *expand(void)
     return name;
 }
 
+/* Where the ending of a trace's name begins, which tells what the file is; its end if it has none of ours. */
+static UInt ending_of(const HChar *name)
+{
+    static const HChar *const endings[] = {".ljt", ".txt"};
+    UInt length = VG_(strlen)(name);
+    for (UInt i = 0; i < 2; i++)
+        if (length > 4 && VG_(strcmp)(name + length - 4, endings[i]) == 0)
+            return length - 4;
+    return length;
+}
+
+/* app.2.ljt */
 static const HChar *with_number(const HChar *name, UInt number)
 {
+    UInt stem = ending_of(name);
     HChar *longer = VG_(malloc)("ljtrace.name", VG_(strlen)(name) + 16);
-    VG_(sprintf)(longer, "%s.%u", name, number);
+    VG_(memcpy)(longer, name, stem);
+    VG_(sprintf)(longer + stem, ".%u%s", number, name + stem);
     return longer;
 }
 
 static const HChar *s_first; /* what --out says, in the process that this image began in */
-static const HChar *s_base;  /* what numbers are put behind */
+static const HChar *s_base;  /* what numbers are put into */
 
 const HChar *lt_name_first(void)
 {

@@ -4,11 +4,12 @@ Definitions: `bytes` are those the program asked for; a resize adds its new size
 size to `freed`, and is no block of its own. read and written count a modify in both. instructions and
 seconds are those of the whole run if the trace says so, else of the part that is there; between marks
 those between. threads: threads
-with events; states: Lua states. complete: the trace was read to a proper end and nothing is missing in it.
-dropped: events missing.
+with events; states: Lua states. complete: the trace was read to a proper end and nothing is missing in it. program: how
+the program ended. dropped: events missing.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,27 @@ def is_complete(trace: "Trace", lost: int) -> bool:
     stats = trace.stats()
     ended = stats["is_text"] or stats["ending"] not in ("unknown", "limit")
     return trace.problem is None and ended and not stats["damaged_chunks"] and not lost
+
+
+def program_end(trace: "Trace") -> dict:
+    """How the program ended, which is another thing than whether its trace is complete. `ended`: exit (`status` is
+    its exit status), signal (`signal` is its name), exec (another program took its place), killed (SIGKILL, most
+    likely: nothing else ends program and recorder at once) or unknown."""
+    facts, ending = trace.info(), trace.stats()["ending"]
+    status, number = facts.get("exit_status", ""), facts.get("signal", "")
+    if number.isdigit():
+        names = {int(s): s.name for s in signal.Signals}
+        return {"ended": "signal", "status": None, "signal": names.get(int(number), f"signal {number}")}
+    if status.isdigit():
+        return {"ended": "exit", "status": int(status), "signal": None}
+    return {"ended": ending if ending in ("exec", "killed") else "unknown", "status": None, "signal": None}
+
+
+def program_end_text(end: dict) -> str:
+    """The same for people."""
+    if end["ended"] == "exit":
+        return f"exit status {end['status']}"
+    return f"{end['signal']}" if end["ended"] == "signal" else end["ended"]
 
 
 def extent(stats: dict, totals: dict) -> dict:
@@ -49,5 +71,6 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
         "threads": summary.threads,
         "states": sum(heap.kind == "lua" for heap in heaps),
         "complete": is_complete(trace, totals["lost"]),
+        "program": program_end(trace),
         "dropped": max(stats["totals"]["dropped"], totals["lost"]),
     }

@@ -72,6 +72,7 @@ FIELDS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
 FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "freed": ("it was freed", lambda b: b["freed"] != 0),
     "live": ("it was never freed", lambda b: b["freed"] == 0),
+    "inherited": ("a forked process had it from its parent", lambda b: b["inherited"] != 0),
     "shared": ("another thread than its maker accessed it", lambda b: b["shared"] != 0),
 }
 TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life that it depends on

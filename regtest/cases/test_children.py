@@ -36,7 +36,7 @@ def test_a_program_that_inherits_a_filter(tmp_path: Path) -> None:
     """Of system calls: it kills for one that the recorder makes elsewhere."""
     trace, said = followed(tmp_path, f"exec {NATIVE / 'fates'} seccomp-exec")
     assert "recording ended" not in said
-    images = [trace, *(Trace(trace.path.with_name(f"t.ljt.{n}"), trace.run).check() for n in (2, 3))]
+    images = [trace, *(Trace(trace.path.with_name(f"t.{n}.ljt"), trace.run).check() for n in (2, 3))]
     assert [image.ending() for image in images] == ["exec", "exec", "exit"]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from steve import source
 from steve.output import Output
 from steve.progress import Progress
+from steve.totals import program_end, program_end_text
 
 if TYPE_CHECKING:
     from steve._memtrace import Trace
@@ -52,6 +53,7 @@ def describe(trace: "Trace") -> dict:
         "format": "classic text" if stats["is_text"] else "memtrace",
         "recording": trace.info(),
         "ending": stats["ending"],
+        "program": program_end(trace),
         "problem": str(trace.problem) if trace.problem else None,
         "damaged_chunks": stats["damaged_chunks"],
         "bytes": stored,
@@ -70,7 +72,11 @@ def text(facts: dict, to_terminal: bool) -> str:
     from steve.tables import facts as table
     from steve.tables import number, render, size
     density = facts["bytes_per_event"]
-    rows = [("format", facts["format"]), *facts["recording"].items(), ("ending", facts["ending"])]
+    hidden = ("exit_status", "signal")  # said in other words below
+    recorded = [(key, value) for key, value in facts["recording"].items()
+                if key not in hidden and not key.startswith("thread ")]  # names of threads: steve threads
+    rows = [("format", facts["format"]), *recorded, ("ending", facts["ending"]),
+            ("program ended", program_end_text(facts["program"]))]
     rows += [("problem", facts["problem"])] if facts["problem"] else []
     rows += [("damaged chunks", number(facts["damaged_chunks"])), ("size", size(facts["bytes"])),
              ("events", number(facts["events"])),

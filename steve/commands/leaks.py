@@ -3,13 +3,15 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import TYPE_CHECKING, Dict, Hashable, List, Optional, Tuple
+from functools import partial
+from typing import TYPE_CHECKING, Callable, Dict, Hashable, List, Optional, Tuple
 
 from steve import blocks, listing
 from steve.folds import Sums
 from steve.listing import Column
 from steve.reachable import Survivors, sums_of
 from steve.stacks import SITE
+from steve.where import fields_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,13 +55,18 @@ def is_live(batch: "np.ndarray") -> "np.ndarray":
     return batch["freed"] == 0
 
 
+def is_leak(batch: "np.ndarray") -> "np.ndarray":
+    """Which of them did this process begin? Inherited blocks are for the parent to free."""
+    return (batch["freed"] == 0) & (batch["inherited"] == 0)
+
+
 class Leaks:
     """The fold: sums by stack of the chosen blocks that live at the end, and of all of them; the former."""
 
     numbered = False
 
-    def __init__(self) -> None:
-        self.sums, self.survivors = Sums(("stack", is_live), "stack"), Survivors()
+    def __init__(self, rule: "Callable[[np.ndarray], np.ndarray]") -> None:
+        self.sums, self.survivors = Sums(("stack", rule), "stack"), Survivors()
 
     def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
         self.sums.add(batch, keep)
@@ -119,9 +126,13 @@ def shown(apart: Optional[Dict[Hashable, Tuple[int, int]]]) -> Tuple[Column, ...
 def run(args: argparse.Namespace) -> int:
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
-    found = chosen.fold(Leaks)
+    asked = args.where is not None and "inherited" in fields_of(args.where)
+    found = chosen.fold(partial(Leaks, is_live if asked else is_leak))
     sums = found.sums.rows(chosen.totals["peak"])
     live, all_made = (blocks.merged(by_stack, chosen.places.site_name) for by_stack in sums)
     apart = told_apart(chosen, found.survivors)
-    listing.write(args, chosen.title(heading(live, apart)), rows_of(live, all_made, apart), shown(apart))
+    title = heading(live, apart)
+    if not asked and "forked_from_pid" in chosen.trace.info():
+        title += "; inherited blocks are left out (--where inherited)"
+    listing.write(args, chosen.title(title), rows_of(live, all_made, apart), shown(apart))
     return chosen.verdict()

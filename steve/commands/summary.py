@@ -28,6 +28,7 @@ KEYS = (
     ("seconds", "the same in wall-clock time, while recording; at marks interpolated"),
     ("threads", "with events"), ("states", "of Lua"),
     ("complete", "true if the trace has a proper end and nothing is missing in it"),
+    ("program", "how the program ended: ended (exit, signal, exec, killed, unknown), its exit status, the signal's name"),
     ("dropped", "events that are missing"))
 TABLE = (
     ("bytes", "that News and Resizes at the site asked for"),
@@ -110,12 +111,14 @@ def words(name: str) -> str:
 def other_rows(figures: dict) -> list:
     """What is neither bytes nor blocks."""
     from steve.tables import number
+    from steve.totals import program_end_text
     return [("unmatched frees", number(figures["unmatched"]["free"])),
             ("unmatched accesses", number(figures["unmatched"]["access"])),
             ("instructions", number(figures["instructions"])),
             ("seconds", f"{figures['seconds']:.3f}"),
             ("threads", number(figures["threads"])),
             ("Lua states", number(figures["states"])),
+            ("program ended", program_end_text(figures["program"])),
             ("complete", "yes" if figures["complete"] else "no"),
             ("dropped events", number(figures["dropped"]))]
 

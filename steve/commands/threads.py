@@ -3,7 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import List
+from typing import Dict, List
 
 from steve import blocks, listing
 from steve.listing import Column
@@ -12,6 +12,7 @@ NAME = "threads"
 HELP = "show what each thread makes, frees and accesses"
 COLUMNS = (
     Column("thread", "thread", "the tracer's number of the thread, from 1; 0 where the trace names none"),
+    Column("name", "name", "what the program calls it (pthread_setname_np); \"\" if it has no name of its own", True),
     Column("allocs", "allocs", "blocks made by the thread"),
     Column("alloc_bytes", "bytes", "bytes that their News and Resizes asked for"),
     Column("frees", "frees", "blocks freed by the thread, whoever made them"),
@@ -40,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_arguments(parser, COLUMNS, "alloc_bytes")
 
 
-def join(made: dict, freed: dict, accessed: dict) -> List[dict]:
-    """Rows from sums by the thread of the New, of the Free, and of the accesses."""
-    rows = {}
+def join(made: dict, freed: dict, accessed: dict, names: Dict[str, str]) -> List[dict]:
+    """Rows from sums by the thread of the New, of the Free, and of the accesses. names: the trace's facts."""
+    rows: Dict[int, dict] = {}
     for thread in {*made, *(t for t in freed if freed[t]["frees"]), *accessed}:
         rows[thread] = dict.fromkeys((column.key for column in COLUMNS), 0)
-        rows[thread].update(accessed.get(thread, {}), thread=thread)
+        rows[thread].update(accessed.get(thread, {}), thread=thread, name=names.get(f"thread {thread}", ""))
     for thread, found in made.items():
         rows[thread].update(allocs=found["blocks"], alloc_bytes=found["bytes"],
                             live_bytes_at_peak=found["peak_bytes"], live_bytes_at_end=found["live_bytes"],
@@ -61,6 +62,6 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args)
     made, freed = chosen.sum_with_accesses("thread", "free_thread")
     tables = (made, freed, chosen.lives.thread_accesses())
-    rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables])
+    rows = join(*[blocks.merged(sums, lambda thread: thread) for sums in tables], chosen.trace.info())
     listing.write(args, chosen.title("threads"), rows, COLUMNS)
     return chosen.verdict()

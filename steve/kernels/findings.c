@@ -48,6 +48,8 @@ unsigned findings_of(const struct findings_limits *limits, const struct life *li
          brief = life->freed && life->died - life->born <= limits->short_life,
          chain = life->resizes >= limits->chain;
 
+    if (life->inherited)
+        return 0; /* another process made it, and may have used it */
     return (touched ? of_touched(limits, life) : 1u << FINDINGS_NEVER_TOUCHED) |
            (unsigned)brief << FINDINGS_SHORT_LIVED | (unsigned)chain << FINDINGS_RESIZE_CHAIN;
 }

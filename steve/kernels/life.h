@@ -26,6 +26,8 @@ struct life {
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
     uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
+    uint8_t inherited;            /* it was there when the trace began: made by the process that was forked */
+    uint8_t spare[7];             /* 0 */
 };
 
 #endif

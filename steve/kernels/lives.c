@@ -93,7 +93,8 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         .heap = b->heap,
                         .thread = b->thread,
                         .free_thread = ending->thread,
-                        .how = b->how,
+                        .how = b->how & (LIVES_INHERITED - 1),
+                        .inherited = b->how / LIVES_INHERITED,
                         .freed = ending->freed,
                         .shared = b->shared,
                         .type = b->type};
@@ -168,7 +169,7 @@ static void begin_life(const struct lives *l, struct lives_block *b, const struc
         b->use = (struct lives_use){0};
     b->addr = e->addr;
     b->thread = e->thread;
-    b->how = e->how;
+    b->how = e->how | (e->implied ? LIVES_INHERITED : 0);
     b->shift = usedparts_shift(e->size);
     b->live = true;
     b->touched = b->shared = b->type = b->earlier = 0;

@@ -25,6 +25,8 @@
 #include "steve/kernels/patternruns.h"
 #include "steve/kernels/usedparts.h"
 
+enum { LIVES_INHERITED = 0x80 }; /* with the `how` of a block */
+
 /* What accesses did to a live block. */
 struct lives_use {
     uint64_t parts; /* used ones */
@@ -39,7 +41,7 @@ struct lives_block {
     struct lives_use use;
     uint64_t addr;
     uint16_t thread;
-    uint8_t how, shift; /* shift: a part is 2^shift bytes */
+    uint8_t how, shift; /* how: enum mt_how | LIVES_INHERITED; shift: a part is 2^shift bytes */
     uint8_t live : 1, touched : 1;
     uint8_t shared, type;
     uint8_t earlier; /* made before this part of a trace: see livesparts.h */

@@ -107,7 +107,8 @@ def test_summary_object(steve: Steve, trace: Maker) -> None:
                   "written": 16},
         "blocks": {"total": 2, "peak_live": 2, "live_at_end": 1},
         "unmatched": {"free": 1, "access": 0},
-        "instructions": 900, "threads": 2, "states": 1, "complete": True, "dropped": 0}
+        "instructions": 900, "threads": 2, "states": 1, "complete": True, "dropped": 0,
+        "program": {"ended": "unknown", "status": None, "signal": None}}
 
 
 @pytest.mark.parametrize("command", ("summary", "check"))
@@ -122,7 +123,8 @@ def test_facts_as_csv(steve: Steve, trace: Maker, command: str) -> None:
         found = wanted
         for part in key.split("."):
             found = found[part]
-        assert value == (json.dumps(found) if isinstance(found, bool) else str(found)), key
+        shown = json.dumps(found) if isinstance(found, bool) else "" if found is None else str(found)
+        assert value == shown, key
 
 
 def test_resized_blocks_are_of_the_sites_that_tables_define(steve: Steve, trace: Maker) -> None:
@@ -146,29 +148,30 @@ def test_summary_text_names_sites(steve: Steve, trace: Maker) -> None:
 
 SUMMARY = """\
 t.ljt
-new events              2
-free events             1
-resize events           1
-load events             2
-store events            1
-modify events           1
-bytes allocated     3,428  3.3 KiB
-bytes freed         3,172  3.1 KiB
-bytes peak live     3,364  3.3 KiB
-bytes live at end     256    256 B
-bytes read             16     16 B
-bytes written          16     16 B
-blocks total            2
-blocks peak live        2
-blocks live at end      1
-unmatched frees         1
-unmatched accesses      0
-instructions          900
-seconds             S.SSS
-threads                 2
-Lua states              1
-complete              yes
-dropped events          0
+new   events              2
+free   events             1
+resize   events           1
+load   events             2
+store   events            1
+modify   events           1
+bytes   allocated     3,428  3.3 KiB
+bytes   freed         3,172  3.1 KiB
+bytes   peak live     3,364  3.3 KiB
+bytes   live at end     256    256 B
+bytes   read             16     16 B
+bytes   written          16     16 B
+blocks   total            2
+blocks   peak live        2
+blocks   live at end      1
+unmatched   frees         1
+unmatched   accesses      0
+instructions            900
+seconds               S.SSS
+threads                   2
+Lua   states              1
+program ended         unknown
+complete                yes
+dropped   events          0
 
 Most bytes allocated
 
