@@ -148,30 +148,30 @@ def test_summary_text_names_sites(steve: Steve, trace: Maker) -> None:
 
 SUMMARY = """\
 t.ljt
-new   events              2
-free   events             1
-resize   events           1
-load   events             2
-store   events            1
-modify   events           1
-bytes   allocated     3,428  3.3 KiB
-bytes   freed         3,172  3.1 KiB
-bytes   peak live     3,364  3.3 KiB
-bytes   live at end     256    256 B
-bytes   read             16     16 B
-bytes   written          16     16 B
-blocks   total            2
-blocks   peak live        2
-blocks   live at end      1
-unmatched   frees         1
-unmatched   accesses      0
+new events                2
+free events               1
+resize events             1
+load events               2
+store events              1
+modify events             1
+bytes allocated       3,428  3.3 KiB
+bytes freed           3,172  3.1 KiB
+bytes peak live       3,364  3.3 KiB
+bytes live at end       256    256 B
+bytes read               16     16 B
+bytes written            16     16 B
+blocks total              2
+blocks peak live          2
+blocks live at end        1
+unmatched frees           1
+unmatched accesses        0
 instructions            900
 seconds               S.SSS
 threads                   2
-Lua   states              1
-program ended         unknown
+Lua states                1
+program ended       unknown
 complete                yes
-dropped   events          0
+dropped events            0
 
 Most bytes allocated
 
