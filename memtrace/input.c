@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@
 static ssize_t read_file(struct input *in, uint8_t *to, size_t n)
 {
     ssize_t got;
+    if (in->file_size && n > in->file_size - in->position)
+        n = in->file_size > in->position ? in->file_size - in->position : 0;
     do
         got = read(in->fd, to, n);
     while (got < 0 && errno == EINTR);
@@ -25,8 +28,10 @@ static ssize_t read_file(struct input *in, uint8_t *to, size_t n)
         mt_fail(&in->err, MT_E_IO, in->offset, "cannot read: %s", strerror(errno));
     if (got <= 0)
         in->ended = true;
-    else
+    else {
         in->file_bytes += (uint64_t)got;
+        in->position += (uint64_t)got;
+    }
     return got;
 }
 
@@ -142,6 +147,27 @@ bool input_open(struct input *in, const char *path)
     return in->err.code == MT_E_NONE;
 }
 
+bool input_is_growing(const struct input *in)
+{
+    struct stat now;
+    if (in->file_size == 0)
+        return false;
+    if (fstat(in->fd, &now) == 0 && (uint64_t)now.st_size > in->file_size)
+        return true; /* it was, and may have come to its end since */
+    if (flock(in->fd, LOCK_SH | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK;
+    flock(in->fd, LOCK_UN);
+    return false;
+}
+
+void input_limit(struct input *in, uint64_t size)
+{
+    if (in->zstd || in->file_size <= size)
+        return;
+    in->file_size = size;
+    in->end -= in->position > size ? in->position - size : 0;
+}
+
 void input_close(struct input *in)
 {
     if (in->fd > STDIN_FILENO)
@@ -159,7 +185,7 @@ bool input_seek(struct input *in, uint64_t offset)
         return false;
     }
     in->start = in->end = 0;
-    in->offset = offset;
+    in->offset = in->position = offset;
     in->ended = false;
     return true;
 }

@@ -20,7 +20,8 @@ struct input {
     size_t start, end, capacity;
     uint64_t offset;     /* of data[start] */
     uint64_t file_bytes; /* read from the file */
-    uint64_t file_size;  /* 0 = not known */
+    uint64_t file_size;  /* when it was opened: of a file that grows no more is read. 0 = not known */
+    uint64_t position;   /* in the file, of the next byte to be read */
     ZSTD_DStream *zstd;  /* NULL for plain input */
     uint8_t *packed;     /* compressed bytes not yet used: packed[packed_start .. packed_end) */
     size_t packed_start, packed_end;
@@ -38,6 +39,11 @@ size_t input_need(struct input *in, size_t n);
 
 /* Read more into the window, whatever there is; false at the end or after an error. */
 bool input_more(struct input *in);
+
+/* Is another process writing the file, as the recorder does under a lock, or has one since it was opened? */
+bool input_is_growing(const struct input *in);
+/* Right after input_open, of a plain file: its first `size` bytes are all of it. */
+void input_limit(struct input *in, uint64_t size);
 
 /* Go on at an offset of a plain file. False on error. */
 bool input_seek(struct input *in, uint64_t offset);

@@ -56,7 +56,8 @@ enum mt_error_code {
     MT_E_VERSION,   /* a memtrace, of a version this library does not know */
     MT_E_CORRUPT,   /* checksum wrong or contents break the grammar */
     MT_E_TRUNCATED, /* the file ends inside a chunk or before its END chunk */
-    MT_E_MEMORY     /* out of memory */
+    MT_E_MEMORY,    /* out of memory */
+    MT_E_GROWING    /* the same as TRUNCATED, of a file that its recorder is still writing */
 };
 
 struct mt_error {

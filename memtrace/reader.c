@@ -99,6 +99,17 @@ struct mt_reader *mt_open(const char *path, unsigned flags, struct mt_error *err
     return NULL;
 }
 
+uint64_t mt_growing_size(const struct mt_reader *r)
+{
+    return input_is_growing(&r->in) ? r->in.file_size : 0;
+}
+
+void mt_limit_size(struct mt_reader *r, uint64_t size)
+{
+    input_limit(&r->in, size);
+    r->stats.bytes_total = r->in.file_size;
+}
+
 void mt_close(struct mt_reader *r)
 {
     if (!r)

@@ -52,6 +52,11 @@ static enum chunk_result truncated(struct mt_reader *r, const char *where)
         input_skip(&r->in, input_available(&r->in));
         return FILE_ENDED;
     }
+    if (!r->of_ops && input_is_growing(&r->in)) {
+        mt_fail(&r->err, MT_E_GROWING, offset, "is still being written; it was read up to offset %llu",
+                (unsigned long long)offset);
+        return CHUNK_FAILED;
+    }
     mt_fail(&r->err, MT_E_TRUNCATED, offset,
             r->of_ops
                 ? "the ops file ends early at offset %llu: %s; make it again"

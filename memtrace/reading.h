@@ -25,6 +25,11 @@ enum mt_open_flags {
 /* Open a trace of any kind; "-" is standard input. NULL on error, with *err filled. */
 struct mt_reader *mt_open(const char *path, unsigned flags, struct mt_error *err);
 void mt_close(struct mt_reader *r);
+/* Right after mt_open. Size of a file that its recorder is still writing; 0 of any other. No more of it is read than
+ * there was when it was opened: then MT_ERROR with MT_E_GROWING. */
+uint64_t mt_growing_size(const struct mt_reader *r);
+/* Right after mt_open: read the first `size` bytes only, as those of a file of mt_growing_size that is read again. */
+void mt_limit_size(struct mt_reader *r, uint64_t size);
 
 /* The next events in program order. Sets *events and *n (n > 0) and returns MT_MORE, or MT_END, or
  * MT_ERROR. The array is the reader's and valid until the next call. A trace cut off mid-file delivers

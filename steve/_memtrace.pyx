@@ -49,7 +49,7 @@ Site = namedtuple("Site", "ip frame size kind")
 Heap = namedtuple("Heap", "id kind")
 
 _CODES = {MT_E_NONE: "none", MT_E_IO: "io", MT_E_FORMAT: "format", MT_E_VERSION: "version",
-          MT_E_CORRUPT: "corrupt", MT_E_TRUNCATED: "truncated", MT_E_MEMORY: "memory"}
+          MT_E_CORRUPT: "corrupt", MT_E_TRUNCATED: "truncated", MT_E_MEMORY: "memory", MT_E_GROWING: "growing"}
 _dtypes = {}
 
 
@@ -120,6 +120,9 @@ cdef object array_over(const void *data, size_t n, object dtype, bint copy):
     return array.copy() if copy else array
 
 
+GROWING: dict = {}  # sizes of files that were being written when they were first opened here, by path
+
+
 cdef class Trace:
     """An open memtrace: binary, classic text, plain or zstd; "-" is standard input.
 
@@ -146,6 +149,9 @@ cdef class Trace:
             self.r = mt_open(c_path, flags, &err)
         if self.r == NULL:
             raise trace_error(path, self.name, &err, False)
+        cdef uint64_t growing = mt_growing_size(self.r)
+        if growing:  # all walks over it read the same part
+            mt_limit_size(self.r, GROWING.setdefault(path, growing))
 
     def __dealloc__(self):
         if self.r != NULL:
@@ -185,7 +191,7 @@ cdef class Trace:
         cdef mt_reader_stats_t s
         mt_get_stats(self.r, &s)
         error = trace_error(self.path, self.name, err, s.is_text)
-        if err.code != MT_E_TRUNCATED and (err.code != MT_E_CORRUPT or s.events == 0 and not self.midway):
+        if err.code not in (MT_E_TRUNCATED, MT_E_GROWING) and (err.code != MT_E_CORRUPT or s.events == 0 and not self.midway):
             raise error
         self.problem = error
         return 0

@@ -9,7 +9,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 cdef extern from "memtrace/memtrace.h" nogil:
     enum: MT_ERROR, MT_END, MT_MORE
     enum mt_error_code:
-        MT_E_NONE, MT_E_IO, MT_E_FORMAT, MT_E_VERSION, MT_E_CORRUPT, MT_E_TRUNCATED, MT_E_MEMORY
+        MT_E_NONE, MT_E_IO, MT_E_FORMAT, MT_E_VERSION, MT_E_CORRUPT, MT_E_TRUNCATED, MT_E_MEMORY, MT_E_GROWING
     enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT, MT_OPEN_FREED, MT_OPEN_SNAPSHOTS, MT_OPEN_OVERLAPS
     enum mt_kind:
         MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST,
@@ -95,6 +95,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
 
     const char *mt_badfree_name(mt_badfree b)
     mt_reader *mt_open(const char *path, unsigned flags, mt_error *err)
+    uint64_t mt_growing_size(const mt_reader *r)
+    void mt_limit_size(mt_reader *r, uint64_t size)
     void mt_close(mt_reader *r)
     int mt_next(mt_reader *r, const mt_event **events, size_t *n)
     enum: MT_STEP_EVENTS

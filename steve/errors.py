@@ -36,7 +36,7 @@ class TraceError(SteveError):
     """A memtrace or ops file cannot be read (further).
 
     path: the file; offset: byte offset, or line number if `is_text`; code: name of the enum mt_error_code
-    without its prefix, in small letters ("io", "format", "version", "corrupt", "truncated", "memory")."""
+    without its prefix, in small letters ("io", "format", "version", "corrupt", "truncated", "memory", "growing")."""
 
     def __init__(self, path: str, code: str, offset: int, is_text: bool, text: str) -> None:
         place = f"{'line' if is_text else 'offset'} {offset}: "

@@ -6,6 +6,7 @@ are is test_accesses' business.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import struct
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from support import (
     APP_C, APP_LUA, COUNTED_LUA, NATIVE, SENTINELS, SOURCE, Trace, dhat_totals, good, numbers, record,
+    recorder, started, wait_for,
 )
 
 COUNTS = {"news": "new", "frees": "free", "resizes": "resize", "new_bytes": "new_bytes",
@@ -137,3 +139,15 @@ def test_heap_choice(tmp_path: Path) -> None:
         only = record(tmp_path / f"{heap}.ljt", program, "--trace-mem=no", f"--heap={heap}").events()
         assert only
         assert Counter((e[0], e[3]) for e in only) == Counter((e[0], e[3]) for e in both if e[6] == name)
+
+
+def test_a_trace_that_is_being_written(tmp_path: Path) -> None:
+    """What is there when it is opened is read, by all walks over it and by parts, and that it still grows is said."""
+    path = tmp_path / "t.ljt"
+    script = "local t, i = {}, 0 while true do i = i + 1 t[i % 1000] = {i, tostring(i)} end"
+    with started([*recorder(path), "luajit", "-e", script]):
+        wait_for(lambda: path.exists() and path.stat().st_size > 4 << 20, "some of the trace is there")
+        for command in (["sites"], ["check"], ["lines", "--where", "size > 10"], ["sites", "-j2"], ["summary", "--json"]):
+            done = good(["steve", *command, path])
+            assert "is still being written; it was read up to offset" in done.complaint, command
+        assert not json.loads(done.text)["complete"]

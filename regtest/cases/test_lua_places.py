@@ -266,7 +266,7 @@ def types_by_address(path: Path, until_inherited: bool) -> dict[int, str]:
 def child_of(parent: Path) -> Path:
     """The trace of the one child, when its collector has ended it."""
     def children() -> list[Path]:
-        return [path for path in parent.parent.glob(f"{parent.name}.*") if path.suffix != ".part"]
+        return [path for path in parent.parent.glob(f"{parent.stem}.*.ljt")]
     wait_for(children, "there is a trace of the child")
     path, = children()
     settled(path)

@@ -62,5 +62,5 @@ def run(args: argparse.Namespace) -> int:
 def keep_partial(failures: list) -> None:
     """Raise an error unless it is damage of the file, up to which the text is good."""
     for error in failures:
-        if getattr(error, "code", "") not in ("corrupt", "truncated"):
+        if getattr(error, "code", "") not in ("corrupt", "truncated", "growing"):
             raise error
