@@ -99,7 +99,7 @@ void lt_object_mapped(const HChar *path)
     UInt size[2] = {limited_length(path), limited_length(at)};
     uint64_t word = raw_pair(size[0], size[1]);
     lt_ring_put_text(RAW_LOADED, &word, 1, text, size, 2);
-    lt_ring_report(False); /* wait until it is open */
+    lt_ring_drain(); /* then it is open */
 }
 
 /* Where the collector looks for the line of a code address; 0 = nowhere. */

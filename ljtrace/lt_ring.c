@@ -336,6 +336,14 @@ void lt_ring_flush(void)
     use_slab((lt_ring->current + 1) % s_slabs);
 }
 
+void lt_ring_drain(void)
+{
+    lt_ring_flush();
+    while (s_socket >= 0 && s_free_slabs < s_slabs - 1)
+        if (!hear())
+            go_deaf();
+}
+
 struct lt_ring_place lt_ring_here(void)
 {
     lt_ring_reserve(0);

@@ -52,7 +52,9 @@ void lt_ring_rewind(const struct lt_ring_place *place);
 
 /* Give the current slab away and go on with the next free one. */
 void lt_ring_flush(void);
-/* The same if it is full. Called from generated code when the cursor has reached the limit. */
+/* The same, and wait until the collector has taken all that was put. */
+void lt_ring_drain(void);
+/* As lt_ring_flush if the slab is full. Called from generated code when the cursor has reached the limit. */
 void lt_ring_make_room(void);
 /* Room for so many bytes at the cursor, to be filled... */
 static inline raw_word *lt_ring_reserve(UInt bytes)
