@@ -63,8 +63,8 @@ int mode_allocstats(const struct options *o)
     struct session s;
     struct result_file f;
     int status = session_open(&s, o);
-    if (status == -1)
-        status = result_begin(&f, o->output) ? measure(&s, &f) : EXIT_BAD;
+    if (status == -1 && (status = result_begin(&f, &s)) == -1)
+        status = measure(&s, &f);
     session_close(&s);
     return status;
 }

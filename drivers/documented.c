@@ -77,8 +77,17 @@ int mode_documented(const struct options *o)
     }
     if (status == -1) {
         s.job.facts.steps = s.plan.facts.steps;
-        status = result_begin(&f, o->output) ? add_record(&s, &f) : EXIT_BAD;
+        status = result_begin(&f, &s);
     }
+    if (status == -1 && f.file.special && o->op_limit) {
+        fprintf(stderr,
+                "steve-replay: %s: is a device or a pipe, to which no record can be added; name a file\n",
+                o->output);
+        result_abandon(&f);
+        status = EXIT_BAD;
+    }
+    if (status == -1)
+        status = add_record(&s, &f);
     session_close(&s);
     return status;
 }

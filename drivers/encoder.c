@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/aside.h"
 #include "drivers/encoder.h"
+#include "drivers/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,28 +79,23 @@ static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char
         argv[n++] = k->codec[i];
     argv[n++] = "-f";
     argv[n++] = k->format;
-    argv[n++] = e->aside;
+    argv[n++] = e->file.aside;
     execvp(argv[0], (char *const *)argv);
     fprintf(stderr, "steve-replay: cannot run %s: %s: install Debian's ffmpeg, or set FFMPEG to its path\n",
             argv[0], strerror(errno));
     _exit(127);
 }
 
-static void name_aside(char *aside, size_t size, const char *path)
+int encoder_can_write(const char *path, const char *const *inputs)
 {
-    snprintf(aside, size, "%s.%ld.part", path, (long)getpid());
-}
-
-bool encoder_can_write(const char *path)
-{
-    char aside[sizeof((struct encoder *)NULL)->aside];
-    name_aside(aside, sizeof aside, path);
-    int fd = open(aside, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return false;
-    close(fd);
-    unlink(aside);
-    return true;
+    struct outfile file;
+    int status = outfile_settle(&file, path, inputs);
+    if (status != -1)
+        return status;
+    if (!outfile_begin(&file))
+        return EXIT_BAD;
+    outfile_abandon(&file);
+    return -1;
 }
 
 bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
@@ -108,12 +103,14 @@ bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t wid
 {
     char size[32], rate[16];
     int ends[2];
-    e->path = path;
-    name_aside(e->aside, sizeof e->aside, path);
+    static const char *const none[] = {NULL}; /* inputs: looked at by encoder_can_write */
+    if (outfile_settle(&e->file, path, none) != -1 || !outfile_begin(&e->file))
+        return false;
     snprintf(size, sizeof size, "%ux%u", width, height);
     snprintf(rate, sizeof rate, "%u", fps);
     if (pipe2(ends, O_CLOEXEC) != 0 || (e->process = fork()) < 0) {
         fprintf(stderr, "steve-replay: cannot start ffmpeg: %s\n", strerror(errno));
+        outfile_abandon(&e->file);
         return false;
     }
     if (e->process == 0) {
@@ -122,7 +119,6 @@ bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t wid
         run_ffmpeg(e, kind_of(path, still), size, rate);
     }
     close(ends[0]);
-    aside_guard(e->aside);
     e->frames = ends[1];
     return true;
 }
@@ -133,13 +129,12 @@ bool encoder_finish(struct encoder *e, bool keep)
     close(e->frames);
     while (waitpid(e->process, &status, 0) < 0 && errno == EINTR)
         continue;
-    aside_guard(NULL);
-    if (keep && status == 0 && rename(e->aside, e->path) == 0)
-        return true;
-    unlink(e->aside);
+    if (keep && status == 0)
+        return outfile_finish(&e->file);
+    outfile_abandon(&e->file);
     if (keep && WIFEXITED(status) && WEXITSTATUS(status) == 127)
         return false; /* told by the child */
     if (keep)
-        fprintf(stderr, "steve-replay: %s: not written: ffmpeg failed\n", e->path);
+        fprintf(stderr, "steve-replay: %s: not written: ffmpeg failed\n", e->file.path);
     return !keep;
 }

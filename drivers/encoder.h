@@ -6,13 +6,14 @@
 #ifndef DRIVERS_ENCODER_H
 #define DRIVERS_ENCODER_H
 
+#include "drivers/outfile.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct encoder {
-    const char *path;
-    char aside[4096 + 64];
+    struct outfile file;
     pid_t process;
     int frames; /* write raw frames here: of a film yuv420p, of a picture bgr0 */
 };
@@ -20,8 +21,9 @@ struct encoder {
 /* Can a film (or PNG) of this name be made? NULL, or what is wrong. */
 const char *encoder_fault(const char *path, bool still);
 
-/* Can a file be made where this one is to be? False: errno says why not. Leaves nothing. */
-bool encoder_can_write(const char *path);
+/* Can a file be made where this one is to be? `inputs` as in outfile.h. -1: yes; else the exit status, the reason
+ * was printed. Leaves nothing. */
+int encoder_can_write(const char *path, const char *const *inputs);
 
 /* Start ffmpeg. False: told on standard error. */
 bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,

@@ -12,7 +12,6 @@
 #include "drivers/poster.h"
 #include "drivers/session.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,15 +31,6 @@ static bool good_name(const char *path, bool still)
     if (fault)
         fprintf(stderr, "steve-replay: %s: %s\nTry 'steve-replay --help'.\n", path, fault);
     return !fault;
-}
-
-/* Said before the long runs, and by us rather than by ffmpeg. */
-static bool can_write(const char *path)
-{
-    bool good = !path || encoder_can_write(path);
-    if (!good)
-        fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", path, strerror(errno));
-    return good;
 }
 
 static uint64_t at_least_1(uint64_t x)
@@ -172,6 +162,18 @@ static const char *still_name(const struct options *o, uint64_t op, char *room, 
     return room;
 }
 
+/* Can all files be written? Found out before the long runs. -1: yes; else the exit status. */
+static int check_names(const struct session *s, const char *film)
+{
+    const struct options *o = s->options;
+    const char *const inputs[] = {o->ops, s->job.driver, NULL};
+    char room[4096];
+    int status = film ? encoder_can_write(film, inputs) : -1;
+    for (unsigned i = 0; o->still && status == -1 && (i < o->at_count || i == 0); i++)
+        status = encoder_can_write(still_name(o, o->at[i], room, sizeof room), inputs);
+    return status == -1 && o->poster ? encoder_can_write(o->poster, inputs) : status;
+}
+
 static bool make_stills(struct session *s)
 {
     const struct options *o = s->options;
@@ -219,9 +221,8 @@ int mode_memplot(const struct options *o)
                 o->ops);
         status = EXIT_BAD;
     }
-    if (status == -1)
-        status =
-            can_write(film) && can_write(o->still) && can_write(o->poster) ? make_files(&s, film) : EXIT_BAD;
+    if (status == -1 && (status = check_names(&s, film)) == -1)
+        status = make_files(&s, film);
     session_close(&s);
     return status;
 }

@@ -2,7 +2,6 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/aside.h"
 #include "drivers/confinement.h"
 #include "drivers/json.h"
 #include "drivers/result.h"
@@ -10,30 +9,28 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
-static bool cannot_write(const char *path)
+int result_begin(struct result_file *f, const struct session *s)
 {
-    fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", path, strerror(errno));
-    return false;
-}
-
-bool result_begin(struct result_file *f, const char *path)
-{
-    f->path = path;
-    snprintf(f->aside, sizeof f->aside, "%s.%ld.part", path, (long)getpid());
-    aside_guard(f->aside);
-    f->out = fopen(f->aside, "w");
-    return f->out ? true : cannot_write(path);
+    const char *const inputs[] = {s->options->ops, s->job.driver, NULL};
+    int status = outfile_settle(&f->file, s->options->output, inputs);
+    if (status != -1)
+        return status;
+    if (!outfile_begin(&f->file))
+        return EXIT_BAD;
+    f->out = fopen(f->file.aside, "we");
+    if (f->out)
+        return -1;
+    fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", f->file.path, strerror(errno));
+    outfile_abandon(&f->file);
+    return EXIT_BAD;
 }
 
 void result_abandon(struct result_file *f)
 {
-    if (f->out)
-        fclose(f->out);
-    unlink(f->aside);
-    aside_guard(NULL);
+    fclose(f->out);
     f->out = NULL;
+    outfile_abandon(&f->file);
 }
 
 bool result_finish(struct result_file *f)
@@ -41,11 +38,10 @@ bool result_finish(struct result_file *f)
     bool good = fflush(f->out) == 0 && !ferror(f->out);
     good = fclose(f->out) == 0 && good;
     f->out = NULL;
-    aside_guard(NULL);
-    if (good && rename(f->aside, f->path) == 0)
-        return true;
-    cannot_write(f->path);
-    unlink(f->aside);
+    if (good)
+        return outfile_finish(&f->file);
+    fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", f->file.path, strerror(errno));
+    outfile_abandon(&f->file);
     return false;
 }
 

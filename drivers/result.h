@@ -13,6 +13,7 @@
 #ifndef DRIVERS_RESULT_H
 #define DRIVERS_RESULT_H
 
+#include "drivers/outfile.h"
 #include "drivers/session.h"
 
 #include <stdio.h>
@@ -40,12 +41,12 @@ struct findings {
 
 struct result_file {
     FILE *out;
-    const char *path;
-    char aside[4096 + 32];
+    struct outfile file;
 };
 
-/* Begin to write aside; finish and put in place. False: told on standard error, nothing is left. */
-bool result_begin(struct result_file *f, const char *path);
+/* Begin to write what the options name. -1: good; else the exit status, the reason was printed. */
+int result_begin(struct result_file *f, const struct session *s);
+/* Put it in place, or drop it. False: the reason was printed, nothing is left. */
 bool result_finish(struct result_file *f);
 void result_abandon(struct result_file *f);
 
