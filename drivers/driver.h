@@ -13,6 +13,7 @@
  *   - init is called once and first; destroy once and last; nothing else before or after them.
  *   - sizes are in bytes and >= 1; a ref is live from malloc or realloc until free; free, lock, unlock,
  *     where and usable are only called with live refs; a block may be freed while locked.
+ *   - the address of a block is a multiple of STEVE_ALIGNMENT, and live blocks do not overlap.
  *   - lock and unlock come in pairs for one ref and are not nested; between them the block must not move.
  *   - `id` is a number below 2^32 of the block's own as long as it lives; numbers are used again. (While a
  *     block is resized with a driver that has no realloc, its old and its new memory have the same id.)
@@ -37,6 +38,10 @@ extern "C" {
 
 #define STEVE_DRIVER_VERSION 1
 #define STEVE_DRIVER_SYMBOL "steve_driver"
+
+/* The address of every block is a multiple of this. It is what LuaJIT's own allocator gives; malloc of the C
+ * library gives 16. --check reports blocks that are not aligned so. */
+#define STEVE_ALIGNMENT 8
 
 /* How the allocator is kept inside the given heap. */
 enum steve_confinement {

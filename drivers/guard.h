@@ -1,8 +1,8 @@
 /* guard.h - checks on the blocks an allocator gives out.
  *
  * Every block must lie inside the heap. With checking on, each block is filled with a pattern of its own
- * and must still hold it when it is freed: overlapping blocks, lost contents and bookkeeping written into
- * live blocks come to light. The first fault goes to the board as text.
+ * and must still hold it when it is freed: lost contents and bookkeeping written into live blocks are found, and
+ * overlaps of blocks that are freed (audit.h finds the others). The first fault goes to the board as text.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_GUARD_H

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
+#include "drivers/audit.h"
 #include "drivers/guard.h"
 #include "drivers/measure.h"
 #include "drivers/outside.h"
@@ -20,6 +21,7 @@ struct measure {
     unsigned way;                     /* the next to be used: if it is busy, the oldest */
     uint64_t used, usable, locked, blocks;
     uint64_t hint; /* largest block, as the allocator believes */
+    struct audit audit;
 };
 
 static uint64_t usable_of(const struct measure *m, const struct block *b)
@@ -46,7 +48,7 @@ static bool made(void *ctx, const struct block *b, void *address)
     m->usable += usable_of(m, b);
     m->blocks++;
     note_reach(m->e->board, b, address);
-    return guard_made(m->e->board, m->e->driver, b, address);
+    return guard_made(m->e->board, m->e->driver, b, address) && audit_made(&m->audit, b, address);
 }
 
 static bool freeing(void *ctx, const struct block *b, void *address)
@@ -57,6 +59,7 @@ static bool freeing(void *ctx, const struct block *b, void *address)
     m->blocks--;
     if (b->fixed)
         m->locked -= b->size;
+    audit_gone(&m->audit, b, address);
     return guard_kept(m->e->board, b, address, b->size);
 }
 
@@ -197,8 +200,8 @@ void measure_run(struct engine *e)
     struct measure m = {.e = e};
     struct watcher w = {
         .ctx = &m, .made = made, .freeing = freeing, .kept = kept, .locked = locked, .done = done};
-    if (!open_probes(&m)) {
-        snprintf(e->board->text, sizeof e->board->text, "out of memory for probing");
+    if (!open_probes(&m) || !audit_open(&m.audit, e)) {
+        snprintf(e->board->text, sizeof e->board->text, "out of memory for measuring");
         e->board->status = STATUS_FAILED;
         return;
     }
@@ -208,4 +211,5 @@ void measure_run(struct engine *e)
     e->board->outside = now > outside ? now - outside : 0;
     if (!take_rest(&m))
         e->board->status = STATUS_FAILED;
+    audit_end(&m.audit);
 }

@@ -24,7 +24,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ops_tools import (  # noqa: E402
-    ALL, BAD, OWN, REAL, Model, moving_ops, parse_result, random_ops, read_model, replay, stats,
+    ALL, BAD, OWN, REAL, SOURCE, Model, moving_ops, parse_result, random_ops, read_model, replay, stats,
 )
 
 LIST = {d["name"]: d for d in json.loads(replay("--list", "--json").stdout)}
@@ -333,6 +333,66 @@ def test_bad_allocator_fails_alone(way: str, words: str, tmp_path: Path) -> None
     assert index >= news[99]
     if way in ("crash", "exit", "loop"):
         assert index == news[99]
+
+
+BROKEN = """
+#include "driver.h"
+static char *s_base;
+static size_t s_top;
+static bool start(void *base, size_t size) { s_base = base; return true; }
+static void *make(size_t size, uint32_t id) { char *p = s_base + %s; s_top += (size + 15) / 16 * 16; return p; }
+static void end(void *ref, uint32_t id) {}
+static void *where(void *ref) { return ref; }
+static void unlock(void *ref) {}
+static void *highest(void) { return s_base + (s_top < 4096 ? 4096 : s_top); }
+const struct steve_driver steve_driver = {
+    .version = STEVE_DRIVER_VERSION, .size = sizeof steve_driver, .name = "broken", .description = "for tests",
+    .confinement = STEVE_IN_HEAP, .flags = %s, .init = start, .malloc = make, .free = end, .highest = highest,
+    .where = %s, .lock = %s, .unlock = %s};
+"""
+
+
+def broken(tmp_path: Path, place: str, moves: bool = False) -> Path:
+    """A driver that places each block at `place`, bytes from the heap's start."""
+    cc = shutil.which("cc") or shutil.which("gcc")
+    if not cc:
+        pytest.skip("no C compiler here")
+    words = ("STEVE_MOVES", "where", "where", "unlock") if moves else ("0",) * 4
+    (tmp_path / "broken.c").write_text(BROKEN % (place, *words))
+    subprocess.run([cc, "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers'}", "-o", tmp_path / "broken.so",
+                    tmp_path / "broken.c"], check=True)
+    return tmp_path / "broken.so"
+
+
+THREE = "0 N 1000 100\n1 N 2000 100\n2 N 3000 100\n"
+OVERLAPS = "block of 100 bytes at 0x[0-9a-f]+ overlaps the live block of 100 bytes at 0x[0-9a-f]+"
+UNALIGNED = "blocks not aligned to 8 bytes, the first of 100 bytes at 0x[0-9a-f]+"
+
+
+@pytest.mark.parametrize(("place", "moves", "error"), [
+    ("0", False, f"broken: at operation 1: {OVERLAPS}"),
+    ("s_top / 2 / 16 * 16", False, f"broken: at operation 1: {OVERLAPS}"),
+    ("4", False, f"broken: at operation 1: {OVERLAPS}; 2 {UNALIGNED} [(]operation 0[)]"),
+    ("s_top + (s_top ? 4 : 0)", False, f"broken: at operation 1: 2 {UNALIGNED} [(]operation 1[)]"),
+    ("s_top + 2", True, f"broken: at operation 0: 3 {UNALIGNED} [(]operation 0[)]"),
+    ("0", True, "broken: at operation 3: block of 100 bytes at 0x[0-9a-f]+ was overwritten at byte 0 while it "
+                "was live [(]found at the end[)]"),
+])
+def test_check_of_blocks_that_are_never_freed(place: str, moves: bool, error: str, tmp_path: Path) -> None:
+    so = broken(tmp_path, place, moves)
+    ops = tmp_path / "ops"
+    ops.write_text(THREE)
+    r = stats(str(so), ops, tmp_path / "r", "--check", "--heap", "1M", status=1)
+    assert re.fullmatch(error, r["error"]) and r["complete"] is False
+    assert stats(str(so), ops, tmp_path / "r", "--heap", "1M")["complete"] is True, "only with --check"
+
+
+def test_check_lets_neighbours_and_used_again_places_pass(tmp_path: Path) -> None:
+    """Blocks that touch, and one at the place of a freed one."""
+    so = broken(tmp_path, "s_top % 48")
+    ops = tmp_path / "ops"
+    ops.write_text("0 N 1000 16\n1 N 2000 16\n2 N 3000 16\n0 F 1000 0\n3 N 4000 9\n1 F 0 0\n4 N 0 0\n")
+    assert stats(str(so), ops, tmp_path / "r", "--check", "--heap", "1M")["complete"] is True
 
 
 def test_memory_taken_past_the_heap_is_found(ops: tuple[Path, Model], tmp_path: Path) -> None:
