@@ -13,6 +13,7 @@
 enum {
     TOLD_SLOTS = 1 << 14,
     NAME_LIMIT = 400,
+    CHUNK_LIMIT = 4096, /* a path is never longer; of source text that names its chunk this much is kept */
     LINES_AT_ONCE = 4096,
     SEARCH_LIMIT = 250,
     RECENT_SLOTS = 512,
@@ -24,7 +25,14 @@ struct proto {
     Addr addr;
     UWord bytes;
     Bool told;           /* with its lines */
+    UInt nth;            /* how many functions of its chunk that begin on the same line are before it */
     HChar *name, *chunk; /* name: NULL until one is known */
+};
+
+/* How many functions of the chunk at hand begin on a line. */
+struct beginnings {
+    UWord line;
+    UInt functions;
 };
 
 static OSet *s_protos; /* by address */
@@ -86,13 +94,44 @@ static Bool is_built_in(const struct lt_vm *vm, Addr proto)
 
 static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
 {
-    HChar name[NAME_LIMIT];
+    static HChar name[CHUNK_LIMIT], whole[CHUNK_LIMIT + 12];
     copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, sizeof name);
     if (!is_built_in(vm, proto))
         return VG_(strdup)("ljtrace.chunk", without_mark(name));
-    HChar whole[NAME_LIMIT + 12]; /* as Lua's traceback has it */
-    VG_(snprintf)(whole, sizeof whole, "[builtin:%s]", name);
+    VG_(snprintf)(whole, sizeof whole, "[builtin:%s]", name); /* as Lua's traceback has it */
     return VG_(strdup)("ljtrace.chunk", whole);
+}
+
+/* 0 is the main chunk's; what is built in has none. */
+static UInt first_line(const struct lt_vm *vm, Addr proto)
+{
+    return is_built_in(vm, proto) ? 0 : lt_vm_u32(proto + vm->at->proto_first);
+}
+
+/* Lua makes the prototypes of a chunk one after another, in the order in which their functions end, and that of the
+ * main chunk last. So a function has the same number each time its file is loaded. */
+static UInt number_on_line(const struct lt_vm *vm, Addr proto, const HChar *chunk)
+{
+    static OSet *lines; /* of struct beginnings */
+    static HChar last[CHUNK_LIMIT];
+    UWord line = first_line(vm, proto);
+    if (lines && (line == 0 || VG_(strcmp)(chunk, last))) {
+        VG_(OSetGen_Destroy)(lines);
+        lines = NULL;
+    }
+    if (line == 0)
+        return 0;
+    if (!lines) {
+        lines = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.beginnings", VG_(free));
+        VG_(snprintf)(last, sizeof last, "%s", chunk);
+    }
+    struct beginnings *b = VG_(OSetGen_Lookup)(lines, &line);
+    if (!b) {
+        b = VG_(OSetGen_AllocNode)(lines, sizeof *b);
+        *b = (struct beginnings){line, 0};
+        VG_(OSetGen_Insert)(lines, b);
+    }
+    return b->functions < 0xffff ? b->functions++ : 0xffff;
 }
 
 static struct proto **recent(Addr proto)
@@ -134,6 +173,7 @@ static struct proto *know(const struct lt_vm *vm, Addr proto)
         drop(p);
     p = VG_(OSetGen_AllocNode)(s_protos, sizeof *p);
     *p = (struct proto){.addr = proto, .bytes = bytes, .chunk = chunk_name(vm, proto)};
+    p->nth = number_on_line(vm, proto, p->chunk);
     VG_(OSetGen_Insert)(s_protos, p);
     ++*starts(proto);
     return p;
@@ -173,12 +213,6 @@ Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
 }
 
 /* -- lines -- */
-
-/* 0 is the main chunk's; what is built in has none. */
-static UInt first_line(const struct lt_vm *vm, Addr proto)
-{
-    return is_built_in(vm, proto) ? 0 : lt_vm_u32(proto + vm->at->proto_first);
-}
 
 /* Line of the i-th instruction; instruction 0 is the function's header. */
 static UInt line_of_index(const struct lt_vm *vm, Addr proto, UInt i)
@@ -316,27 +350,39 @@ static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, 
     }
 }
 
-static void put_luaframe(Addr key, Addr ip, UInt line, UInt defined, UInt kind, Bool approximate, UInt trace,
-                         const HChar *function, const HChar *file)
+/* A Lua function's place, which a key or a code address stands for. */
+static void put_luaplace(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at,
+                         const struct proto *p, const HChar *name)
+{
+    const HChar *text[2] = {name, p->chunk};
+    UInt size[2] = {(UInt)VG_(strlen)(name), (UInt)VG_(strlen)(p->chunk)};
+    UInt kind = at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA;
+    uint64_t words[5] = {key, ip, raw_pair(lt_line_at(vm, at->proto, at->pc), first_line(vm, at->proto)),
+                         raw_pair(kind | (UInt)at->approximate << 8, at->trace), raw_pair(size[0], size[1])};
+    lt_ring_put_text_as(RAW_LUAFRAME, p->nth, words, 5, text, size, 2);
+}
+
+static void put_luaframe(Addr key, Addr ip, UInt line, UInt kind, const HChar *function, const HChar *file)
 {
     const HChar *text[2] = {function, file};
     UInt size[2] = {(UInt)VG_(strlen)(function), (UInt)VG_(strlen)(file)};
-    uint64_t words[5] = {key, ip, raw_pair(line, defined), raw_pair(kind | (UInt)approximate << 8, trace),
-                         raw_pair(size[0], size[1])};
+    uint64_t words[5] = {key, ip, raw_pair(line, 0), raw_pair(kind, 0), raw_pair(size[0], size[1])};
     lt_ring_put_text(RAW_LUAFRAME, words, 5, text, size, 2);
 }
 
-/* Lua's own name for a function that was called by none. */
+/* Lua's own name for a function that was called by none; with its number, if others begin on its line. */
 static const HChar *default_name(const struct lt_vm *vm, const struct proto *p)
 {
-    static HChar name[NAME_LIMIT + 40];
+    static HChar name[CHUNK_LIMIT + 40];
     UInt first = first_line(vm, p->addr);
     if (is_built_in(vm, p->addr))
         copy_string(vm, lt_vm_ref(vm, p->addr + vm->at->proto_chunk), name, sizeof name);
     else if (first == 0)
-        VG_(snprintf)(name, sizeof name, "main chunk %s", p->chunk);
-    else
+        return "main chunk";
+    else if (p->nth == 0)
         VG_(snprintf)(name, sizeof name, "%s:%u", p->chunk, first);
+    else
+        VG_(snprintf)(name, sizeof name, "%s:%u#%u", p->chunk, first, p->nth + 1);
     return name;
 }
 
@@ -355,7 +401,7 @@ static const HChar *name_of(const struct lt_vm *vm, struct proto *p, Addr caller
 
 const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
 {
-    static HChar title[2 * NAME_LIMIT + 40];
+    static HChar title[NAME_LIMIT + CHUNK_LIMIT + 40];
     struct proto *p = know(vm, proto);
     if (!p)
         return "";
@@ -391,7 +437,7 @@ static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *nam
     UInt size[2] = {(UInt)VG_(strlen)(name), (UInt)VG_(strlen)(p->chunk)};
     uint64_t words[4] = {p->addr, vm->ud, raw_pair(first_line(vm, p->addr), vm->at->proto_code),
                          raw_pair(size[0], size[1])};
-    lt_ring_put_text(RAW_PROTO, words, 4, text, size, 2);
+    lt_ring_put_text_as(RAW_PROTO, p->nth, words, 4, text, size, 2);
 }
 
 void lt_function_made(const struct lt_vm *vm, Addr function)
@@ -417,32 +463,30 @@ static Addr key_of(const struct lt_place *at)
            (at->approximate ? 1 : 0);
 }
 
-Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
+/* Name the function of a place and say what the key is. False: there is no such function. */
+static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at)
 {
-    Addr key = key_of(at);
-    if (is_told(key))
-        return key;
     struct proto *p = know(vm, at->proto);
     if (!p)
-        return s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50] = 0;
+        return False;
     const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
     if (!p->told)
         tell_proto(vm, p, name);
-    put_luaframe(key, at->pc, lt_line_at(vm, at->proto, at->pc), first_line(vm, at->proto),
-                 at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA, at->approximate, at->trace, name, p->chunk);
-    return key;
+    put_luaplace(vm, key, ip, at, p, name);
+    return True;
+}
+
+Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
+{
+    Addr key = key_of(at);
+    if (is_told(key) || name_place(vm, key, at->pc, at))
+        return key;
+    return s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50] = 0;
 }
 
 void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
 {
-    struct proto *p = know(vm, at->proto);
-    if (!p)
-        return;
-    const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
-    if (!p->told)
-        tell_proto(vm, p, name);
-    put_luaframe(ip, ip, lt_line_at(vm, at->proto, at->pc), first_line(vm, at->proto),
-                 at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA, at->approximate, at->trace, name, p->chunk);
+    name_place(vm, ip, ip, at);
 }
 
 Bool lt_fast_is_made(const struct lt_vm *vm, Addr function)
@@ -464,8 +508,7 @@ Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr
         callee_name(vm, caller_proto, caller_pc, name, sizeof name);
     if (!name[0])
         VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_peek_number(function + vm->at->ffid, 1));
-    put_luaframe(key, made ? lt_peek_number(function + vm->at->func_c, 8) : function, 0, 0, MT_FRAME_FAST,
-                 False, 0, name, "");
+    put_luaframe(key, made ? lt_peek_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name, "");
     return key;
 }
 
@@ -475,16 +518,15 @@ Addr lt_name_part(enum lt_vm_part part)
         [LT_PART_GC] = "GC", [LT_PART_JIT] = "JIT compiler", [LT_PART_EXIT] = "trace exit"};
     Addr key = (Addr)1 << 63 | (Addr)1 << 61 | part << 2;
     if (!is_told(key))
-        put_luaframe(key, 0, 0, 0, MT_FRAME_VM, False, 0, names[part], "");
+        put_luaframe(key, 0, 0, MT_FRAME_VM, names[part], "");
     return key;
 }
 
 /* Chunks are numbered as they follow one another; so no two have the same keys. */
 Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
 {
-    static HChar last[NAME_LIMIT];
+    static HChar last[CHUNK_LIMIT], name[CHUNK_LIMIT];
     static UInt chunk;
-    HChar name[NAME_LIMIT];
     copy_string(vm, string, name, sizeof name);
     if (chunk == 0 || VG_(strcmp)(name, last)) {
         VG_(strcpy)(last, name);
@@ -492,6 +534,6 @@ Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
     }
     Addr key = (Addr)3 << 62 | (Addr)1 << 61 | (Addr)chunk << 29 | (line & 0x1fffffff);
     if (!is_told(key))
-        put_luaframe(key, 0, line, 0, MT_FRAME_VM, False, 0, "parser", without_mark(name));
+        put_luaframe(key, 0, line, MT_FRAME_VM, "parser", without_mark(name));
     return key;
 }

@@ -93,7 +93,8 @@ enum raw_type {
     RAW_EXEC,     /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
     RAW_END,      /* {instructions} argument: enum mt_ending; nothing follows */
     RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
-                     file bytes << 32} function file, padded: what a key in a stack stands for */
+                     file bytes << 32} function file, padded: what a key in a stack stands for. argument: of a
+                     Lua function, how many that begin on the same line are before it in the file */
     RAW_TYPE,     /* heap {addr} argument: enum mt_type */
     RAW_SLOT,    /* {heap} argument: a slot, below RING_HEAP_SLOTS, which stands for this heap from here on */
     RAW_VM,      /* {instructions, raw_state()} behind raw_state_header(): what was stored at an address.
@@ -101,7 +102,8 @@ enum raw_type {
     RAW_MACHINE, /* {address, heap, states} the word with the state of a heap's machine. argument: how many
                     states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
     RAW_LINES,   /* {count} lines of the prototype that follows, two to a word; may come in parts */
-    RAW_PROTO,   /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file */
+    RAW_PROTO,   /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file.
+                    argument: as of RAW_LUAFRAME */
     RAW_TRACE,   /* {heap, number, addr, size, instructions, key of its start} */
     RAW_HEAP,    /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
     RAW_RENAME,  /* {heap, heap}: the second is called by the first's number from here on. argument 1: so is

@@ -14,6 +14,7 @@
 #define ARENA_PIECE (256u << 10)
 
 static const char no_memory[] = "out of memory for definitions";
+static const char no_function[] = "a function's number on its line is not followed by the function";
 
 /* -- tables -- */
 
@@ -161,6 +162,22 @@ static const char *apply_frame(struct defs *d, const struct rec_frame *r)
     return NULL;
 }
 
+static const char *apply_nth(struct defs *d, const struct rec_nth *r)
+{
+    if (r->nth == 0 || r->nth > UINT16_MAX)
+        return "function with an impossible number on its line";
+    d->nth = (uint16_t)r->nth;
+    return NULL;
+}
+
+/* The number that the record before has given, once. */
+static uint16_t take_nth(struct defs *d)
+{
+    uint16_t nth = d->nth;
+    d->nth = 0;
+    return nth;
+}
+
 static const char *apply_luaframe(struct defs *d, const struct rec_luaframe *r)
 {
     struct rec_frame common = {r->ip, r->function, r->file, r->object, r->line};
@@ -172,6 +189,7 @@ static const char *apply_luaframe(struct defs *d, const struct rec_luaframe *r)
     struct mt_frame *f = table_at(&d->frames, d->frames.count - 1);
     f->defined = (uint32_t)r->defined;
     f->trace = (uint32_t)r->trace;
+    f->nth = take_nth(d);
     f->kind = (uint8_t)r->kind;
     f->approximate = (uint8_t)r->approximate;
     return NULL;
@@ -338,6 +356,7 @@ static const char *apply_proto(struct defs *d, const struct rec_proto *r)
                            .function = (uint32_t)r->function,
                            .file = (uint32_t)r->file,
                            .defined = (uint32_t)r->defined,
+                           .nth = take_nth(d),
                            .offset = (uint32_t)r->offset,
                            .count = count,
                            .lines = lines};
@@ -372,7 +391,10 @@ static const char *apply_trace(struct defs *d, const struct rec_trace *r)
 
 static const char *apply_record(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook)
 {
-    switch (cursor_byte(c)) {
+    uint8_t code = cursor_byte(c);
+    if (d->nth && code != REC_LUAFRAME && code != REC_PROTO)
+        return no_function;
+    switch (code) {
         DEFINITION(STRING, string, strings)
         DEFINITION(FRAME, frame, frames)
         DEFINITION(STACK, stack, stacks)
@@ -384,6 +406,7 @@ static const char *apply_record(struct defs *d, struct cursor *c, bool salvage, 
         DEFINITION(LUAFRAME, luaframe, frames)
         DEFINITION(PROTO, proto, protos)
         DEFINITION(TRACE, trace, traces)
+        DEFINITION(NTH, nth, frames)
     default:
         return "unknown record among definitions";
     }
@@ -397,6 +420,9 @@ const char *defs_apply(struct defs *d, struct cursor *c, bool salvage, struct re
     const char *wrong = apply_base(d, &base, salvage);
     while (!wrong && c->p < c->end)
         wrong = apply_record(d, c, salvage, hook);
+    if (!wrong && d->nth)
+        wrong = no_function;
+    d->nth = 0;
     return wrong;
 }
 

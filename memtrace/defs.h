@@ -42,6 +42,7 @@ struct defs {
     struct table frames, stacks, sites, heaps, infos, protos, traces;
     struct table segments, accesses; /* of struct defined_segment, struct mt_access */
     struct arena text;
+    uint16_t nth; /* of the Lua function that the next record is about */
 };
 
 bool defs_init(struct defs *d);

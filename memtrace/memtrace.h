@@ -215,6 +215,8 @@ struct mt_frame {
     uint32_t line;                   /* 0 = not known */
     uint32_t defined;                /* of Lua functions: the line where it begins; 0 = not known */
     uint32_t trace;                  /* number of the trace it runs in, 0 = none */
+    uint16_t nth;                    /* of Lua functions: how many of the file that begin on the same line are
+                                        before it; UINT16_MAX = that many or more */
     uint8_t kind;                    /* enum mt_frame_kind */
     uint8_t approximate;             /* 1 = the line is that of a place near by, else 0 */
 };
@@ -240,6 +242,7 @@ struct mt_proto {
     uint32_t heap;
     uint32_t function, file; /* string ids; 0 = not known */
     uint32_t defined;        /* line where the function begins */
+    uint16_t nth;            /* as of struct mt_frame */
     uint32_t offset;         /* in the block, of the first instruction */
     uint32_t count;          /* of instructions, 4 bytes each */
     const uint32_t *lines;   /* of each instruction; 0 = not known */

@@ -347,6 +347,7 @@ static bool take_definition(struct cursor *in, struct buffer *out)
         PASS(LUAFRAME, luaframe)
         PASS(PROTO, proto)
         PASS(TRACE, trace)
+        PASS(NTH, nth)
     case REC_SITE:
         return take_site(in, out);
     case REC_SEGMENT:

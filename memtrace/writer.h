@@ -136,6 +136,8 @@ uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
 /* The buffer for one more definition when there are `count` of its kind, begun with BASE if it is empty; NULL
  * after an error. */
 struct buffer *writer_def_buffer(struct mt_writer *w, uint64_t count);
+/* What precedes a LUAFRAME or PROTO: the number of its function among those that begin on its line. */
+void writer_nth(struct buffer *b, uint16_t nth);
 
 /* Define Lua's protos and traces, and tell the types of blocks, in a new writer as in another; its blocks are
  * there.

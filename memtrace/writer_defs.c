@@ -111,6 +111,12 @@ uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len)
     return id;
 }
 
+void writer_nth(struct buffer *b, uint16_t nth)
+{
+    if (nth)
+        put_nth(b, &(struct rec_nth){nth});
+}
+
 uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f)
 {
     struct buffer *b = writer_def_buffer(w, w->counts.frames);
@@ -121,12 +127,14 @@ uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f)
         return 0;
     struct rec_frame r = {f->ip, known(f->function, strings), known(f->file, strings),
                           known(f->object, strings), f->line};
-    if (f->kind == MT_FRAME_HOST)
+    if (f->kind == MT_FRAME_HOST) {
         put_frame(b, &r);
-    else
+    } else {
+        writer_nth(b, f->nth);
         put_luaframe(b, &(struct rec_luaframe){r.ip, r.function, r.file, r.object, r.line, f->defined,
                                                f->kind < MT_FRAME_KINDS ? f->kind : MT_FRAME_VM,
                                                f->approximate != 0, f->trace});
+    }
     return (uint32_t)w->counts.frames++;
 }
 

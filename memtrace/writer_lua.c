@@ -68,7 +68,8 @@ static void define_proto(struct mt_writer *w, struct buffer *b, const struct mt_
     pack_lines(&lines, p);
     if (lines.failed)
         mt_fail_memory(&w->out.err);
-    else if (buffer_size(&lines) <= MAX_PROTO_LINES)
+    else if (buffer_size(&lines) <= MAX_PROTO_LINES) {
+        writer_nth(b, p->nth);
         put_proto(b, &(struct rec_proto){handle,
                                          p->heap,
                                          known(p->function, strings),
@@ -76,6 +77,7 @@ static void define_proto(struct mt_writer *w, struct buffer *b, const struct mt_
                                          p->defined,
                                          p->offset,
                                          {(const char *)lines.data, buffer_size(&lines)}});
+    }
     buffer_free(&lines);
 }
 

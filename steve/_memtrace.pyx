@@ -40,9 +40,9 @@ LINK_NAMES = tuple(mt_link_kind_name(<mt_link_kind>k).decode() for k in range(MT
 HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
 OPS_HINTS = {None: OPS_UNKNOWN, "ops": OPS_ACCESS, "lockops": OPS_LOCK}
 
-Frame = namedtuple("Frame", "ip function file object line defined kind approximate trace",
-                   defaults=(0, "host", False, 0))
-Proto = namedtuple("Proto", "handle heap function file defined offset lines")
+Frame = namedtuple("Frame", "ip function file object line defined kind approximate trace nth",
+                   defaults=(0, "host", False, 0, 0))
+Proto = namedtuple("Proto", "handle heap function file defined offset lines nth")
 JitTrace = namedtuple("JitTrace", "heap number addr size time frame")
 Snapshot = namedtuple("Snapshot", "name heap time total internal event objects links")
 Site = namedtuple("Site", "ip frame size kind")
@@ -325,7 +325,7 @@ cdef class Trace:
             return None
         return Frame(f.ip, self.string(f.function), self.string(f.file), self.string(f.object), f.line,
                      f.defined, mt_frame_kind_name(<mt_frame_kind>f.kind).decode(), bool(f.approximate),
-                     f.trace)
+                     f.trace, f.nth)
 
     def proto(self, uint32_t id):
         """Proto(block's handle, heap id, function, file, line where it begins, offset of the first instruction
@@ -334,7 +334,7 @@ cdef class Trace:
         if p == NULL:
             return None
         return Proto(p.handle, p.heap, self.string(p.function), self.string(p.file), p.defined, p.offset,
-                     [p.lines[i] for i in range(p.count)])
+                     [p.lines[i] for i in range(p.count)], p.nth)
 
     def jit_trace(self, uint32_t id):
         """JitTrace(heap id, number, address and size of its code, time, frame id of its start), or None."""

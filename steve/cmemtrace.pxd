@@ -39,6 +39,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     struct mt_frame:
         uint64_t ip
         uint32_t function, file, object, line, defined, trace
+        uint16_t nth
         uint8_t kind, approximate
 
     struct mt_stack:
@@ -56,6 +57,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     struct mt_proto:
         uint64_t handle
         uint32_t heap, function, file, defined, offset, count
+        uint16_t nth
         const uint32_t *lines
 
     struct mt_trace:

@@ -1,20 +1,20 @@
 """Numbers for the lines of a program, for kernels that count by line (steve/kernels/linework.h).
 
-A line of Lua code is known by file and number, whichever function is said to hold it; it is called as the first
-stack that it is in has it, else as a site of an access, else as its prototype, which does not know what its
-function is called. A line of C has its function as a part of it.
+A line has its function as a part of it: functions that share a line are counted apart. A function of Lua is known by
+its place in the source, whatever it is called; its name is that of the first stack that it is in, else that of a site of
+an access, else that of its prototype, which does not know by which name it is called.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from array import array
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
-from steve.places import Found, Line, Places
+from steve.places import Found, Line, Owner, Places
 
 if TYPE_CHECKING:
     import numpy as np
 
-STACK, SITE, PROTO, PARSER = range(4)  # who gives a line its name, the best first
+STACK, SITE, PROTO = range(3)  # what gives a function its name, the best first
 
 
 class LineNumbers:
@@ -23,7 +23,8 @@ class LineNumbers:
     def __init__(self, places: Places) -> None:
         self.places = places
         self._numbers: Dict[Tuple[object, ...], int] = {}
-        self._lines: List[Tuple[int, Line]] = []  # by number: who named it, and how
+        self._lines: List[Found] = []  # by number
+        self._names: Dict[Owner, Tuple[int, str]] = {}  # of functions of Lua: what named them, and how
         self._stacks, self._sites, self._places = array("I"), array("I"), array("I")
         self._of_keys: Dict[Optional[Tuple[int, ...]], int] = {}  # by site_key() of a Trace
         self._protos = 0
@@ -33,20 +34,21 @@ class LineNumbers:
         return len(self._lines)
 
     def line(self, number: int) -> Line:
-        return self._lines[number][1]
+        found = self._lines[number]
+        return found.line if found.owner is None else found.line._replace(function=self._names[found.owner][1])
 
     def of_stack(self, stack: int) -> Line:
         """The line of a stack that has been reached."""
         return self.line(self._stacks[stack])
 
-    def _number(self, found: Found, who: int) -> int:
-        key = (*found.line[:2],) if found.is_lua else found.line
-        who = PARSER if found.is_parsed else who
+    def _number(self, found: Found, source: int) -> int:
+        owner = found.owner
+        if owner is not None and self._names.get(owner, (PROTO + 1, ""))[0] > source:
+            self._names[owner] = source, found.line.function
+        key = found.line if owner is None else (found.line.line, owner)
         number = self._numbers.setdefault(key, len(self._lines))
         if number == len(self._lines):
-            self._lines.append((who, found.line))
-        elif who < self._lines[number][0]:
-            self._lines[number] = who, found.line
+            self._lines.append(found)
         return number
 
     def _number_site(self, site: int) -> int:

@@ -23,12 +23,13 @@ class Line(NamedTuple):
     function: str
 
 
+Owner = Tuple[str, int, int, str]  # a function of Lua in its source: owner_of
+
+
 class Found(NamedTuple):
-    """A line, whether it is of Lua code, and whether all that is known is that the parser is there: then the
-    function is not that of the line."""
+    """A line and, of Lua code, the function in the source that it is a part of."""
     line: Line
-    is_lua: bool
-    is_parsed: bool = False
+    owner: Optional[Owner] = None
 
 
 LUA_FRAMES = ("lua", "inlined")
@@ -42,20 +43,26 @@ def line_of(frame: "Frame") -> Line:
     return Line("", 0, f"[{os.path.basename(frame.object)}]" if frame.object else NOWHERE.function)
 
 
+def owner_of(file: str, function: str, defined: int, nth: int) -> Owner:
+    """Which function of a file it is: the nth that begins on a line. It may be called by several names, which only
+    tell functions apart of which it is not known where they begin."""
+    return (file, defined, nth, "") if defined else (file, 0, 0, function)
+
+
 # of a stack or frame: the line of Lua, that of a function with a name that is not the allocator; None: there is none
 Lines = Tuple[Optional[Found], Optional[Found]]
 
 
 def lua_line(frame: "Frame") -> Optional[Found]:
-    """The line of Lua that a frame stands for; vm: the parser is there."""
+    """The line of Lua that a frame is at; vm: the parser reads it."""
     if frame.line and (frame.kind in LUA_FRAMES or frame.kind == "vm"):
-        return Found(line_of(frame), True, frame.kind == "vm")
+        return Found(line_of(frame), owner_of(frame.file, frame.function, frame.defined, frame.nth))
     return None
 
 
 def named_line(frame: "Frame") -> Optional[Found]:
     """A frame that has a name and is not the allocator's."""
-    return Found(line_of(frame), False) if (frame.function or frame.file) and not is_allocator(frame) else None
+    return Found(line_of(frame)) if (frame.function or frame.file) and not is_allocator(frame) else None
 
 
 class Places:
@@ -69,7 +76,7 @@ class Places:
         self._of_stacks: Inherited[Lines] = Inherited(trace, self._add_frame, (None, None))
         self._of_frames: Dict[int, Lines] = {}
         self._of_sites: "Dict[Optional[Tuple[int, ...]], Found]" = {}
-        self._lua_lines: Dict[Tuple[str, int], Line] = {}
+        self._functions: Dict[Owner, str] = {}  # what they are called
         self._site_names: Dict[int, str] = {}
         self._texts: Dict[str, Callable[[int], str]] = {
             "site": self.site_name, "stack": self.stack_text,
@@ -106,7 +113,7 @@ class Places:
         if lua is not None or named is not None:
             return lua or named
         frames = self.trace.stack_frames(stack)
-        return Found(line_of(frames[0]) if frames else NOWHERE, False)
+        return Found(line_of(frames[0]) if frames else NOWHERE)
 
     def _add_frame(self, number: int, callers: "Lines") -> "Lines":
         """What a stack's lines are, by its innermost frame and those of its callers."""
@@ -126,18 +133,19 @@ class Places:
         if key not in self._of_sites:
             known = self.trace.site(site)
             frame = self.trace.frame(known.frame) if known is not None and known.frame else None
-            self._of_sites[key] = Found(NOWHERE, False) if frame is None else \
-                Found(line_of(frame), frame.kind in LUA_FRAMES)
+            owner = owner_of(frame.file, frame.function, frame.defined, frame.nth) \
+                if frame is not None and frame.kind in LUA_FRAMES else None
+            self._of_sites[key] = Found(NOWHERE if frame is None else line_of(frame), owner)
         return self._of_sites[key]
 
     def _named(self, found: "Found") -> Line:
-        """A line of Lua code has one name, though its function may be called by several: that of its first stack."""
-        if not found.is_lua:
+        """A function of Lua has one name, though it may be called by several: that of its first stack."""
+        if found.owner is None:
             return found.line
-        known = self._lua_lines.get(found.line[:2], found.line)
-        return known if found.is_parsed else self._lua_lines.setdefault(known[:2], known)
+        return found.line._replace(function=self._functions.setdefault(found.owner, found.line.function))
 
     def find_proto(self, number: int) -> List["Found"]:
         """The lines of the instructions of a Lua prototype. It does not know what its function is called."""
         proto = self.trace.proto(number)
-        return [Found(Line(proto.file, line, proto.function), True) for line in proto.lines]
+        owner = owner_of(proto.file, proto.function, proto.defined, proto.nth)
+        return [Found(Line(proto.file, line, proto.function), owner) for line in proto.lines]

@@ -21,9 +21,8 @@ NO_BOUND = 2**32  # more frames than a stack has
 
 
 def place_text(function: str, file: str, line: int) -> str:
-    """`function (file:line)` of a known file; main chunks are called by their files, which is said once."""
-    name = function.removesuffix(f" {file}")
-    return f"{name} ({os.path.basename(file)}{f':{line}' if line else ''})"
+    """`function (file:line)` of a known file."""
+    return f"{function} ({os.path.basename(file)}{f':{line}' if line else ''})"
 
 
 def frame_text(frame: "Frame") -> str:

@@ -39,6 +39,7 @@ static void define_stacks(struct world *o)
                                        .object = o->name,
                                        .line = 7,
                                        .defined = kind == MT_FRAME_LUA ? 3 : 0,
+                                       .nth = kind == MT_FRAME_LUA ? 2 : 0,
                                        .kind = kind,
                                        .trace = kind == MT_FRAME_INLINED ? 5 : 0,
                                        .approximate = kind == MT_FRAME_INLINED};

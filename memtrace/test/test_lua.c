@@ -22,6 +22,7 @@ static struct mt_writer *write_all(int fd)
                                                            .line = 12,
                                                            .defined = 10,
                                                            .trace = 7,
+                                                           .nth = 300,
                                                            .kind = MT_FRAME_INLINED,
                                                            .approximate = 1});
     uint32_t heap = mt_writer_heap(w, &(struct mt_heap){.id = 0xabc, .kind = MT_HEAP_LUA});
@@ -32,7 +33,7 @@ static struct mt_writer *write_all(int fd)
     mt_writer_type(w, 0x1000, 0, MT_TYPE_STR);    /* not of this heap: nothing */
     mt_writer_type(w, 0x1008, heap, MT_TYPE_STR); /* no block begins there: nothing */
     const struct mt_proto p = {
-        .function = name, .file = file, .defined = 10, .offset = 104, .count = 6, .lines = s_lines};
+        .function = name, .file = file, .defined = 10, .nth = 2, .offset = 104, .count = 6, .lines = s_lines};
     mt_writer_proto(w, 0x1000, heap, &p);
     mt_writer_proto(w, 0x1008, heap, &p);
     mt_writer_trace(w, &(struct mt_trace){0x5000, 400, 50, heap, 7, frame});
@@ -50,12 +51,14 @@ static void check_definitions(const struct mt_reader *r, uint64_t handle)
     assert_int_equal(f->approximate, 1);
     assert_int_equal(f->defined, 10);
     assert_int_equal(f->trace, 7);
+    assert_int_equal(f->nth, 300);
     assert_string_equal(mt_string(r, f->file), "@a.lua");
     assert_int_equal(mt_count_protos(r), 1);
     const struct mt_proto *p = mt_proto(r, 0);
     assert_int_equal(p->handle, handle);
     assert_int_equal(p->heap, 1);
     assert_int_equal(p->offset, 104);
+    assert_int_equal(p->nth, 2);
     assert_int_equal(p->count, 6);
     assert_memory_equal(p->lines, s_lines, sizeof s_lines);
     assert_string_equal(mt_string(r, p->function), "grow");

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
+import os
 from typing import Dict, Hashable, List, Tuple
 
 from steve import blocks, listing, source
@@ -48,7 +49,9 @@ def place_of(chosen: blocks.Blocks, by: str, stack: int) -> str:
     if by == "site":
         return chosen.places.site_name(stack)
     line = chosen.places.stack_line(stack)
-    return f"{line.function} ({line.file}:{line.line})" if by == "line" and line.file else line.function
+    if not line.file:
+        return line.function
+    return f"{line.function} ({f'{line.file}:{line.line}' if by == 'line' else os.path.basename(line.file)})"
 
 
 def measured(chosen: blocks.Blocks, by: str) -> Dict[Hashable, dict]:

@@ -73,7 +73,8 @@ static uint32_t frame_of(char *word)
         frame.function = string(function);
     frame.file = string(file);
     frame.kind = file && *file == '@' ? MT_FRAME_LUA : MT_FRAME_HOST;
-    frame.defined = defined ? (uint32_t)strtoul(defined + 1, NULL, 0) : 0;
+    frame.defined = defined ? (uint32_t)strtoul(defined + 1, &defined, 0) : 0;
+    frame.nth = defined && *defined == '#' ? (uint16_t)strtoul(defined + 1, NULL, 0) : 0;
     frame.line = word ? (uint32_t)strtoul(word, NULL, 0) : 0;
     return mt_writer_frame(s_writer, &frame);
 }
