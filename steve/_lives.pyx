@@ -257,6 +257,23 @@ cdef class Lives:
             yield view_of(self.l.out, self.l.n_out, LIFE)
             self.l.n_out = 0
 
+    def take(self, batch):
+        """Walk over a batch of events that the caller has read: an array of the lives that end in it, good until the
+        next call."""
+        cdef const uint8_t[::1] raw = batch.view(np.uint8)
+        self.l.n_out = 0
+        if len(batch):
+            self.feed(<const mt_event *>&raw[0], len(batch))
+        return view_of(self.l.out, self.l.n_out, LIFE)
+
+    def rest(self):
+        """Iterate over the other lives when all was taken, as batches() does."""
+        self.l.n_out = 0
+        lives_end(&self.l, end_of(self.trace))
+        while self.finish():
+            yield view_of(self.l.out, self.l.n_out, LIFE)
+            self.l.n_out = 0
+
     cdef int enter(self) except -1:
         """Know the blocks that live where the part begins."""
         cdef mt_live_block_t block

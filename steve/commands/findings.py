@@ -1,7 +1,4 @@
-"""steve findings: blocks that deserve a look, by rule and allocation site.
-
-A finding is a statement about the trace, not advice: a block that is never read may be padding that is meant
-to be.
+"""steve findings: blocks that deserve a look, by rule (steve.rules) and allocation site; errors of the program.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -9,50 +6,22 @@ import argparse
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from steve import blocks, listing
 from steve.errors import UsageError
 from steve.listing import Column, count
-from steve.stacks import SITE
 from steve.output import Output
+from steve.rules import DEFAULTS, RULES, Rule, limits
+from steve.stacks import SITE
 
 if TYPE_CHECKING:
     from steve.faults import Faults
 
 NAME = "findings"
 ERRORS = "errors"
-MOST = 2 ** 64 - 1
 HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
 
-
-class Rule(NamedTuple):
-    """key; title; the rule in words, with thresholds in braces; does it need accesses? steve/kernels/findings.c says
-    which lives it finds."""
-    key: str
-    title: str
-    words: str
-    of_accesses: bool = True
-
-
-# in the order of enum findings_rule
-RULES = (
-    Rule("never_touched", "Never accessed", "no access from New to Free or the end"),
-    Rule("never_read", "Written, never read", "stores but no load and no modification"),
-    Rule("never_written", "Read, never written",
-         "loads but no store and no modification; what it holds came from the allocator or the system"),
-    Rule("written_once", "Written once, then idle",
-         "never read, no more bytes written than it has, all in the first {early:g}% of a life of at least "
-         "{min_life} operations"),
-    Rule("short_lived", "Short-lived", "freed at most {short} operations after its New", False),
-    Rule("low_utilisation", "Low utilisation",
-         "{min_size} bytes or more, accessed, but less than {utilisation:g}% of them (in parts of 1/64)"),
-    Rule("late_first_use", "Late first use",
-         "first access after {late:g}% of a life of at least {min_life} operations"),
-    Rule("idle_tail", "Long idle before the end",
-         "accessed, but not in the last {idle:g}% of a life of at least {min_life} operations"),
-    Rule("resize_chain", "Resized again and again", "one block, resized {chain} times or more", False),
-)
 COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
@@ -72,11 +41,9 @@ ERROR_COLUMNS = (
     Column("freed_at", "", "the stack of its Free", True),
 )
 RULE = Column("finding", "", "the rule", True)
-DEFAULTS = {"early": 10, "late": 50, "idle": 90, "utilisation": 50, "short": 100, "chain": 8,
-            "min_life": 1000, "min_size": 64}
 EXAMPLES = f"""\
 A block can be found by several rules. The rules, with their thresholds, stand in the output:
-{chr(10).join(listing.entry(rule.key, rule.words.format(**DEFAULTS), 16) for rule in RULES)}
+{chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in RULES)}
 --json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
 with the columns below. --csv: one line for each rule and site, and for each context of errors.
 First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end,
@@ -157,18 +124,11 @@ def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) ->
         return faults.read(met.contexts(chosen.trace), chosen.trace, chosen.open_again, progress)
 
 
-def limits_of(args: argparse.Namespace) -> Dict[str, float]:
-    """The thresholds as the kernel has them; no lifetime, size or number of Resizes is above 64 bits."""
-    shares = {name: getattr(args, name) / 100 for name in ("early", "late", "idle", "utilisation")}
-    numbers = {"short_life": args.short, "min_life": args.min_life, "chain": args.chain, "min_size": args.min_size}
-    return {**shares, **{name: min(number, MOST) for name, number in numbers.items()}}
-
-
 def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) -> tuple:
     """(arrays by stack of the blocks each rule finds and their size, bytes of all chosen blocks)."""
     import numpy as np
     from steve._lives import Findings
-    found = chosen.fold(partial(Findings, limits_of(args)))
+    found = chosen.fold(partial(Findings, limits(vars(args))))
     rows = found.rows()
     sums = []
     for number in (RULES.index(rule) for rule in rules):
@@ -183,7 +143,7 @@ def finding(rule: Rule, sums: Dict[Any, dict], total: int, args: argparse.Namesp
               "site": site} for site, row in sums.items()]
     size = sum(site["bytes"] for site in sites)
     kept = listing.ranked(sites, COLUMNS, args.sort)
-    return {"finding": rule.key, "title": rule.title, "rule": rule.words.format(**vars(args)),
+    return {"finding": rule.key, "title": rule.title, "rule": rule.text(vars(args)),
             "blocks": sum(site["blocks"] for site in sites), "bytes": size,
             "share": blocks.share(size, total), "sites": kept}
 

@@ -54,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _as_json(data: Any) -> dict[str, Any]:
+    from steve.report.findings import findings
+
     sites = [{"stack": s.stack, "name": s.name, "frames": s.frames, **s.tally} for s in data.sites]
     return {
         "trace": data.path,
@@ -63,6 +65,11 @@ def _as_json(data: Any) -> dict[str, Any]:
         "totals": data.totals,
         "heaps": [{"name": name, **tally} for name, tally in data.heaps],
         "sites": sites,
+        "findings": [
+            {"finding": f.key, "title": f.title, "rule": f.rule, "blocks": f.blocks, "bytes": f.bytes,
+             "share": f.share}
+            for f in findings(data)
+        ],
         "lifetimes": {
             "blocks": data.map_blocks.sum(axis=0).tolist(),
             "bytes": data.map_bytes.sum(axis=0).tolist(),

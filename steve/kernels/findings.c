@@ -51,7 +51,8 @@ unsigned findings_of(const struct findings_limits *limits, const struct life *li
     if (life->inherited)
         return 0; /* another process made it, and may have used it */
     return (touched ? of_touched(limits, life) : 1u << FINDINGS_NEVER_TOUCHED) |
-           (unsigned)brief << FINDINGS_SHORT_LIVED | (unsigned)chain << FINDINGS_RESIZE_CHAIN;
+           (unsigned)brief << FINDINGS_SHORT_LIVED | (unsigned)chain << FINDINGS_RESIZE_CHAIN |
+           (unsigned)!life->freed << FINDINGS_NEVER_FREED;
 }
 
 /* Have a row for a stack; false when out of memory. */

@@ -1,5 +1,5 @@
-/* findings.h - which lives of blocks deserve a look: the rules of `steve findings`, and what they find by the
- * stack of the New.
+/* findings.h - which lives of blocks deserve a look: the rules of `steve findings` and the report, and what they find
+ * by the stack of the New.
  *
  * A life is looked at once for all rules. Shares of a life are compared as doubles, as Python's numbers are.
  * Memory: O(stacks).
@@ -10,7 +10,7 @@
 
 #include "steve/kernels/lives.h"
 
-/* In the order of the command's table, which says in words what each finds. */
+/* In the order of the table in steve/rules.py, which says in words what each finds. */
 enum findings_rule {
     FINDINGS_NEVER_TOUCHED,
     FINDINGS_NEVER_READ,
@@ -21,6 +21,7 @@ enum findings_rule {
     FINDINGS_LATE_FIRST_USE,
     FINDINGS_IDLE_TAIL,
     FINDINGS_RESIZE_CHAIN,
+    FINDINGS_NEVER_FREED,
     FINDINGS_RULES
 };
 

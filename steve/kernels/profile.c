@@ -14,7 +14,7 @@ struct block {
     uint64_t size, born; /* born: number of the New */
     uint64_t reads, writes, bytes_read, bytes_written;
     uint32_t stack, heap;
-    bool live;
+    bool live, inherited; /* inherited: by a forked child, whose parent may have used it */
 };
 
 struct tallies {
@@ -133,10 +133,10 @@ static void tally_accesses(struct profile_tally *y, const struct block *b)
     y->writes += b->writes;
     y->bytes_read += b->bytes_read;
     y->bytes_written += b->bytes_written;
-    y->unread_blocks += !b->reads;
-    y->unread_bytes += b->reads ? 0 : b->size;
-    y->unwritten_blocks += !b->writes;
-    y->unwritten_bytes += b->writes ? 0 : b->size;
+    y->unread_blocks += !b->inherited && !b->reads;
+    y->unread_bytes += b->inherited || b->reads ? 0 : b->size;
+    y->unwritten_blocks += !b->inherited && !b->writes;
+    y->unwritten_bytes += b->inherited || b->writes ? 0 : b->size;
 }
 
 static void count_history(struct profile *p, const struct block *b, unsigned lifetime_bin)
@@ -193,7 +193,8 @@ static void on_new(struct profile *p, const struct mt_event *e)
     *b = (struct block){.born = p->totals.operations,
                         .stack = known_id(&p->stacks, e->ref),
                         .heap = known_id(&p->heaps, e->heap),
-                        .live = true};
+                        .live = true,
+                        .inherited = e->implied};
     begin(p, b, e->size);
     p->stacks.at[b->stack].blocks++;
     p->heaps.at[b->heap].blocks++;

@@ -31,7 +31,7 @@ struct profile_tally {
     uint64_t live_blocks, live_bytes; /* now; after profile_finish: at the end */
     uint64_t peak_blocks, peak_bytes; /* live when the whole heap was largest */
     uint64_t reads, writes, bytes_read, bytes_written;
-    uint64_t unread_blocks, unread_bytes;       /* never read between New and Free or the end */
+    uint64_t unread_blocks, unread_bytes;       /* never read between New and Free or the end; no inherited ones */
     uint64_t unwritten_blocks, unwritten_bytes; /* never written */
     uint64_t lifetimes;                         /* sum over freed blocks, in operations */
     uint64_t epoch;                             /* internal: the peak that peak_* belongs to */

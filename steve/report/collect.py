@@ -12,16 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from steve._lives import Findings, Lives
 from steve._memtrace import Trace
 from steve._profile import Profile
 from steve.errors import TraceError
 from steve.progress import Progress
 from steve.callers import callers
+from steve.rules import DEFAULTS, limits
 from steve.stacks import frame_text
 from steve.totals import extent, is_complete
 
 BINS = 400
 FRAMES_SHOWN = 32
+MOST_FOUND = 12  # sites of each rule
 NAME_LIMIT = 160
 
 
@@ -42,7 +45,8 @@ class Site:
 @dataclass
 class TraceData:
     """All that the report says of a trace. `stacks` is TALLY by stack id, `sites` the named ones of
-    interest."""
+    interest, `found` what each rule of steve.rules finds by stack id (blocks and bytes), of `judged_bytes` in all,
+    `found_sites` the sites that lead by a rule."""
 
     path: str
     info: dict[str, str]
@@ -50,6 +54,9 @@ class TraceData:
     totals: dict[str, int]
     timeline: np.ndarray
     stacks: np.ndarray
+    found: np.ndarray
+    judged_bytes: int
+    found_sites: list[Site]
     sites: list[Site]
     heaps: list[tuple[str, dict[str, int]]]
     marks: list[tuple[int, int, str]]
@@ -116,10 +123,21 @@ def interesting(stacks: np.ndarray, most: int) -> list[int]:
         ("unread_bytes", most // 4),
         ("unwritten_bytes", most // 4),
     ):
-        order = used[np.argsort(stacks[key][used], kind="stable")[::-1][:count]]
-        chosen.update((int(i), None) for i in order if stacks[key][i])
+        chosen.update(_leading(stacks[key], used, count))
     chosen.update((int(i), None) for i in used[:most] if len(chosen) < most)
     return sorted(chosen, key=lambda i: (-int(stacks["bytes"][i]), i))
+
+
+def _leading(values: np.ndarray, among: np.ndarray, count: int) -> dict[int, None]:
+    """The ids with the greatest values, at most so many; none whose value is 0."""
+    order = among[np.argsort(values[among], kind="stable")[::-1][:count]]
+    return {int(i): None for i in order if values[i]}
+
+
+def _leading_by_rule(found: np.ndarray, most: int) -> set[int]:
+    """Stack ids with the most bytes that some rule finds, at most so many for each."""
+    every = np.arange(len(found))
+    return {stack for bytes_found in found["bytes"].T for stack in _leading(bytes_found, every, most)}
 
 
 def _heap_name(trace: Trace, number: int) -> str:
@@ -129,19 +147,23 @@ def _heap_name(trace: Trace, number: int) -> str:
     return names.get(kind, kind) + (f" {heap.id:#x}" if heap is not None and heap.id else "")
 
 
-def _feed(trace: Trace, profile: Profile, quiet: bool) -> None:
+def _feed(trace: Trace, profile: Profile, found: Findings, quiet: bool) -> None:
+    walk = Lives(trace)
     with Progress("report", quiet) as progress:
         for batch in trace.batches():
             known = trace.counts()
             profile.feed(batch, known["stacks"], known["heaps"])
+            found.add(walk.take(batch))
             progress(*trace.progress())
     profile.finish()
+    for lives in walk.rest():
+        found.add(lives)
 
 
 def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> TraceData:
     """Read a trace, called `path`, to its end. TraceError if nothing of it can be read."""
-    profile = Profile(BINS)
-    _feed(trace, profile, quiet)
+    profile, found = Profile(BINS), Findings(limits(DEFAULTS))
+    _feed(trace, profile, found, quiet)
     stacks, heaps, stats, totals = profile.stacks(), profile.heaps(), trace.stats(), profile.totals()
     map_blocks, map_bytes = profile.lifetime_map()
     return TraceData(
@@ -151,6 +173,9 @@ def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> Tr
         totals=totals,
         timeline=profile.timeline(),
         stacks=stacks,
+        found=found.rows(),
+        judged_bytes=found.bytes(),
+        found_sites=[named_site(trace, stacks, i) for i in sorted(_leading_by_rule(found.rows(), MOST_FOUND))],
         sites=[named_site(trace, stacks, i) for i in interesting(stacks, sites)],
         heaps=[(_heap_name(trace, i), _row(heaps[i])) for i in range(len(heaps)) if heaps["blocks"][i]],
         marks=_marks(trace, profile),

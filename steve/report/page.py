@@ -155,7 +155,8 @@ def _environment() -> Any:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters.update(bytes=human_bytes, count=human_count, ns=human_ns, group=lambda n: f"{n:,}")
+    environment.filters.update(bytes=human_bytes, count=human_count, ns=human_ns, group=lambda n: f"{n:,}",
+                               sentence=lambda text: text[:1].upper() + text[1:])
     return environment
 
 

@@ -201,6 +201,7 @@ RULES = {
     "late_first_use": lambda b, life: b.uses and life >= 12 and b.uses[0] - b.born > life * 0.25,
     "idle_tail": lambda b, life: b.uses and life >= 12 and b.died - b.uses[-1] > life * 0.5,
     "resize_chain": lambda b, life: b.resizes >= 2,
+    "never_freed": lambda b, life: not b.freed,
 }
 THRESHOLDS = ("--early 40 --short 7 --utilisation 30 --min-size 20 --min-life 12 --late 25 --idle 50 --chain 2").split()
 
@@ -213,7 +214,7 @@ def test_findings(run: Run) -> None:
         rows = listed(trace_of(folder, run), "findings", *THRESHOLDS)
     found = {row["finding"]: row for row in rows if "sites" in row}  # the others: test_faults
     accesses = any(b.uses for b in made)
-    assert set(found) == (set(RULES) if accesses else {"short_lived", "resize_chain"})
+    assert set(found) == (set(RULES) if accesses else {"short_lived", "resize_chain", "never_freed"})
     for key, row in found.items():
         wanted = [b for b in made if RULES[key](b, b.died - b.born)]
         assert (row["blocks"], row["bytes"]) == (len(wanted), sum(b.size for b in wanted))

@@ -311,7 +311,7 @@ def test_page_with_everything(steve: Steve, trace: Callable[..., Path]) -> None:
         "Size and lifetime",
         "f ← main",
         "Lua state 0x7f001000",
-        "Never read:",
+        "Never accessed:",
         "Never freed:",
         "by guest instructions",
         "mimalloc",
@@ -393,7 +393,7 @@ def test_heap_events_only(steve: Steve, trace: Callable[..., Path]) -> None:
     trace("thread 1\nN 4096 5000\nF 4096\nN 4096 70\nend exit\n")
     assert steve("report", "t.ljt", "-o", "r.html").returncode == 0
     text = " ".join(checked_page(steve.folder / "r.html").text)
-    assert "Never freed:" in text and "Never read:" not in text and "holds no accesses" in text
+    assert "Never freed:" in text and "Never accessed:" not in text and "holds no accesses" in text
 
 
 def test_cut_trace_is_reported_up_to_the_cut(steve: Steve, trace: Callable[..., Path]) -> None:
@@ -454,3 +454,16 @@ def test_profile_counts_every_event_of_large_batches() -> None:
         profile.feed(batch, 1, 1)
     profile.finish()
     assert profile.totals()["operations"] == 5 * events
+
+
+def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Path]) -> None:
+    """One set of rules: the report finds what `steve findings` finds, rule by rule."""
+    trace(busy_script(3000))
+    of_report = json.loads(steve("report", "t.ljt", "--json").out)["findings"]
+    of_command = [row for row in json.loads(steve("findings", "--json", "t.ljt").out) if row.get("blocks")]
+    assert {"never_touched", "low_utilisation", "never_freed"} <= {row["finding"] for row in of_report}
+    assert of_report == [{key: row[key] for key in of_report[0]} for row in of_command]
+    assert steve("report", "t.ljt", "-o", "r.html").returncode == 0
+    text = " ".join(checked_page(steve.folder / "r.html").text)
+    for row in of_report:
+        assert f"{row['title']}: " in text and f"{row['blocks']:,} blocks" in text
