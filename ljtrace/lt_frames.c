@@ -332,7 +332,7 @@ void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
     struct start own = {.ip = VG_(get_IP)(tid), .sp = VG_(get_SP)(tid)};
     struct found f = {stack->ips, stack->sps, 0};
     stack->id = 0;
-    if (lt_options.stack_depth)
+    if (limit)
         take(tid, &own, False, &f, limit);
     stack->depth = f.depth;
     note_end(stack);

@@ -97,8 +97,7 @@ Bool lt_basis_get(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
     UWord *w = b->word;
     Addr L;
     b->usable = False;
-    if (!lt_options.stack_depth || !has_global(vm) || !(L = load_ref(vm->g + l->cur_l, wide)) ||
-        !has_thread(vm, L))
+    if (!has_global(vm) || !(L = load_ref(vm->g + l->cur_l, wide)) || !has_thread(vm, L))
         return False;
     w[BASIS_IP] = VG_(get_IP)(tid);
     w[BASIS_SP] = VG_(get_SP)(tid);

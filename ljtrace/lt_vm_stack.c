@@ -21,10 +21,16 @@ static void get_registers(ThreadId tid, struct registers *r)
     VG_(get_shadow_regs_area)(tid, (UChar *)&r->pc, 0, offsetof(VexGuestAMD64State, guest_RBX), sizeof r->pc);
 }
 
+/* How many frames a stack has at most. With --stack-depth=0 that is one, the innermost line of Lua. */
+static UInt room(void)
+{
+    return lt_options.stack_depth ? lt_options.stack_depth : 1;
+}
+
 /* Unless the room is used up; or would be, and a line has still to come. */
 static void put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
 {
-    if (to->depth + (line_comes ? 1 : 0) < lt_options.stack_depth) {
+    if (to->depth + (line_comes ? 1 : 0) < room()) {
         to->sps[to->depth] = sp;
         to->ips[to->depth++] = ip;
     }
@@ -47,6 +53,8 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
     }
     for (; i < host->depth; i++)
         put(to, host->ips[i], host->sps[i], 0);
+    if (!lt_options.stack_depth && !lua->lined)
+        to->depth = 0;
 }
 
 /* Some of the machine's code can not be unwound (exits of traces): the first of its frames that was not come
@@ -78,9 +86,9 @@ static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_s
 static UInt room_behind(const struct lt_stack *host, Addr cframe)
 {
     UInt above = 0;
-    while (above < host->depth && above < lt_options.stack_depth && host->sps[above] < cframe)
+    while (above < host->depth && above < room() && host->sps[above] < cframe)
         above++;
-    return lt_options.stack_depth - above;
+    return room() - above;
 }
 
 static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled, struct lt_stack *host,
@@ -90,8 +98,7 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     static struct lua_frames lua;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     lt_memo_begin();
-    lt_take_stack_to(tid, host,
-                     on_trace ? LT_MAX_DEPTH : lt_options.stack_depth); /* it is to reach the trace */
+    lt_take_stack_to(tid, host, on_trace ? LT_MAX_DEPTH : room()); /* it is to reach the trace */
     lua.count = lua.lined = 0;
     Addr code = go_on_behind_trace(tid, vm, host);
     if (sampled && !code)

@@ -273,8 +273,8 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
 void writer_inherit(struct mt_writer *w, const struct block *block)
 {
     struct rec_new r = {
-        w->totals.instructions, 0, block->base, block->size, block->heap, block->note & ((1 << HOW_BITS) - 1),
-        block->note >> HOW_BITS};
+        w->totals.instructions, 0, block->base, block->size, block->heap, note_how(block->note),
+        note_stack(block->note)};
     struct buffer *b = writer_begin_event(w, MT_NEW);
     if (!b || !enter(w, &r))
         return;
@@ -319,7 +319,7 @@ static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t siz
 {
     struct block *b = &w->map.blocks[slot], old = *b;
     writer_cover(w, addr, size);
-    b->note = stack << HOW_BITS | (b->note & ((1 << HOW_BITS) - 1));
+    b->note = stack << HOW_BITS | note_how(b->note);
     if (!blockmap_move(&w->map, slot, addr, size))
         mt_fail_memory(&w->out.err);
     else if (old.base > span_last(addr, size) || addr > span_last(old.base, old.size))

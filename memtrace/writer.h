@@ -73,6 +73,17 @@ struct mt_writer {
 
 enum { HOW_BITS = 4 };
 
+/* What the note of a block in the writer's map says. */
+static inline enum mt_how note_how(uint32_t note)
+{
+    return (enum mt_how)(note & ((1 << HOW_BITS) - 1));
+}
+
+static inline uint32_t note_stack(uint32_t note)
+{
+    return note >> HOW_BITS;
+}
+
 /* Define a segment, as the codebook's next, which callers need not know; false after an error. */
 bool writer_segment(void *writer, const struct mt_segment *s);
 

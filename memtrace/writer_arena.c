@@ -104,7 +104,8 @@ void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from)
 
 /* -- ranges ------------------------------------------------------------------------------------ */
 
-/* Take [addr, addr + size) out of a block: what is left keeps its handle; of two parts, the first. */
+/* Take [addr, addr + size) out of a block: what is left keeps its handle; of two parts, the first. Both remain blocks of
+ * the stack that made the whole: who took something out of it did not make the rest. */
 static void cut(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
 {
     struct block b = w->map.blocks[slot];
@@ -116,8 +117,9 @@ static void cut(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size
     uint64_t base = b.base < addr ? b.base : gap_end;
     uint64_t left = b.base < addr ? addr - b.base : end - gap_end;
     mt_writer_block_resize(w, b.base, base, left, b.heap, MT_HOW_CUSTOM, stack);
+    w->map.blocks[slot].note = b.note;
     if (b.base < addr && end > gap_end)
-        mt_writer_block_new(w, gap_end, end - gap_end, b.heap, MT_HOW_CUSTOM, stack);
+        mt_writer_block_new(w, gap_end, end - gap_end, b.heap, note_how(b.note), note_stack(b.note));
 }
 
 /* The same for an arena, of which nobody is told. */
@@ -160,9 +162,13 @@ void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint6
         mt_writer_block_resize(w, old, addr, size, heap, MT_HOW_CUSTOM, stack);
         return;
     }
+    slot = writer_failed(w) ? NO_SLOT : blockmap_overlap(&w->map, old, old_size, NO_SLOT);
+    const uint32_t made = slot != NO_SLOT && w->map.blocks[slot].heap == heap
+                              ? w->map.blocks[slot].note
+                              : stack << HOW_BITS | MT_HOW_CUSTOM;
     mt_writer_unmap(w, old, old_size, heap, stack);
     mt_writer_unmap(w, addr, size, heap, stack);
-    mt_writer_block_new(w, addr, size, heap, MT_HOW_CUSTOM, stack);
+    mt_writer_block_new(w, addr, size, heap, note_how(made), note_stack(made));
 }
 
 void mt_writer_mapped(struct mt_writer *w, uint64_t addr, uint64_t size)

@@ -49,7 +49,7 @@ static enum mt_how family(enum mt_how how)
 void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack)
 {
     struct block b = w->map.blocks[slot];
-    enum mt_how made = (enum mt_how)(b.note & ((1 << HOW_BITS) - 1));
+    enum mt_how made = note_how(b.note);
     if (how < MT_HOWS && family(how) != family(made))
         put_bad(w, MT_BADFREE_MISMATCH, &b, b.base, b.heap, stack);
 }

@@ -49,6 +49,18 @@ def test_what_the_calibration_takes_is_no_freed_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("jit", ["-joff", "-jon"])
+def test_without_stacks_there_is_still_the_line(jit: str, tmp_path: Path) -> None:
+    """--stack-depth=0: of Lua the innermost line and nothing else, of C nothing."""
+    program = ["luajit", jit, "-Ohotloop=5", script(tmp_path, KNOWN)]
+    none = record(tmp_path / "t.ljt", program, "--stack-depth=0", "--check-stacks=yes")
+    assert none.run.status == 0, none.run.complaint
+    stacks = [reader.stack_frames(int(event["ref"])) for reader, event in events(none.path, (NEW,))]
+    assert {len(frames) for frames in stacks} == {0, 1}
+    assert {frames[0].kind for frames in stacks if frames} <= {"lua", "inlined", "vm"}
+    assert typed_lines(none.path)["tab", 2] == 50
+
+
+@pytest.mark.parametrize("jit", ["-joff", "-jon"])
 def test_lines_do_not_depend_on_the_depth(jit: str, tmp_path: Path) -> None:
     """Nor do those of traces, whose machine code lies under the frames of C that allocate."""
     def lines_at(depth: int) -> Counter:

@@ -5,6 +5,7 @@ Free) where the first piece of it is handed out, and is no bad free when its own
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import shutil
 from pathlib import Path
 
@@ -155,6 +156,44 @@ def test_mappings_are_cut_and_moved(tmp_path: Path) -> None:
         ("resize", 70 * PAGE), ("resize", 68 * PAGE), ("new", 2 * PAGE), ("free", 2 * PAGE),
         ("free", 68 * PAGE)]
     assert accesses(trace, str(20 * PAGE), str(10 * PAGE)) == [("S", 0, 3), ("S", 1, 2 * PAGE)]
+
+
+PARTS = """
+#define _GNU_SOURCE
+#include <sys/mman.h>
+enum { PAGE = 4096 };
+__attribute__((noinline)) static char *owner(void)
+{
+    char *p = mmap(0, 20 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p + (p == 0);
+}
+__attribute__((noinline)) static int taker(char *p, int pages)
+{
+    return munmap(p, pages * PAGE) + 1;
+}
+__attribute__((noinline)) static int mover(char *p)
+{
+    return mremap(p, PAGE, 3 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED;
+}
+int main(void)
+{
+    char *p = owner();
+    taker(p + 2 * PAGE, 1);
+    taker(p + 5 * PAGE, 2); /* of the second part */
+    mover(p + 18 * PAGE);   /* a page of the last part */
+    return 0;
+}
+"""
+
+
+def test_what_is_left_of_a_mapping_is_its_makers(tmp_path: Path) -> None:
+    source, program = tmp_path / "parts.c", tmp_path / "parts"
+    source.write_text(PARTS)
+    good(["gcc", "-g", "-O1", "-o", program, source])
+    trace = record(tmp_path / "t.ljt", [program], "--heap=mmap")
+    rows = json.loads(steve("sites", "--json", "--where", "stack ~ 'parts.c'", trace.path).text)
+    assert rows and all("owner (parts.c:7)" in row["site"] for row in rows)
+    assert sum(row["live_bytes_at_end"] for row in rows) == 19 * PAGE  # three are unmapped, one grows to three
 
 
 def test_the_break(tmp_path: Path) -> None:
