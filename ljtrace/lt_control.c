@@ -8,6 +8,7 @@
  */
 #include "lt_control.h"
 #include "ljtrace.h"
+#include "lt_exec.h"
 #include "lt_fork.h"
 #include "lt_heap.h"
 #include "lt_image.h"
@@ -57,6 +58,11 @@ static void print_status(void)
         VG_(gdb_printf)
     ("recording to %s, accesses %s\n%s\n", lt_fork_name(), s_on ? "on" : "off", lt_ring_report(False));
     else VG_(gdb_printf)("recording has ended\n");
+    if (lt_fork_children() && !lt_exec_traces_children())
+        VG_(gdb_printf)
+    ("this process has forked %u children, which have files of their own; vgdb reaches them only if the\n"
+     "recording is started with --trace-children=yes\n",
+     lt_fork_children());
 }
 
 /* Everything so far goes into the file, with all objects of all Lua states; what the collector says of it. */

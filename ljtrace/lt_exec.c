@@ -43,6 +43,11 @@ static Bool s_taken_back;
 static UInt s_error; /* by which the exec is made to fail; 0 = it is not */
 static struct vki_rlimit s_descriptors;
 
+Bool lt_exec_traces_children(void)
+{
+    return VG_(clo_trace_children);
+}
+
 static Bool is_valgrind_there(void)
 {
     struct vg_stat status;

@@ -12,5 +12,7 @@
  * errno. */
 void lt_exec_before(UInt number, const UWord *args);
 void lt_exec_after(ThreadId tid, UInt number, Long result);
+/* Was --trace-children=yes given? Then Valgrind's monitor commands reach forked children, too. */
+Bool lt_exec_traces_children(void);
 
 #endif

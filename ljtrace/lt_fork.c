@@ -20,10 +20,16 @@
 
 static const HChar *s_name;
 static Int s_memfd = -1, s_socket = -1; /* of the child to be */
+static UInt s_children;
 
 const HChar *lt_fork_name(void)
 {
     return s_name;
+}
+
+UInt lt_fork_children(void)
+{
+    return s_children;
 }
 
 static void close_both(void)
@@ -53,6 +59,7 @@ static void before_fork(ThreadId tid)
 
 static void in_parent(ThreadId tid)
 {
+    s_children += s_memfd >= 0;
     close_both();
 }
 
@@ -69,6 +76,7 @@ static void in_child(ThreadId tid)
     }
     const HChar *parents = s_name;
     s_name = name;
+    s_children = 0;
     lt_ring_adopt(s_memfd, s_socket, s_name);
     s_memfd = s_socket = -1;
     lt_put_number("forked_from_pid", VG_(getppid)());

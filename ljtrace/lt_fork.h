@@ -11,5 +11,7 @@
 void lt_fork_init(const HChar *name);
 /* Where this process's trace goes. */
 const HChar *lt_fork_name(void);
+/* How many children with a recording of their own this process has forked. */
+UInt lt_fork_children(void);
 
 #endif

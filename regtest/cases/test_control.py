@@ -85,6 +85,23 @@ def test_the_kernels_accesses_are_exact(tmp_path: Path) -> None:
         [(w[0], int(w[3]), int(w[4])) for w in words(trace.view("blocks", OTHER))]
 
 
+@pytest.mark.parametrize("option", [(), ("--trace-children=yes",)], ids=["", "trace-children"])
+def test_monitor_commands_and_forked_children(option: tuple[str, ...], tmp_path: Path) -> None:
+    """Valgrind serves children with --trace-children=yes; without it the parent says so."""
+    wait = "my $p = fork; if (!$p) { sleep 1 while !-e $ARGV[0]; exit } waitpid $p, 0"
+    with started([*recorder(tmp_path / "t.ljt", *option), "perl", "-e", wait, tmp_path / "stop"]) as traced:
+        try:
+            wait_for(lambda: "recording to" in monitor(traced.pid, "status"), "vgdb reaches the recorder")
+            wait_for(lambda: list(tmp_path.glob("t.*.ljt.part")), "the child records")
+            child = int(next(tmp_path.glob("t.*.ljt.part")).name.split(".")[1])
+            answers = monitor(traced.pid, "status"), monitor(child, "status")
+        finally:
+            (tmp_path / "stop").touch()
+        assert traced.wait(timeout=SECONDS) == 0
+    assert ("vgdb reaches them only if" in answers[0], f"recording to {tmp_path}/t." in answers[1]) == (
+        not option, bool(option)), answers
+
+
 def test_monitor_commands(tmp_path: Path) -> None:
     path, stop = tmp_path / "t.ljt", tmp_path / "stop"
     with started([*recorder(path), REQUESTS, "wait", stop]) as traced:
