@@ -9,9 +9,11 @@
 #include "lt_heap.h"
 #include "lt_filter.h"
 #include "lt_lua.h"
+#include "lt_observe.h"
 #include "lt_options.h"
 #include "lt_ring.h"
 #include "lt_transfers.h"
+#include "lt_unseen.h"
 #include "lt_vm_stack.h"
 #include "lt_sample.h"
 #include "../memtrace/memtrace.h"
@@ -95,6 +97,7 @@ static inline void put_heap_event(enum raw_type type, Addr heap, UInt how, const
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     uint64_t words[3] = {addr, size, lt_ring->instructions};
+    lt_unseen_block(size);
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
     put_heap_event(RAW_NEW, heap, how, words, 3, stack);
@@ -134,11 +137,11 @@ Bool lt_heap_is_hiding(ThreadId tid)
     return s_hiding == tid;
 }
 
-/* What a Lua state's allocator function takes from the C heap is its raw material, not the program's blocks.
- */
+/* What a Lua state's allocator function or an observed one takes from the C heap is its raw material, not the
+ * program's blocks. */
 static Bool hidden_now(ThreadId tid)
 {
-    return !lt_options.heap_malloc || s_hiding == tid || lt_lua_inside(tid);
+    return !lt_options.heap_malloc || s_hiding == tid || lt_lua_inside(tid) || lt_observe_inside(tid);
 }
 
 /* A block that is not in the trace takes memory that others had. */

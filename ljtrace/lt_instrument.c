@@ -10,6 +10,7 @@
  */
 #include "lt_instrument.h"
 #include "lt_lua.h"
+#include "lt_observe.h"
 #include "lt_options.h"
 #include "lt_origin.h"
 #include "lt_puts.h"
@@ -137,12 +138,12 @@ static IRDirty *call_with_registers(const HChar *name, void *function)
 }
 
 /* A watched function's entry: its arguments are in registers, and the program counter is put in place. */
-static void call_enter(struct walk *w)
+static void call_enter(struct walk *w, const HChar *name, void *enter)
 {
     lt_segment_end(&w->segment);
     addStmtToIRSB(w->out,
                   IRStmt_Put(offsetof(VexGuestAMD64State, guest_RIP), IRExpr_Const(IRConst_U64(w->ip))));
-    addStmtToIRSB(w->out, IRStmt_Dirty(call_with_registers("lt_lua_enter", lt_lua_enter)));
+    addStmtToIRSB(w->out, IRStmt_Dirty(call_with_registers(name, enter)));
 }
 
 /* A return that may end a watched call: compare the stack pointer. */
@@ -229,13 +230,28 @@ static void call_toggle_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
 
+/* A return that leaves the stack pointer where a call of an observed function ends, or above. */
+static void call_observe_return(struct walk *w)
+{
+    IRTypeEnv *env = w->out->tyenv;
+    IRTemp end = newIRTemp(env, Ity_I64), above = newIRTemp(env, Ity_I1);
+    IRExpr *sp = stack_pointer(w), *at = IRExpr_Const(IRConst_U64((Addr)&lt_observe_sp));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(end, IRExpr_Load(Iend_LE, Ity_I64, at)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(above, IRExpr_Binop(Iop_CmpLE64U, IRExpr_RdTmp(end), sp)));
+    IRDirty *call = call_with_registers("lt_observe_return", lt_observe_return);
+    call->guard = IRExpr_RdTmp(above);
+    addStmtToIRSB(w->out, IRStmt_Dirty(call));
+}
+
 static void visit_instruction(struct walk *w, const IRStmt *st)
 {
     w->ip = st->Ist.IMark.addr + st->Ist.IMark.delta;
     if (lt_toggle_is_entry(w->ip))
         call_toggle_enter(w);
     if (lt_lua_is_entry(w->ip))
-        call_enter(w);
+        call_enter(w, "lt_lua_enter", lt_lua_enter);
+    if (lt_observe_is_entry(w->ip))
+        call_enter(w, "lt_observe_enter", lt_observe_enter);
     lt_segment_instruction(&w->segment);
     w->uncounted++;
 }
@@ -342,6 +358,8 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         lt_call_emit(out, w.ip);
     if (out->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);
+    if (out->jumpkind == Ijk_Ret && lt_observe_wanted())
+        call_observe_return(&w);
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
     lt_origins_end(&w.origins);

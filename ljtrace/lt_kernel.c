@@ -17,6 +17,7 @@
 #include "lt_system.h"
 #include "lt_thread.h"
 #include "lt_transfers.h"
+#include "lt_unseen.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vki.h"
@@ -132,6 +133,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_transfers_before(tid, number, args);
     lt_futex_before(number, args);
     lt_mmap_before(number, args);
+    lt_unseen_before(number, args);
     lt_smc_before(number, args);
     lt_mcode_before(tid, number, args);
     lt_puts_before(number, args);
@@ -150,6 +152,7 @@ static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, Sy
     lt_transfers_after(tid, number, args, value);
     lt_futex_after(number, args, result);
     lt_mmap_after(tid, number, args, value);
+    lt_unseen_after(tid, number, args, value);
     lt_smc_after(number, args, value);
     lt_mcode_after(value);
     lt_signals_after(tid, number, value);

@@ -15,6 +15,7 @@
  * lt_fork.c                       forked children  lt_control.c requests and vgdb
  * lt_options.c, lt_name.c         the command line lt_info.c  facts about the run
  * lt_pools.c, lt_mmap.c           other heaps      lt_toggle.c --toggle-fn
+ * lt_observe.c, lt_unseen.c       allocators that are not replaced, or not seen
  * lt_smc.c, lt_mcode.c            code at run time lt_vex.c, lt_core.c  the translator
  * lt_memory.c                     its own memory   lt_end.c   how the program ended
  * lt_signals.c                    timers           lt_exec.c  what Valgrind cannot run
@@ -34,6 +35,7 @@
 #include "lt_lua.h"
 #include "lt_memory.h"
 #include "lt_name.h"
+#include "lt_observe.h"
 #include "lt_options.h"
 #include "lt_peek.h"
 #include "lt_pools.h"
@@ -43,6 +45,7 @@
 #include "lt_thread.h"
 #include "lt_toggle.h"
 #include "lt_universe.h"
+#include "lt_unseen.h"
 #include "lt_vex.h"
 #include "lt_vm_stack.h"
 #include "../memtrace/memtrace.h"
@@ -92,6 +95,7 @@ static void post_clo_init(void)
     lt_vex_init();
     lt_puts_init();
     lt_put_facts();
+    lt_observe_start();
     lt_options_for_successors();
     lt_control_start();
 }
@@ -102,12 +106,19 @@ static void on_thread_runs(ThreadId tid, ULong blocks)
     lt_thread_runs(tid);
 }
 
+static void on_unmapped(Addr a, SizeT len)
+{
+    lt_image_unmapped(a, len);
+    lt_observe_unmapped(a, len);
+}
+
 /* By the program, or for it; not by Valgrind's malloc, whose superblocks may have been here before. */
 static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
 {
     uint64_t words[2] = {a, len};
     lt_ring_put(RAW_MAPPED, 0, words, 2, NULL, 0);
-    lt_image_unmapped(a, len); /* what was there before */
+    on_unmapped(a, len); /* what was there before */
+    lt_observe_mapped();
     if (xx)
         lt_forget_frames();
 }
@@ -121,6 +132,8 @@ static void finish(void)
 static void fini(Int status)
 {
     lt_toggle_finish();
+    lt_observe_finish();
+    lt_unseen_finish();
     lt_report_checked_stacks();
     lt_universe_take_due();
     if (lt_options.universe && lt_ring_alive())
@@ -141,7 +154,7 @@ static void pre_clo_init(void)
     VG_(track_start_client_code)(on_thread_runs);
     lt_thread_init();
     VG_(track_new_mem_mmap)(on_mapped);
-    VG_(track_die_mem_munmap)(lt_image_unmapped);
+    VG_(track_die_mem_munmap)(on_unmapped);
     lt_options_init();
     lt_heap_init();
     lt_kernel_init();

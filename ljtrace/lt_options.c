@@ -4,6 +4,7 @@
  */
 #include "lt_options.h"
 #include "lt_frames.h"
+#include "lt_observe.h"
 #include "lt_toggle.h"
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcbase.h"
@@ -98,6 +99,14 @@ static Bool process_option(const HChar *arg)
     } else if VG_STR_CLO (arg, "--toggle-fn", text) {
         if (!lt_toggle_add(text))
             VG_(fmsg_bad_option)(arg, "--toggle-fn has no name, or was given too often; * and ? are wild\n");
+    } else if VG_STR_CLO (arg, "--alloc-prefix", text) {
+        if (!lt_observe_prefix(text))
+            VG_(fmsg_bad_option)(arg, "--alloc-prefix has no prefix, or was given too often\n");
+    } else if VG_STR_CLO (arg, "--observe-alloc", text) {
+        if (!lt_observe_pattern(text))
+            VG_(fmsg_bad_option)
+        (arg,
+         "--observe-alloc takes PATTERN or PATTERN=NAME, where NAME is a function such as malloc or free\n");
     } else if VG_STR_CLO (arg, "--max-size", text) {
         if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
             VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, as 500m or 2g\n");
@@ -145,6 +154,10 @@ static void print_usage(void)
      "program),\n"
      "                              mmap (anonymous mappings, brk), files (those of files, too)\n"
      "                              [malloc,luajit,custom]\n"
+     "    --alloc-prefix=PREFIX     record PREFIXmalloc, PREFIXfree and their relatives; can be repeated\n"
+     "    --observe-alloc=PATTERN[=NAME]  record functions by symbol (with * and ?) as NAME, such as "
+     "malloc;\n"
+     "                              without it as what their names end with; can be repeated\n"
      "    --lua=yes|no              look into LuaJIT for lines, types, states and snapshots; without,\n"
      "                              its heaps are recorded with C frames alone [yes]\n"
      "    --lua-states=yes|no       record what LuaJIT's machine does at each moment [yes]\n"

@@ -9,6 +9,7 @@
 #include "lt_thread.h"
 #include "lt_info.h"
 #include "lt_lua.h"
+#include "lt_observe.h"
 #include "lt_peek.h"
 #include "lt_ring.h"
 #include "lt_toggle.h"
@@ -49,6 +50,7 @@ void lt_thread_runs(ThreadId tid)
     lt_ring_put(RAW_THREAD, number_of(tid), NULL, 0, NULL, 0);
     lt_lua_thread(tid);
     lt_toggle_thread(tid);
+    lt_observe_thread(tid);
 }
 
 /* The name of the running thread, as the kernel knows it; "" if it cannot be read. */
@@ -85,6 +87,7 @@ static void on_exit(ThreadId tid)
 {
     lt_thread_put_name(tid);
     lt_toggle_thread_ends(tid);
+    lt_observe_thread_ends(tid);
     if (s_numbers)
         s_numbers[tid] = 0;
     if (s_thread == tid)

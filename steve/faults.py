@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 NO_HANDLE = 2**64 - 1
 LIBRARY = re.compile(r"(libc|ld-linux-x86-64|ld-musl-\w+)[.-]")
 STRING_FUNCTION = re.compile(r"(__)?(raw)?(str|mem|wcs|wmem|stp)")
+# as glibc calls those for a kind of processor, which static programs hold themselves
+VECTOR_FUNCTION = re.compile(r"__(raw)?(str|mem|wcs|wmem|stp)\w*_(sse|avx|evex)\w*$")
 TITLES = {
     "freed_access": ("Accesses to freed memory", "to memory that a block had and gave up, and no other has taken"),
     "beyond_end": ("Accesses beyond a block's end", "begin in a block and end behind it"),
@@ -62,11 +64,13 @@ class Story(NamedTuple):
 
 
 def reads_vectors(trace: "Trace", site: int) -> bool:
-    """Is this site in a string function of the C library or the dynamic linker?"""
+    """Is this site in a string function of the C library or the dynamic linker, or of a static program's?"""
     known = trace.site(site)
     frame = trace.frame(known.frame) if known is not None and known.frame else None
-    return frame is not None and bool(LIBRARY.match(os.path.basename(frame.object))
-                                      and STRING_FUNCTION.match(frame.function))
+    if frame is None:
+        return False
+    library = LIBRARY.match(os.path.basename(frame.object))
+    return bool(STRING_FUNCTION.match(frame.function) if library else VECTOR_FUNCTION.match(frame.function))
 
 
 def finding_of(kind: int, how: int) -> str:

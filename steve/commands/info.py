@@ -27,6 +27,9 @@ examples:
 """
 
 
+UNSEEN = ("unseen_mapped_bytes", "unseen_block_bytes", "unseen_static")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     source.add_output(parser, "the default")
@@ -68,15 +71,24 @@ def describe(trace: "Trace") -> dict:
     }
 
 
+def unseen_text(recording: dict) -> str:
+    """Of a program whose allocator the recorder seems not to know."""
+    mapped, seen, static = (recording.get(name, "") for name in UNSEEN)
+    kind = "a static program " if static == "yes" else ""
+    return (f"not seen: {kind}mapped {mapped} bytes, its recorded blocks have {seen}; see --alloc-prefix, "
+            "--observe-alloc and --heap=mmap in ljtrace(1)")
+
+
 def text(facts: dict, to_terminal: bool) -> str:
     from steve.tables import facts as table
     from steve.tables import number, render, size
     density = facts["bytes_per_event"]
-    hidden = ("exit_status", "signal")  # said in other words below
+    hidden = ("exit_status", "signal", *UNSEEN)  # said in other words below
     recorded = [(key, value) for key, value in facts["recording"].items()
                 if key not in hidden and not key.startswith("thread ")]  # names of threads: steve threads
     rows = [("format", facts["format"]), *recorded, ("ending", facts["ending"]),
             ("program ended", program_end_text(facts["program"]))]
+    rows += [("heap", unseen_text(facts["recording"]))] if UNSEEN[0] in facts["recording"] else []
     rows += [("problem", facts["problem"])] if facts["problem"] else []
     rows += [("damaged chunks", number(facts["damaged_chunks"])), ("size", size(facts["bytes"])),
              ("events", number(facts["events"])),
