@@ -28,7 +28,7 @@ struct lt_options lt_options = {
     .level = 1,
 };
 
-enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000 };
+enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000, MOST_REDZONE = 4096 };
 
 static const struct {
     const HChar *name;
@@ -91,6 +91,8 @@ static Bool process_option(const HChar *arg)
     } else if VG_BOOL_CLO (arg, "--trace-mem", lt_options.trace_mem) {
     } else if VG_BOOL_CLO (arg, "--trace-sp", lt_options.trace_sp) {
     } else if VG_BOOL_CLO (arg, "--trace-freed", lt_options.trace_freed) {
+    } else if VG_BINT_CLO (arg, "--redzone", lt_options.redzone, 0, MOST_REDZONE) {
+        VG_(clo_redzone_size) = lt_options.redzone;
     } else if VG_BOOL_CLO (arg, "--start-off", lt_options.start_off) {
     } else if VG_BOOL_CLO (arg, "--trace-fork", lt_options.trace_fork) {
     } else if VG_STR_CLO (arg, "--heap", text) {
@@ -144,6 +146,8 @@ static void print_usage(void)
      "    --trace-freed=yes|no      tell accesses to freed memory from those that are to no block, and "
      "double\n"
      "                              frees from other bad ones [yes]\n"
+     "    --redzone=N               keep N bytes, 0 to 4096, before and after each block of malloc free,\n"
+     "                              so that accesses to them are seen; changes addresses [16]\n"
      "    --start-off=yes|no        record accesses only from LJTRACE_START or the monitor command `on` "
      "[no]\n"
      "    --toggle-fn=NAME          record accesses only inside functions NAME (with * and ?); can be "

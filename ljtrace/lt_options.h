@@ -15,6 +15,7 @@ struct lt_options {
     Bool trace_mem;   /* --trace-mem: record loads and stores */
     Bool trace_sp;    /* --trace-sp: also those through the stack pointer */
     Bool trace_freed; /* --trace-freed: know accesses to freed memory and double frees */
+    Int redzone; /* --redzone: bytes before and after each block of malloc; 0 = as few as it has anyway */
     Bool start_off;   /* --start-off: record no accesses until asked to */
     Bool trace_fork;  /* --trace-fork: forked children have traces of their own */
     Bool heap_malloc; /* --heap: record the C heap */

@@ -132,10 +132,14 @@ static void forget_preloads(void)
     *to = NULL;
 }
 
+/* Accesses so many bytes from a block of the C heap are errors: Valgrind's allocator keeps at least twice as many between
+ * blocks. */
+enum { LEAST_BESIDE = 16 };
+
 /* In the grandchild: become the collector. */
 static void exec_collector(Int memfd, Int socket, const HChar *out)
 {
-    HChar path[VKI_PATH_MAX], mem[16], sock[16], level[16], pid[16], max_size[32];
+    HChar path[VKI_PATH_MAX], mem[16], sock[16], level[16], pid[16], max_size[32], beside[16];
     VG_(snprintf)(path, sizeof path, "%s/%s", VG_(libdir), COLLECTOR_NAME);
     /* dup2 within itself would keep close-on-exec: copy to descriptors that survive, and that are none of the
      * three standard ones, which the collector may be asked to write to */
@@ -144,6 +148,7 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
     VG_(sprintf)(level, "%d", lt_options.level);
     VG_(sprintf)(pid, "%d", s_traced);
     VG_(sprintf)(max_size, "%llu", lt_options.max_size);
+    VG_(sprintf)(beside, "%d", lt_options.redzone > LEAST_BESIDE ? lt_options.redzone : LEAST_BESIDE);
     const HChar *argv[] = {path,
                            "--ring",
                            mem,
@@ -161,6 +166,8 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
                            max_size,
                            "--freed",
                            lt_options.trace_freed ? "1" : "0",
+                           "--beside",
+                           beside,
                            NULL};
     lt_setsid();
     lt_default_signals();

@@ -283,3 +283,12 @@ uint32_t blockmap_overlap(const struct blockmap *m, uint64_t base, uint64_t size
         level++;
     return overlap_pages(m, level, r.first, r.last, &r);
 }
+
+uint32_t blockmap_beside(const struct blockmap *m, uint64_t addr, uint64_t size, uint64_t reach,
+                         uint32_t heap)
+{
+    uint64_t first = addr > reach ? addr - reach : 0, last = span_last(addr, size);
+    last = last < UINT64_MAX - reach ? last + reach : UINT64_MAX;
+    uint32_t slot = reach ? blockmap_overlap(m, first, last - first + 1, NO_SLOT) : NO_SLOT;
+    return slot != NO_SLOT && m->blocks[slot].heap == heap ? slot : NO_SLOT;
+}

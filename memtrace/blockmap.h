@@ -78,6 +78,11 @@ bool blockmap_move(struct blockmap *m, uint32_t slot, uint64_t base, uint64_t si
 /* Some live block that overlaps [base, base + size), other than slot `except`; NO_SLOT = none. */
 uint32_t blockmap_overlap(const struct blockmap *m, uint64_t base, uint64_t size, uint32_t except);
 
+/* A live block of `heap` that begins or ends at most `reach` bytes from [addr, addr + size), in which no block begins;
+ * NO_SLOT = none. */
+uint32_t blockmap_beside(const struct blockmap *m, uint64_t addr, uint64_t size, uint64_t reach,
+                         uint32_t heap);
+
 uint32_t blockmap_find_crowd(const struct blockmap *m, uint32_t crowd, uint64_t addr);
 
 /* Last address of a block, which for a zero-size one is its first. */

@@ -237,20 +237,19 @@ static enum rare_result apply_touch(struct decoder *d, const struct rec_touch *r
     return RARE_EVENT;
 }
 
-/* The site of an access to freed memory, which is 0 for a system call's, agrees with the rest. */
-static bool is_site(const struct decoder *d, const struct rec_freed *r)
+/* The site of an access to no live block, which is 0 for a system call's, agrees with the rest. */
+static bool is_site(const struct decoder *d, uint64_t site, uint64_t kind, uint64_t size)
 {
-    const struct mt_site *s =
-        r->site < d->defs->sites.count ? table_at(&d->defs->sites, (uint32_t)r->site) : NULL;
-    if (r->site == 0)
-        return r->kind >= MT_LOAD && r->kind <= MT_MODIFY;
+    const struct mt_site *s = site < d->defs->sites.count ? table_at(&d->defs->sites, (uint32_t)site) : NULL;
+    if (site == 0)
+        return kind >= MT_LOAD && kind <= MT_MODIFY;
     /* a site that went with a damaged chunk has kind 0 */
-    return s && ((s->kind == r->kind && s->size == r->size) || (d->salvage && !s->kind));
+    return s && ((s->kind == kind && s->size == size) || (d->salvage && !s->kind));
 }
 
 static enum rare_result apply_freed(struct decoder *d, const struct rec_freed *r, struct mt_event *ev)
 {
-    if (!is_site(d, r) || r->heap >= d->defs->heaps.count)
+    if (!is_site(d, r->site, r->kind, r->size) || r->heap >= d->defs->heaps.count)
         return fail(d, "an access to freed memory names a site or heap that is not defined");
     if (r->handle >= d->handles || r->offset > r->addr)
         return fail(d, "an access to freed memory names a block that never was");
@@ -262,6 +261,25 @@ static enum rare_result apply_freed(struct decoder *d, const struct rec_freed *r
     ev->heap = (uint32_t)r->heap;
     ev->kernel = r->site == 0;
     ev->freed = 1;
+    return RARE_EVENT;
+}
+
+static enum rare_result apply_beside(struct decoder *d, const struct rec_beside *r, struct mt_event *ev)
+{
+    struct live_block *b = live_block(d, r->slot);
+    if (!b)
+        return unknown_block(d);
+    if (!is_site(d, r->site, r->kind, r->size))
+        return fail(d, "an access beside a block names a site that is not defined");
+    if (r->addr - b->base < b->size)
+        return fail(d, "an access beside a block begins in it");
+    set_event(d, ev, (enum mt_kind)r->kind, (uint32_t)r->site);
+    set_block(ev, b, r->slot);
+    ev->addr = r->addr;
+    ev->size = r->size;
+    ev->offset = r->addr - b->base;
+    ev->kernel = r->site == 0;
+    ev->freed = ev->beyond = 1;
     return RARE_EVENT;
 }
 
@@ -284,6 +302,7 @@ enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
         RARE(LOST, lost)
         RARE(TOUCH, touch)
         RARE(FREED, freed)
+        RARE(BESIDE, beside)
         RARE(INHERIT, inherit)
         RARE(TYPE, type)
         RARE(VM, vm)

@@ -36,13 +36,19 @@ static void line_heap_event(struct line *l, const struct mt_event *ev)
 static void line_access(struct line *l, const struct mt_event *ev)
 {
     line_block(l, ev);
-    line_number(l, "offset", ev->offset);
+    const bool beside = ev->beyond && ev->freed;
+    if (beside && (int64_t)ev->offset < 0)
+        line_number(l, "before", -ev->offset);
+    else
+        line_number(l, "offset", ev->offset);
     line_number(l, "site", ev->ref);
     if (ev->kernel)
         line_number(l, "kernel", 1);
-    if (ev->beyond)
+    if (beside)
+        line_number(l, "beside", 1);
+    if (ev->beyond && !beside)
         line_number(l, "beyond", 1);
-    if (ev->freed)
+    if (ev->freed && !beside)
         line_number(l, "freed", 1);
 }
 

@@ -47,6 +47,7 @@ struct surroundings {
     const struct graves *dead;
     struct mt_totals *totals; /* its `instructions` is the time now */
     uint64_t heaps;           /* that are defined */
+    uint64_t beside;          /* how far from a block of heap 0 an access is said to be near it */
     /* Define a segment; false if that cannot be. */
     bool (*define)(void *writer, const struct mt_segment *s);
     void *writer;

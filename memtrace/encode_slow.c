@@ -171,18 +171,31 @@ static void warm(struct encoder *e, struct word_state *first)
 
 /* -- accesses that stand alone -- */
 
-/* An access outside live blocks: it is to freed memory, or foreign. */
+/* The live block that an access to no block is beside, or NO_SLOT. */
+static uint32_t find_beside(const struct encoder *e, const struct surroundings *in, uint32_t site,
+                            uint64_t addr)
+{
+    return blockmap_beside(in->live, addr, e->book.sites[site].size, in->beside, 0);
+}
+
+/* An access outside live blocks: it is to freed memory, beside a block, or foreign. */
 static void code_outside(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr)
 {
-    const struct block *b = foreign_page(e->foreign, addr) ? NULL : graves_find(in->dead, addr);
+    const bool foreign = foreign_page(e->foreign, addr);
+    const struct block *b = foreign ? NULL : graves_find(in->dead, addr);
+    const uint32_t slot = foreign || b ? NO_SLOT : find_beside(e, in, site, addr);
     const struct coded_site *s = &e->book.sites[site];
-    if (!b) {
+    if (!b && slot == NO_SLOT) {
         in->totals->foreign++;
         note_foreign(e, in, addr);
         return;
     }
-    put_freed(encoder_rare(e), &(struct rec_freed){in->totals->instructions, site, s->kind, addr, s->size,
-                                                   b->handle, addr - graves_base(in->dead, b), b->heap});
+    if (b)
+        put_freed(encoder_rare(e), &(struct rec_freed){in->totals->instructions, site, s->kind, addr, s->size,
+                                                       b->handle, addr - graves_base(in->dead, b), b->heap});
+    else
+        put_beside(encoder_rare(e),
+                   &(struct rec_beside){in->totals->instructions, site, s->kind, addr, s->size, slot});
     in->totals->freed++;
     e->count++;
 }
@@ -234,8 +247,9 @@ static void find_part(const struct encoder *e, const struct surroundings *in, co
         uint64_t addr = value + (uint64_t)(int64_t)a->distance;
         uint32_t slot = blockmap_find(in->live, addr);
         f->part |= slot == NO_SLOT;
-        f->alone |=
-            slot == NO_SLOT ? graves_find(in->dead, addr) != NULL : inside != NO_SLOT && inside != slot;
+        f->alone |= slot == NO_SLOT
+                        ? graves_find(in->dead, addr) || find_beside(e, in, a->site, addr) != NO_SLOT
+                        : inside != NO_SLOT && inside != slot;
         inside = slot == NO_SLOT ? inside : slot;
     }
     f->slot = f->alone ? NO_SLOT : inside;

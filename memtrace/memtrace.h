@@ -181,7 +181,9 @@ enum mt_frame_kind {
  *   others:  see enum mt_kind
  *
  * An access with `freed` set is to memory that its block gave up (the block was freed, or was moved away) and
- * that no other block has taken since. Its slot is unspecified. It is delivered with MT_OPEN_FREED only. */
+ * that no other block has taken since. Its slot is unspecified. If `beyond` is set as well it is to no block at all,
+ * but begins near one that lives, which is named: offset is then a signed number, negative before the block. Both are
+ * delivered with MT_OPEN_FREED only. */
 struct mt_event {
     uint64_t addr;
     uint64_t size;

@@ -49,6 +49,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
         mt_fail_memory(&w->out.err);
     w->thread = 1;
     w->background = opts->background;
+    w->beside = opts->beside;
     w->live_interval = opts->live_chunks;
     w->chunk_events = opts->chunk_events ? opts->chunk_events : DEFAULT_CHUNK_EVENTS;
     if (w->chunk_events > MAX_CHUNK_EVENTS)

@@ -63,6 +63,7 @@ struct mt_writer {
     struct told_call told[WRITER_TOLD_CALLS];
     uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;
     uint64_t handles;
+    uint32_t beside;                     /* as of struct mt_writer_options */
     uint32_t live_interval, live_chunks; /* EVENTS chunks: between LIVE ones, since the last */
     uint64_t live_written;               /* bytes in the file up to the last */
     struct mt_totals kept;               /* with a limit: totals and News of the chunks in the file */
@@ -90,7 +91,8 @@ bool writer_segment(void *writer, const struct mt_segment *s);
 /* What the encoder is told of the writer. */
 static inline struct surroundings writer_surroundings(struct mt_writer *w)
 {
-    return (struct surroundings){&w->map, &w->graves, &w->totals, w->counts.heaps, writer_segment, w};
+    return (struct surroundings){&w->map,   &w->graves,     &w->totals, w->counts.heaps,
+                                 w->beside, writer_segment, w};
 }
 
 /* Tell the reader of a thread switch before the next event. */
@@ -99,7 +101,7 @@ void writer_sync_thread(struct mt_writer *w);
 /* The stream for the record of an event of this kind; NULL (and a dropped event) after an error. It is
  * followed by writer_end_event. */
 struct buffer *writer_begin_event(struct mt_writer *w, enum mt_kind kind);
-/* The same of an access to freed memory. */
+/* The same of an access to no live block: to freed memory, or beside a block. */
 struct buffer *writer_begin_freed(struct mt_writer *w);
 void writer_end_event(struct mt_writer *w);
 

@@ -58,6 +58,20 @@ static void touch_graves(struct mt_writer *w, struct touch *t, uint64_t first, u
     }
 }
 
+/* The first bytes of a range without live blocks lie beside one. */
+static void touch_beside(struct mt_writer *w, struct touch *t, uint64_t first, uint64_t last)
+{
+    uint32_t slot = blockmap_beside(&w->map, first, 1, w->beside, 0);
+    if (slot == NO_SLOT || graves_find(&w->graves, first))
+        return;
+    struct buffer *out = writer_begin_freed(w);
+    if (!out)
+        return;
+    put_beside(out, &(struct rec_beside){w->totals.instructions, 0, t->kind, first, last - first + 1, slot});
+    writer_end_event(w);
+    t->hits++;
+}
+
 static void touch_live(struct mt_writer *w, struct touch *t, const struct block *b, uint64_t addr,
                        uint64_t size)
 {
@@ -79,8 +93,10 @@ void mt_writer_touch(struct mt_writer *w, enum mt_kind kind, uint64_t addr, uint
         const struct block *b = lowest(&w->map, addr, t.last);
         uint64_t start = addr, n = b ? part(b, &start, t.last) : 0;
         uint64_t gap_end = b ? start - 1 : t.last;
-        if (!b || start > addr)
+        if (!b || start > addr) {
+            touch_beside(w, &t, addr, gap_end);
             touch_graves(w, &t, addr, gap_end);
+        }
         if (n)
             touch_live(w, &t, b, start, n);
         more = b && t.last - start >= (n ? n : 1);

@@ -24,6 +24,9 @@ struct mt_writer_options {
     bool
         background;    /* a thread compresses and writes: errors are known some chunks later, or by
                           mt_writer_flush. Not with a limit. No fork of the process may go on with this writer */
+    uint32_t
+        beside; /* accesses to no block that begin so many bytes or less before or after a live block of heap 0 are
+                        written; 0 = they count as foreign */
     bool forget_freed; /* do not remember freed blocks: accesses to them count as foreign, and a second free
                           of one is an invalid one */
 };

@@ -1,6 +1,6 @@
 """Errors of the traced program in its use of the heap, as `steve findings` shows them.
 
-Accesses to freed memory, accesses that begin in a block and end behind it, and bad frees. What happens in one
+Accesses to freed memory, accesses that begin in a block and end behind it or lie beside one, and bad frees. What happens in one
 place in one way is one context, as in memcheck; the first case of each is told in full, with the block
 concerned: where it was made and where it was freed. Memory is O(contexts): the walk over the lives picks the
 errors up; the trace is read once more, for these blocks alone, only if there are errors at all.
@@ -9,7 +9,8 @@ The C library's string functions read whole vectors, beyond the ends of blocks a
 so may any aligned load, for it stays within a page and the program with what it may read: such loads are
 excused, as memcheck excuses them.
 
-It knows no more than the trace: an access that begins behind a block's end is no access to that block.
+It knows no more than the trace: an access that is further from every block than the recorder looks is no access to
+one.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tu
 
 import numpy as np
 
-from steve._memtrace import BADFREE, BADFREE_NAMES, FREE, FREED, HOW_MASK, KERNEL, KIND_NAMES, NEW, RESIZE
+from steve._memtrace import BADFREE, BADFREE_NAMES, BEYOND, FREE, FREED, HOW_MASK, KERNEL, KIND_NAMES, NEW, RESIZE
 
 if TYPE_CHECKING:
     from steve._memtrace import Trace
@@ -32,6 +33,8 @@ VECTOR_FUNCTION = re.compile(r"__(raw)?(str|mem|wcs|wmem|stp)\w*_(sse|avx|evex)\
 TITLES = {
     "freed_access": ("Accesses to freed memory", "to memory that a block had and gave up, and no other has taken"),
     "beyond_end": ("Accesses beyond a block's end", "begin in a block and end behind it"),
+    "beside_block": ("Accesses beside a block", "begin at most a few bytes (16, or --redzone) before or after a block of "
+                     "malloc, and in no other"),
     "double_free": ("Double frees", "the block is dead, or was moved away"),
     "invalid_free": ("Invalid frees", "no block begins there, as far as is known"),
     "inside_free": ("Frees inside a block", "the address is behind the block's beginning"),
@@ -76,14 +79,17 @@ def reads_vectors(trace: "Trace", site: int) -> bool:
 def finding_of(kind: int, how: int) -> str:
     if kind == BADFREE:
         return OF_BADFREE[BADFREE_NAMES[how & HOW_MASK]]
-    return "freed_access" if how & FREED else "beyond_end"
+    if how & FREED:
+        return "beside_block" if how & BEYOND else "freed_access"
+    return "beyond_end"
 
 
 def first_case(e: np.void, count: int) -> Context:
     handle = int(e["handle"])
+    offset = int(e["offset"].astype("i8")) if e["kind"] != BADFREE else int(e["offset"])
     return Context(finding_of(int(e["kind"]), int(e["how"])), KIND_NAMES[e["kind"]], int(e["ref"]),
                    bool(e["how"] & KERNEL) and e["kind"] != BADFREE, count,
-                   None if handle == NO_HANDLE else handle, int(e["offset"]),
+                   None if handle == NO_HANDLE else handle, offset,
                    0 if e["kind"] == BADFREE else int(e["size"]), int(e["thread"]))
 
 
@@ -173,13 +179,20 @@ def read(found: List[Context], trace: "Trace", open_trace: "Callable[[], Trace]"
     return result
 
 
+def place_of(offset: int, size: Optional[int]) -> str:
+    """Where an address is that lies so many bytes from the beginning of a block."""
+    if offset < 0:
+        return f"{-offset:,} bytes before"
+    return f"{offset:,} bytes into" if size is None or offset < size or size == 0 else f"{offset - size:,} bytes after"
+
+
 def lines_of(context: dict) -> List[str]:
     """A context for people."""
     what = f"{context['kind']} of {context['size']} bytes" if context["size"] else "free"
     lines = [f"  {context['count']:,} x {what} at {context['at']}"]
     if context["block"] is not None:
         size = f" of {context['block_size']:,} bytes" if context["block_size"] is not None else ""
-        lines.append(f"      {context['offset']:,} bytes into block {context['block']}{size}")
+        lines.append(f"      {place_of(context['offset'], context['block_size'])} block {context['block']}{size}")
     lines += [f"      {verb} at {context[key]}" for key, verb in (("made_at", "made"), ("freed_at", "freed"))
               if context[key]]
     return lines

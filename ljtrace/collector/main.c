@@ -36,6 +36,7 @@ struct settings {
     int level;
     bool text;
     bool freed;        /* freed blocks are remembered */
+    uint32_t beside;   /* accesses so many bytes from a block are errors, 0 = none are */
     uint64_t max_size; /* bytes, 0 = any */
 };
 
@@ -195,6 +196,7 @@ static struct mt_writer_options writer_options(const struct collector *c)
     /* text is read while it is made */
     return (struct mt_writer_options){.level = c->settings.level,
                                       .forget_freed = !c->settings.freed,
+                                      .beside = c->settings.beside,
                                       .background = !c->settings.text,
                                       .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
 }
@@ -413,16 +415,20 @@ static int run(struct collector *c)
 /* `name value` pairs, all of them needed. */
 static bool parse(struct collector *c, int argc, char **argv, int *ring)
 {
-    const char *value[8];
-    static const char *const names[] = {"--ring", "--socket", "--level",    "--out",
-                                        "--pid",  "--text",   "--max-size", "--freed"};
-    for (int i = 0; i < 8; i++)
+    static const char *const names[] = {"--ring", "--socket",   "--level", "--out",   "--pid",
+                                        "--text", "--max-size", "--freed", "--beside"};
+    enum { NAMES = sizeof names / sizeof *names };
+    const char *value[NAMES];
+    for (int i = 0; i < NAMES; i++)
         if (!option(argc, argv, names[i], &value[i]))
             return false;
     *ring = atoi(value[0]);
     c->socket = atoi(value[1]);
-    c->settings = (struct settings){atoi(value[2]), atoi(value[5]) != 0, atoi(value[7]) != 0,
-                                    strtoull(value[6], NULL, 10)};
+    c->settings = (struct settings){.level = atoi(value[2]),
+                                    .text = atoi(value[5]) != 0,
+                                    .freed = atoi(value[7]) != 0,
+                                    .beside = (uint32_t)atoi(value[8]),
+                                    .max_size = strtoull(value[6], NULL, 10)};
     c->name = value[3];
     if (!sink_process(atoi(value[4]), c->process, sizeof c->process))
         c->process[0] = 0;

@@ -110,6 +110,7 @@ static void resize_and_free(struct world *o)
     mt_writer_block_free(o->w, place(1), 0, o->stack[2]);
     mt_writer_accesses(o->w, &o->site[0], &(uint64_t){place(1) + 4}, 1); /* freed */
     mt_writer_touch(o->w, MT_LOAD, place(1), 8);
+    mt_writer_accesses(o->w, &o->site[0], &(uint64_t){place(20) - 12}, 1); /* beside */
 }
 
 /* One of each reason. */
@@ -201,7 +202,7 @@ static void do_everything(struct world *o, int turns)
 
 /* -- traces ------------------------------------------------------------------------------------- */
 
-static const struct mt_writer_options s_options = {.chunk_events = 60, .live_chunks = 2};
+static const struct mt_writer_options s_options = {.chunk_events = 60, .live_chunks = 2, .beside = 16};
 
 static void begin(struct world *o, int fd)
 {

@@ -124,7 +124,7 @@ static const struct {
 } s_hidden[] = {
     {"base", "string"},    {"inherit", "implied=1"}, {"thread", "thread=2"}, {"vm", "state"},
     {"touch", "kernel=1"}, {"freed", "freed=1"},     {"stop", "end"},        {"block", "handle="},
-    {"chunk", "end"},      {"more", "end"},          {"calls", "call"},
+    {"chunk", "end"},      {"more", "end"},          {"calls", "call"},      {"beside", "beside=1"},
 };
 
 static const char *shown_as(const char *name)

@@ -18,6 +18,7 @@ ERRORS = NATIVE / "errors"
 KNOWN = {("freed_access", "load_freed"): 3, ("freed_access", "store_freed"): 1,
          ("freed_access", "load_rest"): 1,
          ("freed_access", "(system call)"): 1, ("beyond_end", "load_across"): 2, ("beyond_end", "store_across"): 1,
+         ("beside_block", "store_after"): 4, ("beside_block", "load_before"): 1, ("beside_block", "(system call)"): 1,
          ("double_free", "free_twice"): 1, ("inside_free", "free_inside"): 1, ("invalid_free", "free_static"): 1,
          ("mismatched_free", "free_of_new"): 1}
 MEMCHECK = {"InvalidRead", "InvalidWrite", "InvalidFree", "MismatchedFree", "SyscallParam"}
@@ -71,6 +72,48 @@ def test_the_rest_of_reused_memory_stays_freed(tmp_path: Path) -> None:
     large, = [int(words[-2], 16) for words in made if words[-1] == "4000"]
     small, = [int(words[-2], 16) for words in made if words[-1] == "1000"]
     assert large <= small <= large + 1000, made
+
+
+def test_an_access_beside_a_block_names_the_block_and_the_distance(findings: list[dict], tmp_path: Path) -> None:
+    found, = [f["contexts"] for f in findings if f["finding"] == "beside_block"]
+    told = {c["at"].split(" (")[0]: (c["kind"], c["offset"], c["size"], c["block_size"]) for c in found}
+    assert told == {"store_after": ("store", 24, 4, 24), "load_before": ("load", -4, 4, 24), "(system call)": ("store", 24, 4, 24)}
+    assert all("main (errors.c:" in c["made_at"] for c in found)
+    shown = steve("findings", "--rules", "errors", record(tmp_path / "t.ljt", [ERRORS]).path).text
+    assert "0 bytes after block" in shown and "4 bytes before block" in shown
+
+
+FAR = """
+#include <stdlib.h>
+#include <string.h>
+static char *volatile p, *volatile q;
+int main(void)
+{
+    p = malloc(100);
+    q = malloc(100);
+    p[DISTANCE] = 1;
+    free(q);
+    p = realloc(p, 0x2000); /* and the new place has the same around it */
+    p[0x2000 + 3] = 2;
+    q = calloc(1, 0);
+    q[0] = 3;
+    memset(p, strlen("a string that ends in its block"), 0x2000);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options, distance, errors", [
+    ((), "100 + 8", 3), ((), "-1", 3), ((), "100 + 17", 2),
+    (("--redzone=200",), "100 + 17", 3), (("--redzone=200",), "100 + 190", 3), (("--redzone=200",), "-190", 3)])
+def test_red_zones_show_accesses_further_away(options: tuple, distance: str, errors: int, tmp_path: Path) -> None:
+    """Without them 16 bytes on either side are looked at, of whatever size the block is."""
+    (tmp_path / "p.c").write_text(FAR)
+    good(["gcc", "-g", "-O0", "-w", f"-DDISTANCE=({distance})", "-o", tmp_path / "p", tmp_path / "p.c"])
+    trace = record(tmp_path / "t.ljt", [tmp_path / "p"], *options)
+    found = json.loads(steve("findings", "--json", "--rules", "errors", trace.path).text)
+    assert sum(f["errors"] for f in found if f["finding"] == "beside_block") == errors, found
+    assert {f["finding"] for f in found} == {"beside_block"}
 
 
 def test_freed_memory_need_not_be_watched(tmp_path: Path) -> None:

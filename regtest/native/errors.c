@@ -57,6 +57,24 @@ APART void store_across(char *p)
     *(volatile int *)(p + 22) = 1;
 }
 
+APART void store_after(char *p)
+{
+    *(volatile int *)(p + 24) = 1;
+}
+
+APART void load_before(const char *p)
+{
+    s_sum += *(const volatile int *)(p - 4);
+}
+
+APART void read_across(char *p)
+{
+    int fd = open("/dev/zero", O_RDONLY);
+    if (read(fd, p + 20, 8) > 0) /* the kernel writes it */
+        s_sum++;
+    close(fd);
+}
+
 APART void free_twice(char *p)
 {
     free(p);
@@ -90,6 +108,10 @@ int main(void)
     for (int i = 0; i < 2; i++)
         load_across(here);
     store_across(here);
+    for (int i = 0; i < 4; i++)
+        store_after(here);
+    load_before(here);
+    read_across(here);
     free_twice(gone);
     free_inside(here);
     free_static();

@@ -18,9 +18,17 @@ void faults_free(struct faults *f)
     free(f->counts);
 }
 
+/* Does an access beside a block, which begins outside of it, reach into it? */
+static bool reaches(const struct mt_event *e)
+{
+    return (int64_t)e->offset < 0 && e->size > -e->offset;
+}
+
+/* An aligned load of some bytes of a block and some others stays within a page, and harms nothing. */
 static bool is_excused(const struct mt_event *e)
 {
-    return e->kind == MT_LOAD && e->beyond && e->addr % (e->size ? e->size : 1) == 0;
+    return e->kind == MT_LOAD && e->beyond && e->addr % (e->size ? e->size : 1) == 0 &&
+           (!e->freed || reaches(e));
 }
 
 static inline bool is_fault(const struct mt_event *e)
