@@ -20,6 +20,8 @@ static void print_text(const struct plan_facts *f)
     printf("most blocks live:    %12" PRIu32 "\n", f->slots);
     printf("operations:          %12" PRIu64 " (%" PRIu64 " new, %" PRIu64 " free, %" PRIu64 " resize)\n",
            f->news + f->frees + f->resizes, f->news, f->frees, f->resizes);
+    if (f->shared)
+        printf("at a live address:   %12" PRIu64 " blocks\n", f->shared);
 }
 
 static void print_json(const char *path, const struct plan_facts *f)
@@ -31,8 +33,9 @@ static void print_json(const char *path, const struct plan_facts *f)
            f->live_peak, f->peak_op, f->total_requested, f->largest, f->live_at_end, f->blocks_at_end);
     printf(", \"most_blocks\": %" PRIu32 ", \"new\": %" PRIu64 ", \"free\": %" PRIu64 ", \"resize\": %" PRIu64
            ", \"lock\": %" PRIu64 ", \"unlock\": %" PRIu64 ", \"compact\": %" PRIu64 ", \"access\": %" PRIu64
-           "}\n",
-           f->slots, f->news, f->frees, f->resizes, f->locks, f->unlocks, f->compacts, f->accesses);
+           ", \"at_live_address\": %" PRIu64 "}\n",
+           f->slots, f->news, f->frees, f->resizes, f->locks, f->unlocks, f->compacts, f->accesses,
+           f->shared);
 }
 
 int mode_peakmem(const struct options *o)

@@ -5,9 +5,11 @@
 #include "drivers/handles.h"
 #include "drivers/plan.h"
 #include "memtrace/ops.h"
+#include "memtrace/ops_check.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,13 +35,15 @@ struct reading {
     struct plan *plan;
     const char *path;
     struct handles *handles;
-    struct place *places; /* by slot: the live block */
+    struct ops_addresses addresses; /* of the live blocks */
+    struct place *places;           /* by slot: the live block */
     size_t place_room;
     struct plan_wishes wishes;
     struct schedule *schedule;
     struct use last;           /* the access that may still grow */
     uint32_t thread;           /* of the operation before */
     uint64_t live, blocks, op; /* op: of all operations in the file, for messages */
+    uint64_t line;             /* of a text: of the operation that is refused */
     struct step buffer[BUFFERED];
     unsigned buffered;
     char *text;
@@ -52,11 +56,25 @@ static bool fail(struct reading *r, const char *what)
     return false;
 }
 
+/* Names the line of a text, and the operation. */
+static __attribute__((format(printf, 3, 4))) bool refuse(struct reading *r, const struct op *op,
+                                                         const char *format, ...)
+{
+    char place[32] = "", why[200];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why, sizeof why, format, list);
+    va_end(list);
+    if (r->line)
+        snprintf(place, sizeof place, "line %" PRIu64 ": ", r->line);
+    snprintf(r->text, r->text_size, "%s: %soperation %" PRIu64 " (%c): %s", r->path, place, r->op,
+             ops_letter((enum ops_code)op->code), why);
+    return false;
+}
+
 static bool bad_handle(struct reading *r, const struct op *op, enum handle_result why)
 {
-    snprintf(r->text, r->text_size, "%s: operation %" PRIu64 " (%c): handle %" PRIu64 " %s", r->path, r->op,
-             ops_letter((enum ops_code)op->code), op->handle, handles_text(why));
-    return false;
+    return refuse(r, op, "handle %" PRIu64 " %s", op->handle, handles_text(why));
 }
 
 static bool flush(struct reading *r)
@@ -94,15 +112,13 @@ static bool keep_place(struct reading *r, uint32_t slot, const struct op *op)
         r->place_room = room;
     }
     r->places[slot] = (struct place){op->addr, op->size};
-    return true;
+    return ops_addresses_add(&r->addresses, op->addr) ||
+           fail(r, "out of memory for the table of live blocks");
 }
 
 static bool too_large(struct reading *r, const struct op *op)
 {
-    snprintf(r->text, r->text_size,
-             "%s: operation %" PRIu64 " (%c): size %" PRIu64 " is not a size: at most 2^46 bytes in all",
-             r->path, r->op, ops_letter((enum ops_code)op->code), op->size);
-    return false;
+    return refuse(r, op, "size %" PRIu64 " is not a size: at most 2^46 bytes in all", op->size);
 }
 
 static bool is_too_large(const struct reading *r, uint64_t size)
@@ -157,7 +173,9 @@ static bool add_resize(struct reading *r, const struct op *op)
     if (is_too_large(r, op->size))
         return too_large(r, op);
     count_live(r, r->places[slot].size, op->size);
-    r->places[slot] = (struct place){op->addr, op->size};
+    ops_addresses_remove(&r->addresses, r->places[slot].addr);
+    if (!keep_place(r, slot, op))
+        return false;
     r->plan->facts.resizes++;
     return put_sized(r, slot, STEP_RESIZE, op->size);
 }
@@ -169,6 +187,7 @@ static bool add_free(struct reading *r, const struct op *op)
     if (h != HANDLE_OK)
         return bad_handle(r, op, h);
     r->live -= r->places[slot].size;
+    ops_addresses_remove(&r->addresses, r->places[slot].addr);
     r->blocks--;
     r->plan->facts.frees++;
     return put(r, (struct step){slot, STEP_FREE});
@@ -274,9 +293,11 @@ static bool read_all(struct reading *r, struct ops_reader *ops)
     size_t n;
     int more;
     while ((more = ops_next(ops, &batch, &n)) == MT_MORE) {
-        for (size_t i = 0; i < n; i++, r->op++)
+        for (size_t i = 0; i < n; i++, r->op++) {
+            r->line = ops_reader_line(ops, i);
             if (!add(r, &batch[i]))
                 return false;
+        }
     }
     if (more == MT_ERROR)
         return fail(r, ops_reader_error(ops)->text);
@@ -302,13 +323,16 @@ static bool read_opened(struct reading *r, struct ops_reader *ops)
     r->handles = handles_new(r->wishes.threads ? SPARE_SLOTS : 0);
     r->schedule = schedule_new();
     r->plan->fd = memfd_create("steve-replay-plan", MFD_CLOEXEC);
-    bool good = r->handles && r->schedule && r->plan->fd >= 0 ? read_all(r, ops) && write_schedule(r)
-                                                              : fail(r, "out of memory");
+    bool good = ops_addresses_init(&r->addresses) && r->handles && r->schedule && r->plan->fd >= 0
+                    ? read_all(r, ops) && write_schedule(r)
+                    : fail(r, "out of memory");
     if (good) {
         r->plan->facts.slots = handles_slots(r->handles);
         r->plan->facts.live_at_end = r->live;
         r->plan->facts.blocks_at_end = r->blocks;
+        r->plan->facts.shared = r->addresses.shared;
     }
+    ops_addresses_free(&r->addresses);
     handles_delete(r->handles);
     schedule_delete(r->schedule);
     free(r->places);

@@ -49,6 +49,7 @@ struct plan_facts {
     uint64_t steps;                /* struct steps in the file, big sizes included */
     uint64_t news, frees, resizes; /* N, F and R operations: the ones that are counted as such */
     uint64_t locks, unlocks, compacts;
+    uint64_t shared;          /* N and R that make a block at the address of a live one */
     uint64_t accesses;        /* all in the file */
     uint64_t uses;            /* STEP_READ and STEP_WRITE kept */
     uint64_t total_requested; /* sum of the sizes of all N, and of what R made larger; bytes */

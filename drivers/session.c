@@ -93,6 +93,12 @@ int session_open(struct session *s, const struct options *o)
         fprintf(stderr, "steve-replay: %s\n", text);
         return EXIT_BAD;
     }
+    if (s->plan.facts.shared && !o->quiet)
+        fprintf(stderr,
+                "steve-replay: %s: %" PRIu64
+                " N or R make a block at the address of a live one, as in files of steve "
+                "ops --compat; each is a block of its own here\n",
+                o->ops, s->plan.facts.shared);
     s->job.confinement = s->info.confinement;
     s->job.flags = s->info.flags;
     s->job.facts = s->plan.facts;

@@ -62,6 +62,13 @@ int ops_next(struct ops_reader *r, const struct op **ops, size_t *n);
 /* Before the first ops_next: leave out loads, stores and modifies of a binary file, and tell of the others
  * perhaps no address (0), which is faster. Text has them all the same. */
 void ops_pass_accesses(struct ops_reader *r);
+/* Before the first ops_next: have it refuse a second N of a live handle, and an F or R of a handle that is not
+ * live, as damage at that operation. False: out of memory. */
+bool ops_reader_check(struct ops_reader *r);
+/* With ops_reader_check: the N and R until now that made a block at the address of a live one. */
+uint64_t ops_reader_shared(const struct ops_reader *r);
+/* The line, from 1, of operation i of those that the last ops_next gave; 0 if the file is binary. */
+uint64_t ops_reader_line(const struct ops_reader *r, size_t i);
 /* The trace in a file that ops_copier_new made; NULL: this is no such file. It is the reader's, and may be
  * read in its place. */
 struct mt_reader *ops_reader_trace(struct ops_reader *r);

@@ -10,10 +10,12 @@
 #include "error.h"
 #include "input.h"
 #include "ops_binary.h"
+#include "ops_check.h"
 #include "ops_copy.h"
 #include "ops_source.h"
 #include "reader.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,8 +36,12 @@ struct ops_reader {
     struct mt_reader *trace;
     bool resizes; /* of the trace are R */
     struct op_source *source;
+    bool checks;
+    struct ops_check check;
+    uint64_t passed; /* operations given before the present batch, where they are checked */
     struct mt_error err;
     struct op ops[OPS_BATCH];
+    uint64_t lines[OPS_BATCH]; /* of text: where the operations stand */
 };
 
 enum line_result { LINE_EMPTY, LINE_OP, LINE_WRONG };
@@ -289,6 +295,8 @@ void ops_close(struct ops_reader *r)
     ops_decoder_free(r->binary);
     op_source_free(r->source);
     mt_close(r->trace);
+    if (r->checks)
+        ops_check_free(&r->check);
     free(r);
 }
 
@@ -331,6 +339,7 @@ static void take_lines(struct ops_reader *r, size_t *n)
     const uint8_t *start = input_bytes(&r->in), *p = start, *end = p + input_available(&r->in);
     const uint8_t *last = end > p ? memrchr(p, '\n', (size_t)(end - p)) : NULL;
     while (last && p <= last && *n < OPS_BATCH) {
+        r->lines[*n] = r->line;
         int made = take_line(r, p, &r->ops[*n]);
         if (made < 0)
             break;
@@ -358,6 +367,7 @@ static void take_last_line(struct ops_reader *r, size_t *n)
     size_t len = input_available(&r->in);
     memcpy(line, input_bytes(&r->in), len);
     line[len] = '\n';
+    r->lines[*n] = r->line;
     int made = take_line(r, line, &r->ops[*n]);
     *n += made > 0;
     input_skip(&r->in, len);
@@ -401,7 +411,50 @@ static int next_of_trace(struct ops_reader *r, const struct op **ops, size_t *n)
     return result;
 }
 
-int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)
+bool ops_reader_check(struct ops_reader *r)
+{
+    r->checks = r->checks || ops_check_init(&r->check);
+    return r->checks;
+}
+
+uint64_t ops_reader_shared(const struct ops_reader *r)
+{
+    return r->checks ? r->check.addresses.shared : 0;
+}
+
+uint64_t ops_reader_line(const struct ops_reader *r, size_t i)
+{
+    return ops_reader_is_binary(r) ? 0 : r->lines[i];
+}
+
+/* Operation i of the batch contradicts those before it. */
+static void refuse(struct ops_reader *r, const struct op *op, size_t i, const char *why)
+{
+    uint64_t line = ops_reader_line(r, i);
+    char place[32] = "";
+    if (line)
+        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+    mt_fail(&r->err, MT_E_CORRUPT, line, "%soperation %llu (%c): handle %llu %s", place,
+            (unsigned long long)(r->passed + i), ops_letter((enum ops_code)op->code),
+            (unsigned long long)op->handle, why);
+}
+
+/* Check a batch: those before the first wrong one are given, then comes the error. */
+static int checked(struct ops_reader *r, int result, const struct op *ops, size_t *n)
+{
+    const char *why;
+    for (size_t i = 0; i < *n; i++) {
+        if ((why = ops_check_one(&r->check, &ops[i]))) {
+            refuse(r, &ops[i], i, why);
+            *n = i;
+            return i ? MT_MORE : MT_ERROR;
+        }
+    }
+    r->passed += *n;
+    return result;
+}
+
+static int next_batch(struct ops_reader *r, const struct op **ops, size_t *n)
 {
     *n = 0;
     *ops = r->ops;
@@ -419,4 +472,10 @@ int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)
             return MT_END;
     }
     return MT_ERROR;
+}
+
+int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)
+{
+    int result = next_batch(r, ops, n);
+    return r->checks && !r->trace ? checked(r, result, *ops, n) : result;
 }

@@ -417,10 +417,17 @@ cdef class OpsFile:
             self.r = ops_open(c_path, hint, &err)
         if self.r == NULL:
             raise trace_error(path, self.name, &err, False)
+        if not ops_reader_check(self.r):
+            raise MemoryError
 
     def __dealloc__(self):
         if self.r != NULL:
             ops_close(self.r)
+
+    @property
+    def shared_addresses(self):
+        """N and R until now that made a block at the address of a live one, as files made with --compat have them."""
+        return ops_reader_shared(self.r)
 
     @property
     def kind(self):

@@ -95,6 +95,10 @@ def result_name(path: str, ending: str) -> str:
 def verdict(command: str, source: "Union[Trace, OpsFile]") -> int:
     """Say what was wrong with a source that was read to its end; the exit status."""
     problem = source.problem
+    shared = getattr(source, "shared_addresses", 0)
+    if shared:
+        complain(command, f"{source.name}: {shared} N or R make a block at the address of a live one, as in files of "
+                 "`steve ops --compat`; each is a block of its own here")
     if problem is not None and problem.code == "growing":
         complain(command, f"{problem}; the result covers that")
         return 0

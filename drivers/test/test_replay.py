@@ -96,8 +96,8 @@ def test_peakmem_names_both_numbers(ops: tuple[Path, Model]) -> None:
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("0 N 16 8\n0 N 16 8\n", "operation 1 (N): handle 0 is live already"),
-    ("0 N 16 8\n0 F 16 0\n0 F 16 0\n", "operation 2 (F): handle 0 is not live"),
+    ("# x\n0 N 16 8\n0 N 16 8\n", "line 3: operation 1 (N): handle 0 is live already"),
+    ("0 N 16 8\n0 F 16 0\n0 F 16 0\n", "line 3: operation 2 (F): handle 0 is not live"),
     ("0 N 16 8\n7 F 16 0\n", "operation 1 (F): handle 7 is not known"),
     ("0 N 16 8\n3 L 16 4\n0 S 16 4\n", "operation 1 (L): handle 3 is not known"),
     ("18446744073709551614 N 16 8\n", "too large"), ("18446744073709551615 N 16 8\n", "line 1"),
@@ -113,6 +113,20 @@ def test_bad_ops_are_1(tmp_path: Path, text: str, words: str) -> None:
     assert p.returncode == 1
     assert p.stderr.startswith(f"steve-replay: {path}") and p.stderr.count("\n") == 1
     assert words in p.stderr
+
+
+def test_blocks_at_one_address_are_counted(tmp_path: Path) -> None:
+    """Files of `steve ops --compat` have two N at an address: both are blocks, and their number is told."""
+    path = tmp_path / "compat-ops"
+    path.write_text("0 N 4096 64\n1 N 4096 32\n1 F 4096 0\n2 N 8192 16\n2 R 4096 16\n3 N 0 8\n4 N 0 8\n")
+    data = json.loads(replay("--peakmem", "--json", path).stdout)
+    assert (data["at_live_address"], data["new"], data["most_blocks"]) == (2, 5, 4)
+    assert re.search(r"^at a live address: +2 blocks$", replay("--peakmem", path).stdout, re.M)
+    done = replay("-a", "null", "--allocstats", path, "-o", tmp_path / "r")
+    assert done.returncode == 0 and f"{path}: 2 N or R make a block at the address of a live one" in done.stderr
+    path.write_text("0 N 4096 64\n0 F 4096 0\n1 N 4096 64\n2 N 4160 64\n")
+    assert json.loads(replay("--peakmem", "--json", path).stdout)["at_live_address"] == 0
+    assert "at a live address" not in replay("--peakmem", path).stdout
 
 
 def test_missing_and_unreadable_files(tmp_path: Path) -> None:

@@ -263,6 +263,44 @@ static void test_write_error(void **state)
     fclose(full);
 }
 
+/* Handles that contradict each other, of either form: those before are given, then the error names the place. */
+static void test_checked(void **state)
+{
+    const struct op ops[] = {{.handle = 3, .addr = 16, .size = 8, .code = OP_NEW},
+                             {.handle = 4, .addr = 16, .size = 8, .code = OP_NEW},
+                             {.handle = 3, .addr = 16, .code = OP_FREE},
+                             {.handle = 3, .addr = 32, .size = 8, .code = OP_NEW},
+                             {.handle = 4, .addr = 32, .size = 8, .code = OP_RESIZE},
+                             {.handle = 5, .addr = 16, .size = 8, .code = OP_NEW},
+                             {.handle = 3, .addr = 32, .size = 8, .code = OP_NEW}};
+    enum { COUNT = sizeof ops / sizeof *ops };
+    for (enum ops_form form = OPS_TEXT; form <= OPS_BINARY; form++) {
+        struct mt_error err;
+        int fd = memory_file("", 0), result;
+        struct ops_writer *w = ops_writer_open(fd, form, OPS_ACCESS, &err);
+        ops_write(w, ops, COUNT);
+        assert_int_not_equal(ops_writer_finish(w, &err), MT_ERROR);
+        struct ops_reader *r = ops_open(memory_path(fd), OPS_UNKNOWN, &err);
+        assert_true(r && ops_reader_check(r));
+        const struct op *batch;
+        size_t n, count = 0;
+        while ((result = ops_next(r, &batch, &n)) == MT_MORE) {
+            assert_int_equal(ops_reader_line(r, 0), form == OPS_BINARY ? 0 : count + 1);
+            count += n;
+        }
+        assert_int_equal(result, MT_ERROR);
+        assert_int_equal(count, COUNT - 1);
+        assert_int_equal(ops_reader_shared(r), 2); /* 4 over 3, and 4 over the new 3 */
+        assert_string_equal(
+            ops_reader_error(r)->text,
+            form == OPS_BINARY
+                ? "operation 6 (N): handle 3 is live already: a second N without an F"
+                : "line 7: operation 6 (N): handle 3 is live already: a second N without an F");
+        ops_close(r);
+        close(fd);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_wrong),           cmocka_unit_test(test_long_lines),
         cmocka_unit_test(test_missing_file),    cmocka_unit_test(test_write_bytes),
         cmocka_unit_test(test_roundtrip),       cmocka_unit_test(test_write_error),
+        cmocka_unit_test(test_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,3 +226,27 @@ def test_many_blocks_over_each_other(tmp_path: Path) -> None:
     assert found[20000:25000] == overlapping_ops(lines[:25000]).splitlines()[20000:]
     assert found[25000:30000] == [f"{15000 + i} F {64 * i} 0" for i in range(5000)]
     assert found[30000:] == [f"{10000 + i} F {64 * i} 0" for i in range(5000)]
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("0 N 16 8\n0 N 32 8\n0 F 32 0\n", "line 2: operation 1 (N): handle 0 is live already"),
+    ("0 N 16 8\n# a comment\n0 F 16 0\n0 F 16 0\n", "line 4: operation 2 (F): handle 0 is not live"),
+    ("0 N 16 8\n9 R 16 16\n", "line 2: operation 1 (R): handle 9 is not live"),
+])
+def test_handles_that_contradict_each_other_are_refused(steve: Steve, tmp_path: Path, text: str, words: str) -> None:
+    """A second N or F of a handle ends the reading of an ops file with its place."""
+    (tmp_path / "wrong-ops").write_text(text)
+    for command in (("ops", "wrong-ops", "-o", "out-ops", "--binary"), ("histogram", "wrong-ops", "-o", "out"),
+                    ("lockops", "--full", "wrong-ops", "-o", "out-lockops")):
+        done = steve(*command)
+        assert done.returncode == 1, (command, done.err)
+        assert f"wrong-ops: {words}" in done.err, (command, done.err)
+
+
+def test_blocks_at_one_address_are_counted(steve: Steve, tmp_path: Path) -> None:
+    """They are what --compat writes of a New over a live block: read, and their number told."""
+    (tmp_path / "old.memtrace").write_text(">>> N 4096 64\n>>> N 4096 32\n>>> F 4096 0\n")
+    assert steve("ops", "old.memtrace", "--compat", "-o", "old-ops").returncode == 0
+    done = steve("histogram", "old-ops", "-o", "out")
+    assert done.returncode == 0, done.err
+    assert "old-ops: 1 N or R make a block at the address of a live one" in done.err
