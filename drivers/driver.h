@@ -78,7 +78,7 @@ struct steve_driver {
     const char *description; /* one line for --list */
     uint32_t confinement;    /* enum steve_confinement */
     uint32_t flags;          /* enum steve_flags, or-ed */
-    size_t least_heap;       /* smallest heap in bytes in which it can start at all; 0 = any */
+    size_t least_heap;       /* heap in bytes in which it starts for certain; 0 = any */
 
     /* optional: the version of the package behind the driver */
     const char *(*package)(void);

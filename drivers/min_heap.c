@@ -1,7 +1,9 @@
 /* min_heap.c - steve-replay --min-heap OPS: the smallest heap in which an allocator completes.
  *
  * Doubles the heap until the file can be replayed and then halves the range between the largest that
- * failed and the smallest that did not; each trial is a fresh process. The result is exact to 16 bytes for
+ * failed and the smallest that did not, so that the next smaller size has been tried and was not enough; each
+ * trial is a fresh process. Heaps below what the driver names as its least are tried like others: --heap takes
+ * them, too. The result is exact to 16 bytes for
  * allocators that work in the heap by themselves and to a page for the others. That a larger heap is never
  * worse is taken for granted; it holds for most allocators, not by law.
  *
@@ -20,7 +22,7 @@
 struct search {
     struct session *s;
     uint64_t step;        /* heaps are multiples of this */
-    uint64_t fails, fits; /* 0 = none known */
+    uint64_t fails, fits; /* 0 = none known; no heap is 0 bytes */
     unsigned trials;
 };
 
@@ -29,8 +31,6 @@ static enum board_status try_heap(struct search *h, uint64_t heap)
     h->s->job.heap = heap;
     h->trials++;
     enum board_status status = session_run(h->s, JOB_FIT, 0, -1);
-    if (status == STATUS_FAILED && heap < h->s->info.least_heap) /* some crash rather than not start */
-        status = STATUS_NO_ROOM;
     if (status == STATUS_DONE)
         h->fits = heap;
     else if (status == STATUS_NO_ROOM)
@@ -56,7 +56,7 @@ static enum board_status double_heap(struct search *h)
 static enum board_status bisect(struct search *h)
 {
     enum board_status status = STATUS_DONE;
-    while (h->fails && h->fits - h->fails > h->step && status != STATUS_FAILED)
+    while (h->fits - h->fails > h->step && status != STATUS_FAILED)
         status = try_heap(h, round_up(h->fails + (h->fits - h->fails) / 2, h->step));
     return status;
 }

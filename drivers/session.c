@@ -49,36 +49,25 @@ static int find_it(struct session *s)
     return EXIT_BAD;
 }
 
-static int too_small(const struct session *s)
-{
-    fprintf(stderr,
-            "steve-replay: %s cannot start in a heap of %" PRIu64 " bytes: it needs %" PRIu64 " at least "
-            "(--heap)\n",
-            s->info.name, s->job.heap, s->info.least_heap);
-    return EXIT_NO_ROOM;
-}
-
 static uint64_t times_peak(const struct session *s, double factor)
 {
     double bytes = (double)s->plan.facts.live_peak * factor;
     return bytes < 16 ? 16 : bytes > 1e15 ? (uint64_t)1e15 : (uint64_t)bytes;
 }
 
-/* Bytes of heap as asked for, or by default; a factor is raised to what the allocator needs to start. */
-static int settle_heap(struct session *s)
+/* Bytes of heap as asked for, or by default; a factor is raised to what the allocator needs to start for
+ * certain. */
+static void settle_heap(struct session *s)
 {
     const struct options *o = s->options;
     s->job.heap = o->heap ? o->heap : times_peak(s, o->heap_factor > 0 ? o->heap_factor : 4);
-    if (s->job.heap >= s->info.least_heap)
-        return -1;
-    if (o->heap)
-        return too_small(s);
+    if (o->heap || s->job.heap >= s->info.least_heap)
+        return;
     s->job.heap = s->info.least_heap;
     s->heap_raised = true;
     if (!o->quiet)
         fprintf(stderr, "steve-replay: heap raised to %" PRIu64 " bytes: %s cannot start in less\n",
                 s->job.heap, s->info.name);
-    return -1;
 }
 
 int session_open(struct session *s, const struct options *o)
@@ -108,7 +97,22 @@ int session_open(struct session *s, const struct options *o)
     s->job.rounds = o->rounds;
     s->job.touch = o->touch;
     s->job.check = o->check;
-    return o->mode == MODE_MIN_HEAP ? -1 : settle_heap(s);
+    if (o->mode != MODE_MIN_HEAP)
+        settle_heap(s);
+    return -1;
+}
+
+/* Some allocators crash, rather than refuse, where a heap is below the least that their driver names. */
+static void judge_small_heap(const struct session *s)
+{
+    struct board *b = s->board;
+    if (b->status != STATUS_FAILED || b->job.heap >= s->info.least_heap)
+        return;
+    char text[sizeof b->text];
+    snprintf(text, sizeof text, "%.120s; it starts for certain in %" PRIu64 " bytes", b->text,
+             s->info.least_heap);
+    memcpy(b->text, text, sizeof text);
+    b->status = STATUS_NO_ROOM;
 }
 
 void session_close(struct session *s)
@@ -132,6 +136,7 @@ enum board_status session_run(struct session *s, enum job_kind kind, uint64_t ro
     s->board->job = s->job;
     s->board->job.kind = kind;
     supervise(&su, s->board, s->board_fd, s->plan.fd, frames_fd);
+    judge_small_heap(s);
     return s->board->status;
 }
 

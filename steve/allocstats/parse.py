@@ -170,6 +170,16 @@ class _Reader:
         return record
 
 
+class NoPoints(SteveError):
+    """A result file of an allocator that failed before its first data point."""
+
+
+def failure(stats: AllocStats) -> str | None:
+    """How the allocator failed, as the file says; None if it did not, or only ran out of memory."""
+    error = str(stats.header.get("error") or "")
+    return error if error and ": out of memory at operation " not in error else None
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and abs(value) < 2**64 and math.isfinite(value)
 
@@ -199,6 +209,27 @@ def _columns(records: list[dict[str, Any]]) -> dict[str, np.ndarray]:
     return {str(key): np.array([float(r.get(key, nan)) for r in records]) for key in keys}
 
 
+def read_results(paths: list[str]) -> tuple[list[AllocStats], list[str]]:
+    """The files of the allocators that did not fail, and a sentence on each one that did and is left out.
+
+    SteveError for a file that cannot be understood, or if all failed."""
+    files, left_out = [], []
+    for path in paths:
+        try:
+            stats = read_allocstats(path)
+        except NoPoints as error:
+            left_out.append(f"left out: {error}")
+            continue
+        reason = failure(stats)
+        if reason is None:
+            files.append(stats)
+        else:
+            left_out.append(f"left out: {path}: {reason}")
+    if not files:
+        raise SteveError(left_out[0].removeprefix("left out: "))
+    return files, left_out
+
+
 def read_allocstats(path: str) -> AllocStats:
     """Read one file. SteveError names file and line of what cannot be understood."""
     reader = _Reader(path)
@@ -208,6 +239,8 @@ def read_allocstats(path: str) -> AllocStats:
         raise SteveError(f"{path}: the file is empty; run `steve allocstats` to make one")
     _check_header(path, reader.header)
     if not reader.records:
+        if reader.header.get("error"):
+            raise NoPoints(f"{path}: no data points: {reader.header['error']}")
         raise SteveError(f"{path}: no data points; run `steve allocstats` again with a larger --heap")
     warnings = []
     if reader.state != "end":

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Replay an ops file on several allocators, each in the smallest heap of a series that it can do with.
+"""Replay an ops file on several allocators, all in one heap: the largest that any of them needs.
 
-The series begins with the given heap (4 times the live peak by default) and grows by 5% whenever the
-allocator runs out of memory, up to 10 times the start; then that allocator is given up. For an allocator that
-cannot start in so little it begins with the least that it needs. If the first heap is not enough, trials with
-two data points only (probing the largest free block is what costs) bisect the rest of the series before the
-run that counts. A failure of one allocator never stops the others.
+The heap is the given one (4 times the live peak by default), or the least in which every one of the allocators
+starts for certain, if that is more. If it is not enough for some, each of these looks for a heap that is, in a
+series that grows by 5% up to 10 times the start, by trials with two data points only (probing the largest free
+block is what costs), which bisect the series. Then all allocators run again in the largest of these heaps. One
+that runs out of memory in the whole series is given up and does not count. A failure of one allocator never
+stops the others.
 """
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def result_path(plan: Plan, allocator: str) -> str:
 
 
 def heap_bytes(text: str, live_peak: int) -> int:
-    """`4x` -> 4 times the live peak; `65536`, `64K`, `10M`, `1G` -> bytes. SteveError for anything else."""
+    """`4x` -> 4 times the live peak, in whole pages; `65536`, `64K`, `10M`, `1G` -> just these bytes. SteveError for
+    anything else."""
     units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
     suffix = text[-1:].lower()
     try:
@@ -74,7 +76,7 @@ def heap_bytes(text: str, live_peak: int) -> int:
     size = number * live_peak if suffix == "x" else number * units.get(suffix, 1)
     if not 1 <= size < 2**46:
         raise SteveError(f"--heap {text}: that is {size:.0f} bytes; give at least 1 and less than 64 TiB")
-    return round_up(int(size))
+    return round_up(int(size)) if suffix == "x" else int(size)
 
 
 def round_up(size: int) -> int:
@@ -83,8 +85,8 @@ def round_up(size: int) -> int:
 
 
 def heap_series(start: int) -> list[int]:
-    """The heaps to try, in order: growing by 5%, none above 10 times the start."""
-    sizes, size = [], float(start)
+    """The heaps to try, in order: the start, then whole pages, growing by 5%, none above 10 times the start."""
+    sizes, size = [start], start * GROWTH
     while size <= LIMIT * start:
         sizes.append(round_up(int(size)))
         size *= GROWTH
@@ -104,10 +106,9 @@ def _attempt(replay: Replay, plan: Plan, allocator: str, heap: int, result: str,
 class _Search:
     """Finds where in a series of heaps one allocator begins to have enough."""
 
-    def __init__(self, replay: Replay, plan: Plan, driver: Driver, scratch: str) -> None:
-        self.replay, self.plan, self.allocator = replay, plan, driver.name
+    def __init__(self, replay: Replay, plan: Plan, driver: Driver, heaps: list[int], scratch: str) -> None:
+        self.replay, self.plan, self.allocator, self.heaps = replay, plan, driver.name, heaps
         self.trial = os.path.join(scratch, f"{plain_name(driver.name)}.trial")
-        self.heaps = heap_series(max(plan.heap, round_up(driver.least_heap)))
 
     def enough(self, index: int) -> bool:
         """Try one heap. SteveError if the allocator fails otherwise than by running out of memory."""
@@ -138,24 +139,24 @@ def _enough(outcome: Outcome) -> bool:
     return outcome.status == 0
 
 
-def run_one(replay: Replay, plan: Plan, driver: Driver, scratch: str) -> Summary:
-    """Find a heap that is enough, replay in it, summarise the result file. An older result is removed first.
-
-    SteveError tells why there is no result."""
-    result = result_path(plan, driver.name)
-    Path(result).unlink(missing_ok=True)
-    search = _Search(replay, plan, driver, scratch)
-    index = 0
-    while not _enough(_attempt(replay, plan, driver.name, search.heaps[index], result, False)):
-        index = search.after(index)
-    return summarise(read_allocstats(result))
-
-
-def _guarded(replay: Replay, plan: Plan, driver: Driver, scratch: str) -> Summary | Failure:
+def _guarded(driver: Driver, work: Callable[[], T]) -> T | Failure:
     try:
-        return run_one(replay, plan, driver, scratch)
+        return work()
     except SteveError as error:
         return Failure(plain_name(driver.name), str(error), isinstance(error, GivenUp))
+
+
+def _run_one(
+    replay: Replay, plan: Plan, driver: Driver, heaps: list[int], index: int, scratch: str
+) -> Summary | int:
+    """Replay in one heap and summarise the result file; if it is too small, the index of one that is enough.
+
+    SteveError tells why there is neither. An older result is removed first."""
+    result = result_path(plan, driver.name)
+    Path(result).unlink(missing_ok=True)
+    if _enough(_attempt(replay, plan, driver.name, heaps[index], result, False)):
+        return summarise(read_allocstats(result))
+    return _Search(replay, plan, driver, heaps, scratch).after(index)
 
 
 def each_driver(
@@ -182,9 +183,18 @@ def each_driver(
 def run_all(
     replay: Replay, plan: Plan, drivers: list[Driver], cores: int, tick: Callable[[int, int], None]
 ) -> list[Summary | Failure]:
-    """One Summary or Failure for each allocator, in order. `tick(done, total)` is called after each."""
+    """One Summary or Failure for each allocator, in order; all summaries are of one heap. `tick(done, total)` is
+    called after each."""
+    heaps = heap_series(max([plan.heap, *(round_up(driver.least_heap) for driver in drivers)]))
+    outcomes: dict[Driver, Summary | Failure | int] = {driver: 0 for driver in drivers}
     with scratch_folder("steve-allocstats.") as scratch:
         plan = replace(plan, ops=heap_events_only(plan.ops, scratch))
-        return each_driver(
-            lambda driver: _guarded(replay, plan, driver, scratch), replay, drivers, cores, tick
-        )
+        while wanted := [heap for heap in outcomes.values() if isinstance(heap, int)]:
+            index = max(wanted)
+
+            def work(driver: Driver, index: int = index) -> Summary | Failure | int:
+                return _guarded(driver, lambda: _run_one(replay, plan, driver, heaps, index, scratch))
+
+            left = [driver for driver, outcome in outcomes.items() if not isinstance(outcome, Failure)]
+            outcomes.update(zip(left, each_driver(work, replay, left, cores, tick)))
+    return [outcome for outcome in outcomes.values() if not isinstance(outcome, int)]

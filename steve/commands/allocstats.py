@@ -22,9 +22,10 @@ DEFAULT_HEAP = "4x"
 HELP = "replay an ops file on real allocators: memory and time of each"
 EXAMPLES = """\
 Each result is written to <ops>-<driver>-kill<K>-allocstats, beside OPS or in the folder of -o: a text of
-`key = value` lines and one record for each data point, times in nanoseconds. An allocator that runs out of
-memory gets 5% more heap, up to 10 times the start; then it is given up and the others go on. One that cannot
-start in so little begins with the least it needs (see the column heap). Exit status 1: an allocator failed
+`key = value` lines and one record for each data point, times in nanoseconds. All allocators get one heap: the
+largest that any of them needs. It is that of --heap, or the least in which all of them start for certain, if that
+is more; one that runs out of memory in it gets 5% more, and more, up to 10 times the start, and then the others run
+again in as much. An allocator that needs more still is given up. Exit status 1: an allocator failed
 otherwise than by running out of memory, or none gave a result.
 
 columns of the table:

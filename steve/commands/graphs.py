@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from steve.allocstats.parse import AllocStats, read_allocstats
+from steve.allocstats.parse import AllocStats, failure, read_allocstats, read_results
 from steve.allocstats.ranking import Table, compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise
 from steve.errors import UsageError
@@ -29,6 +29,9 @@ data point the n allocators are ranked j = 0 .. n-1; over m points:
   points        percent of the points the allocator reached
 By default an allocator is ranked only where it took part, and equal values share their places. --compat
 uses the first Steve's rules: short files are padded with 0, and equal values keep file order.
+
+A file of an allocator that failed (crashed, hung, lost contents) is named and left out; the others are drawn
+and ranked, and the exit status is 1. One that ran out of memory is drawn up to there.
 
 examples:
   steve graphs app.ljt-ops-jemalloc-kill0-allocstats
@@ -71,11 +74,9 @@ def _target(args: argparse.Namespace, default: str) -> tuple[str, list[str]]:
     return stem, parse_formats(args.format) if args.format else [ending or "png"]
 
 
-def _read(paths: list[str], quiet: bool) -> list[AllocStats]:
-    files = [read_allocstats(path) for path in paths]
+def _warn(files: list[AllocStats], quiet: bool) -> None:
     for warning in (text for stats in files for text in stats.warnings):
         note(NAME, warning, quiet)
-    return files
 
 
 def _tell(args: argparse.Namespace, figures: list[str], files: list[AllocStats], tables: list[Table]) -> None:
@@ -94,10 +95,14 @@ def _tell(args: argparse.Namespace, figures: list[str], files: list[AllocStats],
 
 
 def _single(args: argparse.Namespace) -> int:
-    files = _read(args.names, args.quiet)
+    files = [read_allocstats(args.names[0])]
+    _warn(files, args.quiet)
+    reason = failure(files[0])
+    if reason is not None:
+        note(NAME, f"{args.names[0]}: {reason}; the figure shows what comes before")
     stem, formats = _target(args, f"plot-{files[0].driver}-{files[0].opsfile}")
     _tell(args, draw_single(files[0], stem, formats), files, [])
-    return 0
+    return 1 if reason is not None else 0
 
 
 def _check_app(app: str) -> None:
@@ -119,14 +124,17 @@ def _remarks(files: list[AllocStats], args: argparse.Namespace) -> None:
 def _multiple(args: argparse.Namespace) -> int:
     app = args.names[0]
     _check_app(app)
-    files = _read(args.names[1:], args.quiet)
+    files, left_out = read_results(args.names[1:])
+    for sentence in left_out:
+        note(NAME, sentence)
+    _warn(files, args.quiet)
     _remarks(files, args)
     tables = compat_tables(files) if args.compat else honest_tables(files)
     stem, formats = _target(args, app)
     _tell(args, draw_multiple(os.path.basename(app), files, stem, formats), files, tables)
-    return 0
+    return 1 if left_out else 0
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when every figure is written."""
+    """0 when every figure is written and no allocator had failed."""
     return _single(args) if len(args.names) == 1 else _multiple(args)

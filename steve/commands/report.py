@@ -77,7 +77,8 @@ def _as_json(data: Any) -> dict[str, Any]:
     }
 
 
-def _write(args: argparse.Namespace, data: Any) -> None:
+def _write(args: argparse.Namespace, data: Any) -> bool:
+    """False: an allocator whose result was to be compared had failed, and is left out."""
     from steve.report.comparison import compare
     from steve.report.filmstrip import filmstrip
     from steve.report.page import render
@@ -91,20 +92,22 @@ def _write(args: argparse.Namespace, data: Any) -> None:
         out.write_bytes(page)
     if path != "-":
         note(NAME, f"wrote {path}: {os.path.getsize(path):,} bytes", args.quiet)
+    return comparison is None or not comparison.failed
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 if the trace is cut off or damaged (the report is written all the same)."""
+    """0, or 1 if the trace is cut off or damaged, or an allocator failed (the report is written all the same)."""
     from steve.report.collect import collect
 
     if not 0 <= args.sites <= 2000:
         raise UsageError("--sites: give a number from 0 to 2000")
     data = collect(Blocks(NAME, args).open_chosen(), args.file, args.sites, args.quiet)
+    whole = True
     if args.json:
         with Output(args.output or "-") as out:
             out.write(json.dumps(_as_json(data), indent=2) + "\n")
     else:
-        _write(args, data)
+        whole = _write(args, data)
     if data.problem is not None:
         note(NAME, f"{data.problem}; the report covers what comes before it")
-    return 1 if data.problem is not None or data.stats["damaged_chunks"] else 0
+    return 1 if data.problem is not None or data.stats["damaged_chunks"] or not whole else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from steve.allocstats.parse import AllocStats, read_allocstats
+from steve.allocstats.parse import AllocStats, read_results
 from steve.allocstats.ranking import UNREAL, Table, honest_tables, unranked
 from steve.allocstats.result import (
     Summary,
@@ -42,6 +42,7 @@ class Comparison:
     fragmentation: Markup | None
     remarks: list[str]
     warnings: list[str]
+    failed: bool  # an allocator failed, and is left out
 
 
 def _dashes(line: object) -> str:
@@ -144,7 +145,7 @@ def _remarks(files: list[AllocStats]) -> list[str]:
 
 def compare(paths: list[str]) -> Comparison:
     """Read the files and draw the section. SteveError for a file that cannot be read or another program's."""
-    files = [read_allocstats(path) for path in paths]
+    files, left_out = read_results(paths)
     tables = honest_tables(files)
     styles = {
         name: (style["color"], _dashes(style["linestyle"]))
@@ -161,6 +162,7 @@ def compare(paths: list[str]) -> Comparison:
         beyond=off_the_picture(files, key, memory_scale(files, key)[1]) if key else "",
         times=_times_plot(files, styles),
         fragmentation=_fragmentation_plot(files, styles),
-        remarks=_remarks(files),
-        warnings=[text for stats in files for text in stats.warnings],
+        remarks=_remarks(files) + [f"{sentence[0].upper()}{sentence[1:]}." for sentence in left_out],
+        warnings=left_out + [text for stats in files for text in stats.warnings],
+        failed=bool(left_out),
     )

@@ -116,7 +116,7 @@ def test_failures_do_not_spread(bench: Bench) -> None:
     result = bench(str(bench.ops), "--json", "--points", "20")
     assert result.returncode == 1
     answer = json.loads(result.stdout)
-    assert [r["allocator"] for r in answer["results"]] == ["good", "hungry", "big"]
+    assert [(r["allocator"], r["heap"]) for r in answer["results"]] == [(n, 102400) for n in ("good", "hungry", "big")]
     failed = {f["allocator"]: f["reason"] for f in answer["failed"]}
     assert set(failed) == {"crashing", "mute"}
     given_up = {f["allocator"]: f["reason"] for f in answer["given_up"]}
@@ -148,6 +148,21 @@ def test_heap_grows_until_it_is_enough(bench: Bench) -> None:
 def test_an_allocator_that_needs_more_starts_with_more(bench: Bench) -> None:
     assert bench(str(bench.ops), "--allocator", "big").returncode == 0
     assert bench.heaps("big") == [102400]
+
+
+def test_all_get_the_heap_that_the_hungriest_needs(bench: Bench) -> None:
+    answer = json.loads(bench(str(bench.ops), "--allocator", "good,hungry,starved", "--json").stdout)
+    least = next(heap for heap in heap_series(40960) if heap >= 60000)
+    assert [(r["allocator"], r["heap"]) for r in answer["results"]] == [("good", least), ("hungry", least)]
+    assert [f["allocator"] for f in answer["given_up"]] == ["starved"]
+    assert bench.heaps("good") == [40960, least]
+    for name in ("good", "hungry"):
+        assert read_allocstats(str(bench.folder / f"app-ops-{name}-kill0-allocstats")).heap_size == least
+
+
+def test_a_heap_in_bytes_is_not_rounded(bench: Bench) -> None:
+    assert bench(str(bench.ops), "--allocator", "good", "--heap", "50001").returncode == 0
+    assert bench.heaps("good") == [50001]
 
 
 def test_an_old_result_does_not_survive_a_failure(bench: Bench) -> None:

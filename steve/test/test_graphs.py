@@ -372,3 +372,29 @@ def test_wrong_usage_and_bad_input(tmp_path: Path) -> None:
         assert (result.returncode, message in result.stderr) == (status, True), (arguments, result.stderr)
         assert "Traceback" not in result.stderr
     assert not list(tmp_path.glob("*.png")), "no half figures"
+
+
+def test_a_crashed_allocator_does_not_block_the_others(tmp_path: Path) -> None:
+    """It is named and left out, with or without data points; the rest is drawn and ranked; the status is 1."""
+    points = [record(i) for i in range(5)]
+    good = [write(tmp_path, name, points) for name in ("good", "fine")]
+    crashed = write(tmp_path, "bad", [], complete=False, error="bad: at operation 99: crashed: Segmentation fault")
+    half = write(tmp_path, "worse", points, complete=False, error="worse: at operation 3: did nothing for 60 s")
+    short = write(tmp_path, "short", points[:2], complete=False,
+                  error="short: out of memory at operation 2 in a heap of 4096 bytes: give a larger one (--heap)")
+
+    def graphs(*files: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["steve", "graphs", str(tmp_path / "app"), *files, "--json"], capture_output=True,
+                              text=True, check=False)
+
+    done = graphs(crashed, good[0], half, good[1], short)
+    assert done.returncode == 1, done.stderr
+    assert f"{crashed}: no data points: bad: at operation 99: crashed: Segmentation fault" in done.stderr
+    assert f"left out: {half}: worse: at operation 3: did nothing" in done.stderr
+    answer = json.loads(done.stdout)
+    assert [file["allocator"] for file in answer["files"]] == ["good", "fine", "short"]
+    assert sorted(row["allocator"] for row in answer["tables"][0]["rows"]) == ["fine", "good", "short"]
+    assert (tmp_path / "app.png").stat().st_size > 10000
+    assert graphs(good[0], short).returncode == 0, "running out of memory is a finding"
+    alone = graphs(crashed, half)
+    assert alone.returncode == 1 and "no data points: bad" in alone.stderr and alone.stdout == ""
