@@ -92,4 +92,5 @@ extern "C" const struct steve_driver steve_driver = {
     .compact = nullptr,
     .highest = drv_highest,
     .walk = nullptr,
+    .header = nullptr,
 };

@@ -60,6 +60,12 @@ static bool drv_walk(struct steve_walk *out)
     return true;
 }
 
+/* The size of the chunk. */
+static size_t drv_header(void *ref)
+{
+    return sizeof(size_t);
+}
+
 static const char *drv_package(void)
 {
     static char text[] = "2.8.6";
@@ -83,4 +89,5 @@ const struct steve_driver steve_driver = {
     .usable = drv_usable,
     .highest = drv_highest,
     .walk = drv_walk,
+    .header = drv_header,
 };

@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define STEVE_DRIVER_VERSION 1
+#define STEVE_DRIVER_VERSION 2
 #define STEVE_DRIVER_SYMBOL "steve_driver"
 
 /* The address of every block is a multiple of this. It is what LuaJIT's own allocator gives; malloc of the C
@@ -111,6 +111,9 @@ struct steve_driver {
     void *(*highest)(void);
     /* optional: fill in *out exactly; false: cannot tell now */
     bool (*walk)(struct steve_walk *out);
+    /* optional: bytes just before the block that the allocator keeps for it, its header. For films, which else show
+     * them as free or never used. */
+    size_t (*header)(void *ref);
 };
 
 extern const struct steve_driver steve_driver;

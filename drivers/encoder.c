@@ -7,11 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +68,38 @@ static const char *program(void)
 {
     const char *set = getenv("FFMPEG");
     return set && *set ? set : FFMPEG_PATH;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, X_OK) == 0;
+}
+
+/* As execvp looks for it. */
+static bool on_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    char list[16384], full[PATH_MAX], *rest = list, *folder;
+    snprintf(list, sizeof list, "%s", path ? path : "/bin:/usr/bin");
+    while ((folder = strsep(&rest, ":")))
+        if (snprintf(full, sizeof full, "%s/%s", *folder ? folder : ".", name) < (int)sizeof full &&
+            is_program(full))
+            return true;
+    return false;
+}
+
+bool encoder_there(void)
+{
+    const char *name = program();
+    if (strchr(name, '/') ? is_program(name) : on_path(name))
+        return true;
+    fprintf(stderr,
+            "steve-replay: cannot run %s: there is no such program: install Debian's ffmpeg, or set FFMPEG "
+            "to its "
+            "path\n",
+            name);
+    return false;
 }
 
 static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char *size, const char *rate)

@@ -21,6 +21,9 @@ struct encoder {
 /* Can a film (or PNG) of this name be made? NULL, or what is wrong. */
 const char *encoder_fault(const char *path, bool still);
 
+/* Is ffmpeg there? False: told on standard error. */
+bool encoder_there(void);
+
 /* Can a file be made where this one is to be? `inputs` as in outfile.h. -1: yes; else the exit status, the reason
  * was printed. Leaves nothing. */
 int encoder_can_write(const char *path, const char *const *inputs);

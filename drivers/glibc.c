@@ -19,6 +19,12 @@
 #define FORWARD_USABLE malloc_usable_size
 #include "drivers/forward.h"
 
+/* The size of the chunk. The 8 bytes below it are the block's below, if that is in use. */
+static size_t drv_header(void *ref)
+{
+    return sizeof(size_t);
+}
+
 const struct steve_driver steve_driver = {
     .version = STEVE_DRIVER_VERSION,
     .size = sizeof steve_driver,
@@ -29,5 +35,6 @@ const struct steve_driver steve_driver = {
     .least_heap = (size_t)512 << 10,
     .package = gnu_get_libc_version,
     .init = forward_begins_inside,
+    .header = drv_header,
     FORWARDED,
 };

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static void paint_square(struct canvas *c, int x, int y, int scale, const struct key *k)
 {
@@ -18,6 +19,9 @@ static void paint_square(struct canvas *c, int x, int y, int scale, const struct
 void legend_paint(struct canvas *c, int x, int y, int scale, const struct key *keys, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        int words = (int)strlen(keys[i].name) * FONT_ADVANCE;
+        if (x + (FONT_HEIGHT + 2 + words) * scale > c->width)
+            return;
         paint_square(c, x, y, scale, &keys[i]);
         x += (FONT_HEIGHT + 2) * scale;
         x = canvas_text(c, x, y, scale, WORDS_COLOUR, keys[i].name) + FONT_ADVANCE * scale * 3 / 2;

@@ -17,7 +17,8 @@ struct key {
     uint32_t outline; /* colour around it, 0: none */
 };
 
-/* Squares of the height of the letters, each with its name, in one line from (x, y) on. */
+/* Squares of the height of the letters, each with its name, in one line from (x, y) on. Those for which the
+ * picture is not wide enough are left out. */
 void legend_paint(struct canvas *c, int x, int y, int scale, const struct key *keys, size_t count);
 
 enum { NUMBER_TEXT = 28 };

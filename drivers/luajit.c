@@ -46,6 +46,12 @@ static void *lj_realloc(void *ref, size_t size, uint32_t id)
     return s_alloc(s_arena, ref, 1, size);
 }
 
+/* The size of the chunk, as in dlmalloc, from which this allocator comes. */
+static size_t lj_header(void *ref)
+{
+    return sizeof(size_t);
+}
+
 static const char *lj_package(void)
 {
     return LUAJIT_VERSION;
@@ -64,4 +70,5 @@ const struct steve_driver steve_driver = {
     .malloc = lj_malloc,
     .free = lj_free,
     .realloc = lj_realloc,
+    .header = lj_header,
 };

@@ -215,6 +215,8 @@ int mode_memplot(const struct options *o)
     const char *film = film_name(o, room, sizeof room);
     if (!good_name(film, false) || !good_name(o->still, true) || !good_name(o->poster, true))
         return EXIT_USAGE;
+    if (!encoder_there())
+        return EXIT_BAD;
     int status = session_open(&s, o);
     if (status == -1 && o->time == FILM_INSTRUCTIONS && !s.plan.facts.schedule.times) {
         fprintf(stderr, "steve-replay: %s: does not tell instructions: make it again by steve ops --times\n",

@@ -52,11 +52,19 @@ static uint64_t place_of(const struct painter *p, const char *address)
     return region_offset(address) - p->e->board->job.film.start;
 }
 
+/* The header of a block at `at`, or what of it is in the drawn part. */
+static uint64_t header_of(const struct painter *p, const struct block *b, uint64_t at)
+{
+    uint64_t header = p->e->driver->header ? p->e->driver->header(b->ref) : 0;
+    return header < at ? header : at;
+}
+
 /* Put a block into the layers that last, or take it out. */
 static void lay(struct painter *p, const struct block *b, const char *address, int sign)
 {
-    uint64_t at = place_of(p, address);
+    uint64_t at = place_of(p, address), header = header_of(p, b, at);
     heapmap_add(&p->map, LAYER_USED, at, b->size, sign);
+    heapmap_add(&p->map, LAYER_OVERHEAD, at - header, header, sign);
     heapmap_add(&p->map, LAYER_OVERHEAD, at + b->size, overhead_of(p, b), sign);
     if (b->fixed)
         heapmap_add(&p->map, LAYER_LOCKED, at, b->size, sign);

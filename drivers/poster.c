@@ -55,8 +55,11 @@ void poster_words(struct poster *p, const char *name, uint64_t extent, const cha
                                       {"free", UNUSED_COLOUR, 0},
                                       {"never used", UNTOUCHED_COLOUR, 0}};
     char line[200], bytes[NUMBER_TEXT];
-    snprintf(line, sizeof line, "%s   up: address, %s   right: time, %s", name, legend_bytes(bytes, extent),
-             time);
+    int letters = p->columns / (FONT_ADVANCE * p->scale);
+    legend_bytes(bytes, extent);
+    if (snprintf(line, sizeof line, "%s   up: address, %s   right: time, %s", name, bytes, time) > letters &&
+        snprintf(line, sizeof line, "%s  %s  %s", name, bytes, time) > letters)
+        snprintf(line, sizeof line, "%s", name);
     canvas_text(&p->canvas, p->left, MARGIN, p->scale, WORDS_COLOUR, line);
     legend_paint(&p->canvas, p->left, p->top + p->rows + MARGIN, p->scale, keys,
                  sizeof keys / sizeof keys[0]);

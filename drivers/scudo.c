@@ -22,6 +22,12 @@ static bool drv_init(void *base, size_t size)
     return forward_begins();
 }
 
+/* A checksum, the state and the size class, padded to 16 bytes. */
+static size_t drv_header(void *ref)
+{
+    return 16;
+}
+
 const struct steve_driver steve_driver = {
     .version = STEVE_DRIVER_VERSION,
     .size = sizeof steve_driver,
@@ -31,5 +37,6 @@ const struct steve_driver steve_driver = {
     .flags = STEVE_RESERVES | STEVE_THREADS,
     .least_heap = (size_t)8 << 20,
     .init = drv_init,
+    .header = drv_header,
     FORWARDED,
 };

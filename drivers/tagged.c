@@ -168,3 +168,8 @@ bool tagged_walk(struct steve_walk *out)
     *out = (struct steve_walk){s_free, s_chunks, largest ? largest - TAG : 0};
     return true;
 }
+
+size_t tagged_header(void *ref)
+{
+    return TAG;
+}

@@ -58,11 +58,12 @@ void *tagged_lock(void *ref);
 void tagged_unlock(void *ref);
 void *tagged_highest(void);
 bool tagged_walk(struct steve_walk *out);
+size_t tagged_header(void *ref);
 
 #define TAGGED_DRIVER                                                                                        \
     .version = STEVE_DRIVER_VERSION, .size = sizeof steve_driver, .confinement = STEVE_IN_HEAP,              \
     .init = tagged_init, .malloc = tagged_malloc, .free = tagged_free, .realloc = tagged_realloc,            \
     .usable = tagged_usable, .lock = tagged_lock, .unlock = tagged_unlock, .highest = tagged_highest,        \
-    .walk = tagged_walk
+    .walk = tagged_walk, .header = tagged_header
 
 #endif

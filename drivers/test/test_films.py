@@ -105,7 +105,38 @@ def test_missing_ffmpeg(ops: tuple[Path, Model], tmp_path: Path) -> None:
     p = replay("-a", "bump", "--memplot", ops[0], "-o", tmp_path / "f.mp4", "--heap", "64M",
                env={"FFMPEG": "/no/ffmpeg"})
     assert p.returncode == 1 and "cannot run /no/ffmpeg" in p.stderr and "Debian's ffmpeg" in p.stderr
+    assert p.stderr.count("\n") == 1
+    p = replay("-a", "bump", "--memplot", ops[0], "--still", tmp_path / "f.png", env={"FFMPEG": "none-such"})
+    assert p.returncode == 1 and p.stderr.count("\n") == 1 and "cannot run none-such" in p.stderr
     assert os.listdir(tmp_path) == []
+
+
+def pixels(path: Path) -> set[tuple[int, int, int]]:
+    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"],
+                         capture_output=True, check=True).stdout
+    return set(zip(raw[0::3], raw[1::3], raw[2::3]))
+
+
+def grid_pixels(path: Path, tmp_path: Path) -> set[tuple[int, int, int]]:
+    """The colours of the cells: without the head and what is below the grid, where the legend has all colours."""
+    cut = tmp_path / "cut.png"
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-i", path, "-vf", "crop=iw:ih/2:0:ih/8", cut], check=True)
+    return pixels(cut)
+
+
+@pytest.mark.parametrize(("driver", "headers"), [("firstfit", True), ("dlmalloc", True), ("optimal", False),
+                                                 ("buddy", False)])
+def test_headers_are_told_from_unused_bytes(driver: str, headers: bool, tmp_path: Path) -> None:
+    """Blocks that fill their room: what is between them is their headers, if the driver says so, and grey."""
+    if not LIST[driver]["available"]:
+        pytest.skip(f"{driver}: {LIST[driver]['reason']}")
+    path, still = tmp_path / "even-ops", tmp_path / "f.png"
+    size = {"dlmalloc": 1032}.get(driver, 1024)  # all of which is usable: nothing of the block itself is overhead
+    path.write_text("".join(f"{i} N 0 {size}\n" for i in range(300)) + "0 F 0 0\n")
+    p = replay("-a", driver, "--memplot", path, "--still", still, "--size", "1280x720", "--heap", "8M")
+    assert p.returncode == 0, p.stderr
+    greys = {c for c in grid_pixels(still, tmp_path) if max(c) - min(c) < 24 and min(c) > 0x60}
+    assert bool(greys) is headers, sorted(greys)
 
 
 def test_film_by_instructions(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ HELP = "make a film or pictures of the heap from an ops file"
 EXAMPLES = """\
 The film goes to <ops>-animation.avi, beside OPS, unless -o names another; the ending chooses the
 container (.avi, .mp4, .mkv, .webm). $ALLOCATOR is the default of --allocator, as in the old scripts.
-Several allocators are shown side by side, in step and to the same scale; --still and --poster are for one.
+Several allocators are shown side by side, in step and to the same scale, in the film as in the pictures of --still
+and --poster.
 
 examples:
   steve animate app.ljt-ops
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--frames", metavar="N", help="most frames in all")
     parser.add_argument("--layout", metavar="HOW", help="how addresses lie: rows (default) or hilbert")
     parser.add_argument("--time", metavar="WHAT", help="what frames are equal in: ops (default), bytes or instructions")
+    parser.add_argument("--accesses", choices=("yes", "no"), help="do the loads and stores of OPS, and show them (default yes)")
     parser.add_argument("--extent", metavar="SIZE", help="bytes of heap to draw (default: where blocks lie)")
     parser.add_argument("--still", metavar="PNG", help="also a picture after the last operation")
     parser.add_argument("--at", metavar="OP,...", help="pictures after these operations instead")
@@ -106,7 +108,7 @@ def _arguments(args: argparse.Namespace, replay: Replay, allocator: str, *more: 
     if args.heap:
         peak = replay.live_peak(args.ops) if args.heap.lower().endswith("x") else 0
         arguments += ["--heap", str(heap_bytes(args.heap, peak))]
-    for option in ("size", "fps", "frames", "layout", "time", "extent"):
+    for option in ("size", "fps", "frames", "layout", "time", "extent", "accesses"):
         value = getattr(args, option)
         arguments += [f"--{option}", value] if value is not None else []
     return [*arguments, *more]
@@ -156,30 +158,74 @@ def _scale(args: argparse.Namespace, replay: Replay, drivers: list[Driver], asid
     return ["--extent", args.extent or str(max(extents)), "--strip", str(max(strips))]
 
 
+def _picture_names(args: argparse.Namespace) -> list[str]:
+    """The pictures that steve-replay makes for --still, --at and --poster, in its order."""
+    moments = args.at.split(",") if args.at else []
+    stills = [args.still] if args.still else []
+    if args.still and len(moments) > 1:
+        stills = [f"{args.still[:-len('.png')]}-{int(moment)}.png" for moment in moments]
+    return [*stills, *([args.poster] if args.poster else [])]
+
+
+def _tile_options(args: argparse.Namespace, aside: str, number: int) -> list[str]:
+    """Options for the pictures of one of several allocators, which go aside."""
+    options = ["--still", os.path.join(aside, f"{number}-still.png")] if args.still else []
+    options += ["--at", args.at] if args.at else []
+    return options + (["--poster", os.path.join(aside, f"{number}-poster.png")] if args.poster else [])
+
+
+def _check_pictures(args: argparse.Namespace, drivers: list[Driver]) -> None:
+    """What steve-replay refuses of the pictures of one allocator, said of those of several before the long runs."""
+    if len(drivers) < 2:
+        return
+    if args.at and not args.still:
+        raise UsageError("--at: the pictures' name? --still=FILE.png")
+    if args.at and not re.fullmatch(r"\d+(,\d+)*", args.at):
+        raise UsageError(f"--at: '{args.at}': numbers from 1 on, with commas")
+    for name in _picture_names(args):
+        if not name.lower().endswith(".png"):
+            raise UsageError(f"{name}: a picture's name must end in .png")
+        _check_folder(name)
+
+
+def _check_programs() -> None:
+    for name in (os.environ.get("FFMPEG") or "ffmpeg", "ffprobe"):
+        if shutil.which(name) is None:
+            raise SteveError(f"{name}: no such program, which films and pictures need; install the package ffmpeg")
+
+
 def _film_several(args: argparse.Namespace, replay: Replay, drivers: list[Driver], unfinished: str) -> None:
     """One film for each, then all in one. An allocator that runs out of memory stays where it ended."""
     aside = os.path.dirname(unfinished)
     grid = plan_grid(len(drivers), *_size(args.size))
     scale = _scale(args, replay, drivers, aside)
     films, frames = [], []
-    for driver in drivers:
-        films.append(os.path.join(aside, f"{plain_name(driver.name)}.mkv"))
-        more = ("-o", films[-1], "--size", grid.size, *scale, "--json")
+    tiles = {picture: [] for picture in _picture_names(args)}
+    for number, driver in enumerate(drivers):
+        films.append(os.path.join(aside, f"{number}.mkv"))
+        pictures = _tile_options(args, aside, number)
+        more = ("-o", films[-1], "--size", grid.size, *scale, "--json", *pictures)
         outcome = replay.run(*_arguments(args, replay, driver.name, *more))
         if not outcome.out_of_memory:
             _replayed(outcome)
         else:
             note(NAME, f"{outcome.message}; its picture stays there", args.quiet)
-        frames.append(int(json.loads(outcome.output)["frames"]))
+        answers = [json.loads(line) for line in outcome.output.splitlines()]
+        frames.append(int(answers[0]["frames"]))
+        for picture, answer in zip(tiles, answers[1:]):
+            tiles[picture].append(str(answer["file"]))
     join_films(films, frames, grid, unfinished)
+    for picture, names in tiles.items():
+        joined = os.path.join(aside, "joined.png")
+        join_films(names, [1] * len(names), grid, joined)
+        shutil.copyfile(joined, picture)
 
 
 def _make(args: argparse.Namespace, film: str) -> dict[str, Any]:
     """Make the film aside, check it, name it: a failed run leaves nothing and spoils no old film."""
     replay = Replay()
     drivers, _ = choose(args.allocator, replay.drivers())
-    if len(drivers) > 1 and _pictures(args):
-        raise UsageError("--still, --at and --poster show one allocator; name one")
+    _check_pictures(args, drivers)
     with scratch_folder(".steve-animate.", os.path.dirname(os.path.abspath(film))) as aside:
         unfinished = os.path.join(aside, os.path.basename(film))
         try:
@@ -198,6 +244,7 @@ def run(args: argparse.Namespace) -> int:
     """0 when the film is there and readable; out of memory is a failure like any other (1)."""
     if not os.path.exists(args.ops):
         raise SteveError(f"{args.ops}: no such file; `steve ops` makes one from a trace")
+    _check_programs()
     film = args.output or f"{args.ops}-animation.avi"
     _check_folder(film)
     facts = _make(args, film)

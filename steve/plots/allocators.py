@@ -222,8 +222,10 @@ def _draw_spans(axes: Any, files: list[AllocStats], styles: dict[str, dict[str, 
         axes.step(stats.column("op_index"), stats.column(key), where="post", **styles[stats.driver])
     top, beyond = memory_scale(files, key)
     axes.set_ylim(top=1.06 * max(top, float(used.max()), 1.0))
-    off = f"; off the picture: {off_the_picture(files, key, beyond)}" if beyond else ""
-    return f"Memory: {MEMORY_LABELS[key]}{off}"
+    if beyond:  # in the panel: the title shares its line with the legend
+        off = f"off the picture: {off_the_picture(files, key, beyond)}"
+        axes.text(0.008, 0.97, off, transform=axes.transAxes, color=MUTED, va="top", wrap=True, fontsize=9)
+    return f"Memory: {MEMORY_LABELS[key]}"
 
 
 _LEGEND_COLUMNS = 6

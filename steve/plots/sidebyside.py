@@ -15,6 +15,7 @@ from steve.errors import SteveError
 
 LEAST_TILE = (320, 200)
 _CODECS = {
+    ".png": ["-frames:v", "1", "-update", "1"],
     ".mp4": ["-c:v", "libx264", "-preset", "veryfast", "-crf", "20"],
     ".mkv": ["-c:v", "libx264", "-preset", "veryfast", "-crf", "20"],
     ".avi": ["-c:v", "mpeg4", "-q:v", "3"],
@@ -66,13 +67,15 @@ def _filter(grid: Grid, frames: list[int]) -> str:
 
 
 def join_films(films: list[str], frames: list[int], grid: Grid, target: str) -> None:
-    """Write the film `target` from `films`, which have `frames` each. SteveError if ffmpeg fails."""
+    """Write the film `target` from `films`, which have `frames` each; or a picture from pictures. SteveError if
+    ffmpeg fails."""
     codec = _CODECS.get(os.path.splitext(target)[1].lower())
     if codec is None:
-        raise SteveError(f"{target}: a film's name must end in {', '.join(_CODECS)}")
+        raise SteveError(f"{target}: a film's name must end in .mp4, .mkv, .avi or .webm")
     inputs = [part for film in films for part in ("-i", film)]
     command = [os.environ.get("FFMPEG") or "ffmpeg", "-v", "error", "-y", *inputs]
-    command += ["-filter_complex", _filter(grid, frames), *codec, "-pix_fmt", "yuv420p", "-an", target]
+    pixels = [] if target.lower().endswith(".png") else ["-pix_fmt", "yuv420p"]
+    command += ["-filter_complex", _filter(grid, frames), *codec, *pixels, "-an", target]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

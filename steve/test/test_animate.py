@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,10 +21,10 @@ def ops(steve: Steve) -> Path:
     return steve.folder / "app-ops"
 
 
-def frame_sums(film: Path) -> list[str]:
+def frame_sums(film: Path, *options: str) -> list[str]:
     """A checksum of each decoded frame."""
     result = subprocess.run(
-        ["ffmpeg", "-v", "error", "-i", str(film), "-f", "framemd5", "-"],
+        ["ffmpeg", "-v", "error", "-i", str(film), *options, "-f", "framemd5", "-"],
         capture_output=True,
         text=True,
         check=True,
@@ -95,6 +96,41 @@ def test_pictures(steve: Steve, ops: Path) -> None:
     assert 5 <= len(frame_sums(steve.folder / "f.webm")) <= 6
 
 
+def test_pictures_of_several_allocators(steve: Steve, ops: Path) -> None:
+    """Side by side as the film, each tile as the picture of that allocator alone; one that ends early, too."""
+    result = steve(
+        *("animate", "app-ops", "-o", "f.mkv", "--size", "1280x720", "--frames", "5", "--heap", "1M", "-q"),
+        *("--allocator", "bestfit,bump,buddy", "--still", "s.png", "--at", "100,900", "--poster", "p.png"),
+    )
+    assert result.returncode == 0, result.err
+    for name in ("s-100.png", "s-900.png", "p.png"):
+        assert picture_size(steve.folder / name) == "1280,720"
+    assert frame_sums(steve.folder / "s-100.png") != frame_sums(steve.folder / "s-900.png")
+    tiles = [frame_sums(steve.folder / "s-900.png", "-vf", f"crop=640:360:{x}:{y}") for x in (0, 640) for y in (0, 360)]
+    assert len({tile[0] for tile in tiles}) == 4
+    assert sorted(path.name for path in steve.folder.glob("*.png")) == ["p.png", "s-100.png", "s-900.png"]
+
+
+def test_accesses_are_shown_or_not(steve: Steve) -> None:
+    lines = [f"{i} N {4096 + i * 4096} 4096\n" for i in range(40)]
+    lines += [f"{i} S {4096 + i * 4096} 4096\n{i + 40} N {4096 + (i + 40) * 4096} 16\n" for i in range(40)]
+    (steve.folder / "app-ops").write_text("".join(lines))
+    sums = {}
+    for value in ("yes", "no"):
+        done = steve("animate", "app-ops", "-o", "f.mkv", "--frames", "20", "--size", "640x360", "--accesses", value)
+        assert done.returncode == 0, done.err
+        sums[value] = frame_sums(steve.folder / "f.mkv")
+    assert len(sums["yes"]) == len(sums["no"]) and sums["yes"] != sums["no"]
+
+
+def test_without_ffmpeg(steve: Steve, ops: Path) -> None:
+    """One clear line, before the replay."""
+    done = steve("animate", "app-ops", env={**os.environ, "FFMPEG": "/no/ffmpeg"})
+    assert done.returncode == 1
+    assert done.err == ("steve animate: /no/ffmpeg: no such program, which films and pictures need; install the "
+                        "package ffmpeg\n")
+
+
 def test_stills_in_the_report(steve: Steve, ops: Path) -> None:
     (steve.folder / "memtrace").write_text(">>> N 4096 100\n>>> S 4100 4\n")
     assert steve("animate", "app-ops", "-o", "heap.avi", "--frames", "30", "-q").returncode == 0
@@ -113,7 +149,8 @@ def test_wrong_usage_and_bad_input(steve: Steve, ops: Path) -> None:
         (("foreign",), 1, "foreign"),
         ((), 2, "usage"),
         (("app-ops", "--allocator", "unheard-of"), 2, "unknown allocator 'unheard-of'"),
-        (("app-ops", "--allocator", "glibc,mimalloc", "--still", "x.png"), 2, "name one"),
+        (("app-ops", "--allocator", "glibc,mimalloc", "--still", "x.jpg"), 2, "must end in .png"),
+        (("app-ops", "--allocator", "glibc,mimalloc", "--at", "5"), 2, "--still"),
         (("app-ops", "--allocator", "glibc,mimalloc", "--size", "480x300"), 1, "640x200"),
         (("app-ops", "--layout", "spiral"), 1, "--layout"),
         (("app-ops", "--size", "big"), 1, "--size"),

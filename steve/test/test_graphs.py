@@ -398,3 +398,28 @@ def test_a_crashed_allocator_does_not_block_the_others(tmp_path: Path) -> None:
     assert graphs(good[0], short).returncode == 0, "running out of memory is a finding"
     alone = graphs(crashed, half)
     assert alone.returncode == 1 and "no data points: bad" in alone.stderr and alone.stdout == ""
+
+def test_titles_and_legends_do_not_meet(tmp_path: Path) -> None:
+    """The title of a panel and its legend share a line; what is off the picture stands elsewhere."""
+    from steve.plots import allocators
+
+    boxes = {}
+
+    def keep(figure: object, stem: str, formats: list[str]) -> list[str]:
+        figure.canvas.draw()
+        for axes in figure.axes:
+            legend = axes.get_legend()
+            if legend is not None:
+                boxes[axes.get_title()] = (axes.title.get_window_extent(), legend.get_window_extent())
+        return []
+
+    names = ["glibc", "jemalloc", "mimalloc", *(f"a-long-name-{i}" for i in range(4))]
+    files = [read_allocstats(write(tmp_path, name, [record(i, resident=9 << (8 * (n > 3) + 10)) for i in range(9)]))
+             for n, name in enumerate(names)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocators, "save", keep)
+        allocators.draw_multiple("app", files, "app", ["png"])
+        allocators.draw_single(files[0], "one", ["png"])
+    assert len(boxes) >= 3
+    for title, (one, other) in boxes.items():
+        assert not one.overlaps(other), title
