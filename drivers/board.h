@@ -134,7 +134,8 @@ struct board {
     uint64_t most_resident;               /* greatest seen, looked at now and then, JOB_SPACE; bytes */
     uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
     struct times times[TIMED_OPS];        /* JOB_TIMED */
-    struct fragmentation fragmentation;   /* JOB_SPACE */
+    struct fragmentation fragmentation;   /* JOB_SPACE: of what is mapped */
+    struct fragmentation in_memory;       /* JOB_SPACE: of resident pages, at the data points */
     uint64_t clock_cost, clock_counter;   /* picoseconds; 1 = time stamp counter */
     uint64_t frames;
     struct team_result team;      /* JOB_TEAM */

@@ -4,7 +4,8 @@
  * over the live bytes: (1) used over live, averaged over the run; (2) the same at the moment of most live
  * bytes; (3) most used over the live bytes at that moment; (4) most used over most live. "Used" is what the
  * allocator has mapped, or for one that works in the heap by itself how far up it has come. Time goes by
- * bytes allocated. All operations count, not only the data points.
+ * bytes allocated. All operations count, not only the data points. The same measures of resident pages (pages that
+ * are in memory, by mincore) are taken at the data points only, as looking takes long.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FRAGMENTATION_H

@@ -20,7 +20,8 @@ struct measure {
     struct point *probed[PROBE_WAYS]; /* whose largest block is being looked for, NULL: none */
     unsigned way;                     /* the next to be used: if it is busy, the oldest */
     uint64_t used, usable, locked, blocks;
-    uint64_t hint; /* largest block, as the allocator believes */
+    uint64_t asked; /* bytes of N since the last data point */
+    uint64_t hint;  /* largest block, as the allocator believes */
     struct audit audit;
 };
 
@@ -164,6 +165,7 @@ static bool done(void *ctx, char op, uint64_t size)
     struct measure *m = ctx;
     struct board *b = m->e->board;
     b->allocated += op == 'F' ? 0 : size;
+    m->asked += op == 'N' ? size : 0;
     uint64_t extent = measure_extent(m->e->driver);
     bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
     if (extent > b->highest)
@@ -182,6 +184,8 @@ static bool done(void *ctx, char op, uint64_t size)
                         .blocks = m->blocks};
     fill_free(m, p);
     fill_pages(m, p);
+    fragmentation_add(&b->in_memory, m->asked, m->used, p->resident);
+    m->asked = 0;
     b->count++;
     return look_for_largest(m, p);
 }

@@ -212,6 +212,7 @@ static bool run_space(struct session *s, struct findings *r, uint64_t room)
         return false;
     memcpy(r->points, s->board->points, r->count * sizeof *r->points);
     r->fragmentation = s->board->fragmentation;
+    r->in_memory = s->board->in_memory;
     r->outside = s->board->outside;
     if (s->board->highest > r->highest)
         r->highest = s->board->highest;

@@ -196,6 +196,8 @@ static void put_space(FILE *out, const struct session *s, const struct findings 
     const struct plan_facts *f = &s->plan.facts;
     for (int i = 1; i <= FRAGMENTATION_MEASURES; i++)
         fprintf(out, "fragmentation_%d = %.3f\n", i, fragmentation_measure(&r->fragmentation, i));
+    for (int i = 1; r->in_memory.most_used && i <= FRAGMENTATION_MEASURES; i++)
+        fprintf(out, "fragmentation_resident_%d = %.3f\n", i, fragmentation_measure(&r->in_memory, i));
     fprintf(out, "maxmem_share = %.3f\n", largest_share(s, r));
     put_number(out, "robson_bound", fragmentation_robson(f->live_peak, f->largest));
 }

@@ -29,7 +29,7 @@ struct findings {
     uint64_t batch_cpu, batch_wall, warm_cpu, null_cpu, null_warm_cpu;
     uint64_t clock_cost, clock_counter;
     struct times times[TIMED_OPS];
-    struct fragmentation fragmentation;
+    struct fragmentation fragmentation, in_memory;
     struct team_result team; /* the pass with the least wall time; threads 0: none */
     struct team_space team_space;
     uint64_t null_team_wall; /* the same operations on threads when nothing is allocated; 0: not known */

@@ -148,6 +148,14 @@ def test_resize_of_a_dead_block(tmp_path: Path) -> None:
     assert p.returncode == 1 and "operation 2 (R): handle 0 is not live" in p.stderr
 
 
+def test_fragmentation_of_mapped_and_resident_bytes_differ(tmp_path: Path) -> None:
+    """Mapped and never touched is not in memory."""
+    path, _ = write(tmp_path, "".join(f"{i} N 0 {1 << 20}\n" for i in range(16)))
+    r = stats("glibc", path, "--heap", "64M", "--touch", "first")
+    assert r["fragmentation_1"] > -1 and r["fragmentation_resident_1"] < -90
+    assert "fragmentation_resident_1" not in stats("null", path, "--heap", "64M")
+
+
 # -- the whole run ---------------------------------------------------------------------------------------
 
 
@@ -156,14 +164,15 @@ def test_fragmentation_measures(driver: str, tmp_path: Path) -> None:
     """All four again, from a result that has a point for each operation."""
     path, model = write(tmp_path, random_ops(1500, seed=7))
     r = stats(driver, path, "--heap", "16M", "--points", 1500)
-    points = [(p["used"], p["committed"], p["size"] if p["op"] == "N" else 0) for p in r["alloc_stats"]]
-    weight = sum(size for _, _, size in points)
-    mean = sum(size * held / live for live, held, size in points if live) / weight
-    most = max(points, key=lambda p: p[0])
-    held_most = max((p for p in points if p[0]), key=lambda p: p[1])
-    wanted = [mean, most[1] / most[0], held_most[1] / held_most[0], held_most[1] / most[0]]
-    found = [r[f"fragmentation_{i}"] for i in range(1, 5)]
-    assert found == pytest.approx([(w - 1) * 100 for w in wanted], abs=0.002)
+    for held_as, key in (("committed", "fragmentation"), ("resident", "fragmentation_resident")):
+        points = [(p["used"], p[held_as], p["size"] if p["op"] == "N" else 0) for p in r["alloc_stats"]]
+        weight = sum(size for _, _, size in points)
+        mean = sum(size * held / live for live, held, size in points if live) / weight
+        most = max(points, key=lambda p: p[0])
+        held_most = max((p for p in points if p[0]), key=lambda p: p[1])
+        wanted = [mean, most[1] / most[0], held_most[1] / held_most[0], held_most[1] / most[0]]
+        found = [r[f"{key}_{i}"] for i in range(1, 5)]
+        assert found == pytest.approx([(w - 1) * 100 for w in wanted], abs=0.002), key
     share = sum(p["maxmem"] for p in r["alloc_stats"]) / 1500 / (16 << 20) * 100
     assert r["maxmem_share"] == pytest.approx(share, abs=0.002)
     units, largest = -(-model.peak // 16), -(-max(s for op, s in model.ops if op == "N") // 16)

@@ -20,7 +20,8 @@ class Summary:
 
     replay_ns: time per operation of a whole replay without single timings, the least of the passes;
     replay_spread: percent by which the slowest pass took longer than the quickest; fragmentation: percent that
-    the allocator held beyond what was live, mean over the bytes allocated (Johnstone and Wilson's first)."""
+    the allocator held beyond what was live, mean over the bytes allocated (Johnstone and Wilson's first), of what it has mapped;
+    fragmentation_resident: the same of the pages that are in memory, at the data points."""
 
     allocator: str
     opsfile: str
@@ -42,6 +43,7 @@ class Summary:
     replay_ns: float | None
     replay_spread: float | None
     fragmentation: float | None
+    fragmentation_resident: float | None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as a dictionary, for JSON."""
@@ -127,6 +129,7 @@ def summarise(stats: AllocStats) -> Summary:
         replay_ns=_number(stats, "replay_time_per_op"),
         replay_spread=_spread(stats),
         fragmentation=None if stats.driver == "null" else _number(stats, "fragmentation_1"),
+        fragmentation_resident=_number(stats, "fragmentation_resident_1"),
     )
 
 

@@ -33,6 +33,9 @@ columns of the table:
   highest     most bytes from the start of the heap to the highest address in use
   committed, resident
               most bytes taken from the system, and most in pages that were touched
+  beyond, mapped; resident
+              fragmentation: how much more than the live bytes it had mapped, on the average over the bytes
+              allocated, and how much more was in memory (resident pages, at the data points)
   mean, median  time of one timed operation
   least maxmem  the largest block that could be allocated where that was least
 
@@ -175,6 +178,10 @@ def _cell(value: int | None) -> str:
     return "-" if value is None else human_bytes(value)
 
 
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}%"
+
+
 def _table(results: list[Summary]) -> str:
     head = [
         "allocator",
@@ -182,6 +189,8 @@ def _table(results: list[Summary]) -> str:
         "peak used",
         "highest",
         "committed",
+        "resident",
+        "beyond, mapped",
         "resident",
         "mean",
         "median",
@@ -195,6 +204,8 @@ def _table(results: list[Summary]) -> str:
             _cell(r.highest),
             _cell(r.committed),
             _cell(r.resident),
+            _percent(r.fragmentation),
+            _percent(r.fragmentation_resident),
             human_ns(r.mean_ns),
             human_ns(r.median_ns),
             _cell(r.smallest_maxmem),

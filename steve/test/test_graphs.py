@@ -410,7 +410,7 @@ def test_titles_and_legends_do_not_meet(tmp_path: Path) -> None:
         for axes in figure.axes:
             legend = axes.get_legend()
             if legend is not None:
-                boxes[axes.get_title()] = (axes.title.get_window_extent(), legend.get_window_extent())
+                boxes[axes.get_title("left")] = (axes._left_title.get_window_extent(), legend.get_window_extent())
         return []
 
     names = ["glibc", "jemalloc", "mimalloc", *(f"a-long-name-{i}" for i in range(4))]
