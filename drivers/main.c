@@ -8,8 +8,10 @@
 #include "drivers/supervise.h"
 #include "drivers/worker.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int run(const struct options *o)
@@ -28,17 +30,28 @@ static int run(const struct options *o)
     }
 }
 
+/* Let no file have the number of a standard stream that is closed: what is meant for the stream would be written into
+ * it. /dev/null takes the place, opened so that reading or writing fails as before. */
+static void occupy_standard_streams(void)
+{
+    static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) != fd)
+            abort();
+}
+
 int main(int argc, char **argv)
 {
     struct options o;
+    occupy_standard_streams();
     if (argc == 2 && strcmp(argv[1], WORKER_ARGUMENT) == 0)
         return worker_main();
     int status = options_read(&o, argc, argv);
-    if (status != -1)
-        return status;
-    signal(SIGPIPE, SIG_IGN);
-    supervise_prepare();
-    status = run(&o);
+    if (status == -1) {
+        signal(SIGPIPE, SIG_IGN);
+        supervise_prepare();
+        status = run(&o);
+    }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "steve-replay: standard output cannot be written\n");
         return EXIT_BAD;

@@ -13,7 +13,7 @@ import sys
 from types import ModuleType
 from typing import NoReturn, Optional, Sequence
 
-from steve import interrupts, memory
+from steve import interrupts, memory, standard
 from steve.errors import SteveError, meant
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
@@ -41,7 +41,7 @@ def overview() -> str:
             "Translate, analyse and show memtraces: histories of a program's heap.\n"
             "\n"
             "commands:\n" + "\n".join(lines) + "\n\n"
-            "`steve COMMAND --help` describes a command. Exit status: 0 done, 1 bad input or failure,\n"
+            "`steve help COMMAND` describes a command. Exit status: 0 done, 1 bad input or failure,\n"
             "2 wrong usage.\n")
 
 
@@ -98,15 +98,12 @@ def guarded(name: str, argv: Sequence[str]) -> int:
         command = load(name)
         args = make_parser(command).parse_args(argv)
         protect_inputs(args)
-        status = int(command.run(args))
-        sys.stdout.flush()
-        return status
+        return int(command.run(args))
     except SteveError as error:
         complain(name, error)
         return error.status
-    except BrokenPipeError:
-        # the reader of our output has seen enough; keep the interpreter from complaining at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        standard.give_up_output()
         return 1
     except (OSError, MemoryError, ImportError) as error:
         complain(name, describe(error))
@@ -116,13 +113,35 @@ def guarded(name: str, argv: Sequence[str]) -> int:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run `steve` with the given arguments (default: those of the process); the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")
+    standard.prepare()
     interrupts.install()
     try:
-        return dispatch(argv)
+        try:
+            status = dispatch(argv)
+        except SystemExit as leaving:  # of argparse
+            status = leaving.code if isinstance(leaving.code, int) else 0
+        except OSError as error:  # of help that was asked for; commands are guarded
+            standard.give_up_output()
+            if not isinstance(error, BrokenPipeError):
+                complain("", f"standard output: {describe(error)}")
+            status = 1
+        return finished(argv[0] if argv and argv[0] in COMMANDS else "", status)
     except KeyboardInterrupt as interrupt:
         die_by(interrupt.args[0] if interrupt.args else signal.SIGINT)
+
+
+def finished(name: str, status: int) -> int:
+    """The exit status, when all that was written has gone to standard output, too."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        standard.give_up_output()
+        return status or 1
+    except OSError as error:
+        complain(name, f"standard output: {error.strerror}")
+        standard.give_up_output()
+        return status or 1
+    return status
 
 
 def print_version() -> int:
@@ -140,9 +159,14 @@ def dispatch(argv: Sequence[str]) -> int:
     if not argv:
         sys.stderr.write(overview())
         return 2
-    if argv[0] in ("-h", "--help", "help"):
-        sys.stdout.write(overview())
+    if argv[0] == "help" and len(argv) == 2 and argv[1] in COMMANDS:
+        return dispatch([argv[1], "--help"])
+    if argv[0] in ("-h", "--help") or argv == ["help"]:
+        print(overview(), end="")
         return 0
+    if argv[0] == "help":
+        return wrong_usage(f"help: unknown command '{argv[1]}'" + meant(argv[1], COMMANDS) if len(argv) == 2 else
+                           "help: give one command")
     if argv[0] == "--version":
         return print_version()
     if argv[0] not in COMMANDS:

@@ -1,0 +1,98 @@
+"""Standard streams that are closed, full or read by nobody: one line, the right status, and nothing in wrong files.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import subprocess
+from pathlib import Path
+from typing import Callable, Tuple
+
+import pytest
+
+from conftest import Steve
+from steve.cli import COMMANDS
+from test_conduct import READERS
+
+SCRIPT = """\
+stack main f malloc
+thread 1
+N 0x1000 100
+S f@a.c:3 0x1000 8
+L f@a.c:4 0x1008 4
+F 0x1000
+N 0x2000 200
+end exit
+"""
+# what they write of themselves, without -o
+TO_FILES = ("ops", "lockops", "histogram", "report", "export", "flame")
+
+
+@pytest.fixture
+def shell(steve: Steve, trace: Callable[..., Path]) -> Callable[..., Tuple[int, str, str]]:
+    """Runs `steve ARGUMENTS` with redirections of the shell: status, standard output, standard error."""
+    trace(SCRIPT)
+
+    def run(arguments: str, redirections: str, program: str = "steve") -> Tuple[int, str, str]:
+        done = subprocess.run(["sh", "-c", f"{program} {arguments} {redirections}"], cwd=steve.folder, timeout=600,
+                              capture_output=True, text=True)
+        assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+    return run
+
+
+def arguments_of(command: str) -> str:
+    return " ".join((command, "t.ljt", *(READERS[command])))
+
+
+@pytest.mark.parametrize("command", [name for name in READERS if name not in TO_FILES])
+@pytest.mark.parametrize("output, why", [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")])
+def test_output_that_cannot_be_written(command: str, output: str, why: str, shell: Callable) -> None:
+    status, _, said = shell(arguments_of(command), output)
+    assert status == 1 and len(said.splitlines()) == 1
+    assert said.startswith(f"steve {command}: standard output: ") and said.endswith(f"{why}\n")
+
+
+@pytest.mark.parametrize("command", [*READERS])
+def test_messages_that_nobody_gets(command: str, shell: Callable) -> None:
+    """They change neither the result nor the status."""
+    options = "" if command in TO_FILES and command not in ("report", "flame") else "-o result"
+    usual = shell(arguments_of(command), options)
+    for nowhere in ("2>&-", "2>/dev/full"):
+        status, out, _ = shell(arguments_of(command), f"{options} {nowhere}")
+        assert (status, out) == usual[:2]
+    assert shell("nope", "2>&-")[0] == 2 and shell("sites nope.ljt", "2>/dev/full")[0] == 1
+
+
+def test_no_file_is_taken_for_a_stream_that_is_closed(shell: Callable, steve: Steve) -> None:
+    wanted = shell("sites t.ljt --json", "")[1]
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"):
+        assert shell("sites t.ljt --json -o out.json", closed)[0] == 0
+        assert (steve.folder / "out.json").read_text() == wanted, closed
+        (steve.folder / "out.json").unlink()
+    status, _, said = shell("sites -", "<&-")
+    assert status == 1 and "standard input" in said and "Bad file descriptor" in said
+
+
+@pytest.mark.parametrize("arguments", ["--help", "help", "--version", "sites --help", "help sites"])
+def test_help_that_cannot_be_written(arguments: str, shell: Callable) -> None:
+    for output in (">&-", ">/dev/full"):
+        status, _, said = shell(arguments, output)
+        assert status == 1 and len(said.splitlines()) == 1, said
+    assert shell(arguments, "| true")[0] == 0 and shell(arguments, "| true")[2] == ""
+    assert shell(arguments, "2>&-")[0] == 0
+
+
+def test_help_of_a_command(shell: Callable) -> None:
+    for command in COMMANDS:
+        assert shell(f"help {command}", "") == shell(f"{command} --help", "")
+    status, _, said = shell("help site", "")
+    assert status == 2 and "did you mean 'sites'" in said
+    assert shell("help sites lines", "")[0] == 2
+
+
+def test_the_replayer(shell: Callable) -> None:
+    assert shell("ops t.ljt", "-o t.ops")[0] == 0
+    for arguments in ("--help", "--list"):
+        for output in (">&-", ">/dev/full"):
+            status, _, said = shell(arguments, output, program="steve-replay")
+            assert (status, said) == (1, "steve-replay: standard output cannot be written\n")
+        assert shell(arguments, "2>&-", program="steve-replay")[0] == 0
