@@ -14,6 +14,11 @@ from typing import Iterable, List, Optional
 
 from steve import scratch
 from steve.errors import SteveError, UsageError, WriteError
+from steve.progress import note
+
+# endings of file names that say what the file holds
+PROMISES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ps", ".svg", ".html", ".htm", ".json", ".csv", ".avi",
+            ".mp4")
 
 _inputs: List[str] = []
 
@@ -26,9 +31,13 @@ def protect(paths: Iterable[str]) -> None:
 class Output:
     """`with Output(path) as out:` gives out.fd to write bytes to and out.write(text).
 
-    The file takes its name when the block ends without an exception. path "-" is standard output."""
+    The file takes its name when the block ends without an exception. path "-" is standard output, which may be no
+    terminal if what is written is binary."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, binary: bool = False) -> None:
+        if binary and path == "-" and os.isatty(1):
+            raise UsageError("standard output is a terminal, and what is written is binary: redirect it, or name a "
+                             "file with -o")
         self.path = path
         self.name = "standard output" if path == "-" else path
         self.fd = -1
@@ -95,6 +104,19 @@ class Output:
             self._temporary = None
         if self.fd >= 0:
             os.close(self.fd)
+
+
+def wrote(command: str, path: str, asked: Optional[str], look: str, quiet: bool) -> None:
+    """Say where a result is, and how to look at it, unless the user asked for a file of that name."""
+    if asked is None and path != "-" and os.path.isfile(path):
+        note(command, f"wrote {path}: {os.path.getsize(path):,} bytes{f', {look}' if look else ''}", quiet)
+
+
+def check_ending(path: Optional[str], what: str, *endings: str) -> None:
+    """UsageError if the name of a file promises something else than is written to it."""
+    kind = os.path.splitext(path or "")[1].lower()
+    if kind in PROMISES and kind not in endings:
+        raise UsageError(f"{path}: {what}; name a file that ends in {' or '.join(endings)}")
 
 
 def is_same(one: str, other: str) -> bool:

@@ -76,7 +76,7 @@ def test_states_agree_with_the_exact_ones(sampled: Trace) -> None:
 
 def test_sysprof_file_and_back(sampled: Trace, tmp_path: Path) -> None:
     exported = tmp_path / "sysprof.bin"
-    steve("export", "--to=sysprof", sampled.path, "-o", exported)
+    steve("export", "--format=sysprof", sampled.path, "-o", exported)
     text = good(["luajit-parse-sysprof", exported]).text
     stacks = [line.rpartition(" ")[0].split(";") for line in text.splitlines()]
     assert any("c_payload" in s and any("payload.lua" in f for f in s) for s in stacks)
@@ -134,7 +134,7 @@ def test_memprof_of_a_recorded_script(flags: list[str], tmp_path: Path) -> None:
             counts[int(found[1])] = counts.get(int(found[1]), 0) + int(found[2])
     assert 2970 <= counts[3] <= 3000 and 490 <= counts[9] <= 510
     exported = tmp_path / "memprof.bin"
-    steve("export", "--to=memprof", path, "-o", exported)
+    steve("export", "--format=memprof", path, "-o", exported)
     again = good(["luajit-parse-memprof", exported]).text
     assert "ALLOCATIONS" in again and "a.lua" in again
 

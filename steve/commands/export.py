@@ -10,7 +10,7 @@ from typing import Callable, Dict, Iterable, NamedTuple
 
 from steve import blocks, source
 from steve.errors import UsageError
-from steve.output import Output
+from steve.output import Output, wrote
 from steve.progress import Progress
 
 NAME = "export"
@@ -142,15 +142,16 @@ FORMATS: Dict[str, Format] = {
     "memprof": Format(".memprof", "luajit-parse-memprof: the events of LuaJIT's heaps", run_memprof, True),
     "sysprof": Format(".sysprof", "luajit-parse-sysprof: samples, of a trace that has them", run_sysprof),
 }
+BINARY = (".gz", ".memprof", ".sysprof")  # endings of what is no text
 EXAMPLES = """\
 formats (in brackets what is added to FILE's name by default):
 """ + "".join(f"  {name:<12}{known.meaning} ({known.ending})\n" for name, known in FORMATS.items()) + f"""
-{blocks.WHERE_HELP.replace("--to MARK", "--until MARK").replace("next mark TO", "next mark UNTIL")}
---where, --from and --until hold for: {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
+{blocks.WHERE_HELP}
+--where, --from and --to hold for: {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
 
 examples:
-  steve export --to pprof app.ljt && go tool pprof -top app.pb.gz
-  steve export --to folded --metric peak_space app.ljt -o - | flamegraph.pl >app.svg
+  steve export --format pprof app.ljt && go tool pprof -top app.ljt.pb.gz
+  steve export --format folded --metric peak_space app.ljt -o - | flamegraph.pl >app.svg
 """
 
 
@@ -158,24 +159,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
     source.add_trace(parser)
     source.add_output(parser, "default: FILE with another ending")
-    parser.add_argument("--to", metavar="FORMAT", required=True, choices=list(FORMATS), help="see below")
-    parser.add_argument("--where", metavar="EXPRESSION", help="only blocks for which this holds; see below")
-    parser.add_argument("--from", dest="begin", metavar="MARK", help="begin at a named point of the program")
-    parser.add_argument("--until", dest="end", metavar="MARK", help="end there (what others call --to)")
-    parser.add_argument("--metric", metavar="NAME", choices=list(BY_NAME), default="alloc_space",
+    parser.add_argument("--format", metavar="FORMAT", required=True, choices=list(FORMATS), help="see below")
+    blocks.add_choice(parser)
+    parser.add_argument("--metric", metavar="NAME", choices=list(BY_NAME),
                         help="for folded: " + ", ".join(BY_NAME) + " (default: alloc_space)")
-    parser.add_argument("--heap", choices=("lua", "all"), default="lua",
+    parser.add_argument("--heap", choices=("lua", "all"),
                         help="for memprof: LuaJIT's heaps only (the default), or all")
 
 
-def default_name(path: str, ending: str) -> str:
-    """FILE.ljt makes FILE + ending; standard input, standard output."""
-    return "-" if path == "-" else path.removesuffix(".zst").removesuffix(".ljt") + ending
+def check(args: argparse.Namespace) -> None:
+    """UsageError for options that would do nothing."""
+    known = FORMATS[args.format]
+    if not known.chooses and (args.where, args.begin, args.end) != (None, None, None):
+        raise UsageError(f"--format {args.format} writes samples, which are of no block; --where, --from and --to work "
+                         "with others")
+    for option, value, formats in (("--metric", args.metric, "folded"), ("--heap", args.heap, "memprof")):
+        if value is not None and args.format != formats:
+            raise UsageError(f"{option} is for --format {formats}; with --format {args.format} it does nothing")
 
 
 def run(args: argparse.Namespace) -> int:
-    known = FORMATS[args.to]
-    if not known.chooses and (args.where, args.begin, args.end) != (None, None, None):
-        raise UsageError(f"--to {args.to} writes samples, which are of no block; --where, --from and --until work with others")
-    with Output(args.output or default_name(args.file, known.ending)) as out:
-        return known.run(args, out)
+    check(args)
+    known = FORMATS[args.format]
+    args.metric, args.heap = args.metric or "alloc_space", args.heap or "lua"
+    target = args.output or ("-" if args.file == "-" else args.file + known.ending)
+    with Output(target, binary=known.ending.endswith(BINARY)) as out:
+        status = known.run(args, out)
+    wrote(NAME, target, args.output, f"for {known.meaning.split(': ')[0]}", args.quiet)
+    return status

@@ -46,10 +46,11 @@ A block can be found by several rules. The rules, with their thresholds, stand i
 {chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in RULES)}
 --json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
 with the columns below. --csv: one line for each rule and site, and for each context of errors.
-First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end
-or beside a block of malloc, double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one context. Loads beyond an
-end are excused where they are aligned to their size or made by string functions of the C library, which read
-whole vectors; `steve check` counts them all. Errors are of the whole trace, so not shown with --where, --from, --to.
+First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end or
+beside a block of malloc, double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one
+context. Loads beyond an end are excused where they are aligned to their size or made by string functions of the C
+library, which read whole vectors; `steve check` counts them all. Errors are of the whole trace, so not shown with
+--where, --from, --to.
 --json: objects with finding, title, rule, errors and the list contexts, with the columns of errors. --csv has the
 columns of both, of which those that do not apply are empty, behind `finding`. --top is for sites and contexts of
 each rule.

@@ -8,7 +8,7 @@ from typing import Dict, Tuple
 
 from steve import blocks, profiles, source
 from steve.errors import UsageError
-from steve.output import Output
+from steve.output import Output, check_ending, wrote
 from steve.progress import Progress
 
 NAME = "flame"
@@ -96,10 +96,12 @@ def stacks_of(args: argparse.Namespace) -> Stacks:
 
 def run(args: argparse.Namespace) -> int:
     from steve.flame.draw import Drawing
+    check_ending(args.output, "a flame graph is an SVG file", ".svg")
     folded, what, unit, status = stacks_of(args)
     drawing = Drawing(folded, args.title or f"{os.path.basename(args.file)}: {what}", unit)
     target = args.output or ("-" if args.file == "-" else args.file + ".svg")
     with Output(target) as out:
         for piece in drawing.svg():
             out.write(piece)
+    wrote(NAME, target, args.output, "for any browser", args.quiet)
     return status

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Optional
 from steve import blocks, listing, source
 from steve.errors import UsageError
 from steve.lockstats import COLUMNS, object_of, samples_of, text
-from steve.output import Output
+from steve.output import Output, wrote
 from steve.progress import Progress, note
 
 if TYPE_CHECKING:
@@ -145,8 +145,9 @@ def run(args: argparse.Namespace) -> int:
     stats = _kernels.LockStats() if args.stats else None
     operations = blocks.Blocks(NAME, args, again=True).operations()
     last = operations.open_trace() if args.way == "stack" else operations.open()
-    with Output(output) as out:
+    with Output(output, binary=args.form != "text") as out:
         counts = WAYS[args.way](args, operations, last, out.fd, stats)
+    wrote(NAME, output, args.output, "for steve-replay and steve allocstats", args.quiet)
     if stats is not None:
         report(args, last.name, stats)
     remark = source.unmatched_note(last, counts)

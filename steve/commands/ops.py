@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Callable, Tuple, Union
 
 from steve import blocks, parallel, parts, source
 from steve.errors import UsageError
-from steve.output import Output
+from steve.output import Output, wrote
 from steve.progress import Progress, note
 
 if TYPE_CHECKING:
@@ -117,8 +117,9 @@ def run(args: argparse.Namespace) -> int:
         check_compat(args)
     output = args.output or source.result_name(args.file, "-ops")
     form = source.form_of(args, output)
-    with Output(output) as out:
+    with Output(output, binary=form != "text") as out:
         trace, counts = way_of(args, form)(args, out, form)
+    wrote(NAME, output, args.output, "for steve lockops, histogram and steve-replay", args.quiet)
     remark = source.unmatched_note(trace, counts)
     if remark:
         note(NAME, remark, args.quiet)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from typing import Any
 
 from steve.blocks import WHERE_HELP, Blocks, add_choice
 from steve.errors import UsageError
-from steve.output import Output
+from steve.output import Output, check_ending, wrote
 from steve.progress import note
 
 NAME = "report"
@@ -34,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE",
-        help="the page or the numbers; - is standard output (default: report.html; of --json: -)"
+        help="the page or the numbers; - is standard output (default: TRACE.html; of --json: -)"
     )
     parser.add_argument(
         "--allocstats",
@@ -87,11 +86,10 @@ def _write(args: argparse.Namespace, data: Any) -> bool:
     for warning in comparison.warnings if comparison else []:
         note(NAME, warning, args.quiet)
     page = render(data, comparison, filmstrip(args.film) if args.film else None)
-    path = args.output or "report.html"
+    path = args.output or ("-" if args.file == "-" else args.file + ".html")
     with Output(path) as out:
         out.write_bytes(page)
-    if path != "-":
-        note(NAME, f"wrote {path}: {os.path.getsize(path):,} bytes", args.quiet)
+    wrote(NAME, path, args.output, "for any browser", args.quiet)
     return comparison is None or not comparison.failed
 
 
@@ -99,6 +97,12 @@ def run(args: argparse.Namespace) -> int:
     """0, or 1 if the trace is cut off or damaged, or an allocator failed (the report is written all the same)."""
     from steve.report.collect import collect
 
+    if args.json:
+        check_ending(args.output, "--json writes JSON", ".json")
+        if args.allocstats or args.film:
+            raise UsageError("--allocstats and --film are shown on the page; with --json they do nothing")
+    else:
+        check_ending(args.output, "the report is a page of HTML", ".html", ".htm")
     if not 0 <= args.sites <= 2000:
         raise UsageError("--sites: give a number from 0 to 2000")
     data = collect(Blocks(NAME, args).open_chosen(), args.file, args.sites, args.quiet)

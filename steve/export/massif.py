@@ -123,7 +123,7 @@ class Trees:
 def massif(trace: "Trace", snapshots: List[Snapshot]) -> Iterator[str]:
     """The text of the file."""
     trees, command = Trees(trace), " ".join(trace.info().get("command", trace.name).split())
-    yield f"desc: steve export --to=massif\ncmd: {command}\ntime_unit: i\n"
+    yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: i\n"
     for number, snapshot in enumerate(snapshots):
         yield (f"#-----------\nsnapshot={number}\n#-----------\ntime={snapshot.time}\n"
                f"mem_heap_B={snapshot.bytes}\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree={snapshot.kind}\n")

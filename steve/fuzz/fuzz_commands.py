@@ -37,9 +37,9 @@ OF_TRACES = (
     ("check", "--where", "stores > 0", "--from", "a"), ("dump",), ("memtrace",), ("ops", "--threads", "--times"),
     ("ops", "--binary", "--where", "freed"), ("lockops", "--stack", "--stats"), ("lockops", "--full"),
     ("lockops", "--simple"), ("universe",),
-    ("export", "--to", "pprof"), ("export", "--to", "heaptrack"), ("export", "--to", "massif"),
-    ("export", "--to", "dhat"), ("export", "--to", "callgrind"), ("export", "--to", "memprof"),
-    ("export", "--to", "sysprof"), ("flame",), ("report",), ("memprof",), ("sysprof",))
+    ("export", "--format", "pprof"), ("export", "--format", "heaptrack"), ("export", "--format", "massif"),
+    ("export", "--format", "dhat"), ("export", "--format", "callgrind"), ("export", "--format", "memprof"),
+    ("export", "--format", "sysprof"), ("flame",), ("report",), ("memprof",), ("sysprof",))
 IN_PARTS = ("summary", "ops", "sites", "types", "states", "threads", "leaks", "temporaries", "resizes", "globals",
             "lifetimes", "heat", "fields", "workingset", "findings", "histogram", "check", "lines", "sharing",
             "reuse")  # of traces, with -j

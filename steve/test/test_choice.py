@@ -158,7 +158,7 @@ def test_check(given_choice: tuple) -> None:
 OTHERS = {"info", "dump", "universe", "allocstats", "graphs", "animate", "memprof", "sysprof"}
 ARGUMENTS = {
     "diff": ("t.ljt", "--json"), "ops": ("-o", "-"), "memtrace": (), "lockops": ("--full", "--stats", "--json"),
-    "histogram": ("--parts", "none", "--json"), "export": ("--to", "folded", "-o", "-"), "flame": ("-o", "-")}
+    "histogram": ("--parts", "none", "--json"), "export": ("--format", "folded", "-o", "-"), "flame": ("-o", "-")}
 
 
 def rows_without(rows: List[dict], *names: str) -> bool:
@@ -211,7 +211,7 @@ def plain(out: str) -> str:
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in OTHERS])
 def test_every_command_takes_a_choice(choosable: Steve, command: str) -> None:
-    line, until = command_line(command), "--until" if command == "export" else "--to"
+    line = command_line(command)
     whole = choosable(*line)
     assert whole.returncode == 0 and whole.out, whole.err
     every = choosable(*line, "--where", "size >= 0")
@@ -221,13 +221,13 @@ def test_every_command_takes_a_choice(choosable: Steve, command: str) -> None:
     none = choosable(*line, "--where", "size > 1Gi")
     assert none.returncode == 0, none.err
     assert NOTHING.get(command, lambda out: json.loads(out) == [])(none.out), none.out
-    between = choosable(*line, "--from", "empty", until, "empty")
+    between = choosable(*line, "--from", "empty", "--to", "empty")
     assert between.returncode == 0, between.err
     assert NOTHING.get(command, lambda out: json.loads(out) == [])(between.out), between.out
     if command != "states":  # whose state is not known at a mark
-        same = choosable(*line, "--from", "start", until, "end")
+        same = choosable(*line, "--from", "start", "--to", "end")
         assert plain(same.out) == plain(whole.out)
-    missing = choosable(*line, "--from", "start", until, "nowhere")
+    missing = choosable(*line, "--from", "start", "--to", "nowhere")
     assert missing.returncode == 1 and "no mark 'nowhere' after 'start'" in missing.err
     wrong = choosable(*line, "--where", "colour = 3")
     assert wrong.returncode == 2 and "--where: column 1: " in wrong.err
@@ -265,7 +265,7 @@ EXPORTS = ("pprof", "folded", "speedscope", "callgrind", "csv", "dhat", "massif"
 @pytest.mark.parametrize("form", EXPORTS)
 def test_every_export_takes_a_choice(choosable: Steve, tmp_path: Path, form: str) -> None:
     def exported(*options: str) -> bytes:
-        done = choosable("export", "-q", "--to", form, "t.ljt", "-o", "out", *options)
+        done = choosable("export", "-q", "--format", form, "t.ljt", "-o", "out", *options)
         assert done.returncode == 0, done.err
         data = (tmp_path / "out").read_bytes()
         return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
@@ -273,9 +273,9 @@ def test_every_export_takes_a_choice(choosable: Steve, tmp_path: Path, form: str
     assert exported("--where", "size >= 0") == whole and b"parse" in whole and b"draw" in whole
     some = exported("--where", "site ~ 'draw'")
     assert b"draw" in some and b"grow" not in some
-    assert b"draw" not in exported("--from", "empty", "--until", "empty")
+    assert b"draw" not in exported("--from", "empty", "--to", "empty")
 
 
 def test_exported_samples_are_of_no_block(choosable: Steve) -> None:
-    result = choosable("export", "--to", "sysprof", "t.ljt", "--where", "size > 1")
+    result = choosable("export", "--format", "sysprof", "t.ljt", "--where", "size > 1")
     assert result.returncode == 2 and "of no block" in result.err

@@ -32,7 +32,7 @@ READERS = {
     "leaks": (), "temporaries": (), "resizes": (), "globals": (), "lifetimes": (), "heat": (), "fields": (),
     "sharing": (), "workingset": (), "reuse": (), "findings": (), "check": (), "memtrace": (), "ops": (),
     "lockops": ("--full",), "histogram": ("--parts", "json-ops,lifetime,statistics"), "report": (),
-    "export": ("--to", "pprof"), "flame": (), "dump": ()}
+    "export": ("--format", "pprof"), "flame": (), "dump": ()}
 SECONDS = 1800  # for what takes a second or so on an idle machine
 # a bar at once, and not after two seconds of work, which no test should take
 AT_ONCE = ("import sys, steve.progress; steve.progress.PATIENCE = -1.0\n"

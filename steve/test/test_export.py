@@ -46,9 +46,10 @@ def exported(steve: Any, trace: Callable) -> Callable[..., Path]:
     """exported(format, ending): the small trace in a format."""
     def make(form: str, ending: str, *more: str) -> Path:
         path = trace(SCRIPT, "small.ljt")
-        done = steve("export", "--to", form, path, *more)
-        assert (done.returncode, done.err) == (0, ""), done.err
-        return path.with_name("small" + ending)
+        done = steve("export", "--format", form, path, *more)
+        result = path.with_name("small.ljt" + ending)
+        assert done.returncode == 0 and done.err.startswith(f"steve export: wrote {result}: "), done.err
+        return result
     return make
 
 
@@ -93,7 +94,7 @@ def test_pprof(exported: Callable) -> None:
 
 def test_pprof_bytes_are_the_same_each_time(steve: Any, exported: Callable) -> None:
     first = exported("pprof", ".pb.gz").read_bytes()
-    assert steve("export", "--to", "pprof", "small.ljt", "-o", "-").stdout == first
+    assert steve("export", "--format", "pprof", "small.ljt", "-o", "-").stdout == first
     assert b"alloc_space" in gzip.decompress(first)
 
 
@@ -139,8 +140,8 @@ def test_massif_thins_out_evenly(steve: Any, trace: Callable) -> None:
     script = "".join(f"time {100 * i}\nN {0x1000 + 64 * i} {16 + (i == 700) * 90000}\nF {0x1000 + 64 * i}\n"
                      for i in range(1, 2000))
     path = trace(script + "end exit\n")
-    assert steve("export", "--to", "massif", path).returncode == 0
-    text = path.with_suffix(".massif").read_text()
+    assert steve("export", "--format", "massif", path).returncode == 0
+    text = path.with_name(path.name + ".massif").read_text()
     times = [int(t) for t in re.findall(r"^time=(\d+)$", text, re.MULTILINE)]
     assert times == sorted(times) and 60 <= len(times) <= 203
     assert max(b - a for a, b in zip(times, times[1:])) <= 3 * 199900 / 100
@@ -214,7 +215,7 @@ def test_a_trace_cut_off_is_exported_as_far_as_it_goes(form: str, steve: Any, tr
                                                        tmp_path: Path) -> None:
     path = trace(SCRIPT, "cut.ljt", chunk_events=4)
     path.write_bytes(path.read_bytes()[:-60])
-    done = steve("export", "--to", form, path, "-o", tmp_path / "out")
+    done = steve("export", "--format", form, path, "-o", tmp_path / "out")
     assert done.returncode == 1 and len(done.err.splitlines()) == 1 and (tmp_path / "out").exists()
 
 
@@ -222,20 +223,20 @@ def test_a_trace_cut_off_is_exported_as_far_as_it_goes(form: str, steve: Any, tr
 def test_names_with_line_breaks(form: str, steve: Any, trace: Callable, tmp_path: Path) -> None:
     """Such a name, and one met before with another break."""
     path = trace("stack f\x1cg@a\x0bb.c:1\nstack f\x0bg@a\x1cb.c:2\nN 4096 16 1\nN 8192 16 2\nend exit\n")
-    done = steve("export", "--to", form, path, "-o", tmp_path / "out")
+    done = steve("export", "--format", form, path, "-o", tmp_path / "out")
     assert (done.returncode, done.err) == (0, "")
 
 
 def test_an_empty_trace(steve: Any, trace: Callable, tmp_path: Path) -> None:
     path = trace("end exit\n")
     for form in FORMS:
-        done = steve("export", "--to", form, path, "-o", tmp_path / "out")
+        done = steve("export", "--format", form, path, "-o", tmp_path / "out")
         assert (done.returncode, done.err) == (0, ""), form
 
 
 def test_wrong_usage(steve: Any, trace: Callable) -> None:
     path = trace(SCRIPT)
     assert steve("export", path).returncode == 2
-    assert steve("export", "--to", "gif", path).returncode == 2
-    done = steve("export", "--to", "sysprof", "--where", "size > 1", path)
+    assert steve("export", "--format", "gif", path).returncode == 2
+    done = steve("export", "--format", "sysprof", "--where", "size > 1", path)
     assert done.returncode == 2 and "--where" in done.err

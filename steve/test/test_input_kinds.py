@@ -40,7 +40,7 @@ COMMANDS = {
     "heat": ("--json",),
     "fields": ("--json",), "sharing": ("--json",), "workingset": ("--json",), "reuse": ("--json",),
     "findings": ("--json",), "lifetimes": ("--json", "--by-size"), "ops": ("--text", "-o", "-"), "memtrace": (),
-    "export": ("--to", "folded", "-o", "-"), "lockops": ("--text", "--stack", "-o", "-")}
+    "export": ("--format", "folded", "-o", "-"), "lockops": ("--text", "--stack", "-o", "-")}
 OTHERS = {"info": ("--json",), "summary": ("--json",), "states": ("--json",), "resizes": ("--json",),
           "check": ("--json",), "dump": (), "report": ("--json",), "flame": ("-o", "-")}
 OF_OPS = {"full": ("lockops", "--full", "-o", "-"), "simple": ("lockops", "--simple", "-o", "-"),

@@ -241,8 +241,8 @@ def test_from_a_memtrace(steve: Any, trace: Callable) -> None:
     assert report.returncode == 0, report.err
     assert "@t.lua:10, line 12: 1\t100\t0\n@t.lua:10, line 14: 1\t50\t0\n" in report.out
     assert "HEAP SUMMARY:\n@t.lua:10, line 14 holds 400B: 2 allocs, 1 frees\n" in report.out
-    assert steve("export", "--to", "memprof", path).returncode == 0
-    assert steve("memprof", path.with_suffix(".memprof")).out == report.out
+    assert steve("export", "--format", "memprof", path).returncode == 0
+    assert steve("memprof", path.with_name(path.name + ".memprof")).out == report.out
     everything = steve("memprof", "--heap", "all", path).out
     assert "@t.lua:10, line 12: 2\t1099\t0\n" in everything
 
@@ -255,5 +255,5 @@ def test_a_trace_without_lua(steve: Any, trace: Callable) -> None:
 
 
 def test_output_that_cannot_be_written(steve: Any, trace: Callable) -> None:
-    done = steve("export", "--to", "memprof", trace(SCRIPT), "-o", "/dev/full")
+    done = steve("export", "--format", "memprof", trace(SCRIPT), "-o", "/dev/full")
     assert done.returncode == 1 and "No space left" in done.err

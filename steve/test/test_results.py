@@ -42,7 +42,7 @@ def test_folder_without_write_permission(bound_by_permissions: Steve, trace: Mak
 
 @pytest.mark.parametrize("arguments", [
     ("ops", "x-ops"), ("ops", "x-ops", "-o", "link"), ("sites", "x-ops", "-o", "x-ops"), ("report", "x-ops", "-o", "x-ops"),
-    ("diff", "t.ljt", "x-ops", "-o", "x-ops"), ("export", "--to", "folded", "x-ops", "-o", "./x-ops")])
+    ("diff", "t.ljt", "x-ops", "-o", "x-ops"), ("export", "--format", "folded", "x-ops", "-o", "./x-ops")])
 def test_no_result_replaces_its_input(steve: Steve, trace: Maker, tmp_path: Path, arguments: tuple) -> None:
     trace(SCRIPT)
     content = trace(SCRIPT, "x-ops").read_bytes()

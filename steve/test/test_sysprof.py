@@ -192,8 +192,8 @@ def test_samples_of_a_memtrace(steve: Any, trace: Callable) -> None:
                                           "main;lua_pcall;top pair.lua:4;c_payload 2000\n")
     states = json.loads(steve("sysprof", "--states", "--json", path).out)
     assert {k: n for k, n in states.items() if n} == {"LFUNC": 2000, "CFUNC": 1000, "GC": 1000, "TRACE": 1000}
-    assert steve("export", "--to", "sysprof", path).returncode == 0
-    done = steve("sysprof", path.with_suffix(".sysprof"))
+    assert steve("export", "--format", "sysprof", path).returncode == 0
+    done = steve("sysprof", path.with_name(path.name + ".sysprof"))
     assert done.out == ("main;lua_pcall;@pair.lua:0;@pair.lua:10 3\n"
                         "main;lua_pcall;@pair.lua:0;c_payload 2\n"), done.err
 
