@@ -31,12 +31,13 @@ struct batch {
     unsigned char *locked; /* by slot */
     uint64_t ops;          /* N, F and R done */
     uint32_t first_id;     /* of this round */
+    uint64_t stop;         /* end the loop before operation number `stop` (a data point) */
 };
 
 static bool start(struct batch *b, struct engine *e)
 {
     uint32_t slots = e->board->job.facts.slots;
-    *b = (struct batch){.e = e, .driver = e->driver};
+    *b = (struct batch){.e = e, .driver = e->driver, .stop = UINT64_MAX};
     b->refs = engine_table(slots * sizeof *b->refs);
     b->locked = engine_table(slots);
     if (b->refs && b->locked)
@@ -108,7 +109,8 @@ static bool do_rare(struct batch *b, const struct step **at)
  * registers that survive calls are few. */
 ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *at, bool more)
 {
-    const struct step *const end = b->e->steps + b->e->board->job.facts.steps;
+    const struct step *const last = b->e->steps + b->e->board->job.facts.steps;
+    const struct step *const end = b->stop - b->ops < (uint64_t)(last - at) ? at + (b->stop - b->ops) : last;
     const struct step *const first = at - b->ops; /* if all steps were operations */
     const struct steve_driver *const d = b->driver;
     volatile uint64_t *const told = &b->e->board->op_index;
@@ -138,18 +140,51 @@ ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *a
     return at;
 }
 
-/* The file once. False: no room for operation b->ops. */
-static bool run(struct batch *b)
+/* Where the pieces of a replay are timed. */
+struct pieces {
+    uint64_t from, ops; /* ticks and operations where the present one began */
+    uint64_t ticks;     /* of it, in rounds before */
+};
+
+/* The last of `interval` operations, or of all, is a data point: the one after it. */
+static uint64_t next_stop(const struct batch *b)
+{
+    const struct job *j = &b->e->board->job;
+    uint64_t stop = b->ops ? ((b->ops - 1) / j->interval + 1) * j->interval + 1 : 1;
+    return b->ops < j->total_ops && j->total_ops < stop ? j->total_ops : stop;
+}
+
+static void end_piece(struct batch *b, struct pieces *p)
+{
+    struct board *board = b->e->board;
+    uint64_t ticks = clock_ticks() - p->from + p->ticks;
+    if (board->count < board->room)
+        board->points[board->count++] = (struct point){
+            .op_index = b->ops - 1, .batch_ops = b->ops - p->ops, .batch_time = clock_between(0, ticks)};
+    b->stop = next_stop(b);
+    *p = (struct pieces){.ops = b->ops};
+    p->from = clock_ticks();
+}
+
+/* The file once. False: no room for operation b->ops. `pieces`: NULL, or time them. */
+static bool run(struct batch *b, struct pieces *pieces)
 {
     const struct plan_facts *f = &b->e->board->job.facts;
     const struct step *at = b->e->steps, *const end = at + f->steps;
     bool more = f->locks || f->resizes;
     for (;;) {
         at = more ? do_common(b, at, true) : do_common(b, at, false);
+        bool stopped = pieces && b->ops == b->stop;
+        if (stopped)
+            end_piece(b, pieces);
         if (at == end)
             return true;
+        if (stopped)
+            continue; /* not because the next step is a rare one */
         if (!do_rare(b, &at))
             return false;
+        if (pieces && b->ops == b->stop)
+            end_piece(b, pieces);
     }
 }
 
@@ -190,7 +225,7 @@ static uint64_t run_warm(struct batch *b)
 {
     b->ops = 0;
     uint64_t from = clock_thread();
-    bool room = run(b);
+    bool room = run(b, NULL);
     uint64_t took = clock_thread() - from;
     free_all(b);
     return room ? took : 0;
@@ -217,7 +252,7 @@ static void do_cold(struct batch *b)
     bool room;
     do {
         board->rounds++;
-        room = run(b);
+        room = run(b, NULL);
     } while (room && rewind_batch(b));
     board->cpu = clock_thread() - cpu;
     board->wall = clock_wall() - wall;
@@ -233,4 +268,22 @@ void batch_run(struct engine *e, bool warm)
     do_cold(&b);
     if (warm && e->board->status == STATUS_DONE && !e->board->job.kill_percent && e->board->cpu < COLD_TIME)
         do_warm(&b);
+}
+
+void batch_pieces(struct engine *e)
+{
+    struct batch b;
+    struct pieces p = {0};
+    bool room, more = false;
+    if (!start(&b, e))
+        return;
+    b.stop = next_stop(&b);
+    do {
+        e->board->rounds++;
+        p.from = clock_ticks();
+        room = run(&b, &p);
+        p.ticks += clock_ticks() - p.from;
+        more = room && rewind_batch(&b);
+    } while (more);
+    engine_end(e, room ? GOES_ON : NO_ROOM);
 }

@@ -14,4 +14,8 @@
  * board->warm_cpu. The result is on the board. */
 void batch_run(struct engine *e, bool warm);
 
+/* Replay, and put on the board for each data point how many operations there were since the last and what they took
+ * together. The loop is the same: it ends at each data point. */
+void batch_pieces(struct engine *e);
+
 #endif

@@ -24,14 +24,15 @@ enum { BOARD_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
 
 /* What a process is started for. Each is a fresh one. */
 enum job_kind {
-    JOB_INFO,      /* open the driver and say what it is */
-    JOB_FIT,       /* only see whether the heap is large enough */
-    JOB_BATCH,     /* replay without timing single operations */
-    JOB_TIMED,     /* replay timing every operation */
-    JOB_SPACE,     /* replay measuring space at the data points */
-    JOB_FILM,      /* replay drawing frames into FRAMES_FD */
-    JOB_TEAM,      /* replay on real threads, without timing single operations */
-    JOB_TEAM_SPACE /* the same, looking at the heap whenever all have come to the same operation */
+    JOB_INFO,       /* open the driver and say what it is */
+    JOB_FIT,        /* only see whether the heap is large enough */
+    JOB_BATCH,      /* replay without timing single operations */
+    JOB_TIMED,      /* replay timing every operation */
+    JOB_SPACE,      /* replay measuring space at the data points */
+    JOB_FILM,       /* replay drawing frames into FRAMES_FD */
+    JOB_TEAM,       /* replay on real threads, without timing single operations */
+    JOB_TEAM_SPACE, /* the same, looking at the heap whenever all have come to the same operation */
+    JOB_PIECES      /* replay without timing single operations, but what is between two data points */
 };
 
 /* N, F and R operations, bytes of N and R, or instructions of the program that was traced. */
@@ -87,7 +88,8 @@ struct point {
     uint64_t committed, resident, highest, locked, blocks;
     uint64_t chunks; /* free pieces, UINT64_MAX = not known */
     uint64_t op_time, oom_time, maxmem_time;
-    uint64_t interval_ops, interval_time, interval_most; /* since the last point */
+    uint64_t interval_ops, interval_time, interval_most; /* since the last point, of single operations */
+    uint64_t batch_ops, batch_time;                      /* since the last point, timed as one; JOB_PIECES */
     char op;
 };
 
@@ -136,7 +138,8 @@ struct board {
     struct times times[TIMED_OPS];        /* JOB_TIMED */
     struct fragmentation fragmentation;   /* JOB_SPACE: of what is mapped */
     struct fragmentation in_memory;       /* JOB_SPACE: of resident pages, at the data points */
-    uint64_t clock_cost, clock_counter;   /* picoseconds; 1 = time stamp counter */
+    uint64_t clock_cost, clock_step;      /* picoseconds */
+    uint64_t clock_counter;               /* 1 = time stamp counter */
     uint64_t frames;
     struct team_result team;      /* JOB_TEAM */
     struct team_space team_space; /* JOB_TEAM_SPACE */

@@ -7,7 +7,7 @@
 #include <cpuid.h>
 #include <stddef.h>
 
-struct clock_facts clock_facts = {false, 0, 1.0};
+struct clock_facts clock_facts = {.nanoseconds = 1.0};
 
 static bool counter_is_constant(void)
 {
@@ -51,10 +51,28 @@ static __attribute__((noinline)) void *no_work(size_t size, uint32_t id)
     return NULL;
 }
 
-/* Ticks that timing a call of an empty function takes, as operations are timed: the median. */
-static uint64_t measure_cost(void)
+enum { TRIALS = 20001, MOST = 4096, RARE = TRIALS / 1000 };
+
+/* The least difference between values that are not rare: many virtual machines keep the counter in steps of 10 ns.
+ * Where there is one value only, the step can be as large as that. */
+static uint64_t step_of(const uint32_t counts[MOST])
 {
-    enum { TRIALS = 20001, MOST = 4096 };
+    uint64_t last = MOST, step = MOST;
+    for (uint64_t ticks = 0; ticks < MOST - 1; ticks++) {
+        if (counts[ticks] <= RARE)
+            continue;
+        if (last < ticks && ticks - last < step)
+            step = ticks - last;
+        last = ticks;
+    }
+    if (step < MOST)
+        return step;
+    return last && last < MOST ? last : 1;
+}
+
+/* Ticks that timing a call of an empty function takes, as operations are timed: the median; and the step. */
+static void measure_cost(void)
+{
     void *(*volatile call)(size_t, uint32_t) = no_work;
     uint32_t counts[MOST] = {0}, seen = 0;
     for (uint32_t i = 0; i < TRIALS; i++) {
@@ -66,15 +84,16 @@ static uint64_t measure_cost(void)
     uint32_t ticks = 0;
     while ((seen += counts[ticks]) <= TRIALS / 2)
         ticks++;
-    return ticks;
+    clock_facts.cost = ticks;
+    clock_facts.step = step_of(counts);
 }
 
 void clock_calibrate(void)
 {
-    clock_facts = (struct clock_facts){counter_is_constant(), 0, 1.0};
+    clock_facts = (struct clock_facts){.counter = counter_is_constant(), .nanoseconds = 1.0};
     if (clock_facts.counter)
         clock_facts.nanoseconds = measure_rate();
-    clock_facts.cost = measure_cost();
+    measure_cost();
 }
 
 uint64_t clock_thread(void)

@@ -17,6 +17,7 @@
 struct clock_facts {
     bool counter;       /* the time stamp counter, not clock_gettime */
     uint64_t cost;      /* ticks of measuring an empty call, median */
+    uint64_t step;      /* ticks by which two measurements differ at least, if they differ */
     double nanoseconds; /* of one tick */
 };
 

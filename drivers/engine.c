@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/resource.h>
 
 enum pass { TIMED, WATCHED };
 
@@ -80,14 +81,41 @@ void *engine_resize(struct engine *e, void *ref, uint64_t old_size, uint64_t siz
     return e->driver->realloc(ref, wanted, id);
 }
 
-static __attribute__((noinline)) void record_time(struct engine *e, char op, uint64_t size, uint64_t ns)
+/* Looking costs more than most operations: it is done after every so many, and after those that took so long (in
+ * nanoseconds) that another process may have run meanwhile, which takes two context switches of 1 us and more. */
+enum { LOOK_AFTER = 256, LONG = 2000 };
+
+/* Has the processor been taken away since the last look? What the system, not the allocator, made long is no time of
+ * the allocator's. What a hypervisor takes is not seen. */
+static bool was_preempted(struct engine *e)
 {
-    struct board *b = e->board;
-    times_add(&b->times[op == 'N' ? TIMED_MALLOC : op == 'F' ? TIMED_FREE : TIMED_REALLOC], ns);
+    struct rusage u;
+    if (getrusage(RUSAGE_THREAD, &u) != 0)
+        return false;
+    bool more = (uint64_t)u.ru_nivcsw != e->switches;
+    e->switches = (uint64_t)u.ru_nivcsw;
+    return more;
+}
+
+static void add_time(struct engine *e, struct times *t, uint64_t ns)
+{
+    if (ns >= LONG && was_preempted(e)) {
+        t->preempted++;
+        return;
+    }
+    if (e->ops % LOOK_AFTER == 0)
+        was_preempted(e);
+    times_add(t, ns);
     e->run_time += ns;
     e->run_ops++;
     if (ns > e->run_most)
         e->run_most = ns;
+}
+
+static __attribute__((noinline)) void record_time(struct engine *e, char op, uint64_t size, uint64_t ns)
+{
+    struct board *b = e->board;
+    add_time(e, &b->times[op == 'N' ? TIMED_MALLOC : op == 'F' ? TIMED_FREE : TIMED_REALLOC], ns);
     if (!engine_at_point(e) || b->count == b->room)
         return;
     b->points[b->count++] = (struct point){.op_index = e->ops - 1,
@@ -293,6 +321,7 @@ ALWAYS_INLINE void replay(struct engine *e, enum pass pass)
 
 void engine_timed(struct engine *e)
 {
+    was_preempted(e); /* from here on */
     replay(e, TIMED);
 }
 

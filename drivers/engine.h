@@ -49,6 +49,7 @@ struct engine {
     const struct watcher *watcher;
     uint64_t oom_time;                    /* of the last malloc, nanoseconds */
     uint64_t run_time, run_ops, run_most; /* TIMED: since the last point */
+    uint64_t switches;                    /* TIMED: involuntary context switches until the last look */
 };
 
 /* Map the plan and make the tables. False: board text set. */

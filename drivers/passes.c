@@ -43,6 +43,7 @@ static void keep_batch(const struct board *b, struct findings *r, bool first)
     r->killed = b->killed;
     r->highest = b->highest;
     r->clock_cost = b->clock_cost;
+    r->clock_step = b->clock_step;
     r->clock_counter = b->clock_counter;
 }
 
@@ -174,6 +175,24 @@ static bool run_timed(struct session *s, struct findings *r, struct timings *t)
     return true;
 }
 
+/* The same of what is between the data points. */
+static bool run_pieces(struct session *s, struct timings *t)
+{
+    t->points = calloc(t->room * t->passes, sizeof *t->points);
+    t->count = t->room;
+    if (!t->points)
+        return false;
+    uint32_t i = 0;
+    do {
+        if (session_run(s, JOB_PIECES, t->room, -1) == STATUS_FAILED)
+            return false;
+        memcpy(t->points + i * t->room, s->board->points, s->board->count * sizeof *t->points);
+        if (s->board->count < t->count)
+            t->count = s->board->count;
+    } while (++i < t->passes);
+    return true;
+}
+
 static int compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -200,6 +219,14 @@ static void join_times(struct findings *r, const struct timings *t)
         p->interval_time = median(t, i, offsetof(struct point, interval_time));
         p->interval_most = median(t, i, offsetof(struct point, interval_most));
         p->interval_ops = t->points[i].interval_ops;
+    }
+}
+
+static void join_pieces(struct findings *r, const struct timings *t)
+{
+    for (uint64_t i = 0; i < r->count && i < t->count; i++) {
+        r->points[i].batch_time = median(t, i, offsetof(struct point, batch_time));
+        r->points[i].batch_ops = t->points[i].batch_ops;
     }
 }
 
@@ -260,11 +287,18 @@ int passes_run(struct session *s, struct findings *r)
         return status;
     set_points(s, r->total_ops);
     t.room = s->options->documented ? 4 : r->total_ops / s->job.interval + 3;
-    bool good = run_timed(s, r, &t) && run_space(s, r, t.room);
+    bool good = run_timed(s, r, &t);
+    struct timings pieces = {.room = t.room, .passes = t.passes};
+    if (!s->options->documented) /* whose points are not of one distance */
+        good = good && run_pieces(s, &pieces);
+    good = good && run_space(s, r, t.room);
     if (!good)
         status = trouble(s, r);
     note_outside(s, r);
     join_times(r, &t);
+    if (pieces.points)
+        join_pieces(r, &pieces);
     free(t.points);
+    free(pieces.points);
     return status;
 }

@@ -116,13 +116,18 @@ static void put_times(FILE *out, const struct findings *r, const char *name, con
     static const char *const labels[] = {"p50", "p90", "p99", "p999"};
     char key[64];
     for (int i = 0; i < 4; i++) {
+        uint64_t ns = times_at(t, permille[i]);
         snprintf(key, sizeof key, "%s_time_%s", name, labels[i]);
-        put_number(out, key, times_at(t, permille[i]));
+        put_number(out, key, ns);
+        snprintf(key, sizeof key, "%s_time_%s_below_step", name, labels[i]);
+        put_truth(out, key, ns * 1000 + 500 < r->clock_step);
     }
     snprintf(key, sizeof key, "%s_time_mean", name);
     put_per_op(out, key, t->sum, t->count);
     snprintf(key, sizeof key, "%s_time_max", name);
     put_number(out, key, t->most);
+    snprintf(key, sizeof key, "%s_time_preempted", name);
+    put_number(out, key, t->preempted);
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -170,6 +175,7 @@ static void put_clock(FILE *out, const struct findings *r)
 {
     put_text(out, "clock", r->clock_counter ? "rdtscp" : "clock_gettime");
     put_per_op(out, "clock_cost", r->clock_cost, 1000);
+    put_per_op(out, "clock_step", r->clock_step, 1000);
     put_number(out, "passes", r->timed_passes);
     put_per_op(out, "replay_time_per_op", r->batch_cpu, r->total_ops);
     put_passes(out, r);
@@ -233,6 +239,8 @@ void result_point(FILE *out, const struct point *p, bool first)
             ", 'interval_max_time': %" PRIu64,
             p->committed, p->resident, p->highest, p->locked, p->blocks, p->interval_ops, p->interval_time,
             p->interval_most);
+    if (p->batch_ops)
+        fprintf(out, ", 'batch_ops': %" PRIu64 ", 'batch_time': %" PRIu64, p->batch_ops, p->batch_time);
     if (p->chunks != UINT64_MAX)
         fprintf(out, ", 'free_chunks': %" PRIu64, p->chunks);
     fprintf(out, "}\n");

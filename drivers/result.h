@@ -27,7 +27,7 @@ struct findings {
     uint32_t passes, timed_passes;
     /* least of the passes, whole replay; the last three 0: not known */
     uint64_t batch_cpu, batch_wall, warm_cpu, null_cpu, null_warm_cpu;
-    uint64_t clock_cost, clock_counter;
+    uint64_t clock_cost, clock_step, clock_counter;
     struct times times[TIMED_OPS];
     struct fragmentation fragmentation, in_memory;
     struct team_result team; /* the pass with the least wall time; threads 0: none */

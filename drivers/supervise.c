@@ -56,8 +56,8 @@ static pid_t start(int board_fd, int plan_fd, int frames_fd)
 
 static void show_progress(const struct supervisor *s, const struct board *b, bool end)
 {
-    static const char *const names[] = {"open",  "fit",  "batch",   "timed",
-                                        "space", "film", "threads", "threads, space"};
+    static const char *const names[] = {"open", "fit",     "batch",          "timed", "space",
+                                        "film", "threads", "threads, space", "pieces"};
     const struct plan_facts *f = &b->job.facts;
     uint64_t total = b->job.total_ops ? b->job.total_ops : f->news + f->frees + f->resizes;
     if (end)

@@ -13,6 +13,7 @@ enum { TIMES_STEPS = 16, TIMES_BUCKETS = 64 * TIMES_STEPS };
 
 struct times {
     uint64_t count, sum, most; /* operations, nanoseconds, longest */
+    uint64_t preempted;        /* operations that are left out: another process ran meanwhile */
     uint32_t buckets[TIMES_BUCKETS];
 };
 

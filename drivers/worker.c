@@ -102,6 +102,9 @@ static void replay(struct board *b, struct engine *e)
     case JOB_TIMED:
         engine_timed(e);
         break;
+    case JOB_PIECES:
+        batch_pieces(e);
+        break;
     case JOB_TEAM:
     case JOB_TEAM_SPACE:
         team_run(e);
@@ -118,6 +121,7 @@ static void tell_clock(struct board *b)
 {
     b->clock_counter = clock_facts.counter;
     b->clock_cost = (uint64_t)((double)clock_facts.cost * clock_facts.nanoseconds * 1000);
+    b->clock_step = (uint64_t)((double)clock_facts.step * clock_facts.nanoseconds * 1000);
 }
 
 static void do_replay(struct board *b)

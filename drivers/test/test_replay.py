@@ -313,6 +313,53 @@ def test_null_reads_nearly_nothing(ops: tuple[Path, Model], tmp_path: Path) -> N
     assert r["free_time_p50"] <= r["clock_cost"] / 3
 
 
+def test_clock_step_and_percentiles_below_it(ops: tuple[Path, Model], tmp_path: Path) -> None:
+    r = stats("null", ops[0], tmp_path / "r", "--points", 3)
+    assert 0 < r["clock_step"] < 1000
+    for name in ("malloc", "free"):
+        for part in ("p50", "p90", "p99", "p999"):
+            below = round(r[f"{name}_time_{part}"]) + 0.5 < r["clock_step"]
+            assert r[f"{name}_time_{part}_below_step"] is below, (name, part)
+        assert r[f"{name}_time_preempted"] >= 0
+
+
+@pytest.mark.parametrize("more", [(), ("--killpercent", "50", "--rounds", "3")])
+def test_operations_between_points_are_timed_together(more: tuple[str, ...], tmp_path: Path) -> None:
+    """Every operation is in one batch, also those of resizes, locks and rounds; a driver that waits in malloc shows."""
+    path = tmp_path / "mixed-lockops"
+    path.write_text(random_ops(500, seed=4, locks=True, resize=0.2))
+    r = stats(BAD, path, tmp_path / "r", "--points", 13, "--heap", "256M", *more, env={"BAD_DRIVER": "sleep"})
+    points = r["alloc_stats"]
+    last = -1
+    for p in points:
+        assert p["batch_ops"] == p["op_index"] - last
+        last = p["op_index"]
+    assert last == r["total_ops"] - 1 and sum(p["batch_ops"] for p in points) == r["total_ops"]
+    news = r["new_count"] * r["rounds"]
+    assert sum(p["batch_time"] for p in points) >= 19900 * news
+
+
+def test_preempted_samples_are_left_out_and_counted(tmp_path: Path) -> None:
+    """Two processes on one processor: some of the waits of 20,000 ns are interrupted for a turn of the other."""
+    path = tmp_path / "many-ops"
+    path.write_text("".join(f"{i} N 0 16\n" for i in range(4000)))
+    processor = {min(os.sched_getaffinity(0))}
+    mine = os.sched_getaffinity(0)
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                            preexec_fn=lambda: os.sched_setaffinity(0, processor))
+    try:
+        os.sched_setaffinity(0, processor)
+        r = settled(lambda: stats(BAD, path, tmp_path / "r", "--points", 2, "--heap", "256M",
+                                  env={"BAD_DRIVER": "sleep"}),
+                    lambda r: r["malloc_time_preempted"] > 0)
+    finally:
+        os.sched_setaffinity(0, mine)
+        busy.kill()
+        busy.wait()
+    assert 0 < r["malloc_time_preempted"] < 2000
+    assert r["malloc_time_mean"] >= 19900
+
+
 def test_known_delay_is_measured(ops: tuple[Path, Model], tmp_path: Path) -> None:
     """A wait of 20,000 ns by the clock: at least that, and hardly more in the median, where nothing disturbed."""
 

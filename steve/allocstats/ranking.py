@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rank allocators against each other over the data points of one program: Speed and Space.
 
-Speed is the time of an operation (less is better), Space the largest block still allocatable in percent of
-the heap (more is better). At every data point the n allocators are ranked j = 0 .. n-1. Over m points:
+Speed is the time of an operation (less is better): the mean of those since the data point before, timed
+together, where all files have that; else, and by the first Steve's rules, of the one at the point. Space is
+the largest block still allocatable in percent of the heap (more is better). At every data point the n
+allocators are ranked j = 0 .. n-1. Over m points:
 
     penalty(c)  100 * sum j / (m*n)
     penalty(w)  100 * sum j*|x-best|/best / (m*n); a best of 0 counts as 1
@@ -26,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from steve.allocstats.parse import AllocStats
-from steve.allocstats.result import op_times, timed_points
+from steve.allocstats.result import batch_means, batch_points, op_times, timed_points
 from steve.errors import SteveError
 
 
@@ -170,8 +172,11 @@ def honest_tables(files: list[AllocStats]) -> list[Table]:
     """Speed and Space by the rules that neither pad the dead nor favour file order; of what is ranked."""
     _check(files)
     files = ranked(files)
-    masks = [timed_points(stats) for stats in files]
-    times = _aligned(files, [op_times(stats) for stats in files], masks)
+    if all(batch_points(stats).any() for stats in files):
+        masks, values = [batch_points(stats) for stats in files], [batch_means(stats) for stats in files]
+    else:
+        masks, values = [timed_points(stats) for stats in files], [op_times(stats) for stats in files]
+    times = _aligned(files, values, masks)
     everywhere = [np.ones(len(stats), bool) for stats in files]
     spaces = _aligned(files, [_space(stats) for stats in files], everywhere)
     return [_honest("Speed", "ns", files, times, 1.0), _honest("Space", "% of heap", files, spaces, -1.0)]

@@ -18,10 +18,13 @@ from steve.plots.style import human_bytes
 class Summary:
     """Totals of one result file. Sizes in bytes, times in nanoseconds, None where not recorded.
 
-    replay_ns: time per operation of a whole replay without single timings, the least of the passes;
-    replay_spread: percent by which the slowest pass took longer than the quickest; fragmentation: percent that
-    the allocator held beyond what was live, mean over the bytes allocated (Johnstone and Wilson's first), of what it has mapped;
-    fragmentation_resident: the same of the pages that are in memory, at the data points."""
+    mean_ns: of the operations between the data points, timed together where the file has that, else of
+    single ones; median_ns, p99_ns: of single operations; ..._below_step: less than the clock's step, so
+    that the number says nothing but that; replay_ns: time per operation of a whole replay without single
+    timings, the least of the passes; replay_spread: percent by which the slowest pass took longer than
+    the quickest; fragmentation: percent that the allocator held beyond what was live, mean over the bytes
+    allocated (Johnstone and Wilson's first), of what it has mapped; fragmentation_resident: the same of
+    the pages that are in memory, at the data points."""
 
     allocator: str
     opsfile: str
@@ -38,6 +41,9 @@ class Summary:
     mean_ns: float
     median_ns: float
     p99_ns: float
+    clock_step: float | None
+    median_below_step: bool
+    p99_below_step: bool
     smallest_maxmem: int
     confined: str | None
     replay_ns: float | None
@@ -60,6 +66,22 @@ def timed_points(stats: AllocStats) -> np.ndarray:
     if "time_unit" in stats.header:
         return np.ones(len(stats), bool)
     return stats.ops == "N"
+
+
+def batch_points(stats: AllocStats) -> np.ndarray:
+    """Mask of the data points before which operations were timed together, without timing each."""
+    return stats.column("batch_ops") > 0
+
+
+def batch_means(stats: AllocStats) -> np.ndarray:
+    """Mean time of the operations since the data point before, ns; 0 where not batch_points()."""
+    count = stats.column("batch_ops")
+    return np.divide(stats.column("batch_time"), count, out=np.zeros(len(stats)), where=count > 0)
+
+
+def clock_step(stats: AllocStats) -> float | None:
+    """ns by which two readings of the clock differ at least; None in files that do not say it."""
+    return _number(stats, "clock_step")
 
 
 def is_complete(stats: AllocStats) -> bool:
@@ -106,6 +128,10 @@ def fragmentation(stats: AllocStats) -> np.ndarray | None:
 def summarise(stats: AllocStats) -> Summary:
     """Reduce a result file to its Summary."""
     mean, median, p99 = _times(stats)
+    step = clock_step(stats)
+    least = step - 0.5 if step else 0.0  # times are whole nanoseconds
+    if batch_points(stats).any():
+        mean = float(stats.column("batch_time").sum() / stats.column("batch_ops").sum())
     peak = int(stats.column("used").max())
     confined = stats.header.get("confined")
     return Summary(
@@ -124,6 +150,9 @@ def summarise(stats: AllocStats) -> Summary:
         mean_ns=mean,
         median_ns=median,
         p99_ns=p99,
+        clock_step=step,
+        median_below_step=median < least,
+        p99_below_step=p99 < least,
         smallest_maxmem=int(stats.column("maxmem").min()),
         confined=None if confined is None else str(confined),
         replay_ns=_number(stats, "replay_time_per_op"),

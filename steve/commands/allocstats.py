@@ -13,7 +13,7 @@ from steve.allocstats.replay import Driver, Replay, choose
 from steve.allocstats.result import Summary
 from steve.allocstats.runner import Failure, Plan, heap_bytes, run_all
 from steve.errors import SteveError, UsageError
-from steve.plots.style import human_bytes, human_ns
+from steve.plots.style import human_bytes, human_ns, human_ns_or_less
 from steve.plots.tables import aligned
 from steve.progress import Progress, note
 
@@ -33,10 +33,11 @@ columns of the table:
   highest     most bytes from the start of the heap to the highest address in use
   committed, resident
               most bytes taken from the system, and most in pages that were touched
-  beyond, mapped; resident
+  frag. mapped, frag. resident
               fragmentation: how much more than the live bytes it had mapped, on the average over the bytes
               allocated, and how much more was in memory (resident pages, at the data points)
-  mean, median  time of one timed operation
+  mean        time of an operation, of all between the data points, timed together
+  median      time of a single operation; `<10 ns`: less than the step of the clock
   least maxmem  the largest block that could be allocated where that was least
 
 environment: ALLOCATOR, CORES and KILLPERCENT are the defaults of --allocator, --cores and --killpercent;
@@ -190,8 +191,8 @@ def _table(results: list[Summary]) -> str:
         "highest",
         "committed",
         "resident",
-        "beyond, mapped",
-        "resident",
+        "frag. mapped",
+        "frag. resident",
         "mean",
         "median",
         "least maxmem",
@@ -207,7 +208,7 @@ def _table(results: list[Summary]) -> str:
             _percent(r.fragmentation),
             _percent(r.fragmentation_resident),
             human_ns(r.mean_ns),
-            human_ns(r.median_ns),
+            human_ns_or_less(r.median_ns, r.median_below_step, r.clock_step),
             _cell(r.smallest_maxmem),
         ]
         for r in results

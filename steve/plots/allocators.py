@@ -2,8 +2,11 @@
 """The figures made from allocstats files: one allocator alone, or several on the same program.
 
 Three panels share the axis of operations: time of an operation (logarithmic, axis on the left), the largest
-block still allocatable in percent of the heap (axis on the right), and memory. A dot is one timed operation,
-a line the running median of 1/30 of the points. Nothing here is interpolated: where a file has no number,
+block still allocatable in percent of the heap (axis on the right), and memory. In the first a line is the mean time
+of the operations between two data points, timed together (a running median of 1/100 of the points, so that
+lines of several allocators can be told apart), and a dot one operation timed alone, where that took longer than the
+step of the clock: below it there is nothing to see but the step. Of old files, which have no such means, the line is
+the running median of 1/30 of the single operations. Nothing here is interpolated: where a file has no number,
 nothing is drawn.
 """
 from __future__ import annotations
@@ -14,6 +17,9 @@ import numpy as np
 
 from steve.allocstats.parse import AllocStats
 from steve.allocstats.result import (
+    batch_means,
+    batch_points,
+    clock_step,
     is_complete,
     memory_scale,
     off_the_picture,
@@ -44,6 +50,9 @@ MEMORY_LABELS = {
 _USED_AREA = {"color": MEMORY_COLORS["used"], "alpha": 0.13, "linewidth": 0, "step": "post"}
 
 
+LEAST_TIME = 0.1  # ns: a logarithmic axis has no 0
+
+
 def running_median(values: np.ndarray, window: int) -> np.ndarray:
     """Median of the `window` values around each one (fewer at the ends); same shape. O(n * window)."""
     window = max(1, min(window | 1, len(values)))
@@ -69,7 +78,7 @@ def _time_axis(axes: Any) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(human_ns))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylabel("time, log scale")
-    axes.set_title("Time of one operation")
+    axes.set_title("Time of an operation")
 
 
 def _space_axis(axes: Any) -> None:
@@ -92,22 +101,39 @@ def _memory_axis(axes: Any, title: str) -> None:
     axes.set_title(title)
 
 
-def _draw_times(axes: Any, stats: AllocStats, style: dict[str, Any], label: str, alpha: float) -> None:
-    mask = timed_points(stats)
-    x, y = stats.column("op_index")[mask], np.maximum(op_times(stats)[mask], 1.0)
+def _draw_dots(axes: Any, stats: AllocStats, mask: np.ndarray, color: str, alpha: float) -> None:
+    """Single operations that took longer than the clock's step."""
+    times = op_times(stats)
+    mask = mask & (times > (clock_step(stats) or 0.0) + 0.5)
     axes.plot(
-        x,
-        y,
+        stats.column("op_index")[mask],
+        np.maximum(times[mask], LEAST_TIME),
         ".",
-        color=style["color"],
+        color=color,
         alpha=alpha,
         markersize=3,
         markeredgewidth=0,
         zorder=1,
         rasterized=True,
     )
+
+
+def mean_times(stats: AllocStats) -> tuple[np.ndarray, np.ndarray]:
+    """The line of the time panel: operations and nanoseconds, as said above."""
+    mask, window = batch_points(stats), 100
+    y = batch_means(stats)
+    if not mask.any():
+        mask, window = timed_points(stats), 30
+        y = op_times(stats)
+    x, y = stats.column("op_index")[mask], np.maximum(y[mask], LEAST_TIME)
+    return x, running_median(y, len(y) // window) if len(y) else y
+
+
+def _draw_times(axes: Any, stats: AllocStats, style: dict[str, Any], label: str, alpha: float) -> None:
+    _draw_dots(axes, stats, timed_points(stats), style["color"], alpha)
+    x, y = mean_times(stats)
     if len(y):
-        axes.plot(x, running_median(y, len(y) // 30), label=label, zorder=3, **style)
+        axes.plot(x, y, label=label, zorder=3, **style)
 
 
 def _draw_space(axes: Any, stats: AllocStats, style: dict[str, Any]) -> None:
@@ -171,12 +197,18 @@ def _draw_memory_kinds(axes: Any, stats: AllocStats) -> None:
 
 
 def _draw_times_by_op(axes: Any, stats: AllocStats) -> None:
+    means = batch_points(stats).any()
+    if means:
+        x, y = mean_times(stats)
+        axes.plot(x, y, color="#1b1e23", label="mean of all between two points", zorder=3)
     names = {"N": ("New", "#0072b2"), "F": ("Free", "#d55e00")}
     for letter, (label, color) in names.items():
         mask = timed_points(stats) & (stats.ops == letter)
-        x, y = stats.column("op_index")[mask], np.maximum(op_times(stats)[mask], 1.0)
-        if len(y):
-            axes.plot(x, y, ".", color=color, alpha=0.45, markersize=3, markeredgewidth=0, rasterized=True)
+        x, y = stats.column("op_index")[mask], np.maximum(op_times(stats)[mask], LEAST_TIME)
+        _draw_dots(axes, stats, mask, color, 0.45)
+        if len(y) and means:
+            axes.plot([], [], "o", color=color, label=f"one {label}", markersize=4)
+        elif len(y):
             axes.plot(x, running_median(y, len(y) // 30), color=color, label=label)
 
 
@@ -186,13 +218,13 @@ def draw_single(stats: AllocStats, stem: str, formats: list[str]) -> list[str]:
     state = "" if facts.complete else " · ended early: out of memory"
     subtitle = (
         f"{facts.points:,} data points · heap {human_bytes(facts.heap)} · live peak "
-        f"{human_bytes(facts.live_peak)} · median {human_ns(facts.median_ns)} per operation{state}"
+        f"{human_bytes(facts.live_peak)} · mean {human_ns(facts.mean_ns)} per operation{state}"
     )
     with drawing() as plt:
         figure, (times, space, memory) = _figure(plt, f"{stats.driver} on {stats.opsfile}", subtitle)
         _draw_times_by_op(times, stats)
         _time_axis(times)
-        _legend(times, ncol=2)
+        _legend(times, ncol=3)
         _draw_space(space, stats, distinct_styles([stats.driver])[stats.driver])
         _space_axis(space)
         _draw_memory_kinds(memory, stats)

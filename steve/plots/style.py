@@ -97,6 +97,11 @@ def human_count(n: float, _pos: object = None) -> str:
     raise AssertionError("unreachable")
 
 
+def human_ns_or_less(ns: float, below: bool, step: float | None) -> str:
+    """A time that was measured by a clock with steps: `<10 ns` if it is less than one."""
+    return f"<{human_ns(step)}" if below and step else human_ns(ns)
+
+
 def human_ns(n: float, _pos: object = None) -> str:
     """Nanoseconds with a unit: 1500 -> '1.5 µs'."""
     size = float(n)

@@ -15,11 +15,9 @@ from steve.allocstats.result import (
     fragmentation,
     memory_scale,
     off_the_picture,
-    op_times,
     summarise,
-    timed_points,
 )
-from steve.plots.allocators import MEMORY_LABELS, running_median
+from steve.plots.allocators import MEMORY_LABELS, mean_times
 from steve.plots.style import distinct_styles, human_bytes, human_count, human_ns
 from steve.report.svg import Plot, binary_ticks, decimal_ticks, log_ticks
 
@@ -81,14 +79,13 @@ def _memory_plot(files: list[AllocStats], key: str, styles: dict[str, tuple[str,
 def _times_plot(files: list[AllocStats], styles: dict[str, tuple[str, str]]) -> Markup:
     series = []
     for stats in files:
-        mask = timed_points(stats)
-        y = np.maximum(op_times(stats)[mask], 1.0)
+        x, y = mean_times(stats)
         if len(y):
-            series.append((stats, stats.column("op_index")[mask], running_median(y, len(y) // 30)))
+            series.append((stats, x, y))
     low = min((float(y.min()) for _, _, y in series), default=1.0)
     high = max((float(y.max()) for _, _, y in series), default=10.0)
     plot = Plot(
-        "Time of one operation, running median",
+        "Time of an operation, running median",
         _last_index(files),
         10 ** np.ceil(np.log10(high * 1.01)),
         10 ** np.floor(np.log10(low)),

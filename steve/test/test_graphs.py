@@ -423,3 +423,35 @@ def test_titles_and_legends_do_not_meet(tmp_path: Path) -> None:
     assert len(boxes) >= 3
     for title, (one, other) in boxes.items():
         assert not one.overlaps(other), title
+
+
+def test_speed_is_that_of_batches_where_all_have_them(tmp_path: Path) -> None:
+    """Single operations below the clock's step rank by chance; the means of many do not."""
+    quick = [record(i * 10, time=10, batch_ops=10, batch_time=100) for i in range(5)]
+    slow = [record(i * 10, time=0, batch_ops=10, batch_time=300) for i in range(5)]
+    files = [read_allocstats(write(tmp_path, name, points, clock_step=10.014))
+             for name, points in (("quick", quick), ("slow", slow))]
+    speed = {row.allocator: row for row in honest_tables(files)[0].rows}
+    assert (speed["quick"].average, speed["slow"].average) == (10, 30)
+    assert (speed["quick"].best, speed["slow"].best) == (100, 0)
+    facts = summarise(files[1])
+    assert (facts.mean_ns, facts.median_ns, facts.median_below_step, facts.clock_step) == (30, 0, True, 10.014)
+    assert not summarise(files[0]).median_below_step
+    old = read_allocstats(write(tmp_path, "old", [record(i * 10, time=5) for i in range(5)]))
+    mixed = {row.allocator: row.average for row in honest_tables([*files, old])[0].rows}
+    assert mixed == {"quick": 10, "slow": 0, "old": 5}, "one file without batches: single operations of all"
+
+
+def test_dots_only_above_the_step(tmp_path: Path) -> None:
+    from steve.plots import allocators
+
+    drawn = []
+    points = [record(i, time=time, batch_ops=1, batch_time=7) for i, time in enumerate((0, 10, 10, 20, 500))]
+    stats = read_allocstats(write(tmp_path, "one", points, clock_step=10.014))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocators, "save", lambda figure, *_: drawn.extend(figure.axes[0].lines) or [])
+        allocators.draw_multiple("app", [stats], "app", ["png"])
+    dots = [line for line in drawn if line.get_marker() == "."]
+    lines = [line for line in drawn if line.get_marker() != "."]
+    assert [list(line.get_ydata()) for line in dots] == [[20, 500]]
+    assert [list(line.get_ydata()) for line in lines] == [[7] * 5]
