@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -103,6 +104,28 @@ def test_a_strangers_allocator_in_100_lines(tmp_path: Path) -> None:
     ops.write_text(random_ops(2000, seed=3, largest=11))
     r = stats("mine", ops, tmp_path / "r", "--heap", "4M", "--check", "--points", 20, env={"STEVE_DRIVERS": str(mine)})
     assert r["complete"] is True and r["outside_bytes"] == 0 and r["confined"] is True
+
+
+def test_installed_commands_and_texts(tmp_path: Path) -> None:
+    """plot_NAME lies beside steve-replay, as steve-replay(1) says, and works there; links between the texts hold."""
+    root = tmp_path / "root"
+    subprocess.run(["make", "-s", "install-binSCRIPTS", "install-nobase_dist_docDATA", f"DESTDIR={root}", "prefix=/usr",
+                    "docdir=/usr/share/doc/ljtrace"], cwd=BUILD, check=True, capture_output=True,
+                   env={k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")})
+    scripts = sorted((root / "usr/bin").glob("plot_*"))
+    assert {f"plot_{name}" for name in ALL} == {script.name for script in scripts}
+    (root / "usr/bin/steve-replay").symlink_to(BUILD / "drivers/steve-replay")
+    ops = tmp_path / "some-ops"
+    ops.write_text(random_ops(100, seed=3))
+    done = subprocess.run([root / "usr/bin/plot_firstfit", "--peakmem", ops], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("live peak:"), done.stderr
+    texts = root / "usr/share/doc/ljtrace"
+    for text in texts.rglob("*.md"):
+        for link in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text.read_text()):
+            where = text.parent / link
+            assert "://" in link or where.exists(), (text, link)
+    assert (texts / "docs/manual.md").read_text() == (SOURCE / "docs/manual.md").read_text()
+    assert (texts / "docs/images/app.png").exists() and (texts / "docs/writing-a-driver.md").exists()
 
 
 def test_list_shows_foreign_and_broken_drivers(tmp_path: Path) -> None:
