@@ -18,6 +18,7 @@ struct shape {
 
 static struct shape *s_shape;
 static UInt s_count, s_capacity;
+static UInt s_pending; /* calls that were entered and may be taken back */
 
 static void make_room(void)
 {
@@ -39,7 +40,16 @@ void lt_inside_enter(struct lt_ring_place *place)
     if (!lt_options.trace_mem)
         return;
     *place = lt_ring_here();
+    if (s_pending++ == 0)
+        lt_ring->held = place->at;
     lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+}
+
+/* A call is over: what is in the ring stays there, if it was the only one. */
+static void release(void)
+{
+    if (s_pending && --s_pending == 0)
+        lt_ring->held = 0;
 }
 
 /* Few words are told apart by branches: an allocator does the same again and again, so the processor guesses
@@ -85,10 +95,13 @@ void lt_inside_return(const struct lt_ring_place *place)
         lt_ring_rewind(place);
     } else
         lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    release();
 }
 
 void lt_inside_drop(void)
 {
-    if (lt_options.trace_mem)
-        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    if (!lt_options.trace_mem)
+        return;
+    lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    release();
 }

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Events in a chunk when text is made from it: few, so that it comes soon. */
@@ -49,6 +51,9 @@ struct collector {
     struct mt_writer *writer;
     struct feed *feed;
     struct settings settings;
+    uint32_t begun;        /* slab whose first bytes were fed before it was full; RING_SLABS = none is */
+    uint64_t begun_bytes;  /* how many */
+    struct timespec wrote; /* when all so far was last in the file */
     uint32_t last_slab; /* given to us by a token; RING_SLABS = none yet */
     bool forked;        /* this collector belongs to a forked child */
 };
@@ -116,12 +121,13 @@ static const uint8_t *slab_bytes(const struct collector *c, uint32_t slab)
     return ((const uint8_t *)c->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES);
 }
 
-/* Feed a slab's first bytes. False: the recording can not go on. */
+/* Feed a slab's first bytes, as far as they were not fed already. False: the recording can not go on. */
 static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
 {
     const char *wrong = "token out of range";
-    if (slab < RING_SLABS && bytes <= RING_SLAB_BYTES)
-        wrong = feed_slab(c->feed, slab_bytes(c, slab), bytes);
+    const uint64_t fed = slab == c->begun ? c->begun_bytes : 0;
+    if (slab < RING_SLABS && bytes <= RING_SLAB_BYTES && fed <= bytes)
+        wrong = feed_slab(c->feed, slab_bytes(c, slab) + fed, bytes - fed);
     /* what could not be written the feed may miss: first things first */
     if (mt_writer_error(c->writer)->code != MT_E_NONE)
         wrong = mt_writer_error(c->writer)->text;
@@ -245,7 +251,7 @@ static int become_childs(struct collector *c, const int fds[2])
     }
     feed_rebind(c->feed, c->writer);
     begin_writing(c);
-    c->last_slab = RING_SLABS;
+    c->last_slab = c->begun = RING_SLABS;
     c->forked = true;
     return serve(c) ? 0 : 1;
 }
@@ -286,11 +292,72 @@ static void fulfil_wish(struct collector *c)
         report(c);
 }
 
+/* -- what is in the file while the program runs --
+ *
+ * When a control group runs out of memory, the kernel kills all its processes at once: the program, and the collector with
+ * what it holds. So that little is lost, all that the ring holds goes to the file once a second. */
+
+enum { FLUSH_SECONDS = 1 };
+
+static bool is_time_to_write(const struct collector *c)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec - c->wrote.tv_sec > FLUSH_SECONDS ||
+           (now.tv_sec - c->wrote.tv_sec == FLUSH_SECONDS && now.tv_nsec >= c->wrote.tv_nsec);
+}
+
+static bool has_token(const struct collector *c, int milliseconds)
+{
+    struct pollfd socket = {.fd = c->socket, .events = POLLIN};
+    return poll(&socket, 1, milliseconds) != 0;
+}
+
+/* How many bytes of the slab being written are there to stay. What is read is no later than any token that is not seen
+ * afterwards: else a fork could lie in between. */
+static uint64_t settled_bytes(const struct collector *c, uint32_t *slab)
+{
+    const volatile struct ring_header *ring = c->ring;
+    *slab = ring->current;
+    uint64_t start = ring->slabs + (uint64_t)*slab * RING_SLAB_BYTES, cursor = ring->cursor,
+             held = ring->held;
+    if (held && (held < start || held > cursor))
+        return 0; /* some may be taken back, and it is not known which */
+    cursor = held ? held : cursor;
+    bool same = *slab == ring->current && cursor >= start && cursor <= start + RING_SLAB_BYTES;
+    return same && *slab != c->last_slab && !has_token(c, 0) ? cursor - start : 0;
+}
+
+/* Feed what there is of the slab being written, and write all so far to the file. False as of consume. */
+static int write_so_far(struct collector *c)
+{
+    uint32_t slab;
+    uint64_t bytes = settled_bytes(c, &slab), fed = slab == c->begun ? c->begun_bytes : 0;
+    if (bytes > fed) {
+        if (!consume(c, slab, bytes))
+            return 0;
+        c->begun = slab;
+        c->begun_bytes = bytes;
+    }
+    if (!mt_writer_limited(c->writer))
+        mt_writer_flush(c->writer);
+    clock_gettime(CLOCK_MONOTONIC, &c->wrote);
+    return 1;
+}
+
 static int collect(struct collector *c)
 {
     struct ring_token token;
     int fds[2] = {-1, -1};
-    while (receive(c->socket, &token, sizeof token, fds)) {
+    clock_gettime(CLOCK_MONOTONIC, &c->wrote);
+    for (;;) {
+        if (!has_token(c, 1000 * FLUSH_SECONDS) || is_time_to_write(c)) {
+            if (!write_so_far(c))
+                return 0;
+            continue;
+        }
+        if (!receive(c->socket, &token, sizeof token, fds))
+            break;
         sink_reap(&c->sink);
         if (token.slab == RING_FORK) {
             follow_fork(c, fds);
@@ -300,6 +367,7 @@ static int collect(struct collector *c)
         if (!consume(c, token.slab, token.bytes))
             return 0;
         c->last_slab = token.slab;
+        c->begun = RING_SLABS;
         say(c, RING_SLAB_FREE); /* the tool may be gone: then the next token tells */
         fulfil_wish(c);
         if (feed_ended(c->feed))
@@ -437,7 +505,7 @@ static bool parse(struct collector *c, int argc, char **argv, int *ring)
 
 int main(int argc, char **argv)
 {
-    struct collector c = {.last_slab = RING_SLABS};
+    struct collector c = {.last_slab = RING_SLABS, .begun = RING_SLABS};
     int ring;
     if (!parse(&c, argc, argv, &ring)) {
         fprintf(stderr, "ljtrace-collector is run by valgrind --tool=ljtrace, not by hand\n");

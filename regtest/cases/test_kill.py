@@ -13,16 +13,18 @@ on.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import os
 import random
 import signal
 import struct
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from support import NATIVE, SECONDS, Done, Trace, numbers, recorder, settled, started, wait_for
+from support import NATIVE, SECONDS, Done, Trace, numbers, recorder, run, settled, started, wait_for
 
 KILLS = int(os.environ.get("LJTRACE_FAULTS") or 3)
 BOUND = 128
@@ -84,3 +86,83 @@ def test_killed_at_a_random_moment(turn: int, tmp_path: Path) -> None:
     assert done - BOUND <= sum(seen) <= done + 1, f"after {moment:.3f} s"
     assert seen[0] >= truth[0] and seen[4] >= truth[4], "a heap event is missing"
     assert turn > 0 or done >= 1000
+
+
+# -- the collector is killed as well --------------------------------------------------------------
+
+
+def collector_of(path: Path) -> int:
+    """The process that writes a file, which lives outside of the program's session."""
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if words and words[0].endswith(b"ljtrace-collector") and bytes(path) in words:
+            return int(entry.name)
+    return 0
+
+
+def read_so_far(path: Path) -> tuple[int, ...]:
+    """What a file holds of teller's events; zeros while nothing can be read of it."""
+    done = run(["steve", "summary", "--json", "-q", "--where", f"size = {BLOCK}", path])
+    found = json.loads(done.text)["events"] if done.out else {}
+    return tuple(found.get(name, 0) for name in NAMES)
+
+
+def kill_both(process: "subprocess.Popen[bytes]", path: Path) -> None:
+    """As the kernel does when a control group is out of memory."""
+    pids = (process.pid, collector_of(path))
+    assert all(pids)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    assert process.wait(timeout=SECONDS) == -signal.SIGKILL
+    wait_for(lambda: not collector_of(path), "the collector is gone")
+
+
+def test_both_killed_lose_nothing_that_is_older_than_the_last_writing(tmp_path: Path) -> None:
+    """The program is held, so that what it did gets older; with what the ring holds of it much less than a slab."""
+    path, counts = tmp_path / "t.ljt", tmp_path / "counts"
+    with started([*recorder(path), NATIVE / "teller", counts]) as process:
+        wait_for(lambda: sum(told(counts)) >= 1000, "teller is at work")
+        process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: "T" in Path(f"/proc/{process.pid}/stat").read_text().split()[2], "it is held")
+        done = sum(told(counts))
+        wait_for(lambda: sum(read_so_far(path)) >= done - BOUND, "the file holds what was done before")
+        kill_both(process, path)
+    found = read_so_far(path)
+    assert found == after(sum(found)) and done - BOUND <= sum(found) <= done + 1
+    said = run(["steve", "summary", path])
+    assert said.status == 1 and "cut off" in said.complaint or "ends" in said.complaint, said.complaint
+
+
+@pytest.mark.parametrize("turn", range(KILLS))
+def test_both_killed_at_work(turn: int, tmp_path: Path) -> None:
+    """What is left is what teller did first."""
+    path, counts = tmp_path / "t.ljt", tmp_path / "counts"
+    with started([*recorder(path), NATIVE / "teller", counts]) as process:
+        wait_for(lambda: sum(told(counts)) >= 1000 and sum(read_so_far(path)) > 0, "some of it is written")
+        time.sleep(random.Random(turn).uniform(0, LATEST))
+        kill_both(process, path)
+    found, done = read_so_far(path), sum(told(counts))
+    assert found == after(sum(found)) and 0 < sum(found) <= done + BOUND
+
+
+def test_a_lua_program_that_was_killed_with_its_collector(tmp_path: Path) -> None:
+    """Calls of Lua's allocator may be taken back from the ring, as long as they run."""
+    path, ready = tmp_path / "t.ljt", tmp_path / "ready"
+    script = f"""
+local keep = {{}}
+for round = 1, 1e9 do
+  for i = 1, 2000 do keep[i] = {{i, tostring(i)}} end
+  if round == 50 then io.open("{ready}", "w"):close() end
+end
+"""
+    with started([*recorder(path), "luajit", "-e", script]) as process:
+        wait_for(ready.exists, "it is at work")
+        time.sleep(1.5)
+        kill_both(process, path)
+    checked = run(["steve", "check", "--json", path])
+    found = json.loads(checked.text)
+    assert checked.status == 1 and sum(rule["count"] for rule in found["rules"].values()) == 0, found["rules"]
+    assert json.loads(run(["steve", "summary", "--json", path]).text)["events"]["new"] > 10_000
