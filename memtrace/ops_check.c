@@ -21,9 +21,9 @@ bool ops_addresses_add(struct ops_addresses *a, uint64_t addr)
 {
     if (addr == 0)
         return true;
-    uint64_t count = pagetab_get(&a->table, addr);
-    a->shared += count > 0;
-    return pagetab_set(&a->table, addr, count + 1);
+    struct page_entry *e = pagetab_entry(&a->table, addr);
+    a->shared += e->value > 0;
+    return pagetab_put(&a->table, e, addr, e->value + 1);
 }
 
 void ops_addresses_remove(struct ops_addresses *a, uint64_t addr)
@@ -32,7 +32,7 @@ void ops_addresses_remove(struct ops_addresses *a, uint64_t addr)
     if (e->value > 1)
         e->value--;
     else if (e->value)
-        pagetab_delete(&a->table, addr);
+        pagetab_delete_entry(&a->table, e);
 }
 
 bool ops_check_init(struct ops_check *c)
@@ -50,10 +50,10 @@ void ops_check_free(struct ops_check *c)
     ops_addresses_free(&c->addresses);
 }
 
-static const char *begin_block(struct ops_check *c, const struct op *op)
+static const char *begin_block(struct ops_check *c, struct page_entry *e, const struct op *op)
 {
     uint64_t value = op->addr + 1 ? op->addr + 1 : 1;
-    return pagetab_set(&c->live, op->handle, value) && ops_addresses_add(&c->addresses, value - 1)
+    return pagetab_put(&c->live, e, op->handle, value) && ops_addresses_add(&c->addresses, value - 1)
                ? NULL
                : NO_MEMORY;
 }
@@ -62,14 +62,14 @@ const char *ops_check_one(struct ops_check *c, const struct op *op)
 {
     if (op->code != OP_NEW && op->code != OP_FREE && op->code != OP_RESIZE)
         return NULL;
-    uint64_t known = pagetab_get(&c->live, op->handle);
+    struct page_entry *e = pagetab_entry(&c->live, op->handle);
     if (op->code == OP_NEW)
-        return known ? "is live already: a second N without an F" : begin_block(c, op);
-    if (!known)
+        return e->value ? "is live already: a second N without an F" : begin_block(c, e, op);
+    if (!e->value)
         return "is not live: no N of it before, or an F";
-    ops_addresses_remove(&c->addresses, known - 1);
+    ops_addresses_remove(&c->addresses, e->value - 1);
     if (op->code == OP_RESIZE)
-        return begin_block(c, op);
-    pagetab_delete(&c->live, op->handle);
+        return begin_block(c, e, op);
+    pagetab_delete_entry(&c->live, e);
     return NULL;
 }

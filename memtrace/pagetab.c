@@ -63,8 +63,12 @@ bool pagetab_set(struct pagetab *t, uint64_t page, uint64_t value)
 void pagetab_delete(struct pagetab *t, uint64_t page)
 {
     struct page_entry *e = pagetab_entry(t, page);
-    if (!e->value)
-        return;
+    if (e->value)
+        pagetab_delete_entry(t, e);
+}
+
+void pagetab_delete_entry(struct pagetab *t, struct page_entry *e)
+{
     uint64_t hole = (uint64_t)(e - t->entries);
     for (uint64_t i = (hole + 1) & t->mask; t->entries[i].value; i = (i + 1) & t->mask) {
         uint64_t home = pagetab_home(t, t->entries[i].page);

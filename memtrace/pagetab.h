@@ -29,6 +29,8 @@ void pagetab_free(struct pagetab *t);
 /* Set the value (not 0) of a page; false when out of memory. */
 bool pagetab_set(struct pagetab *t, uint64_t page, uint64_t value);
 void pagetab_delete(struct pagetab *t, uint64_t page);
+/* The same of an entry that was looked up (pagetab_entry) and is not free. */
+void pagetab_delete_entry(struct pagetab *t, struct page_entry *e);
 
 static inline uint64_t pagetab_home(const struct pagetab *t, uint64_t page)
 {
@@ -47,6 +49,18 @@ static inline struct page_entry *pagetab_entry(const struct pagetab *t, uint64_t
 static inline uint64_t pagetab_get(const struct pagetab *t, uint64_t page)
 {
     return pagetab_entry(t, page)->value;
+}
+
+/* As pagetab_set, of the entry that pagetab_entry gave for the page. */
+static inline bool pagetab_put(struct pagetab *t, struct page_entry *e, uint64_t page, uint64_t value)
+{
+    if (!e->value) {
+        if (t->count * 2 > t->mask) /* it has to grow */
+            return pagetab_set(t, page, value);
+        t->count++;
+    }
+    *e = (struct page_entry){page, value};
+    return true;
 }
 
 #endif

@@ -14,7 +14,7 @@ import subprocess
 from typing import Any
 
 from steve.allocstats.replay import Driver, Outcome, Replay, choose, plain_name
-from steve.allocstats.runner import heap_bytes
+from steve.allocstats.runner import heap_bytes, round_up
 from steve.errors import SteveError, UsageError
 from steve.plots.sidebyside import join_films, plan_grid
 from steve.progress import note
@@ -102,12 +102,23 @@ def probe(film: str) -> dict[str, Any]:
         raise SteveError(f"{film}: ffprobe cannot read it: {result.stderr.strip()[:200]}") from None
 
 
+def _heap(args: argparse.Namespace, replay: Replay) -> int:
+    peak = replay.live_peak(args.ops) if args.heap.lower().endswith("x") else 0
+    return heap_bytes(args.heap, peak)
+
+
+def _settle_heap(args: argparse.Namespace, replay: Replay, drivers: list[Driver]) -> None:
+    """One heap for several allocators: unless --heap gives bytes, one in which each of them starts for certain."""
+    args.heap = args.heap or "4x"
+    if args.heap.lower().endswith("x"):
+        args.heap = str(max([_heap(args, replay), *(round_up(driver.least_heap) for driver in drivers)]))
+
+
 def _arguments(args: argparse.Namespace, replay: Replay, allocator: str, *more: str) -> list[str]:
     """The command line of steve-replay for a film; `more` comes last and so wins."""
     arguments = ["--allocator", allocator, "--memplot", args.ops]
     if args.heap:
-        peak = replay.live_peak(args.ops) if args.heap.lower().endswith("x") else 0
-        arguments += ["--heap", str(heap_bytes(args.heap, peak))]
+        arguments += ["--heap", str(_heap(args, replay))]
     for option in ("size", "fps", "frames", "layout", "time", "extent", "accesses"):
         value = getattr(args, option)
         arguments += [f"--{option}", value] if value is not None else []
@@ -197,6 +208,7 @@ def _check_programs() -> None:
 def _film_several(args: argparse.Namespace, replay: Replay, drivers: list[Driver], unfinished: str) -> None:
     """One film for each, then all in one. An allocator that runs out of memory stays where it ended."""
     aside = os.path.dirname(unfinished)
+    _settle_heap(args, replay, drivers)
     grid = plan_grid(len(drivers), *_size(args.size))
     scale = _scale(args, replay, drivers, aside)
     films, frames = [], []

@@ -111,6 +111,21 @@ def test_pictures_of_several_allocators(steve: Steve, ops: Path) -> None:
     assert sorted(path.name for path in steve.folder.glob("*.png")) == ["p.png", "s-100.png", "s-900.png"]
 
 
+def test_several_allocators_have_one_heap(steve: Steve, ops: Path) -> None:
+    """That of the one which needs most to start; the head of each tile names it."""
+    calls = steve.folder / "calls"
+    program = steve.folder / "replay"
+    program.write_text(f'#!/bin/sh\necho "$@" >>{calls}\nexec {shutil.which("steve-replay")} "$@"\n')
+    program.chmod(0o755)
+    done = steve("animate", "app-ops", "-o", "f.mkv", "--frames", "3", "--size", "640x400", "--allocator",
+                 "firstfit,glibc", env={**os.environ, "STEVE_REPLAY": str(program)})
+    assert done.returncode == 0, done.err
+    heaps = [line.split("--heap ")[1].split()[0] for line in calls.read_text().splitlines() if "--memplot" in line]
+    known = json.loads(subprocess.run(["steve-replay", "--list", "--json"], capture_output=True, check=True).stdout)
+    least = max(d["least_heap"] for d in known if d["name"] in ("firstfit", "glibc"))
+    assert len(heaps) == 4 and len(set(heaps)) == 1 and int(heaps[0]) >= least
+
+
 def test_accesses_are_shown_or_not(steve: Steve) -> None:
     lines = [f"{i} N {4096 + i * 4096} 4096\n" for i in range(40)]
     lines += [f"{i} S {4096 + i * 4096} 4096\n{i + 40} N {4096 + (i + 40) * 4096} 16\n" for i in range(40)]
