@@ -106,6 +106,46 @@ def test_a_strangers_allocator_in_100_lines(tmp_path: Path) -> None:
     assert r["complete"] is True and r["outside_bytes"] == 0 and r["confined"] is True
 
 
+FRAIL = """
+#include "driver.h"
+#include <stdlib.h>
+static char *s_top, *s_end;
+static size_t s_size;
+static bool init(void *base, size_t size) { s_top = base; s_end = s_top + size; s_size = size; return true; }
+static void *make(size_t size, uint32_t id)
+{
+    if (s_size < 100000)
+        abort();
+    size = (size + 15) & ~(size_t)15;
+    if (size > (size_t)(s_end - s_top))
+        return NULL;
+    s_top += size;
+    return s_top - size;
+}
+static void drop(void *ref, uint32_t id) {}
+const struct steve_driver steve_driver = {
+    .version = STEVE_DRIVER_VERSION, .size = sizeof steve_driver, .name = "frail", .description = "for tests",
+    .confinement = STEVE_IN_HEAP, .least_heap = 200000, .init = init, .malloc = make, .free = drop,
+};
+"""
+
+
+def test_a_crash_in_a_heap_below_the_least_is_no_room(tmp_path: Path) -> None:
+    """Such an allocator has a smallest heap, too, and --heap and --min-heap agree on it."""
+    (tmp_path / "frail.c").write_text(FRAIL)
+    so, ops = tmp_path / "frail.so", tmp_path / "some-ops"
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers'}", "-o", so, tmp_path / "frail.c"],
+                   check=True)
+    ops.write_text("0 N 0 100\n0 F 0 0\n")
+    found = json.loads(replay("-a", so, "--min-heap", ops, "--json").stdout)
+    assert (found["min_heap"], found["step"]) == (100000, 16)
+    assert stats(str(so), ops, tmp_path / "r", "--heap", 100000)["complete"] is True
+    done = replay("-a", so, "--allocstats", ops, "-o", tmp_path / "n", "--heap", 100000 - 16)
+    assert done.returncode == 2, done.stderr
+    assert "out of memory at operation 0 in a heap of 99984 bytes" in done.stderr
+    assert "crashed: Aborted; it starts for certain in 200000 bytes" in done.stderr
+
+
 def test_installed_commands_and_texts(tmp_path: Path) -> None:
     """plot_NAME lies beside steve-replay, as steve-replay(1) says, and works there; links between the texts hold."""
     root = tmp_path / "root"

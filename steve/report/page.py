@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from steve.errors import SteveError
-from steve.plots.style import human_bytes, human_count, human_ns
+from steve.plots.style import human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
 from steve.report.collect import TraceData
 from steve.report.comparison import Comparison
@@ -155,8 +155,8 @@ def _environment() -> Any:
     environment = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters.update(bytes=human_bytes, count=human_count, ns=human_ns, group=lambda n: f"{n:,}",
-                               sentence=lambda text: text[:1].upper() + text[1:])
+    environment.filters.update(bytes=human_bytes, count=human_count, ns=human_ns, ns_or_less=human_ns_or_less,
+                               group=lambda n: f"{n:,}", sentence=lambda text: text[:1].upper() + text[1:])
     return environment
 
 

@@ -455,3 +455,15 @@ def test_dots_only_above_the_step(tmp_path: Path) -> None:
     lines = [line for line in drawn if line.get_marker() != "."]
     assert [list(line.get_ydata()) for line in dots] == [[20, 500]]
     assert [list(line.get_ydata()) for line in lines] == [[7] * 5]
+
+
+def test_the_report_tells_times_below_the_step(tmp_path: Path) -> None:
+    points = [record(i, time=0, batch_ops=1, batch_time=7, resident=4096) for i in range(9)]
+    result = write(tmp_path, "quick", points, clock_step=10.014, fragmentation_1=31.25, fragmentation_resident_1=12.5)
+    (tmp_path / "memtrace").write_text(">>> N 4096 100\n>>> F 4096 0\n")
+    done = subprocess.run(["steve", "report", "memtrace", "-o", "r.html", "--allocstats", result], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "r.html").read_text()
+    assert page.count("&lt;10 ns") == 2 and ">7 ns<" in page, "median and 99%, not the mean"
+    assert ">31.2 %<" in page and ">12.5 %<" in page
