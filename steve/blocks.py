@@ -276,23 +276,37 @@ class Chosen:
     open_trace = open
 
 
+FEW_ROWS = 4096  # rows that are made numbers of Python's at a time: each is twenty times as large then
+
+
 def merged(rows: "np.ndarray", key_of: Callable[[int], Hashable]) -> Dict[Hashable, Dict[str, int]]:
     """Rows by number summed over the numbers with the same key; rows that are all 0 are left out."""
     result: Dict[Hashable, Dict[str, int]] = {}
-    numbers, rows = nonzero_rows(rows)
-    for number, row in zip(numbers.tolist(), rows.tolist()):
-        found = dict(zip(rows.dtype.names, row))
-        known = result.setdefault(key_of(number), dict.fromkeys(found, 0))
-        for name, value in found.items():
-            known[name] = max(known[name], value) if name.startswith("most") else known[name] + value
+    numbers = nonzero_numbers(rows)
+    names = rows.dtype.names
+    most = [name.startswith("most") for name in names]
+    for first in range(0, len(numbers), FEW_ROWS):
+        some = numbers[first:first + FEW_ROWS]
+        for number, row in zip(some.tolist(), rows[some].tolist()):
+            known = result.setdefault(key_of(number), dict.fromkeys(names, 0))
+            for name, value, is_most in zip(names, row, most):
+                known[name] = max(known[name], value) if is_most else known[name] + value
     return result
 
 
 def nonzero_rows(rows: "np.ndarray") -> "Tuple[np.ndarray, np.ndarray]":
     """Those rows that are not all 0, behind their numbers."""
-    import numpy as np
-    numbers = np.flatnonzero(np.any([rows[name] != 0 for name in rows.dtype.names], axis=0))
+    numbers = nonzero_numbers(rows)
     return numbers, rows[numbers]
+
+
+def nonzero_numbers(rows: "np.ndarray") -> "np.ndarray":
+    """The numbers of the rows that are not all 0."""
+    import numpy as np
+    any_of = np.zeros(len(rows), bool)
+    for name in rows.dtype.names:
+        any_of |= rows[name] != 0
+    return np.flatnonzero(any_of)
 
 
 def share(part: float, whole: float) -> Optional[float]:
