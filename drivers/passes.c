@@ -155,19 +155,33 @@ static uint64_t time_of(const struct times times[TIMED_OPS])
     return sum;
 }
 
-static bool run_timed(struct session *s, struct findings *r, struct timings *t)
+/* Room for the data points of all passes; false when out of memory. */
+static bool make_room(struct timings *t)
 {
     t->points = calloc(t->room * t->passes, sizeof *t->points);
     t->count = t->room;
-    if (!t->points)
+    return t->points != NULL;
+}
+
+/* Run a pass and keep its data points, as many as all passes have; false if it failed. */
+static bool keep_points(struct session *s, enum job_kind job, struct timings *t, uint32_t pass)
+{
+    if (session_run(s, job, t->room, -1) == STATUS_FAILED)
+        return false;
+    memcpy(t->points + pass * t->room, s->board->points, s->board->count * sizeof *t->points);
+    if (s->board->count < t->count)
+        t->count = s->board->count;
+    return true;
+}
+
+static bool run_timed(struct session *s, struct findings *r, struct timings *t)
+{
+    if (!make_room(t))
         return false;
     uint32_t i = 0;
     do {
-        if (session_run(s, JOB_TIMED, t->room, -1) == STATUS_FAILED)
+        if (!keep_points(s, JOB_TIMED, t, i))
             return false;
-        memcpy(t->points + i * t->room, s->board->points, s->board->count * sizeof *t->points);
-        if (s->board->count < t->count)
-            t->count = s->board->count;
         if (i == 0 || time_of(s->board->times) < time_of(r->times))
             memcpy(r->times, s->board->times, sizeof r->times);
     } while (goes_on(s, s->board, i++));
@@ -178,18 +192,11 @@ static bool run_timed(struct session *s, struct findings *r, struct timings *t)
 /* The same of what is between the data points. */
 static bool run_pieces(struct session *s, struct timings *t)
 {
-    t->points = calloc(t->room * t->passes, sizeof *t->points);
-    t->count = t->room;
-    if (!t->points)
+    if (!make_room(t))
         return false;
-    uint32_t i = 0;
-    do {
-        if (session_run(s, JOB_PIECES, t->room, -1) == STATUS_FAILED)
+    for (uint32_t i = 0; i < t->passes; i++)
+        if (!keep_points(s, JOB_PIECES, t, i))
             return false;
-        memcpy(t->points + i * t->room, s->board->points, s->board->count * sizeof *t->points);
-        if (s->board->count < t->count)
-            t->count = s->board->count;
-    } while (++i < t->passes);
     return true;
 }
 
