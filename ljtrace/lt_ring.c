@@ -53,6 +53,7 @@ static void set_limit(void)
 static void use_slab(UInt slab)
 {
     lt_ring->current = slab;
+    __asm__ volatile("" ::: "memory"); /* the collector sees it before the cursor is moved */
     s_slabs_used++;
     if (slab == s_known_slabs) {
         lt_memory_needed(slab_address(slab), RING_SLAB_BYTES);
@@ -365,7 +366,10 @@ const UChar *lt_ring_at(const struct lt_ring_place *place)
 void lt_ring_rewind(const struct lt_ring_place *place)
 {
     tl_assert(place->slab == s_slabs_used && place->at <= lt_ring->cursor);
+    lt_ring->rewinds++;
+    __asm__ volatile("" ::: "memory"); /* the collector sees it before the cursor is moved... */
     lt_ring->cursor = place->at;
+    __asm__ volatile("" ::: "memory"); /* ... and that before `held` is cleared */
 }
 
 void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m)

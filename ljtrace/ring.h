@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 10
+#define RING_VERSION 11
 
 /* Slabs are large enough to make tokens rare: each may wake the other side. Where no more memory can be had,
  * fewer do. */
@@ -52,8 +52,8 @@ struct ring_header {
     uint64_t slabs;        /* address of slab 0 in the tool's process */
     uint64_t instructions; /* guest instructions executed in code without recorded accesses */
     uint64_t return_sp;    /* stack pointer that ends a pending call of a watched allocator; 0 = none */
-    uint64_t
-        held; /* address of the first byte that may be taken back; 0 = none may. Set before it is written */
+    uint64_t held;         /* first byte that may be taken back; 0 = none may. Set before it is written */
+    uint64_t rewinds;      /* how often the cursor was moved back, counted before it is */
 };
 
 /* A full slab, tool to collector. Or RING_FORK: the process forks here, the token carries the memory and the

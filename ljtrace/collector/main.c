@@ -54,8 +54,8 @@ struct collector {
     uint32_t begun;        /* slab whose first bytes were fed before it was full; RING_SLABS = none is */
     uint64_t begun_bytes;  /* how many */
     struct timespec wrote; /* when all so far was last in the file */
-    uint32_t last_slab; /* given to us by a token; RING_SLABS = none yet */
-    bool forked;        /* this collector belongs to a forked child */
+    uint32_t last_slab;    /* given to us by a token; RING_SLABS = none yet */
+    bool forked;           /* this collector belongs to a forked child */
 };
 
 /* Last words: the tool shows them to the user. */
@@ -297,14 +297,16 @@ static void fulfil_wish(struct collector *c)
  * When a control group runs out of memory, the kernel kills all its processes at once: the program, and the collector with
  * what it holds. So that little is lost, all that the ring holds goes to the file once a second. */
 
-enum { FLUSH_SECONDS = 1 };
+enum { FLUSH_MILLISECONDS = 800 };
 
-static bool is_time_to_write(const struct collector *c)
+/* Milliseconds until it is time to write; 0 = now. */
+static int until_writing(const struct collector *c)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec - c->wrote.tv_sec > FLUSH_SECONDS ||
-           (now.tv_sec - c->wrote.tv_sec == FLUSH_SECONDS && now.tv_nsec >= c->wrote.tv_nsec);
+    const int64_t passed =
+        (int64_t)(now.tv_sec - c->wrote.tv_sec) * 1000 + (now.tv_nsec - c->wrote.tv_nsec) / 1000000;
+    return passed < FLUSH_MILLISECONDS ? (int)(FLUSH_MILLISECONDS - passed) : 0;
 }
 
 static bool has_token(const struct collector *c, int milliseconds)
@@ -314,13 +316,19 @@ static bool has_token(const struct collector *c, int milliseconds)
 }
 
 /* How many bytes of the slab being written are there to stay. What is read is no later than any token that is not seen
- * afterwards: else a fork could lie in between. */
+ * afterwards: else a fork could lie in between. If the cursor was moved back meanwhile, what was read of it may be from
+ * before, and `held` from after: they are read again. */
 static uint64_t settled_bytes(const struct collector *c, uint32_t *slab)
 {
     const volatile struct ring_header *ring = c->ring;
-    *slab = ring->current;
-    uint64_t start = ring->slabs + (uint64_t)*slab * RING_SLAB_BYTES, cursor = ring->cursor,
-             held = ring->held;
+    uint64_t cursor, held, rewinds;
+    do {
+        rewinds = ring->rewinds;
+        *slab = ring->current;
+        cursor = ring->cursor;
+        held = ring->held;
+    } while (rewinds != ring->rewinds);
+    const uint64_t start = ring->slabs + (uint64_t)*slab * RING_SLAB_BYTES;
     if (held && (held < start || held > cursor))
         return 0; /* some may be taken back, and it is not known which */
     cursor = held ? held : cursor;
@@ -351,7 +359,8 @@ static int collect(struct collector *c)
     int fds[2] = {-1, -1};
     clock_gettime(CLOCK_MONOTONIC, &c->wrote);
     for (;;) {
-        if (!has_token(c, 1000 * FLUSH_SECONDS) || is_time_to_write(c)) {
+        const int wait = until_writing(c);
+        if (wait == 0 || !has_token(c, wait)) {
             if (!write_so_far(c))
                 return 0;
             continue;
