@@ -94,6 +94,56 @@ int main(void)
     return 0;
 }
 """
+# calloc and realloc of this family call its malloc
+NESTED = """
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+static char *at;
+__attribute__((noinline)) void *_rjem_malloc(size_t size)
+{
+    char *p = at ? at : mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    at = p + ((size + 15) & ~(size_t)15);
+    return p;
+}
+__attribute__((noinline)) void *_rjem_calloc(size_t count, size_t size)
+{
+    return memset(_rjem_malloc(count * size), 0, count * size);
+}
+__attribute__((noinline)) void *_rjem_realloc(void *p, size_t size)
+{
+    return memcpy(_rjem_malloc(size), p, 8);
+}
+int main(void)
+{
+    for (int i = 0; i < 10; i++)
+        _rjem_realloc(_rjem_calloc(10, 50), 700);
+    return 0;
+}
+"""
+# a library with a libc of its own, and the program that loads it
+PLUGIN = """
+#include <stdlib.h>
+#include <string.h>
+void plugin(void)
+{
+    for (int i = 0; i < 50; i++)
+        memset(malloc(20000), 1, 20000);
+}
+"""
+HOST = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+int main(int n, char **a)
+{
+    void *library = dlmopen(LM_ID_NEWLM, a[1], RTLD_NOW);
+    void (*plugin)(void) = library ? (void (*)(void))dlsym(library, "plugin") : 0;
+    if (!plugin)
+        return 1;
+    plugin();
+    return 0;
+}
+"""
 UNSEEN = "its allocator may not be recorded"
 
 
@@ -170,6 +220,27 @@ def test_functions_by_pattern(names: tuple[str, ...], option: tuple[str, ...], t
     trace = record(tmp_path / "t.ljt", [own(tmp_path, "q_", *names)], *option)
     assert UNSEEN not in trace.run.complaint
     assert [blocks_of(trace)[key] for key in ("new", "free", "resize")] == [50, 25, 5]
+
+
+def test_only_the_outermost_call_counts(tmp_path: Path) -> None:
+    trace = record(tmp_path / "t.ljt", [built(tmp_path, NESTED)], "--alloc-prefix=no_such_", "--alloc-prefix=_rjem_")
+    assert [blocks_of(trace)[key] for key in ("new", "free", "resize")] == [10, 0, 10]
+    assert sizes(trace) == {500: 10, 700: 10}
+
+
+def test_a_namespace_of_its_own_is_reported(tmp_path: Path) -> None:
+    """The blocks of a second libc are not seen; what it takes from the system is."""
+    library = tmp_path / "plugin.so"
+    built(tmp_path, PLUGIN, "-shared", "-fPIC").rename(library)
+    program = built(tmp_path, HOST)
+    trace = record(tmp_path / "t.ljt", [program, library])
+    assert trace.run.status == 0 and 20000 not in sizes(trace)
+    assert UNSEEN in trace.run.complaint and "static program" not in trace.run.complaint
+    info = steve("info", trace.path).text
+    assert "heap" in info and "not seen: mapped" in info
+    mapped = record(tmp_path / "m.ljt", [program, library], "--heap=mmap")
+    assert UNSEEN not in mapped.run.complaint
+    assert json.loads(steve("summary", "--json", mapped.path).text)["bytes"]["peak_live"] >= 50 * 20000
 
 
 def test_functions_of_rust(tmp_path: Path) -> None:
