@@ -81,6 +81,7 @@ cdef extern from "steve/kernels/groups.h" nogil:
         uint64_t blocks
     struct groups:
         group *rows
+        uint32_t *keys
         size_t n
     void groups_init(groups *g, groups_key key)
     void groups_free(groups *g)

@@ -41,10 +41,8 @@ cdef class Groups(TakesLives):
         return groups_add(&self.g, lives, keep, n)
 
     def part(self, uint64_t peak):
-        """(keys, rows), for join(): those of rows() that are of any blocks."""
-        rows = self.rows(peak)
-        keys = np.flatnonzero(rows["blocks"]).astype("u4")
-        return keys, rows[keys]
+        """(keys, rows), for join(): what table() gives."""
+        return self.table(peak)
 
     def join(self, part, uint64_t peak):
         """Add the part() of sums over another part of the trace; peak: of WholeLives.add()."""
@@ -57,7 +55,17 @@ cdef class Groups(TakesLives):
         if not groups_merge(&self.g, &keys[0], <const group *>&raw[0], n, peak):
             raise MemoryError
 
-    def rows(self, uint64_t peak):
-        """An array of GROUP by key; peak: the number of the heap's last peak, from Lives.totals()."""
+    def table(self, uint64_t peak):
+        """(keys that any lives have, in order, array of GROUP for them); peak: the number of the heap's last peak, from
+        Lives.totals()."""
         groups_settle(&self.g, peak)
-        return view_of(self.g.rows, self.g.n, GROUP).copy()
+        keys = view_of(self.g.keys, self.g.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        return keys[order], view_of(self.g.rows, self.g.n, GROUP)[order]
+
+    def rows(self, uint64_t peak):
+        """An array of GROUP by key, of all keys up to the last that has lives."""
+        keys, rows = self.table(peak)
+        found = np.zeros(int(keys[-1]) + 1 if len(keys) else 0, GROUP)
+        found[keys] = rows
+        return found

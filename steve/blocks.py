@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List,
 from steve import liveparts, source
 from steve.errors import UsageError
 from steve.linenumbers import LineNumbers
-from steve.folds import Sums, sums_of_all
+from steve.folds import Sums, Table, sums_of_all
 from steve.marks import Window, located
 from steve.parallel import Pool
 from steve.parts import Rounds, asked, has_parts, path_of
@@ -279,25 +279,27 @@ class Chosen:
 FEW_ROWS = 4096  # rows that are made numbers of Python's at a time: each is twenty times as large then
 
 
-def merged(rows: "np.ndarray", key_of: Callable[[int], Hashable]) -> Dict[Hashable, Dict[str, int]]:
+def merged(rows: "Union[np.ndarray, Table]", key_of: Callable[[int], Hashable]) -> Dict[Hashable, Dict[str, int]]:
     """Rows by number summed over the numbers with the same key; rows that are all 0 are left out."""
     result: Dict[Hashable, Dict[str, int]] = {}
-    numbers = nonzero_numbers(rows)
+    numbers, rows = nonzero_rows(rows)
     names = rows.dtype.names
     most = [name.startswith("most") for name in names]
     for first in range(0, len(numbers), FEW_ROWS):
         some = numbers[first:first + FEW_ROWS]
-        for number, row in zip(some.tolist(), rows[some].tolist()):
+        for number, row in zip(some.tolist(), rows[first:first + FEW_ROWS].tolist()):
             known = result.setdefault(key_of(number), dict.fromkeys(names, 0))
             for name, value, is_most in zip(names, row, most):
                 known[name] = max(known[name], value) if is_most else known[name] + value
     return result
 
 
-def nonzero_rows(rows: "np.ndarray") -> "Tuple[np.ndarray, np.ndarray]":
-    """Those rows that are not all 0, behind their numbers."""
+def nonzero_rows(rows: "Union[np.ndarray, Table]") -> "Table":
+    """Those rows of an array by number that are not all 0."""
+    if isinstance(rows, Table):
+        return rows
     numbers = nonzero_numbers(rows)
-    return numbers, rows[numbers]
+    return Table(numbers, rows[numbers])
 
 
 def nonzero_numbers(rows: "np.ndarray") -> "np.ndarray":

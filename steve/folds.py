@@ -10,7 +10,7 @@ other processes, too: a class or function of a module, or a functools.partial of
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Protocol, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, List, NamedTuple, Optional, Protocol, Tuple, Union
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     Rule = Callable[[np.ndarray], np.ndarray]
     Wish = Union[str, Tuple[str, Optional[Rule]]]
+
+
+class Table(NamedTuple):
+    """Rows of sums, those that are not empty, and the number that each is of, in order."""
+    numbers: "np.ndarray"
+    rows: "np.ndarray"
 
 
 class Fold(Protocol):
@@ -80,6 +86,6 @@ class Sums:
         for (groups, _), sums in zip(self._sums, part):
             groups.join(sums, peak)
 
-    def rows(self, peak: int) -> List[Any]:
-        """The sums, an array for each that was asked for; peak: number of the heap's last one."""
-        return [groups.rows(peak) for groups, _ in self._sums]
+    def rows(self, peak: int) -> List[Table]:
+        """The sums, a table for each that was asked for; peak: number of the heap's last one."""
+        return [Table(*groups.table(peak)) for groups, _ in self._sums]

@@ -267,7 +267,7 @@ static int many(void)
     unsigned seed = 1;
     for (int i = 0; i < 200000; i++) {
         seed = seed * 1103515245 + 12345;
-        volatile char *p = malloc(seed >> 20);
+        volatile char *p = malloc((seed >> 20) + 1);
         p[0] = 1;
         p[seed >> 21] = 2;
         free((void *)p);

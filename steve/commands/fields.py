@@ -12,6 +12,7 @@ from steve.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
+    from steve.folds import Table
 
 NAME = "fields"
 HELP = "show which bytes of a site's blocks are read and written"
@@ -65,14 +66,15 @@ def rows_of(site: str, largest: int, found: tuple) -> List[dict]:
             for first, end, counts in runs(cells)]
 
 
-def grouped(stacks: "np.ndarray", chosen: blocks.Blocks, most: int) -> tuple:
+def grouped(stacks: "Table", chosen: blocks.Blocks, most: int) -> tuple:
     """(sites with most bytes, the most bytes of a block of each, the number of its site for each stack)."""
     import numpy as np
     sums = blocks.merged(stacks, chosen.places.site_name)
     sites = sorted(sums, key=lambda site: (-sums[site]["bytes"], str(site)))[:most]
     number: Dict[object, int] = {site: i for i, site in enumerate(sites)}
-    group_of = np.full(len(stacks), 2**32 - 1, "u4")
-    for stack in np.flatnonzero(stacks["blocks"]).tolist():
+    numbers = stacks.numbers.tolist()
+    group_of = np.full(numbers[-1] + 1 if numbers else 0, 2**32 - 1, "u4")
+    for stack in numbers:
         group_of[stack] = number.get(chosen.places.site_name(stack), 2**32 - 1)
     return sites, [sums[site]["most"] for site in sites], group_of
 

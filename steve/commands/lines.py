@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve._lives import Lives
+    from steve.folds import Table
     from steve.linenumbers import LineNumbers
 
 NAME = "lines"
@@ -108,7 +109,7 @@ def add_work(rows: Dict[Line, dict], lives: "Lives", lines: "LineNumbers") -> No
                 cache_lines_touched=int(found["cache_lines"]))
 
 
-def add_lives(rows: Dict[Line, dict], sums: "np.ndarray", lines: "LineNumbers") -> None:
+def add_lives(rows: Dict[Line, dict], sums: "Table", lines: "LineNumbers") -> None:
     """What became of the blocks that lines made."""
     for line, found in blocks.merged(sums, lines.of_stack).items():
         rows.setdefault(line, empty(line)).update(

@@ -147,7 +147,8 @@ def run(args: argparse.Namespace) -> int:
     last = operations.open_trace() if args.way == "stack" else operations.open()
     with Output(output, binary=args.form != "text") as out:
         counts = WAYS[args.way](args, operations, last, out.fd, stats)
-    wrote(NAME, output, args.output, "for steve-replay and steve allocstats", args.quiet)
+    if last.problem is None:
+        wrote(NAME, output, args.output, "for steve-replay and steve allocstats", args.quiet)
     if stats is not None:
         report(args, last.name, stats)
     remark = source.unmatched_note(last, counts)

@@ -119,7 +119,8 @@ def run(args: argparse.Namespace) -> int:
     form = source.form_of(args, output)
     with Output(output, binary=form != "text") as out:
         trace, counts = way_of(args, form)(args, out, form)
-    wrote(NAME, output, args.output, "for steve lockops, histogram and steve-replay", args.quiet)
+    if trace.problem is None:
+        wrote(NAME, output, args.output, "for steve lockops, histogram and steve-replay", args.quiet)
     remark = source.unmatched_note(trace, counts)
     if remark:
         note(NAME, remark, args.quiet)

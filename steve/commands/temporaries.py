@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, List, Optional
 
 from steve import blocks, listing
-from steve.folds import Sums
+from steve.folds import Sums, Table
 from steve.listing import Column, count
 from steve.stacks import SITE
 
@@ -50,7 +50,7 @@ def are_temporary(batch: "np.ndarray", within: Optional[int]) -> "np.ndarray":
     return soon & (batch["freed"] != 0)
 
 
-def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> List["np.ndarray"]:
+def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> List[Table]:
     """Sums by stack of the chosen blocks that are temporary, and of all chosen ones."""
     temporary = partial(are_temporary, within=args.within)
     return chosen.fold(partial(Sums, ("stack", temporary), "stack")).rows(chosen.totals["peak"])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve._memtrace import Trace
+    from steve.folds import Table
 
 SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), ("mbk", "most_blocks"),
         ("gb", "peak"), ("gbk", "peak_blocks"), ("eb", "held"), ("ebk", "held_blocks"))
@@ -46,13 +47,15 @@ def add(known: dict, more: dict) -> None:
             known[name] += value
 
 
-def points(state: Walk, trace: "Trace", sums: "np.ndarray", frames: Frames) -> List[dict]:
+def points(state: Walk, trace: "Trace", sums: "Table", frames: Frames) -> List[dict]:
     """All points, the one with most bytes first. sums: bytes_read and bytes_written by stack."""
     found: Dict[Tuple[int, ...], dict] = {}
+    accessed = {stack: (read, written) for stack, read, written in zip(
+        *(values.tolist() for values in (sums.numbers, sums.rows["bytes_read"], sums.rows["bytes_written"])))}
+    same: Dict[int, int] = {}
     for stack, holding in state.stacks.items():
-        read, written = (int(sums[stack][c]) if stack < len(sums) else 0
-                         for c in ("bytes_read", "bytes_written"))
-        key = tuple(map(frames.index, frame_ids(trace, stack)))
+        read, written = accessed.get(stack, (0, 0))
+        key = tuple(map(frames.index, frame_ids(trace, stack, same)))
         more = point(key, holding, read, written)
         if key in found:
             add(found[key], more)
@@ -61,7 +64,7 @@ def points(state: Walk, trace: "Trace", sums: "np.ndarray", frames: Frames) -> L
     return sorted(found.values(), key=lambda p: (-p["tb"], p["fs"]))
 
 
-def dhat(state: Walk, trace: "Trace", sums: "np.ndarray") -> dict:
+def dhat(state: Walk, trace: "Trace", sums: "Table") -> dict:
     """The whole file as an object."""
     facts, frames = trace.info(), Frames(trace)
     pid = facts.get("pid", "")

@@ -22,9 +22,10 @@ def frame_name(text: str) -> str:
 def fold(profile: Profile, metric: Metric) -> Folded:
     """The sums of one metric by stack, root first; stacks without any are left out."""
     column, folded = METRICS.index(metric), {}  # type: int, Folded
+    labels = {n: label(profile.frame(n)) if n else NOWHERE for n in profile.used_frames()}
     for sample in profile.samples:
         if sample.values[column]:
-            stack = tuple(label(profile.frame(n)) if n else NOWHERE for n in reversed(sample.frames))
+            stack = tuple(labels[n] for n in reversed(sample.frames))
             folded[stack] = folded.get(stack, 0) + sample.values[column]
     return folded
 

@@ -79,10 +79,11 @@ class Trees:
     def __init__(self, trace: "Trace") -> None:
         self.trace = trace
         self._stacks: Dict[int, Tuple[int, ...]] = {}
+        self._same: Dict[int, int] = {}
 
     def _frames(self, stack: int) -> Tuple[int, ...]:
         if stack not in self._stacks:
-            self._stacks[stack] = frame_ids(self.trace, stack)
+            self._stacks[stack] = frame_ids(self.trace, stack, self._same)
         return self._stacks[stack]
 
     def tree(self, held: Dict[int, int]) -> Node:

@@ -48,12 +48,10 @@ class Profile:
         self.facts: Dict[str, str] = self.trace.info()
         self.samples: List[Sample] = []
         self._frames: "Dict[int, Frame]" = {}
-        names = sums.dtype.names
-        columns = [names.index(metric.key) for metric in METRICS]
-        for stack, row in enumerate(sums.tolist()):
-            if any(row):
-                values = tuple(row[column] for column in columns)
-                self.samples.append(Sample(frame_ids(self.trace, stack), values))
+        same: Dict[int, int] = {}
+        columns = [sums.rows[metric.key].tolist() for metric in METRICS]
+        for stack, *values in zip(sums.numbers.tolist(), *columns):
+            self.samples.append(Sample(frame_ids(self.trace, stack, same), tuple(values)))
 
     @property
     def command(self) -> str:
@@ -70,12 +68,13 @@ class Profile:
         return list(dict.fromkeys(number for sample in self.samples for number in sample.frames))
 
 
-def frame_ids(trace: "Trace", stack: int) -> Tuple[int, ...]:
-    """The frames of a stack by id, innermost first; (0,) for the empty stack."""
+def frame_ids(trace: "Trace", stack: int, same: Dict[int, int]) -> Tuple[int, ...]:
+    """The frames of a stack by id, innermost first; (0,) for the empty stack. same: ids that were met, so that each
+    is one object in all stacks; at first empty."""
     found: List[int] = []
     entry = trace.stack(stack)
     while stack and entry is not None:
-        found.append(entry[1])
+        found.append(same.setdefault(entry[1], entry[1]))
         if entry[0] >= stack:
             break
         stack, entry = entry[0], trace.stack(entry[0])

@@ -12,6 +12,19 @@ void groups_init(struct groups *g, enum groups_key key)
 void groups_free(struct groups *g)
 {
     free(g->rows);
+    free(g->keys);
+    free(g->row_of);
+}
+
+struct group *groups_begin_row(struct groups *g, uint32_t key)
+{
+    if (!grow(&g->row_of, &g->row_of_room, (size_t)key + 1, sizeof *g->row_of) ||
+        !grow(&g->keys, &g->keys_room, g->n + 1, sizeof *g->keys) ||
+        !grow_used(&g->rows, &g->n, &g->room, g->n + 1, sizeof *g->rows))
+        return NULL;
+    g->keys[g->n - 1] = key;
+    g->row_of[key] = (uint32_t)g->n;
+    return &g->rows[g->n - 1];
 }
 
 bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep, size_t n)
@@ -42,9 +55,11 @@ static void merge(struct group *g, const struct group *row, uint64_t peak)
 bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak)
 {
     for (size_t i = 0; i < n; i++) {
-        if (!groups_reach(g, keys[i]))
+        struct group *row = groups_row(g, keys[i]);
+
+        if (!row)
             return false;
-        merge(&g->rows[keys[i]], &rows[i], peak);
+        merge(row, &rows[i], peak);
     }
     return true;
 }

@@ -29,9 +29,13 @@ struct group {
     uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
 };
 
+/* A trace can have many more stacks than such as make blocks: rows are those of keys that were met, in that order. */
 struct groups {
-    struct group *rows; /* by key */
-    size_t n, room;
+    struct group *rows;
+    uint32_t *keys; /* of the rows */
+    size_t n, room, keys_room;
+    uint32_t *row_of; /* by key: index of its row plus 1, 0 = none */
+    size_t row_of_room;
     enum groups_key key;
 };
 
@@ -44,6 +48,9 @@ bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep,
 bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak);
 /* All lives are added: forget what was live at peaks before the last, whose number is given. */
 void groups_settle(struct groups *g, uint64_t peak);
+
+/* A row for a key that has none; NULL when out of memory. */
+struct group *groups_begin_row(struct groups *g, uint32_t key);
 
 /* ---- inline, for lives.c adds each life as it ends -------------------------------------------- */
 
@@ -113,21 +120,22 @@ static inline void groups_add_life(struct group *g, const struct life *life)
     groups_add_peak(g, life->peak, life->peak_bytes);
 }
 
-/* Have a row with a key; false when out of memory. */
-static inline bool groups_reach(struct groups *g, uint32_t key)
+/* The row of a key; NULL when out of memory. */
+static inline struct group *groups_row(struct groups *g, uint32_t key)
 {
-    return grow_used(&g->rows, &g->n, &g->room, (size_t)key + 1, sizeof *g->rows);
+    if (key < g->row_of_room && g->row_of[key])
+        return &g->rows[g->row_of[key] - 1];
+    return groups_begin_row(g, key);
 }
 
 /* Add one life; false when out of memory. */
 static inline bool groups_take(struct groups *g, const struct life *life)
 {
-    uint32_t key = groups_key_of(g->key, life);
+    struct group *row = groups_row(g, groups_key_of(g->key, life));
 
-    if (!groups_reach(g, key))
-        return false;
-    groups_add_life(&g->rows[key], life);
-    return true;
+    if (row)
+        groups_add_life(row, life);
+    return row != NULL;
 }
 
 #endif
