@@ -74,7 +74,7 @@ static void init_header(void)
     use_slab(0);
 }
 
-/* A byte of a note, or one of the two around it. Notes are kept one behind the other, each with its end. */
+/* A byte of a note, or one of the two around it. Notes follow one another, each with its end. */
 static void hear_note(HChar byte)
 {
     s_noting ^= byte == RING_NOTE;

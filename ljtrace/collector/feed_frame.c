@@ -62,7 +62,7 @@ const char *feed_loaded(struct feed *f, const struct raw *r)
     return NULL;
 }
 
-/* What the user is told of the objects whose lines are missing. */
+/* The message about the objects whose lines are missing. */
 struct missing {
     char text[600];
     size_t used;
