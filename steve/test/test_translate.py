@@ -245,7 +245,6 @@ def test_ops_files_say_what_is_never_freed(history: List[Event], resizes: bool, 
 
 @RUNS
 @given(operations())
-@example([Op(0, "N", 4096, 8), Op(0, "N", 4096, 8), Op(0, "S", 4096, 8), Op(0, "F", 4096, 0)])
 def test_copies_of_ops_files_say_it_too(ops: List[Op]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         def use(source: Callable[[], OpsFile]) -> str:
