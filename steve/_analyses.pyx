@@ -15,7 +15,7 @@ import numpy as np
 
 from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport UINT16_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport UINT16_MAX, UINT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from steve._memtrace cimport OpsFile, Trace
@@ -486,3 +486,4 @@ def states_part(Walk walk):
 
 include "_accessparts.pxi"
 include "_check.pxi"
+include "_holdings.pxi"

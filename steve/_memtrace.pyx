@@ -364,6 +364,29 @@ cdef class Trace:
         cdef const mt_stack *s = mt_get_stack(self.r, id)
         return None if s == NULL else (s.parent, s.frame)
 
+    def stack_table(self):
+        """(parents, frames): arrays by stack id of the stacks read so far. A parent's id is lower than its child's; of
+        stack 0 both are 0."""
+        import numpy as np
+        cdef const mt_stack *s
+        cdef uint32_t id, n = mt_count_stacks(self.r)
+        table = np.zeros((2, max(n, 1)), "u4")
+        cdef uint32_t[:, ::1] to = table
+        for id in range(1, n):
+            s = mt_get_stack(self.r, id)
+            to[0, id], to[1, id] = s.parent if s.parent < id else 0, s.frame
+        return table[0], table[1]
+
+    def stack_ids(self, uint32_t id):
+        """The ids of the frames of a stack, innermost first; [0] for stack 0 and stacks that are not known."""
+        cdef const mt_stack *s = mt_get_stack(self.r, id)
+        cdef list ids = []
+        while id != 0 and s != NULL:
+            ids.append(s.frame)
+            id = s.parent if s.parent < id else 0
+            s = mt_get_stack(self.r, id)
+        return ids or [0]
+
     def stack_frames(self, uint32_t id):
         """The frames of a stack, innermost first; [] for stack 0."""
         cdef const mt_stack *s = mt_get_stack(self.r, id)

@@ -6,12 +6,15 @@ import argparse
 import gzip
 import json
 import os
-from typing import Callable, Dict, Iterable, NamedTuple
+from typing import TYPE_CHECKING, Callable, Dict, Iterable, NamedTuple
 
 from steve import blocks, source
 from steve.errors import UsageError
 from steve.output import Output, wrote
 from steve.progress import Progress
+
+if TYPE_CHECKING:
+    from steve._memtrace import Trace
 
 NAME = "export"
 HELP = "write a trace in the format of another viewer"
@@ -76,25 +79,35 @@ def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
 
 
 def run_massif(args: argparse.Namespace, out: Output) -> int:
-    from steve.export.massif import Sampler, massif
-    from steve.export.walk import walk
-    trace, sampler = blocks.Blocks(NAME, args).open_chosen(), Sampler()
+    from steve._analyses import Holdings
+    from steve.export.massif import Sampler, held, massif
+    chosen = blocks.Blocks(NAME, args, again=True)
+
+    def without_accesses() -> "Trace":
+        trace = chosen.open_chosen()
+        if not args.salvage:  # what is damaged is found with them
+            trace.pass_accesses()
+        return trace
+
+    trace = without_accesses()
     with Progress(NAME, args.quiet) as progress:
-        state = walk(trace, progress, sampler)
-    write_all(out, massif(trace, sampler.finish(state)))
+        history = Holdings(trace, progress)
+        snapshots, peak = Sampler().run(history), held(history, "peak")
+    del history
+    with Progress(f"{NAME}: trees", args.quiet) as progress:
+        write_all(out, massif(trace, snapshots, peak, Holdings(without_accesses(), progress)))
     return source.verdict(NAME, trace)
 
 
 def run_dhat(args: argparse.Namespace, out: Output) -> int:
+    from steve._analyses import Holdings
     from steve.export.dhat import dhat
-    from steve.export.walk import walk
-    chosen = blocks.Blocks(NAME, args, again=True)
-    sums, = chosen.sum_by("stack")
-    del chosen.lives  # as large as what follows
-    trace = chosen.open_chosen()
+    trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
-        state = walk(trace, progress)
-    out.write(json.dumps(dhat(state, trace, sums)) + "\n")
+        history = Holdings(trace, progress)
+        history.walk_all()
+    history.finish()
+    write_all(out, dhat(history, trace))
     return source.verdict(NAME, trace)
 
 

@@ -6,69 +6,66 @@ viewer wants each stack in one point only, so points of the same frames are adde
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Dict, List, Tuple
+import json
+from typing import TYPE_CHECKING, Dict, Iterator, List
 
-from steve.export.profile import frame_ids
-from steve.export.walk import Holding, Walk
+from steve.blocks import FEW_ROWS
+from steve.export.paths import frames_of, in_order
 from steve.frames import frame_line
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from steve._analyses import Holdings
     from steve._memtrace import Trace
-    from steve.folds import Table
 
 SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), ("mbk", "most_blocks"),
-        ("gb", "peak"), ("gbk", "peak_blocks"), ("eb", "held"), ("ebk", "held_blocks"))
+        ("gb", "peak"), ("gbk", "peak_blocks"), ("eb", "held"), ("ebk", "held_blocks"), ("rb", "bytes_read"),
+        ("wb", "bytes_written"))
 
 
-class Frames:
-    """The frame table; 0 is the root, which no point names."""
+def frame_text(trace: "Trace", number: int) -> str:
+    frame = trace.frame(number) if number else None
+    return "(no stack)" if frame is None else f"{frame.ip:#x}: {frame_line(frame)}"
 
-    def __init__(self, trace: "Trace") -> None:
+
+class Points:
+    """The program points, the one with most bytes first. Frames that read the same are one; 0 is the root, which no
+    point names."""
+
+    def __init__(self, history: "Holdings", trace: "Trace") -> None:
+        import numpy as np
         self.trace = trace
         self.texts: Dict[str, int] = {"[root]": 0}
+        stacks, rows = history.stacks(), history.rows()
+        self.indices = {number: self.texts.setdefault(frame_text(trace, number), len(self.texts))
+                        for number in frames_of(trace, stacks.tolist())}
+        order = in_order(trace, stacks, self.indices)
+        sums = [np.add.reduceat(rows[column][order.indices], order.starts) if len(rows) else rows[column]
+                for _, column in SUMS]
+        most = np.argsort(~sums[0], kind="stable")
+        self.sums: "List[np.ndarray]" = [column[most] for column in sums]
+        self.stacks: "np.ndarray" = stacks[order.indices[order.starts[most]]]  # one of each point's
 
-    def index(self, number: int) -> int:
-        frame = self.trace.frame(number) if number else None
-        text = "(no stack)" if frame is None else f"{frame.ip:#x}: {frame_line(frame)}"
-        return self.texts.setdefault(text, len(self.texts))
-
-
-def point(frames: Tuple[int, ...], holding: Holding, read: int, written: int) -> dict:
-    """A program point; fs is innermost first, as DHAT has it."""
-    sums = {name: getattr(holding, attribute) for name, attribute in SUMS}
-    return {**sums, "rb": read, "wb": written, "fs": list(frames)}
-
-
-def add(known: dict, more: dict) -> None:
-    for name, value in more.items():
-        if name != "fs":
-            known[name] += value
-
-
-def points(state: Walk, trace: "Trace", sums: "Table", frames: Frames) -> List[dict]:
-    """All points, the one with most bytes first. sums: bytes_read and bytes_written by stack."""
-    found: Dict[Tuple[int, ...], dict] = {}
-    accessed = {stack: (read, written) for stack, read, written in zip(
-        *(values.tolist() for values in (sums.numbers, sums.rows["bytes_read"], sums.rows["bytes_written"])))}
-    same: Dict[int, int] = {}
-    for stack, holding in state.stacks.items():
-        read, written = accessed.get(stack, (0, 0))
-        key = tuple(map(frames.index, frame_ids(trace, stack, same)))
-        more = point(key, holding, read, written)
-        if key in found:
-            add(found[key], more)
-        else:
-            found[key] = more
-    return sorted(found.values(), key=lambda p: (-p["tb"], p["fs"]))
+    def json(self) -> Iterator[str]:
+        """Each as text; fs is innermost first, as DHAT has it."""
+        form = ", ".join(f'"{name}": %d' for name, _ in SUMS) + ', "fs": [%s]'
+        texts = {number: str(index) for number, index in self.indices.items()}
+        for first in range(0, len(self.stacks), FEW_ROWS):
+            few = slice(first, first + FEW_ROWS)
+            for stack, *values in zip(self.stacks[few].tolist(), *(column[few].tolist() for column in self.sums)):
+                frames = ", ".join([texts[number] for number in self.trace.stack_ids(stack)])
+                yield "{" + form % (*values, frames) + "}"
 
 
-def dhat(state: Walk, trace: "Trace", sums: "Table") -> dict:
-    """The whole file as an object."""
-    facts, frames = trace.info(), Frames(trace)
+def dhat(history: "Holdings", trace: "Trace") -> Iterator[str]:
+    """The whole file, in pieces."""
+    facts, points, (_, peak_time) = trace.info(), Points(history, trace), history.peak
     pid = facts.get("pid", "")
-    return {"dhatFileVersion": 2, "mode": "heap", "verb": "Allocated", "bklt": True, "bkacc": True,
+    head = {"dhatFileVersion": 2, "mode": "heap", "verb": "Allocated", "bklt": True, "bkacc": True,
             "tu": "instrs", "Mtu": "Minstr", "tuth": 500, "cmd": facts.get("command", trace.name),
-            "pid": int(pid) if pid.isdecimal() else 0, "te": state.time, "tg": state.peak_time,
-            "pps": points(state, trace, sums, frames), "ftbl": list(frames.texts)}
+            "pid": int(pid) if pid.isdecimal() else 0, "te": history.time, "tg": peak_time}
+    yield json.dumps(head)[:-1] + ', "pps": ['
+    for i, point in enumerate(points.json()):
+        yield (", " if i else "") + point
+    yield f'], "ftbl": {json.dumps(list(points.texts))}}}\n'
