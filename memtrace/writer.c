@@ -390,8 +390,8 @@ size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, ui
 {
     const struct surroundings in = writer_surroundings(w);
     size_t used = 0, batch = ENCODE_BYTES; /* less: what comes next is no segment */
-    writer_sync_thread(w);
     while (batch >= ENCODE_BYTES && used < n && !writer_failed(w)) {
+        writer_sync_thread(w); /* each chunk begins with thread 1 */
         batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions, between);
         writer_end_event(w);
         used += batch;

@@ -287,6 +287,32 @@ static void test_far_words(void **state)
     reading_free(&b);
 }
 
+/* A stream that goes on over several chunks, each of which begins with thread 1, is all of one thread. */
+static void test_thread_over_chunks(void **state)
+{
+    enum { TIMES = 100000 };
+    const struct mt_access access = {1, 0, 0};
+    const uint64_t word = 0x10000;
+    struct pair p;
+    start(&p, 13);
+    p.segment[0] = (struct mt_segment){&access, 1, 1, 1};
+    assert_int_equal(mt_writer_segment(p.w[0], &p.segment[0]), SEGMENTS);
+    uint8_t *stream = test_calloc(TIMES + 1, MT_STREAM_ID + MT_STREAM_WORD + MT_STREAM_BEYOND), *at = stream;
+    for (unsigned i = 0; i < TIMES; i++)
+        at = put_segment(at, SEGMENTS, &word, 1);
+    const size_t used = (size_t)(at - stream);
+    mt_writer_block_new(p.w[0], word, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_thread(p.w[0], 2);
+    assert_int_equal(mt_writer_segments(p.w[0], stream, used, &p.instructions), used);
+    test_free(stream);
+    struct reading a = finish(&p, 0), b = finish(&p, 1);
+    assert_int_equal(a.count, TIMES + 1);
+    for (size_t i = 1; i < a.count; i++)
+        assert_int_equal(a.events[i].thread, 2);
+    reading_free(&a);
+    reading_free(&b);
+}
+
 /* Passing over goes as far, and counts as much, as coding: segments of all lengths, in any order. */
 static void test_skip(void **state)
 {
@@ -338,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_random),    cmocka_unit_test(test_where_it_ends),
         cmocka_unit_test(test_far_words), cmocka_unit_test(test_changes_within),
         cmocka_unit_test(test_skip),      cmocka_unit_test(test_bad_definitions),
+        cmocka_unit_test(test_thread_over_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
