@@ -11,6 +11,7 @@
 #include "lt_lua.h"
 #include "lt_observe.h"
 #include "lt_options.h"
+#include "lt_reach.h"
 #include "lt_ring.h"
 #include "lt_transfers.h"
 #include "lt_unseen.h"
@@ -98,6 +99,8 @@ void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stac
 {
     uint64_t words[3] = {addr, size, lt_ring->instructions};
     lt_unseen_block(size);
+    if (how != MT_HOW_LUA)
+        lt_reach_block(addr, size);
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
     put_heap_event(RAW_NEW, heap, how, words, 3, stack);
@@ -112,6 +115,8 @@ void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
     uint64_t words[4] = {old, addr, size, lt_ring->instructions};
+    if (how != MT_HOW_LUA)
+        lt_reach_block(addr, size);
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
     put_heap_event(RAW_RESIZE, heap, how, words, 4, stack);

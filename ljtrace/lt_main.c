@@ -20,6 +20,7 @@
  * lt_memory.c                     its own memory   lt_end.c   how the program ended
  * lt_signals.c                    timers           lt_exec.c  what Valgrind cannot run
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
+ * lt_reach.c                      pointers left at the end
  * lt_universe*.c                  snapshots of all Lua objects
  */
 #include "config.h"
@@ -40,6 +41,7 @@
 #include "lt_peek.h"
 #include "lt_pools.h"
 #include "lt_puts.h"
+#include "lt_reach.h"
 #include "lt_ring.h"
 #include "lt_smc.h"
 #include "lt_thread.h"
@@ -110,6 +112,7 @@ static void on_unmapped(Addr a, SizeT len)
 {
     lt_image_unmapped(a, len);
     lt_observe_unmapped(a, len);
+    lt_reach_unmapped(a, len);
 }
 
 /* By the program, or for it; not by Valgrind's malloc, whose superblocks may have been here before. */
@@ -139,6 +142,7 @@ static void fini(Int status)
     if (lt_options.universe && lt_ring_alive())
         lt_universe_take("at exit");
     lt_thread_put_name(VG_(get_running_tid)());
+    lt_reach_finish(VG_(get_running_tid)());
     lt_end_when_known(finish);
 }
 

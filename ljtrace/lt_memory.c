@@ -64,6 +64,12 @@ void lt_memory_before(UInt number, const UWord *args)
     s_forbidden |= number == __NR_seccomp || (number == __NR_prctl && args[0] == SET_SECCOMP);
 }
 
+Bool lt_memory_may_call(void)
+{
+    look_for_filters();
+    return !s_forbidden;
+}
+
 void lt_memory_start(void)
 {
     const Addr from = VG_PGROUNDUP((Addr)lt_bss_start), to = VG_PGROUNDDN((Addr)lt_bss_end);

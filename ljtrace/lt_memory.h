@@ -17,5 +17,7 @@ void lt_memory_needed(Addr from, SizeT size);
 /* Before each system call: a program that forbids itself calls may be killed for one of ours. From then on
  * none is made here. */
 void lt_memory_before(UInt number, const UWord *args);
+/* May calls be made that the program need not expect? */
+Bool lt_memory_may_call(void);
 
 #endif

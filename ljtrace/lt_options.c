@@ -19,6 +19,7 @@ struct lt_options lt_options = {
     .trace_mem = True,
     .trace_sp = False,
     .trace_freed = True,
+    .leak_scan = True,
     .trace_fork = True,
     .heap_malloc = True,
     .heap_luajit = True,
@@ -93,6 +94,7 @@ static Bool process_option(const HChar *arg)
     } else if VG_BOOL_CLO (arg, "--trace-freed", lt_options.trace_freed) {
     } else if VG_BINT_CLO (arg, "--redzone", lt_options.redzone, 0, MOST_REDZONE) {
         VG_(clo_redzone_size) = lt_options.redzone;
+    } else if VG_BOOL_CLO (arg, "--leak-scan", lt_options.leak_scan) {
     } else if VG_BOOL_CLO (arg, "--start-off", lt_options.start_off) {
     } else if VG_BOOL_CLO (arg, "--trace-fork", lt_options.trace_fork) {
     } else if VG_STR_CLO (arg, "--heap", text) {
@@ -148,6 +150,7 @@ static void print_usage(void)
      "                              frees from other bad ones [yes]\n"
      "    --redzone=N               keep N bytes, 0 to 4096, before and after each block of malloc free,\n"
      "                              so that accesses to them are seen; changes addresses [16]\n"
+     "    --leak-scan=yes|no        find out at the end which blocks the program can still reach [yes]\n"
      "    --start-off=yes|no        record accesses only from LJTRACE_START or the monitor command `on` "
      "[no]\n"
      "    --toggle-fn=NAME          record accesses only inside functions NAME (with * and ?); can be "

@@ -32,6 +32,7 @@ struct lt_options {
     Bool text;        /* --text: classic text */
     Bool universe;    /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
     ULong sample;     /* --sample-stacks: instructions from one sample to the next, 0 = none */
+    Bool leak_scan;   /* --leak-scan: find out at the end which blocks can be reached */
     ULong max_size;   /* --max-size: bytes of the memtrace, 0 = any */
 };
 

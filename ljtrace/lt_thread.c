@@ -11,6 +11,7 @@
 #include "lt_lua.h"
 #include "lt_observe.h"
 #include "lt_peek.h"
+#include "lt_reach.h"
 #include "lt_ring.h"
 #include "lt_toggle.h"
 #include "pub_tool_basics.h"
@@ -86,6 +87,7 @@ void lt_thread_after(ThreadId tid, UInt syscall, const UWord *args, Long result)
 static void on_exit(ThreadId tid)
 {
     lt_thread_put_name(tid);
+    lt_reach_thread_ends(tid);
     lt_toggle_thread_ends(tid);
     lt_observe_thread_ends(tid);
     if (s_numbers)

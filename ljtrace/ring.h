@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 11
+#define RING_VERSION 12
 
 /* Slabs are large enough to make tokens rare: each may wake the other side. Where no more memory can be had,
  * fewer do. */
@@ -127,6 +127,9 @@ enum raw_type {
     RAW_LOADED, /* {key bytes | path bytes << 32} key, path, padded: an object file was mapped that frames will
                    name by the key, and that is to be opened now, by the path. It may be gone soon */
     RAW_SAMPLE, /* {heap, instructions, weight} code addresses. argument: enum mt_vm. heap 0: no state runs */
+    RAW_POINTERS, /* {base} raw_pointer()s: words of the program's memory and registers when it has ended. argument:
+                     1 = of memory that malloc gives out */
+    RAW_REACH, /* these were all: it is to be found which blocks they reach */
     RAW_TYPES
 };
 
@@ -190,6 +193,25 @@ static inline uint32_t raw_count_of(uint64_t header)
 static inline uint64_t raw_pair(uint32_t low, uint32_t high)
 {
     return low | (uint64_t)high << 32;
+}
+
+/* A word of RAW_POINTERS: a pointer of 47 bits below its own place, in words from the base. And back. */
+enum { RAW_POINTER_BITS = 47, RAW_PLACE_BITS = 64 - RAW_POINTER_BITS };
+static inline uint64_t raw_pointer_base(uint64_t at)
+{
+    return at & ~((8ULL << RAW_PLACE_BITS) - 1);
+}
+static inline uint64_t raw_pointer(uint64_t at, uint64_t value)
+{
+    return (at >> 3) << RAW_POINTER_BITS | (value & ((1ULL << RAW_POINTER_BITS) - 1));
+}
+static inline uint64_t raw_pointer_place(uint64_t base, uint64_t word)
+{
+    return base + (word >> RAW_POINTER_BITS << 3);
+}
+static inline uint64_t raw_pointer_value(uint64_t word)
+{
+    return word & ((1ULL << RAW_POINTER_BITS) - 1);
 }
 
 /* RAW_VM: 4 bytes, then the count of instructions and raw_state(). */

@@ -81,3 +81,11 @@ bool arenas_take_any(struct arenas *a, uint32_t heap, struct block *out)
         slot++;
     return take(a, heap, slot, out);
 }
+
+bool arenas_hold(const struct arenas *a, uint64_t addr)
+{
+    for (uint32_t heap = 0; heap < a->heaps; heap++)
+        if (arenas_has(a, heap) && blockmap_find(a->of_heap[heap], addr) != NO_SLOT)
+            return true;
+    return false;
+}

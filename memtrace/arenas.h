@@ -33,6 +33,9 @@ bool arenas_take_overlap(struct arenas *a, uint32_t heap, uint64_t base, uint64_
 /* Take out any arena of `heap`; false if there is none. */
 bool arenas_take_any(struct arenas *a, uint32_t heap, struct block *out);
 
+/* Does an arena of some heap hold the byte at addr? */
+bool arenas_hold(const struct arenas *a, uint64_t addr);
+
 /* Does a heap have arenas? The rule is no: then the functions above need not be called. */
 static inline bool arenas_has(const struct arenas *a, uint32_t heap)
 {

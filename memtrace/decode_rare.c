@@ -189,6 +189,18 @@ static enum rare_result apply_type(struct decoder *d, const struct rec_type *r, 
     return RARE_EVENT;
 }
 
+static enum rare_result apply_reach(struct decoder *d, const struct rec_reach *r, struct mt_event *ev)
+{
+    struct live_block *b = live_block(d, r->slot);
+    if (!b)
+        return unknown_block(d);
+    if (r->reach >= MT_REACHES)
+        return fail(d, "a block is reached in an unknown way");
+    set_event(d, ev, MT_REACH, (uint32_t)r->reach);
+    set_block(ev, b, r->slot);
+    return RARE_EVENT;
+}
+
 static enum rare_result apply_vm(struct decoder *d, const struct rec_vm *r, struct mt_event *ev)
 {
     if (r->heap >= d->defs->heaps.count || r->vm >= MT_VMS || r->trace > UINT32_MAX)
@@ -308,6 +320,7 @@ enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
         RARE(VM, vm)
         RARE(SAMPLE, sample)
         RARE(CALL, call)
+        RARE(REACH, reach)
     case REC_STOP:
         return RARE_STOP;
     default:

@@ -86,6 +86,12 @@ static void line_type(struct line *l, const struct mt_event *ev)
     line_word(l, "type", mt_type_name((enum mt_type)ev->ref));
 }
 
+static void line_reach(struct line *l, const struct mt_event *ev)
+{
+    line_block(l, ev);
+    line_word(l, "reach", mt_reach_name((enum mt_reach)ev->ref));
+}
+
 static void line_other(struct line *l, const struct mt_event *ev)
 {
     if (ev->kind == MT_BADFREE) {
@@ -106,6 +112,8 @@ static void line_event(struct line *l, const struct mt_event *ev)
         line_access(l, ev);
     else if (ev->kind == MT_TYPE)
         line_type(l, ev);
+    else if (ev->kind == MT_REACH)
+        line_reach(l, ev);
     else if (ev->kind == MT_STATE)
         line_state(l, ev);
     else if (ev->kind == MT_SAMPLE)

@@ -81,6 +81,7 @@ enum mt_kind {
     MT_STATE,   /* a Lua state's virtual machine goes over to another state; how = enum mt_vm */
     MT_SAMPLE,  /* where the program is after so many instructions: ref = stack id, size = weight */
     MT_CALL,    /* machine code of a Lua trace calls a function in C: ref = stack id of the place */
+    MT_REACH,   /* at the program's end, no pointer leads to a live block's beginning: ref = enum mt_reach */
     MT_KINDS
 };
 
@@ -95,6 +96,19 @@ enum mt_how {
     MT_HOW_LUA,
     MT_HOW_CUSTOM,
     MT_HOWS
+};
+
+/* The fact that it was looked which blocks the program can reach when it ends: "done". */
+#define MT_INFO_REACH "reach"
+
+/* How the program can reach a block when it ends, see reach.h. It says nothing of blocks of Lua's and mmap's heaps:
+ * they count as places from which others are reached. */
+enum mt_reach {
+    MT_REACH_FULL,     /* by pointers to beginnings of blocks; no event is written */
+    MT_REACH_POSSIBLE, /* only by a chain with a pointer to somewhere within a block */
+    MT_REACH_INDIRECT, /* only from lost blocks */
+    MT_REACH_LOST,     /* by no pointer */
+    MT_REACHES
 };
 
 /* What is wrong with a free (or a resize). */
@@ -170,6 +184,7 @@ enum mt_frame_kind {
  *   access:  handle, addr, size (bytes accessed), offset (in the block), heap, kernel, beyond, freed,
  *            ref = site id (0 if kernel)
  *   TYPE:    handle, addr, size, heap, slot of the block, ref = enum mt_type
+ *   REACH:   handle, addr, size, heap, slot of the block, ref = enum mt_reach
  *   STATE:   heap, how = enum mt_vm, ref = trace number
  *   SAMPLE:  heap (whose virtual machine it is; 0 = none runs), how = enum mt_vm (no sense if heap is 0),
  *            ref = stack id, size = guest instructions that it stands for, from 1

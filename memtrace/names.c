@@ -10,7 +10,7 @@ const char *mt_kind_name(enum mt_kind k)
 {
     static const char *const names[MT_KINDS] = {"new",    "free",   "resize",  "load", "store",
                                                 "modify", "mark",   "badfree", "lost", "type",
-                                                "state",  "sample", "call"};
+                                                "state",  "sample", "call",    "reach"};
     return NAME_OF(names, k);
 }
 
@@ -45,6 +45,12 @@ const char *mt_type_name(enum mt_type t)
                                                 "trace",   "cdata",  "tab",    "udata",  "array",  "hash",
                                                 "stack",   "strtab", "buffer", "jit",    "global", "other"};
     return NAME_OF(names, t);
+}
+
+const char *mt_reach_name(enum mt_reach r)
+{
+    static const char *const names[MT_REACHES] = {"reachable", "possible", "indirect", "lost"};
+    return NAME_OF(names, r);
 }
 
 const char *mt_vm_name(enum mt_vm v)

@@ -8,6 +8,7 @@
 struct end_records {
     struct rec_more more;
     struct rec_calls calls;
+    struct rec_reaches reaches;
     struct rec_end end;
 };
 
@@ -18,6 +19,8 @@ static bool get_records(struct cursor c, struct end_records *e)
     if (code == REC_MORE && get_more(&c, &e->more))
         code = cursor_byte(&c);
     if (code == REC_CALLS && get_calls(&c, &e->calls))
+        code = cursor_byte(&c);
+    if (code == REC_REACHES && get_reaches(&c, &e->reaches))
         code = cursor_byte(&c);
     return code == REC_END && get_end(&c, &e->end) && c.p == c.end && e->end.ending < MT_ENDINGS;
 }
@@ -37,7 +40,7 @@ static void take_totals(struct mt_totals *t, const struct end_records *e)
     const struct rec_more *more = &e->more;
     *t = (struct mt_totals){.events = {end->new, end->free, end->resize, end->load, end->store, end->modify,
                                        end->mark, end->badfree, end->lost, more->type, more->state,
-                                       more->sample, e->calls.call},
+                                       more->sample, e->calls.call, e->reaches.reach},
                             .instructions = end->instructions,
                             .nanoseconds = end->nanoseconds,
                             .foreign = end->foreign,

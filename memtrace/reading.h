@@ -196,6 +196,7 @@ const char *mt_how_name(enum mt_how h);         /* "malloc", "calloc", ... */
 const char *mt_badfree_name(enum mt_badfree b); /* "invalid", "inside", "double", ... */
 const char *mt_heap_kind_name(enum mt_heap_kind k);
 const char *mt_type_name(enum mt_type t); /* "str", "tab", "array", ... */
+const char *mt_reach_name(enum mt_reach r); /* "reachable", "possible", "indirect", "lost" */
 const char *mt_vm_name(enum mt_vm v);     /* "INTERP", "C", "GC", ... */
 const char *mt_frame_kind_name(enum mt_frame_kind k);
 const char *mt_link_kind_name(enum mt_link_kind k); /* "metatable", "env", "array", ... */

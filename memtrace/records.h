@@ -35,6 +35,7 @@ enum record_code {
 #define FIELD_ENDING uint64_t
 #define FIELD_FRAMEKIND uint64_t
 #define FIELD_TYPE uint64_t
+#define FIELD_REACH uint64_t
 #define FIELD_VM uint64_t
 #define FIELD_LINKKIND uint64_t
 
@@ -93,6 +94,7 @@ static inline void put_TEXT(struct buffer *b, struct text v)
 #define put_ENDING put_U
 #define put_FRAMEKIND put_U
 #define put_TYPE put_U
+#define put_REACH put_U
 #define put_VM put_U
 #define put_LINKKIND put_U
 
@@ -144,6 +146,7 @@ static inline struct text get_TEXT(struct cursor *c)
 #define get_ENDING get_U
 #define get_FRAMEKIND get_U
 #define get_TYPE get_U
+#define get_REACH get_U
 #define get_VM get_U
 #define get_LINKKIND get_U
 

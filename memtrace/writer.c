@@ -436,6 +436,8 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
         put_more(&b, &(struct rec_more){n[MT_TYPE], n[MT_STATE], n[MT_SAMPLE]});
     if (n[MT_CALL])
         put_calls(&b, &(struct rec_calls){n[MT_CALL]});
+    if (n[MT_REACH])
+        put_reaches(&b, &(struct rec_reaches){n[MT_REACH]});
     put_end(&b, &(struct rec_end){ending, n[MT_NEW], n[MT_FREE], n[MT_RESIZE], n[MT_LOAD], n[MT_STORE],
                                   n[MT_MODIFY], n[MT_MARK], n[MT_BADFREE], n[MT_LOST], t.instructions,
                                   t.nanoseconds, t.foreign, t.dropped, t.freed});
@@ -470,6 +472,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     released_destroy(&w->released);
     writer_defs_free(w);
     writer_lua_free(w);
+    reach_free(&w->reach);
     writer_left_free(w);
     buffer_free(&w->snapshot.records);
     free(w);

@@ -11,6 +11,7 @@
 #include "encode.h"
 #include "intern.h"
 #include "output.h"
+#include "reach.h"
 
 /* Definitions made so far, by kind; as in the BASE record. */
 struct def_counts {
@@ -48,6 +49,9 @@ struct mt_writer {
     struct table protos, traces;              /* the same; protos as struct kept_proto */
     uint8_t *types;                           /* of live blocks by slot, as told (enum mt_type) */
     uint32_t types_room;
+    struct reach reach;      /* while pointers to blocks are given */
+    uint64_t reach_page;     /* looked at last... */
+    bool reach_page_is_heap; /* ... has a block of heap 0 */
     uint64_t *ordinals; /* of live blocks by slot, as of mt_left */
     uint32_t ordinals_room;
     struct def_counts counts;  /* all */
@@ -116,6 +120,7 @@ void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size);
 /* Does a new block of `heap` make this one an arena: is it a piece of it, of another allocator's? */
 bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size,
                         uint32_t heap);
+enum mt_heap_kind writer_heap_kind(const struct mt_writer *w, uint32_t heap);
 /* The arena of `heap` that begins at addr is freed, with all pieces in it; false if there is none. */
 bool writer_free_arena(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
 /* All arenas of a heap are freed. */

@@ -5,7 +5,7 @@
 #include "writer.h"
 #include "error.h"
 
-static enum mt_heap_kind kind_of(const struct mt_writer *w, uint32_t heap)
+enum mt_heap_kind writer_heap_kind(const struct mt_writer *w, uint32_t heap)
 {
     return heap == 0 ? MT_HEAP_MALLOC
                      : (enum mt_heap_kind)((struct mt_heap *)table_at(&w->heaps, heap - 1))->kind;
@@ -19,7 +19,7 @@ static uint64_t last_of(const struct block *b)
 /* Does the heap cut its blocks from blocks of other heaps? */
 static bool is_of_pieces(const struct mt_writer *w, uint32_t heap)
 {
-    enum mt_heap_kind kind = kind_of(w, heap);
+    enum mt_heap_kind kind = writer_heap_kind(w, heap);
     return kind == MT_HEAP_CUSTOM || kind == MT_HEAP_LUA;
 }
 

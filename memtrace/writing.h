@@ -157,6 +157,13 @@ void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_
 /* Machine code of a trace calls a function in C; `frame` is the place, of Lua. Left out where readers know it
  * without. */
 void mt_writer_call(struct mt_writer *w, uint32_t frame);
+/* Which blocks the program can still reach, when it is about to end: first each word of its memory and registers that
+ * may be a pointer to a block, then mt_writer_reach, which writes an MT_REACH for each block to which no chain of them
+ * leads from outside, and the fact MT_INFO_REACH. No other event may come between. The word is at the address `at`;
+ * for registers, that is 0. `allocator`: the memory is one that malloc and its relatives give out; outside of live
+ * blocks it is left over. */
+void mt_writer_pointer(struct mt_writer *w, uint64_t at, uint64_t value, bool allocator);
+void mt_writer_reach(struct mt_writer *w);
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
 
 /* A snapshot, between begin and end: objects in any order, each gets the next number from 0; links may refer

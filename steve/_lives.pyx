@@ -142,7 +142,7 @@ LIFE = np.dtype(columns("handle size bytes resizes first_size most moves copied 
                         "died_allocated born died born_time died_time first_use last_use loads "
                         "stores modifies bytes_read bytes_written used news peak peak_bytes", "u8")
                 + columns("stack heap", "u4") + columns("thread free_thread", "u2")
-                + columns("how freed shared type inherited", "u1"), align=True)
+                + columns("how freed shared type inherited reach", "u1"), align=True)
 GROUP = np.dtype(columns("blocks resizes bytes size frees foreign live_blocks live_bytes loads stores "
                          "modifies bytes_read bytes_written used shared lifetimes most_bytes most "
                          "resized moves copied first_size last_size most_resizes peak peak_bytes", "u8"))

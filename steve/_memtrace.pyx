@@ -28,9 +28,10 @@ cdef extern from "config.h":
     const char *PACKAGE_VERSION
 
 VERSION = PACKAGE_VERSION.decode()
-NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE, SAMPLE, CALL = range(MT_KINDS)
+NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE, SAMPLE, CALL, REACH = range(MT_KINDS)
 KIND_NAMES = tuple(mt_kind_name(<mt_kind>kind).decode() for kind in range(MT_KINDS))
 HEAP_KIND_NAMES = tuple(mt_heap_kind_name(<mt_heap_kind>k).decode() for k in range(MT_HEAP_KINDS))
+REACH_NAMES = tuple(mt_reach_name(<mt_reach>r).decode() for r in range(MT_REACHES))
 TYPE_NAMES = tuple(mt_type_name(<mt_type>t).decode() for t in range(MT_TYPES))
 VM_NAMES = tuple(mt_vm_name(<mt_vm>v).decode() for v in range(MT_VMS))
 BADFREE_NAMES = tuple(mt_badfree_name(<mt_badfree>b).decode() for b in range(MT_BADFREES))

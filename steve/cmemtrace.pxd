@@ -13,7 +13,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum: MT_OPEN_DEFAULT, MT_OPEN_SALVAGE, MT_OPEN_TEXT, MT_OPEN_FREED, MT_OPEN_SNAPSHOTS, MT_OPEN_OVERLAPS
     enum mt_kind:
         MT_NEW, MT_FREE, MT_RESIZE, MT_LOAD, MT_STORE, MT_MODIFY, MT_MARK, MT_BADFREE, MT_LOST,
-        MT_TYPE, MT_STATE, MT_SAMPLE, MT_CALL, MT_KINDS
+        MT_TYPE, MT_STATE, MT_SAMPLE, MT_CALL, MT_REACH, MT_KINDS
     enum mt_ending:
         MT_ENDING_UNKNOWN, MT_ENDING_LIMIT, MT_ENDINGS
     enum mt_heap_kind:
@@ -159,6 +159,8 @@ cdef extern from "memtrace/memtrace.h" nogil:
         MT_HEAP_KINDS
     enum mt_type:
         MT_TYPES
+    enum mt_reach:
+        MT_REACHES
     enum mt_vm:
         MT_VMS
     enum mt_link_kind:
@@ -167,5 +169,6 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum mt_frame_kind:
         MT_FRAME_HOST, MT_FRAME_KINDS
     const char *mt_type_name(mt_type t)
+    const char *mt_reach_name(mt_reach r)
     const char *mt_vm_name(mt_vm v)
     const char *mt_frame_kind_name(mt_frame_kind k)

@@ -73,6 +73,10 @@ FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "freed": ("it was freed", lambda b: b["freed"] != 0),
     "live": ("it was never freed", lambda b: b["freed"] == 0),
     "inherited": ("a forked process had it from its parent", lambda b: b["inherited"] != 0),
+    "lost": ("no pointer led to it when the program ended, but from other lost blocks (see `steve leaks`)",
+             lambda b: b["reach"] >= 2),
+    "possibly_lost": ("only pointers into the middle of a block led to it then, directly or by way of others",
+                      lambda b: b["reach"] == 1),
     "shared": ("another thread than its maker accessed it", lambda b: b["shared"] != 0),
 }
 TEXTS: Dict[str, Tuple[str, str]] = {  # what it is, and the number in a life that it depends on

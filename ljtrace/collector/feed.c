@@ -348,6 +348,21 @@ static const char *take_info(struct feed *f, const struct raw *r)
     return NULL;
 }
 
+static const char *take_pointers(struct feed *f, const struct raw *r)
+{
+    for (uint32_t i = 1; i < r->count; i++)
+        mt_writer_pointer(f->writer, raw_pointer_place(r->word[0], r->word[i]), raw_pointer_value(r->word[i]),
+                          r->argument != 0);
+    return NULL;
+}
+
+static const char *take_reach(struct feed *f, const struct raw *r)
+{
+    (void)r;
+    mt_writer_reach(f->writer);
+    return NULL;
+}
+
 static const char *take_exec(struct feed *f, const struct raw *r)
 {
     feed_time(f, r->word[0]);
@@ -367,7 +382,8 @@ static const struct {
     const char *(*take)(struct feed *f, const struct raw *r);
     uint32_t least; /* payload words */
 } s_rare[RAW_TYPES] = {
-    /* clang-format off: one on a line */
+    /* one on a line */
+    /* clang-format off */
     [RAW_DEFINE] = {take_define, 1},
     [RAW_THREAD] = {take_thread, 0},
     [RAW_FRAME] = {feed_frame, 3},
@@ -408,6 +424,8 @@ static const struct {
     [RAW_UNIVERSE_END] = {feed_universe_end, 0},
     [RAW_CALL] = {feed_call, 1},
     [RAW_SAMPLE] = {feed_sample, 3},
+    [RAW_POINTERS] = {take_pointers, 1},
+    [RAW_REACH] = {take_reach, 0},
     /* clang-format on */
 };
 

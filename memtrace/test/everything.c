@@ -8,7 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LUA_ADDR = 0x100000, POOL = 0x50000, MAPPING = 0x800000, PAGE = 4096, BLOCK = 128 };
+enum {
+    LUA_ADDR = 0x100000,
+    REACH_ADDR = 0x60000,
+    POOL = 0x50000,
+    MAPPING = 0x800000,
+    PAGE = 4096,
+    BLOCK = 128
+};
 
 struct world {
     struct mt_writer *w;
@@ -212,6 +219,17 @@ static void begin(struct world *o, int fd)
     do_everything(o, 2);
 }
 
+/* One block is reachable, one possibly lost; the others are lost. */
+static void reach(struct mt_writer *w)
+{
+    mt_writer_block_new(w, REACH_ADDR, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_new(w, REACH_ADDR + 64, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_block_new(w, REACH_ADDR + 128, 64, 0, MT_HOW_MALLOC, 0);
+    mt_writer_pointer(w, 0, REACH_ADDR, false);
+    mt_writer_pointer(w, REACH_ADDR, REACH_ADDR + 72, false);
+    mt_writer_reach(w);
+}
+
 static struct bytes end(struct mt_writer *w, int fd)
 {
     assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
@@ -225,6 +243,7 @@ struct bytes trace_of_everything(void)
     struct world o;
     int fd = memory_file("", 0);
     begin(&o, fd);
+    reach(o.w);
     return end(o.w, fd);
 }
 

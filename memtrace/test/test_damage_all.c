@@ -125,6 +125,7 @@ static const struct {
     {"base", "string"},    {"inherit", "implied=1"}, {"thread", "thread=2"}, {"vm", "state"},
     {"touch", "kernel=1"}, {"freed", "freed=1"},     {"stop", "end"},        {"block", "handle="},
     {"chunk", "end"},      {"more", "end"},          {"calls", "call"},      {"beside", "beside=1"},
+    {"reaches", "reach"},
 };
 
 static const char *shown_as(const char *name)

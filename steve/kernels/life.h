@@ -27,7 +27,8 @@ struct life {
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
     uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
     uint8_t inherited;            /* it was there when the trace began: made by the process that was forked */
-    uint8_t spare[7];             /* 0 */
+    uint8_t reach;    /* enum mt_reach: how the program could reach it when it ended, if that is told */
+    uint8_t spare[6]; /* 0 */
 };
 
 #endif

@@ -97,7 +97,8 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         .inherited = b->how / LIVES_INHERITED,
                         .freed = ending->freed,
                         .shared = b->shared,
-                        .type = b->type};
+                        .type = b->type,
+                        .reach = b->reach};
 }
 
 /* No record is written: the compiler hands over what the sum takes. */
@@ -172,7 +173,7 @@ static void begin_life(const struct lives *l, struct lives_block *b, const struc
     b->how = e->how | (e->implied ? LIVES_INHERITED : 0);
     b->shift = usedparts_shift(e->size);
     b->live = true;
-    b->touched = b->shared = b->type = b->earlier = 0;
+    b->touched = b->shared = b->type = b->reach = b->earlier = 0;
     b->stack = e->ref;
     b->heap = e->heap;
     b->handle = e->handle;
@@ -290,6 +291,12 @@ static void note_type(struct lives *l, const struct mt_event *e)
         l->blocks[e->slot].type = (uint8_t)e->ref;
 }
 
+static void note_reach(struct lives *l, const struct mt_event *e)
+{
+    if (e->slot < l->room && l->blocks[e->slot].live)
+        l->blocks[e->slot].reach = (uint8_t)e->ref;
+}
+
 static bool reserve_sums(struct lives *l, uint32_t sites)
 {
     return grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) &&
@@ -305,6 +312,8 @@ static inline bool feed_event(struct lives *l, const struct mt_event *e)
         return false;
     if (e->kind == MT_TYPE)
         note_type(l, e);
+    if (e->kind == MT_REACH)
+        note_reach(l, e);
     if (e->kind > MT_MODIFY || (e->freed && e->kind >= MT_LOAD))
         return true;
     l->totals.time = e->time;

@@ -43,7 +43,7 @@ struct lives_block {
     uint16_t thread;
     uint8_t how, shift; /* how: enum mt_how | LIVES_INHERITED; shift: a part is 2^shift bytes */
     uint8_t live : 1, touched : 1;
-    uint8_t shared, type;
+    uint8_t shared, type, reach;
     uint8_t earlier; /* made before this part of a trace: see livesparts.h */
     uint32_t stack, heap;
     uint64_t handle, size, bytes, resizes, born, born_time, born_allocated, news, peak, peak_bytes;

@@ -55,7 +55,8 @@ bool livesparts_end(struct lives *l, struct lives_block *b, uint16_t thread)
 /* Did nothing happen to it? */
 static bool is_idle(const struct lives_block *b)
 {
-    return b->earlier && !b->touched && b->resizes == 0 && b->type == LIVESPARTS_UNTOLD;
+    return b->earlier && !b->touched && b->resizes == 0 && b->type == LIVESPARTS_UNTOLD &&
+           b->reach == MT_REACH_FULL;
 }
 
 bool livesparts_finish(struct lives *l)
@@ -157,6 +158,8 @@ static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t
     add_resizes(b, p);
     if (p->block.type != LIVESPARTS_UNTOLD)
         b->type = p->block.type;
+    if (p->block.reach != MT_REACH_FULL)
+        b->reach = p->block.reach;
     return !p->freed || end(whole, b, p);
 }
 

@@ -33,7 +33,7 @@ bool walk_enter(struct walk *w, const struct mt_live_block *live);
 const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events, size_t n);
 
 /* Take what was hidden out of the n events that walk_filter gave last, with what is not of a chosen block
- * besides: its TYPE, and with a selection BADFREE, which is of no block. How many are left, in the same
+ * besides: its TYPE and REACH, and with a selection BADFREE, which is of no block. How many are left, in the same
  * array. */
 size_t walk_pack(struct walk *w, size_t n);
 
