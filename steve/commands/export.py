@@ -4,7 +4,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import gzip
-import json
 import os
 from typing import TYPE_CHECKING, Callable, Dict, Iterable, NamedTuple
 
@@ -52,19 +51,20 @@ def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], int]
 
 def write_pprof(profile: object, args: argparse.Namespace, out: Output) -> None:
     from steve.export.pprof import pprof
-    out.write_bytes(pprof(profile))
+    for piece in pprof(profile):
+        out.write_bytes(piece)
 
 
 def write_folded(profile: object, args: argparse.Namespace, out: Output) -> None:
-    from steve.export.folded import fold, lines
+    from steve.export.folded import Folds, lines
     from steve.export.profile import BY_NAME
-    write_all(out, lines(fold(profile, BY_NAME[args.metric])))
+    write_all(out, lines(Folds(profile, BY_NAME[args.metric])))
 
 
 def write_speedscope(profile: object, args: argparse.Namespace, out: Output) -> None:
     from steve._memtrace import VERSION
     from steve.export.speedscope import speedscope
-    out.write(json.dumps(speedscope(profile, VERSION)) + "\n")
+    write_all(out, speedscope(profile, VERSION))
 
 
 def write_callgrind(profile: object, args: argparse.Namespace, out: Output) -> None:
@@ -75,7 +75,7 @@ def write_callgrind(profile: object, args: argparse.Namespace, out: Output) -> N
 
 def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
     from steve.export.table import table
-    out.write(table(profile))
+    write_all(out, table(profile))
 
 
 def run_massif(args: argparse.Namespace, out: Output) -> int:

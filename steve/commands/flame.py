@@ -4,12 +4,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import os
-from typing import Dict, Tuple
+from typing import TYPE_CHECKING, Tuple
 
 from steve import blocks, profiles, source
 from steve.errors import UsageError
 from steve.output import Output, check_ending, wrote
 from steve.progress import Progress
+
+if TYPE_CHECKING:
+    from steve.flame.tree import Stacks
 
 NAME = "flame"
 SAMPLES = "samples"
@@ -37,19 +40,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", metavar="TEXT", help="the heading (default: FILE and metric)")
 
 
-Stacks = Tuple[Dict[Tuple[str, ...], int], str, str, int]
+Measured = Tuple["Stacks", str, str, int]  # the last three: what they measure, unit, exit status
 
 
-def of_folded(args: argparse.Namespace) -> Stacks:
-    from steve.flame.tree import parse
+def of_folded(args: argparse.Namespace) -> Measured:
+    from steve.flame.tree import parse, sorted_stacks
     with open(args.file, encoding="utf-8", errors="backslashreplace") as file:
-        return parse(file, args.file), "samples", "samples", 0
+        return sorted_stacks(parse(file, args.file)), "samples", "samples", 0
 
 
-def of_sysprof(args: argparse.Namespace) -> Stacks:
+def of_sysprof(args: argparse.Namespace) -> Measured:
     from steve.commands.sysprof import fold_file
+    from steve.flame.tree import sorted_stacks
     folded, problem = fold_file(args.file)
-    return folded, "samples", "samples", 1 if problem else 0
+    return sorted_stacks(folded), "samples", "samples", 1 if problem else 0
 
 
 def has_samples(args: argparse.Namespace) -> bool:
@@ -61,32 +65,33 @@ def has_samples(args: argparse.Namespace) -> bool:
     return "sample_stacks" in trace.info()
 
 
-def of_samples(args: argparse.Namespace) -> Stacks:
+def of_samples(args: argparse.Namespace) -> Measured:
+    from steve.flame.tree import sorted_stacks
     from steve.sysprof import traced
     if (args.where, args.begin, args.end) != (None, None, None):
         raise UsageError("--where, --from and --to choose blocks of a memtrace; samples have none")
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
         found = traced.collect(trace, progress)
-    return traced.folded(trace, found), SAMPLES, "instructions", source.verdict(NAME, trace)
+    return sorted_stacks(traced.folded(trace, found)), SAMPLES, "instructions", source.verdict(NAME, trace)
 
 
-def of_trace(args: argparse.Namespace) -> Stacks:
+def of_trace(args: argparse.Namespace) -> Measured:
     if args.metric == SAMPLES or (args.metric is None and has_samples(args)):
         return of_samples(args)
     return of_allocations(args)
 
 
-def of_allocations(args: argparse.Namespace) -> Stacks:
-    from steve.export.folded import fold
+def of_allocations(args: argparse.Namespace) -> Measured:
+    from steve.export.folded import Folds
     from steve.export.profile import BY_NAME, Profile
+    from steve.flame.tree import Stacks
     chosen, metric = blocks.Blocks(NAME, args), BY_NAME[args.metric or "alloc_space"]
-    folded = fold(Profile(chosen), metric)
-    return folded, metric.name, metric.unit, chosen.verdict()
+    folds = Folds(Profile(chosen), metric)
+    return Stacks(folds, folds.total), metric.name, metric.unit, chosen.verdict()
 
 
-def stacks_of(args: argparse.Namespace) -> Stacks:
-    """(folded stacks, what they measure, unit, exit status)."""
+def stacks_of(args: argparse.Namespace) -> Measured:
     if not args.file.endswith(".folded") and not profiles.is_profile(args.file):
         return of_trace(args)
     if (args.where, args.begin, args.end) != (None, None, None):
@@ -97,8 +102,8 @@ def stacks_of(args: argparse.Namespace) -> Stacks:
 def run(args: argparse.Namespace) -> int:
     from steve.flame.draw import Drawing
     check_ending(args.output, "a flame graph is an SVG file", ".svg")
-    folded, what, unit, status = stacks_of(args)
-    drawing = Drawing(folded, args.title or f"{os.path.basename(args.file)}: {what}", unit)
+    stacks, what, unit, status = stacks_of(args)
+    drawing = Drawing(stacks, args.title or f"{os.path.basename(args.file)}: {what}", unit)
     target = args.output or ("-" if args.file == "-" else args.file + ".svg")
     with Output(target) as out:
         for piece in drawing.svg():

@@ -105,7 +105,7 @@ def folded_text(folded: Dict[Tuple[str, ...], int], as_json: bool) -> str:
     if as_json:
         rows = [{"stack": stack, "samples": n} for stack, n in sorted(folded.items())]
         return json.dumps(rows, indent=1) + "\n"
-    return "".join(lines(folded))
+    return "".join(lines(sorted(folded.items())))
 
 
 def set_mode(args: argparse.Namespace) -> None:

@@ -24,8 +24,9 @@ class Graph:
         self.own: Dict[Function, Dict[int, Costs]] = {}
         self.calls: Dict[Function, Dict[Tuple[int, Function, int], Costs]] = {}
         self.total = [0] * len(EVENTS)
-        for sample in profile.samples:
-            self._add(sample.frames, [sample.values[column] for column in EVENTS])
+        self._places = {number: self._where(number) for number in profile.used_frames()}
+        for sample in profile.samples():
+            self._add(profile.frames(sample.stack), [sample.values[column] for column in EVENTS])
 
     def _where(self, number: int) -> Tuple[Function, int]:
         if not number:
@@ -34,7 +35,7 @@ class Graph:
         return (frame.file or "???", frame.function or label(frame)), frame.line
 
     def _add(self, frames: Sequence[int], costs: Costs) -> None:
-        stack = [self._where(number) for number in frames]
+        stack = [self._places[number] for number in frames]
         function, line = stack[0]
         bump(self.own.setdefault(function, {}), line, costs)
         self.total = [a + b for a, b in zip(self.total, costs)]

@@ -6,8 +6,9 @@ is no mapping: everything is symbolised. https://github.com/google/pprof/blob/ma
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-import gzip
-from typing import Dict, Iterable, List, Tuple
+import zlib
+from functools import lru_cache
+from typing import Dict, Iterable, Iterator, Tuple
 
 from steve.export.profile import METRICS, Profile
 from steve.frames import label
@@ -17,6 +18,7 @@ SAMPLE_TYPE, SAMPLE, LOCATION, FUNCTION, STRING, DURATION, COMMENT, DEFAULT = 1,
 MAX_INT64 = 2**63 - 1
 
 
+@lru_cache(maxsize=1 << 16)
 def varint(value: int) -> bytes:
     """A number, 0 to 2^64 - 1."""
     data = bytearray()
@@ -38,7 +40,7 @@ def block(field: int, data: bytes) -> bytes:
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
-    return block(field, b"".join(varint(min(value, MAX_INT64)) for value in values))
+    return block(field, b"".join([varint(min(value, MAX_INT64)) for value in values]))
 
 
 class Encoder:
@@ -48,45 +50,56 @@ class Encoder:
         self.profile = profile
         self._strings: Dict[str, int] = {"": 0}
         self._functions: Dict[Tuple[str, str], int] = {}
-        self._parts: List[bytes] = []
 
     def _string(self, text: str) -> int:
         return self._strings.setdefault(text, len(self._strings))
 
-    def _function(self, name: str, file: str) -> int:
-        key = (name, file)
-        if key not in self._functions:
-            self._functions[key] = len(self._functions) + 1
-            text = self._string(name)
-            self._parts.append(block(FUNCTION, number(1, self._functions[key]) + number(2, text)
-                                     + number(3, text) + number(4, self._string(file))))
-        return self._functions[key]
+    def _function(self, name: str, file: str) -> bytes:
+        """A function that is not known by now."""
+        self._functions[name, file] = len(self._functions) + 1
+        text = self._string(name)
+        return block(FUNCTION, number(1, self._functions[name, file]) + number(2, text) + number(3, text)
+                     + number(4, self._string(file)))
 
-    def _location(self, frame_id: int) -> bytes:
-        """A location's number is its frame's, from 1."""
+    def _location(self, frame_id: int) -> Iterator[bytes]:
+        """A location, whose number is its frame's, from 1; before it its function, if that is not known."""
         frame = self.profile.frame(frame_id) if frame_id else None
         name = "(no stack)" if frame is None else frame.function or label(frame)
-        function = self._function(name, frame.file if frame else "")
-        line = number(1, function) + number(2, frame.line if frame else 0)
-        return block(LOCATION, number(1, frame_id + 1) + number(3, frame.ip if frame else 0) + block(4, line))
+        key = name, frame.file if frame else ""
+        if key not in self._functions:
+            yield self._function(*key)
+        line = number(1, self._functions[key]) + number(2, frame.line if frame else 0)
+        yield block(LOCATION, number(1, frame_id + 1) + number(3, frame.ip if frame else 0) + block(4, line))
 
-    def encode(self) -> bytes:
-        """The message."""
-        parts = self._parts
+    def encode(self) -> Iterator[bytes]:
+        """The message, in pieces."""
         for metric in METRICS:
             kind = number(1, self._string(metric.name)) + number(2, self._string(metric.unit))
-            parts.append(block(SAMPLE_TYPE, kind))
-        for sample in self.profile.samples:
-            locations = packed(1, (frame + 1 for frame in sample.frames))
-            parts.append(block(SAMPLE, locations + packed(2, sample.values)))
-        parts += map(self._location, self.profile.used_frames())
-        parts.append(number(COMMENT, self._string(self.profile.command)))
-        parts.append(number(DURATION, self.profile.trace.stats()["nanoseconds"]))
-        parts.append(number(DEFAULT, self._string("alloc_space")))
-        parts += [block(STRING, text.encode("utf-8", "surrogateescape")) for text in self._strings]
-        return b"".join(parts)
+            yield block(SAMPLE_TYPE, kind)
+        used = self.profile.used_frames()
+        codes = {frame: varint(frame + 1) for frame in used}
+        for sample in self.profile.samples():
+            locations = block(1, b"".join([codes[frame] for frame in self.profile.frames(sample.stack)]))
+            yield block(SAMPLE, locations + packed(2, sample.values))
+        for frame in used:
+            yield from self._location(frame)
+        yield number(COMMENT, self._string(self.profile.command))
+        yield number(DURATION, self.profile.trace.stats()["nanoseconds"])
+        yield number(DEFAULT, self._string("alloc_space"))
+        for text in self._strings:
+            yield block(STRING, text.encode("utf-8", "surrogateescape"))
 
 
-def pprof(profile: Profile) -> bytes:
-    """The whole file; the same profile gives the same bytes."""
-    return gzip.compress(Encoder(profile).encode(), mtime=0)
+ENOUGH = 1 << 20  # bytes worth compressing at once
+
+
+def pprof(profile: Profile) -> Iterator[bytes]:
+    """The whole file, in pieces; the same profile gives the same bytes."""
+    packer = zlib.compressobj(9, wbits=16 + zlib.MAX_WBITS)  # with gzip's header, without a time
+    gathered = bytearray()
+    for piece in Encoder(profile).encode():
+        gathered += piece
+        if len(gathered) >= ENOUGH:
+            yield packer.compress(gathered)
+            gathered.clear()
+    yield packer.compress(gathered) + packer.flush()

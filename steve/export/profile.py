@@ -2,12 +2,15 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from steve import blocks
+from steve.export.paths import frames_of
 
 if TYPE_CHECKING:
-    from steve._memtrace import Frame, Trace
+    import numpy as np
+
+    from steve._memtrace import Frame
 
 
 class Metric(NamedTuple):
@@ -34,24 +37,35 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 class Sample(NamedTuple):
-    """frames: ids, innermost first; values: in the order of METRICS."""
-    frames: Tuple[int, ...]
+    """stack: its id; values: in the order of METRICS."""
+    stack: int
     values: Tuple[int, ...]
 
 
 class Profile:
-    """samples: one for each stack that allocated; facts: what the trace tells about its recording."""
+    """stacks: an array of the ids of those that allocated; columns: for each of METRICS an array of values; facts: what
+    the trace tells about its recording."""
 
     def __init__(self, chosen: blocks.Blocks) -> None:
         sums, = chosen.sum_by("stack")
+        del chosen.lives  # as large as what follows
         self.trace = chosen.trace
         self.facts: Dict[str, str] = self.trace.info()
-        self.samples: List[Sample] = []
+        self.stacks: "np.ndarray" = sums.numbers
+        self.columns: "List[np.ndarray]" = [sums.rows[metric.key].copy() for metric in METRICS]
         self._frames: "Dict[int, Frame]" = {}
-        same: Dict[int, int] = {}
-        columns = [sums.rows[metric.key].tolist() for metric in METRICS]
-        for stack, *values in zip(sums.numbers.tolist(), *columns):
-            self.samples.append(Sample(frame_ids(self.trace, stack, same), tuple(values)))
+
+    def samples(self, order: "Optional[np.ndarray]" = None) -> Iterator[Sample]:
+        """One for each stack; order: their indices."""
+        for first in range(0, len(self.stacks), blocks.FEW_ROWS):
+            few = slice(first, first + blocks.FEW_ROWS)
+            some = few if order is None else order[few]
+            values = zip(*(column[some].tolist() for column in self.columns))
+            yield from map(Sample, self.stacks[some].tolist(), values)
+
+    def frames(self, stack: int) -> List[int]:
+        """The ids of a stack's frames, innermost first."""
+        return self.trace.stack_ids(stack)
 
     @property
     def command(self) -> str:
@@ -65,17 +79,4 @@ class Profile:
 
     def used_frames(self) -> List[int]:
         """The ids of all frames, each once, in the order of their first use."""
-        return list(dict.fromkeys(number for sample in self.samples for number in sample.frames))
-
-
-def frame_ids(trace: "Trace", stack: int, same: Dict[int, int]) -> Tuple[int, ...]:
-    """The frames of a stack by id, innermost first; (0,) for the empty stack. same: ids that were met, so that each
-    is one object in all stacks; at first empty."""
-    found: List[int] = []
-    entry = trace.stack(stack)
-    while stack and entry is not None:
-        found.append(same.setdefault(entry[1], entry[1]))
-        if entry[0] >= stack:
-            break
-        stack, entry = entry[0], trace.stack(entry[0])
-    return tuple(found) or (0,)
+        return frames_of(self.trace, self.stacks.tolist())

@@ -2,6 +2,10 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
+from typing import Dict, Iterator
+
+from steve.blocks import FEW_ROWS
 from steve.export.profile import METRICS, Metric, Profile
 from steve.frames import label
 
@@ -21,21 +25,41 @@ def frame_entry(profile: Profile, number: int) -> dict:
     return entry
 
 
-def sampled(profile: Profile, metric: Metric, index: dict) -> dict:
-    """One metric's profile."""
-    column = METRICS.index(metric)
-    kept = [sample for sample in profile.samples if sample.values[column]]
-    weights = [sample.values[column] for sample in kept]
-    return {"type": "sampled", "name": metric.name, "unit": "bytes" if metric.unit == "bytes" else "none",
-            "startValue": 0, "endValue": sum(weights), "weights": weights,
-            "samples": [[index[number] for number in reversed(sample.frames)] for sample in kept]}
+def pieces(name: str, texts: Iterator[str]) -> Iterator[str]:
+    """A member that is a list, of many things."""
+    yield f', "{name}": ['
+    for i, text in enumerate(texts):
+        yield ", " + text if i else text
+    yield "]"
 
 
-def speedscope(profile: Profile, version: str) -> dict:
-    """The whole file as an object; metrics without any value are left out."""
+def sampled(profile: Profile, metric: Metric, index: Dict[int, str]) -> Iterator[str]:
+    """One metric's profile, as text; index: of each frame."""
+    column = profile.columns[METRICS.index(metric)]
+    weights, stacks = column[column != 0], profile.stacks[column != 0]
+    head = {"type": "sampled", "name": metric.name, "unit": "bytes" if metric.unit == "bytes" else "none",
+            "startValue": 0, "endValue": int(weights.sum())}
+
+    def frames() -> Iterator[str]:
+        for first in range(0, len(stacks), FEW_ROWS):
+            for stack in stacks[first:first + FEW_ROWS].tolist():
+                yield "[" + ", ".join([index[number] for number in reversed(profile.frames(stack))]) + "]"
+
+    yield json.dumps(head)[:-1]
+    yield from pieces("weights", (str(weight) for weight in weights))
+    yield from pieces("samples", frames())
+    yield "}"
+
+
+def speedscope(profile: Profile, version: str) -> Iterator[str]:
+    """The whole file, in pieces; metrics without any value are left out."""
     used = profile.used_frames()
-    index = {number: i for i, number in enumerate(used)}
-    profiles = [sampled(profile, metric, index) for metric in METRICS]
-    return {"$schema": SCHEMA, "name": profile.command, "exporter": f"steve {version}",
-            "activeProfileIndex": 0, "shared": {"frames": [frame_entry(profile, n) for n in used]},
-            "profiles": [one for one in profiles if one["samples"]] or profiles[:1]}
+    head = {"$schema": SCHEMA, "name": profile.command, "exporter": f"steve {version}", "activeProfileIndex": 0,
+            "shared": {"frames": [frame_entry(profile, number) for number in used]}}
+    index = {number: str(i) for i, number in enumerate(used)}
+    shown = [metric for metric, column in zip(METRICS, profile.columns) if column.any()] or METRICS[:1]
+    yield json.dumps(head)[:-1] + ', "profiles": ['
+    for i, metric in enumerate(shown):
+        yield ", " if i else ""
+        yield from sampled(profile, metric, index)
+    yield "]}\n"

@@ -7,10 +7,10 @@ the same colour in every graph. Frames narrower than a third of a pixel are left
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import zlib
-from typing import Iterator, List, Mapping, Tuple
+from typing import Iterator
 from xml.sax.saxutils import escape
 
-from steve.flame.tree import Box, boxes, grow
+from steve.flame.tree import Box, Stacks, boxes
 from steve.tables import number, printable, size
 
 WIDTH, ROW, TOP, MARGIN = 1200, 18, 64, 10
@@ -63,12 +63,11 @@ def amount(value: int, unit: str) -> str:
 class Drawing:
     """One graph. unit: bytes, or what the weights count."""
 
-    def __init__(self, folded: Mapping[Tuple[str, ...], int], title: str, unit: str) -> None:
-        self.title, self.unit = title, unit
-        self.root = grow(folded)
-        self.total = max(self.root.width, 1)
+    def __init__(self, stacks: Stacks, title: str, unit: str) -> None:
+        self.title, self.unit, self.weight = title, unit, stacks.total
+        self.total = max(self.weight, 1)
         self.inner = WIDTH - 2 * MARGIN
-        self.boxes: List[Box] = list(boxes(self.root, NARROWEST / self.inner * self.total))
+        self.boxes = boxes(stacks, NARROWEST / self.inner * self.total)
 
     def _box(self, box: Box) -> str:
         x, width = MARGIN + box.start / self.total * self.inner, box.width / self.total * self.inner
@@ -89,7 +88,7 @@ class Drawing:
         yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
                f'height="{height}">\n<style>{STYLE}</style>\n<rect width="100%" height="100%" fill="#fdfdfb"/>\n'
                f'<text class="h" x="{MARGIN}" y="26">{safe(self.title)}</text>\n<text class="n" x="{MARGIN}" '
-               f'y="46">{safe(amount(self.root.width, self.unit))} in all; click a frame to zoom, the first '
+               f'y="46">{safe(amount(self.weight, self.unit))} in all; click a frame to zoom, the first '
                f'row to go back, / to search</text>\n<text class="n" id="found" x="{WIDTH - 160}" y="46"/>\n')
         yield from map(self._box, self.boxes)
         yield f"<script><![CDATA[{script}]]></script>\n</svg>\n"

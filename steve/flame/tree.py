@@ -1,8 +1,8 @@
-"""Folded stacks as a tree of frames, and the reading of folded text.
+"""Folded stacks as the boxes of a tree of frames, and the reading of folded text.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, Iterable, Iterator, List, Mapping, NamedTuple, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Tuple
 
 from steve.errors import SteveError
 
@@ -33,38 +33,57 @@ class Box(NamedTuple):
     own: int
 
 
-class Node:
-    """A frame with everything below it."""
-    __slots__ = ("width", "own", "below")
-
-    def __init__(self) -> None:
-        self.width = self.own = 0
-        self.below: Dict[str, "Node"] = {}
+class Stacks(NamedTuple):
+    """pairs: names from the root and a weight, each stack once, in the order of the names; total: of the weights."""
+    pairs: Iterable[Tuple[Tuple[str, ...], int]]
+    total: int
 
 
-def grow(folded: Mapping[Tuple[str, ...], int]) -> Node:
-    """The tree of all stacks."""
-    root = Node()
-    for stack, weight in folded.items():
-        node = root
-        node.width += weight
-        for name in stack:
-            node = node.below.setdefault(name, Node())
-            node.width += weight
-        node.own += weight
-    return root
+def sorted_stacks(folded: Folded) -> Stacks:
+    return Stacks(sorted(folded.items()), sum(folded.values()))
 
 
-def boxes(root: Node, least: float) -> Iterator[Box]:
-    """All frames at least `least` wide, a frame before those below it, siblings by name."""
-    pending: List[Tuple[str, Node, int, int]] = [("all", root, 0, 0)]
-    while pending:
-        name, node, depth, start = pending.pop()
-        if node.width < least:
-            continue
-        yield Box(name, depth, start, node.width, node.own)
-        at, below = start, []
-        for child in sorted(node.below):
-            below.append((child, node.below[child], depth + 1, at))
-            at += node.below[child].width
-        pending += reversed(below)
+class Opened:
+    """A frame of the latest stack, which may go on; next: where what is below it goes on; number: how many were opened
+    before. What is its own lies behind all that is below."""
+    __slots__ = ("name", "start", "next", "own", "number")
+
+    def __init__(self, name: str, start: int, number: int) -> None:
+        self.name, self.start, self.next, self.own, self.number = name, start, start, 0, number
+
+
+def common(one: Tuple[str, ...], other: Tuple[str, ...]) -> int:
+    """How many names two stacks begin with alike."""
+    for i, (a, b) in enumerate(zip(one, other)):
+        if a != b:
+            return i
+    return min(len(one), len(other))
+
+
+def boxes(stacks: Stacks, least: float) -> List[Box]:
+    """All frames at least `least` wide, a frame before those below it, siblings by name. Kept are those and the frames
+    of one stack."""
+    found: List[Tuple[int, Box]] = []
+    path, opened = [Opened("all", 0, 0)], 1
+
+    def close(depth: int) -> None:
+        """End the frames below a depth."""
+        while len(path) > depth:
+            frame = path.pop()
+            end = frame.next + frame.own
+            if path:
+                path[-1].next = end
+            if end - frame.start >= least:
+                found.append((frame.number, Box(frame.name, len(path), frame.start, end - frame.start, frame.own)))
+
+    before: Tuple[str, ...] = ()
+    for stack, weight in stacks.pairs:
+        alike = common(before, stack)
+        close(alike + 1)
+        for name in stack[alike:]:
+            path.append(Opened(name, path[-1].next, opened))
+            opened += 1
+        path[-1].own += weight
+        before = stack
+    close(0)
+    return [box for _, box in sorted(found)]

@@ -1,0 +1,143 @@
+"""Files of sums by stack, which are written as the stacks are gone through: against files made of all at once.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import csv
+import gzip
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Tuple
+
+import pytest
+
+from conftest import make_trace
+from steve._analyses import Holdings
+from steve._memtrace import Trace
+from steve.blocks import Blocks
+from steve.export import dhat, speedscope
+from steve.export.folded import Folds
+from steve.export.pprof import Encoder, pprof
+from steve.export.profile import BY_NAME, METRICS, Profile
+from steve.export.table import table
+from steve.flame.tree import Box, Stacks, boxes, sorted_stacks
+from steve.frames import label
+from test_liveparts import arguments
+
+FRAMES = ("main", "a", "b", "b@x.c:3", "b@x.c:4", "work@@app.lua:12/10", "malloc", "[lib.so]")
+Plain = List[Tuple[List[int], Tuple[int, ...]]]  # frames, innermost first, and values
+
+
+def script(seed: int) -> str:
+    """Blocks of 300 stacks, some of which are others' callers, some the same names from elsewhere, and of none."""
+    choose = random.Random(seed)
+    stacks = [" ".join(choose.choice(FRAMES) for _ in range(choose.randint(1, 7))) for _ in range(300)]
+    lines = [f"stack {frames}" for frames in stacks]
+    for i in range(900):
+        lines.append(f"N {0x10000 + 64 * i} {choose.randint(1, 40)} {choose.randint(0, 300)}")
+        lines += [f"{choose.choice('LS')} {0x10000 + 64 * i} 1"] * choose.randint(0, 2)
+        lines += [f"F {0x10000 + 64 * i}"] * choose.randint(0, 1)
+    return "\n".join([*lines, "end exit", ""])
+
+
+@pytest.fixture(params=range(3))
+def profile(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
+    """Of a random trace, gone through a few stacks at a time."""
+    for module in ("steve.blocks", "steve.export.folded", "steve.export.speedscope"):
+        monkeypatch.setattr(f"{module}.FEW_ROWS", 7)
+    path = make_trace(tmp_path / "t.ljt", script(request.param))
+    return Profile(Blocks("export", arguments(path)))
+
+
+def plain(profile: Profile) -> Plain:
+    values = zip(*(column.tolist() for column in profile.columns))
+    return [(profile.trace.stack_ids(stack), row) for stack, row in zip(profile.stacks.tolist(), values)]
+
+
+def names(profile: Profile, frames: List[int]) -> Tuple[str, ...]:
+    return tuple(label(profile.frame(n)) if n else "(no stack)" for n in reversed(frames))
+
+
+def test_folded(profile: Profile) -> None:
+    for metric in METRICS:
+        known: Dict[Tuple[str, ...], int] = {}
+        for frames, values in plain(profile):
+            key = names(profile, frames)
+            known[key] = known.get(key, 0) + values[METRICS.index(metric)]
+        folds = Folds(profile, metric)
+        assert list(folds) == sorted((key, value) for key, value in known.items() if value)
+        assert folds.total == sum(known.values())
+
+
+def test_csv(profile: Profile) -> None:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([*BY_NAME, "stack"])
+    for frames, values in sorted(plain(profile), key=lambda row: (-row[1][1], row[0])):
+        writer.writerow([*values, ";".join(names(profile, frames))])
+    assert "".join(table(profile)) == buffer.getvalue()
+
+
+def test_speedscope(profile: Profile) -> None:
+    rows = plain(profile)
+    used = list(dict.fromkeys(n for frames, _ in rows for n in frames))
+    profiles = []
+    for i, metric in enumerate(METRICS):
+        kept = [(frames, values[i]) for frames, values in rows if values[i]]
+        profiles.append({
+            "type": "sampled", "name": metric.name, "unit": "bytes" if metric.unit == "bytes" else "none",
+            "startValue": 0, "endValue": sum(value for _, value in kept), "weights": [value for _, value in kept],
+            "samples": [[used.index(n) for n in reversed(frames)] for frames, _ in kept]})
+    whole = {"$schema": speedscope.SCHEMA, "name": profile.command, "exporter": "steve 1", "activeProfileIndex": 0,
+             "shared": {"frames": [speedscope.frame_entry(profile, n) for n in used]},
+             "profiles": [one for one in profiles if one["samples"]]}
+    assert "".join(speedscope.speedscope(profile, "1")) == json.dumps(whole) + "\n"
+
+
+def test_pprof(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is compressed at once, the bytes are those of all."""
+    packed = b"".join(pprof(profile))
+    monkeypatch.setattr("steve.export.pprof.ENOUGH", 100)
+    assert b"".join(pprof(profile)) == packed
+    assert gzip.decompress(packed) == b"".join(Encoder(profile).encode())
+
+
+def plain_boxes(stacks: Dict[Tuple[str, ...], int], least: float, prefix: Tuple[str, ...] = (),
+                start: int = 0) -> List[Box]:
+    """Of the stacks that begin with `prefix`: what is below it lies side by side, what is its own behind that."""
+    mine = {stack: weight for stack, weight in stacks.items() if stack[:len(prefix)] == prefix}
+    width, depth = sum(mine.values()), len(prefix)
+    found = [Box(prefix[-1] if prefix else "all", depth, start, width, mine.get(prefix, 0))]
+    for name in sorted({stack[depth] for stack in mine if len(stack) > depth}):
+        below = plain_boxes(mine, 0, (*prefix, name), start)
+        start += below[0].width
+        found += below
+    return [box for box in found if box.width >= least]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("least", [0, 1, 30])
+def test_boxes_of_a_flame_graph(seed: int, least: float) -> None:
+    choose = random.Random(seed)
+    stacks = {tuple(choose.choice("abc") for _ in range(choose.randint(1, 5))): choose.randint(0, 9)
+              for _ in range(60 * seed)}
+    assert boxes(sorted_stacks(stacks), least) == plain_boxes(stacks, least)
+
+
+def test_boxes_of_a_trace(profile: Profile) -> None:
+    folds = Folds(profile, BY_NAME["alloc_space"])
+    assert boxes(Stacks(folds, folds.total), 20) == plain_boxes(dict(folds), 20)
+
+
+def test_dhat_in_pieces(trace: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few points at a time, or all at once."""
+    path, texts = trace(script(7)), []
+    for few in (7, 4096):
+        monkeypatch.setattr(dhat, "FEW_ROWS", few)
+        reader = Trace(str(path))
+        history = Holdings(reader)
+        history.walk_all()
+        history.finish()
+        texts.append("".join(dhat.dhat(history, reader)))
+    assert texts[0] == texts[1] and len(json.loads(texts[0])["pps"]) > 200
