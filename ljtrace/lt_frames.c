@@ -18,7 +18,7 @@
 #include "pub_tool_threadstate.h"
 
 enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SETS = 1 << 9, MEMO_WAYS = 4, MEMO_DEPTH = 24 };
-enum { TOLD_OBJECTS = 64, HINTS = 2, FARTHEST_HINT = 1 << 16 };
+enum { TOLD_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
 
 /* Where an address on the stack leads. */
 enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
@@ -108,14 +108,18 @@ static Addr address_in_file(const DebugInfo *object, Addr ip)
     return object ? ip - VG_(DebugInfo_get_text_bias)(object) : 0;
 }
 
-/* The collector needs some time to open a file with debug information: it may as well begin. */
+/* The collector needs some time to open a file with debug information: it may as well begin. Once for each object: in a
+ * forked child a slab given away says that the child is there to stay. */
 static void tell_object(const DebugInfo *object)
 {
     static const DebugInfo *s_told[TOLD_OBJECTS];
-    const DebugInfo **told = &s_told[((Addr)object >> 4) % TOLD_OBJECTS];
-    if (*told == object)
+    static UInt s_count;
+    UInt i = 0;
+    while (i < s_count && s_told[i] != object)
+        i++;
+    if (i < s_count || s_count == TOLD_OBJECTS)
         return;
-    *told = object;
+    s_told[s_count++] = object;
     lt_ring_flush();
 }
 
