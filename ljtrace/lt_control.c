@@ -52,11 +52,18 @@ void lt_control_start(void)
         turn(False);
 }
 
+static const HChar *accesses(void)
+{
+    if (lt_ring->full)
+        return "left out since --max-size was reached";
+    return s_on ? "on" : "off";
+}
+
 static void print_status(void)
 {
     if (lt_ring_alive())
         VG_(gdb_printf)
-    ("recording to %s, accesses %s\n%s\n", lt_fork_name(), s_on ? "on" : "off", lt_ring_report(False));
+    ("recording to %s, accesses %s\n%s\n", lt_fork_name(), accesses(), lt_ring_report(False));
     else VG_(gdb_printf)("recording has ended\n");
     if (lt_fork_children() && !lt_exec_traces_children())
         VG_(gdb_printf)

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "lt_inside.h"
-#include "lt_options.h"
+#include "lt_instrument.h"
 #include "lt_segment.h"
 #include "memtrace/stream.h"
 #include "pub_tool_libcassert.h"
@@ -37,7 +37,8 @@ void lt_inside_segment(UInt words, UInt instructions)
 
 void lt_inside_enter(struct lt_ring_place *place)
 {
-    if (!lt_options.trace_mem)
+    place->at = 0;
+    if (!lt_instrument_accesses())
         return;
     *place = lt_ring_here();
     if (s_pending++ == 0)
@@ -87,7 +88,7 @@ static Bool sum_segments(const UChar *at, const UChar *end, ULong *instructions)
 void lt_inside_return(const struct lt_ring_place *place)
 {
     ULong instructions;
-    if (!lt_options.trace_mem)
+    if (!place->at)
         return;
     const UChar *entered = lt_ring_at(place);
     if (entered && sum_segments(entered + sizeof(ULong), (const UChar *)lt_ring->cursor, &instructions)) {
@@ -98,9 +99,9 @@ void lt_inside_return(const struct lt_ring_place *place)
     release();
 }
 
-void lt_inside_drop(void)
+void lt_inside_drop(const struct lt_ring_place *place)
 {
-    if (!lt_options.trace_mem)
+    if (!place->at)
         return;
     lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
     release();

@@ -18,12 +18,13 @@
 
 #include "lt_ring.h"
 
-/* A thread's outermost call of a watched function begins; *place is for its end. */
+/* A thread's outermost call of a watched function begins; *place is for its end. While accesses are not recorded nothing
+ * is done, neither here nor then. */
 void lt_inside_enter(struct lt_ring_place *place);
 /* It has returned, at a superblock's end: before anything about the call is told. */
 void lt_inside_return(const struct lt_ring_place *place);
 /* It is given up: it can not return any more. */
-void lt_inside_drop(void);
+void lt_inside_drop(const struct lt_ring_place *place);
 /* A segment was defined: the next number. instructions: those that the collector counts for it. */
 void lt_inside_segment(UInt words, UInt instructions);
 

@@ -45,7 +45,23 @@ struct walk {
     UInt uncounted;      /* instructions since the last point of exit, for samples */
 };
 
-static Bool s_static_blocks; /* a block was met in the data of an object file */
+static Bool s_static_blocks;     /* a block was met in the data of an object file */
+static Bool s_accesses = True;   /* the code that is translated now records its accesses */
+
+Bool lt_instrument_accesses(void)
+{
+    return lt_options.trace_mem && s_accesses;
+}
+
+void lt_instrument_follow_ring(void)
+{
+    Bool wanted = !lt_ring->full;
+    if (wanted == s_accesses)
+        return;
+    s_accesses = wanted;
+    if (lt_options.trace_mem)
+        lt_smc_translate_again();
+}
 
 static Bool is_in_object(Addr addr)
 {
@@ -69,7 +85,7 @@ static Bool is_static(const IRExpr *addr)
 
 static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
 {
-    if (!lt_options.trace_mem || is_static(addr) ||
+    if (!lt_instrument_accesses() || is_static(addr) ||
         (lt_is_from_sp(&w->origins, addr) && !lt_options.trace_sp))
         return;
     struct lt_address a = lt_address_of(&w->origins, addr);
@@ -169,7 +185,7 @@ static void visit_store(struct walk *w, const IRStmt *st)
     w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->origins, addr));
     w->looked_up = NULL;
     if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
-        if (!lt_options.trace_mem)
+        if (!lt_instrument_accesses())
             lt_segment_check_room(&w->segment);
         w->looked_up = lt_store_tell(&w->code, st);
         lt_segment_other(&w->segment, RAW_STATE_BYTES);
@@ -184,7 +200,7 @@ static void visit_store(struct walk *w, const IRStmt *st)
 static void leave_store(struct walk *w, const IRStmt *st)
 {
     if (w->store == LT_STORE_STATE) {
-        w->cut = lt_options.trace_mem;
+        w->cut = lt_instrument_accesses();
         lt_segment_end(&w->segment);
     }
     if (w->store == LT_STORE_TOLD && w->looked_up)
@@ -320,7 +336,7 @@ static enum lt_way way_of(const struct walk *w, ThreadId tid, const IRSB *in)
 {
     if (w->code.is_lua || w->code.is_run_time)
         return LT_ALWAYS;
-    enum lt_forecast to = lt_options.trace_mem ? lt_forecast(tid, in) : LT_UNFORESEEN;
+    enum lt_forecast to = lt_instrument_accesses() ? lt_forecast(tid, in) : LT_UNFORESEEN;
     if (to == LT_TO_BLOCKS)
         return LT_ALWAYS;
     return to == LT_ELSEWHERE && !lt_vm_first() ? LT_CALLED : LT_FILTERED;
@@ -338,7 +354,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
     lt_segment_begin(&w.segment, out, way_of(&w, closure->tid, in));
-    if (lt_options.trace_mem && w.segment.way != LT_CALLED)
+    if (lt_instrument_accesses() && w.segment.way != LT_CALLED)
         lt_segment_check_room(&w.segment);
     w.uncounted = 0;
     w.cut = False;
@@ -354,7 +370,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         cut_before(out, in->stmts[i]);
     lt_segment_finish(&w.segment);
     count_for_samples(&w);
-    if (out->jumpkind == Ijk_Call && w.code.is_run_time && lt_options.trace_mem)
+    if (out->jumpkind == Ijk_Call && w.code.is_run_time && lt_instrument_accesses())
         lt_call_emit(out, w.ip);
     if (out->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);

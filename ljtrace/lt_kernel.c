@@ -5,10 +5,10 @@
 #include "lt_kernel.h"
 #include "lt_exec.h"
 #include "lt_futex.h"
+#include "lt_instrument.h"
 #include "lt_mcode.h"
 #include "lt_memory.h"
 #include "lt_mmap.h"
-#include "lt_options.h"
 #include "lt_peek.h"
 #include "lt_puts.h"
 #include "lt_ring.h"
@@ -28,7 +28,7 @@ enum { LONGEST_TEXT = 128 << 10 }; /* that the kernel takes: an argument of exec
 void lt_touch(enum raw_access kind, Addr addr, SizeT size)
 {
     uint64_t words[2] = {addr, size};
-    if (size > 0 && lt_options.trace_mem)
+    if (size > 0 && lt_instrument_accesses())
         lt_ring_put(RAW_TOUCH, kind, words, 2, NULL, 0);
 }
 

@@ -178,7 +178,7 @@ static void drop_stale(struct calls *c, Addr sp)
     while (c->depth && c->call[c->depth - 1].sp <= sp)
         c->depth--;
     if (before && !c->depth)
-        lt_inside_drop();
+        lt_inside_drop(&c->entered);
 }
 
 /* A state is known as soon as its first block is filled in: before the second is asked for. */

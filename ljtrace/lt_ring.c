@@ -69,6 +69,7 @@ static void init_header(void)
     lt_ring->version = RING_VERSION;
     lt_ring->slabs = (Addr)lt_ring + RING_HEADER_BYTES;
     lt_ring->instructions = lt_ring->return_sp = 0;
+    lt_ring->full = 0;
     s_free_slabs = s_slabs - 1;
     s_known_slabs = 0;
     use_slab(0);

@@ -6,7 +6,8 @@
  * memory; the collector (an ordinary program on another core) reads it. The cursor itself lives in the shared
  * header, and is advanced only after what is before it is written: whatever kills the tool, everything up
  * to the cursor is there to be read. A socket carries one token for each full slab to the collector
- * and one byte for each emptied slab back; its end of file tells either side that the other is gone.
+ * and one byte for each emptied slab back; its end of file tells either side that the other is gone. The
+ * collector writes nothing but one word of the header, `full`, which the tool looks at when it likes.
  *
  * Both sides are built together, so this protocol has no compatibility rules; RING_VERSION only
  * catches a broken installation. It knows nothing of the memtrace format.
@@ -54,6 +55,7 @@ struct ring_header {
     uint64_t return_sp;    /* stack pointer that ends a pending call of a watched allocator; 0 = none */
     uint64_t held;         /* first byte that may be taken back; 0 = none may. Set before it is written */
     uint64_t rewinds;      /* how often the cursor was moved back, counted before it is */
+    uint32_t full;         /* by the collector: 1 = the file has reached --max-size and takes no more events */
 };
 
 /* A full slab, tool to collector. Or RING_FORK: the process forks here, the token carries the memory and the

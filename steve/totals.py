@@ -5,7 +5,8 @@ size to `freed`, and is no block of its own. read and written count a modify in 
 seconds are those of the whole run if the trace says so, else of the part that is there; between marks
 those between. threads: threads
 with events; states: Lua states. complete: the trace was read to a proper end and nothing is missing in it. program: how
-the program ended. dropped: events missing.
+the program ended. dropped: events missing; dropped_at_least: there may be more, because once --max-size was reached
+accesses were no longer recorded, and so not counted.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -55,6 +56,16 @@ def extent(stats: dict, totals: dict) -> dict:
             "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9}
 
 
+def is_least(stats: dict) -> bool:
+    """Is the number of dropped events only the least that it can be?"""
+    return stats["ending"] == "limit"
+
+
+def dropped_text(dropped: int, at_least: bool) -> str:
+    """That number for people."""
+    return f"{'at least ' if at_least else ''}{dropped:,}"
+
+
 def summary_object(trace: "Trace", summary: "Summary") -> dict:
     """The totals of a trace that `summary` has walked over."""
     stats, events, totals = trace.stats(), summary.events, summary.totals
@@ -73,4 +84,5 @@ def summary_object(trace: "Trace", summary: "Summary") -> dict:
         "complete": is_complete(trace, totals["lost"]),
         "program": program_end(trace),
         "dropped": max(stats["totals"]["dropped"], totals["lost"]),
+        "dropped_at_least": is_least(stats),
     }

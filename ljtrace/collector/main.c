@@ -47,7 +47,7 @@ struct collector {
     struct sink sink;
     const char *name;
     char process[64]; /* "PID@START" of the traced process */
-    const struct ring_header *ring;
+    struct ring_header *ring; /* of it only `full` is written here */
     struct mt_writer *writer;
     struct feed *feed;
     struct settings settings;
@@ -107,11 +107,13 @@ static int option(int argc, char **argv, const char *name, const char **value)
     return 0;
 }
 
-static const struct ring_header *map_ring(int fd)
+/* The slabs can only be read. */
+static struct ring_header *map_ring(int fd)
 {
-    const struct ring_header *ring = mmap(NULL, RING_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    struct ring_header *ring = mmap(NULL, RING_BYTES, PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
-    if (ring == MAP_FAILED || ring->magic != RING_MAGIC || ring->version != RING_VERSION)
+    if (ring == MAP_FAILED || ring->magic != RING_MAGIC || ring->version != RING_VERSION ||
+        mprotect(ring, RING_HEADER_BYTES, PROT_READ | PROT_WRITE) != 0)
         return NULL;
     return ring;
 }
@@ -133,6 +135,8 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
         wrong = mt_writer_error(c->writer)->text;
     if (wrong)
         tell(c, "cannot write", wrong);
+    if (mt_writer_limited(c->writer))
+        c->ring->full = 1;
     return !wrong;
 }
 
@@ -238,7 +242,7 @@ static int become_childs(struct collector *c, const int fds[2])
     struct mt_error err = {0};
     close(c->socket);
     sink_leave(&c->sink);
-    munmap((void *)c->ring, RING_BYTES);
+    munmap(c->ring, RING_BYTES);
     c->socket = fds[1];
     c->ring = receive_name(c) ? map_ring(fds[0]) : NULL;
     if (!c->ring || !open_sink(c, true))
@@ -389,7 +393,7 @@ static int collect(struct collector *c)
 static void tell_limit(const struct collector *c, uint64_t dropped)
 {
     char text[100];
-    snprintf(text, sizeof text, "--max-size was reached: the last %" PRIu64 " events were dropped", dropped);
+    snprintf(text, sizeof text, "--max-size was reached: at least %" PRIu64 " events were dropped", dropped);
     tell(c, "written", text);
 }
 

@@ -173,6 +173,19 @@ def settled(path: Path) -> None:
     wait_for(lambda: run([NATIVE / "traceview", "counts", path]).status == 0, f"{path} is complete")
 
 
+def collectors_of(path: Path) -> list[int]:
+    """The processes that write a trace; nobody's children, with the path among their arguments."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"ljtrace-collector") and os.fsencode(path) in words:
+            found.append(int(entry.parent.name))
+    return found
+
+
 def monitor(pid: int, command: str) -> str:
     """What the recorder of a running program answers to a monitor command."""
     return run(["vgdb", f"--pid={pid}", *command.split()]).text

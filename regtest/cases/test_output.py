@@ -3,19 +3,21 @@ snapshots, functions to watch.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import json
 import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
 from support import (
-    NATIVE, SECONDS, Done, Trace, good, monitor, numbers, record, recorder, run, settled, started, steve, wait_for,
+    NATIVE, SECONDS, Done, Trace, collectors_of, good, monitor, numbers, record, recorder, run, settled, started, steve, wait_for,
     words,
 )
 
 HEAPS, REQUESTS = NATIVE / "heaps", NATIVE / "requests"
-CONDUCT = NATIVE / "conduct"
+CONDUCT, LIMITED = NATIVE / "conduct", NATIVE / "limited"
 SUPER = "80001"
 NOTHING = Done(0, b"", b"")
 
@@ -147,19 +149,76 @@ def test_text_is_read_by_the_tools(tmp_path: Path) -> None:
     assert sum(line.startswith(">>> N") for line in lines) == 200000
 
 
-def test_size_limit(tmp_path: Path) -> None:
-    whole = record(tmp_path / "w.ljt", [HEAPS, "many"])
-    trace = record(tmp_path / "t.ljt", [HEAPS, "many"], "--max-size=200k")
+KINDS = ("new", "free", "resize", "load", "store", "modify")
+
+
+def missing(trace: Trace, whole: Trace, kinds: tuple[str, ...] = KINDS) -> int:
+    """How many events of a trace are not in another one of the same program."""
+    return sum(whole.counts()[k] - trace.counts()[k] for k in kinds)
+
+
+@pytest.mark.parametrize("option", ["--trace-mem=yes", "--trace-mem=no"])
+def test_size_limit(option: str, tmp_path: Path) -> None:
+    """All that is missing is counted, but for accesses later than the limit."""
+    whole = record(tmp_path / "w.ljt", [HEAPS, "many"], option)
+    trace = record(tmp_path / "t.ljt", [HEAPS, "many"], "--max-size=200k", option)
     assert trace.run.status == 0
     assert trace.ending() == "limit"
     assert 50 << 10 < trace.path.stat().st_size <= 200 << 10 < whole.path.stat().st_size
-    kinds = ("new", "free", "resize", "load", "store", "modify")
-    missing = sum(whole.counts()[k] for k in kinds) - sum(trace.counts()[k] for k in kinds)
-    assert trace.counts()["dropped"] == missing
-    assert f"{missing} events were dropped" in trace.run.complaint
+    dropped = trace.counts()["dropped"]
+    assert missing(trace, whole, KINDS[:3]) <= dropped <= missing(trace, whole)
+    assert option == "--trace-mem=yes" or dropped == missing(trace, whole)
+    assert f"at least {dropped} events were dropped" in trace.run.complaint
     kept = trace.events()
     assert [e[:4] for e in kept[:-1]] == [e[:4] for e in whole.events()][:len(kept) - 1]
     assert kept[-1][0] == "lost"
+
+
+# Accesses that a program makes long after a limit of 200k, and the most that are recorded of them: the ring holds
+# 3.4 million, and the code is translated anew within 100,000 superblocks.
+LATER, RECORDED = 30_000_000, 8_000_000
+
+
+def test_size_limit_ends_the_accesses(tmp_path: Path) -> None:
+    """Those that would be dropped are not recorded. Heap events are, and instructions are counted as ever."""
+    whole = record(tmp_path / "w.ljt", [LIMITED, LATER, 100], "--trace-mem=no")
+    trace = record(tmp_path / "t.ljt", [LIMITED, LATER, 100], "--max-size=200k")
+    assert trace.ending() == "limit" and trace.run.out == whole.run.out
+    assert trace.counts()["new"] < 10
+    assert 2 * 100 < trace.counts()["dropped"] < RECORDED
+    limited, unlimited = (json.loads(steve("summary", "--json", x.path).text) for x in (trace, whole))
+    assert limited["dropped_at_least"] and not unlimited["dropped_at_least"]
+    assert limited["instructions"] == unlimited["instructions"]
+
+
+def test_child_of_a_process_at_its_limit(tmp_path: Path) -> None:
+    """It has a file of its own, with its accesses: code is translated anew once more."""
+    parent = record(tmp_path / "t.ljt", [LIMITED, LATER, 0, "fork"], "--max-size=200k")
+    assert parent.ending() == "limit" and parent.counts()["dropped"] < RECORDED
+    _, child = images(tmp_path, 2)
+    assert child.ending() == "exit"
+    assert child.counts()["store"] == 1000
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
+def test_control_of_a_process_at_its_limit(killed: bool, tmp_path: Path) -> None:
+    """Nothing that comes then does harm: commands, the end of the recording, that of its collector."""
+    path, stop, said = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "said"
+    with open(said, "wb") as err, started([*recorder(path, "--max-size=200k"), LIMITED, LATER, 1000, stop],
+                                          stderr=err) as traced:
+        wait_for(lambda: "left out since --max-size" in monitor(traced.pid, "status"), "the limit is reached")
+        for command in ("off", "on", "mark later", "snapshot"):
+            monitor(traced.pid, command)
+        assert "accesses left out" in monitor(traced.pid, "status")
+        if killed:
+            os.kill(*collectors_of(path), signal.SIGKILL)
+        else:
+            monitor(traced.pid, "stop")
+            assert "recording has ended" in monitor(traced.pid, "on")
+        stop.touch()
+        assert traced.wait(timeout=SECONDS) == 0
+    assert (b"recording ended: the collector was killed" in said.read_bytes()) == killed
+    assert killed or Trace(path, run(["true"])).check().ending() == "limit"
 
 
 @pytest.mark.parametrize("size", ["1k", "-5", "", "12x", "5mm"])

@@ -13,7 +13,9 @@ from typing import Callable, Iterator
 
 import pytest
 
-from support import APP_C, NATIVE, SECONDS, Done, Trace, in_own_mounts, recorder, run, started, wait_for
+from support import (
+    APP_C, NATIVE, SECONDS, Done, Trace, collectors_of, in_own_mounts, recorder, run, started, wait_for,
+)
 
 PROGRAM = [str(APP_C), "300"]
 CONDUCT = NATIVE / "conduct"
@@ -44,19 +46,6 @@ def readable_up_to_there(path: Path, some: bool = True) -> None:
 
 
 # -- the collector -------------------------------------------------------------------------------
-
-
-def collectors_of(path: Path) -> list[int]:
-    """The processes that write a trace; nobody's children, with the path among their arguments."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = entry.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"ljtrace-collector") and os.fsencode(path) in words:
-            found.append(int(entry.parent.name))
-    return found
 
 
 def while_it_runs(path: Path, happening: Callable[[], object], told: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from steve import source
 from steve.output import Output
 from steve.progress import Progress
-from steve.totals import program_end, program_end_text
+from steve.totals import dropped_text, is_least, program_end, program_end_text
 
 if TYPE_CHECKING:
     from steve._memtrace import Trace
@@ -67,6 +67,7 @@ def describe(trace: "Trace") -> dict:
         "instructions": stats["totals"]["instructions"] or stats["instructions"],
         "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9,
         "dropped": stats["totals"]["dropped"],
+        "dropped_at_least": is_least(stats),
         "accesses_elsewhere": stats["totals"]["foreign"],
     }
 
@@ -96,6 +97,6 @@ def text(facts: dict, to_terminal: bool) -> str:
              ("blocks", number(facts["blocks"]))]
     rows += [(name, number(value)) for name, value in facts["definitions"].items()]
     rows += [("instructions", number(facts["instructions"])), ("seconds", f"{facts['seconds']:.3f}"),
-             ("dropped events", number(facts["dropped"])),
+             ("dropped events", dropped_text(facts["dropped"], facts["dropped_at_least"])),
              ("accesses outside blocks", number(facts["accesses_elsewhere"]))]
     return render([table(os.path.basename(facts["file"]), rows)], to_terminal)

@@ -61,6 +61,7 @@ def _as_json(data: Any) -> dict[str, Any]:
         "info": data.info,
         "complete": data.complete,
         "dropped": data.dropped,
+        "dropped_at_least": data.dropped_at_least,
         "totals": data.totals,
         "heaps": [{"name": name, **tally} for name, tally in data.heaps],
         "sites": sites,

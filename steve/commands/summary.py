@@ -29,7 +29,8 @@ KEYS = (
     ("threads", "with events"), ("states", "of Lua"),
     ("complete", "true if the trace has a proper end and nothing is missing in it"),
     ("program", "how the program ended: ended (exit, signal, exec, killed, unknown), its exit status, the signal's name"),
-    ("dropped", "events that are missing"))
+    ("dropped", "events that are missing"),
+    ("dropped_at_least", "true if there may be more: accesses after --max-size was reached were not counted"))
 TABLE = (
     ("bytes", "that News and Resizes at the site asked for"),
     ("blocks", "made at the site"),
@@ -111,7 +112,7 @@ def words(name: str) -> str:
 def other_rows(figures: dict) -> list:
     """What is neither bytes nor blocks."""
     from steve.tables import number
-    from steve.totals import program_end_text
+    from steve.totals import dropped_text, program_end_text
     return [("unmatched frees", number(figures["unmatched"]["free"])),
             ("unmatched accesses", number(figures["unmatched"]["access"])),
             ("instructions", number(figures["instructions"])),
@@ -120,7 +121,7 @@ def other_rows(figures: dict) -> list:
             ("Lua states", number(figures["states"])),
             ("program ended", program_end_text(figures["program"])),
             ("complete", "yes" if figures["complete"] else "no"),
-            ("dropped events", number(figures["dropped"]))]
+            ("dropped events", dropped_text(figures["dropped"], figures["dropped_at_least"]))]
 
 
 def site_tables(trace: "Trace", summary: "Summary", top: int) -> list:

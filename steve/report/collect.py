@@ -20,7 +20,7 @@ from steve.progress import Progress
 from steve.callers import callers
 from steve.rules import DEFAULTS, limits
 from steve.stacks import frame_text
-from steve.totals import extent, is_complete
+from steve.totals import extent, is_complete, is_least
 
 BINS = 400
 FRAMES_SHOWN = 32
@@ -64,6 +64,7 @@ class TraceData:
     map_bytes: np.ndarray
     complete: bool
     dropped: int
+    dropped_at_least: bool
     instructions: int
     problem: TraceError | None
 
@@ -183,6 +184,7 @@ def collect(trace: Trace, path: str, sites: int = 60, quiet: bool = False) -> Tr
         map_bytes=map_bytes,
         complete=is_complete(trace, totals["lost"]),
         dropped=max(stats["totals"]["dropped"], totals["lost"]),
+        dropped_at_least=is_least(stats),
         instructions=extent(stats, {"last_event": totals["time"]})["instructions"],
         problem=trace.problem,
     )

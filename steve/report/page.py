@@ -18,6 +18,7 @@ from steve.report.collect import TraceData
 from steve.report.comparison import Comparison
 from steve.report.filmstrip import Filmstrip
 from steve.report.findings import findings, threshold_text
+from steve.totals import dropped_text
 
 SIZE_CAP = 3 << 20
 
@@ -58,7 +59,9 @@ def completeness(data: TraceData) -> str:
         return f"This report covers what comes before the trouble: {data.problem}"
     if data.stats["damaged_chunks"]:
         return f"{data.stats['damaged_chunks']} damaged parts of the file were skipped."
-    missing = f" {data.dropped:,} events are missing: the recorder left them out." if data.dropped else ""
+    number = dropped_text(data.dropped, data.dropped_at_least)
+    number = number[0].upper() + number[1:]
+    missing = f" {number} events are missing: the recorder left them out." if data.dropped else ""
     if data.stats["is_text"]:
         return "A classic text trace: it does not say how the program ended." + missing
     ending = str(data.stats["ending"])

@@ -109,6 +109,7 @@ def test_summary_object(steve: Steve, trace: Maker) -> None:
         "blocks": {"total": 2, "peak_live": 2, "live_at_end": 1},
         "unmatched": {"free": 1, "access": 0},
         "instructions": 900, "threads": 2, "states": 1, "complete": True, "dropped": 0,
+        "dropped_at_least": False,
         "program": {"ended": "unknown", "status": None, "signal": None}}
 
 
@@ -225,6 +226,20 @@ def test_lost_events_are_said(steve: Steve, trace: Maker) -> None:
     trace("N 4096 16\nlost 12 the disk was full\nend exit\n")
     figures = json.loads(steve("summary", "--json", "t.ljt").out)
     assert (figures["complete"], figures["dropped"]) == (False, 12)
+
+
+@pytest.mark.parametrize("ending,said", [("limit", "at least 1,200"), ("exit", "1,200")])
+def test_events_dropped_behind_a_limit_may_be_more(ending: str, said: str, steve: Steve, trace: Maker) -> None:
+    trace(f"N 4096 16\nlost 1200 --max-size\nend {ending}\n")
+    for command in ("info", "summary", "report"):
+        figures = json.loads(steve(command, "--json", "t.ljt").out)
+        assert (figures["dropped"], figures["dropped_at_least"]) == (1200, ending == "limit")
+    for command in ("info", "summary"):
+        assert re.search(rf"dropped events +{said}$", steve(command, "t.ljt").out, re.MULTILINE)
+    steve("report", "-o", "t.html", "t.ljt")
+    page = (steve.folder / "t.html").read_text()
+    assert f"<td>events dropped</td><td>{said}</td>" in page
+    assert f" {said[0].upper()}{said[1:]} events are missing" in page
 
 
 def test_dump_shows_every_record(steve: Steve, trace: Maker) -> None:
