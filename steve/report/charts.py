@@ -192,11 +192,11 @@ def _lifetime_plot(
         "bar never",
         f"never freed: {label(never)} ({100 * never / total:.1f}% of {what})",
     )
-    step = max(1, columns // 12)
     plot.x_axis(
-        [k + 0.5 for k in range(0, columns, step)] + [columns + 1.5],
+        [k + 0.5 for k in range(columns)],
         lambda x: "never freed" if x > columns else _power_text(int(x)),
         "lifetime in operations, from the value below the bar to twice that (log scale)",
+        columns + 1.5,
     )
     return plot.svg()
 
@@ -254,11 +254,11 @@ def _map_plot(counts: np.ndarray, what: str, label: Callable[[float], str]) -> M
     for row in range(0, rows, 2):
         plot.label(plot.left - 8, plot.y(row + 0.5) + 4, human_bytes(1 << row), "end")
     _map_cells(plot, counts, rows, columns, label)
-    step = max(1, columns // 12)
     plot.x_axis(
-        [k + 0.5 for k in range(0, columns, step)] + [columns + 1.5],
+        [k + 0.5 for k in range(columns)],
         lambda x: "never freed" if x > columns else _power_text(int(x)),
         "lifetime in operations (log scale); rows: block size (log scale)",
+        columns + 1.5,
     )
     return plot.svg()
 

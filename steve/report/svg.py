@@ -35,6 +35,9 @@ def log_ticks(low: float, high: float) -> list[float]:
     ]
 
 
+LETTER, GAP = 7.0, 6.0  # pixels: a letter of a label, on average at most, and the least space between two
+
+
 @dataclass
 class Plot:
     """A plot area of width x height pixels; data coordinates x in [0, x_top] and y in [y_low, y_top].
@@ -74,10 +77,29 @@ class Plot:
         """Append a shape; the values are escaped into the {places} of the shape."""
         self.shapes.append(shape.format(**{name: escape(value) for name, value in values.items()}))
 
-    def x_axis(self, ticks: Sequence[float], label: Callable[[float], str], name: str) -> None:
-        """Ticks below the plot and the axis' name."""
+    def _apart(self, left: float, right: float, label: Callable[[float], str]) -> bool:
+        """Do the labels of two ticks leave a gap between them?"""
+        needed = (len(label(left)) + len(label(right))) / 2 * LETTER + GAP
+        return self.x(right) - self.x(left) >= needed
+
+    def _readable(self, ticks: Sequence[float], label: Callable[[float], str], last: float | None) -> list[float]:
+        """As many of the ticks, at equal steps, as have room for their labels, and the last one."""
+        some = list(ticks)
+        for step in range(1, len(ticks) + 1):
+            some = list(ticks[::step])
+            if all(self._apart(*pair, label) for pair in zip(some, some[1:])):
+                break
+        if last is None:
+            return some
+        return [tick for tick in some if self._apart(tick, last, label)] + [last]
+
+    def x_axis(
+        self, ticks: Sequence[float], label: Callable[[float], str], name: str, last: float | None = None
+    ) -> None:
+        """Ticks below the plot, in order, as far as their labels do not collide, a last one that is always there, and
+        the axis' name."""
         base = self.height - self.bottom
-        for tick in ticks:
+        for tick in self._readable(ticks, label, last):
             self.add(
                 '<line class="tick" x1="{x}" x2="{x}" y1="{y}" y2="{z}"/>',
                 x=f"{self.x(tick):.1f}",

@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Callable
 
+import numpy as np
+import pytest
 from allocstats_files import record, series, write
 from conftest import Steve, make_trace
 from histories import histories
@@ -467,3 +469,27 @@ def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Pa
     text = " ".join(checked_page(steve.folder / "r.html").text)
     for row in of_report:
         assert f"{row['title']}: " in text and f"{row['blocks']:,} blocks" in text
+
+
+def label_spans(drawing: str) -> list[tuple[float, float]]:
+    """Where the labels below a plot begin and end, in pixels of the page's font."""
+    from matplotlib.textpath import TextPath
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for x, y, text in re.findall(r'<text class="label" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">([^<]+)<', drawing):
+        half = TextPath((0, 0), text, size=12).get_extents().width / 2
+        rows.setdefault(y, []).append((float(x) - half, float(x) + half))
+    (spans,) = rows.values()
+    return spans
+
+
+@pytest.mark.parametrize("columns", range(1, 64))
+def test_labels_of_lifetimes_never_collide(columns: int) -> None:
+    from steve.report.charts import FOREVER, _lifetime_plot, _map_plot, decimal_ticks, human_count
+    counts = np.zeros((64, FOREVER + 1), "u8")
+    counts[3, columns - 1] = counts[3, FOREVER] = 7
+    for drawing in (_lifetime_plot(counts[3], "blocks", human_count, decimal_ticks),
+                    _map_plot(counts, "blocks", human_count)):
+        spans = label_spans(str(drawing))
+        assert len(spans) >= 2 and "never freed" in drawing
+        assert all(left[1] + 3 < right[0] for left, right in zip(spans, spans[1:]))
+        assert spans[-1][1] < 960, "the last label is cut"
