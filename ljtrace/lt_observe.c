@@ -247,19 +247,43 @@ static Addr s_scanned[MOST_OBJECTS]; /* where the code of objects begins whose s
 static UInt s_scans;
 static Bool s_new_objects = True;
 
+/* Older compilers of Rust give its allocation functions their plain names, __rust_alloc; newer ones write them as functions
+ * of a crate __rustc: _RNvCs2pZ_7___rustc12___rust_alloc. What is the plain name? */
+static const HChar *plain_name(const HChar *name)
+{
+    static const HChar crate[] = "7___rustc";
+    const HChar *at = VG_(strncmp)(name, "_RNv", 4) == 0 ? VG_(strstr)(name, crate) : NULL;
+    if (!at)
+        return name;
+    at += sizeof crate - 1;
+    while (VG_(isdigit)(*at))
+        at++;
+    return *at == '_' ? at + 1 : name;
+}
+
+/* A family's own name, __rust_realloc, says more than what stands behind the prefix. */
+static const struct function *behind_prefix(const HChar *name, const HChar *prefix)
+{
+    SizeT n = VG_(strlen)(prefix);
+    if (VG_(strncmp)(prefix, name, n) != 0)
+        return NULL;
+    const struct function *f = by_name(name);
+    return f ? f : by_name(name + n);
+}
+
 /* The function that this symbol is, if it is to be observed, and its heap. */
 static const struct function *wanted_as(const HChar *name, UInt *heap)
 {
-    const struct function *f = s_static ? by_name(name) : NULL;
+    const HChar *plain = plain_name(name);
+    const struct function *f = s_static ? by_name(plain) : NULL;
     *heap = 0;
     for (UInt i = 0; !f && i < s_wishes; i++) {
         const struct wish *w = &s_wish[i];
-        SizeT n = VG_(strlen)(w->text);
         *heap = w->is_pattern ? OBSERVED_HEAP : i + 1;
-        if (w->is_pattern && VG_(string_match)(w->text, name))
+        if (!w->is_pattern)
+            f = behind_prefix(plain, w->text);
+        else if (VG_(string_match)(w->text, name) || VG_(string_match)(w->text, plain))
             f = w->as ? w->as : by_ending(name);
-        else if (!w->is_pattern && VG_(strncmp)(w->text, name, n) == 0)
-            f = by_name(name + n);
         s_wish[i].found |= f != NULL;
     }
     return f && f->action != NOTHING ? f : NULL;

@@ -243,13 +243,15 @@ def test_a_namespace_of_its_own_is_reported(tmp_path: Path) -> None:
     assert json.loads(steve("summary", "--json", mapped.path).text)["bytes"]["peak_live"] >= 50 * 20000
 
 
-def test_functions_of_rust(tmp_path: Path) -> None:
-    """Its realloc has the new size as its fourth argument."""
-    defines = ("-DPREFIX=__rust_", "-DMALLOC=alloc", "-DFREE=dealloc", "-DREALLOC=realloc",
-               "-DREST=,size_t was, size_t align, size_t wanted", "-DGIVEN=,100, 8, 333")
+@pytest.mark.parametrize("option", ["--observe-alloc=__rust_*", "--alloc-prefix=__rust_"])
+@pytest.mark.parametrize("names", [("__rust_", "alloc", "dealloc", "realloc"), (
+    "_RNvCs2pZ_7___rustc", "12___rust_alloc", "14___rust_dealloc", "14___rust_realloc")], ids=["old", "new"])
+def test_functions_of_rust(names: tuple[str, ...], option: str, tmp_path: Path) -> None:
+    """Its realloc has the new size as its fourth argument. Behind the prefix stand names that are no functions of C."""
+    defines = [f"-D{word}={name}" for word, name in zip(("PREFIX", "MALLOC", "FREE", "REALLOC"), names)]
     text = OWN.replace("(void *p, size_t size REST)", "(void *p, size_t old, size_t align, size_t size)").replace(
         "(p, 300 GIVEN)", "(p, 100, 8, 333)")
-    trace = record(tmp_path / "t.ljt", [built(tmp_path, text, *defines[:4])], "--observe-alloc=__rust_*")
+    trace = record(tmp_path / "t.ljt", [built(tmp_path, text, *defines)], option)
     assert sizes(trace)[333] == 5 and [blocks_of(trace)[key] for key in ("new", "free", "resize")] == [50, 25, 5]
 
 
