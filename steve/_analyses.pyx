@@ -486,4 +486,5 @@ def states_part(Walk walk):
 
 include "_accessparts.pxi"
 include "_check.pxi"
+include "_heaptrack.pxi"
 include "_holdings.pxi"

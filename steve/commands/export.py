@@ -78,24 +78,25 @@ def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
     write_all(out, table(profile))
 
 
+def without_accesses(chosen: blocks.Blocks) -> "Trace":
+    """The chosen blocks, for what looks at no accesses."""
+    trace = chosen.open_chosen()
+    if not chosen.args.salvage:  # what is damaged is found with them
+        trace.pass_accesses()
+    return trace
+
+
 def run_massif(args: argparse.Namespace, out: Output) -> int:
     from steve._analyses import Holdings
     from steve.export.massif import Sampler, held, massif
     chosen = blocks.Blocks(NAME, args, again=True)
-
-    def without_accesses() -> "Trace":
-        trace = chosen.open_chosen()
-        if not args.salvage:  # what is damaged is found with them
-            trace.pass_accesses()
-        return trace
-
-    trace = without_accesses()
+    trace = without_accesses(chosen)
     with Progress(NAME, args.quiet) as progress:
         history = Holdings(trace, progress)
         snapshots, peak = Sampler().run(history), held(history, "peak")
     del history
     with Progress(f"{NAME}: trees", args.quiet) as progress:
-        write_all(out, massif(trace, snapshots, peak, Holdings(without_accesses(), progress)))
+        write_all(out, massif(trace, snapshots, peak, Holdings(without_accesses(chosen), progress)))
     return source.verdict(NAME, trace)
 
 
@@ -113,7 +114,7 @@ def run_dhat(args: argparse.Namespace, out: Output) -> int:
 
 def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
     from steve.export.heaptrack import HeaptrackWriter
-    trace = blocks.Blocks(NAME, args).open_chosen()
+    trace = without_accesses(blocks.Blocks(NAME, args))
     with Progress(NAME, args.quiet) as progress, os.fdopen(os.dup(out.fd), "wb") as file, \
             gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
         HeaptrackWriter(trace, packed.write).run(progress)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 VERSION, FORMAT = 0x10400, 3
 PAGE = 4096
+ENOUGH = 1 << 20  # bytes worth writing at once
 
 
 class HeaptrackWriter:
@@ -26,9 +27,7 @@ class HeaptrackWriter:
         self._strings: Dict[str, int] = {"": 0}
         self._ips: Dict[int, int] = {}
         self._stacks: Dict[int, int] = {0: 0}
-        self._kinds: Dict[Tuple[int, int], int] = {}
-        self._live: Dict[int, int] = {}  # address -> kind
-        self._milliseconds = 0
+        self._gathered = bytearray()
 
     def _string(self, text: str) -> int:
         if text not in self._strings:
@@ -61,44 +60,26 @@ class HeaptrackWriter:
             self._lines.append(f"t {ip:x} {self._stacks[parent]:x}")
         return self._stacks[missing[0][0]] if missing else self._stacks[stack]
 
-    def _take(self, stack: int, address: int, size: int) -> None:
-        key = (size, stack)
-        if key not in self._kinds:
-            trace = self._stack(stack)
-            self._kinds[key] = len(self._kinds)
-            self._lines.append(f"a {size:x} {trace:x}")
-        self._live[address] = self._kinds[key]
-        self._lines.append(f"+ {self._kinds[key]:x}")
-
-    def _give(self, address: int) -> None:
-        kind = self._live.pop(address, None)
-        if kind is not None:
-            self._lines.append(f"- {kind:x}")
-
-    def _time(self, nanoseconds: int) -> None:
-        milliseconds = nanoseconds // 10**6
-        if milliseconds > self._milliseconds:
-            self._milliseconds = milliseconds
-            self._lines.append(f"c {milliseconds:x}")
-
     def _flush(self) -> None:
         if self._lines:
             text = "\n".join(self._lines) + "\n"
-            self.write(text.encode("utf-8", "surrogateescape"))
+            self._gathered += text.encode("utf-8", "surrogateescape")
         self._lines = []
+
+    def _number(self, stack: int) -> int:
+        number = self._stack(stack)
+        self._flush()
+        return number
 
     def run(self, tick: Optional[Callable] = None) -> None:
         """Write the whole trace."""
-        from steve._ljstream import heap_events
+        from steve._analyses import HeaptrackLines
         command = " ".join(self.trace.info().get("command", self.trace.name).split())
         self._lines += [f"v {VERSION:x} {FORMAT:x}", f"X {command}", f"I {PAGE:x} 0"]
-        for batch in heap_events(self.trace, lambda heap: True, tick):
-            for kind, stack, old, _, address, size, nanoseconds, _ in batch:
-                self._time(nanoseconds)
-                if kind != 1:
-                    self._give(old)
-                if kind != 2:
-                    self._take(stack, address, size)
-            self._flush()
-        self._time(self.trace.stats()["nanoseconds"])
         self._flush()
+        for piece in HeaptrackLines(self.trace, tick).pieces(self._number):
+            self._gathered += piece
+            if len(self._gathered) >= ENOUGH:
+                self.write(self._gathered)
+                self._gathered = bytearray()
+        self.write(self._gathered)

@@ -1,5 +1,5 @@
-"""What each stack holds over time, as the exports to DHAT and massif tell it: random traces, against plain Python that
-keeps everything; and the order of stacks.
+"""What each stack holds over time, as the exports to DHAT and massif tell it, and heaptrack's lines: random traces,
+against plain Python that keeps everything; and the order of stacks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -15,7 +15,9 @@ import pytest
 from conftest import make_trace
 from steve import _memtrace as mt
 from steve._analyses import Holdings
+from steve._ljstream import heap_events
 from steve.export.dhat import dhat
+from steve.export.heaptrack import HeaptrackWriter
 from steve.export.massif import THRESHOLD, TOP, Held, Trees, held
 from steve.export.paths import frames_of, in_order
 
@@ -211,6 +213,39 @@ def test_order_of_stacks(trace: Callable) -> None:
         assert [keys[i] for i in order.indices] == sorted(keys)
         runs = [keys[order.indices[start]] for start in order.starts]
         assert runs == sorted(map(list, set(map(tuple, keys))))
+
+
+class PlainHeaptrack(HeaptrackWriter):
+    """All but what stacks are, in Python."""
+
+    kinds: Dict[Tuple[int, int], int]
+    live: Dict[int, int]  # kind by address
+
+    def take(self, size: int, stack: int, address: int) -> None:
+        if (size, stack) not in self.kinds:
+            number = self._stack(stack)
+            self.kinds[size, stack] = len(self.kinds)
+            self._lines.append(f"a {size:x} {number:x}")
+        self.live[address] = self.kinds[size, stack]
+        self._lines.append(f"+ {self.live[address]:x}")
+
+    def text(self) -> bytes:
+        self.kinds, self.live = {}, {}
+        self._lines += ["v 10400 3", f"X {self.trace.name}", "I 1000 0"]
+        events = [event for batch in heap_events(self.trace, lambda heap: True) for event in batch]
+        for kind, stack, old, _, address, size, _, _ in events:
+            if kind != 1 and old in self.live:
+                self._lines.append(f"- {self.live.pop(old):x}")
+            if kind != 2:
+                self.take(size, stack, address)
+        return "\n".join([*self._lines, ""]).encode()
+
+
+def test_lines_of_heaptrack(random_trace: Path) -> None:
+    pieces: List[bytes] = []
+    HeaptrackWriter(mt.Trace(str(random_trace)), lambda piece: pieces.append(bytes(piece))).run()
+    known = PlainHeaptrack(mt.Trace(str(random_trace)), pieces.append).text()
+    assert re.sub(rb"(?m)^c \w+\n", b"", b"".join(pieces)) == known and b"\n- " in known  # times are the wall clock's
 
 
 class Alike(mt.Trace):
