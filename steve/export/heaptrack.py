@@ -6,6 +6,7 @@ those of `a` from 0. A resize is a free and an allocation.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from itertools import chain
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
 from steve.frames import label
@@ -74,10 +75,12 @@ class HeaptrackWriter:
     def run(self, tick: Optional[Callable] = None) -> None:
         """Write the whole trace."""
         from steve._analyses import HeaptrackLines
+        pieces = HeaptrackLines(self.trace, tick).pieces(self._number)
+        first = next(pieces)  # the command is known when something was read
         command = " ".join(self.trace.info().get("command", self.trace.name).split())
         self._lines += [f"v {VERSION:x} {FORMAT:x}", f"X {command}", f"I {PAGE:x} 0"]
         self._flush()
-        for piece in HeaptrackLines(self.trace, tick).pieces(self._number):
+        for piece in chain([first], pieces):
             self._gathered += piece
             if len(self._gathered) >= ENOUGH:
                 self.write(self._gathered)

@@ -231,7 +231,7 @@ class PlainHeaptrack(HeaptrackWriter):
 
     def text(self) -> bytes:
         self.kinds, self.live = {}, {}
-        self._lines += ["v 10400 3", f"X {self.trace.name}", "I 1000 0"]
+        self._lines += ["v 10400 3", "X app", "I 1000 0"]
         events = [event for batch in heap_events(self.trace, lambda heap: True) for event in batch]
         for kind, stack, old, _, address, size, _, _ in events:
             if kind != 1 and old in self.live:
