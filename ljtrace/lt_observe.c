@@ -246,6 +246,7 @@ static VgHashTable *s_entries;
 static Addr s_scanned[MOST_OBJECTS]; /* where the code of objects begins whose symbols were looked at */
 static UInt s_scans;
 static Bool s_new_objects = True;
+static Bool s_any_symbols;
 
 /* Older compilers of Rust give its allocation functions their plain names, __rust_alloc; newer ones write them as functions
  * of a crate __rustc: _RNvCs2pZ_7___rustc12___rust_alloc. What is the plain name? */
@@ -309,6 +310,7 @@ static void scan(const DebugInfo *object)
         VG_(DebugInfo_syms_getidx)(object, i, &at, NULL, &name, &others, &is_text, &is_indirect, NULL);
         if (!is_text || is_indirect)
             continue;
+        s_any_symbols = True;
         note(name, at.main);
         for (; others && *others; others++)
             note(*others, at.main);
@@ -323,12 +325,23 @@ static Bool was_scanned(Addr code)
     return False;
 }
 
+/* Valgrind has read its symbols, too. */
+static Bool is_this_tool(const DebugInfo *object)
+{
+    return (Addr)is_this_tool - VG_(DebugInfo_get_text_avma)(object) < VG_(DebugInfo_get_text_size)(object);
+}
+
+Bool lt_observe_any_symbols(void)
+{
+    return s_any_symbols;
+}
+
 static void scan_new_objects(void)
 {
     s_new_objects = False;
     for (const DebugInfo *di = VG_(next_DebugInfo)(NULL); di; di = VG_(next_DebugInfo)(di)) {
         Addr code = VG_(DebugInfo_get_text_avma)(di);
-        if (was_scanned(code) || s_scans == MOST_OBJECTS)
+        if (is_this_tool(di) || was_scanned(code) || s_scans == MOST_OBJECTS)
             continue;
         s_scanned[s_scans++] = code;
         scan(di);

@@ -21,6 +21,8 @@ void lt_observe_start(void);
 void lt_observe_finish(void);
 /* Is the program one without a dynamic linker, so that nothing can be preloaded? */
 Bool lt_observe_is_static(void);
+/* Has a symbol of a function been found in any object? Asked of static programs; others are not looked through. */
+Bool lt_observe_any_symbols(void);
 
 /* For the instrumenter: may there be such functions; does one begin here? */
 Bool lt_observe_wanted(void);

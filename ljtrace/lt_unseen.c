@@ -5,6 +5,9 @@
  * libc alone makes a few blocks in nearly every program, so what counts is how their bytes compare with those that
  * were mapped. Not counted are stacks, memory that is only reserved, the zeroed data of libraries, and what a recorded
  * allocator maps.
+ *
+ * Functions are found by their symbols. A static program may have none, and Valgrind reads those of a file once: a
+ * library that is loaded a second time, into another namespace, has none for it. Then no option can name the functions.
  */
 #include "lt_unseen.h"
 #include "lt_info.h"
@@ -12,8 +15,11 @@
 #include "lt_observe.h"
 #include "lt_options.h"
 #include "lt_ring.h"
+#include "pub_tool_aspacehl.h"
 #include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
 #include "pub_tool_options.h"
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
@@ -53,20 +59,68 @@ void lt_unseen_after(ThreadId tid, UInt number, const UWord *a, Long result)
         s_mapped += a[1];
 }
 
+/* The code of a library, or NULL. */
+static const NSegment *library_code(Addr at)
+{
+    const NSegment *segment = VG_(am_find_nsegment)(at);
+    const HChar *name = segment && segment->hasX ? VG_(am_get_filename)(segment) : NULL;
+    return name && VG_(strstr)(name, ".so") ? segment : NULL;
+}
+
+static Bool is_code_of_a_library_mapped_twice(const Addr *start, Int n)
+{
+    for (Int i = 0; i < n; i++) {
+        const NSegment *a = library_code(start[i]);
+        for (Int j = a ? i + 1 : n; j < n; j++) {
+            const NSegment *b = library_code(start[j]);
+            if (b && a->dev == b->dev && a->ino == b->ino && a->offset == b->offset)
+                return True;
+        }
+    }
+    return False;
+}
+
+static Bool is_a_library_loaded_twice(void)
+{
+    Int n;
+    Addr *start = VG_(get_segment_starts)(SkFileC, &n);
+    Bool twice = is_code_of_a_library_mapped_twice(start, n);
+    VG_(free)(start);
+    return twice;
+}
+
+/* Why its allocator may not be recorded: a word for the trace, and what helps. */
+struct reason {
+    const HChar *word, *text;
+};
+
+static struct reason find_reason(void)
+{
+    if (lt_observe_is_static() && !lt_observe_any_symbols())
+        return (struct reason){
+            "static", "It is a static program without symbols, so that its functions cannot be found; "
+                      "--heap=mmap records its mappings."};
+    if (is_a_library_loaded_twice())
+        return (struct reason){
+            "copy", "A library is loaded twice (dlmopen), and functions of the second copy cannot be "
+                    "found; --heap=mmap records mappings."};
+    return (struct reason){
+        "names", "--alloc-prefix=PREFIX or --observe-alloc=PATTERN names its functions, --heap=mmap "
+                 "records mappings."};
+}
+
 void lt_unseen_finish(void)
 {
     Bool recorded = lt_options.heap_malloc && !lt_options.heap_mmap;
     if (!recorded || !lt_ring_alive() || s_mapped < LEAST_MAPPED || s_blocks >= s_mapped / MANY_TIMES)
         return;
+    const struct reason reason = find_reason();
     lt_put_number("unseen_mapped_bytes", s_mapped);
     lt_put_number("unseen_block_bytes", s_blocks);
-    lt_put_info("unseen_static", lt_observe_is_static() ? "yes" : "no");
+    lt_put_info("unseen_reason", reason.word);
     if (VG_(clo_verbosity) > 0)
         VG_(umsg)
     ("ljtrace: the program mapped %'llu bytes, but blocks of %'llu bytes were seen: its allocator may not be "
-     "recorded. %s--alloc-prefix=PREFIX or --observe-alloc=PATTERN names its functions, --heap=mmap records "
-     "mappings.\n",
-     s_mapped, s_blocks,
-     lt_observe_is_static() ? "It is a static program, whose functions are only found if it has symbols. "
-                            : "");
+     "recorded. %s\n",
+     s_mapped, s_blocks, reason.text);
 }

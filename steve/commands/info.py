@@ -27,7 +27,10 @@ examples:
 """
 
 
-UNSEEN = ("unseen_mapped_bytes", "unseen_block_bytes", "unseen_static")
+UNSEEN = ("unseen_mapped_bytes", "unseen_block_bytes", "unseen_reason")
+UNSEEN_NAMES = "--alloc-prefix, --observe-alloc and --heap=mmap"
+UNSEEN_REASONS = {"static": ("a static program without symbols ", "--heap=mmap"),
+                  "copy": ("a program with a library that is loaded twice ", "--heap=mmap")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,10 +77,9 @@ def describe(trace: "Trace") -> dict:
 
 def unseen_text(recording: dict) -> str:
     """Of a program whose allocator the recorder seems not to know."""
-    mapped, seen, static = (recording.get(name, "") for name in UNSEEN)
-    kind = "a static program " if static == "yes" else ""
-    return (f"not seen: {kind}mapped {mapped} bytes, its recorded blocks have {seen}; see --alloc-prefix, "
-            "--observe-alloc and --heap=mmap in ljtrace(1)")
+    mapped, seen, reason = (recording.get(name, "") for name in UNSEEN)
+    why, remedy = UNSEEN_REASONS.get(reason, ("", UNSEEN_NAMES))
+    return f"not seen: {why}mapped {mapped} bytes, its recorded blocks have {seen}; see {remedy} in ljtrace(1)"
 
 
 def text(facts: dict, to_terminal: bool) -> str:
