@@ -85,6 +85,7 @@ static void go_without_recording(void)
 
 static void post_clo_init(void)
 {
+    lt_options_check();
     if (!lt_options.out)
         lt_options.out = lt_options.text ? "ljtrace.out.%p.txt" : "ljtrace.out.%p.ljt";
     const HChar *out = start_recording();

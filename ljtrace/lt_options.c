@@ -9,6 +9,7 @@
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
 #include "pub_tool_options.h"
 #include "pub_tool_replacemalloc.h"
 #include "pub_tool_tooliface.h"
@@ -114,6 +115,10 @@ static Bool process_option(const HChar *arg)
     } else if VG_STR_CLO (arg, "--max-size", text) {
         if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
             VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, as 500m or 2g\n");
+    } else if VG_XACT_CLO (arg, "--keep=last", lt_options.keep_last, True) {
+    } else if VG_XACT_CLO (arg, "--keep=first", lt_options.keep_last, False) {
+    } else if VG_STR_CLO (arg, "--keep", text) {
+        VG_(fmsg_bad_option)(arg, "--keep is first or last\n");
     } else if VG_XACT_CLO (arg, "--universe=at-exit", lt_options.universe, True) {
     } else if VG_XACT_CLO (arg, "--universe=no", lt_options.universe, False) {
     } else if VG_STR_CLO (arg, "--universe", text) {
@@ -142,6 +147,8 @@ static void print_usage(void)
      "    --text=yes|no             write classic text (>>> lines) [no; default file: ljtrace.out.%%p.txt]\n"
      "    --max-size=SIZE           end the recording before the file is larger than SIZE (k, m, g) [any "
      "size]\n"
+     "    --keep=first|last         which part of a recording that reaches --max-size is kept: the last one\n"
+     "                              takes two files, FILE.ljt and before it FILE.earlier.ljt [first]\n"
      "    --trace-mem=yes|no        record loads and stores, not only heap events [yes]\n"
      "    --trace-sp=yes|no         record accesses through the stack pointer, too: for programs whose\n"
      "                              stacks are heap blocks (fibers) [no]\n"
@@ -196,6 +203,25 @@ Bool lt_option_given(const HChar *option)
             return True;
     }
     return False;
+}
+
+/* Parts have to have room for what they begin with. */
+#define SMALLEST_TO_KEEP ((ULong)16 << 20)
+
+static void refuse_if(Bool wrong, const HChar *message)
+{
+    if (!wrong)
+        return;
+    VG_(fmsg)("%s\nnothing was run\n", message);
+    VG_(exit)(1);
+}
+
+void lt_options_check(void)
+{
+    const Bool keep = lt_options.keep_last;
+    refuse_if(keep && lt_options.max_size < SMALLEST_TO_KEEP,
+              "--keep=last needs --max-size=SIZE of 16m or more");
+    refuse_if(keep && lt_options.text, "--keep=last cannot be given with --text=yes");
 }
 
 void lt_options_for_successors(void)

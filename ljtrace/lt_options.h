@@ -33,11 +33,14 @@ struct lt_options {
     Bool universe;    /* --universe=at-exit: a snapshot of all Lua objects when a state ends */
     ULong sample;     /* --sample-stacks: instructions from one sample to the next, 0 = none */
     Bool leak_scan;   /* --leak-scan: find out at the end which blocks can be reached */
+    Bool keep_last;   /* --keep=last: of what is larger than max_size the last part, not the first */
     ULong max_size;   /* --max-size: bytes of the memtrace, 0 = any */
 };
 
 extern struct lt_options lt_options;
 
+/* Options that do not go together end the program with a message. When all are known. */
+void lt_options_check(void);
 /* Register the options with the core. */
 void lt_options_init(void);
 /* Tell the programs that this one will start that they are a recorded program's. */

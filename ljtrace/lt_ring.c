@@ -170,6 +170,8 @@ static void exec_collector(Int memfd, Int socket, const HChar *out)
                            lt_options.trace_freed ? "1" : "0",
                            "--beside",
                            beside,
+                           "--keep",
+                           lt_options.keep_last ? "last" : "first",
                            NULL};
     lt_setsid();
     lt_default_signals();

@@ -100,6 +100,14 @@ static enum rare_result apply_inherit(struct decoder *d, const struct rec_inheri
     return result;
 }
 
+static enum rare_result apply_held(struct decoder *d, const struct rec_held *r, struct mt_event *ev)
+{
+    struct rec_new made = {r->time, r->slot, r->addr, r->size, r->heap, r->how, r->stack};
+    enum rare_result result = apply_new(d, &made, ev);
+    ev->implied = ev->beyond = result == RARE_EVENT;
+    return result;
+}
+
 static enum rare_result apply_free(struct decoder *d, const struct rec_free *r, struct mt_event *ev)
 {
     struct live_block *b = live_block(d, r->slot);
@@ -316,6 +324,7 @@ enum rare_result decode_rare(struct decoder *d, struct mt_event *ev)
         RARE(FREED, freed)
         RARE(BESIDE, beside)
         RARE(INHERIT, inherit)
+        RARE(HELD, held)
         RARE(TYPE, type)
         RARE(VM, vm)
         RARE(SAMPLE, sample)

@@ -29,6 +29,8 @@ static void line_heap_event(struct line *l, const struct mt_event *ev)
         line_word(l, "how", mt_how_name(ev->how));
     if (ev->implied)
         line_number(l, "implied", 1);
+    if (ev->kind == MT_NEW && ev->beyond)
+        line_number(l, "earlier", 1);
     line_number(l, "heap", ev->heap);
     line_number(l, "stack", ev->ref);
 }

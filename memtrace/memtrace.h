@@ -178,7 +178,7 @@ enum mt_frame_kind {
 /* One event. Fields not named for a kind are unspecified.
  *   all:     kind, thread, time (guest instructions since the start; exact for heap events, for
  *            accesses that of the last heap event or chunk start before them)
- *   NEW:     handle, addr, size, how, heap, implied, ref = stack id
+ *   NEW:     handle, addr, size, how, heap, implied, beyond, ref = stack id
  *   FREE:    handle, addr, size (of the block), heap, implied, ref = stack id
  *   RESIZE:  handle, addr, size (both new), old_addr, old_size, heap, ref = stack id
  *   access:  handle, addr, size (bytes accessed), offset (in the block), heap, kernel, beyond, freed,
@@ -215,9 +215,9 @@ struct mt_event {
     uint8_t how : 4;     /* NEW: enum mt_how; BADFREE: enum mt_badfree; STATE: enum mt_vm */
     uint8_t implied : 1; /* not seen. FREE: a New or Resize came to lie on or in the block, or the memory it
                             was a piece of was freed; NEW: the block lived
-                            before this trace began, in the process that was forked. Else 0 */
+                            before this trace began, in the process that was forked or, if `beyond` is set, in this one. Else 0 */
     uint8_t kernel : 1;  /* access: made by a system call, for all `size` bytes. Else 0 */
-    uint8_t beyond : 1;  /* access: begins in the block and ends behind it. Else 0 */
+    uint8_t beyond : 1;  /* access: begins in the block and ends behind it; NEW: see implied. Else 0 */
     uint8_t freed : 1;   /* access: to a block's former memory. Else 0 */
     uint32_t heap;       /* heap id */
     uint32_t slot;       /* dense number of the live block, < the most blocks ever live; reused */

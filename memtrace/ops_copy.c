@@ -120,6 +120,7 @@ static bool take_record(struct ops_copier *c, uint8_t code, const struct mt_even
     switch (code) {
     case REC_NEW:
     case REC_INHERIT:
+    case REC_HELD:
         return put_beginning(c, e) && note_record(c, true);
     case REC_FREE:
         return put_ending(c, e) && note_record(c, true);

@@ -271,7 +271,7 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     writer_end_event(w);
 }
 
-void writer_inherit(struct mt_writer *w, const struct block *block)
+void writer_take_over(struct mt_writer *w, const struct block *block, bool inherited)
 {
     struct rec_new r = {
         w->totals.instructions, 0, block->base, block->size, block->heap, note_how(block->note),
@@ -279,7 +279,11 @@ void writer_inherit(struct mt_writer *w, const struct block *block)
     struct buffer *b = writer_begin_event(w, MT_NEW);
     if (!b || !enter(w, &r))
         return;
-    put_inherit(b, &(struct rec_inherit){r.time, r.slot, r.addr, r.size, r.heap, r.how, r.stack});
+    if (inherited)
+        put_inherit(b, &(struct rec_inherit){r.time, r.slot, r.addr, r.size, r.heap, r.how, r.stack});
+    else
+        put_held(b, &(struct rec_held){r.time, r.slot, r.addr, r.size, r.heap, r.how, r.stack});
+    w->inherited += inherited;
     writer_end_event(w);
 }
 

@@ -52,6 +52,7 @@ struct mt_writer {
     struct reach reach;      /* while pointers to blocks are given */
     uint64_t reach_page;     /* looked at last... */
     bool reach_page_is_heap; /* ... has a block of heap 0 */
+    uint64_t inherited;      /* blocks, which have the handles from 0 */
     uint64_t *ordinals; /* of live blocks by slot, as of mt_left */
     uint32_t ordinals_room;
     struct def_counts counts;  /* all */
@@ -131,8 +132,9 @@ void writer_forget_arenas(struct mt_writer *w, uint64_t base, uint64_t size, uin
 void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap);
 void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from);
 
-/* A block of the process this one was forked from. */
-void writer_inherit(struct mt_writer *w, const struct block *block);
+/* A block that was there before: of the process this one was forked from, or of this one. All of the former come
+ * first. */
+void writer_take_over(struct mt_writer *w, const struct block *block, bool inherited);
 
 /* Write what is wrong with a free of an address where no block of `heap` begins. */
 void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);

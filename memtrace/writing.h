@@ -42,6 +42,13 @@ void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
 struct mt_writer *mt_writer_fork(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
                                  struct mt_error *err);
 
+/* The same for a trace that goes on in another file, from here: what lives was made by the process itself (`implied`
+ * and `beyond`), but for what it had inherited, and the clock goes on. Only between whole things: not if snapshot or
+ * pointers were begun and not ended. */
+struct mt_writer *mt_writer_continue(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                                     struct mt_error *err);
+bool mt_writer_is_whole(const struct mt_writer *w);
+
 /* Definitions; equal strings and equal (parent, frame) stacks are given once and the same id again. */
 uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len);
 uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f); /* a new id each call */

@@ -2,7 +2,8 @@
 
 A finding is a statement about the trace, not advice: a block that is never read may be padding that is meant to be.
 Each rule has its words and thresholds here; steve/kernels/findings.c says which lives a rule finds, and counts them.
-Blocks that a forked child inherited are found by none: another process made them, and may have used them.
+Blocks that were there when the trace began (a forked child's inherited ones, or those of a recording that kept its last
+part) are found by none: they may have been used before.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

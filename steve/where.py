@@ -72,7 +72,9 @@ FIELDS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
 FLAGS: Dict[str, Tuple[str, Callable[[Any], Any]]] = {
     "freed": ("it was freed", lambda b: b["freed"] != 0),
     "live": ("it was never freed", lambda b: b["freed"] == 0),
-    "inherited": ("a forked process had it from its parent", lambda b: b["inherited"] != 0),
+    "inherited": ("a forked process had it from its parent", lambda b: b["inherited"] == 1),
+    "earlier": ("it was made before the part of the recording that the file has (ljtrace --keep=last)",
+                lambda b: b["inherited"] == 2),
     "lost": ("no pointer led to it when the program ended, but from other lost blocks (see `steve leaks`)",
              lambda b: b["reach"] >= 2),
     "possibly_lost": ("only pointers into the middle of a block led to it then, directly or by way of others",

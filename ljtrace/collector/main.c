@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "feed.h"
+#include "keep.h"
 #include "sink.h"
 #include "ljtrace/ring.h"
 #include <errno.h>
@@ -40,6 +41,7 @@ struct settings {
     bool freed;        /* freed blocks are remembered */
     uint32_t beside;   /* accesses so many bytes from a block are errors, 0 = none are */
     uint64_t max_size; /* bytes, 0 = any */
+    bool keep_last;    /* of a limited file, keep the last part */
 };
 
 struct collector {
@@ -51,6 +53,7 @@ struct collector {
     struct mt_writer *writer;
     struct feed *feed;
     struct settings settings;
+    struct keep keep;
     uint32_t begun;        /* slab whose first bytes were fed before it was full; RING_SLABS = none is */
     uint64_t begun_bytes;  /* how many */
     struct timespec wrote; /* when all so far was last in the file */
@@ -123,6 +126,24 @@ static const uint8_t *slab_bytes(const struct collector *c, uint32_t slab)
     return ((const uint8_t *)c->ring + RING_HEADER_BYTES + (uint64_t)slab * RING_SLAB_BYTES);
 }
 
+static struct mt_writer_options writer_options(const struct collector *c)
+{
+    /* text is read while it is made; the size of a part must be known when it is to end */
+    return (struct mt_writer_options){.level = c->settings.level,
+                                      .forget_freed = !c->settings.freed,
+                                      .beside = c->settings.beside,
+                                      .background = !c->settings.text && !c->settings.keep_last,
+                                      .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
+}
+
+static const char *begin_part(struct collector *c)
+{
+    const struct mt_writer_options options = writer_options(c);
+    const char *wrong = keep_begin_part(&c->keep, &c->sink, &c->writer, &options, c->process);
+    feed_rebind(c->feed, c->writer);
+    return wrong;
+}
+
 /* Feed a slab's first bytes, as far as they were not fed already. False: the recording can not go on. */
 static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
 {
@@ -133,6 +154,8 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
     /* what could not be written the feed may miss: first things first */
     if (mt_writer_error(c->writer)->code != MT_E_NONE)
         wrong = mt_writer_error(c->writer)->text;
+    if (!wrong && keep_is_due(&c->keep, c->writer))
+        wrong = begin_part(c);
     if (wrong)
         tell(c, "cannot write", wrong);
     if (mt_writer_limited(c->writer))
@@ -201,22 +224,14 @@ static bool receive_name(struct collector *c)
     return true;
 }
 
-static struct mt_writer_options writer_options(const struct collector *c)
-{
-    /* text is read while it is made */
-    return (struct mt_writer_options){.level = c->settings.level,
-                                      .forget_freed = !c->settings.freed,
-                                      .beside = c->settings.beside,
-                                      .background = !c->settings.text,
-                                      .chunk_events = c->settings.text ? TEXT_CHUNK_EVENTS : 0};
-}
-
 /* The first thing in a file is whose it is, for the next image of the process (RING_TAKEN). */
 static void begin_writing(struct collector *c)
 {
     if (c->process[0])
         mt_writer_info(c->writer, "process", c->process);
-    if (c->settings.max_size)
+    if (c->settings.keep_last)
+        c->keep = keep_for(c->settings.max_size);
+    else if (c->settings.max_size)
         mt_writer_limit(c->writer, c->settings.max_size, "--max-size");
     mt_writer_flush(c->writer);
 }
@@ -224,8 +239,12 @@ static void begin_writing(struct collector *c)
 static bool open_sink(struct collector *c, bool draft)
 {
     bool ours = sink_descriptor(c->name) == c->socket; /* which the program does not have */
-    if (!ours && sink_open(&c->sink, c->name, c->settings.text, draft, c->process))
-        return true;
+    if (!ours && sink_open(&c->sink, c->name, c->settings.text, draft, c->process)) {
+        if (!c->settings.keep_last || sink_is_replaceable(&c->sink))
+            return true;
+        tell(c, "cannot write", "--keep=last needs a file");
+        return false;
+    }
     errno = ours ? EBADF : errno;
     if (errno == EWOULDBLOCK)
         say(c, RING_BUSY);
@@ -429,6 +448,13 @@ static void note_missing_lines(struct collector *c)
     note(c, text);
 }
 
+static void note_parts(const struct collector *c)
+{
+    char text[900];
+    if (keep_summary(&c->keep, &c->sink, c->writer, text, sizeof text))
+        note(c, text);
+}
+
 /* Put the end on the file, whatever happened before. A child that was forked only to run another program is
  * not worth a file. */
 static int finish(struct collector *c, int complete)
@@ -443,6 +469,7 @@ static int finish(struct collector *c, int complete)
     else
         sink_publish(&c->sink, c->process);
     note_missing_lines(c);
+    note_parts(c);
     const char *wrong = end_file(c, ending, &err);
     if (complete && wrong)
         tell(c, "cannot write", wrong);
@@ -496,8 +523,8 @@ static int run(struct collector *c)
 /* `name value` pairs, all of them needed. */
 static bool parse(struct collector *c, int argc, char **argv, int *ring)
 {
-    static const char *const names[] = {"--ring", "--socket",   "--level", "--out",   "--pid",
-                                        "--text", "--max-size", "--freed", "--beside"};
+    static const char *const names[] = {"--ring", "--socket",   "--level", "--out",    "--pid",
+                                        "--text", "--max-size", "--freed", "--beside", "--keep"};
     enum { NAMES = sizeof names / sizeof *names };
     const char *value[NAMES];
     for (int i = 0; i < NAMES; i++)
@@ -509,6 +536,7 @@ static bool parse(struct collector *c, int argc, char **argv, int *ring)
                                     .text = atoi(value[5]) != 0,
                                     .freed = atoi(value[7]) != 0,
                                     .beside = (uint32_t)atoi(value[8]),
+                                    .keep_last = strcmp(value[9], "last") == 0,
                                     .max_size = strtoull(value[6], NULL, 10)};
     c->name = value[3];
     if (!sink_process(atoi(value[4]), c->process, sizeof c->process))

@@ -158,13 +158,32 @@ bool sink_open(struct sink *s, const char *name, bool text, bool draft, const ch
     return s->fd >= 0;
 }
 
+char *sink_variant(const char *name, const char *word)
+{
+    static const char suffix[] = ".ljt";
+    size_t length = strlen(name), end = strlen(suffix);
+    const bool has = length > end && strcmp(name + length - end, suffix) == 0;
+    char *variant;
+    if (asprintf(&variant, "%.*s.%s%s", (int)(length - (has ? end : 0)), name, word, has ? suffix : "") < 0)
+        return NULL;
+    return variant;
+}
+
+bool sink_is_replaceable(const struct sink *s)
+{
+    struct stat st;
+    return s->name[0] != '|' && sink_descriptor(s->name) < 0 && s->children == 0 && fstat(s->fd, &st) == 0 &&
+           S_ISREG(st.st_mode);
+}
+
 bool sink_publish(struct sink *s, const char *process)
 {
     char *name = s->draft ? strdup(s->name) : NULL;
     for (int image = 2; name && sink_is_of(name, process); image++) {
+        char number[12];
         free(name);
-        if (asprintf(&name, "%s.%d", s->name, image) < 0)
-            name = NULL;
+        snprintf(number, sizeof number, "%d", image);
+        name = sink_variant(s->name, number);
     }
     bool ok = !s->draft || (name && rename(s->draft, name) == 0);
     free(name);

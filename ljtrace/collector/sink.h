@@ -28,6 +28,11 @@ bool sink_is_of(const char *name, const char *process);
 /* The open descriptor that a name stands for: "-", /dev/stdout, /dev/stderr, /dev/fd/N; -1 = none. */
 int sink_descriptor(const char *name);
 
+/* A name beside that of a file: the word is put before its .ljt, or at the end. To be freed; NULL: out of memory. */
+char *sink_variant(const char *name, const char *word);
+/* Can files take its place, one after another? Not if it is a pipe, a device or a descriptor. */
+bool sink_is_replaceable(const struct sink *s);
+
 /* Open for writing. `text`: classic text, beginning with a line that names `process`. `draft`: a file is
  * named NAME.part until sink_publish. False with errno set on failure: EWOULDBLOCK if another process is
  * writing the file. */

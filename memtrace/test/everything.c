@@ -257,5 +257,10 @@ struct bytes trace_of_a_fork(void)
     assert_non_null(child);
     o.w = child;
     do_everything(&o, 1);
-    return end(child, child_fd);
+    int last_fd = memory_file("", 0);
+    o.w = mt_writer_continue(child, last_fd, &s_options, NULL);
+    free(end(child, child_fd).data);
+    assert_non_null(o.w);
+    do_everything(&o, 1);
+    return end(o.w, last_fd);
 }

@@ -106,7 +106,7 @@ bool same_event(const struct mt_event *a, const struct mt_event *b)
         return false;
     switch (a->kind) {
     case MT_NEW:
-        return same_block(a, b) && a->how == b->how && a->implied == b->implied;
+        return same_block(a, b) && a->how == b->how && a->implied == b->implied && a->beyond == b->beyond;
     case MT_FREE:
         return same_block(a, b) && a->implied == b->implied;
     case MT_RESIZE:

@@ -122,10 +122,10 @@ static void for_each_trace(check_fn *check)
 static const struct {
     const char *name, *as;
 } s_hidden[] = {
-    {"base", "string"},    {"inherit", "implied=1"}, {"thread", "thread=2"}, {"vm", "state"},
-    {"touch", "kernel=1"}, {"freed", "freed=1"},     {"stop", "end"},        {"block", "handle="},
-    {"chunk", "end"},      {"more", "end"},          {"calls", "call"},      {"beside", "beside=1"},
-    {"reaches", "reach"},
+    {"base", "string"},     {"inherit", "implied=1"}, {"held", "earlier=1"}, {"thread", "thread=2"},
+    {"vm", "state"},        {"touch", "kernel=1"},    {"freed", "freed=1"},  {"stop", "end"},
+    {"block", "handle="},   {"chunk", "end"},         {"more", "end"},       {"calls", "call"},
+    {"beside", "beside=1"}, {"reaches", "reach"},
 };
 
 static const char *shown_as(const char *name)

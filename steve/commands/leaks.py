@@ -70,7 +70,7 @@ def is_live(batch: "np.ndarray") -> "np.ndarray":
 
 def is_leak(batch: "np.ndarray") -> "np.ndarray":
     """Which of them did this process begin? Inherited blocks are for the parent to free."""
-    return (batch["freed"] == 0) & (batch["inherited"] == 0)
+    return (batch["freed"] == 0) & (batch["inherited"] != 1)
 
 
 class Leaks:

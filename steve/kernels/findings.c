@@ -49,7 +49,7 @@ unsigned findings_of(const struct findings_limits *limits, const struct life *li
          chain = life->resizes >= limits->chain;
 
     if (life->inherited)
-        return 0; /* another process made it, and may have used it */
+        return 0; /* it may have been used before the trace began */
     return (touched ? of_touched(limits, life) : 1u << FINDINGS_NEVER_TOUCHED) |
            (unsigned)brief << FINDINGS_SHORT_LIVED | (unsigned)chain << FINDINGS_RESIZE_CHAIN |
            (unsigned)!life->freed << FINDINGS_NEVER_FREED;

@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+/* Who made what was there when a trace began: the process that was forked, or this one. */
+enum life_inherited { LIFE_INHERITED = 1, LIFE_EARLIER };
+
 struct life {
     uint64_t handle;
     uint64_t size;  /* at the end of its life */
@@ -26,7 +29,7 @@ struct life {
     uint16_t thread, free_thread; /* free_thread: 0 if never freed */
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
     uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
-    uint8_t inherited;            /* it was there when the trace began: made by the process that was forked */
+    uint8_t inherited;            /* it was there when the trace began: 0 or enum life_inherited */
     uint8_t reach;    /* enum mt_reach: how the program could reach it when it ended, if that is told */
     uint8_t spare[6]; /* 0 */
 };

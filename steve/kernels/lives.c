@@ -93,8 +93,10 @@ static inline void tell(struct life *restrict to, const struct lives *restrict l
                         .heap = b->heap,
                         .thread = b->thread,
                         .free_thread = ending->thread,
-                        .how = b->how & (LIVES_INHERITED - 1),
-                        .inherited = b->how / LIVES_INHERITED,
+                        .how = b->how & LIVES_HOW,
+                        .inherited = b->how & LIVES_INHERITED ? LIFE_INHERITED
+                                     : b->how & LIVES_EARLIER ? LIFE_EARLIER
+                                                              : 0,
                         .freed = ending->freed,
                         .shared = b->shared,
                         .type = b->type,
@@ -170,7 +172,7 @@ static void begin_life(const struct lives *l, struct lives_block *b, const struc
         b->use = (struct lives_use){0};
     b->addr = e->addr;
     b->thread = e->thread;
-    b->how = e->how | (e->implied ? LIVES_INHERITED : 0);
+    b->how = (uint8_t)(e->how | (e->implied ? e->beyond ? LIVES_EARLIER : LIVES_INHERITED : 0));
     b->shift = usedparts_shift(e->size);
     b->live = true;
     b->touched = b->shared = b->type = b->reach = b->earlier = 0;

@@ -25,7 +25,7 @@
 #include "steve/kernels/patternruns.h"
 #include "steve/kernels/usedparts.h"
 
-enum { LIVES_INHERITED = 0x80 }; /* with the `how` of a block */
+enum { LIVES_HOW = 0x0f, LIVES_EARLIER = 0x40, LIVES_INHERITED = 0x80 }; /* with the `how` of a block */
 
 /* What accesses did to a live block. */
 struct lives_use {

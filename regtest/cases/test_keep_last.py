@@ -1,0 +1,105 @@
+"""test_keep_last - of a recording that reaches --max-size the last part is kept, with what it begins from.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import json
+from pathlib import Path
+
+import numpy as np
+from steve._memtrace import FREE, LOST, MODIFY, NEW, Trace
+
+from support import NATIVE, good, record, recorder, run, steve
+
+KEEPS = NATIVE / "keeps"
+SIZE = 16 << 20
+KEEP = ("--max-size=16m", "--keep=last")
+LARGE, SMALL = 12_000_000, 100_000  # rounds
+
+
+def events(path: Path) -> np.ndarray:
+    """Those that were seen: News of what was there before, and notes at the end, are not."""
+    trace = Trace(str(path))
+    found = []
+    for batch in trace.batches(copy=True):
+        implied = (batch["kind"] == NEW) & (batch["how"] & 16 != 0)
+        found.append(batch[(batch["kind"] <= MODIFY) & ~implied][["kind", "addr", "size", "time"]])
+    return np.concatenate(found)
+
+
+def facts(path: Path) -> dict[str, str]:
+    return json.loads(steve("info", "--json", path).text)["recording"]
+
+
+def lost_first(path: Path) -> int:
+    """The events that the file says are missing before it."""
+    trace = Trace(str(path))
+    return sum(int(batch["size"][batch["kind"] == LOST].sum()) for batch in trace.batches())
+
+
+def test_the_last_part(tmp_path: Path) -> None:
+    """Two files, which begin with what they need, together hold the end of the recording, event by event."""
+    path, earlier = tmp_path / "t.ljt", tmp_path / "t.earlier.ljt"
+    whole = record(tmp_path / "whole.ljt", [KEEPS, LARGE, 10]).path
+    kept = record(path, [KEEPS, LARGE, 10], *KEEP)
+    assert SIZE / 8 < path.stat().st_size + earlier.stat().st_size <= SIZE < whole.stat().st_size
+    for part in (path, earlier):
+        steve("check", part)
+    all_of_it, last, before = events(whole), events(path), events(earlier)
+    end = all_of_it[len(all_of_it) - len(last) - len(before):]
+    both = np.concatenate((before, last))
+    for name in ("kind", "addr", "size"):
+        assert np.array_equal(end[name], both[name]), name
+    heap = (end["kind"] == NEW) | (end["kind"] == FREE)
+    assert np.array_equal(end["time"][heap], both["time"][heap])
+    missing = len(all_of_it) - len(end)
+    assert lost_first(path) == missing and f"{missing} before those were dropped" in kept.run.complaint
+    assert facts(path)["continues"] == "t.earlier.ljt" and facts(earlier)["continued_in"] == "t.ljt"
+    assert (kept.ending(), json.loads(steve("summary", "--json", path).text)["program"]["status"]) == ("exit", 0)
+
+
+def test_what_was_made_before(tmp_path: Path) -> None:
+    """It counts as a leak, and --where knows it; findings, which cannot know what it was used for, leave it out."""
+    path = record(tmp_path / "t.ljt", [KEEPS, LARGE, 10], *KEEP).path
+    whole = record(tmp_path / "whole.ljt", [KEEPS, LARGE, 10], "--trace-mem=no").path
+    leaks = [json.loads(steve("leaks", "--json", file).text) for file in (path, whole)]
+    assert [sum(row["bytes"] for row in rows) for rows in leaks][0] == sum(row["bytes"] for row in leaks[1])
+    made = json.loads(steve("leaks", "--json", path, "--where", "earlier and size = 12345").text)
+    assert [row["blocks"] for row in made] == [1]
+    assert not json.loads(steve("leaks", "--json", path, "--where", "inherited").text)
+    listed = json.loads(steve("sites", "--json", path, "--where", "earlier").text)
+    assert sum(row["blocks"] for row in listed) > 4000
+
+
+def test_small_recordings_have_one_file(tmp_path: Path) -> None:
+    path = record(tmp_path / "t.ljt", [KEEPS, SMALL, 10], *KEEP).path
+    plain = record(tmp_path / "plain.ljt", [KEEPS, SMALL, 10]).path
+    assert not (tmp_path / "t.earlier.ljt").exists() and "continues" not in facts(path)
+    assert np.array_equal(events(path), events(plain))
+
+
+def test_a_child(tmp_path: Path) -> None:
+    """What it inherited it still has inherited when its file goes on."""
+    good([*recorder(tmp_path / "t.%p.ljt", *KEEP), KEEPS, LARGE, 10, "fork"])
+    (earlier,) = tmp_path.glob("*.earlier.ljt")
+    child = tmp_path / earlier.name.replace(".earlier", "")
+
+    def blocks(where: str) -> int:
+        return sum(row["blocks"] for row in json.loads(steve("sites", "--json", child, "--where", where).text))
+    assert blocks("inherited") == 11 and blocks("earlier and size = 12345") == 1
+
+
+def test_too_much_to_begin_with(tmp_path: Path) -> None:
+    """Blocks that leave a part no room for events: the recording ends at the limit, and says so."""
+    trace = record(tmp_path / "t.ljt", [KEEPS, LARGE, 2_000_000], *KEEP)
+    assert trace.ending() == "limit" and "--max-size was reached" in trace.run.complaint
+    assert sum(path.stat().st_size for path in tmp_path.glob("t*.ljt")) <= SIZE
+    steve("check", trace.path)
+
+
+def test_where_it_cannot_be(tmp_path: Path) -> None:
+    for options, complaint in ((["--keep=last"], "needs --max-size"), ([*KEEP, "--text=yes"], "--text=yes"),
+                               (["--keep=last", "--max-size=1m"], "16m or more"), (["--keep=middle"], "first or last")):
+        done = run([*recorder(tmp_path / "t.ljt", *options), "true"])
+        assert done.status != 0 and complaint in done.complaint
+    done = run(["valgrind", "--tool=ljtrace", *KEEP, "--out=|cat > /dev/null", "true"])
+    assert done.status != 0 and "needs a file" in done.complaint
