@@ -90,15 +90,29 @@ cdef class WholeReuse:
 # ---- sharing ----------------------------------------------------------------------------------
 
 
+cdef extern from "steve/kernels/sharinglines.h" nogil:
+    struct sharing_use:
+        pass
+
 cdef extern from "steve/kernels/sharingparts.h" nogil:
-    struct sharing_run:
-        uint64_t number
+    struct sharing_told:
+        pass
     struct sharing_piece:
-        uint32_t slot
+        pass
+    struct sharing_part_told "sharing_part":
+        const sharing_told *told
+        size_t n_told
+        const sharing_use *uses
+        const sharing_piece *pieces
+        size_t n_pieces
+        const uint64_t *clocks
+        size_t n_clocks
+        uint64_t changes
+        uint16_t first_thread, thread
     bint sharingparts_enter(sharing *s, const mt_live_block_t *live, uint32_t stack)
     bint sharingparts_finish(sharing *s)
-    bint sharingparts_add_runs(sharing *whole, const sharing_run *runs, size_t n)
-    bint sharingparts_add_pieces(sharing *whole, const sharing_piece *pieces, size_t n)
+    size_t sharingparts_tell(const sharing *s, sharing_told *told, sharing_use *uses)
+    bint sharingparts_add(sharing *whole, const sharing_part_told *part)
 
 
 cdef int walk_sharing(sharing *s, Walk walk) except -1:
@@ -117,7 +131,7 @@ cdef int enter_sharing(sharing *s, Walk walk, owners) except -1:
     cdef mt_live_block_t block
     cdef uint32_t slot
     cdef const uint32_t[::1] known = owners
-    s.part = True
+    s.part = s.lines.part = True
     for slot in range(min(mt_count_slots(walk.trace.r), <uint32_t>len(known))):
         if known[slot] and mt_get_live_block(walk.trace.r, slot, &block) and walk.w.mine[slot]:
             enough(sharingparts_enter(s, &block, known[slot] - 1))
@@ -128,39 +142,66 @@ def sharing_part(Walk walk, owners):
     """What a part tells for WholeSharing.add(); owners: by slot the stack + 1 of the blocks that live where it
     begins."""
     cdef sharing s
+    cdef size_t n_uses
     try:
         enough(sharing_init(&s))
         enter_sharing(&s, walk, owners)
         walk_sharing(&s, walk)
         enough(sharingparts_finish(&s))
-        return (array_of(s.rows, s.rows_room, SHARING),
-                array_of(s.runs, s.map.live * sizeof(sharing_run), np.dtype("u1")),
-                array_of(s.pieces, s.n_pieces * sizeof(sharing_piece), np.dtype("u1")))
+        told = np.empty(s.lines.map.live * sizeof(sharing_told) // 8, "u8")
+        uses = np.empty(s.lines.n_uses * sizeof(sharing_use) // 8, "u8")
+        n_uses = sharingparts_tell(&s, <sharing_told *>data_of(told), <sharing_use *>data_of(uses))
+        return {"rows": array_of(s.rows, s.rows_room, SHARING),
+                "found": array_of(s.lines.found, s.lines.n_found, SHARED_LINE), "tests": s.lines.tests,
+                "told": told, "uses": uses[:n_uses * sizeof(sharing_use) // 8],
+                "pieces": array_of(s.pieces, s.n_pieces * sizeof(sharing_piece) // 8, np.dtype("u8")),
+                "clocks": array_of(s.lines.clocks, s.lines.clocks_room, np.dtype("u8")),
+                "changes": (s.lines.changes, s.lines.first_thread, s.lines.thread)}
     finally:
         sharing_free(&s)
 
 
+cdef void *data_of(array) except? NULL:
+    """Where the elements are."""
+    return <void *><uintptr_t>array.ctypes.data
+
+
 cdef class WholeSharing:
-    """Sharing in a trace, of sharing_part()s added in their order; rows(): as of sharing_by_stack()."""
+    """Sharing in a trace, of sharing_part()s added in their order; result(): as of sharing_by_stack()."""
     cdef sharing s
-    cdef object sums
+    cdef object sums, found, tests
 
     def __cinit__(self):
         enough(sharing_init(&self.s))
         self.sums = np.zeros(0, SHARING)
+        self.found = []
+        self.tests = 0
 
     def __dealloc__(self):
         sharing_free(&self.s)
 
     def add(self, part):
-        cdef const uint8_t[::1] runs = np.append(part[1], np.uint8(0)), pieces = np.append(part[2], np.uint8(0))
-        self.sums = summed(self.sums, part[0])
-        enough(sharingparts_add_runs(&self.s, <const sharing_run *>&runs[0], (len(runs) - 1) // sizeof(sharing_run)))
-        enough(sharingparts_add_pieces(&self.s, <const sharing_piece *>&pieces[0],
-                                       (len(pieces) - 1) // sizeof(sharing_piece)))
+        cdef sharing_part_told p
+        told, uses, pieces, clocks = (np.require(part[name], "u8", "CA") for name in (
+            "told", "uses", "pieces", "clocks"))
+        p.told = <const sharing_told *>data_of(told)
+        p.n_told = 8 * len(told) // sizeof(sharing_told)
+        p.uses = <const sharing_use *>data_of(uses)
+        p.pieces = <const sharing_piece *>data_of(pieces)
+        p.n_pieces = 8 * len(pieces) // sizeof(sharing_piece)
+        p.clocks = <const uint64_t *>data_of(clocks)
+        p.n_clocks = len(clocks)
+        p.changes, p.first_thread, p.thread = part["changes"]
+        self.sums = summed(self.sums, part["rows"])
+        self.found.append(part["found"])
+        self.tests += part["tests"]
+        enough(sharingparts_add(&self.s, &p))
 
-    def rows(self):
-        return summed(self.sums, array_of(self.s.rows, self.s.rows_room, SHARING))
+    def result(self):
+        enough(sharing_finish(&self.s))
+        return (summed(self.sums, array_of(self.s.rows, self.s.rows_room, SHARING)),
+                np.concatenate([*self.found, array_of(self.s.lines.found, self.s.lines.n_found, SHARED_LINE)]),
+                self.tests + self.s.lines.tests, self.s.lines.changes)
 
 
 def summed(one, other):

@@ -15,7 +15,7 @@ import numpy as np
 
 from cpython.buffer cimport PyBUF_READ
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from libc.stdint cimport UINT16_MAX, UINT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport UINT16_MAX, UINT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from steve._memtrace cimport OpsFile, Trace
@@ -78,20 +78,34 @@ cdef extern from "steve/kernels/reuse.h" nogil:
     void reuse_free(reuse *r)
     bint reuse_feed(reuse *r, const mt_event *events, size_t n)
 
+cdef extern from "steve/kernels/sharinglines.h" nogil:
+    struct sharing_found:
+        pass
+    struct sharinglines:
+        livemap map
+        uint64_t *clocks
+        size_t clocks_room, n_uses
+        uint64_t changes
+        uint16_t first_thread, thread
+        bint part
+        sharing_found *found
+        size_t n_found
+        uint64_t tests
+
 cdef extern from "steve/kernels/sharing.h" nogil:
     struct sharing_row:
         pass
     struct sharing:
         sharing_row *rows
         size_t rows_room
-        livemap map
-        void *runs
+        sharinglines lines
         void *pieces
         size_t n_pieces
         bint part
     bint sharing_init(sharing *s)
     void sharing_free(sharing *s)
     bint sharing_feed(sharing *s, const mt_event *events, size_t n)
+    bint sharing_finish(sharing *s)
 
 cdef extern from "steve/kernels/states.h" nogil:
     enum:
@@ -117,11 +131,15 @@ def columns(str words):
 
 CELL = columns("loads stores modifies")
 WINDOW = columns("first operations time accesses bytes lines blocks live_bytes")
-SHARING = columns("blocks shared shared_bytes accesses foreign transfers false_transfers")
+SHARING = columns("blocks shared shared_bytes accesses")
+SIDE = np.dtype([("thread", "u8"), ("stack", "u8"), ("offset", "i8"), ("bytes", "u8"), ("written", "u8")])
+SHARED_LINE = np.dtype([*((name, "u8") for name in "line interleaved at_once late threads".split()),
+                        ("chance", "f8"), ("sides", SIDE, 2)])
 STATE = columns("heap vm trace entries instructions allocs alloc_bytes frees free_bytes loads stores modifies "
                 "bytes_read bytes_written")
 assert STATE.itemsize == sizeof(states_row)
 assert WINDOW.itemsize == sizeof(workingset_window) and SHARING.itemsize == sizeof(sharing_row)
+assert SHARED_LINE.itemsize == sizeof(sharing_found)
 
 cdef enum:
     TICK = 256  # batches of events between two calls of tick
@@ -428,12 +446,15 @@ def reuse_distances(Walk walk, *, int line_shift=6, uint64_t rate=1):
 
 
 def sharing_by_stack(Walk walk):
-    """An array of SHARING by stack id."""
+    """An array of SHARING by stack id; one of SHARED_LINE, in no order; of how many lines it was examined whether
+    they are falsely shared; how often another thread made the next access."""
     cdef sharing s
     try:
         enough(sharing_init(&s))
         walk_sharing(&s, walk)
-        return array_of(s.rows, s.rows_room, SHARING)
+        enough(sharing_finish(&s))
+        return (array_of(s.rows, s.rows_room, SHARING), array_of(s.lines.found, s.lines.n_found, SHARED_LINE),
+                s.lines.tests, s.lines.changes)
     finally:
         sharing_free(&s)
 

@@ -233,14 +233,14 @@ def sharing_task(view: View, chosen: Any, owners: "np.ndarray") -> "Task":
     return _analyses.sharing_part(walk, owners), walk.trace.problem, walk.trace.stats()
 
 
-def sharing_by_stack(rounds: Rounds, chosen: "Optional[Selection]") -> "np.ndarray":
+def sharing_by_stack(rounds: Rounds, chosen: "Optional[Selection]") -> tuple:
     """As steve._analyses.sharing_by_stack(), of the chosen blocks."""
     from steve._analyses import WholeSharing
     whole = WholeSharing()
     more = [(part_of(chosen), owners) for owners in owners_by_part(rounds, SURVEY)]
     for _, part in rounds.each(sharing_task, more, SURVEY, 1 - SURVEY):
         whole.add(part)
-    return whole.rows()
+    return whole.result()
 
 
 def reuse_task(view: View, chosen: Any, line_shift: int, rate: int) -> "Task":

@@ -149,6 +149,7 @@ static void accesses(void)
     reuse_free(&reuse);
     must(sharing_init(&sharing));
     walk_over(feed_sharing, &sharing, 0);
+    must(sharing_finish(&sharing));
     sharing_free(&sharing);
     must(states_init(&states));
     walk_over(feed_states, &states, 0);

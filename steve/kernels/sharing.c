@@ -10,16 +10,14 @@
 bool sharing_init(struct sharing *s)
 {
     memset(s, 0, sizeof *s);
-    return livemap_init(&s->map);
+    return sharinglines_init(&s->lines);
 }
 
 void sharing_free(struct sharing *s)
 {
-    livemap_free(&s->map);
+    sharinglines_free(&s->lines);
     free(s->rows);
     free(s->blocks);
-    free(s->lines);
-    free(s->runs);
     free(s->pieces);
 }
 
@@ -35,77 +33,40 @@ static bool block_new(struct sharing *s, const struct mt_event *e)
     return true;
 }
 
-struct sharing_line *sharing_line_at(struct sharing *s, uint64_t number)
-{
-    uint32_t index = livemap_find(&s->map, number);
-
-    if (index != LIVEMAP_NONE)
-        return &s->lines[index];
-    index = livemap_add(&s->map, number);
-    if (index == LIVEMAP_NONE || !grow(&s->lines, &s->lines_room, (size_t)index + 1, sizeof *s->lines))
-        return NULL;
-    return &s->lines[index];
-}
-
-void sharing_take_line(struct sharing_line *line, struct sharing_row *row, uint16_t thread, uint64_t bytes,
-                       bool writes)
-{
-    if (line->owner != thread) {
-        bool moves = line->bytes && (line->written || writes);
-
-        row->transfers += moves;
-        row->false_transfers += moves && !(line->bytes & bytes);
-        *line = (struct sharing_line){.owner = thread};
-    }
-    line->bytes |= bytes;
-    line->written |= writes;
-}
-
 static uint64_t bits(unsigned first, unsigned last)
 {
     return (last == 63 ? UINT64_MAX : ((uint64_t)1 << (last + 1)) - 1) & ~(((uint64_t)1 << first) - 1);
 }
 
-/* One line of an access to a block that a stack made; false when out of memory. */
-static bool touch_line(struct sharing *s, uint64_t number, uint32_t stack, const struct sharing_access *a)
+/* The part of first ... last that lies in a line, from the line's begin. */
+static struct sharing_place place_in(uint64_t number, uint64_t first, uint64_t last)
 {
-    struct sharing_line *line = sharing_line_at(s, number);
-
-    if (!line)
-        return false;
-    if (s->part)
-        return sharingparts_touch(s, (uint32_t)(line - s->lines), number, stack, a);
-    sharing_take_line(line, &s->rows[stack], a->thread, a->bytes, a->writes);
-    return true;
+    return (struct sharing_place){.first = number == first / SHARING_LINE ? first % SHARING_LINE : 0,
+                                  .last =
+                                      number == last / SHARING_LINE ? last % SHARING_LINE : SHARING_LINE - 1};
 }
 
-static bool touch(struct sharing *s, uint32_t stack, const struct mt_event *e)
+static bool touch(struct sharing *s, const struct sharing_block *b, const struct mt_event *e)
 {
-    uint64_t last = e->addr + e->size - 1;
+    uint64_t last = e->addr + e->size - 1, begin = e->addr - e->offset,
+             end = begin + (b->size ? b->size - 1 : 0);
 
-    for (uint64_t number = e->addr / 64; number <= last / 64; number++) {
-        struct sharing_access a = {
-            bits(number == e->addr / 64 ? e->addr % 64 : 0, number == last / 64 ? last % 64 : 63), e->thread,
-            e->kind != MT_LOAD};
+    for (uint64_t number = e->addr / SHARING_LINE; number <= last / SHARING_LINE; number++) {
+        struct sharing_place own = place_in(number, e->addr, last), block = place_in(number, begin, end);
+        struct sharing_use *use;
 
-        if (!touch_line(s, number, stack, &a))
+        block.handle = (uint32_t)e->handle;
+        block.thread = e->thread;
+        if (!sharinglines_visit(&s->lines, number, block, &use))
             return false;
+        if (use)
+            sharinglines_note(&s->lines, use,
+                              &(struct sharing_access){.bytes = bits(own.first, own.last),
+                                                       .offset = (int64_t)(number * SHARING_LINE - begin),
+                                                       .stack = b->stack,
+                                                       .writes = e->kind != MT_LOAD});
     }
     return true;
-}
-
-/* Another thread than before accesses a block. */
-static void note_foreign(struct sharing_block *b, struct sharing_row *row)
-{
-    row->foreign++;
-    if (b->shared)
-        return;
-    b->shared = true;
-    b->shared_size = b->size;
-    if (!b->earlier) {
-        row->shared++;
-        row->shared_bytes += b->size;
-    }
 }
 
 static bool block_access(struct sharing *s, struct sharing_block *b, const struct mt_event *e)
@@ -114,13 +75,17 @@ static bool block_access(struct sharing *s, struct sharing_block *b, const struc
 
     row->accesses++;
     if (b->thread == 0) {
-        b->first = e->thread;
+        b->thread = e->thread;
         b->first_size = b->size;
-    } else if (b->thread != e->thread) {
-        note_foreign(b, row);
+    } else if (b->thread != e->thread && !b->shared) {
+        b->shared = true;
+        b->shared_size = b->size;
+        if (!b->earlier) {
+            row->shared++;
+            row->shared_bytes += b->size;
+        }
     }
-    b->thread = e->thread;
-    return e->size == 0 || touch(s, b->stack, e);
+    return sharinglines_tick(&s->lines, e->thread) && (e->size == 0 || touch(s, b, e));
 }
 
 static bool step(struct sharing *s, const struct mt_event *e)
@@ -136,7 +101,7 @@ static bool step(struct sharing *s, const struct mt_event *e)
         return sharingparts_end(s, b);
     if (e->kind == MT_RESIZE)
         b->size = e->size;
-    else
+    else if (!e->freed)
         return block_access(s, b, e);
     return true;
 }
@@ -147,4 +112,9 @@ bool sharing_feed(struct sharing *s, const struct mt_event *events, size_t n)
         if (events[i].kind <= MT_MODIFY && !step(s, &events[i]))
             return false;
     return true;
+}
+
+bool sharing_finish(struct sharing *s)
+{
+    return sharinglines_finish(&s->lines);
 }

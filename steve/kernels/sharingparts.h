@@ -1,15 +1,15 @@
 /* sharingparts.h - memory that several threads access in a trace that is read in parts, each apart from the
  * others.
  *
- * A part does not know who had a line, or accessed a block, last before it. So it puts down of each line the
- * first access, what its thread did to the line up to where another took it (the first *run*), that other's
- * access, and how it left the line; all transfers in between it counts itself. Of a block that crosses one of
- * its borders it tells a piece: by whom it was touched first and last, and when it was first seen to be
- * shared. Added in the order of the parts (sharingparts_add_*) to a struct sharing of the whole trace these
- * give the transfers and shared blocks that one reader counts.
+ * A part does not know who used a line, or accessed a block, last before it. So of each line it keeps apart the
+ * first run, what else there was of the first episode, and, if that ended in this part, what there was of the
+ * last; episodes that begin and end in the part it decides itself. Of a block that crosses one of its borders it
+ * tells a piece: by whom it was accessed first, and when it was first seen to be shared. Added in the order of
+ * the parts (sharingparts_add) to a struct sharing of the whole trace these give what one reader finds. The
+ * clocks of threads begin at 0 in each part; the whole knows what they were before.
  *
- * Runs and pieces are handed from one process to another as they are. A part has O(live blocks + lines
- * accessed).
+ * Told lines, uses and pieces are handed from one process to another as they are. A part has O(live blocks +
+ * lines accessed).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_SHARINGPARTS_H
@@ -17,19 +17,14 @@
 
 #include "steve/kernels/sharing.h"
 
-/* Bytes of a line are accessed: a bit for each. */
-struct sharing_access {
-    uint64_t bytes;
-    uint16_t thread;
-    bool writes;
-};
-
-struct sharing_run {
-    uint64_t number; /* of the line */
-    struct sharing_access first, next;
-    uint32_t first_stack, next_stack; /* that made the accessed blocks */
-    struct sharing_line run, left;    /* what the first thread did to it; how the part left it */
-    bool ended;                       /* there is a next */
+/* A line in a part. Its uses follow those of the lines before: the first run; those of the first episode that
+ * count; its last run; the last run of the last episode; those of it that count. */
+struct sharing_told {
+    uint64_t number;
+    struct sharing_place first_place, place; /* of the first and the last access */
+    struct sharing_first first;              /* of the last episode, if the first ended here */
+    uint32_t head_counted, counted;          /* so many uses */
+    bool head_run, ended, run;               /* is there a last run? did the first episode end here? */
 };
 
 struct sharing_piece {
@@ -38,18 +33,30 @@ struct sharing_piece {
     bool freed; /* it ended in this part; else it lives on */
 };
 
+/* What a part tells. */
+struct sharing_part {
+    const struct sharing_told *told;
+    size_t n_told;
+    const struct sharing_use *uses;
+    const struct sharing_piece *pieces;
+    size_t n_pieces;
+    const uint64_t *clocks; /* by thread */
+    size_t n_clocks;
+    uint64_t changes;
+    uint16_t first_thread, thread;
+};
+
 /* All return false when out of memory. A block lives where the part begins, made by a stack. */
 bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uint32_t stack);
-/* The part is over: runs (map.live of them) and pieces are complete. */
+/* The part is over: pieces are complete. */
 bool sharingparts_finish(struct sharing *s);
+/* Into told[lines.map.live] and uses[], for at most lines.n_uses; how many of these there are. */
+size_t sharingparts_tell(const struct sharing *s, struct sharing_told *told, struct sharing_use *uses);
 
-/* For sharing.c: an access to the line with that index and number; a block was freed. */
-bool sharingparts_touch(struct sharing *s, uint32_t index, uint64_t number, uint32_t stack,
-                        const struct sharing_access *a);
+/* For sharing.c: a block was freed. */
 bool sharingparts_end(struct sharing *s, struct sharing_block *b);
 
-/* Add what the next part told; its rows are added by the caller. */
-bool sharingparts_add_runs(struct sharing *whole, const struct sharing_run *runs, size_t n);
-bool sharingparts_add_pieces(struct sharing *whole, const struct sharing_piece *pieces, size_t n);
+/* Add what the next part told; its rows, and what it found, are added by the caller. */
+bool sharingparts_add(struct sharing *whole, const struct sharing_part *part);
 
 #endif

@@ -5,7 +5,9 @@ that list. Nothing here is fast, and nothing is shared with the kernels.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Callable, Dict, List, NamedTuple, Set
+from fractions import Fraction
+from math import comb
+from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from reference_lives import LINES, PLACE_LINES, Block, Lives, Run, Step
 
@@ -108,32 +110,146 @@ def fields(log: List[Happening], stack: int, chosen: Chosen) -> Dict[int, List[i
     return result
 
 
-def sharing(log: List[Happening], chosen: Chosen) -> Dict[int, Dict[str, int]]:
-    """By stack: shared blocks, foreign accesses, transfers and false ones."""
-    names = ("shared", "foreign", "transfers", "false_transfers")
-    rows: Dict[int, Dict[str, int]] = {}
-    owners: Dict[int, tuple] = {}  # line: thread, bytes, written
-    last: Dict[int, int] = {}
-    shared: Set[int] = set()
+def shared_blocks(log: List[Happening], chosen: Chosen) -> Dict[int, int]:
+    """By stack, how many blocks several threads accessed."""
+    threads: Dict[int, Set[int]] = {}
+    stacks: Dict[int, int] = {}
     for h in log:
+        if h.letter in "LSM" and chosen(h.block):
+            threads.setdefault(h.block.handle, set()).add(h.step.thread)
+            stacks[h.block.handle] = h.block.stack
+    result: Dict[int, int] = {}
+    for handle, some in threads.items():
+        if len(some) > 1:
+            result[stacks[handle]] = result.get(stacks[handle], 0) + 1
+    return result
+
+
+class Touch(NamedTuple):
+    """An access to a line: by the thread's clock; bytes of the line, those of the block; the line in the block."""
+    thread: int
+    clock: int
+    bytes: Set[int]
+    writes: bool
+    handle: int
+    block: Set[int]
+    offset: int
+    stack: int
+
+
+def touches_by_line(log: List[Happening], chosen: Chosen) -> Dict[int, List[Touch]]:
+    result: Dict[int, List[Touch]] = {}
+    addresses: Dict[int, int] = {}
+    clocks: Dict[int, int] = {}
+    for h in log:
+        handle, thread = h.block.handle, h.step.thread
+        if h.letter in "NR":
+            addresses[handle] = h.step.event.addr
         if h.letter not in "LSM" or not chosen(h.block):
             continue
-        row = rows.setdefault(h.block.stack, dict.fromkeys(names, 0))
-        foreign = last.get(h.block.handle, h.step.thread) != h.step.thread
-        row["foreign"] += foreign
-        row["shared"] += foreign and h.block.handle not in shared
-        shared |= {h.block.handle} if foreign else set()
-        last[h.block.handle] = h.step.thread
+        clocks[thread] = clocks.get(thread, 0) + 1
+        begin = addresses[handle]
         for line in sorted({address // 64 for address in touched(h)}):
-            own = {address for address in touched(h) if address // 64 == line}
-            writes = h.letter in "SM"
-            thread, theirs, written = owners.get(line, (h.step.thread, set(), False))
-            if thread != h.step.thread:
-                row["transfers"] += written or writes
-                row["false_transfers"] += (written or writes) and not own & theirs
-                theirs, written = set(), False
-            owners[line] = (h.step.thread, theirs | own, written or writes)
-    return rows
+            inside = range(64 * line, 64 * line + 64)
+            result.setdefault(line, []).append(Touch(
+                thread, clocks[thread], {a - 64 * line for a in touched(h) if a in inside}, h.letter in "SM", handle,
+                {a - 64 * line for a in range(begin, begin + max(h.size, 1)) if a in inside}, 64 * line - begin,
+                h.block.stack))
+    return result
+
+
+def episodes(touches: List[Touch]) -> List[List[List[Touch]]]:
+    """Lists of runs."""
+    result: List[List[List[Touch]]] = [[]]
+    last = touches[0]
+    for touch in touches:
+        if touch.thread != last.thread and touch.handle != last.handle and touch.block & last.block:
+            result.append([])
+        if not result[-1] or touch.thread != last.thread:
+            result[-1].append([])
+        result[-1][-1].append(touch)
+        last = touch
+    return result
+
+
+class Sharer:
+    """A thread in an episode: what it did in the runs that count, and how it returned."""
+
+    def __init__(self, thread: int, runs: List[List[Touch]]) -> None:
+        own = [run for run in runs if run[0].thread == thread]
+        counted = [run for run in runs[1:-1] if run[0].thread == thread]
+        self.thread, self.touches = thread, sum(counted, [])
+        self.returns = [after[0].clock - before[-1].clock - 1 <= (self.span(before) + self.span(after)) // 8
+                        for before, after in zip(own, own[1:])]
+        first, last = self.touches[0], self.touches[-1]
+        self.share = sum(map(self.span, counted)) / (last.clock - first.clock + 1)
+        self.used = set().union(*(t.bytes for t in self.touches))
+        self.written = set().union(*(t.bytes for t in self.touches if t.writes))
+        self.writes = sum(t.writes for t in self.touches)
+
+    @staticmethod
+    def span(run: List[Touch]) -> int:
+        return run[-1].clock - run[0].clock + 1
+
+    def accesses(self, contested: Set[int]) -> Tuple[int, int]:
+        """To words without and with contested bytes; wide accesses are of the latter if there are any."""
+        words = {byte // 8 for byte in contested}
+        found = [0, 0]
+        for touch in self.touches:
+            own = {byte // 8 for byte in touch.bytes}
+            found[bool(own & words if len(own) == 1 else words)] += 1
+        return found[0], found[1]
+
+    def side(self, contested: Set[int]) -> tuple:
+        last = self.touches[-1]
+        return (self.thread, last.stack, last.offset, bits(self.used - contested), bits(self.written - contested))
+
+
+def bits(some: Set[int]) -> int:
+    return sum(1 << byte for byte in some)
+
+
+def meetings(sharers: List[Sharer], contested: Set[int], kind: int) -> List[Tuple[float, int, int]]:
+    """For each thread the most accesses that meet another's, it and the other."""
+    result = []
+    for one in sharers:
+        best = (0.0, one.thread, 0)
+        for other in sharers:
+            if other is one or (kind == 0 and not (one.written | other.written) - contested):
+                continue
+            n = min(one.accesses(contested)[kind] * other.share, other.accesses(contested)[kind] * one.share,
+                    one.writes + other.writes)
+            best = max(best, (n, one.thread, other.thread), key=lambda best: (best[0], -best[2]))
+        result.append(best)
+    return result
+
+
+def false_line(line: int, runs: List[List[Touch]]) -> Tuple[Optional[tuple], bool]:
+    """What is told of an episode; was it examined?"""
+    sharers = [Sharer(thread, runs) for thread in sorted({run[0].thread for run in runs[1:-1]})]
+    sharers = [sharer for sharer in sharers if sharer.returns]
+    if len(sharers) < 2:
+        return None, False
+    returns = sum((sharer.returns for sharer in sharers), [])
+    n, r = len(returns), sum(returns)
+    chance = float(sum(comb(n, k) * Fraction(7 ** (n - k), 8 ** n) for k in range(r, n + 1)))
+    contested = {byte for one in sharers for other in sharers if one is not other
+                 for byte in one.written & other.used}
+    met = meetings(sharers, contested, 0)
+    interleaved = sum(int(m[0]) for m in met) - sum(int(m[0]) for m in meetings(sharers, contested, 1))
+    if chance > 0.05 or interleaved < 1:
+        return None, True
+    most = max(met, key=lambda m: (m[0], -m[1]))
+    by_thread = {sharer.thread: sharer for sharer in sharers}
+    return (line, interleaved, r, n - r, sum(m[0] >= 1 for m in met), round(chance, 12),
+            *(by_thread[thread].side(contested) for thread in most[1:])), True
+
+
+def false_lines(log: List[Happening], chosen: Chosen) -> Tuple[List[tuple], int]:
+    """All episodes that are told, sorted; how many were examined."""
+    told = [false_line(line, runs) for line, touches in touches_by_line(log, chosen).items()
+            for runs in episodes(touches)]
+    return sorted(row for row, _ in told if row), sum(examined for _, examined in told)
 
 
 def line_work(log: List[Happening], chosen: Chosen) -> Dict[tuple, Dict[str, object]]:

@@ -139,7 +139,7 @@ def test_options(command: str) -> None:
     shared = set(re.findall(r"(?:Fl|,) -([a-z][a-z-]*)", re.split(r"^\.It Nm Cm ", plain(PAGE.read_text()),
                                                            flags=re.MULTILINE)[0]))
     shared |= {"csv", "top", "sort", "jobs", "scheduler", "text"}
-    others = {"stack-depth", "sample-stacks", "universe"}  # of the recorder
+    others = {"stack-depth", "sample-stacks", "universe", "tool", "fair-sched"}  # of the recorder and of Valgrind
     known = set(re.findall(r"(?:Fl -|--)([a-z][a-z-]*)", SECTIONS[command]))
     missing, strange = options - shared - known, known - shared - options - others
     assert not missing and not strange, (missing, strange)

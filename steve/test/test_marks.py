@@ -21,7 +21,7 @@ from steve import _analyses, blocks, checkparts, eventparts, marks, parallel
 from steve._memtrace import Trace
 from steve.errors import SteveError
 from test_analyses import run_steve, runs
-from test_eventparts import stateful
+from test_eventparts import plain_sharing, stateful
 from test_liveparts import CHUNKS, DIVIDED, Everything, Sums, by_key, eventful, line_of
 from test_parts import Here, silent
 
@@ -100,7 +100,7 @@ EVENTS = {
 def plain(found: Any, what: str) -> Any:
     """To be compared."""
     if what == "sharing":
-        return blocks.merged(found, int)
+        return plain_sharing(found)
     if what == "fields":
         return [(cell, made, cells.tolist()) for cell, made, cells in found]
     if what == "check":
