@@ -55,7 +55,7 @@ Bool lt_instrument_accesses(void)
 
 void lt_instrument_follow_ring(void)
 {
-    Bool wanted = !lt_ring->full;
+    Bool wanted = !lt_ring->full && lt_ring_alive();
     if (wanted == s_accesses)
         return;
     s_accesses = wanted;
