@@ -8,7 +8,7 @@
  */
 #include "decode_packed.h"
 #include "decode_rare.h"
-#include "decode_v1.h"
+#include "decode_access.h"
 #include "decode_words.h"
 
 #include <stdlib.h>
@@ -23,7 +23,6 @@ bool decoder_init(struct decoder *d, const struct defs *defs)
 void decoder_destroy(struct decoder *d)
 {
     codebook_free(&d->book);
-    v1_free(d);
     free(d->blocks);
 }
 
@@ -59,8 +58,6 @@ static bool take_definitions(struct decoder *d)
 
 static bool start_accesses(struct decoder *d)
 {
-    if (d->old)
-        return v1_start(d);
     if (!take_definitions(d))
         return false;
     d->prev_line = NO_LINE;
@@ -71,13 +68,10 @@ static bool start_accesses(struct decoder *d)
 
 bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_t *raw, const uint32_t *sizes)
 {
-    d->old = h->type == CHUNK_EVENTS_V1;
-    for (unsigned i = 0; i < chunk_streams(h->type); i++) {
+    for (unsigned i = 0; i < EVENT_STREAMS; i++) {
         d->streams[i] = (struct cursor){.p = raw, .end = raw + sizes[i]};
         raw += sizes[i];
     }
-    for (unsigned i = chunk_streams(h->type); i < EVENT_STREAMS; i++)
-        d->streams[i] = (struct cursor){.p = raw, .end = raw};
     d->streams[STREAM_RARE].time = h->instructions;
     d->epoch++;
     d->run = 0;
@@ -299,11 +293,6 @@ size_t decoder_rare_event(struct decoder *d, struct mt_event *ev)
     return !ev->freed || d->want_freed;
 }
 
-static size_t decode_old_run(struct decoder *d, struct mt_event *ev, size_t room)
-{
-    return v1_run(d, ev, d->run < room ? d->run : room);
-}
-
 /* What was not decoded from segments is an event for packers too. */
 static size_t as_events(struct decoder *d, size_t made)
 {
@@ -312,19 +301,11 @@ static size_t as_events(struct decoder *d, size_t made)
     return made;
 }
 
-/* Are segments handed on packed? */
-static inline bool packs(const struct decoder *d)
-{
-    return d->packer && !d->old;
-}
-
 /* What stands behind a run: a miss or a rare record. */
 static size_t decode_other(struct decoder *d, struct mt_event *ev)
 {
-    if (d->misses && packs(d))
+    if (d->misses && d->packer)
         return 0;
-    if (d->misses && d->old)
-        return as_events(d, v1_miss(d, ev));
     return d->misses ? decode_miss(d, ev) : as_events(d, decoder_rare_event(d, ev));
 }
 
@@ -348,10 +329,8 @@ size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
             read_token(d, d->left);
         if (d->wrong)
             break;
-        if (packs(d) && (d->run || d->misses)) /* rare records often follow each other */
+        if (d->packer && (d->run || d->misses)) /* rare records often follow each other */
             made += decoder_pack_segments(d, events + made);
-        else if (d->run && d->old)
-            made += as_events(d, decode_old_run(d, events + made, n - made));
         else if (d->run)
             made += decode_run(d, events + made, n - made);
         if (!d->wrong && !d->run && has_room(d, n - made))

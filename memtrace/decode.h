@@ -12,7 +12,7 @@
 #include "defs.h"
 #include "format.h"
 #include "packed.h"
-#include "predict_v1.h"
+#include "predict.h"
 
 /* A block by slot; size 0 and heap NO_HEAP while dead. */
 struct live_block {
@@ -21,20 +21,12 @@ struct live_block {
 };
 #define NO_HEAP UINT32_MAX
 
-/* What only chunks of version 1 need. */
-struct decoder_v1 {
-    struct site_state *sites;
-    uint32_t site_count, site_capacity;
-    uint32_t prev_site, prev_slot;
-};
-
 struct decoder {
     struct cursor streams[EVENT_STREAMS];
     const struct defs *defs;
     struct packer *packer; /* NULL: segments are made into events */
     struct codebook book;
     struct recent recent;
-    struct decoder_v1 v1;
     struct live_block *blocks;
     uint32_t block_count, block_capacity;
     uint64_t live;
@@ -50,7 +42,6 @@ struct decoder {
     uint64_t lost;   /* events left out for that since the reader last looked */
     uint32_t epoch;
     uint32_t prev_line;
-    bool old;      /* the chunk is one of version 1 */
     uint64_t run;  /* segments guessed right that come next */
     int misses;    /* what comes after the run; -1 = read a token */
     uint32_t left; /* events of the chunk not yet seen */

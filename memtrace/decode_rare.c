@@ -66,7 +66,6 @@ static void set_block(struct mt_event *ev, const struct live_block *b, uint64_t 
 static void remember(struct decoder *d, uint64_t slot)
 {
     recent_add(&d->recent, d->blocks[slot].base, (uint32_t)slot);
-    d->v1.prev_slot = (uint32_t)slot;
 }
 
 static enum rare_result apply_new(struct decoder *d, const struct rec_new *r, struct mt_event *ev)
@@ -253,7 +252,6 @@ static enum rare_result apply_touch(struct decoder *d, const struct rec_touch *r
     ev->size = r->size;
     ev->offset = r->offset;
     ev->kernel = 1;
-    d->v1.prev_slot = (uint32_t)r->slot;
     return RARE_EVENT;
 }
 

@@ -38,7 +38,7 @@ static inline uint32_t named_line(struct decoder *d, uint64_t name)
 /* The segment that was not guessed, behind that at line `prev`. */
 static inline uint32_t decode_segment(struct decoder *d, uint32_t prev)
 {
-    uint64_t v = cursor_uvarint(&d->streams[STREAM_SITES]);
+    uint64_t v = cursor_uvarint(&d->streams[STREAM_SEGMENTS]);
     uint32_t line = v == 0 ? d->book.lines[prev].next[1] : named_line(d, v - 1);
     if (line == NO_LINE)
         return NO_LINE;
@@ -100,7 +100,7 @@ __attribute__((always_inline)) static inline bool decode_as(struct decoder *d, s
 static inline bool any_bad(const struct decoder *d)
 {
     const struct cursor *s = d->streams;
-    return s[STREAM_SITES].bad | s[STREAM_SLOTS].bad | s[STREAM_OFFSETS].bad | s[STREAM_CODES].bad |
+    return s[STREAM_SEGMENTS].bad | s[STREAM_SLOTS].bad | s[STREAM_OFFSETS].bad | s[STREAM_CODES].bad |
            s[STREAM_FARS].bad;
 }
 

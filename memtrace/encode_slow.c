@@ -90,7 +90,7 @@ static bool note_foreign(struct encoder *e, const struct surroundings *in, uint6
 static void code_name(struct encoder *e, uint32_t line)
 {
     struct word_state *prev = &e->book.lines[e->prev_line];
-    put_number(e, STREAM_SITES, line == prev->next[1] ? 0 : (uint64_t)e->book.names[line] + 1);
+    put_number(e, STREAM_SEGMENTS, line == prev->next[1] ? 0 : (uint64_t)e->book.names[line] + 1);
     learn_segment(prev, line);
 }
 

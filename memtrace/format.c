@@ -34,8 +34,6 @@ unsigned chunk_streams(uint8_t type)
     switch (type) {
     case CHUNK_EVENTS:
         return EVENT_STREAMS;
-    case CHUNK_EVENTS_V1:
-        return EVENT_STREAMS_V1;
     case CHUNK_DEFS:
     case CHUNK_END:
     case CHUNK_INDEX:
@@ -82,7 +80,7 @@ static const char *check_limits(const struct chunk_header *h)
         return "chunk is larger than the format allows";
     if (h->stored_size < 8 * chunk_streams(h->type))
         return "chunk is too small for its stream table";
-    if ((h->type == CHUNK_EVENTS || h->type == CHUNK_EVENTS_V1) != (h->events > 0))
+    if ((h->type == CHUNK_EVENTS) != (h->events > 0))
         return "event count does not fit the chunk type";
     return NULL;
 }
@@ -101,7 +99,7 @@ const char *chunk_header_unpack(struct chunk_header *h, const uint8_t in[CHUNK_H
 
 uint32_t file_header_check(uint32_t version)
 {
-    return version < 3 ? 0 : ~version;
+    return ~version;
 }
 
 void file_header_pack(uint8_t out[FILE_HEADER_SIZE])

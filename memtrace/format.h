@@ -32,25 +32,23 @@
 
 enum chunk_type {
     CHUNK_DEFS = 1,
-    CHUNK_EVENTS_V1 = 2, /* as version 1 codes accesses */
+    CHUNK_EVENTS = 2,
     CHUNK_END = 3,
     CHUNK_INDEX = 4,
     CHUNK_LIVE = 5,
     CHUNK_SNAPSHOT = 6,
-    CHUNK_EVENTS = 7,
-    CHUNK_LEFT = 8
+    CHUNK_LEFT = 7
 };
 
 /* Streams of an EVENTS chunk, in order of the file; the other types have one. */
 enum {
     STREAM_TOKENS,
-    STREAM_SITES, /* since version 2: segments */
+    STREAM_SEGMENTS,
     STREAM_SLOTS,
     STREAM_OFFSETS,
     STREAM_RARE,
-    EVENT_STREAMS_V1,
-    STREAM_CODES = EVENT_STREAMS_V1, /* how the words of a segment differ from the guess */
-    STREAM_FARS,                     /* how far back */
+    STREAM_CODES, /* how the words of a segment differ from the guess */
+    STREAM_FARS,  /* how far back */
     EVENT_STREAMS
 };
 
@@ -74,7 +72,7 @@ void chunk_header_pack(const struct chunk_header *h, uint8_t out[CHUNK_HEADER_SI
 /* Read and check a header; what is wrong is returned in words, NULL = it is good. */
 const char *chunk_header_unpack(struct chunk_header *h, const uint8_t in[CHUNK_HEADER_SIZE]);
 
-/* The check that stands behind a version: its bits inverted, zero before version 3. */
+/* The check that follows a version: its bits inverted. */
 uint32_t file_header_check(uint32_t version);
 void file_header_pack(uint8_t out[FILE_HEADER_SIZE]);
 void trailer_pack(uint64_t index_offset, uint8_t out[TRAILER_SIZE]);

@@ -44,7 +44,7 @@
 extern "C" {
 #endif
 
-#define MT_FORMAT_VERSION 4 /* written; readers take every version up to it */
+#define MT_FORMAT_VERSION 1
 
 /* Results. Readers: MT_MORE = something was delivered, MT_END = clean end of input. */
 enum mt_result { MT_ERROR = -1, MT_END = 0, MT_MORE = 1, MT_OK = 1 };

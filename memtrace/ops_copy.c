@@ -380,7 +380,7 @@ static void take(void *context, const struct chunk_header *h, const uint8_t *pay
                  const uint32_t *sizes)
 {
     struct ops_copier *c = context;
-    if (h->type == CHUNK_EVENTS || h->type == CHUNK_EVENTS_V1)
+    if (h->type == CHUNK_EVENTS)
         take_events(c, h, payload, raw, sizes);
     else if (h->type == CHUNK_DEFS)
         take_definitions(c, raw, sizes[0]);

@@ -36,7 +36,6 @@ struct chunk_taker {
 struct binary_reader {
     struct decoder dec;
     struct chunk_header chunk; /* the EVENTS chunk being decoded */
-    uint32_t version;          /* as the file's header says */
     bool in_chunk;
     uint64_t chunk_offset;
     uint64_t next_event; /* events in the file before the next chunk */
@@ -89,20 +88,17 @@ int text_next(struct mt_reader *r, size_t *n);
 
 /* Look at the file header, which is in the window. */
 int binary_begin(struct mt_reader *r);
-/* The same where chunks of this version follow. */
-int binary_begin_chunks(struct mt_reader *r, uint32_t version);
+/* The same where chunks follow. */
+int binary_begin_chunks(struct mt_reader *r);
 
 /* A reader of the chunks that follow in the input of an ops file, which it takes over. NULL on error, with
  * *err filled; the input is closed then. */
-struct mt_reader *reader_of_ops(struct input *in, uint32_t version, struct mt_error *err);
+struct mt_reader *reader_of_ops(struct input *in, struct mt_error *err);
 
 /* Begin anew at a chunk, with no blocks. MT_OK or MT_ERROR. */
 int binary_go(struct mt_reader *r, const struct mt_point *to);
 /* Read one chunk that is not EVENTS, or any if there is a taker. MT_MORE, MT_END or MT_ERROR. */
 int binary_chunk(struct mt_reader *r);
-
-/* Read the stream of an END chunk in a file of this version; false if it is wrong. */
-bool reader_get_end(struct cursor c, uint32_t version, struct rec_end *end, struct mt_totals *totals);
 
 /* Take a LEFT chunk: is it one, and are there as many as live? Which they are is for who needs them to see.
  */

@@ -66,9 +66,8 @@ static enum chunk_result truncated(struct mt_reader *r, const char *where)
     return CHUNK_FAILED;
 }
 
-int binary_begin_chunks(struct mt_reader *r, uint32_t version)
+int binary_begin_chunks(struct mt_reader *r)
 {
-    r->binary.version = version;
     r->binary.dec.salvage = salvaging(r);
     r->binary.stop = UINT64_MAX;
     r->binary.dec.want_freed = r->flags & MT_OPEN_FREED;
@@ -80,17 +79,15 @@ int binary_begin(struct mt_reader *r)
 {
     const uint8_t *p = input_bytes(&r->in);
     bool magic = memcmp(p, FILE_MAGIC, MAGIC_SIZE) == 0;
-    if (binary_begin_chunks(r, 0) != MT_OK)
+    if (binary_begin_chunks(r) != MT_OK)
         return MT_ERROR;
     if (input_available(&r->in) < FILE_HEADER_SIZE)
         return mt_fail(&r->err, MT_E_TRUNCATED, 0, "cut off inside the file header; nothing can be read");
     uint32_t version = load_u32(p + 8);
-    bool known = version >= 1 && version <= MT_FORMAT_VERSION;
-    r->binary.version = version;
+    bool known = version == MT_FORMAT_VERSION;
     if (magic && !known && !salvaging(r))
-        return mt_fail(&r->err, MT_E_VERSION, 8,
-                       "is of format version %u, this program reads up to %u; use a newer one", version,
-                       MT_FORMAT_VERSION);
+        return mt_fail(&r->err, MT_E_VERSION, 8, "is of format version %u, this program reads version %u",
+                       version, MT_FORMAT_VERSION);
     if (!magic || !known || load_u32(p + 12) != file_header_check(version))
         if (damaged(r, 0, "file header is wrong") == CHUNK_FAILED)
             return MT_ERROR;
@@ -135,7 +132,7 @@ static bool unpack_stream(struct binary_reader *b, uint8_t *to, uint32_t raw, co
 /* Is this stream of a chunk looked at? */
 static bool is_wanted(const struct binary_reader *b, const struct chunk_header *h, unsigned stream)
 {
-    bool events = h->type == CHUNK_EVENTS || h->type == CHUNK_EVENTS_V1;
+    bool events = h->type == CHUNK_EVENTS;
     return !b->dec.rare_only || !events || stream == STREAM_RARE ||
            (b->taker.take && stream == STREAM_TOKENS);
 }
@@ -196,12 +193,36 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
     return CHUNK_DONE;
 }
 
+static void take_totals(struct mt_totals *t, const struct rec_end *end)
+{
+    *t = (struct mt_totals){.events = {[MT_NEW] = end->new,
+                                       [MT_FREE] = end->free,
+                                       [MT_RESIZE] = end->resize,
+                                       [MT_LOAD] = end->load,
+                                       [MT_STORE] = end->store,
+                                       [MT_MODIFY] = end->modify,
+                                       [MT_MARK] = end->mark,
+                                       [MT_BADFREE] = end->badfree,
+                                       [MT_LOST] = end->lost,
+                                       [MT_TYPE] = end->type,
+                                       [MT_STATE] = end->state,
+                                       [MT_SAMPLE] = end->sample,
+                                       [MT_CALL] = end->call,
+                                       [MT_REACH] = end->reach},
+                            .instructions = end->instructions,
+                            .nanoseconds = end->nanoseconds,
+                            .foreign = end->foreign,
+                            .dropped = end->dropped,
+                            .freed = end->freed};
+}
+
 static enum chunk_result read_end(struct mt_reader *r, uint32_t size)
 {
     struct cursor c = {.p = r->binary.raw, .end = r->binary.raw + size};
     struct rec_end end;
-    if (!reader_get_end(c, r->binary.version, &end, &r->stats.totals))
+    if (cursor_byte(&c) != REC_END || !get_end(&c, &end) || c.p != c.end || end.ending >= MT_ENDINGS)
         return damaged(r, r->binary.chunk_offset, "END chunk is wrong");
+    take_totals(&r->stats.totals, &end);
     uint64_t sum = end.freed;
     for (unsigned i = 0; i < MT_KINDS; i++)
         sum += r->stats.totals.events[i];
@@ -303,7 +324,6 @@ static enum chunk_result apply_chunk(struct mt_reader *r, const struct chunk_hea
     case CHUNK_DEFS:
         return read_defs(r, sizes[0]);
     case CHUNK_EVENTS:
-    case CHUNK_EVENTS_V1:
         return begin_events(r, h, sizes);
     case CHUNK_LIVE:
         return read_live(r, sizes[0]);

@@ -166,7 +166,7 @@ static uint64_t events_chunk(const struct mt_reader *r, uint32_t index, uint32_t
     *count = 0;
     for (uint64_t at = r->in.offset; at < r->binary.stop && reader_header_at(r, at, &h);
          at += CHUNK_HEADER_SIZE + h.stored_size) {
-        if (h.type != CHUNK_EVENTS && h.type != CHUNK_EVENTS_V1)
+        if (h.type != CHUNK_EVENTS)
             continue;
         if (*count == index)
             found = at;

@@ -128,7 +128,7 @@ bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_bloc
 
 /* The blocks that live at the end of the trace, if it says so there: *n ordinals, ascending, the caller's to
  * free. A block's ordinal is how many News and Resizes come before the last of its own. False: it does not
- * say so (versions before 4, cut off, limited in size), cannot be sought in, or is damaged there, or damage
+ * say so (cut off, limited in size), cannot be sought in, or is damaged there, or damage
  * is skipped. That they are right shows when all is read; where reading stands stays as it is. */
 bool mt_left(struct mt_reader *r, uint64_t **ordinals, size_t *n);
 

@@ -436,15 +436,10 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
     struct mt_totals t;
     mt_writer_totals(w, &t);
     const uint64_t *n = t.events;
-    if (n[MT_TYPE] || n[MT_STATE] || n[MT_SAMPLE])
-        put_more(&b, &(struct rec_more){n[MT_TYPE], n[MT_STATE], n[MT_SAMPLE]});
-    if (n[MT_CALL])
-        put_calls(&b, &(struct rec_calls){n[MT_CALL]});
-    if (n[MT_REACH])
-        put_reaches(&b, &(struct rec_reaches){n[MT_REACH]});
-    put_end(&b, &(struct rec_end){ending, n[MT_NEW], n[MT_FREE], n[MT_RESIZE], n[MT_LOAD], n[MT_STORE],
-                                  n[MT_MODIFY], n[MT_MARK], n[MT_BADFREE], n[MT_LOST], t.instructions,
-                                  t.nanoseconds, t.foreign, t.dropped, t.freed});
+    put_end(&b, &(struct rec_end){ending,         n[MT_NEW],     n[MT_FREE],   n[MT_RESIZE],  n[MT_LOAD],
+                                  n[MT_STORE],    n[MT_MODIFY],  n[MT_MARK],   n[MT_BADFREE], n[MT_LOST],
+                                  n[MT_TYPE],     n[MT_STATE],   n[MT_SAMPLE], n[MT_CALL],    n[MT_REACH],
+                                  t.instructions, t.nanoseconds, t.foreign,    t.dropped,     t.freed});
     struct chunk_header h = {.type = CHUNK_END,
                              .first_event = w->chunk_first_event,
                              .first_handle = w->handles,

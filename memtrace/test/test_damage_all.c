@@ -89,17 +89,7 @@ static void check_within(const struct lines *whole, const struct lines *got)
 
 /* -- which traces ------------------------------------------------------------------------------- */
 
-static struct bytes version_1(void)
-{
-    return file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version1.ljt");
-}
-
-static struct bytes version_2(void)
-{
-    return file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version2-lua.ljt");
-}
-
-static struct bytes (*const s_make[])(void) = {trace_of_everything, trace_of_a_fork, version_1, version_2};
+static struct bytes (*const s_make[])(void) = {trace_of_everything, trace_of_a_fork};
 enum { TRACES = sizeof s_make / sizeof *s_make };
 
 typedef void check_fn(struct bytes *file, const struct lines *whole);
@@ -122,10 +112,9 @@ static void for_each_trace(check_fn *check)
 static const struct {
     const char *name, *as;
 } s_hidden[] = {
-    {"base", "string"},     {"inherit", "implied=1"}, {"held", "earlier=1"}, {"thread", "thread=2"},
-    {"vm", "state"},        {"touch", "kernel=1"},    {"freed", "freed=1"},  {"stop", "end"},
-    {"block", "handle="},   {"chunk", "end"},         {"more", "end"},       {"calls", "call"},
-    {"beside", "beside=1"}, {"reaches", "reach"},
+    {"base", "string"},   {"inherit", "implied=1"}, {"held", "earlier=1"},  {"thread", "thread=2"},
+    {"vm", "state"},      {"touch", "kernel=1"},    {"freed", "freed=1"},   {"stop", "end"},
+    {"block", "handle="}, {"chunk", "end"},         {"beside", "beside=1"},
 };
 
 static const char *shown_as(const char *name)

@@ -5,7 +5,6 @@
 #include "support.h"
 
 #include "memtrace/predict.h"
-#include "memtrace/predict_v1.h"
 #include "memtrace/records.h"
 
 #include <stdlib.h>
@@ -76,11 +75,6 @@ static void end_events(struct craft *c, uint32_t events)
     end_chunk(c, CHUNK_EVENTS, events);
 }
 
-static void end_old_events(struct craft *c, uint32_t events)
-{
-    end_chunk(c, CHUNK_EVENTS_V1, events);
-}
-
 /* The crafted file is right but for its missing END: the crafting itself is tested. */
 static void expect_good(struct craft c)
 {
@@ -92,59 +86,6 @@ static void expect_good(struct craft c)
     expect_error(&c, MT_E_TRUNCATED, "before its END");
 }
 
-static void test_good_v1(void **state)
-{
-    struct craft c = {0};
-    begin_events(&c);
-    buffer_byte(&c.streams[STREAM_TOKENS], MISS_ALL);
-    buffer_uvarint(&c.streams[STREAM_SITES], 1);
-    buffer_uvarint(&c.streams[STREAM_SLOTS], 1);
-    buffer_uvarint(&c.streams[STREAM_OFFSETS], 15);
-    end_old_events(&c, 2);
-    expect_good(c);
-}
-
-static void one_access(uint8_t token, uint64_t site, uint64_t slot, uint64_t offset, const char *what)
-{
-    struct craft c = {0};
-    begin_events(&c);
-    buffer_byte(&c.streams[STREAM_TOKENS], token);
-    buffer_uvarint(&c.streams[STREAM_SITES], site);
-    buffer_uvarint(&c.streams[STREAM_SLOTS], slot);
-    buffer_uvarint(&c.streams[STREAM_OFFSETS], offset);
-    end_old_events(&c, 2);
-    expect_error(&c, MT_E_CORRUPT, what);
-}
-
-static void test_wrong_accesses_v1(void **state)
-{
-    one_access(MISS_ALL, 0, 1, 0, "site that is not defined");
-    one_access(MISS_ALL, 2, 1, 0, "site that is not defined");
-    one_access(MISS_ALL, UINT64_MAX, 1, 0, "site that is not defined");
-    one_access(MISS_ALL, 1, 2, 0, "no live block");
-    one_access(MISS_ALL, 1, UINT64_MAX, 0, "no live block");
-    one_access(MISS_ALL, 1, 1, 16, "no live block");
-    one_access(MISS_ALL, 1, 1, UINT64_MAX, "no live block");
-    one_access(MISS_SLOT, 0, 1, 0, "site that is not defined");
-    one_access(1 << 3, 0, 0, 0, "site is guessed that has not been seen");
-    one_access(2 << 3 | MISS_SITE, 1, 1, 0, "more accesses than the chunk has events");
-    one_access(31 << 3 | MISS_SITE, 1, 1, 0, "more accesses than the chunk has events");
-}
-
-static void test_streams_cut_off_v1(void **state)
-{
-    for (unsigned missing = STREAM_SITES; missing <= STREAM_OFFSETS; missing++) {
-        struct craft c = {0};
-        begin_events(&c);
-        buffer_byte(&c.streams[STREAM_TOKENS], MISS_ALL);
-        for (unsigned i = STREAM_SITES; i <= STREAM_OFFSETS; i++)
-            if (i != missing)
-                buffer_uvarint(&c.streams[i], 1);
-        end_old_events(&c, 2);
-        expect_error(&c, MT_E_CORRUPT, "");
-    }
-}
-
 /* A segment that runs once: the numbers of its streams. */
 struct run {
     uint8_t token;
@@ -154,7 +95,7 @@ struct run {
 static void put_run(struct craft *c, const struct run *r)
 {
     buffer_byte(&c->streams[STREAM_TOKENS], r->token);
-    buffer_uvarint(&c->streams[STREAM_SITES], r->name);
+    buffer_uvarint(&c->streams[STREAM_SEGMENTS], r->name);
     buffer_uvarint(&c->streams[STREAM_CODES], r->codes);
     if (r->far)
         buffer_uvarint(&c->streams[STREAM_FARS], r->far);
@@ -212,7 +153,7 @@ static void test_wrong_accesses(void **state)
 
 static void test_streams_cut_off(void **state)
 {
-    const unsigned needed[] = {STREAM_SITES, STREAM_CODES, STREAM_SLOTS, STREAM_OFFSETS};
+    const unsigned needed[] = {STREAM_SEGMENTS, STREAM_CODES, STREAM_SLOTS, STREAM_OFFSETS};
     for (unsigned missing = 0; missing < 4; missing++) {
         struct craft c = {0};
         begin_events(&c);
@@ -453,9 +394,6 @@ static void test_versions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_v1),
-        cmocka_unit_test(test_wrong_accesses_v1),
-        cmocka_unit_test(test_streams_cut_off_v1),
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_wrong_accesses),
         cmocka_unit_test(test_streams_cut_off),

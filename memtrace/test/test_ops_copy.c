@@ -1,5 +1,5 @@
 /* test_ops_copy.c - ops files with the accesses of a trace copied: they read back as the operations of the
- * trace, of every version, whatever is left out of it; they say which blocks are never freed; and damage to
+ * trace, whatever is left out of it; they say which blocks are never freed; and damage to
  * the trace or to the file ends them where it is, and is told.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -169,15 +169,6 @@ static void test_everything(void **state)
     check_and_free(trace_of_a_fork());
 }
 
-static void test_old_traces(void **state)
-{
-    (void)state;
-    check_and_free(file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version1.ljt"));
-    check_and_free(file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version2.ljt"));
-    check_and_free(file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version2-lua.ljt"));
-    check_and_free(file_bytes(MEMTRACE_SOURCE "/memtrace/test/old/version3.ljt"));
-}
-
 /* A trace of accesses that pauses for a record of no operation behind each, so that runs are joined; with
  * long ones. A chunk that holds no operation at all is left out. */
 static void test_runs_are_joined(void **state)
@@ -328,9 +319,11 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything),      cmocka_unit_test(test_old_traces),
-        cmocka_unit_test(test_runs_are_joined), cmocka_unit_test(test_damaged_file),
-        cmocka_unit_test(test_damaged_trace),   cmocka_unit_test(test_what_cannot_be_copied),
+        cmocka_unit_test(test_everything),
+        cmocka_unit_test(test_runs_are_joined),
+        cmocka_unit_test(test_damaged_file),
+        cmocka_unit_test(test_damaged_trace),
+        cmocka_unit_test(test_what_cannot_be_copied),
         cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ static void test_literal_bytes(void **state)
     struct bytes file = small_trace();
     const uint8_t *p = file.data;
     struct chunk_header h;
-    assert_memory_equal(p, "\x89LJT\r\n\x1a\n\4\0\0\0\xfb\xff\xff\xff", 16);
+    assert_memory_equal(p, "\x89LJT\r\n\x1a\n\1\0\0\0\xfe\xff\xff\xff", 16);
     assert_null(chunk_header_unpack(&h, p += 16));
     assert_int_equal(h.type, CHUNK_DEFS);
     check_stream(p + 72, 0, p + 80, defs, sizeof defs);
@@ -88,7 +88,7 @@ static void test_literal_bytes(void **state)
     assert_int_equal(h.instructions, 0);
     const uint8_t *payload = p + 72, *data = payload + 8 * EVENT_STREAMS;
     data = check_stream(payload, STREAM_TOKENS, data, tokens, sizeof tokens);
-    data = check_stream(payload, STREAM_SITES, data, segments, sizeof segments);
+    data = check_stream(payload, STREAM_SEGMENTS, data, segments, sizeof segments);
     data = check_stream(payload, STREAM_SLOTS, data, "", 0);
     data = check_stream(payload, STREAM_OFFSETS, data, offsets, sizeof offsets);
     data = check_stream(payload, STREAM_RARE, data, rare, sizeof rare);
@@ -124,7 +124,8 @@ static void test_dump(void **state)
         "load handle=0 addr=0x1028 size=8 offset=40 site=1 thread=1 time=50\n"
         "store handle=0 addr=0x1002 size=4 offset=2 site=2 thread=1 time=50\n"
         "free handle=0 addr=0x1000 size=80 heap=0 stack=1 thread=2 time=60\n"
-        "end ending=exit new=1 free=1 resize=0 load=6 store=1 modify=0 mark=0 badfree=0 lost=0 "
+        "end ending=exit new=1 free=1 resize=0 load=6 store=1 modify=0 mark=0 badfree=0 lost=0 type=0 "
+        "state=0 sample=0 call=0 reach=0 "
         "instructions=60 ";
     struct bytes file = small_trace(), text = {0};
     int fd = memory_file(file.data, file.size);

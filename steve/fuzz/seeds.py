@@ -8,7 +8,6 @@ their ending, which steve/fuzz/fuzz_commands.py goes by.
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,8 +72,6 @@ def main() -> int:
     for chunk in (0, 3):
         subprocess.run([str(BUILD / "steve/test/mktrace"), str(folder / f"trace{chunk}.ljt"), str(chunk), "1"],
                        input=SCRIPT.encode(), check=True)
-    for old in (SOURCE / "memtrace/test/old").glob("*.ljt"):
-        shutil.copy(old, folder)
     (folder / "classic.txt").write_text(CLASSIC)
     for name, form in (("text-ops", "--text"), ("binary-ops", "--binary")):
         steve(folder, "ops", "--resize", form, "trace0.ljt", "-o", name)

@@ -1,9 +1,9 @@
-/* decode_v1.h - accesses of EVENTS chunks of version 1; used by decode.c only.
+/* decode_access.h - makes the event that an access is; used by decode.c only.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#ifndef MEMTRACE_DECODE_V1_H
-#define MEMTRACE_DECODE_V1_H
+#ifndef MEMTRACE_DECODE_ACCESS_H
+#define MEMTRACE_DECODE_ACCESS_H
 
 #include "decode.h"
 
@@ -37,14 +37,5 @@ static inline void set_access(const struct run_state *run, struct mt_event *ev, 
                             .heap = b->heap,
                             .slot = slot};
 }
-
-/* Begin a chunk; false when out of memory. */
-bool v1_start(struct decoder *d);
-void v1_free(struct decoder *d);
-
-/* n accesses guessed right; how many events that made, n unless some were lost or d->wrong is set. */
-size_t v1_run(struct decoder *d, struct mt_event *ev, size_t n);
-/* The access after a run; how many events it made. */
-size_t v1_miss(struct decoder *d, struct mt_event *ev);
 
 #endif
