@@ -147,3 +147,27 @@ def test_options(command: str) -> None:
 
 def test_the_page_has_every_command(steve: Steve) -> None:
     assert set(SECTIONS) == set(COMMANDS)
+
+
+def glossary() -> list[tuple[str, str, str]]:
+    """Rows of docs/glossary.md: term, file and identifier ("" if the file as a whole defines it)."""
+    rows = []
+    for line in (PAGE.parent / "glossary.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and cells[0] not in ("term", "---"):
+            assert len(cells) == 3, line
+            named = re.fullmatch(r"`([^`]+)`(?: `([^`]+)`)?", cells[2])
+            assert named, line
+            rows.append((cells[0], named[1], named[2] or ""))
+    return rows
+
+
+@pytest.mark.parametrize("term, file, identifier", glossary(), ids=lambda value: str(value).split(",")[0])
+def test_glossary_names_what_is_there(term: str, file: str, identifier: str) -> None:
+    text = (PAGE.parents[1] / file).read_text()
+    assert re.search(rf"(?<!\w){re.escape(identifier)}(?!\w)", text), f"{term}: no {identifier} in {file}"
+
+
+def test_glossary_has_each_term_once() -> None:
+    terms = [term for term, _, _ in glossary()]
+    assert len(terms) > 40 and len(set(terms)) == len(terms)
