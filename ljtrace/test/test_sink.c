@@ -31,7 +31,7 @@ static int enter_folder(void **state)
 
 static int leave_folder(void **state)
 {
-    static const char *const names[] = {"t.ljt", "t.ljt.2", "t.ljt.3", "t.ljt.part"};
+    static const char *const names[] = {"t.ljt", "t.2.ljt", "t.3.ljt", "t.ljt.part"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(names[i]);
@@ -96,10 +96,10 @@ static void drafts_replace_only_what_is_not_theirs(void **state)
 {
     (void)state;
     write_trace("t.ljt");
-    write_trace("t.ljt.2");
+    write_trace("t.2.ljt");
     publish_draft(s_process);
-    assert_true(sink_is_of("t.ljt", s_process) && sink_is_of("t.ljt.2", s_process));
-    assert_int_equal(size_of("t.ljt.3"), 5);
+    assert_true(sink_is_of("t.ljt", s_process) && sink_is_of("t.2.ljt", s_process));
+    assert_int_equal(size_of("t.3.ljt"), 5);
     publish_draft("4242@18");
     assert_int_equal(size_of("t.ljt"), 5);
 }
