@@ -26,12 +26,11 @@
 
 #include <zstd.h>
 
-#define OPS_MAGIC "\x7fOPS\r\n\x1a\x05" /* the last byte is the version; those before are read too */
+/* The last byte of the magic is the version: this form's, or that of ops_copy.h. */
+enum { OPS_VERSION_ENCODED = 1, OPS_VERSION_COPIED = 2 };
+#define OPS_MAGIC "\x7fOPS\r\n\x1a\x01"
 #define OPS_MAGIC_SIZE 8
-/* What came with which version; and blocks of OPS_BLOCK operations, at most, where OPS_SMALL_BLOCK was it. */
-enum { OPS_VERSION_MARKS = 2, OPS_VERSION_SHAPES = 3, OPS_VERSION_LARGE = 4, OPS_VERSION_UNFREED = 5 };
-#define OPS_BLOCK OPS_PIECE
-#define OPS_SMALL_BLOCK 65536
+#define OPS_BLOCK OPS_PIECE /* operations in a block, at most */
 #define OPS_PREDICTED 4096
 #define OPS_RECENT 16
 
@@ -65,7 +64,6 @@ struct ops_shapes {
 
 struct ops_decoder {
     enum ops_kind kind;
-    uint8_t version;
     struct ops_shapes shapes;
     ZSTD_DCtx *zstd;
     uint8_t *raw; /* the payload of the block, decompressed */
@@ -95,7 +93,7 @@ void ops_shapes_begin_block(struct ops_shapes *s);
 /* Is there a token next, while operations are left? Else one of them is. */
 static inline bool ops_at_token(const struct ops_decoder *d)
 {
-    return d->at.p < d->at.end && *d->at.p >= 0x80 && d->left && d->version >= OPS_VERSION_SHAPES;
+    return d->at.p < d->at.end && *d->at.p >= 0x80 && d->left;
 }
 /* The token that is next, its executions pending; false if it cannot be. */
 bool ops_take_token(struct ops_decoder *d);

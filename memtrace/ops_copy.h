@@ -18,9 +18,9 @@
 
 #include "ops.h"
 
-/* Of the file's header, which is as long as a trace's: the version behind the magic of all binary ops files;
- * of which version of memtraces the chunks are; and how a Resize is to be read. */
-enum { OPS_VERSION_COPIED = 6, OPS_CHUNKS = 1 };
+/* Of the file's header, which is as long as a trace's: of which version of memtraces the chunks are; and how
+ * a Resize is to be read. */
+enum { OPS_CHUNKS = 1 };
 enum { OPS_COPY_RESIZES = 1 }; /* as R, else as F and N */
 #define OPS_COPY_HEADER 16
 

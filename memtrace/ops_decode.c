@@ -8,7 +8,6 @@
 #include "ops_binary.h"
 #include "error.h"
 #include "ops_block.h"
-#include "ops_copy.h"
 #include "ops_shapes.h"
 
 #include <stdlib.h>
@@ -38,16 +37,15 @@ static bool cut_off(struct input *in, struct mt_error *err)
     return false;
 }
 
-static bool read_header(struct input *in, enum ops_kind *kind, uint8_t *version, struct mt_error *err)
+static bool read_header(struct input *in, enum ops_kind *kind, struct mt_error *err)
 {
     if (input_need(in, OPS_MAGIC_SIZE + 1) <= OPS_MAGIC_SIZE)
         return cut_off(in, err);
     const uint8_t *p = input_bytes(in);
-    const uint8_t latest = (uint8_t)OPS_MAGIC[OPS_MAGIC_SIZE - 1];
-    *version = p[OPS_MAGIC_SIZE - 1];
-    if (*version < 1 || *version > latest) {
-        mt_fail(err, MT_E_VERSION, 0, "is a binary ops file of version %u, this program knows 1 to %u",
-                *version, OPS_VERSION_COPIED);
+    const uint8_t version = p[OPS_MAGIC_SIZE - 1];
+    if (version != OPS_VERSION_ENCODED) {
+        mt_fail(err, MT_E_VERSION, 0, "is a binary ops file of version %u, this program knows %u to %u",
+                version, OPS_VERSION_ENCODED, OPS_VERSION_COPIED);
         return false;
     }
     *kind = (enum ops_kind)p[OPS_MAGIC_SIZE];
@@ -60,8 +58,7 @@ static bool read_header(struct input *in, enum ops_kind *kind, uint8_t *version,
 struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err)
 {
     enum ops_kind kind;
-    uint8_t version;
-    if (!read_header(in, &kind, &version, err))
+    if (!read_header(in, &kind, err))
         return NULL;
     struct ops_decoder *d = calloc(1, sizeof *d);
     if (d)
@@ -72,7 +69,6 @@ struct ops_decoder *ops_decoder_new(struct input *in, struct mt_error *err)
         return NULL;
     }
     d->kind = kind;
-    d->version = version;
     return d;
 }
 
@@ -91,7 +87,7 @@ static bool read_block_header(const struct ops_decoder *d, struct input *in, str
 {
     if (input_need(in, OPS_HEADER_SIZE) < OPS_HEADER_SIZE)
         return cut_off(in, err);
-    if (!ops_block_parse(input_bytes(in), d->version, d->kind, b))
+    if (!ops_block_parse(input_bytes(in), d->kind, b))
         return corrupt(in, err, "impossible sizes of a block");
     if (input_need(in, OPS_HEADER_SIZE + b->stored) < OPS_HEADER_SIZE + b->stored)
         return cut_off(in, err);
@@ -173,8 +169,6 @@ static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error
 static bool take_marks(struct ops_decoder *d, uint8_t mark, uint8_t *flags)
 {
     struct ops_predictor *p = &d->predictor;
-    if (d->version < OPS_VERSION_MARKS)
-        return false;
     if (mark == OPS_MARK_THREAD) {
         uint64_t thread = cursor_uvarint(&d->at);
         if (thread > OPS_MOST_THREADS)

@@ -6,7 +6,6 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ops_block.h"
-#include "ops_copy.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -42,13 +41,13 @@ static bool take_at(struct ordinals *list, int fd, uint64_t offset, const uint8_
 }
 
 /* Go through the headers up to the end; false if that does not work out. */
-static bool find_list(int fd, uint8_t version, struct ordinals *list)
+static bool find_list(int fd, struct ordinals *list)
 {
     uint64_t offset = OPS_MAGIC_SIZE + 1;
     for (;;) {
         uint8_t header[OPS_HEADER_SIZE];
         struct ops_block b;
-        if (!read_at(fd, header, sizeof header, offset) || !ops_block_parse(header, version, OPS_ACCESS, &b))
+        if (!read_at(fd, header, sizeof header, offset) || !ops_block_parse(header, OPS_ACCESS, &b))
             return false;
         if (b.size == 0)
             return list->begun && !list->more;
@@ -79,7 +78,7 @@ bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n)
     bool here = fd >= 0 && read_at(fd, magic, sizeof magic, 0) &&
                 memcmp(magic, OPS_MAGIC, OPS_MAGIC_SIZE - 1) == 0 && magic[OPS_MAGIC_SIZE] == OPS_ACCESS;
     const uint8_t version = here ? magic[OPS_MAGIC_SIZE - 1] : 0;
-    bool told = here && version != OPS_VERSION_COPIED && find_list(fd, version, &list);
+    bool told = version == OPS_VERSION_ENCODED && find_list(fd, &list);
     if (fd >= 0)
         close(fd);
     if (version == OPS_VERSION_COPIED)

@@ -49,7 +49,7 @@ static inline void repair_chunks(uint8_t *data, size_t size)
 /* What begins as a memtrace, or as an ops file that holds one. */
 static inline void repair(uint8_t *data, size_t size)
 {
-    bool ops = size > FILE_HEADER_SIZE && memcmp(data, "\x7fOPS\r\n\x1a\x06", MAGIC_SIZE) == 0;
+    bool ops = size > FILE_HEADER_SIZE && memcmp(data, "\x7fOPS\r\n\x1a\x02", MAGIC_SIZE) == 0;
     if (ops)
         store_u32(data + 12, (uint32_t)XXH3_64bits(data, 12));
     if (ops || (size > FILE_HEADER_SIZE && memcmp(data, FILE_MAGIC, 4) == 0))

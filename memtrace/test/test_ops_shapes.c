@@ -307,19 +307,6 @@ static void test_pieces(void **state)
     free_history(h);
 }
 
-/* Versions before 3 have no shapes. */
-static void test_older_versions(void **state)
-{
-    struct history *h = make_history();
-    struct bytes file = piece_of(h, 0, h->n);
-    for (uint8_t version = 1; version < 3; version++) {
-        file.data[7] = version;
-        assert_int_equal(read_back(file.data, file.size, h->ops, OPS_UNKNOWN).last, MT_ERROR);
-    }
-    free(file.data);
-    free_history(h);
-}
-
 /* A file of one block with a payload as given, and all that must fit it. */
 static struct bytes crafted(const uint8_t *payload, size_t size, uint32_t count)
 {
@@ -449,15 +436,10 @@ static void test_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_what_stays),
-        cmocka_unit_test(test_passing_accesses),
-        cmocka_unit_test(test_older_versions),
-        cmocka_unit_test(test_crafted),
-        cmocka_unit_test(test_random_payloads),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_read_back),        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_batches),          cmocka_unit_test(test_what_stays),
+        cmocka_unit_test(test_passing_accesses), cmocka_unit_test(test_crafted),
+        cmocka_unit_test(test_random_payloads),  cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
