@@ -74,7 +74,7 @@ def test_a_wrong_list_of_what_is_never_freed(steve: Steve, trace: Callable[..., 
         trace(f"N 4096 64\nN 8192 64\nF {freed}\nend exit\n", f"{name}.ljt")
         assert steve("ops", f"{name}.ljt", "-o", f"{name}-ops", *([] if copied else ["--salvage"])).returncode == 0
     a, b = ((tmp_path / f"{name}-ops").read_bytes() for name in "ab")
-    (tmp_path / "mixed-ops").write_bytes(mixed(a, b, b"\x08") if copied else mixed_blocks(a, b))
+    (tmp_path / "mixed-ops").write_bytes(mixed(a, b, b"\x07") if copied else mixed_blocks(a, b))
     assert steve("lockops", "--full", "a-ops", "-o", "-").returncode == 0
     result = steve("lockops", "--full", "mixed-ops")
     assert result.returncode == 1 and "mixed-ops: is damaged: the blocks that it says are never freed" in result.err
@@ -87,7 +87,7 @@ def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], 
     for name, freed in (("a", 4096), ("b", 8192)):
         trace(f"N 4096 64\nN 8192 64\nF {freed}\nend exit\n", f"{name}.ljt")
     a, b = ((tmp_path / f"{name}.ljt").read_bytes() for name in "ab")
-    (tmp_path / "mixed.ljt").write_bytes(mixed(a, b, b"\x08"))
+    (tmp_path / "mixed.ljt").write_bytes(mixed(a, b, b"\x07"))
     assert (tmp_path / "mixed.ljt").read_bytes() not in (a, b)
     result = steve("lockops", "--full", "mixed.ljt")
     assert result.returncode == 1 and "mixed.ljt: is damaged: the blocks that it says are never freed" in result.err
@@ -106,7 +106,7 @@ def test_blocks_whose_free_is_lost(steve: Steve, trace: Callable[..., Path], tmp
     to live there; and the ops file says so."""
     path = trace("N 4096 64\nN 8192 64\nF 4096\nF 8192\nN 12288 64\nN 16384 64\nF 12288\nL 16384 8\nend exit\n",
                  chunk_events=2)
-    data, magic = bytearray(path.read_bytes()), b"\xabljtCHK\n\x07"
+    data, magic = bytearray(path.read_bytes()), b"\xabljtCHK\n\x02"
     data[data.index(magic, data.index(magic) + 1) + 80] ^= 1
     path.write_bytes(data)
     for jobs in ("1", "2"):
