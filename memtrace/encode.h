@@ -1,7 +1,7 @@
 /* encode.h - the EVENTS chunk being made: segments coded against the predictor, rare records between.
  *
  * Knows segments, slots and offsets; which block an address belongs to it asks the block map, trying the
- * predicted block first, and the graves last. Does no I/O: the writer compresses the streams and calls
+ * predicted block first, and the freed blocks last. Does no I/O: the writer compresses the streams and calls
  * encoder_start again.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -11,7 +11,7 @@
 
 #include "codebook.h"
 #include "format.h"
-#include "graves.h"
+#include "freed_blocks.h"
 #include "join.h"
 #include "records.h"
 
@@ -44,7 +44,7 @@ void encoder_start(struct encoder *e, uint64_t time);
 /* Where accesses are looked for, and where they are counted. */
 struct surroundings {
     const struct blockmap *live;
-    const struct graves *dead;
+    const struct freed_blocks *dead;
     struct mt_totals *totals; /* its `instructions` is the time now */
     uint64_t heaps;           /* that are defined */
     uint64_t beside;          /* how far from a block of heap 0 an access is said to be near it */

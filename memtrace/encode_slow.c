@@ -182,7 +182,7 @@ static uint32_t find_beside(const struct encoder *e, const struct surroundings *
 static void code_outside(struct encoder *e, const struct surroundings *in, uint32_t site, uint64_t addr)
 {
     const bool foreign = foreign_page(e->foreign, addr);
-    const struct block *b = foreign ? NULL : graves_find(in->dead, addr);
+    const struct block *b = foreign ? NULL : freed_find(in->dead, addr);
     const uint32_t slot = foreign || b ? NO_SLOT : find_beside(e, in, site, addr);
     const struct coded_site *s = &e->book.sites[site];
     if (!b && slot == NO_SLOT) {
@@ -192,7 +192,7 @@ static void code_outside(struct encoder *e, const struct surroundings *in, uint3
     }
     if (b)
         put_freed(encoder_rare(e), &(struct rec_freed){in->totals->instructions, site, s->kind, addr, s->size,
-                                                       b->handle, addr - graves_base(in->dead, b), b->heap});
+                                                       b->handle, addr - freed_base(in->dead, b), b->heap});
     else
         put_beside(encoder_rare(e),
                    &(struct rec_beside){in->totals->instructions, site, s->kind, addr, s->size, slot});
@@ -248,7 +248,7 @@ static void find_part(const struct encoder *e, const struct surroundings *in, co
         uint32_t slot = blockmap_find(in->live, addr);
         f->part |= slot == NO_SLOT;
         f->alone |= slot == NO_SLOT
-                        ? graves_find(in->dead, addr) || find_beside(e, in, a->site, addr) != NO_SLOT
+                        ? freed_find(in->dead, addr) || find_beside(e, in, a->site, addr) != NO_SLOT
                         : inside != NO_SLOT && inside != slot;
         inside = slot == NO_SLOT ? inside : slot;
     }

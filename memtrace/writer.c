@@ -43,7 +43,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     }
     opts = opts ? opts : &none;
     output_init(&w->out, fd, opts->level);
-    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & graves_init(&w->graves, opts->forget_freed) &
+    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & freed_init(&w->freed, opts->forget_freed) &
               writer_defs_init(w) & writer_lua_init(w);
     if (!ok)
         mt_fail_memory(&w->out.err);
@@ -161,9 +161,9 @@ struct buffer *writer_begin_freed(struct mt_writer *w)
 /* -- heap events -- */
 
 /* Remember memory that its block gave up. */
-static void bury(struct mt_writer *w, const struct block *dead)
+static void remember_freed(struct mt_writer *w, const struct block *dead)
 {
-    if (!graves_add(&w->graves, dead))
+    if (!freed_add(&w->freed, dead))
         mt_fail_memory(&w->out.err);
 }
 
@@ -184,7 +184,7 @@ void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum w
     if (why == WRITER_MATERIAL)
         keep_arena(w, &dead);
     else
-        bury(w, &dead);
+        remember_freed(w, &dead);
     w->totals.dropped += why == WRITER_COVERED;
     writer_end_event(w);
 }
@@ -216,7 +216,7 @@ static uint32_t known_heap(const struct mt_writer *w, uint32_t heap)
     return heap < w->counts.heaps ? heap : 0;
 }
 
-/* Give a new block its slot and handle, where no grave is; false when out of memory. */
+/* Give a new block its slot and handle, whose memory is freed memory no more; false when out of memory. */
 static bool enter(struct mt_writer *w, struct rec_new *r)
 {
     uint32_t slot = blockmap_add(&w->map, r->addr, r->size, (uint32_t)r->heap, w->handles++);
@@ -232,8 +232,8 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
 
 void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size)
 {
-    graves_cover(&w->graves, addr, size);
-    if (w->graves.failed)
+    freed_cover(&w->freed, addr, size);
+    if (w->freed.failed)
         mt_fail_memory(&w->out.err);
 }
 
@@ -242,11 +242,11 @@ static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint
 {
     if (writer_failed(w))
         return;
-    if (!graves_take(&w->graves, addr, size)) {
+    if (!freed_take(&w->freed, addr, size)) {
         free_overlapped(w, addr, size, NO_SLOT, heap, stack);
-        graves_cover(&w->graves, addr, size);
+        freed_cover(&w->freed, addr, size);
     }
-    if (w->graves.failed)
+    if (w->freed.failed)
         mt_fail_memory(&w->out.err);
 }
 
@@ -328,7 +328,7 @@ static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t siz
     if (!blockmap_move(&w->map, slot, addr, size))
         mt_fail_memory(&w->out.err);
     else if (old.base > span_last(addr, size) || addr > span_last(old.base, old.size))
-        bury(w, &old);
+        remember_freed(w, &old);
     writer_left_note(w, slot);
     encoder_touch(&w->enc, addr, slot);
 }
@@ -466,7 +466,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     output_free(&w->out);
     encoder_destroy(&w->enc);
     blockmap_destroy(&w->map);
-    graves_destroy(&w->graves);
+    freed_destroy(&w->freed);
     arenas_destroy(&w->arenas);
     released_destroy(&w->released);
     writer_defs_free(w);

@@ -40,7 +40,7 @@ struct mt_writer {
     struct output out;
     struct encoder enc;
     struct blockmap map; /* a block's note is its stack << HOW_BITS | how */
-    struct graves graves;
+    struct freed_blocks freed;
     struct arenas arenas;     /* with the same notes */
     struct released released; /* pieces of arenas that have ended */
     struct buffer defs;       /* DEFS chunk being made */
@@ -96,7 +96,7 @@ bool writer_segment(void *writer, const struct mt_segment *s);
 /* What the encoder is told of the writer. */
 static inline struct surroundings writer_surroundings(struct mt_writer *w)
 {
-    return (struct surroundings){&w->map,   &w->graves,     &w->totals, w->counts.heaps,
+    return (struct surroundings){&w->map,   &w->freed,      &w->totals, w->counts.heaps,
                                  w->beside, writer_segment, w};
 }
 

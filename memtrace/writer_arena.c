@@ -59,7 +59,7 @@ static void end_arena(struct mt_writer *w, const struct block *arena, uint32_t s
 {
     release(w, arena->base, arena->size, stack);
     writer_cover(w, arena->base, arena->size);
-    if (arena->handle != MT_NO_HANDLE && !graves_add(&w->graves, arena))
+    if (arena->handle != MT_NO_HANDLE && !freed_add(&w->freed, arena))
         mt_fail_memory(&w->out.err);
 }
 

@@ -31,7 +31,7 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
 {
     const struct block *here = live_block(w, blockmap_at(&w->map, addr));
     const struct block *around = live_block(w, blockmap_find(&w->map, addr));
-    const struct block *dead = graves_at(&w->graves, addr);
+    const struct block *dead = freed_at(&w->freed, addr);
     if (here)
         put_bad(w, MT_BADFREE_HEAP, here, addr, heap, stack);
     else if (around)

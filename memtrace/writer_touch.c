@@ -39,16 +39,16 @@ static void touch_freed(struct mt_writer *w, struct touch *t, const struct block
     if (!out)
         return;
     put_freed(out, &(struct rec_freed){w->totals.instructions, 0, t->kind, addr, size, b->handle,
-                                       addr - graves_base(&w->graves, b), b->heap});
+                                       addr - freed_base(&w->freed, b), b->heap});
     writer_end_event(w);
     t->hits++;
 }
 
 /* The freed memory in a range without live blocks. */
-static void touch_graves(struct mt_writer *w, struct touch *t, uint64_t first, uint64_t last)
+static void touch_freed_range(struct mt_writer *w, struct touch *t, uint64_t first, uint64_t last)
 {
     const struct block *b;
-    while ((b = lowest(&w->graves.map, first, last))) {
+    while ((b = lowest(&w->freed.map, first, last))) {
         uint64_t size = part(b, &first, last);
         if (size)
             touch_freed(w, t, b, first, size);
@@ -62,7 +62,7 @@ static void touch_graves(struct mt_writer *w, struct touch *t, uint64_t first, u
 static void touch_beside(struct mt_writer *w, struct touch *t, uint64_t first, uint64_t last)
 {
     uint32_t slot = blockmap_beside(&w->map, first, 1, w->beside, 0);
-    if (slot == NO_SLOT || graves_find(&w->graves, first))
+    if (slot == NO_SLOT || freed_find(&w->freed, first))
         return;
     struct buffer *out = writer_begin_freed(w);
     if (!out)
@@ -95,7 +95,7 @@ void mt_writer_touch(struct mt_writer *w, enum mt_kind kind, uint64_t addr, uint
         uint64_t gap_end = b ? start - 1 : t.last;
         if (!b || start > addr) {
             touch_beside(w, &t, addr, gap_end);
-            touch_graves(w, &t, addr, gap_end);
+            touch_freed_range(w, &t, addr, gap_end);
         }
         if (n)
             touch_live(w, &t, b, start, n);

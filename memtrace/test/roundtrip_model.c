@@ -28,7 +28,7 @@ static bool meets(const struct mt_event *b, uint64_t addr, uint64_t size)
     return b->addr <= last_of(addr, size) && last_of(b->addr, b->size) >= addr;
 }
 
-static void bury(struct model *m, const struct mt_event *b)
+static void note_freed(struct model *m, const struct mt_event *b)
 {
     assert_true(m->dead_count < MAX_DEAD);
     m->dead[m->dead_count] = *b;
@@ -69,7 +69,7 @@ void model_free(struct model *m, uint32_t slot, uint32_t stack, bool implied)
     ev->slot = slot;
     ev->ref = stack;
     ev->implied = implied;
-    bury(m, &m->live[slot]);
+    note_freed(m, &m->live[slot]);
     m->live[slot].kind = MT_KINDS;
     m->free_slots[m->free_count++] = slot;
 }
@@ -184,7 +184,7 @@ void model_resize(struct model *m, uint32_t slot, uint64_t addr, uint64_t size, 
     ev->slot = slot;
     cover(m, addr, size);
     if (!meets(&old, addr, size))
-        bury(m, &old);
+        note_freed(m, &old);
     m->live[slot].addr = addr;
     m->live[slot].size = size;
     m->live[slot].ref = stack;

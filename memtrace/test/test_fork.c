@@ -4,7 +4,7 @@
  */
 #include "support.h"
 
-#include "memtrace/graves.h"
+#include "memtrace/freed_blocks.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -238,95 +238,95 @@ static void test_freed_blocks_may_be_forgotten(void **state)
     }
 }
 
-/* The oldest graves go when there are too many; covered ones at once. */
-static void test_graves_are_bounded(void **state)
+/* The oldest freed blocks go when there are too many; covered ones at once. */
+static void test_freed_are_bounded(void **state)
 {
-    struct graves g;
-    assert_true(graves_init(&g, false));
-    for (uint64_t i = 0; i < 3 * GRAVES_MOST; i++) {
+    struct freed_blocks g;
+    assert_true(freed_init(&g, false));
+    for (uint64_t i = 0; i < 3 * FREED_MOST; i++) {
         struct block b = {.base = 0x100000 + 32 * i, .size = 24, .handle = i};
-        assert_true(graves_add(&g, &b));
-        assert_int_equal(g.map.live, i < GRAVES_MOST ? i + 1 : GRAVES_MOST);
+        assert_true(freed_add(&g, &b));
+        assert_int_equal(g.map.live, i < FREED_MOST ? i + 1 : FREED_MOST);
     }
-    uint64_t oldest = 2 * GRAVES_MOST, at = 0x100000 + 32 * oldest;
-    assert_null(graves_find(&g, at - 32));
-    assert_int_equal(graves_at(&g, at)->handle, oldest);
-    assert_int_equal(graves_find(&g, at + 23)->handle, oldest);
-    assert_null(graves_find(&g, at + 24));
-    assert_null(graves_at(&g, at + 8));
-    graves_cover(&g, at + 8, 40);
-    assert_null(graves_find(&g, at));
-    assert_null(graves_find(&g, at + 32));
-    assert_int_equal(g.map.live, GRAVES_MOST - 2);
+    uint64_t oldest = 2 * FREED_MOST, at = 0x100000 + 32 * oldest;
+    assert_null(freed_find(&g, at - 32));
+    assert_int_equal(freed_at(&g, at)->handle, oldest);
+    assert_int_equal(freed_find(&g, at + 23)->handle, oldest);
+    assert_null(freed_find(&g, at + 24));
+    assert_null(freed_at(&g, at + 8));
+    freed_cover(&g, at + 8, 40);
+    assert_null(freed_find(&g, at));
+    assert_null(freed_find(&g, at + 32));
+    assert_int_equal(g.map.live, FREED_MOST - 2);
     for (uint64_t i = 0; i < 10; i++)
-        assert_true(graves_add(&g, &(struct block){.base = 64 * i, .size = 8, .handle = i}));
-    assert_int_equal(g.map.live, GRAVES_MOST);
-    assert_null(graves_find(&g, at + 9 * 32));
-    assert_non_null(graves_find(&g, at + 10 * 32));
-    graves_destroy(&g);
+        assert_true(freed_add(&g, &(struct block){.base = 64 * i, .size = 8, .handle = i}));
+    assert_int_equal(g.map.live, FREED_MOST);
+    assert_null(freed_find(&g, at + 9 * 32));
+    assert_non_null(freed_find(&g, at + 10 * 32));
+    freed_destroy(&g);
 }
 
 /* What no live block has taken stays: before it, behind it, and its block's base; small rests do not. */
-static void test_graves_are_cut(void **state)
+static void test_freed_are_cut(void **state)
 {
-    struct graves g;
-    assert_true(graves_init(&g, false));
-    assert_true(graves_add(&g, &(struct block){.base = 0x10000, .size = 0x1000, .handle = 7}));
-    assert_true(graves_take(&g, 0x10000, 20));
-    assert_null(graves_at(&g, 0x10000));
-    assert_null(graves_find(&g, 0x1001f));
-    assert_null(graves_at(&g, 0x10020));
-    assert_int_equal(graves_base(&g, graves_find(&g, 0x10020)), 0x10000);
-    graves_cover(&g, 0x10800, 0x100);
+    struct freed_blocks g;
+    assert_true(freed_init(&g, false));
+    assert_true(freed_add(&g, &(struct block){.base = 0x10000, .size = 0x1000, .handle = 7}));
+    assert_true(freed_take(&g, 0x10000, 20));
+    assert_null(freed_at(&g, 0x10000));
+    assert_null(freed_find(&g, 0x1001f));
+    assert_null(freed_at(&g, 0x10020));
+    assert_int_equal(freed_base(&g, freed_find(&g, 0x10020)), 0x10000);
+    freed_cover(&g, 0x10800, 0x100);
     assert_int_equal(g.map.live, 2);
-    assert_int_equal(graves_find(&g, 0x107ff)->handle, 7);
-    assert_null(graves_find(&g, 0x10800));
-    assert_null(graves_find(&g, 0x108ff));
-    assert_int_equal(graves_base(&g, graves_find(&g, 0x10900)), 0x10000);
-    assert_false(graves_take(&g, 0x107f0, 0x20));
-    graves_cover(&g, 0x10910, 0x6e0);
-    assert_null(graves_find(&g, 0x10900));
-    assert_null(graves_find(&g, 0x10fff));
-    graves_cover(&g, 0x10000, 0x1000);
+    assert_int_equal(freed_find(&g, 0x107ff)->handle, 7);
+    assert_null(freed_find(&g, 0x10800));
+    assert_null(freed_find(&g, 0x108ff));
+    assert_int_equal(freed_base(&g, freed_find(&g, 0x10900)), 0x10000);
+    assert_false(freed_take(&g, 0x107f0, 0x20));
+    freed_cover(&g, 0x10910, 0x6e0);
+    assert_null(freed_find(&g, 0x10900));
+    assert_null(freed_find(&g, 0x10fff));
+    freed_cover(&g, 0x10000, 0x1000);
     assert_int_equal(g.map.live, 0);
-    graves_destroy(&g);
+    freed_destroy(&g);
 }
 
 /* As by a table of bytes: of random blocks that die, and random ones that come to lie on them. */
-static void test_cut_graves_equal_bytes(void **state)
+static void test_cut_freed_equal_bytes(void **state)
 {
     enum { BYTES = 1 << 19, ROUNDS = 3000 };
     static uint64_t held[BYTES]; /* handle, 0 = none */
     uint64_t bases[ROUNDS + 1], from = 1 << 20;
-    struct graves g;
-    assert_true(graves_init(&g, false));
+    struct freed_blocks g;
+    assert_true(freed_init(&g, false));
     for (uint64_t i = 1, seed = 1; i <= ROUNDS; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         uint64_t size = 1 + (seed >> 40) % (i % 9 ? 300 : 300000),
                  at = (seed >> 20) % (BYTES - size) / 16 * 16;
-        graves_cover(&g, from + at, size);
+        freed_cover(&g, from + at, size);
         memset(held + at, 0, (size + 15) / 16 * 16 * sizeof *held);
         bases[i] = from + at;
         if (i % 2)
             continue;
-        assert_true(graves_add(&g, &(struct block){.base = from + at, .size = size, .handle = i}));
+        assert_true(freed_add(&g, &(struct block){.base = from + at, .size = size, .handle = i}));
         for (uint64_t j = 0; j < size; j++)
             held[at + j] = i;
     }
     for (uint64_t i = 0, run = 0; i < BYTES; i++) {
-        const struct block *b = graves_find(&g, from + i);
+        const struct block *b = freed_find(&g, from + i);
         run = i && held[i] == held[i - 1] ? run + 1 : 1;
         if (b) {
             assert_int_equal(b->handle, held[i]);
-            assert_int_equal(graves_base(&g, b), bases[held[i]]);
+            assert_int_equal(freed_base(&g, b), bases[held[i]]);
         } else if (held[i]) {
             uint64_t end = i;
             while (end < BYTES && held[end] == held[i])
                 end++;
-            assert_true(run + (end - i) - 1 < GRAVE_LEAST);
+            assert_true(run + (end - i) - 1 < FREED_LEAST);
         }
     }
-    graves_destroy(&g);
+    freed_destroy(&g);
 }
 
 /* A page known to be foreign is looked at again when a block comes there; large blocks too. */
@@ -363,9 +363,9 @@ int main(void)
         cmocka_unit_test(test_limited_child),
         cmocka_unit_test(test_cannot_fork),
         cmocka_unit_test(test_freed_blocks_may_be_forgotten),
-        cmocka_unit_test(test_graves_are_bounded),
-        cmocka_unit_test(test_graves_are_cut),
-        cmocka_unit_test(test_cut_graves_equal_bytes),
+        cmocka_unit_test(test_freed_are_bounded),
+        cmocka_unit_test(test_freed_are_cut),
+        cmocka_unit_test(test_cut_freed_equal_bytes),
         cmocka_unit_test(test_foreign_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,8 +122,8 @@ static bool put_life(struct lives *l, const struct lives_block *b, const struct 
     return true;
 }
 
-bool lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at,
-                const struct lives_ending *ending)
+bool lives_retire(struct lives *l, struct lives_block *b, const struct lives_moment *at,
+                  const struct lives_ending *ending)
 {
     if (l->lines)
         linework_count_made(l->lines, b->stack, b->heap, b->type, b->bytes);
@@ -144,7 +144,7 @@ static bool end_life(struct lives *l, struct lives_block *b, const struct lives_
     if (l->lines)
         linework_forget(l->lines, (uint32_t)(b - l->blocks));
     lives_note_peak(l, b);
-    return lives_bury(l, b, &now, ending);
+    return lives_retire(l, b, &now, ending);
 }
 
 static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)

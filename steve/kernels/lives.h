@@ -109,8 +109,8 @@ bool lives_finish(struct lives *l);
  * were its. Tell the life of a block that ended at a moment; false when out of memory. The moment now. Is a
  * handle selected? */
 void lives_note_peak(const struct lives *l, struct lives_block *b);
-bool lives_bury(struct lives *l, struct lives_block *b, const struct lives_moment *at,
-                const struct lives_ending *ending);
+bool lives_retire(struct lives *l, struct lives_block *b, const struct lives_moment *at,
+                  const struct lives_ending *ending);
 struct lives_moment lives_now(const struct lives *l);
 bool lives_is_selected(const struct lives *l, uint64_t handle);
 

@@ -141,7 +141,7 @@ static bool end(struct lives *whole, struct lives_block *b, const struct lives_p
                               t->news + p->ended.news, p->ended.time};
     struct lives_ending ending = {true, p->free_thread};
 
-    return lives_bury(whole, b, &at, &ending);
+    return lives_retire(whole, b, &at, &ending);
 }
 
 static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t at_peak)

@@ -193,7 +193,7 @@ static inline bool others_or_none(struct lockfull *l)
 }
 
 /* A block dies: was it locked? */
-static bool bury(struct lockfull *l, uint32_t b)
+static bool retire(struct lockfull *l, uint32_t b)
 {
     struct lockfull_block *block = &l->blocks[b];
     bool locked = block->locked;
@@ -218,7 +218,7 @@ static bool block_new(struct lockfull *l, uint32_t b, const struct op *op)
 static bool free_block(struct lockfull *l, uint32_t b)
 {
     mortals_free(&l->mortals, l->blocks[b].mortal);
-    return bury(l, b);
+    return retire(l, b);
 }
 
 /* b: its block, or NONE. */
@@ -320,7 +320,7 @@ static bool new_handle(struct lockfull *l, const struct op *op)
     uint32_t old = livemap_remove(&l->live, op->handle), b;
 
     if (old != NONE)
-        bury(l, old);
+        retire(l, old);
     b = livemap_add(&l->live, op->handle);
     return b != NONE && block_new(l, b, op);
 }
@@ -402,7 +402,7 @@ static bool new_slot(struct lockfull *l, const struct mt_event *e)
     const struct op op = {.handle = l->news, .addr = e->addr, .size = e->size, .code = OP_NEW};
 
     if (is_live(l, e->slot))
-        bury(l, e->slot);
+        retire(l, e->slot);
     if (!block_new(l, e->slot, &op))
         return false;
     l->index++;

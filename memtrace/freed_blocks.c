@@ -1,23 +1,23 @@
-/* graves.c - blocks that died, and of each what no other block has taken since; see graves.h.
+/* freed_blocks.c - blocks that died, and of each what no other block has taken since; see freed_blocks.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "graves.h"
+#include "freed_blocks.h"
 
 #include <stdlib.h>
 
-bool graves_init(struct graves *g, bool closed)
+bool freed_init(struct freed_blocks *g, bool closed)
 {
-    *g = (struct graves){.closed = closed};
+    *g = (struct freed_blocks){.closed = closed};
     bool ok = blockmap_init(&g->map);
-    g->order = malloc(GRAVES_MOST * sizeof *g->order);
-    g->bases = malloc(GRAVES_MOST * sizeof *g->bases);
-    for (uint32_t i = 0; g->order && i < GRAVES_MOST; i++)
+    g->order = malloc(FREED_MOST * sizeof *g->order);
+    g->bases = malloc(FREED_MOST * sizeof *g->bases);
+    for (uint32_t i = 0; g->order && i < FREED_MOST; i++)
         g->order[i] = NO_SLOT;
     return ok && g->order && g->bases;
 }
 
-void graves_destroy(struct graves *g)
+void freed_destroy(struct freed_blocks *g)
 {
     blockmap_destroy(&g->map);
     free(g->order);
@@ -25,7 +25,7 @@ void graves_destroy(struct graves *g)
 }
 
 /* Make room: forget the oldest, unless it was covered long ago. */
-static void drop_oldest(struct graves *g)
+static void drop_oldest(struct freed_blocks *g)
 {
     uint32_t slot = g->order[g->next];
     if (slot == NO_SLOT)
@@ -36,7 +36,7 @@ static void drop_oldest(struct graves *g)
 }
 
 /* Remember what is left of a block that began at `base`. There are not more slots than places in `order`. */
-static bool add(struct graves *g, const struct block *left, uint64_t base)
+static bool add(struct freed_blocks *g, const struct block *left, uint64_t base)
 {
     drop_oldest(g);
     uint32_t slot = blockmap_add(&g->map, left->base, left->size, left->heap, left->handle);
@@ -45,11 +45,11 @@ static bool add(struct graves *g, const struct block *left, uint64_t base)
     g->map.blocks[slot].note = g->next;
     g->bases[slot] = base;
     g->order[g->next] = slot;
-    g->next = (g->next + 1) % GRAVES_MOST;
+    g->next = (g->next + 1) % FREED_MOST;
     return true;
 }
 
-bool graves_add(struct graves *g, const struct block *dead)
+bool freed_add(struct freed_blocks *g, const struct block *dead)
 {
     g->failed |= !g->closed && !add(g, dead, dead->base);
     return !g->failed;
@@ -64,12 +64,12 @@ struct span {
 static unsigned keep(struct span *to, uint64_t first, uint64_t last)
 {
     *to = (struct span){first, last};
-    return last - first >= GRAVE_LEAST - 1;
+    return last - first >= FREED_LEAST - 1;
 }
 
-/* What is left of a grave on which [first, last] comes to lie; how many. A large one is filled by many small
+/* What is left of a freed block where [first, last] is taken; how many pieces. A large one is filled by many small
  * blocks, mostly from its beginning, and to shorten it each time would walk all its pages: so what is near is
- * a grave of its own. */
+ * a piece of its own. */
 static unsigned find_rests(const struct block *b, uint64_t first, uint64_t last, struct span rests[3])
 {
     const uint64_t near = 1 << 16, granule = 1 << GRANULE_BITS, end = span_last(b->base, b->size);
@@ -84,7 +84,7 @@ static unsigned find_rests(const struct block *b, uint64_t first, uint64_t last,
 }
 
 /* The first rest takes the place of the whole. */
-static void cut(struct graves *g, uint32_t slot, uint64_t first, uint64_t last)
+static void cut(struct freed_blocks *g, uint32_t slot, uint64_t first, uint64_t last)
 {
     struct block b = g->map.blocks[slot];
     const uint64_t base = g->bases[slot];
@@ -102,7 +102,7 @@ static void cut(struct graves *g, uint32_t slot, uint64_t first, uint64_t last)
     }
 }
 
-bool graves_take(struct graves *g, uint64_t base, uint64_t size)
+bool freed_take(struct freed_blocks *g, uint64_t base, uint64_t size)
 {
     uint32_t slot = blockmap_find(&g->map, base);
     if (slot == NO_SLOT || size - 1 >= g->map.blocks[slot].size - (base - g->map.blocks[slot].base))
@@ -111,7 +111,7 @@ bool graves_take(struct graves *g, uint64_t base, uint64_t size)
     return true;
 }
 
-void graves_cover(struct graves *g, uint64_t base, uint64_t size)
+void freed_cover(struct freed_blocks *g, uint64_t base, uint64_t size)
 {
     uint32_t slot;
     while (!g->failed && g->map.live && (slot = blockmap_overlap(&g->map, base, size, NO_SLOT)) != NO_SLOT)
