@@ -114,7 +114,7 @@ def counts_finding(chosen: blocks.Blocks, found: dict) -> dict:
 
 
 def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
-    """Compare with what the file says of its end, as traces of version 4 do that are whole and of any size."""
+    """Compare with what the file says of its end, as traces do that are whole and of any size."""
     if not chosen.is_whole():
         return dict(CHOSEN)
     import numpy as np
