@@ -20,7 +20,7 @@
  * lt_memory.c                     its own memory   lt_end.c   how the program ended
  * lt_signals.c                    timers           lt_exec.c  what Valgrind cannot run
  * lt_vm.c, lt_vm_*.c, lt_peek.c   LuaJIT: stacks, names, traces, types, states
- * lt_reach.c                      pointers left at the end
+ * lt_reach.c                      pointers left at the end   lt_turns.c  turns of threads
  * lt_universe*.c                  snapshots of all Lua objects
  */
 #include "config.h"
@@ -47,6 +47,7 @@
 #include "lt_thread.h"
 #include "lt_toggle.h"
 #include "lt_universe.h"
+#include "lt_turns.h"
 #include "lt_unseen.h"
 #include "lt_vex.h"
 #include "lt_vm_stack.h"
@@ -159,6 +160,7 @@ static void pre_clo_init(void)
     VG_(basic_tool_funcs)(post_clo_init, lt_instrument, fini);
     VG_(track_start_client_code)(on_thread_runs);
     lt_thread_init();
+    lt_turns_init();
     VG_(track_new_mem_mmap)(on_mapped);
     VG_(track_die_mem_munmap)(on_unmapped);
     lt_options_init();

@@ -121,6 +121,23 @@ int main(void) {
     return sum == 42;
 }
 """
+SHORT = """
+#include <pthread.h>
+#include <stdlib.h>
+static volatile int *cell;
+static void *run(void *at) { volatile int *p = at; for (int i = 0; i < 1000000; i++) (*p)++; return NULL; }
+int main(int n, char **argv)
+{
+    pthread_t a, b;
+    cell = aligned_alloc(64, 256);
+    pthread_create(&a, NULL, run, (void *)&cell[0]);
+    pthread_create(&b, NULL, run, (void *)&cell[argv[1][0] == 'f' ? 32 : 1]);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    free((void *)cell);
+    return 0;
+}
+"""
 PYTHON = """\
 import threading
 def run():
@@ -142,7 +159,7 @@ def built(folder: Path, source: str) -> Path:
 
 def shared(folder: Path, *argv: object) -> list[dict]:
     """Sites with falsely shared lines; by one process and by two."""
-    path = record(folder / "t.ljt", argv, "--fair-sched=yes").path
+    path = record(folder / "t.ljt", argv).path
     found = steve("sharing", "--json", "-q", path).text
     assert steve("sharing", "--json", "-q", "-j", "2", path).text == found
     return [row for row in json.loads(found) if row["lines"]]
@@ -154,6 +171,13 @@ def test_counters_in_one_line(tmp_path: Path, how: str, where: str) -> None:
     assert row["site"].startswith("main (t.c:") and row["lines"] == 1 and row["threads"] == 2
     assert list(row["places"]) == [where] and row["by_chance"] < 0.05
     assert 100_000 <= row["interleaved"] <= 16_000_000
+
+
+@pytest.mark.parametrize("how", ["near", "far"])
+def test_threads_that_are_soon_done(tmp_path: Path, how: str) -> None:
+    """A tenth of a second each: they take turns all the same."""
+    found = shared(tmp_path, built(tmp_path, SHORT), how)
+    assert [row["lines"] for row in found] == ([1] if how == "near" else [])
 
 
 @pytest.mark.parametrize("how", ["far", "same", "joined"])

@@ -47,9 +47,8 @@ at least {LEAST} accesses interleave and at most {BY_CHANCE} such lines of the t
 counts for the sites of both blocks where two neighbouring blocks share it.
 What cannot be told: threads that work by turns because they wait for each other, or hold one lock whenever they
 run, as those of an interpreter with a global lock, look as if they ran at once; for them `interleaved` is too
-large. Few turns prove nothing: a turn is about 100,000 basic blocks, and one thread may have many in succession.
-Record with `valgrind --fair-sched=yes --tool=ljtrace`, by which threads take turns more evenly, and long enough that
-each thread uses the line in at least three turns. Where neighbouring blocks lie is decided by Valgrind's allocator;
+large. Few turns prove nothing: a turn is about 100,000 basic blocks. Record so long that each thread uses the line
+in at least three turns. Where neighbouring blocks lie is decided by Valgrind's allocator;
 another may place them otherwise.
 Sites whose blocks no second thread accessed, and without falsely shared lines, are left out.
 
