@@ -262,7 +262,7 @@ static const HChar *plain_name(const HChar *name)
     return *at == '_' ? at + 1 : name;
 }
 
-/* A family's own name, __rust_realloc, says more than what stands behind the prefix. */
+/* A family's own name, __rust_realloc, says more than what follows the prefix. */
 static const struct function *behind_prefix(const HChar *name, const HChar *prefix)
 {
     SizeT n = VG_(strlen)(prefix);

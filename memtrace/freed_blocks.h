@@ -1,6 +1,6 @@
 /* freed_blocks.h - blocks that were freed, and of each the memory that no other block has taken since.
  *
- * With them, accesses to freed memory and double frees can be told from those that have nothing to do with
+ * With them, accesses to freed memory and double frees can be distinguished from those that have nothing to do with
  * the heap. The last FREED_MOST are remembered, so that memory stays bounded; older ones are forgotten. The
  * owner says when memory is taken again (freed_cover). The freed block is cut then: what is left before and
  * after is still memory of that block, unless it is so small that allocators have no use for it (padding,

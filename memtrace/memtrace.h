@@ -217,7 +217,7 @@ struct mt_event {
                             was a piece of was freed; NEW: the block lived
                             before this trace began, in the process that was forked or, if `beyond` is set, in this one. Else 0 */
     uint8_t kernel : 1;  /* access: made by a system call, for all `size` bytes. Else 0 */
-    uint8_t beyond : 1;  /* access: begins in the block and ends behind it; NEW: see implied. Else 0 */
+    uint8_t beyond : 1;  /* access: begins in the block and ends after it; NEW: see implied. Else 0 */
     uint8_t freed : 1;   /* access: to a block's former memory. Else 0 */
     uint32_t heap;       /* heap id */
     uint32_t slot;       /* dense number of the live block, < the most blocks ever live; reused */

@@ -78,10 +78,10 @@ bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n)
     bool here = fd >= 0 && read_at(fd, magic, sizeof magic, 0) &&
                 memcmp(magic, OPS_MAGIC, OPS_MAGIC_SIZE - 1) == 0 && magic[OPS_MAGIC_SIZE] == OPS_ACCESS;
     const uint8_t version = here ? magic[OPS_MAGIC_SIZE - 1] : 0;
-    bool told = version == OPS_VERSION_ENCODED && find_list(fd, &list);
+    bool listed = version == OPS_VERSION_ENCODED && find_list(fd, &list);
     if (fd >= 0)
         close(fd);
     if (version == OPS_VERSION_COPIED)
         return read_from_trace(path, ordinals, n);
-    return ordinals_give(&list, told, ordinals, n);
+    return ordinals_give(&list, listed, ordinals, n);
 }

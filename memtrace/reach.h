@@ -39,7 +39,7 @@ void reach_root(struct reach *r, uint32_t to, bool interior);
 /* A pointer in one node leads to another, or to itself. False when out of memory. */
 bool reach_edge(struct reach *r, uint32_t from, uint32_t to, bool interior);
 
-/* All pointers are known: reach_of holds from here on. `counts` tells by node whether it is a block at all.
+/* All pointers are known: reach_of holds from here on. `counts` says by node whether it is a block at all.
  * False when out of memory. */
 bool reach_search(struct reach *r, const bool *counts);
 

@@ -1,4 +1,4 @@
-# _holdings.pxi - the part of _analyses.pyx that tells what each stack holds; steve.export asks for it.
+# _holdings.pxi - the part of _analyses.pyx that sums what each stack holds; steve.export asks for it.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 

@@ -149,7 +149,7 @@ static struct mt_writer *two_blocks(int fd, uint64_t second_size)
     return w;
 }
 
-/* Right behind a block is not in it; a block of size 0 has only a beginning. */
+/* The byte after a block is not in it; a block of size 0 has only a beginning. */
 static void test_bounds(void **state)
 {
     (void)state;

@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 class Profile:
     """stacks: an array of the ids of those that allocated; columns: for each of METRICS an array of values; facts: what
-    the trace tells about its recording."""
+    the trace says about its recording."""
 
     def __init__(self, chosen: blocks.Blocks) -> None:
         sums, = chosen.sum_by("stack")

@@ -45,7 +45,7 @@ def sorted_stacks(folded: Folded) -> Stacks:
 
 class Opened:
     """A frame of the latest stack, which may go on; next: where what is below it goes on; number: how many were opened
-    before. What is its own lies behind all that is below."""
+    before. What is its own comes after all that is below."""
     __slots__ = ("name", "start", "next", "own", "number")
 
     def __init__(self, name: str, start: int, number: int) -> None:

@@ -76,7 +76,7 @@ bool heaptrack_time(struct heaptrack *h, uint64_t milliseconds)
 
 /* ---- kinds of allocation --------------------------------------------------------------------- */
 
-/* Where a kind stands in the table, or is to stand. */
+/* Where a kind is in the table, or belongs. */
 static struct heaptrack_kind *find(const struct heaptrack *h, uint64_t size, uint32_t stack)
 {
     uint64_t hash = (size ^ (uint64_t)stack << 40 ^ stack) * 0x9E3779B97F4A7C15u;

@@ -1,7 +1,7 @@
-/* heaptrack.h - the allocations and frees of a trace as heaptrack's lines; steve/export/heaptrack.py tells the format.
+/* heaptrack.h - the allocations and frees of a trace as heaptrack's lines; steve/export/heaptrack.py describes the format.
  *
  * Written here are times, kinds of allocation (a size and a stack), allocations and frees. What a stack is the caller
- * writes when it is met first, and tells the number that it has in the file. Memory: O(live blocks + kinds).
+ * writes when it is met first, and returns the number that it has in the file. Memory: O(live blocks + kinds).
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef STEVE_HEAPTRACK_H
@@ -12,7 +12,7 @@
 struct heaptrack_kind {
     uint64_t size;
     uint32_t stack;
-    uint32_t number; /* in the file, plus 1; 0 = no kind stands here */
+    uint32_t number; /* in the file, plus 1; 0 = no kind is here */
 };
 
 struct heaptrack {
@@ -20,7 +20,7 @@ struct heaptrack {
     size_t live_room;
     struct heaptrack_kind *kinds; /* a hash table with linear probing, at most half full */
     size_t kinds_mask, n_kinds;
-    uint32_t *numbers; /* by stack: its number in the file, plus 1; 0 = not told by now */
+    uint32_t *numbers; /* by stack: its number in the file, plus 1; 0 = not written yet */
     size_t numbers_room;
     char *text; /* lines that the caller has not yet taken; n_text = 0: it has */
     size_t n_text, text_room;

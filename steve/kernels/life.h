@@ -30,7 +30,7 @@ struct life {
     uint8_t how, freed, shared;   /* shared: accessed by another thread than made it */
     uint8_t type;                 /* enum mt_type: what it held, as far as the trace tells */
     uint8_t inherited;            /* it was there when the trace began: 0 or enum life_inherited */
-    uint8_t reach;    /* enum mt_reach: how the program could reach it when it ended, if that is told */
+    uint8_t reach;    /* enum mt_reach: how the program could reach it when it ended, if that is known */
     uint8_t spare[6]; /* 0 */
 };
 

@@ -8,7 +8,7 @@
  * on a line up to where a thread takes it over with a block that lies where another thread's block lay and died;
  * those are different lives. The first and the last run of an episode do not count: nothing shows that another
  * thread used the line both before and after them, as with memory that one thread prepares and another uses. A
- * thread's *clock* counts its accesses to heap blocks, of any line, so it stands still in turns of others; the
+ * thread's *clock* counts its accesses to heap blocks, of any line, so it does not advance in turns of others; the
  * *span* of a run is how far it went meanwhile. A thread *returns* with its second run, and with each one after.
  * Threads that never return are left aside.
  *
@@ -30,7 +30,7 @@
  * null model, with both moments evenly spread over turns of equal length L: u L is left and v L is over, the spans
  * are (2 - u - v) L, at once means u + v <= 2/9, which has probability 2/81; 1/8 is taken, for turns are not
  * equal. Of r + m returns r are seen at once: chance = P(Binomial(r + m, 1/8) >= r). Lines are found with chance
- * at most SHARING_CHANCE; as many lines are examined, that has to be multiplied by their number (`tests`) by who
+ * at most SHARING_CHANCE; as many lines are examined, that has to be multiplied by their number (`tests`) by whoever
  * reads the result.
  *
  * O(1) for each access; at the end of a run and of an episode more with the threads on the line.
@@ -136,7 +136,7 @@ bool sharinglines_turn(struct sharinglines *l, uint16_t thread);
 bool sharinglines_visit_any(struct sharinglines *l, uint64_t number, struct sharing_place place,
                             struct sharing_use **use);
 void sharinglines_note(struct sharinglines *l, struct sharing_use *use, const struct sharing_access *a);
-/* All was told. */
+/* All was added. */
 bool sharinglines_finish(struct sharinglines *l);
 
 /* How far a clock went from one access to another, both counted. */

@@ -1,7 +1,7 @@
 /* sharingparts.h - memory that several threads access in a trace that is read in parts, each apart from the
  * others.
  *
- * A part does not know who used a line, or accessed a block, last before it. So of each line it keeps apart the
+ * A part does not know which thread used a line, or accessed a block, last before it. So of each line it keeps apart the
  * first run, what else there was of the first episode, and, if that ended in this part, what there was of the
  * last; episodes that begin and end in the part it decides itself. Of a block that crosses one of its borders it
  * tells a piece: by whom it was accessed first, and when it was first seen to be shared. Added in the order of
@@ -33,7 +33,7 @@ struct sharing_piece {
     bool freed; /* it ended in this part; else it lives on */
 };
 
-/* What a part tells. */
+/* What a part reports. */
 struct sharing_part {
     const struct sharing_told *told;
     size_t n_told;
@@ -56,7 +56,7 @@ size_t sharingparts_tell(const struct sharing *s, struct sharing_told *told, str
 /* For sharing.c: a block was freed. */
 bool sharingparts_end(struct sharing *s, struct sharing_block *b);
 
-/* Add what the next part told; its rows, and what it found, are added by the caller. */
+/* Add what the next part reports; its rows, and what it found, are added by the caller. */
 bool sharingparts_add(struct sharing *whole, const struct sharing_part *part);
 
 #endif
