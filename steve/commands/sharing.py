@@ -42,13 +42,13 @@ A line is falsely shared if threads use different bytes of it, one of them write
 time. Valgrind runs one thread at a time, in turns, so this is concluded from the turns: several threads come back
 to the line again and again, each to its own bytes, in most of the turns they have. Memory that is handed over, as
 blocks in a queue, memory that one thread prepares for others, and memory that is freed and made again are not
-shared falsely; nor are lines that move because of bytes which several threads use, as locks. Lines are reported where
-at least {LEAST} accesses interleave and at most {BY_CHANCE} such lines of the trace are expected by chance. A line
-counts for the sites of both blocks where two neighbouring blocks share it.
-What cannot be distinguished: threads that work by turns because they wait for each other, or hold one lock whenever they
-run, as those of an interpreter with a global lock, look as if they ran at once; for them `interleaved` is too
-large. Few turns prove nothing: a turn is about 100,000 basic blocks. Record so long that each thread uses the line
-in at least three turns. Where neighbouring blocks lie is decided by Valgrind's allocator;
+shared falsely; nor are lines that move because of bytes which several threads use, as locks. Lines are
+reported where at least {LEAST} accesses interleave and at most {BY_CHANCE} such lines of the trace are expected by
+chance. A line counts for the sites of both blocks where two neighbouring blocks share it.
+What cannot be distinguished: threads that work by turns because they wait for each other, or hold one lock
+whenever they run, as those of an interpreter with a global lock, look as if they ran at once; for them
+`interleaved` is too large. Few turns prove nothing: a turn is about 100,000 basic blocks. Record so long that each
+thread uses the line in at least three turns. Where neighbouring blocks lie is decided by Valgrind's allocator;
 another may place them otherwise.
 Sites whose blocks no second thread accessed, and without falsely shared lines, are left out.
 
