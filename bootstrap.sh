@@ -80,7 +80,7 @@ install_packages() {
 # Is there no ./configure, or is it older than something it was made from?
 stale_configure() {
     [ -x configure ] && [ -f Makefile.in ] || return 0
-    [ -n "$(find configure.ac Makefile.am ./*/part.am ./*/part2.am -newer Makefile.in 2>/dev/null)" ]
+    [ -n "$(find configure.ac Makefile.am ./*/part.am -newer Makefile.in 2>/dev/null)" ]
 }
 
 build() {

@@ -4,8 +4,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/modes.h"
-#include "drivers/supervise.h"
+#include "drivers/commands/commands.h"
+#include "drivers/supervisor/supervise.h"
 #include "drivers/worker.h"
 
 #include <fcntl.h>

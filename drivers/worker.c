@@ -6,17 +6,17 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/batch.h"
-#include "drivers/board.h"
-#include "drivers/clock.h"
-#include "drivers/engine.h"
-#include "drivers/load.h"
-#include "drivers/measure.h"
-#include "drivers/painter.h"
-#include "drivers/region.h"
-#include "drivers/sysmem.h"
-#include "drivers/team.h"
 #include "drivers/worker.h"
+#include "drivers/base/clock.h"
+#include "drivers/base/shared.h"
+#include "drivers/film/painter.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/heap/region.h"
+#include "drivers/measure/measure.h"
+#include "drivers/run/engine.h"
+#include "drivers/run/engine_batch.h"
+#include "drivers/run/threads.h"
+#include "drivers/supervisor/load_driver.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* memtrace.h - the memtrace format: what a reader and a writer of traces see. Reading is in reading.h,
- * writing in writing.h; both come with this.
+/* memtrace.h - the memtrace format: what a reader and a writer of traces see. Reading is in reader.h,
+ * writing in writer.h; both come with this.
  *
  * A memtrace is the history of a program's heap: every New, Free, Resize, Load, Store and Modify,
  * in program order, with the static site (instruction) of each access and the call stack of each
@@ -11,7 +11,7 @@
  *
  *     file    = magic version chunk* [index]
  *     chunk   = header payload              header: type, flags, sizes, ordinals, checksums
- *     payload = zstd( stream+ )             the streams of a chunk type are fixed, see records.def
+ *     payload = zstd( stream+ )             the streams of a chunk type are fixed, see memtrace/format/records.def
  *     DEFS    = record*                     strings, frames, stacks, sites, segments, heaps, protos, traces,
  *                                           info
  *     EVENTS  = tokens segments slots offsets record* codes fars
@@ -101,7 +101,7 @@ enum mt_how {
 /* The fact that it was looked which blocks the program can reach when it ends: "done". */
 #define MT_INFO_REACH "reach"
 
-/* How the program can reach a block when it ends, see reach.h. It says nothing of blocks of Lua's and mmap's heaps:
+/* How the program can reach a block when it ends, see memtrace/blocks/reach.h. It says nothing of blocks of Lua's and mmap's heaps:
  * they count as places from which others are reached. */
 enum mt_reach {
     MT_REACH_FULL,     /* by pointers to beginnings of blocks; no event is written */
@@ -339,7 +339,7 @@ struct mt_totals {
 }
 #endif
 
-#include "memtrace/reading.h"
-#include "memtrace/writing.h"
+#include "memtrace/reader.h"
+#include "memtrace/writer.h"
 
 #endif

@@ -13,7 +13,7 @@
 #ifndef MEMTRACE_OPS_H
 #define MEMTRACE_OPS_H
 
-#include "memtrace.h"
+#include "memtrace/memtrace.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -123,7 +123,7 @@ struct ops_word {
  * ops_writer_finish tells. */
 uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, unsigned count, unsigned words);
 
-/* Of which shape the executions of a pattern (reading.h) are. */
+/* Of which shape the executions of a pattern (reader.h) are. */
 struct ops_shape_of {
     uint32_t shape;  /* 0 = not known */
     uint32_t absent; /* bit i: word i of the pattern is not of the shape, for it lies in no block */

@@ -1,116 +1,208 @@
-/* reader.h - the state of `struct mt_reader`, shared by reader*.c and dump.c only.
+/* reader.h - what a reader of traces calls; part of memtrace.h, which is to be included instead.
  *
- * SPDX-License-Identifier: GPL-2.0-or-later
- */
+ * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef MEMTRACE_READER_H
 #define MEMTRACE_READER_H
 
-#include "blockmap.h"
-#include "overlay.h"
-#include "decode.h"
-#include "input.h"
-#include "ordinals.h"
-#include "snapshot.h"
+#include "memtrace/memtrace.h"
 
-/* Events delivered at a time: few enough to stay in the first-level cache. */
-#define READER_BATCH MT_STEP_MOST
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-/* Descriptions of damage that are kept; the rest is only counted. */
-#define MAX_NOTES 100
+struct mt_reader;
 
-struct places {
-    struct mt_point *at;
-    uint32_t count, capacity;
+enum mt_open_flags {
+    MT_OPEN_DEFAULT = 0,
+    MT_OPEN_SALVAGE = 1,  /* skip damaged chunks and go on; each is counted and described */
+    MT_OPEN_TEXT = 2,     /* classic text even if no line looks like it (an empty file is a trace) */
+    MT_OPEN_FREED = 4,    /* deliver accesses to freed memory too, in their place among the others */
+    MT_OPEN_SNAPSHOTS = 8, /* keep snapshots, for mt_snapshot; without it they are passed over */
+    MT_OPEN_OVERLAPS = 16  /* classic text: a New frees no live block; an access belongs to the newest block that
+                              holds its address, a Free to the newest that begins there */
 };
 
-/* Who is handed each chunk of events and of definitions, once it was found sound: its header, its payload as
- * stored, and, of definitions, of events' tokens and rare records, what that decompresses to. The chunk of
- * events has just begun, and is to be decoded by the taker. */
-struct chunk_taker {
-    void (*take)(void *context, const struct chunk_header *h, const uint8_t *payload, const uint8_t *raw,
-                 const uint32_t *sizes);
-    void *context;
+/* Open a trace of any kind; "-" is standard input. NULL on error, with *err filled. */
+struct mt_reader *mt_open(const char *path, unsigned flags, struct mt_error *err);
+void mt_close(struct mt_reader *r);
+/* Right after mt_open. Size of a file that its recorder is still writing; 0 of any other. No more of it is read than
+ * there was when it was opened: then MT_ERROR with MT_E_GROWING. */
+uint64_t mt_growing_size(const struct mt_reader *r);
+/* Right after mt_open: read the first `size` bytes only, as those of a file of mt_growing_size that is read again. */
+void mt_limit_size(struct mt_reader *r, uint64_t size);
+
+/* The next events in program order. Sets *events and *n (n > 0) and returns MT_MORE, or MT_END, or
+ * MT_ERROR. The array is the reader's and valid until the next call. A trace cut off mid-file delivers
+ * everything before the cut, then MT_ERROR with MT_E_TRUNCATED. */
+int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n);
+
+/* The same events, several times cheaper, for those who need not see each access by itself. A program does
+ * the same again and again: a *pattern* is a run of accesses, of which `words` places tell all addresses. */
+struct mt_pattern_access {
+    uint32_t site;
+    uint32_t size;
+    uint16_t offset; /* from the place of its word */
+    uint8_t kind;    /* MT_LOAD, MT_STORE or MT_MODIFY */
+    uint8_t word;    /* < words of the pattern */
+};
+struct mt_pattern {
+    uint32_t first;  /* its accesses are accesses[first .. first + count - 1], in program order */
+    uint32_t extent; /* end of this word's highest access, from its place; > INT32_MAX: never packed */
+    uint8_t count;   /* 1 .. MT_SEGMENT_MOST; 0 = this is another word of a pattern before */
+    uint8_t words;   /* what is said of word w stands in the pattern w behind this one */
+    uint8_t own;     /* accesses of this word */
+};
+/* Where a word's lowest access was. All its accesses lie in that block, whole. */
+struct mt_place {
+    uint64_t addr;
+    uint32_t
+        slot; /* as of struct mt_event; MT_NO_SLOT: the word touched no block, its accesses do not count */
+};
+#define MT_NO_SLOT UINT32_MAX
+/* What came next: a pattern, or events that are not of patterns. */
+struct mt_step {
+    uint64_t time;    /* of the pattern's accesses, as of struct mt_event */
+    uint32_t pattern; /* id; or MT_STEP_EVENTS: the next `count` of the events */
+    uint16_t thread;  /* of the pattern */
+    uint16_t count;   /* events that it stands for: 1 .. MT_STEP_MOST */
+};
+#define MT_STEP_EVENTS 0
+#define MT_STEP_MOST 512
+struct mt_packed {
+    const struct mt_step *steps;
+    const struct mt_place *places; /* of the patterns' words, one after the other */
+    const struct mt_event *events;
+    const struct mt_pattern *patterns; /* by id */
+    const struct mt_pattern_access *accesses;
+    size_t n_steps, n_places, n_events; /* that there are of those */
+    uint32_t n_patterns;                /* ids are below this; what an id means never changes */
+    uint64_t count;                     /* events that all steps stand for */
+};
+/* As mt_next, and may be called in turns with it. Everything in *p is the reader's, valid until the next
+ * call. */
+int mt_next_packed(struct mt_reader *r, struct mt_packed *p);
+
+/* From now on deliver no accesses but those of system calls and, if asked for, to freed memory: many times
+ * faster, for they are not decoded. mt_reader_stats counts them as `passed`, once a chunk is done. Call it
+ * before the first event. Text has them all the same. */
+void mt_pass_accesses(struct mt_reader *r);
+/* The same, but for the last n chunks of events (about a million each) of what is to be read. Call it right
+ * after mt_open or mt_read_range. What cannot be read in parts is delivered whole. */
+void mt_pass_to_last(struct mt_reader *r, uint32_t n);
+/* Are accesses passed over where reading stands? */
+bool mt_passes(const struct mt_reader *r);
+
+/* A place in a trace where reading can begin. */
+struct mt_point {
+    uint64_t event;  /* events before it in the file, those of MT_OPEN_FREED included */
+    uint64_t handle; /* News before it */
+    uint64_t offset; /* in the file */
 };
 
-/* What reading a binary trace needs. */
-struct binary_reader {
-    struct decoder dec;
-    struct chunk_header chunk; /* the EVENTS chunk being decoded */
-    bool in_chunk;
-    uint64_t chunk_offset;
-    uint64_t next_event; /* events in the file before the next chunk */
-    uint64_t lost;       /* events known to be missing and not yet told */
-    bool seen_end, seen_index;
-    bool moved;      /* not all chunks before were read: reading began in the middle */
-    uint64_t chunks; /* those before, in a number */
-    bool adrift;     /* the live blocks are not known: the next LIVE chunk says them */
-    uint64_t index_offset;
-    struct ordinals left;       /* looked at, not kept */
-    struct places points, defs; /* once asked for: where reading can begin; all DEFS chunks */
-    uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
-    uint64_t stop;              /* chunks from this offset on are not wanted */
-    uint64_t pass_until;        /* accesses of chunks before this offset are not wanted */
-    uint8_t *raw;               /* streams of the current chunk */
-    size_t raw_capacity;
-    ZSTD_DCtx *zstd;
-    struct chunk_taker taker; /* none: {0} */
+/* All such places in order; the first is the start. *points is the reader's, valid until mt_close. Traces
+ * that cannot be read in parts (text, pipes, compressed once more) have just that one. Reading goes on where
+ * it was. MT_OK or MT_ERROR. */
+int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n);
+/* How many of the points, from the first one on, have nothing damaged before them or right behind, as far as
+ * checksums tell: up to the last of these a damaged trace reads in parts as it does as a whole. All chunks up
+ * to the first damaged one are read for that. At least 1. */
+uint32_t mt_sound_points(struct mt_reader *r);
+/* From now on deliver the events from point `first` up to point `end` (their number: up to the end of the
+ * trace), then MT_END. Handles, slots, times and definitions are those of the whole trace. Any number of
+ * readers can read parts of one file at the same time. */
+int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end);
+
+/* A block that lives where reading stands; `slot` as of struct mt_event. */
+struct mt_live_block {
+    uint64_t handle, addr, size;
+    uint32_t heap, slot;
 };
+/* Right after mt_read_range: read on to the first event, so that mt_live_block tells the blocks that live
+ * there. Of damage it says nothing: the next mt_next does. */
+void mt_read_live(struct mt_reader *r);
+/* Can a thread be that of what was read so far? Accesses that are passed over count. Thread 1 always can. */
+bool mt_met_thread(const struct mt_reader *r, uint16_t thread);
+/* Slots from 0 that may hold a block (text: 0), and what one holds: false if nothing. */
+uint32_t mt_count_slots(const struct mt_reader *r);
+bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_block *out);
 
-/* What reading classic text needs. */
-struct text_reader {
-    struct blockmap map;
-    struct overlay overlay; /* instead of map, with MT_OPEN_OVERLAPS */
-    uint64_t line;  /* number of the next line, from 1 */
-    uint64_t found; /* lines that are events */
-    bool in_long_line;
+/* The blocks that live at the end of the trace, if it says so there: *n ordinals, ascending, the caller's to
+ * free. A block's ordinal is how many News and Resizes come before the last of its own. False: it does not
+ * say so (cut off, limited in size), cannot be sought in, or is damaged there, or damage
+ * is skipped. That they are right shows when all is read; where reading stands stays as it is. */
+bool mt_left(struct mt_reader *r, uint64_t **ordinals, size_t *n);
+
+const struct mt_error *mt_reader_error(const struct mt_reader *r);
+
+/* Definitions read so far. An id out of range gives NULL (strings: ""). */
+const char *mt_string(const struct mt_reader *r, uint32_t id);
+const struct mt_frame *mt_frame(const struct mt_reader *r, uint32_t id);
+const struct mt_stack *mt_stack(const struct mt_reader *r, uint32_t id);
+const struct mt_site *mt_site(const struct mt_reader *r, uint32_t id);
+const struct mt_heap *mt_heap(const struct mt_reader *r, uint32_t id);
+const struct mt_proto *mt_proto(const struct mt_reader *r, uint32_t id);
+const struct mt_trace *mt_trace(const struct mt_reader *r, uint32_t id);
+uint32_t mt_count_strings(const struct mt_reader *r);
+uint32_t mt_count_frames(const struct mt_reader *r);
+uint32_t mt_count_stacks(const struct mt_reader *r);
+uint32_t mt_count_sites(const struct mt_reader *r);
+uint32_t mt_count_heaps(const struct mt_reader *r);
+uint32_t mt_count_protos(const struct mt_reader *r);
+uint32_t mt_count_traces(const struct mt_reader *r);
+
+/* Snapshots read so far, with MT_OPEN_SNAPSHOTS; NULL out of range. Memory: 24 bytes an object, 16 a link. */
+const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i);
+uint32_t mt_count_snapshots(const struct mt_reader *r);
+/* Give the objects and links of one back: they are then none, all else stays. For readers that want few of
+ * many. */
+void mt_forget_snapshot(struct mt_reader *r, uint32_t i);
+
+/* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given
+ * several times the last: a forked child's trace holds its parent's facts, then its own), and the i-th. */
+const char *mt_info(const struct mt_reader *r, const char *key);
+bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
+
+struct mt_reader_stats {
+    bool is_text;              /* classic text, not binary */
+    enum mt_ending ending;     /* valid after MT_END; MT_ENDING_UNKNOWN before */
+    struct mt_totals totals;   /* from the END chunk; zeros before it */
+    uint64_t events;           /* delivered so far */
+    uint64_t passed;           /* accesses left out, see mt_pass_accesses */
+    uint64_t handles;          /* blocks made so far */
+    uint64_t live_slots;       /* blocks live now */
+    uint64_t unmatched_free;   /* bad frees */
+    uint64_t implied_free;     /* text: Frees that no line has, of blocks on which a New came to lie */
+    uint64_t unmatched_access; /* text: accesses to no live block, dropped */
+    uint64_t bytes_read;       /* of the file as stored; for progress */
+    uint64_t bytes_total;      /* file size, 0 if not known (pipes) */
+    uint64_t damaged_chunks;   /* skipped with MT_OPEN_SALVAGE */
+    uint64_t instructions;     /* guest instructions up to here */
+    uint64_t nanoseconds;      /* wall clock up to the last chunk read */
 };
+void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out);
 
-struct mt_reader {
-    struct input in;
-    unsigned flags;
-    bool of_ops; /* it is the trace in an ops file (ops_copy.h) */
-    struct mt_error err;
-    struct mt_reader_stats stats;
-    struct defs defs;
-    struct record_hook hook;
-    struct snapshots snapshots;
-    struct binary_reader binary;
-    struct text_reader text;
-    char **notes;
-    uint32_t note_count;
-    struct packer *packer; /* once asked for */
-    struct mt_event events[READER_BATCH];
-};
+/* With MT_OPEN_SALVAGE: what was wrong with the i-th damaged chunk (text: line), and where, in one line;
+ * NULL past the last. At most the first 100 are kept; damaged_chunks counts all. */
+const char *mt_damage(const struct mt_reader *r, uint32_t i);
 
-/* Read the next events into r->events; *n of them. As mt_next. */
-int binary_next(struct mt_reader *r, size_t *n);
-int text_next(struct mt_reader *r, size_t *n);
+/* Call `line(ctx, text)` for each record of the whole file, in file order, as text without a newline:
+ * the dump that goldens are made of. Accesses are shown one to a line. Same results as mt_next. */
+int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
+            struct mt_error *err);
 
-/* Look at the file header, which is in the window. */
-int binary_begin(struct mt_reader *r);
-/* The same where chunks follow. */
-int binary_begin_chunks(struct mt_reader *r);
+const char *mt_kind_name(enum mt_kind k);       /* "new", "free", ... */
+char mt_kind_letter(enum mt_kind k);            /* 'N', 'F', ... '?' for those without one */
+const char *mt_how_name(enum mt_how h);         /* "malloc", "calloc", ... */
+const char *mt_badfree_name(enum mt_badfree b); /* "invalid", "inside", "double", ... */
+const char *mt_heap_kind_name(enum mt_heap_kind k);
+const char *mt_type_name(enum mt_type t); /* "str", "tab", "array", ... */
+const char *mt_reach_name(enum mt_reach r); /* "reachable", "possible", "indirect", "lost" */
+const char *mt_vm_name(enum mt_vm v);     /* "INTERP", "C", "GC", ... */
+const char *mt_frame_kind_name(enum mt_frame_kind k);
+const char *mt_link_kind_name(enum mt_link_kind k); /* "metatable", "env", "array", ... */
+const char *mt_ending_name(enum mt_ending e);       /* "unknown", "exit", "killed", ... */
 
-/* A reader of the chunks that follow in the input of an ops file, which it takes over. NULL on error, with
- * *err filled; the input is closed then. */
-struct mt_reader *reader_of_ops(struct input *in, struct mt_error *err);
-
-/* Begin anew at a chunk, with no blocks. MT_OK or MT_ERROR. */
-int binary_go(struct mt_reader *r, const struct mt_point *to);
-/* Read one chunk that is not EVENTS, or any if there is a taker. MT_MORE, MT_END or MT_ERROR. */
-int binary_chunk(struct mt_reader *r);
-
-/* Take a LEFT chunk: is it one, and are there as many as live? Which they are is for who needs them to see.
- */
-bool reader_take_left(struct mt_reader *r, uint32_t size);
-/* May a chunk of this type come? Behind LEFT chunks there are no events, and all of them come before END. */
-bool reader_fits_left(const struct mt_reader *r, uint8_t type);
-
-/* Can it be sought in? The header at an offset, reading staying where it is; false if there is none. */
-bool reader_is_plain(const struct mt_reader *r);
-bool reader_header_at(const struct mt_reader *r, uint64_t offset, struct chunk_header *h);
-
-/* Keep a description of damage that salvaging skips. */
-void reader_note(struct mt_reader *r, uint64_t offset, const char *what);
-
+#ifdef __cplusplus
+}
+#endif
 #endif

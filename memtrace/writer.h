@@ -1,201 +1,204 @@
-/* writer.h - the state of `struct mt_writer`, shared by writer.c and writer_defs.c only.
+/* writer.h - what a writer of traces calls; part of memtrace.h, which is to be included instead.
  *
- * SPDX-License-Identifier: GPL-2.0-or-later
- */
+ * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef MEMTRACE_WRITER_H
 #define MEMTRACE_WRITER_H
 
-#include "arenas.h"
-#include "released.h"
-#include "defs.h"
-#include "encode.h"
-#include "intern.h"
-#include "output.h"
-#include "reach.h"
+#include "memtrace/memtrace.h"
+#include "memtrace/stream.h"
 
-/* Definitions made so far, by kind; as in the BASE record. */
-struct def_counts {
-    uint64_t strings, frames, stacks, sites, heaps, infos, segments;
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The writer keeps the map of live blocks; it is told addresses and finds out itself what is heap.
+ * All its functions are cheap; chunks are compressed and written as they fill. After an I/O error
+ * (disk full...) it goes on accepting events and drops them; mt_writer_error tells. */
+struct mt_writer;
+
+struct mt_writer_options {
+    int level;             /* zstd level, 0 = default (1) */
+    uint32_t chunk_events; /* events per chunk, 0 = default (1 << 20) */
+    uint32_t live_chunks;  /* write all live blocks after so many chunks of events; 0 = default (at least 4,
+                              and so seldom that it stays below two percent of the file) */
+    bool
+        background;    /* a thread compresses and writes: errors are known some chunks later, or by
+                          mt_writer_flush. Not with a limit. No fork of the process may go on with this writer */
+    uint32_t
+        beside; /* accesses to no block that begin so many bytes or less before or after a live block of heap 0 are
+                        written; 0 = they count as foreign */
+    bool forget_freed; /* do not remember freed blocks: accesses to them count as foreign, and a second free
+                          of one is an invalid one */
 };
 
-/* The snapshot being written. */
-struct snapshot_part {
-    bool open;
-    struct rec_snapshot head; /* its numbers count what stands in the parts before */
-    uint64_t objects, links;  /* all so far */
-    uint64_t from, to;        /* of the last link */
-    struct buffer records;
+/* Write to an open descriptor (seekable or not; the caller closes it). opts may be NULL. */
+struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err);
+void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
+
+/* A writer of a trace of its own for a forked child of w's process: it knows every definition of w by the
+ * same id, and begins with a New (`implied`, with the stack of the block's New or last Resize) for each block
+ * that lives in w, with handles from 0, at w's time and thread. w goes on as if nothing had been. NULL on
+ * error, with *err filled; a w that has failed is one. */
+struct mt_writer *mt_writer_fork(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                                 struct mt_error *err);
+
+/* The same for a trace that goes on in another file, from here: what lives was made by the process itself (`implied`
+ * and `beyond`), but for what it had inherited, and the clock goes on. Only between whole things: not if snapshot or
+ * pointers were begun and not ended. */
+struct mt_writer *mt_writer_continue(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                                     struct mt_error *err);
+bool mt_writer_is_whole(const struct mt_writer *w);
+
+/* Definitions; equal strings and equal (parent, frame) stacks are given once and the same id again. */
+uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len);
+uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f); /* a new id each call */
+uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame);
+uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s); /* a new id each call */
+uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h); /* a new id each call */
+
+/* The proto's block is the live one of `heap` at addr; p's handle and heap are not looked at, its lines are
+ * copied. Without such a block nothing is defined. */
+void mt_writer_proto(struct mt_writer *w, uint64_t addr, uint32_t heap, const struct mt_proto *p);
+void mt_writer_trace(struct mt_writer *w, const struct mt_trace *t);
+
+/* What holds for the events that follow. Time never goes back. */
+void mt_writer_thread(struct mt_writer *w, uint16_t thread);
+void mt_writer_time(struct mt_writer *w, uint64_t instructions);
+
+/* Heap events. A New over live blocks first frees those it overlaps (counted as dropped in the totals:
+ * the program's allocator does not do that). Free and Resize of an address where no block of `heap`
+ * begins are written as MT_BADFREE; such a Resize then is a New. The last 65536 blocks freed stay known until
+ * another block covers them, so that double frees and accesses to freed memory can be told. */
+void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
+                         uint32_t stack);
+void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
+/* The same when it is known how it was freed: by the function that belongs to those that make blocks in the
+ * way `how` (free: malloc or its like; delete: new; delete[]: new[]). If the block was made in a way of
+ * another kind, an MT_BADFREE stands before the Free. */
+void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how,
+                             uint32_t stack);
+/* A resize of a block that was made in a way of another kind than `how` is told in the same manner. */
+void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
+                            uint32_t heap, enum mt_how how, uint32_t stack);
+/* Heaps in heaps. A New of a custom or Lua heap inside a live block of another heap (a pool's superblock made
+ * by malloc) makes that block raw material: it is freed (`implied`; not counted as dropped), the pieces own
+ * the accesses to their bytes, and accesses to the others are foreign. When its own heap frees the
+ * superblock, that is no bad free; the pieces still live in it are freed then (`implied`). A Free of such a piece
+ * that comes later is legal, once, and gives no event; nor does a Resize of it. */
+
+/* Memory of `heap` goes away by the range, as with munmap: blocks of the heap are freed, or cut by a Resize
+ * (in two: the second part is a New), other heaps' blocks in the range are freed (`implied`). Nothing there
+ * is no error. */
+void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
+/* A range of `heap` moves or changes its size, as with mremap: a Resize if it is one whole block. */
+void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint64_t addr, uint64_t size,
+                     uint32_t heap, uint32_t stack);
+/* The system maps new memory here, whoever it is for: what dead blocks had there is freed memory no more. */
+void mt_writer_mapped(struct mt_writer *w, uint64_t addr, uint64_t size);
+/* Of `heap` only [addr, addr + size) remains: blocks are freed or cut to it. O(live blocks). */
+void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
+
+/* Free every live block of a heap: the arena is gone. */
+void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
+
+/* n accesses: sites[i] touched addrs[i]. Those outside blocks are counted as foreign and left out. */
+void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n);
+
+/* The same, many times cheaper, for accesses that come together. A segment is a run of accesses that always
+ * happen one after the other, to addresses that are `words` values, which differ from run to run, plus
+ * constant distances. */
+struct mt_access {
+    uint32_t site;
+    uint32_t word;    /* index of the value */
+    int32_t distance; /* from it */
 };
-
-/* Calls of traces told: whether all accesses of a segment (by its line in the codebook) are at the line of
- * the call's frame, and the stack that stands for the call (0: none yet). */
-enum { WRITER_TOLD_CALLS = 512 };
-struct told_call {
-    uint32_t line, frame, stack;
-    bool same;
+struct mt_segment {
+    const struct mt_access *accesses;
+    uint32_t count;        /* 1 .. MT_SEGMENT_MOST */
+    uint32_t words;        /* 1 .. MT_SEGMENT_WORDS, each used by an access */
+    uint32_t instructions; /* executed by the segment, at most MT_SEGMENT_INSTRUCTIONS */
 };
+#define MT_SEGMENT_MOST 64
+#define MT_SEGMENT_INSTRUCTIONS 255
+#define MT_SEGMENT_WORDS 21
 
-struct mt_writer {
-    struct snapshot_part snapshot;
-    struct output out;
-    struct encoder enc;
-    struct blockmap map; /* a block's note is its stack << HOW_BITS | how */
-    struct freed_blocks freed;
-    struct arenas arenas;     /* with the same notes */
-    struct released released; /* pieces of arenas that have ended */
-    struct buffer defs;       /* DEFS chunk being made */
-    struct intern strings, stacks;
-    struct table frames, sites, heaps, infos; /* those that are not interned, for forks */
-    struct table protos, traces;              /* the same; protos as struct kept_proto */
-    uint8_t *types;                           /* of live blocks by slot, as told (enum mt_type) */
-    uint32_t types_room;
-    struct reach reach;      /* while pointers to blocks are given */
-    uint64_t reach_page;     /* looked at last... */
-    bool reach_page_is_heap; /* ... has a block of heap 0 */
-    uint64_t inherited;      /* blocks, which have the handles from 0 */
-    uint64_t *ordinals; /* of live blocks by slot, as of mt_left */
-    uint32_t ordinals_room;
-    struct def_counts counts;  /* all */
-    struct def_counts written; /* those in chunks before the one being made */
-    struct mt_totals totals;
-    uint32_t chunk_events;
-    bool background;        /* chunks that are full go to a thread */
-    uint32_t check_at;      /* events of the chunk at which it is to be seen whether it is full */
-    uint16_t thread;        /* of the events that come */
-    uint16_t chunk_thread;  /* what a reader of this chunk thinks */
-    uint64_t call_accesses; /* accesses when the chunk began, the thread changed or a call was told last */
-    uint32_t call_frame;    /* of the call, if that was last; else 0 */
-    struct told_call told[WRITER_TOLD_CALLS];
-    uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;
-    uint64_t handles;
-    uint32_t beside;                     /* as of struct mt_writer_options */
-    uint32_t live_interval, live_chunks; /* EVENTS chunks: between LIVE ones, since the last */
-    uint64_t live_written;               /* bytes in the file up to the last */
-    struct mt_totals kept;               /* with a limit: totals and News of the chunks in the file */
-    uint64_t kept_handles;
-    uint32_t limit_reason; /* string id */
-    bool cut_off;          /* at the limit: the map is further than the file */
+/* Define a segment: a new id each call, from 0; UINT32_MAX after an error or if it is not as above. The
+ * accesses of one word may lie up to 65535 bytes apart. */
+uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s);
+/* Segments that ran, as stream.h has them, in n bytes. Ends before anything that is no such segment, which
+ * may be the caller's. Returns how many bytes of the stream were used; adds the segments' instructions to
+ * *instructions. */
+size_t mt_writer_segments(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions);
+
+/* A machine goes over to another state, as of mt_writer_state. */
+struct mt_change {
+    uint64_t uncounted; /* instructions executed besides those of segments */
+    uint32_t heap, trace;
+    enum mt_vm vm;
 };
+/* What a stream has between segments. `take` is told what stands there, of n bytes at least 4, and returns
+ * how many are its own; 0 = none, the stream is to end here. It fills *change in if there is one, and leaves
+ * it alone otherwise; it must not call the writer. */
+struct mt_between {
+    size_t (*take)(void *context, const uint8_t *at, size_t n, struct mt_change *change);
+    void *context;
+};
+/* mt_writer_segments with something between the segments, many times cheaper than to end there and to call
+ * mt_writer_time, with *instructions and `uncounted`, and mt_writer_state. */
+size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions,
+                        const struct mt_between *between);
+/* mt_writer_segments without recording the accesses. */
+size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions);
 
-enum { HOW_BITS = 4 };
+/* A system call read (MT_LOAD), wrote (MT_STORE) or both (MT_MODIFY) `size` bytes at addr: an access of its
+ * own to each block in that range, of exactly the bytes in it. If there is none it is counted as foreign. */
+void mt_writer_touch(struct mt_writer *w, enum mt_kind kind, uint64_t addr, uint64_t size);
 
-/* What the note of a block in the writer's map says. */
-static inline enum mt_how note_how(uint32_t note)
-{
-    return (enum mt_how)(note & ((1 << HOW_BITS) - 1));
+void mt_writer_mark(struct mt_writer *w, uint32_t string);
+/* The live block of `heap` at addr holds this; without such a block nothing happens. */
+void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_type type);
+/* `trace` counts with MT_VM_TRACE only. */
+void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace);
+/* The program is in `stack`, and was for `weight` instructions (at least 1). */
+void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t stack, uint64_t weight);
+/* Machine code of a trace calls a function in C; `frame` is the place, of Lua. Left out where readers know it
+ * without. */
+void mt_writer_call(struct mt_writer *w, uint32_t frame);
+/* Which blocks the program can still reach, when it is about to end: first each word of its memory and registers that
+ * may be a pointer to a block, then mt_writer_reach, which writes an MT_REACH for each block to which no chain of them
+ * leads from outside, and the fact MT_INFO_REACH. No other event may come between. The word is at the address `at`;
+ * for registers, that is 0. `allocator`: the memory is one that malloc and its relatives give out; outside of live
+ * blocks it is left over. */
+void mt_writer_pointer(struct mt_writer *w, uint64_t at, uint64_t value, bool allocator);
+void mt_writer_reach(struct mt_writer *w);
+void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
+
+/* A snapshot, between begin and end: objects in any order, each gets the next number from 0; links may refer
+ * to objects that are yet to come. Strings may be defined meanwhile; events come after the end. Of s only
+ * name, heap, total and internal count. Links must be between objects that come. A snapshot that has no end
+ * when the next event comes is not one for readers. */
+void mt_writer_snapshot_begin(struct mt_writer *w, const struct mt_snapshot *s);
+uint32_t mt_writer_object(struct mt_writer *w, const struct mt_object *o);
+void mt_writer_link(struct mt_writer *w, const struct mt_link *l);
+void mt_writer_snapshot_end(struct mt_writer *w);
+
+/* Put everything so far into the file (ends the current chunk). */
+int mt_writer_flush(struct mt_writer *w);
+/* END chunk, index, and free the writer. MT_ERROR if anything could not be written; *err may be NULL. */
+int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err);
+
+/* Let the file have at most so many bytes. The chunk that would go beyond and all that come after it are left
+ * out, but counted: mt_writer_finish writes an MT_LOST with their number and this reason. Call it before the
+ * first event, or right after mt_writer_fork. */
+void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason);
+/* Events left out because of the limit so far; 0 while it is not reached. */
+uint64_t mt_writer_limited(const struct mt_writer *w);
+
+const struct mt_error *mt_writer_error(const struct mt_writer *w); /* code MT_E_NONE while all is well */
+uint64_t mt_writer_bytes(const struct mt_writer *w);               /* written to the file so far */
+void mt_writer_totals(const struct mt_writer *w, struct mt_totals *out);
+
+#ifdef __cplusplus
 }
-
-static inline uint32_t note_stack(uint32_t note)
-{
-    return note >> HOW_BITS;
-}
-
-/* Define a segment, as the codebook's next, which callers need not know; false after an error. */
-bool writer_segment(void *writer, const struct mt_segment *s);
-
-/* What the encoder is told of the writer. */
-static inline struct surroundings writer_surroundings(struct mt_writer *w)
-{
-    return (struct surroundings){&w->map,   &w->freed,      &w->totals, w->counts.heaps,
-                                 w->beside, writer_segment, w};
-}
-
-/* Tell the reader of a thread switch before the next event. */
-void writer_sync_thread(struct mt_writer *w);
-
-/* The stream for the record of an event of this kind; NULL (and a dropped event) after an error. It is
- * followed by writer_end_event. */
-struct buffer *writer_begin_event(struct mt_writer *w, enum mt_kind kind);
-/* The same of an access to no live block: to freed memory, or beside a block. */
-struct buffer *writer_begin_freed(struct mt_writer *w);
-void writer_end_event(struct mt_writer *w);
-
-/* Why a block is freed: the program did; another came to lie on it (a loss); it went with the memory it was a
- * piece of; another heap hands out its bytes from now on, and it becomes an arena. */
-enum writer_freeing { WRITER_FREED, WRITER_COVERED, WRITER_RELEASED, WRITER_MATERIAL };
-void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why);
-
-/* Freed memory, [addr, addr + size), is taken again. */
-void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size);
-
-/* Does a new block of `heap` make this one an arena: is it a piece of it, of another allocator's? */
-bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size,
-                        uint32_t heap);
-enum mt_heap_kind writer_heap_kind(const struct mt_writer *w, uint32_t heap);
-/* The arena of `heap` that begins at addr is freed, with all pieces in it; false if there is none. */
-bool writer_free_arena(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
-/* All arenas of a heap are freed. */
-void writer_free_arenas(struct mt_writer *w, uint32_t heap, uint32_t stack);
-/* A heap gives out memory anew, so it has got back what it gave before. */
-void writer_forget_arenas(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap);
-/* A piece at addr has ended with its container: a free of it by `heap` is legal, once. */
-void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap);
-void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from);
-
-/* A block that was there before: of the process this one was forked from, or of this one. All of the former come
- * first. */
-void writer_take_over(struct mt_writer *w, const struct block *block, bool inherited);
-
-/* Write what is wrong with a free of an address where no block of `heap` begins. */
-void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
-/* A live block is to be freed or resized by the functions that `how` belongs to; MT_HOWS = not known. Write
- * it if it was made by others. */
-void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack);
-
-/* A New or Resize was counted, of the block in a slot. */
-void writer_left_note(struct mt_writer *w, uint32_t slot);
-/* All else is ready to end: say which blocks live. */
-void writer_left(struct mt_writer *w);
-void writer_left_free(struct mt_writer *w);
-
-/* An EVENTS chunk was written: write the live blocks if it is time. */
-void writer_live(struct mt_writer *w);
-
-/* The slot of the block of `heap` that begins at addr, or NO_SLOT. */
-uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap);
-/* The buffer for one more definition when there are `count` of its kind, begun with BASE if it is empty; NULL
- * after an error. */
-struct buffer *writer_def_buffer(struct mt_writer *w, uint64_t count);
-/* What precedes a LUAFRAME or PROTO: the number of its function among those that begin on its line. */
-void writer_nth(struct buffer *b, uint16_t nth);
-
-/* Define Lua's protos and traces, and tell the types of blocks, in a new writer as in another; its blocks are
- * there.
- */
-void writer_lua_copy(struct mt_writer *to, const struct mt_writer *from);
-/* A block has begun: what the one before in its slot held does not count. */
-static inline void writer_lua_new(struct mt_writer *w, uint32_t slot)
-{
-    if (slot < w->types_room)
-        w->types[slot] = 0;
-}
-bool writer_lua_init(struct mt_writer *w);
-void writer_lua_free(struct mt_writer *w);
-/* The last chunk was written: if it fitted, what it holds is kept. */
-void writer_note_kept(struct mt_writer *w);
-/* All else is ready to end: if the limit was reached, go back to what was kept and say how much is missing.
- */
-void writer_end_limited(struct mt_writer *w);
-/* Begin a chunk, with a cold predictor. */
-void writer_start_chunk(struct mt_writer *w);
-
-bool writer_defs_init(struct mt_writer *w);
-void writer_defs_free(struct mt_writer *w);
-/* Define in a new writer what is defined in another, by the same ids. */
-void writer_defs_copy(struct mt_writer *to, const struct mt_writer *from);
-/* Write the definitions made since the last time as a chunk, if there are any. */
-void writer_defs_flush(struct mt_writer *w);
-
-/* Accesses so far, but for those to freed memory. */
-static inline uint64_t writer_accesses(const struct mt_writer *w)
-{
-    const uint64_t *n = w->totals.events;
-    return n[MT_LOAD] + n[MT_STORE] + n[MT_MODIFY];
-}
-
-static inline bool writer_failed(const struct mt_writer *w)
-{
-    return w->out.err.code != MT_E_NONE;
-}
-
+#endif
 #endif

@@ -13,8 +13,8 @@ import sys
 from types import ModuleType
 from typing import NoReturn, Optional, Sequence
 
-from steve import interrupts, memory, standard
-from steve.errors import SteveError, meant
+from steve.system import interrupts, memory_limit, standard_streams
+from steve.system.errors import SteveError, meant
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
             "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
@@ -78,7 +78,7 @@ def describe(error: Exception) -> str:
 
 def die_by(signum: int) -> NoReturn:
     """End as the signal would have ended us, once temporary files are gone."""
-    from steve.scratch import remove_all
+    from steve.system.tempfiles import remove_all
     remove_all()
     signal.signal(signum, signal.SIG_DFL)
     os.kill(os.getpid(), signum)
@@ -87,7 +87,7 @@ def die_by(signum: int) -> NoReturn:
 
 def protect_inputs(args: argparse.Namespace) -> None:
     """A result shall not take the place of what it is made from, often not to be had again."""
-    from steve.output import protect
+    from steve.system.output import protect
     given = [getattr(args, name, None) for name in INPUTS]
     protect(path for value in given for path in (value if isinstance(value, list) else [value]) if path is not None)
 
@@ -103,7 +103,7 @@ def guarded(name: str, argv: Sequence[str]) -> int:
         complain(name, error)
         return error.status
     except BrokenPipeError:  # the reader of our output has seen enough
-        standard.give_up_output()
+        standard_streams.give_up_output()
         return 1
     except (OSError, MemoryError, ImportError) as error:
         complain(name, describe(error))
@@ -113,7 +113,7 @@ def guarded(name: str, argv: Sequence[str]) -> int:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run `steve` with the given arguments (default: those of the process); the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    standard.prepare()
+    standard_streams.prepare()
     interrupts.install()
     try:
         try:
@@ -121,7 +121,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         except SystemExit as leaving:  # of argparse
             status = leaving.code if isinstance(leaving.code, int) else 0
         except OSError as error:  # of help that was asked for; commands are guarded
-            standard.give_up_output()
+            standard_streams.give_up_output()
             if not isinstance(error, BrokenPipeError):
                 complain("", f"standard output: {describe(error)}")
             status = 1
@@ -135,18 +135,18 @@ def finished(name: str, status: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        standard.give_up_output()
+        standard_streams.give_up_output()
         return status or 1
     except OSError as error:
         complain(name, f"standard output: {error.strerror}")
-        standard.give_up_output()
+        standard_streams.give_up_output()
         return status or 1
     return status
 
 
 def print_version() -> int:
     try:
-        from steve._memtrace import VERSION
+        from steve.trace._memtrace import VERSION
     except ImportError as error:
         complain("", describe(error))
         return 1
@@ -173,5 +173,5 @@ def dispatch(argv: Sequence[str]) -> int:
         what = "option" if argv[0].startswith("-") else "command"
         return wrong_usage(f"unknown {what} '{argv[0]}'" + meant(argv[0], COMMANDS))
     if argv[0] not in UNBOUND:
-        memory.bound()
+        memory_limit.bound()
     return guarded(argv[0], argv[1:])

@@ -9,7 +9,7 @@
  * largest block it can give is half, or twice, of what it is.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "drivers/driver.h"
+#include "drivers/sdk/driver.h"
 
 #include <stdlib.h>
 #include <string.h>

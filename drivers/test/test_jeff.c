@@ -6,8 +6,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/jeff.h"
-#include "drivers/kill.h"
+#include "drivers/allocators/jeff.h"
+#include "drivers/run/kill.h"
 #include "drivers/test/test_units.h"
 
 #include <stdlib.h>

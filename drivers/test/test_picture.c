@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/frame.h"
-#include "drivers/yuv.h"
+#include "drivers/film/frame.h"
+#include "drivers/film/yuv.h"
 #include "drivers/test/test_units.h"
 
 #include <stdlib.h>

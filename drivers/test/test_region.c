@@ -5,9 +5,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/region.h"
-#include "drivers/stretch.h"
-#include "drivers/sysmem.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/heap/region.h"
+#include "drivers/heap/reservation.h"
 #include "drivers/test/test_units.h"
 
 #include <errno.h>

@@ -2,14 +2,14 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/clock.h"
-#include "drivers/handles.h"
-#include "drivers/kill.h"
-#include "drivers/load.h"
-#include "drivers/numbers.h"
-#include "drivers/sysmem.h"
+#include "drivers/base/clock.h"
+#include "drivers/base/latency.h"
+#include "drivers/base/numbers.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/plan/handles.h"
+#include "drivers/run/kill.h"
+#include "drivers/supervisor/load_driver.h"
 #include "drivers/test/test_units.h"
-#include "drivers/times.h"
 
 #include <math.h>
 #include <string.h>

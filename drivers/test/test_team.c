@@ -7,12 +7,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/board.h"
-#include "drivers/clock.h"
-#include "drivers/engine.h"
-#include "drivers/halts.h"
-#include "drivers/region.h"
-#include "drivers/team.h"
+#include "drivers/base/clock.h"
+#include "drivers/base/shared.h"
+#include "drivers/heap/region.h"
+#include "drivers/run/barrier.h"
+#include "drivers/run/engine.h"
+#include "drivers/run/threads.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

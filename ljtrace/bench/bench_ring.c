@@ -10,7 +10,7 @@
  * heap events and the walk over the segments remain. -o keeps the memtrace. Not a test: nothing is asserted.
  */
 #include "ljtrace/collector/feed.h"
-#include "ljtrace/ring.h"
+#include "ljtrace/protocol/ring.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

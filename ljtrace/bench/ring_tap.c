@@ -10,7 +10,7 @@
  * It makes no memtrace, does not follow forks (a forked child goes on unrecorded), and answers no monitor
  * command. The file is as large as the ring's traffic, about 0.6 GB for a second of recording.
  */
-#include "ljtrace/ring.h"
+#include "ljtrace/protocol/ring.h"
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * The tool lets Valgrind read none: that would take a third of the time that a program takes to start, and ends
- * the program where the debug information has a form that Valgrind does not know (lt_core.c). The collector, on
+ * the program where the debug information has a form that Valgrind does not know (ljtrace/tool/base/overrides.c). The collector, on
  * another core, reads with elfutils' libdw those of the compilation units in which code of frames lies. Debug
  * information in a file of its own is found where debuggers find it, by build id or .gnu_debuglink; never by
  * network.

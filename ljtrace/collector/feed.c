@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "feed_parts.h"
+#include "ljtrace/collector/feed_impl.h"
 #include "memtrace/stream.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Takes one slab after the other (ring.h has their grammar), keeps what the raw records refer to (segments,
+ * Takes one slab after the other (ljtrace/protocol/ring.h has their grammar), keeps what the raw records refer to (segments,
  * frames, heaps, threads inside allocators) and calls the memtrace writer, which knows what is heap. It does
  * no input or output of its own and can be fed from a file or a test as well.
  */

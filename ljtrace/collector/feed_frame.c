@@ -5,7 +5,7 @@
  * Valgrind names each code address. A frame comes with its address in the object's file, where debuginfo.c looks
  * the line up. Frames of Lua are feed_lua.c's.
  */
-#include "feed_parts.h"
+#include "ljtrace/collector/feed_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* feed_lua.c - records of LuaJIT: see feed_parts.h.
+/* feed_lua.c - records of LuaJIT: see feed_impl.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "feed_parts.h"
+#include "ljtrace/collector/feed_impl.h"
 #include <string.h>
 
 const char *feed_luaframe(struct feed *f, const struct raw *r)

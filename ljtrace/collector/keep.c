@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "keep.h"
+#include "ljtrace/collector/keep.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,8 +10,8 @@
 #ifndef COLLECTOR_KEEP_H
 #define COLLECTOR_KEEP_H
 
+#include "ljtrace/collector/sink.h"
 #include "memtrace/memtrace.h"
-#include "sink.h"
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -9,10 +9,10 @@
  * collector ends.
  */
 #define _GNU_SOURCE
-#include "feed.h"
-#include "keep.h"
-#include "sink.h"
-#include "ljtrace/ring.h"
+#include "ljtrace/collector/feed.h"
+#include "ljtrace/collector/keep.h"
+#include "ljtrace/collector/sink.h"
+#include "ljtrace/protocol/ring.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "map.h"
+#include "ljtrace/collector/map.h"
 #include <stdio.h>
 #include <stdlib.h>
 

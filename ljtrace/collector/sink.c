@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #define _GNU_SOURCE
-#include "sink.h"
+#include "ljtrace/collector/sink.h"
+#include "ljtrace/collector/text.h"
 #include "memtrace/memtrace.h"
-#include "text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

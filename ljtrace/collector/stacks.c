@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "stacks.h"
+#include "ljtrace/collector/stacks.h"
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

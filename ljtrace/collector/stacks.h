@@ -9,8 +9,8 @@
 #ifndef COLLECTOR_STACKS_H
 #define COLLECTOR_STACKS_H
 
-#include "map.h"
-#include "ljtrace/ring.h"
+#include "ljtrace/collector/map.h"
+#include "ljtrace/protocol/ring.h"
 #include "memtrace/memtrace.h"
 
 enum { STACK_CACHE = 1 << 14 };

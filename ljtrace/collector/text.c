@@ -6,7 +6,7 @@
  * threads, 100 times the bytes. `steve memtrace` writes the same from a memtrace.
  */
 #define _GNU_SOURCE
-#include "text.h"
+#include "ljtrace/collector/text.h"
 #include "memtrace/memtrace.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * alloc_functions.def lists them. Each is wrapped where a global function of its name is: the block comes from the
+ * ljtrace/protocol/alloc_functions.def lists them. Each is wrapped where a global function of its name is: the block comes from the
  * tool, as with malloc. The wrapped function itself is called where the tool has no memory, and for blocks that are
  * not the tool's: those that the allocator made by a function that is not in the list, or before it was wrapped.
  * So whatever is missing in the list, the program does what it does without the recorder.
@@ -10,8 +10,8 @@
  * malloc is here as well, where it is a weak function of an object without a name: musl's, which Valgrind does not
  * replace, as it does the rest of musl's family.
  */
-#include "../../memtrace/memtrace.h"
-#include "../ljtrace.h"
+#include "ljtrace/ljtrace.h"
+#include "memtrace/memtrace.h"
 #include <errno.h>
 #include <stddef.h>
 
@@ -301,7 +301,7 @@ static inline int flagged_zero(word flags)
     }
 
 #define FUNCTION(class, name, SHAPE, family) SHAPE(class, name)
-#include "../alloc_functions.def"
+#include "ljtrace/protocol/alloc_functions.def"
 
 /* -- musl --------------------------------------------------------------------------------------- */
 

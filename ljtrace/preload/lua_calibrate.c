@@ -11,10 +11,10 @@
  * Nothing is taken from version numbers or sizes: builds with equal ones differ. Nothing but the scratch
  * state is touched, and memory at a guessed address is read by the tool (LJTRACE_REQUEST_PEEK), never here.
  */
-#include "lua_calibrate.h"
-#include "lua_parser.h"
-#include "../ljtrace.h"
-#include "../../memtrace/memtrace.h"
+#include "ljtrace/preload/lua_calibrate.h"
+#include "ljtrace/ljtrace.h"
+#include "ljtrace/preload/lua_parser.h"
+#include "memtrace/memtrace.h"
 
 enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GCT_PROTO = 7, GCT_TRACE = 9 };
 

@@ -5,7 +5,7 @@
 #ifndef PRELOAD_LUA_CALIBRATE_H
 #define PRELOAD_LUA_CALIBRATE_H
 
-#include "../lua_layout.h"
+#include "ljtrace/protocol/lua_layout.h"
 #include <stddef.h>
 
 typedef void *alloc_function(void *ud, void *ptr, size_t osize, size_t nsize);

@@ -3,12 +3,12 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * A chunk is compiled that has strings of known lengths as the first words of known lines. When the lexer
- * asks for the room of one of them, its state lies on the C stack (ljtrace/lt_vm_parser.c says how it is
+ * asks for the room of one of them, its state lies on the C stack (ljtrace/tool/luajit/stack/parser.c says how it is
  * recognised), and the line is the one number in it that is right for all the strings. That of the word
  * before is another. A build in which this fails is recorded with the line of the call that loads.
  */
-#include "lua_parser.h"
-#include "../ljtrace.h"
+#include "ljtrace/preload/lua_parser.h"
+#include "ljtrace/ljtrace.h"
 
 enum { STRINGS = 3, PIECE = 512, PIECES = 32, STATE = 256, FIRST_LENGTH = 500, LENGTH_STEP = 100 };
 

@@ -5,7 +5,7 @@
 #ifndef LJTRACE_LUA_PARSER_H
 #define LJTRACE_LUA_PARSER_H
 
-#include "lua_calibrate.h"
+#include "ljtrace/preload/lua_calibrate.h"
 
 /* Offset of the line in the lexer's state; 0 = not found. `known`: all the rest. L: main thread of the
  * scratch state, whose allocator is `f` with `ud`. Not reentrant. */

@@ -3,13 +3,13 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Wraps the functions that make and end Lua states, in whatever object they are. The tool observes the
- * allocator functions itself (lt_lua.c); all it needs from here is their addresses, before the first call.
+ * allocator functions itself (ljtrace/tool/luajit/heap/allocator.c); all it needs from here is their addresses, before the first call.
  * LuaJIT's own allocator has no exported name: a scratch state, made and closed before the program's first
  * one in each LuaJIT image, shows its address, and serves to find where that build keeps its state
  * (lua_calibrate.c). Nothing of the program's states is changed.
  */
-#include "../ljtrace.h"
-#include "lua_calibrate.h"
+#include "ljtrace/ljtrace.h"
+#include "ljtrace/preload/lua_calibrate.h"
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

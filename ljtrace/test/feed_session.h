@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "ljtrace/collector/feed.h"
-#include "ljtrace/ring.h"
+#include "ljtrace/protocol/ring.h"
 
 enum { MAX_BYTES = 32768, MAX_EVENTS = 256 };
 

@@ -5,7 +5,7 @@
  * Drives the collector's feed with hand-made slabs and reads the trace back with the real reader; no
  * Valgrind.
  */
-#include "feed_session.h"
+#include "ljtrace/test/feed_session.h"
 
 static void accesses_belong_to_blocks(void **state)
 {

@@ -8,8 +8,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "memtrace/bench/recorder.h"
 #include "memtrace/memtrace.h"
-#include "recorder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

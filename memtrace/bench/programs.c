@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "recorder.h"
+#include "memtrace/bench/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "recorder.h"
+#include "memtrace/bench/recorder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/fuzz/input.h"
-#include "memtrace/ops_source.h"
+#include "memtrace/ops/source.h"
 
 struct source {
     char path[64];

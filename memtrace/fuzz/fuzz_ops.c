@@ -8,8 +8,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "memtrace/format.h"
-#include "memtrace/ops_code.h"
+#include "memtrace/format/chunk.h"
+#include "memtrace/ops/op_coding.h"
 
 #include <stdio.h>
 #include <stdlib.h>

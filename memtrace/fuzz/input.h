@@ -11,7 +11,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "memtrace/format.h"
+#include "memtrace/format/chunk.h"
 
 #include <stdio.h>
 #include <stdlib.h>

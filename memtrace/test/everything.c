@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "everything.h"
+#include "memtrace/test/everything.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef MEMTRACE_TEST_EVERYTHING_H
 #define MEMTRACE_TEST_EVERYTHING_H
 
-#include "support.h"
+#include "memtrace/test/support.h"
 
 /* A program's trace, of some 15 KB, and that of the child that it forks at its end. Free .data with free().
  */

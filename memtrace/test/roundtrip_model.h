@@ -10,7 +10,7 @@
 #ifndef ROUNDTRIP_MODEL_H
 #define ROUNDTRIP_MODEL_H
 
-#include "support.h"
+#include "memtrace/test/support.h"
 
 enum { MAX_LIVE = 4096, MAX_DEAD = 65536, PARTS = 4096 };
 

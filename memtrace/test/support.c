@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support.h"
+#include "memtrace/test/support.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "memtrace/format.h"
+#include "memtrace/format/chunk.h"
 #include "memtrace/memtrace.h"
 
 struct bytes {

@@ -5,7 +5,7 @@
 #ifndef MEMTRACE_TEST_SUPPORT_OPS_H
 #define MEMTRACE_TEST_SUPPORT_OPS_H
 
-#include "support.h"
+#include "memtrace/test/support.h"
 
 #include "memtrace/ops.h"
 

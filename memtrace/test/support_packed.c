@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support.h"
+#include "memtrace/test/support.h"
 
 #include <stdlib.h>
 #include <string.h>

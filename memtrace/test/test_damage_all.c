@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "everything.h"
+#include "memtrace/test/everything.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +137,7 @@ static void test_every_record_is_there(void **state)
 {
     static const char *const names[] = {
 #define RECORD(NAME, name, code, fields) #name,
-#include "memtrace/records.def"
+#include "memtrace/format/records.def"
 #undef RECORD
     };
     struct bytes file = trace_of_everything(), child = trace_of_a_fork();

@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support.h"
+#include "memtrace/test/support.h"
 
-#include "memtrace/freed_blocks.h"
+#include "memtrace/blocks/freed_blocks.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support.h"
+#include "memtrace/test/support.h"
 
-#include "memtrace/ordinals.h"
-#include "memtrace/records.h"
+#include "memtrace/base/id_list.h"
+#include "memtrace/format/records.h"
 
 #include <stdio.h>
 #include <stdlib.h>

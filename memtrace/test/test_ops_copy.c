@@ -4,10 +4,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "everything.h"
-#include "support_ops.h"
+#include "memtrace/test/everything.h"
+#include "memtrace/test/support_ops.h"
 
-#include "memtrace/ops_source.h"
+#include "memtrace/ops/source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support_ops.h"
+#include "memtrace/test/support_ops.h"
 
-#include "memtrace/ops_code.h"
+#include "memtrace/ops/op_coding.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support_ops.h"
+#include "memtrace/test/support_ops.h"
 
-#include "memtrace/ops_block.h"
+#include "memtrace/ops/block.h"
 
 #include <stdlib.h>
 #include <unistd.h>

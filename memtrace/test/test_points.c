@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support.h"
+#include "memtrace/test/support.h"
 
-#include "memtrace/records.h"
+#include "memtrace/format/records.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "roundtrip_model.h"
+#include "memtrace/test/roundtrip_model.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support.h"
+#include "memtrace/test/support.h"
 
-#include "memtrace/buffer.h"
-#include "memtrace/records.h"
+#include "memtrace/base/buffer.h"
+#include "memtrace/format/records.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "support.h"
+#include "memtrace/test/support.h"
 
-#include "memtrace/predict.h"
-#include "memtrace/records.h"
+#include "memtrace/format/predictor.h"
+#include "memtrace/format/records.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -108,8 +108,8 @@ def against_python(folder: Path, events: int = 20_000) -> List[Dict[str, Any]]:
     """The references of the tests and the kernels, on the same operations."""
     sys.path.insert(0, str(ROOT / "steve" / "test"))
     import reference
-    from steve import _kernels
-    from steve._memtrace import OpsFile, Trace
+    from steve.kernels import _ops
+    from steve.trace._memtrace import OpsFile, Trace
     path = load(folder, events, 200)
     ops_path = folder / "small-ops"
     Run("steve", "ops", "--text", "-q", "-o", ops_path, path)
@@ -118,11 +118,11 @@ def against_python(folder: Path, events: int = 20_000) -> List[Dict[str, Any]]:
     history = [reference.Event(op.letter, op.addr, op.size) for op in ops]
 
     def locks(fd: int) -> None:
-        _kernels.write_lockops_full(OpsFile(str(ops_path)), _kernels.Unfreed(OpsFile(str(ops_path))), fd)
+        _ops.write_lockops_full(OpsFile(str(ops_path)), _ops.Unfreed(OpsFile(str(ops_path))), fd)
 
     with open(os.devnull, "wb") as null:
         pairs = (("ops", lambda: reference.translate(history),
-                  lambda: _kernels.write_ops(Trace(str(path)), null.fileno())),
+                  lambda: _ops.write_ops(Trace(str(path)), null.fileno())),
                  ("lockops --full", lambda: reference.lockops_full(ops[:3000], False),
                   lambda: locks(null.fileno())))
         return [compared(name, slow, 3000 if "full" in name else len(ops), fast, len(ops))

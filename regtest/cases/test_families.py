@@ -1,4 +1,4 @@
-"""test_families - allocation functions of other allocators than libc's: those of ljtrace/alloc_functions.def.
+"""test_families - allocation functions of other allocators than libc's: those of ljtrace/protocol/alloc_functions.def.
 
 native/families.c calls each that an allocator has. What it prints is the truth: the trace must hold just these
 blocks, and the program must print without the recorder what it prints under it.
@@ -17,7 +17,7 @@ FAMILIES = {"jemalloc": ("libjemalloc.so.2", "free"), "mimalloc": ("libmimalloc.
             "tcmalloc": ("libtcmalloc.so.4", "tc_free"), "tbb": ("libtbbmalloc.so.2", "scalable_free"), "libc": ("", "free")}
 SIZES = {100, 128, 1000, 4096}  # of the blocks in families.c, before they are resized
 OFTEN_MISSING = {"reallocf", "vfree", "free_sized", "free_aligned_sized"}  # in glibc
-LISTED = re.findall(r"^FUNCTION\((\d+), (\w+), (\w+), (\w+)\)", (SOURCE / "ljtrace/alloc_functions.def").read_text(), re.M)
+LISTED = re.findall(r"^FUNCTION\((\d+), (\w+), (\w+), (\w+)\)", (SOURCE / "ljtrace/protocol/alloc_functions.def").read_text(), re.M)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

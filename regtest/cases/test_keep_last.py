@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from steve._memtrace import FREE, LOST, MODIFY, NEW, Trace
+from steve.trace._memtrace import FREE, LOST, MODIFY, NEW, Trace
 
 from support import NATIVE, good, record, recorder, run, steve
 

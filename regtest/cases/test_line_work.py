@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from steve._lives import Lives
-from steve._memtrace import (CALL, FREE, HOW_NAMES, LOAD, MODIFY, NEW, RESIZE, STATE, STORE, TYPE, TYPE_NAMES,
+from steve.kernels._lives import Lives
+from steve.trace._memtrace import (CALL, FREE, HOW_NAMES, LOAD, MODIFY, NEW, RESIZE, STATE, STORE, TYPE, TYPE_NAMES,
                              VM_NAMES)
-from steve._memtrace import Trace as Reader
-from steve.linenumbers import LineNumbers
-from steve.marks import Window
-from steve.places import Places
+from steve.trace._memtrace import Trace as Reader
+from steve.trace.line_numbers import LineNumbers
+from steve.analysis.window import Window
+from steve.trace.places import Places
 from support import record, steve
 
 FIELDS = ("kind", "handle", "ref", "thread", "heap", "size", "addr", "offset", "how")

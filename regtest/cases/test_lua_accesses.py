@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import LOAD, MODIFY, NEW, STORE, Frame
-from steve._memtrace import Trace as Reader
+from steve.trace._memtrace import LOAD, MODIFY, NEW, STORE, Frame
+from steve.trace._memtrace import Trace as Reader
 from support import record
 from test_lua_lines import LUA_KINDS, script
 

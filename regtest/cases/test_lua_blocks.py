@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import FREE, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES, VM_NAMES
-from steve._memtrace import Trace as Reader
+from steve.trace._memtrace import FREE, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES, VM_NAMES
+from steve.trace._memtrace import Trace as Reader
 from support import NATIVE, SOURCE, record
 from test_lua_lines import PROGRAMS, compiles, events, lua_frames, script
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import CALL
+from steve.trace._memtrace import CALL
 from support import record, steve
 from test_lua_lines import events, script
 

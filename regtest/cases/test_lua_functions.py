@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import Trace as Reader
+from steve.trace._memtrace import Trace as Reader
 from support import record, steve
 
 # how often: rounds of make and of a and b; tables that b makes in one

@@ -14,7 +14,7 @@ from typing import Iterator
 
 import pytest
 
-from steve._memtrace import FREE, MARK, NEW, RESIZE
+from steve.trace._memtrace import FREE, MARK, NEW, RESIZE
 from support import NATIVE, record
 from test_lua_lines import KNOWN, events, lua_frames, script
 

@@ -11,7 +11,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-from steve._memtrace import TYPE_NAMES
+from steve.trace._memtrace import TYPE_NAMES
 from support import NATIVE, Trace, good, record, steve
 from test_lua_lines import NEW, TYPE, events, lua_frames
 from test_lua_places import layout_messages, live_bytes_at_marks

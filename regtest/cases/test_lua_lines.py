@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import LOAD, MODIFY, NEW, STATE, TYPE, TYPE_NAMES, VM_NAMES, Frame
-from steve._memtrace import Trace as Reader
+from steve.trace._memtrace import LOAD, MODIFY, NEW, STATE, TYPE, TYPE_NAMES, VM_NAMES, Frame
+from steve.trace._memtrace import Trace as Reader
 from support import SOURCE, record
 
 LUA_KINDS = ("lua", "inlined")

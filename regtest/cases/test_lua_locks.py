@@ -12,8 +12,8 @@ from typing import Optional
 
 import pytest
 
-from steve._memtrace import CALL, FREE, LOAD, MODIFY, NEW, RESIZE, STATE, VM_NAMES
-from steve._memtrace import Trace as Reader
+from steve.trace._memtrace import CALL, FREE, LOAD, MODIFY, NEW, RESIZE, STATE, VM_NAMES
+from steve.trace._memtrace import Trace as Reader
 from support import Trace, record, steve
 
 FIELDS = ("kind", "handle", "ref", "thread", "heap", "size", "addr", "old_addr", "offset", "how")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import NEW
+from steve.trace._memtrace import NEW
 from support import SOURCE, record
 from test_lua_lines import events, lua_frames
 

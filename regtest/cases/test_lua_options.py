@@ -5,8 +5,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from collections import Counter
 from pathlib import Path
 
-from steve._memtrace import FREE, NEW, RESIZE, STATE, TYPE
-from steve._memtrace import Trace as Reader
+from steve.trace._memtrace import FREE, NEW, RESIZE, STATE, TYPE
+from steve.trace._memtrace import Trace as Reader
 from support import SOURCE, record
 
 SCRIPT = """\

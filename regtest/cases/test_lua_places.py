@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import FREE, LOAD, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES
-from steve._memtrace import Trace as Reader
+from steve.trace._memtrace import FREE, LOAD, MARK, NEW, RESIZE, STATE, TYPE, TYPE_NAMES
+from steve.trace._memtrace import Trace as Reader
 from support import NATIVE, SOURCE, Trace, record, settled, steve, wait_for
 from test_lua_lines import KNOWN, events, lua_frames, script, typed_lines
 

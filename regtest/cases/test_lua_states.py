@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import SAMPLE, STATE
+from steve.trace._memtrace import SAMPLE, STATE
 from support import NATIVE, SOURCE, record, steve
 from test_lua_lines import KNOWN, events, script
 from test_lua_places import FORKS, SHARED, child_of

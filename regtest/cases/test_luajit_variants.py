@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import LOAD, MODIFY
+from steve.trace._memtrace import LOAD, MODIFY
 from support import APP_LUA, COUNTED_LUA, SOURCE, Trace, good, record, run, steve
 from test_completeness import HOOK_ENV, of_lua, written_down
 from test_lua_lines import ACCESSES, EXPECTED, KNOWN, LUA_KINDS, events, lines, script, typed_lines

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from steve._memtrace import FREE, NEW, RESIZE, TYPE, TYPE_NAMES
-from steve._memtrace import Trace as Reader
+from steve.trace._memtrace import FREE, NEW, RESIZE, TYPE, TYPE_NAMES
+from steve.trace._memtrace import Trace as Reader
 from support import SECONDS, SOURCE, Trace, monitor, record, recorder, run, started, steve, wait_for
 
 SCRIPT = SOURCE / "regtest/native/universe.lua"

@@ -183,7 +183,7 @@ static void try(const char *name, const char *family, const char *wanted, void (
     {                                                                                                        \
         DO_##SHAPE(f);                                                                                       \
     }
-#include "ljtrace/alloc_functions.def"
+#include "ljtrace/protocol/alloc_functions.def"
 #undef FUNCTION
 
 int main(int argc, char **argv)
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
     if (argc < 2 || !s_free)
         return 2;
 #define FUNCTION(class, name, SHAPE, family) try(#name, #family, argv[1], do_##name);
-#include "ljtrace/alloc_functions.def"
+#include "ljtrace/protocol/alloc_functions.def"
     if (strcmp(argv[1], "mimalloc") == 0)
         try_others();
     return 0;

@@ -14,15 +14,15 @@ from typing import Any
 from steve.allocstats.reduce import heap_events_only
 from steve.allocstats.replay import Driver, Replay, plain_name
 from steve.allocstats.runner import Failure, each_driver
-from steve.errors import SteveError
-from steve.scratch import scratch_folder
+from steve.system.errors import SteveError
+from steve.system.tempfiles import scratch_folder
 
 
 @dataclass(frozen=True)
 class LeastHeap:
     """Bytes: min_heap, live_peak (of the file), step (min_heap - step was not enough) and robson_bound (what the
     worst program of this live peak can force any allocator to need that moves no blocks: Robson 1971, as in
-    drivers/fragmentation.h). factor: min_heap / live_peak."""
+    drivers/base/fragmentation.h). factor: min_heap / live_peak."""
 
     allocator: str
     min_heap: int

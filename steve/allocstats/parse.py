@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 
 REQUIRED = ("op_index", "used", "maxmem", "current_op_time", "op")
 MAX_LINE = 1 << 16

@@ -29,7 +29,7 @@ import numpy as np
 
 from steve.allocstats.parse import AllocStats
 from steve.allocstats.result import batch_means, batch_points, op_times, timed_points
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 
 
 @dataclass

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import os
 
-from steve.output import Output
+from steve.system.output import Output
 
 
 def heap_events_only(ops: str, folder: str) -> str:
     """Write the N, F and R of `ops` into `folder` under its own name; the path of what to replay, absolute.
 
     TraceError if the file cannot be read."""
-    from steve import _kernels
-    from steve._memtrace import OpsFile
+    from steve.kernels import _ops
+    from steve.trace._memtrace import OpsFile
 
     source, reduced = OpsFile(ops), os.path.join(os.path.abspath(folder), os.path.basename(ops))
     if source.kind == "lockops":
         return os.path.abspath(ops)
     with Output(reduced) as out:
-        _kernels.write_heap_ops(source, out.fd)
+        _ops.write_heap_ops(source, out.fd)
     if source.problem is not None:
         raise source.problem
     return reduced

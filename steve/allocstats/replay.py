@@ -16,8 +16,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from steve.errors import SteveError, UsageError
-from steve.interrupts import held_back
+from steve.system.errors import SteveError, UsageError
+from steve.system.interrupts import held_back
 
 OUT_OF_MEMORY = 2
 

@@ -21,9 +21,9 @@ from steve.allocstats.parse import read_allocstats
 from steve.allocstats.reduce import heap_events_only
 from steve.allocstats.replay import Driver, Outcome, Replay, plain_name
 from steve.allocstats.result import Summary, summarise
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 from steve.plots.style import human_bytes
-from steve.scratch import scratch_folder
+from steve.system.tempfiles import scratch_folder
 
 T = TypeVar("T")
 GROWTH, LIMIT, PAGE = 1.05, 10.0, 4096

@@ -12,10 +12,10 @@ from steve.allocstats.minheap import LeastHeap, min_heaps
 from steve.allocstats.replay import Driver, Replay, choose
 from steve.allocstats.result import Summary
 from steve.allocstats.runner import Failure, Plan, heap_bytes, run_all
-from steve.errors import SteveError, UsageError
+from steve.system.errors import SteveError, UsageError
 from steve.plots.style import human_bytes, human_ns, human_ns_or_less
-from steve.plots.tables import aligned
-from steve.progress import Progress, note
+from steve.plots.ranking_tables import aligned
+from steve.terminal.progress import Progress, note
 
 NAME = "allocstats"
 DEFAULT_HEAP = "4x"

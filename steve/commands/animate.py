@@ -15,10 +15,10 @@ from typing import Any
 
 from steve.allocstats.replay import Driver, Outcome, Replay, choose, plain_name
 from steve.allocstats.runner import heap_bytes, round_up
-from steve.errors import SteveError, UsageError
+from steve.system.errors import SteveError, UsageError
 from steve.plots.sidebyside import join_films, plan_grid
-from steve.progress import note
-from steve.scratch import scratch_folder
+from steve.terminal.progress import note
+from steve.system.tempfiles import scratch_folder
 
 NAME = "animate"
 HELP = "make a film or pictures of the heap from an ops file"

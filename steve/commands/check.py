@@ -6,9 +6,12 @@ import argparse
 import json
 from typing import Optional
 
-from steve import blocks, checkparts, listing, parallel, source
-from steve.output import Output
-from steve.parts import Whole
+from steve.analysis import blocks
+from steve.parallel import check_parts, processes
+from steve.terminal import listing
+from steve.trace import source
+from steve.system.output import Output
+from steve.parallel.rounds import Whole
 
 NAME = "check"
 HELP = "verify the invariants of a memtrace"
@@ -55,24 +58,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     source.add_output(parser, "the default")
     source.add_facts(parser)
-    parallel.add_arguments(parser)
+    processes.add_arguments(parser)
     parser.set_defaults(divided=True)
 
 
 def checked(chosen: blocks.Blocks) -> dict:
     """The report. Parts only tell that all is sound."""
-    from steve import _analyses
-    found = chosen.over_events(_analyses.check_of, parts=checkparts.check_of)
+    from steve.kernels import _accesses
+    found = chosen.over_events(_accesses.check_of, parts=check_parts.check_of)
     if isinstance(chosen.trace, Whole):
         report = None if found is None else report_of(chosen, found)
         if report is not None and report["sound"]:
             return report
-        found = chosen.over_events(_analyses.check_of)
+        found = chosen.over_events(_accesses.check_of)
     return report_of(chosen, found)
 
 
 def report_of(chosen: blocks.Blocks, found: dict) -> dict:
-    """The object of --json; found: of steve._analyses.check_of."""
+    """The object of --json; found: of steve.kernels._accesses.check_of."""
     rules = {**found["rules"], "totals": totals_finding(chosen, found), "counts": counts_finding(chosen, found),
              "left": left_finding(chosen, found)}
     return {"file": chosen.trace.name, "events": found["events"], "live_at_end": found["live"],

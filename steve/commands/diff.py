@@ -6,8 +6,10 @@ import argparse
 import os
 from typing import Dict, Hashable, List, Tuple
 
-from steve import blocks, listing, source
-from steve.listing import Column
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.trace import source
+from steve.terminal.listing import Column
 
 NAME = "diff"
 HELP = "compare two memtraces: what grew, by allocation site or line"

@@ -7,9 +7,9 @@ import os
 import threading
 from typing import Callable
 
-from steve import source
-from steve.output import Output
-from steve.progress import Progress
+from steve.trace import source
+from steve.system.output import Output
+from steve.terminal.progress import Progress
 
 NAME = "dump"
 HELP = "write every record of a memtrace as text"
@@ -41,12 +41,12 @@ def written(fd: int) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _kernels
+    from steve.kernels import _ops
     failures: list = []
 
     def work() -> None:
         try:
-            _kernels.dump(args.file, out.fd, salvage=args.salvage)
+            _ops.dump(args.file, out.fd, salvage=args.salvage)
         except BaseException as error:
             failures.append(error)
 

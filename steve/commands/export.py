@@ -7,13 +7,14 @@ import gzip
 import os
 from typing import TYPE_CHECKING, Callable, Dict, Iterable, NamedTuple
 
-from steve import blocks, source
-from steve.errors import UsageError
-from steve.output import Output, wrote
-from steve.progress import Progress
+from steve.analysis import blocks
+from steve.trace import source
+from steve.system.errors import UsageError
+from steve.system.output import Output, wrote
+from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from steve._memtrace import Trace
+    from steve.trace._memtrace import Trace
 
 NAME = "export"
 HELP = "write a trace in the format of another viewer"
@@ -62,19 +63,19 @@ def write_folded(profile: object, args: argparse.Namespace, out: Output) -> None
 
 
 def write_speedscope(profile: object, args: argparse.Namespace, out: Output) -> None:
-    from steve._memtrace import VERSION
+    from steve.trace._memtrace import VERSION
     from steve.export.speedscope import speedscope
     write_all(out, speedscope(profile, VERSION))
 
 
 def write_callgrind(profile: object, args: argparse.Namespace, out: Output) -> None:
-    from steve._memtrace import VERSION
+    from steve.trace._memtrace import VERSION
     from steve.export.callgrind import callgrind
     write_all(out, callgrind(profile, VERSION))
 
 
 def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
-    from steve.export.table import table
+    from steve.export.csv import table
     write_all(out, table(profile))
 
 
@@ -87,7 +88,7 @@ def without_accesses(chosen: blocks.Blocks) -> "Trace":
 
 
 def run_massif(args: argparse.Namespace, out: Output) -> int:
-    from steve._analyses import Holdings
+    from steve.kernels._accesses import Holdings
     from steve.export.massif import Sampler, held, massif
     chosen = blocks.Blocks(NAME, args, again=True)
     trace = without_accesses(chosen)
@@ -101,7 +102,7 @@ def run_massif(args: argparse.Namespace, out: Output) -> int:
 
 
 def run_dhat(args: argparse.Namespace, out: Output) -> int:
-    from steve._analyses import Holdings
+    from steve.kernels._accesses import Holdings
     from steve.export.dhat import dhat
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
@@ -122,8 +123,8 @@ def run_heaptrack(args: argparse.Namespace, out: Output) -> int:
 
 
 def run_memprof(args: argparse.Namespace, out: Output) -> int:
-    from steve.memprof.traced import Traced
-    from steve.memprof.writer import MemprofWriter
+    from steve.profilers.memprof.traced import Traced
+    from steve.profilers.memprof.writer import MemprofWriter
     trace, writer = blocks.Blocks(NAME, args).open_chosen(), MemprofWriter(out.fd)
     with Progress(NAME, args.quiet) as progress:
         Traced(trace, args.heap, progress).feed(writer)
@@ -132,8 +133,8 @@ def run_memprof(args: argparse.Namespace, out: Output) -> int:
 
 
 def run_sysprof(args: argparse.Namespace, out: Output) -> int:
-    from steve.sysprof import traced
-    from steve.sysprof.writer import SysprofWriter
+    from steve.profilers.sysprof import traced
+    from steve.profilers.sysprof.writer import SysprofWriter
     trace, writer = source.open_trace(args), SysprofWriter(out.fd)
     with Progress(NAME, args.quiet) as progress:
         found = traced.collect(trace, progress)

@@ -6,13 +6,14 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Dict, Iterator, List
 
-from steve import blocks, listing
-from steve.listing import Column, count
-from steve.stacks import SITE
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column, count
+from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
-    from steve.folds import Table
+    from steve.analysis.reducers import Table
 
 NAME = "fields"
 HELP = "show which bytes of a site's blocks are read and written"
@@ -59,7 +60,7 @@ def runs(cells: "np.ndarray") -> Iterator[tuple]:
 
 
 def rows_of(site: str, largest: int, found: tuple) -> List[dict]:
-    """The fields of a site; found: of steve._analyses.field_maps."""
+    """The fields of a site; found: of steve.kernels._accesses.field_maps."""
     cell, made, cells = found
     return [{"site": site, "cell": cell, "blocks": made, "offset": first * cell,
              "bytes": min(end * cell, largest) - first * cell, **counts}
@@ -80,16 +81,17 @@ def grouped(stacks: "Table", chosen: blocks.Blocks, most: int) -> tuple:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses, eventparts
-    from steve._lives import Selection
+    from steve.kernels import _accesses
+    from steve.parallel import access_parts
+    from steve.kernels._lives import Selection
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
     selection = None if chosen.test is None else Selection()
     stacks, = chosen.sum_by("stack", chosen=selection)
     sites, largest, group_of = grouped(stacks, chosen, args.sites)
     wanted = {"group_of": group_of, "largest": largest}
-    maps = chosen.over_events(partial(_analyses.field_maps, **wanted), selection,
-                              parts=partial(eventparts.field_maps, **wanted))
+    maps = chosen.over_events(partial(_accesses.field_maps, **wanted), selection,
+                              parts=partial(access_parts.field_maps, **wanted))
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(str(site), most, found)]
     listing.write(args, chosen.title("fields"), rows, COLUMNS)
     return chosen.verdict()

@@ -1,4 +1,4 @@
-"""steve findings: blocks that deserve a look, by rule (steve.rules) and allocation site; errors of the program.
+"""steve findings: blocks that deserve a look, by rule (steve.analysis.rules) and allocation site; errors of the program.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -8,15 +8,16 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from steve import blocks, listing
-from steve.errors import UsageError
-from steve.listing import Column, count
-from steve.output import Output
-from steve.rules import DEFAULTS, RULES, Rule, limits
-from steve.stacks import SITE
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.system.errors import UsageError
+from steve.terminal.listing import Column, count
+from steve.system.output import Output
+from steve.analysis.rules import DEFAULTS, RULES, Rule, limits
+from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
-    from steve.faults import Faults
+    from steve.analysis.program_errors import Faults
 
 NAME = "findings"
 ERRORS = "errors"
@@ -119,16 +120,16 @@ def wants_errors(args: argparse.Namespace) -> bool:
 
 def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) -> List[dict]:
     """The errors that the walk met, told in full."""
-    from steve import faults
-    from steve.progress import Progress
+    from steve.analysis import program_errors
+    from steve.terminal.progress import Progress
     with Progress(NAME, args.quiet) as progress:
-        return faults.read(met.contexts(chosen.trace), chosen.trace, chosen.open_again, progress)
+        return program_errors.read(met.contexts(chosen.trace), chosen.trace, chosen.open_again, progress)
 
 
 def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) -> tuple:
     """(arrays by stack of the blocks each rule finds and their size, bytes of all chosen blocks)."""
     import numpy as np
-    from steve._lives import Findings
+    from steve.kernels._lives import Findings
     found = chosen.fold(partial(Findings, limits(vars(args))))
     rows = found.rows()
     sums = []
@@ -158,10 +159,10 @@ def heading(found: dict) -> str:
 def text(chosen: blocks.Blocks, errors: List[dict], findings: List[dict], args: argparse.Namespace,
          left_out: str) -> str:
     """The errors, then tables, one for each rule."""
-    from steve import faults
+    from steve.analysis import program_errors
     plain = not sys.stdout.isatty() or args.output not in (None, "-")
     parts = [chosen.title("findings") + "\n"] + ([left_out + "\n"] if left_out else [])
-    parts += [faults.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
+    parts += [program_errors.text(errors, listing.TOP if args.top is None else args.top)] if errors else []
     for found in findings:
         parts.append(listing.text(heading(found), found["sites"], COLUMNS, args.top, plain))
     return "\n".join(parts)
@@ -205,8 +206,8 @@ def left_out_of(chosen: blocks.Blocks, missing: List[str], args: argparse.Namesp
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve.faults import Faults
-    from steve.progress import note
+    from steve.analysis.program_errors import Faults
+    from steve.terminal.progress import note
     listing.check(args, COLUMNS)
     rules = rules_of(args)
     met = Faults()

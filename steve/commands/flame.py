@@ -6,10 +6,12 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Tuple
 
-from steve import blocks, profiles, source
-from steve.errors import UsageError
-from steve.output import Output, check_ending, wrote
-from steve.progress import Progress
+from steve.analysis import blocks
+from steve.profilers import files
+from steve.trace import source
+from steve.system.errors import UsageError
+from steve.system.output import Output, check_ending, wrote
+from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from steve.flame.tree import Stacks
@@ -67,7 +69,7 @@ def has_samples(args: argparse.Namespace) -> bool:
 
 def of_samples(args: argparse.Namespace) -> Measured:
     from steve.flame.tree import sorted_stacks
-    from steve.sysprof import traced
+    from steve.profilers.sysprof import traced
     if (args.where, args.begin, args.end) != (None, None, None):
         raise UsageError("--where, --from and --to choose blocks of a memtrace; samples have none")
     trace = source.open_trace(args)
@@ -92,7 +94,7 @@ def of_allocations(args: argparse.Namespace) -> Measured:
 
 
 def stacks_of(args: argparse.Namespace) -> Measured:
-    if not args.file.endswith(".folded") and not profiles.is_profile(args.file):
+    if not args.file.endswith(".folded") and not files.is_profile(args.file):
         return of_trace(args)
     if (args.where, args.begin, args.end) != (None, None, None):
         raise UsageError("--where, --from and --to choose blocks of a memtrace; samples have none")

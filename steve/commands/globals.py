@@ -6,11 +6,12 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Callable, List, Optional, Union
 
-from steve import blocks, listing
+from steve.analysis import blocks
+from steve.terminal import listing
 from steve.commands.findings import percent
-from steve.folds import both, columns
-from steve.listing import Column, count
-from steve.stacks import SITE
+from steve.analysis.reducers import both, columns
+from steve.terminal.listing import Column, count
+from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +95,7 @@ class Candidates:
     def lives(self, operations: int) -> "np.ndarray":
         """Those that are long enough, of so many operations in all, in the order of their ends."""
         import numpy as np
-        from steve._lives import LIFE
+        from steve.kernels._lives import LIFE
         self._drop(operations)
         lives = np.concatenate([columns(np.empty(0, LIFE), *KEPT), *self._kept])
         self._kept = []

@@ -10,11 +10,11 @@ from typing import Any
 from steve.allocstats.parse import AllocStats, failure, read_allocstats, read_results
 from steve.allocstats.ranking import Table, compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise
-from steve.errors import UsageError
+from steve.system.errors import UsageError
 from steve.plots.allocators import draw_multiple, draw_single
 from steve.plots.style import human_bytes, parse_formats, stem_of
-from steve.plots.tables import KINDS, render_tables
-from steve.progress import note
+from steve.plots.ranking_tables import KINDS, render_tables
+from steve.terminal.progress import note
 
 NAME = "graphs"
 HELP = "draw allocstats files and rank the allocators"

@@ -5,8 +5,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 from typing import TYPE_CHECKING, Dict, List, Optional
 
-from steve import blocks, listing
-from steve.listing import Column
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def class_of(traffic: "np.ndarray", sizes: "np.ndarray") -> "np.ndarray":
     """0: no traffic; 1: less than the size; 2, 3...: from 1, 2, 4... times the size."""
     import numpy as np
-    from steve.bins import LogBins
+    from steve.analysis.bins import LogBins
     times = LogBins.numbers(traffic // np.maximum(sizes, 1))
     return np.where(traffic == 0, 0, np.minimum(times + 1, CLASSES - 1))
 

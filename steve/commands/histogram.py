@@ -8,11 +8,12 @@ import os
 import sys
 from typing import Any, Tuple
 
-from steve import parallel, parts, source
-from steve.blocks import WHERE_HELP, Blocks, add_choice
-from steve.errors import UsageError
-from steve.output import Output
-from steve.progress import Progress, note
+from steve.parallel import processes, rounds
+from steve.trace import source
+from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
+from steve.system.errors import UsageError
+from steve.system.output import Output
+from steve.terminal.progress import Progress, note
 
 NAME = "histogram"
 HELP = "show how long blocks live, in accesses"
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compat", action="store_true",
                         help="a block without own accesses counts as having one, as in the first Steve")
     source.add_json(parser)
-    parallel.add_arguments(parser)
+    processes.add_arguments(parser)
 
 
 def part_list(text: str) -> tuple:
@@ -66,18 +67,18 @@ def stem_of(args: argparse.Namespace) -> str:
 
 
 def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> Tuple[Any, tuple]:
-    """The operations, read to their end by one or several, and what steve._kernels.lifetimes_of says of them."""
-    from steve import _kernels
+    """The operations, read to their end by one or several, and what steve.kernels._ops.lifetimes_of says of them."""
+    from steve.kernels import _ops
     last = operations.open()
-    if hasattr(last, "points") and parts.wanted(args):
-        with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-            return parts.lifetimes_of(parts.path_of(args), pool, progress)
+    if hasattr(last, "points") and rounds.wanted(args):
+        with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
+            return rounds.lifetimes_of(rounds.path_of(args), pool, progress)
     with Progress(NAME, args.quiet) as progress:
-        return last, _kernels.lifetimes_of(last, progress)
+        return last, _ops.lifetimes_of(last, progress)
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve.lifetimes import RANGES, Lifetimes
+    from steve.analysis.lifetimes import RANGES, Lifetimes
     stem = stem_of(args)
     operations = Blocks(NAME, args, again=True).operations()
     last, (accesses, unmatched, blocks) = lifetimes_of(args, operations)
@@ -109,15 +110,15 @@ def write_files(args: argparse.Namespace, stem: str, operations: source.Operatio
 
 
 def write_json_ops(args: argparse.Namespace, path: str, operations: source.Operations) -> str:
-    from steve import _kernels
+    from steve.kernels import _ops
     with Output(path) as out, Progress(f"{NAME}: handles", args.quiet) as progress:
-        _kernels.write_handles(operations.open(), out.fd, progress)
+        _ops.write_handles(operations.open(), out.fd, progress)
     return path
 
 
 def write_with(function: str, path: str, *values: object) -> str:
-    """Write a file with a function of steve.lifetimes."""
-    from steve import lifetimes
+    """Write a file with a function of steve.analysis.lifetimes."""
+    from steve.analysis import lifetimes
     with Output(path) as out:
         getattr(lifetimes, function)(out, *values)
     return path
@@ -125,7 +126,7 @@ def write_with(function: str, path: str, *values: object) -> str:
 
 def write_plots(args: argparse.Namespace, stem: str, lifetimes: object) -> list:
     """A picture for each range that holds any block."""
-    from steve.lifetimes import RANGES, plot, range_name
+    from steve.analysis.lifetimes import RANGES, plot, range_name
     files = []
     for low, high in RANGES:
         if len(lifetimes.within(low, high)) == 0:
@@ -139,7 +140,7 @@ def write_plots(args: argparse.Namespace, stem: str, lifetimes: object) -> list:
 
 
 def text(report: dict) -> str:
-    from steve.tables import columns, facts, number, render
+    from steve.terminal.tables import columns, facts, number, render
     totals = [("blocks", number(report["blocks"])), ("accesses", number(report["accesses"]))]
     parts = [facts("Lifetimes", totals),
              columns("Macro lifetime", ("from", "to", "blocks"),

@@ -8,13 +8,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from steve import source
-from steve.output import Output
-from steve.progress import Progress
-from steve.totals import dropped_text, is_least, program_end, program_end_text
+from steve.trace import source
+from steve.system.output import Output
+from steve.terminal.progress import Progress
+from steve.analysis.totals import dropped_text, is_least, program_end, program_end_text
 
 if TYPE_CHECKING:
-    from steve._memtrace import Trace
+    from steve.trace._memtrace import Trace
 
 NAME = "info"
 HELP = "show what is in a memtrace file and how it was made"
@@ -83,8 +83,8 @@ def unseen_text(recording: dict) -> str:
 
 
 def text(facts: dict, to_terminal: bool) -> str:
-    from steve.tables import facts as table
-    from steve.tables import number, render, size
+    from steve.terminal.tables import facts as table
+    from steve.terminal.tables import number, render, size
     density = facts["bytes_per_event"]
     hidden = ("exit_status", "signal", *UNSEEN)  # said in other words below
     recorded = [(key, value) for key, value in facts["recording"].items()

@@ -6,13 +6,14 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Dict, Hashable, List, NamedTuple, Optional, Tuple
 
-from steve import blocks, listing
-from steve.folds import Sums
-from steve.listing import Column
-from steve.lost import Reach, Reached
-from steve.reachable import Survivors, sums_of
-from steve.stacks import SITE
-from steve.where import fields_of
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.analysis.reducers import Sums
+from steve.terminal.listing import Column
+from steve.analysis.lost import Reach, Reached
+from steve.analysis.reachable import Survivors, sums_of
+from steve.trace.stacks import SITE
+from steve.analysis.filter import fields_of
 
 if TYPE_CHECKING:
     import numpy as np

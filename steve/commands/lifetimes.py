@@ -6,11 +6,12 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from steve import blocks, listing
-from steve.bins import KINDS, LogBins
-from steve.listing import Column
-from steve.parts import asked
-from steve.progress import note
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.analysis.bins import KINDS, LogBins
+from steve.terminal.listing import Column
+from steve.parallel.rounds import asked
+from steve.terminal.progress import note
 
 if TYPE_CHECKING:
     import numpy as np

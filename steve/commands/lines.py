@@ -5,17 +5,18 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
-from steve import blocks, listing
-from steve.listing import Column
-from steve.places import Line
-from steve.stacks import place_text
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column
+from steve.trace.places import Line
+from steve.trace.stacks import place_text
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve._lives import Lives
-    from steve.folds import Table
-    from steve.linenumbers import LineNumbers
+    from steve.kernels._lives import Lives
+    from steve.analysis.reducers import Table
+    from steve.trace.line_numbers import LineNumbers
 
 NAME = "lines"
 HELP = "show what each line of the program allocates and accesses"
@@ -75,7 +76,7 @@ def empty(line: Line) -> dict:
 
 def kind_names() -> Tuple[str, ...]:
     """Of the kernel's kinds: see LINEWORK_KINDS."""
-    from steve._memtrace import HEAP_KIND_NAMES, TYPE_NAMES
+    from steve.trace._memtrace import HEAP_KIND_NAMES, TYPE_NAMES
     return TYPE_NAMES + HEAP_KIND_NAMES
 
 
@@ -88,7 +89,7 @@ def kinds_of(made: "np.void", names: Tuple[str, ...]) -> Dict[str, Dict[str, int
 
 def accesses_of(work: "np.ndarray") -> List[Dict[str, int]]:
     """The columns of accesses, by number of the line."""
-    from steve._lives import accesses_of as columns
+    from steve.kernels._lives import accesses_of as columns
     rows: List[Dict[str, int]] = [{} for _ in work]
     for whose in ("own", "others"):
         for row, found in zip(rows, columns(work[f"{whose}_counts"], work[f"{whose}_bytes"]).tolist()):

@@ -9,14 +9,16 @@ import os
 import re
 from typing import TYPE_CHECKING, Optional
 
-from steve import blocks, listing, source
-from steve.errors import UsageError
-from steve.lockstats import COLUMNS, object_of, samples_of, text
-from steve.output import Output, wrote
-from steve.progress import Progress, note
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.trace import source
+from steve.system.errors import UsageError
+from steve.analysis.lock_stats import COLUMNS, object_of, samples_of, text
+from steve.system.output import Output, wrote
+from steve.terminal.progress import Progress, note
 
 if TYPE_CHECKING:
-    from steve._kernels import LockStats
+    from steve.kernels._ops import LockStats
 
 NAME = "lockops"
 HELP = "guess from the accesses when blocks have to be locked"
@@ -139,10 +141,10 @@ def run(args: argparse.Namespace) -> int:
     check(args)
     if args.way is None:
         return of_lockops(args)
-    from steve import _kernels
+    from steve.kernels import _ops
     output = args.output or (os.devnull if args.stats else source.result_name(args.file, ENDINGS[args.way]))
     args.form = form_of(args, output)
-    stats = _kernels.LockStats() if args.stats else None
+    stats = _ops.LockStats() if args.stats else None
     operations = blocks.Blocks(NAME, args, again=True).operations()
     last = operations.open_trace() if args.way == "stack" else operations.open()
     with Output(output, binary=args.form != "text") as out:
@@ -166,11 +168,11 @@ def form_of(args: argparse.Namespace, output: str) -> str:
 
 def of_lockops(args: argparse.Namespace) -> int:
     """--stats of a lockops file."""
-    from steve import _kernels
-    from steve._memtrace import OpsFile
+    from steve.kernels import _ops
+    from steve.trace._memtrace import OpsFile
     if not blocks.is_whole(args):
         raise UsageError("--where, --from and --to choose blocks of a memtrace, not of a lockops file")
-    stats, file = _kernels.LockStats(), OpsFile(args.file, kind="lockops")
+    stats, file = _ops.LockStats(), OpsFile(args.file, kind="lockops")
     with Progress("lockops: statistics", args.quiet) as progress:
         stats.walk(file, progress)
     report(args, file.name, stats)
@@ -191,11 +193,11 @@ def report(args: argparse.Namespace, name: str, stats: "LockStats") -> None:
 def full(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
          stats: "Optional[LockStats]") -> dict:
     """Two walks: which blocks die, then the locks."""
-    from steve import _kernels
+    from steve.kernels import _ops
     with Progress("lockops: blocks that are freed", args.quiet) as progress:
-        unfreed = _kernels.Unfreed(operations.open(), progress)
+        unfreed = _ops.Unfreed(operations.open(), progress)
     with Progress("lockops: locks", args.quiet) as progress:
-        return _kernels.write_lockops_full(last, unfreed, fd, rules=life_rules(args), compat=args.compat,
+        return _ops.write_lockops_full(last, unfreed, fd, rules=life_rules(args), compat=args.compat,
                                            unlock_before_free=args.unlock_before_free, tick=progress,
                                            form=args.form, stats=stats)
 
@@ -203,24 +205,24 @@ def full(args: argparse.Namespace, operations: source.Operations, last: object, 
 def simple(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
            stats: "Optional[LockStats]") -> dict:
     """Two walks: macro lifetimes, then the locks."""
-    from steve import _kernels
+    from steve.kernels import _ops
     with Progress("lockops: lifetimes", args.quiet) as progress:
         threshold = 500 if args.threshold is None else args.threshold
         first = operations.open()
-        plan = _kernels.SimplePlan(first, threshold=threshold, compat=args.compat, tick=progress)
+        plan = _ops.SimplePlan(first, threshold=threshold, compat=args.compat, tick=progress)
     if stats is None and hasattr(last, "pass_accesses") and first.problem is None and not args.salvage:
         last.pass_accesses()  # the locks stand at News; only --stats asks which operations these are
     with Progress("lockops: locks", args.quiet) as progress:
-        return _kernels.write_lockops_simple(last, plan, fd, progress, form=args.form,
+        return _ops.write_lockops_simple(last, plan, fd, progress, form=args.form,
                                              unlock_before_free=args.unlock_before_free, stats=stats)
 
 
 def stack(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
           stats: "Optional[LockStats]") -> dict:
     """One walk over the events."""
-    from steve import _kernels
+    from steve.kernels import _ops
     with Progress("lockops: locks", args.quiet) as progress:
-        return _kernels.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free,
+        return _ops.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free,
                                             tick=progress, form=args.form, stats=stats)
 
 

@@ -6,12 +6,14 @@ import argparse
 import json
 from typing import Iterable
 
-from steve import listing, profiles, source
+from steve.profilers import files
+from steve.terminal import listing
+from steve.trace import source
 from steve.cli import complain
-from steve.errors import SteveError, UsageError
-from steve.memprof.report import Report
-from steve.output import Output
-from steve.progress import Progress
+from steve.system.errors import SteveError, UsageError
+from steve.profilers.memprof.report import Report
+from steve.system.output import Output
+from steve.terminal.progress import Progress
 
 NAME = "memprof"
 HELP = "report allocations by Lua line, as luajit-parse-memprof does"
@@ -46,7 +48,7 @@ class Run:
     """One report in the making."""
 
     def __init__(self, args: argparse.Namespace, out: Output) -> None:
-        from steve._ljstream import Heap
+        from steve.profilers._ljstream import Heap
         self.args, self.out = args, out
         self.report, self.heap = Report(args.today, args.human_readable), Heap()
 
@@ -67,9 +69,9 @@ class Run:
 
 def read_profile(run: Run) -> int:
     """Report on a file of memprof; the exit status."""
-    from steve.memprof.reader import MemprofFile
+    from steve.profilers.memprof.reader import MemprofFile
     path = run.args.file
-    file = MemprofFile(profiles.contents(path), profiles.name_of(path))
+    file = MemprofFile(files.contents(path), files.name_of(path))
     if run.args.heap_snap_interval and file.version != 1:
         raise SteveError(f"{file.name}: version {file.version} has no time marks, which --heap-snap-interval "
                          "needs; version 1 and memtraces have them")
@@ -88,7 +90,7 @@ def read_profile(run: Run) -> int:
 
 def read_trace(run: Run) -> int:
     """Report on a memtrace; the exit status."""
-    from steve.memprof.traced import Traced
+    from steve.profilers.memprof.traced import Traced
     trace = source.open_trace(run.args)
     with Progress(NAME, run.args.quiet) as progress:
         Traced(trace, run.args.heap, progress).feed(run.heap, run.snapshot)
@@ -98,8 +100,8 @@ def read_trace(run: Run) -> int:
 
 def dump(args: argparse.Namespace) -> int:
     """Show the universe."""
-    from steve.universe.show import memprof_dump
-    if profiles.is_profile(args.file):
+    from steve.snapshots.show import memprof_dump
+    if files.is_profile(args.file):
         raise SteveError(f"{args.file}: a file of memprof has no universe; record a memtrace with a snapshot")
     return memprof_dump(NAME, args)
 
@@ -111,4 +113,4 @@ def run(args: argparse.Namespace) -> int:
         return dump(args)
     with Output(args.output or "-") as out:
         state = Run(args, out)
-        return read_profile(state) if profiles.is_profile(args.file) else read_trace(state)
+        return read_profile(state) if files.is_profile(args.file) else read_trace(state)

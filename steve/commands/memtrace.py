@@ -4,9 +4,10 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 
-from steve import blocks, source
-from steve.output import Output
-from steve.progress import Progress, note
+from steve.analysis import blocks
+from steve.trace import source
+from steve.system.output import Output
+from steve.terminal.progress import Progress, note
 
 NAME = "memtrace"
 HELP = "write a memtrace as classic text (>>> OP ADDRESS SIZE)"
@@ -28,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _kernels
+    from steve.kernels import _ops
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Output(args.output or "-") as out, Progress(NAME, args.quiet) as progress:
-        counts = _kernels.write_classic(trace, out.fd, progress)
+        counts = _ops.write_classic(trace, out.fd, progress)
     if counts["bad_frees"] or counts["others"]:
         note(NAME, f"{trace.name}: left out what has no classic form: frees of no block "
              f"{counts['bad_frees']}, marks and other events {counts['others']}", args.quiet)

@@ -5,13 +5,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 from typing import TYPE_CHECKING, Callable, Tuple, Union
 
-from steve import blocks, parallel, parts, source
-from steve.errors import UsageError
-from steve.output import Output, wrote
-from steve.progress import Progress, note
+from steve.analysis import blocks
+from steve.parallel import processes, rounds
+from steve.trace import source
+from steve.system.errors import UsageError
+from steve.system.output import Output, wrote
+from steve.terminal.progress import Progress, note
 
 if TYPE_CHECKING:
-    from steve._memtrace import OpsFile, Trace
+    from steve.trace._memtrace import OpsFile, Trace
 
 NAME = "ops"
 HELP = "translate a memtrace to operations on numbered blocks"
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     source.add_output(parser, "default: FILE-ops")
     source.add_form(parser)
-    parallel.add_arguments(parser)
+    processes.add_arguments(parser)
     parser.add_argument("--resize", action="store_true", help="write a resize as R instead of F and N")
     parser.add_argument("--threads", action="store_true", help="tell which thread does what")
     parser.add_argument("--times", action="store_true", help="tell when, in instructions")
@@ -57,24 +59,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def whole(args: argparse.Namespace, out: Output, form: str) -> "Tuple[Trace, dict]":
     """Translate by one walk over the trace."""
-    from steve import _kernels
+    from steve.kernels import _ops
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
-        return trace, _kernels.write_ops(trace, out.fd, progress, form=form, resizes=args.resize,
+        return trace, _ops.write_ops(trace, out.fd, progress, form=form, resizes=args.resize,
                                           threads=args.threads, times=args.times)
 
 
-def in_parts(args: argparse.Namespace, out: Output, form: str) -> "Tuple[parts.Whole, dict]":
+def in_parts(args: argparse.Namespace, out: Output, form: str) -> "Tuple[rounds.Whole, dict]":
     """Translate parts of the trace side by side."""
-    with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-        return parts.write_ops(parts.path_of(args), out.fd, pool, progress, form=form, resizes=args.resize,
+    with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
+        return rounds.write_ops(rounds.path_of(args), out.fd, pool, progress, form=form, resizes=args.resize,
                                folder=out.folder)
 
 
 def converted(args: argparse.Namespace, out: Output, form: str) -> "Tuple[OpsFile, dict]":
     """Write the operations of an ops or lockops file in another form."""
-    from steve import _kernels
-    from steve._memtrace import OpsFile
+    from steve.kernels import _ops
+    from steve.trace._memtrace import OpsFile
     if args.resize or args.threads or args.times or not blocks.is_whole(args):
         raise UsageError(f"{args.file}: is an ops file, of which all is written as it is: --resize, --threads, "
                          "--times, --where, --from and --to are for memtraces")
@@ -82,13 +84,13 @@ def converted(args: argparse.Namespace, out: Output, form: str) -> "Tuple[OpsFil
         raise UsageError(f"{args.file}: is an ops file; --compat is for classic text traces")
     file = OpsFile(args.file)
     with Progress(NAME, args.quiet) as progress:
-        _kernels.copy_ops(file, out.fd, progress, form=form)
+        _ops.copy_ops(file, out.fd, progress, form=form)
     return file, {}
 
 
 def check_compat(args: argparse.Namespace) -> None:
     """UsageError where --compat has nothing to do. What can be read once only is not looked at."""
-    from steve._memtrace import Trace
+    from steve.trace._memtrace import Trace
     if args.resize or args.threads or args.times:
         raise UsageError("--compat makes the bytes of the first Steve, which knew no --resize, --threads and --times")
     if args.file == "-" or source.is_pipe(args.file) or source.holds_operations(args.file):
@@ -100,15 +102,15 @@ def check_compat(args: argparse.Namespace) -> None:
 
 def is_copied(args: argparse.Namespace, form: str) -> bool:
     """Is a file with parts written without a look at its accesses? That takes less than to hand it out."""
-    from steve import _kernels
-    return form == "binary" and _kernels.copies(source.open_trace(args))
+    from steve.kernels import _ops
+    return form == "binary" and _ops.copies(source.open_trace(args))
 
 
-def way_of(args: argparse.Namespace, form: str) -> "Callable[..., Tuple[Union[Trace, OpsFile, parts.Whole], dict]]":
+def way_of(args: argparse.Namespace, form: str) -> "Callable[..., Tuple[Union[Trace, OpsFile, rounds.Whole], dict]]":
     """Which of the functions above takes FILE."""
     if source.holds_operations(args.file):
         return converted
-    divisible = form != "zstd" and not (args.threads or args.times) and parts.wanted(args)
+    divisible = form != "zstd" and not (args.threads or args.times) and rounds.wanted(args)
     return in_parts if divisible and not is_copied(args, form) else whole
 
 

@@ -6,10 +6,10 @@ import argparse
 import json
 from typing import Any
 
-from steve.blocks import WHERE_HELP, Blocks, add_choice
-from steve.errors import UsageError
-from steve.output import Output, check_ending, wrote
-from steve.progress import note
+from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
+from steve.system.errors import UsageError
+from steve.system.output import Output, check_ending, wrote
+from steve.terminal.progress import note
 
 NAME = "report"
 HELP = "write one self-contained HTML file about a trace"

@@ -4,9 +4,10 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 
-from steve import blocks, listing
-from steve.listing import Column
-from steve.stacks import SITE
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column
+from steve.trace.stacks import SITE
 
 NAME = "resizes"
 HELP = "show chains of resizes: how long, how often moved, what was copied"

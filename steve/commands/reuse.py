@@ -6,9 +6,10 @@ import argparse
 from functools import partial
 from typing import List
 
-from steve import blocks, listing
+from steve.analysis import blocks
+from steve.terminal import listing
 from steve.commands.workingset import positive
-from steve.listing import Column
+from steve.terminal.listing import Column
 
 NAME = "reuse"
 HELP = "show reuse distances and the misses of LRU caches of each size"
@@ -78,12 +79,13 @@ def title(found: dict, args: argparse.Namespace) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses, eventparts
+    from steve.kernels import _accesses
+    from steve.parallel import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}
-    found = chosen.over_events(partial(_analyses.reuse_distances, **how),
-                               parts=partial(eventparts.reuse_distances, **how))
+    found = chosen.over_events(partial(_accesses.reuse_distances, **how),
+                               parts=partial(access_parts.reuse_distances, **how))
     rows = rows_of(found, args) if found["touches"] else []
     listing.write(args, chosen.title(title(found, args)), rows, COLUMNS)
     return chosen.verdict()

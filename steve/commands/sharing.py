@@ -5,9 +5,10 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Tuple
 
-from steve import blocks, listing
-from steve.listing import Column
-from steve.stacks import SITE
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column
+from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,10 +154,11 @@ def taken(changes: int) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses, eventparts
+    from steve.kernels import _accesses
+    from steve.parallel import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    result = chosen.over_events(_analyses.sharing_by_stack, parts=eventparts.sharing_by_stack)
+    result = chosen.over_events(_accesses.sharing_by_stack, parts=access_parts.sharing_by_stack)
     rows = rows_of(result, chosen.places.site_name)
     listing.write(args, chosen.title("sharing between threads") + taken(result[3]), rows, COLUMNS)
     return chosen.verdict()

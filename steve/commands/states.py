@@ -6,12 +6,13 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Dict, Tuple
 
-from steve import blocks, listing
-from steve.listing import Column
-from steve.places import line_of
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column
+from steve.trace.places import line_of
 
 if TYPE_CHECKING:
-    from steve._memtrace import Trace
+    from steve.trace._memtrace import Trace
 
 NAME = "states"
 HELP = "show instructions, accesses and bytes by state of the Lua virtual machine"
@@ -67,11 +68,12 @@ def starts_of(trace: "Trace") -> Dict[Tuple[int, int], str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses, eventparts
-    from steve._memtrace import VM_NAMES
+    from steve.kernels import _accesses
+    from steve.parallel import access_parts
+    from steve.trace._memtrace import VM_NAMES
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    found = chosen.over_events(_analyses.states_of, parts=eventparts.states_of)
+    found = chosen.over_events(_accesses.states_of, parts=access_parts.states_of)
     starts, total = starts_of(chosen.trace), int(found["instructions"].sum())
     rows = []
     for values in found.tolist():

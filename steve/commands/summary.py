@@ -7,14 +7,17 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Tuple
 
-from steve import blocks, listing, parallel, parts, source
-from steve.listing import count
-from steve.output import Output
-from steve.progress import Progress
+from steve.analysis import blocks
+from steve.parallel import processes, rounds
+from steve.terminal import listing
+from steve.trace import source
+from steve.terminal.listing import count
+from steve.system.output import Output
+from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from steve._kernels import Summary
-    from steve._memtrace import Trace
+    from steve.kernels._ops import Summary
+    from steve.trace._memtrace import Trace
 
 NAME = "summary"
 HELP = "show totals, peaks and the sites that allocate most"
@@ -58,24 +61,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     source.add_output(parser, "the default")
     source.add_facts(parser)
-    parallel.add_arguments(parser)
+    processes.add_arguments(parser)
     parser.add_argument("--top", metavar="N", type=count, default=10,
                         help="sites in each table (default: 10)")
 
 
 def walk(args: argparse.Namespace) -> "Tuple[Any, Any]":
     """The trace, read to its end by one or several, and its summary."""
-    from steve import _kernels
-    if parts.wanted(args):
-        with parallel.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
-            return parts.summary_of(parts.path_of(args), pool, progress)
+    from steve.kernels import _ops
+    if rounds.wanted(args):
+        with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
+            return rounds.summary_of(rounds.path_of(args), pool, progress)
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
-        return trace, _kernels.Summary(trace, progress)
+        return trace, _ops.Summary(trace, progress)
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import totals
+    from steve.analysis import totals
     trace, summary = walk(args)
     figures = totals.summary_object(trace, summary)
     with Output(args.output or "-") as out:
@@ -90,13 +93,13 @@ def run(args: argparse.Namespace) -> int:
 
 def text(trace: "Trace", summary: "Summary", figures: dict, args: argparse.Namespace) -> str:
     """Totals and the two tables of sites."""
-    from steve.tables import render
+    from steve.terminal.tables import render
     parts = [totals_table(trace, figures), *site_tables(trace, summary, args.top)]
     return render(parts, sys.stdout.isatty() and args.output in (None, "-"))
 
 
 def totals_table(trace: "Trace", figures: dict) -> Any:
-    from steve.tables import facts, number, size
+    from steve.terminal.tables import facts, number, size
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
     rows = [(f"{name} events", number(events[name])) for name in events]
     rows += [(f"bytes {words(name)}", number(value), size(value)) for name, value in amounts.items()]
@@ -111,8 +114,8 @@ def words(name: str) -> str:
 
 def other_rows(figures: dict) -> list:
     """What is neither bytes nor blocks."""
-    from steve.tables import number
-    from steve.totals import dropped_text, program_end_text
+    from steve.terminal.tables import number
+    from steve.analysis.totals import dropped_text, program_end_text
     return [("unmatched frees", number(figures["unmatched"]["free"])),
             ("unmatched accesses", number(figures["unmatched"]["access"])),
             ("instructions", number(figures["instructions"])),
@@ -126,7 +129,7 @@ def other_rows(figures: dict) -> list:
 
 def site_tables(trace: "Trace", summary: "Summary", top: int) -> list:
     """The sites that allocated most bytes, and those whose blocks still live at the end."""
-    from steve.stacks import by_site
+    from steve.trace.stacks import by_site
     sites = by_site(trace, summary.stacks())
     tables = (site_table(sites, "bytes", "Most bytes allocated", top),
               site_table(sites, "live_bytes", "Most bytes live at the end", top))
@@ -135,7 +138,7 @@ def site_tables(trace: "Trace", summary: "Summary", top: int) -> list:
 
 def site_table(sites: list, key: str, title: str, top: int) -> Any:
     """The `top` sites by a column, or None if it is 0 for all."""
-    from steve.tables import columns, number
+    from steve.terminal.tables import columns, number
     ranked = [site for site in sorted(sites, key=lambda site: -site[key])[:top] if site[key]]
     if not ranked:
         return None

@@ -6,11 +6,12 @@ import argparse
 import json
 from typing import Any, Dict, Tuple
 
-from steve import profiles, source
+from steve.profilers import files
+from steve.trace import source
 from steve.cli import complain
-from steve.errors import UsageError
-from steve.progress import Progress
-from steve.output import Output
+from steve.system.errors import UsageError
+from steve.terminal.progress import Progress
+from steve.system.output import Output
 
 NAME = "sysprof"
 HELP = "fold the stacks of a sampling profile, as luajit-parse-sysprof does"
@@ -37,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def open_profile(path: str) -> Any:
-    from steve.sysprof.reader import SysprofFile
-    return SysprofFile(profiles.contents(path), profiles.name_of(path))
+    from steve.profilers.sysprof.reader import SysprofFile
+    return SysprofFile(files.contents(path), files.name_of(path))
 
 
 def fold_file(path: str, leaf: bool = False) -> Tuple[Dict[Tuple[str, ...], int], object]:
     """(samples by stack, None or what ended reading early)."""
-    from steve.sysprof.fold import Folder, add
+    from steve.profilers.sysprof.fold import Folder, add
     file, folded = open_profile(path), {}  # type: Any, Dict[Tuple[str, ...], int]
     folder = Folder(file.symbols)
     for sample in file.samples():
@@ -56,7 +57,7 @@ def fold_file(path: str, leaf: bool = False) -> Tuple[Dict[Tuple[str, ...], int]
 
 def count_states(path: str) -> Tuple[Dict[str, int], object]:
     """(samples by VM state, problem)."""
-    from steve.sysprof.samples import STATES
+    from steve.profilers.sysprof.samples import STATES
     file, counts = open_profile(path), dict.fromkeys(STATES, 0)
     for sample in file.samples():
         counts[STATES[sample.state]] += 1
@@ -74,7 +75,7 @@ def states_text(counts: Dict[str, int], as_json: bool) -> str:
 
 def from_trace(args: argparse.Namespace, out: Output) -> int:
     """The samples of a memtrace, weighed by instructions; the exit status."""
-    from steve.sysprof import traced
+    from steve.profilers.sysprof import traced
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
         found = traced.collect(trace, progress)
@@ -120,4 +121,4 @@ def run(args: argparse.Namespace) -> int:
     if args.states and args.leaf:
         raise UsageError("--states counts states, --leaf frames; choose one")
     with Output(args.output or "-") as out:
-        return from_profile(args, out) if profiles.is_profile(args.file) else from_trace(args, out)
+        return from_profile(args, out) if files.is_profile(args.file) else from_trace(args, out)

@@ -6,10 +6,11 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, List, Optional
 
-from steve import blocks, listing
-from steve.folds import Sums, Table
-from steve.listing import Column, count
-from steve.stacks import SITE
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.analysis.reducers import Sums, Table
+from steve.terminal.listing import Column, count
+from steve.trace.stacks import SITE
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,8 +5,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 from typing import Dict, List
 
-from steve import blocks, listing
-from steve.listing import Column
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column
 
 NAME = "threads"
 HELP = "show what each thread makes, frees and accesses"

@@ -4,8 +4,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 
-from steve import blocks, listing
-from steve.listing import Column
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column
 
 NAME = "types"
 HELP = "show the blocks of Lua heaps by object type"
@@ -61,7 +62,7 @@ def row_of(name: str, found: dict, total: int) -> dict:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve._memtrace import TYPE_NAMES
+    from steve.trace._memtrace import TYPE_NAMES
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     sums, = chosen.sum_by("type")

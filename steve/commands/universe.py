@@ -6,14 +6,15 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, List, Optional
 
-from steve import listing, source
-from steve.errors import SteveError
-from steve.listing import Column
-from steve.output import Output
-from steve.progress import Progress, note
+from steve.terminal import listing
+from steve.trace import source
+from steve.system.errors import SteveError
+from steve.terminal.listing import Column
+from steve.system.output import Output
+from steve.terminal.progress import Progress, note
 
 if TYPE_CHECKING:
-    from steve.universe.graph import Universe
+    from steve.snapshots.graph import Universe
 
 NAME = "universe"
 HELP = "show all Lua objects of a snapshot: by type, retained sizes, who holds them"
@@ -56,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def open_universe(args: argparse.Namespace, path: str, wanted: Optional[str]) -> "Universe":
-    from steve._memtrace import Trace
-    from steve.universe.graph import read
+    from steve.trace._memtrace import Trace
+    from steve.snapshots.graph import read
     with Progress(NAME, args.quiet) as progress:
         universe = read(Trace(path, salvage=args.salvage, snapshots=True), wanted, progress)
     if len(universe.namesakes) > 1 and wanted != str(universe.number):
@@ -100,7 +101,7 @@ def summary(universe: "Universe", most: int) -> dict:
 
 
 def difference(before: "Universe", after: "Universe", most: int) -> dict:
-    from steve.universe.diff import growth, newcomers, swollen
+    from steve.snapshots.diff import growth, newcomers, swollen
     return {**facts(after), "since": facts(before), "growth": growth(before, after),
             "swollen": swollen(before, after, most),
             "holders": holder_rows(after, newcomers(before, after, most))}
@@ -108,7 +109,7 @@ def difference(before: "Universe", after: "Universe", most: int) -> dict:
 
 def text(result: dict, name: str, most: int, plain: bool) -> str:
     """The result as tables."""
-    from steve.tables import number, printable, render
+    from steve.terminal.tables import number, printable, render
     head = (f"{printable(name)}: snapshot '{printable(result['snapshot'])}': {number(result['objects'])} objects of "
             f"{number(result['object_bytes'])} bytes + {number(result['internal_bytes'])} internal = "
             f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}")

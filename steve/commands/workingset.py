@@ -5,8 +5,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 from functools import partial
 
-from steve import blocks, listing
-from steve.listing import Column
+from steve.analysis import blocks
+from steve.terminal import listing
+from steve.terminal.listing import Column
 
 NAME = "workingset"
 HELP = "show how much of the heap is touched, window by window"
@@ -52,11 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from steve import _analyses, eventparts
+    from steve.kernels import _accesses
+    from steve.parallel import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    found = chosen.over_events(partial(_analyses.working_set, length=args.window),
-                               parts=partial(eventparts.working_set, length=args.window))
+    found = chosen.over_events(partial(_accesses.working_set, length=args.window),
+                               parts=partial(access_parts.working_set, length=args.window))
     rows = [{**row, "instructions": row["time"], "line_bytes": 64 * row["lines"],
              "share": blocks.share(row["bytes"], row["live_bytes"])}
             for row in (dict(zip(found.dtype.names, values)) for values in found.tolist())]

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from typing import Dict, Iterator, List, Sequence, Tuple
 
 from steve.export.profile import METRICS, Profile
-from steve.frames import label
+from steve.trace.frames import label
 
 EVENTS = [METRICS.index(metric) for metric in METRICS if metric.name in (
     "alloc_space", "alloc_objects", "inuse_space", "peak_space", "loads", "stores")]

@@ -9,15 +9,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 from typing import TYPE_CHECKING, Dict, Iterator, List
 
-from steve.blocks import FEW_ROWS
+from steve.analysis.blocks import FEW_ROWS
 from steve.export.paths import frames_of, in_order
-from steve.frames import frame_line
+from steve.trace.frames import frame_line
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve._analyses import Holdings
-    from steve._memtrace import Trace
+    from steve.kernels._accesses import Holdings
+    from steve.trace._memtrace import Trace
 
 SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), ("mbk", "most_blocks"),
         ("gb", "peak"), ("gbk", "peak_blocks"), ("eb", "held"), ("ebk", "held_blocks"), ("rb", "bytes_read"),

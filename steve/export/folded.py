@@ -6,11 +6,11 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Iterable, Iterator, Tuple
 
-from steve.blocks import FEW_ROWS
+from steve.analysis.blocks import FEW_ROWS
 from steve.export.paths import frames_of, in_order
 from steve.export.profile import METRICS, Metric, Profile
-from steve.frames import label
-from steve.tables import printable
+from steve.trace.frames import label
+from steve.terminal.tables import printable
 
 if TYPE_CHECKING:
     import numpy as np

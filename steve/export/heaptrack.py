@@ -9,10 +9,10 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from itertools import chain
 from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
-from steve.frames import label
+from steve.trace.frames import label
 
 if TYPE_CHECKING:
-    from steve._memtrace import Trace
+    from steve.trace._memtrace import Trace
 
 VERSION, FORMAT = 0x10400, 3
 PAGE = 4096
@@ -74,7 +74,7 @@ class HeaptrackWriter:
 
     def run(self, tick: Optional[Callable] = None) -> None:
         """Write the whole trace."""
-        from steve._analyses import HeaptrackLines
+        from steve.kernels._accesses import HeaptrackLines
         pieces = HeaptrackLines(self.trace, tick).pieces(self._number)
         first = next(pieces)  # the command is known when something was read
         command = " ".join(self.trace.info().get("command", self.trace.name).split())

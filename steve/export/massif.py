@@ -7,13 +7,13 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Tuple
 
-from steve.frames import frame_line
+from steve.trace.frames import frame_line
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve._analyses import Holdings
-    from steve._memtrace import Trace
+    from steve.kernels._accesses import Holdings
+    from steve.trace._memtrace import Trace
 
 MOST, DETAIL = 100, 10
 THRESHOLD = 0.01  # of the snapshot's bytes; smaller branches are put together
@@ -71,7 +71,7 @@ class Held(NamedTuple):
 
 
 def held(history: "Holdings", column: str) -> Held:
-    """What stacks hold by a column of steve._analyses.HOLDING: held, peak."""
+    """What stacks hold by a column of steve.kernels._accesses.HOLDING: held, peak."""
     sizes = history.rows()[column]
     return Held(history.stacks()[sizes != 0], sizes[sizes != 0])
 

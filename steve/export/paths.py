@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Dict, Iterable, List, Mapping, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve._memtrace import Trace
+    from steve.trace._memtrace import Trace
 
 
 def frames_of(trace: "Trace", stacks: Iterable[int]) -> List[int]:

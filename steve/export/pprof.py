@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Dict, Iterable, Iterator, Tuple
 
 from steve.export.profile import METRICS, Profile
-from steve.frames import label
+from steve.trace.frames import label
 
 # numbers of fields
 SAMPLE_TYPE, SAMPLE, LOCATION, FUNCTION, STRING, DURATION, COMMENT, DEFAULT = 1, 2, 4, 5, 6, 10, 13, 14

@@ -4,13 +4,13 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from steve import blocks
+from steve.analysis import blocks
 from steve.export.paths import frames_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve._memtrace import Frame
+    from steve.trace._memtrace import Frame
 
 
 class Metric(NamedTuple):

@@ -5,9 +5,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 from typing import Dict, Iterator
 
-from steve.blocks import FEW_ROWS
+from steve.analysis.blocks import FEW_ROWS
 from steve.export.profile import METRICS, Metric, Profile
-from steve.frames import label
+from steve.trace.frames import label
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 

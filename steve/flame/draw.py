@@ -11,7 +11,7 @@ from typing import Iterator
 from xml.sax.saxutils import escape
 
 from steve.flame.tree import Box, Stacks, boxes
-from steve.tables import number, printable, size
+from steve.terminal.tables import number, printable, size
 
 WIDTH, ROW, TOP, MARGIN = 1200, 18, 64, 10
 NARROWEST = 1 / 3  # pixel

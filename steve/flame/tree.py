@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import Dict, Iterable, List, NamedTuple, Tuple
 
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 
 Folded = Dict[Tuple[str, ...], int]
 

@@ -10,12 +10,12 @@
 #define _GNU_SOURCE
 #endif
 #include "memtrace/fuzz/input.h"
-#include "steve/kernels/lifetimes.h"
-#include "steve/kernels/lockfull.h"
-#include "steve/kernels/locksimple.h"
-#include "steve/kernels/lockstats.h"
-#include "memtrace/ops_source.h"
-#include "steve/kernels/unfreed.h"
+#include "memtrace/ops/source.h"
+#include "steve/kernels/locks/find_survivors.h"
+#include "steve/kernels/locks/full.h"
+#include "steve/kernels/locks/simple.h"
+#include "steve/kernels/locks/stats.h"
+#include "steve/kernels/totals/lifetimes.h"
 
 typedef void (*take)(void *kernel, const struct op *ops, size_t n);
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 
 LEAST_TILE = (320, 200)
 _CODECS = {

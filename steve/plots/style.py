@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from steve.errors import UsageError
-from steve.output import Output
+from steve.system.errors import UsageError
+from steve.system.output import Output
 
 FORMATS = ("png", "svg", "pdf")
 INK, MUTED, FAINT = "#1b1f24", "#5f6b7a", "#d5dae1"

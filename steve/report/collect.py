@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Read a trace once and keep what its report needs: steve._profile's aggregates with names put to them.
+"""Read a trace once and keep what its report needs: steve.kernels._profile's aggregates with names put to them.
 
 Memory is bounded by live blocks, stacks and bins. A trace that is cut off or damaged gives the report of what
 was readable, with the trouble in `problem`.
@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from steve._lives import Findings, Lives
-from steve._memtrace import Trace
-from steve._profile import Profile
-from steve.errors import TraceError
-from steve.progress import Progress
-from steve.callers import callers
-from steve.rules import DEFAULTS, limits
-from steve.stacks import frame_text
-from steve.totals import extent, is_complete, is_least
+from steve.kernels._lives import Findings, Lives
+from steve.trace._memtrace import Trace
+from steve.kernels._profile import Profile
+from steve.system.errors import TraceError
+from steve.terminal.progress import Progress
+from steve.trace.callers import callers
+from steve.analysis.rules import DEFAULTS, limits
+from steve.trace.stacks import frame_text
+from steve.analysis.totals import extent, is_complete, is_least
 
 BINS = 400
 FRAMES_SHOWN = 32
@@ -30,7 +30,7 @@ NAME_LIMIT = 160
 
 @dataclass
 class Site:
-    """An allocation stack and the tally of its blocks (columns of steve._profile.TALLY)."""
+    """An allocation stack and the tally of its blocks (columns of steve.kernels._profile.TALLY)."""
 
     stack: int
     name: str
@@ -45,7 +45,7 @@ class Site:
 @dataclass
 class TraceData:
     """All that the report says of a trace. `stacks` is TALLY by stack id, `sites` the named ones of
-    interest, `found` what each rule of steve.rules finds by stack id (blocks and bytes), of `judged_bytes` in all,
+    interest, `found` what each rule of steve.analysis.rules finds by stack id (blocks and bytes), of `judged_bytes` in all,
     `found_sites` the sites that lead by a rule."""
 
     path: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steve.commands.animate import probe
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 
 STILLS, WIDTH = 6, 480
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What in a trace deserves a look: the rules of steve.rules, and of each the sites above a threshold."""
+"""What in a trace deserves a look: the rules of steve.analysis.rules, and of each the sites above a threshold."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from steve.plots.style import human_bytes
 from steve.report.collect import MOST_FOUND, Site, TraceData
-from steve.rules import DEFAULTS, RULES, Rule
+from steve.analysis.rules import DEFAULTS, RULES, Rule
 
 SHARE, LEAST = 0.001, 1024
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 from steve.plots.style import human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
 from steve.report.collect import TraceData
 from steve.report.comparison import Comparison
 from steve.report.filmstrip import Filmstrip
 from steve.report.findings import findings, threshold_text
-from steve.totals import dropped_text
+from steve.analysis.totals import dropped_text
 
 SIZE_CAP = 3 << 20
 

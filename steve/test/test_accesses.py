@@ -17,7 +17,7 @@ from conftest import Steve, make_trace
 from reference import Event
 from reference_accesses import History
 from reference_lives import Block, Run, Step
-from steve.bins import LinearBins, LogBins
+from steve.analysis.bins import LinearBins, LogBins
 from test_analyses import RUNS, listed, runs, trace_of
 
 FILTERS = {(): lambda block: True, ("--where", "size >= 30"): lambda block: block.size >= 30}

@@ -18,7 +18,7 @@ import pytest
 
 from steve.allocstats.parse import read_allocstats
 from steve.allocstats.runner import GROWTH, heap_bytes, heap_series
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 
 STAND_IN = """#!/usr/bin/python3
 import json, os, signal, sys

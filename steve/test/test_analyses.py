@@ -18,8 +18,10 @@ from conftest import Steve, make_trace
 from histories import histories
 from reference import Event
 from reference_lives import Lives, Run, Step
-from steve import _lives, blocks, cli
-from steve._memtrace import Trace
+from steve import cli
+from steve.analysis import blocks
+from steve.kernels import _lives
+from steve.trace._memtrace import Trace
 
 RUNS = settings(max_examples=50, deadline=None)
 FIELDS = ("handle size bytes resizes born died first_use last_use loads stores modifies bytes_read "

@@ -8,8 +8,8 @@ from typing import Callable
 import numpy as np
 import pytest
 
-from steve import _memtrace as mt
-from steve.errors import TraceError
+from steve.trace import _memtrace as mt
+from steve.system.errors import TraceError
 
 SCRIPT = """\
 info command app

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any, List
 
 import pytest
-from steve.callers import callers
-from steve.stacks import frame_text
+from steve.trace.callers import callers
+from steve.trace.stacks import frame_text
 
 LUAJIT, LIBRARY = "/usr/bin/luajit", "/usr/lib/libfoo.so"
 

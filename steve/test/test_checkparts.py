@@ -14,8 +14,10 @@ from hypothesis import given, settings
 
 from conftest import Steve, make_trace
 from reference_lives import Run, script
-from steve import _analyses, blocks, checkparts, parts
-from steve._memtrace import Trace
+from steve.analysis import blocks
+from steve.kernels import _accesses
+from steve.parallel import check_parts, rounds
+from steve.trace._memtrace import Trace
 from steve.commands import check
 from test_analyses import runs
 from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
@@ -23,11 +25,11 @@ from test_parts import Here, large, silent  # noqa: F401 (a fixture)
 
 
 def in_one(path: Path) -> dict:
-    return blocks.Blocks("check", arguments(path)).over_events(_analyses.check_of)
+    return blocks.Blocks("check", arguments(path)).over_events(_accesses.check_of)
 
 
 def in_parts(path: Path) -> Optional[dict]:
-    return checkparts.check_of(parts.Rounds(str(path), Here(), silent), None)
+    return check_parts.check_of(rounds.Rounds(str(path), Here(), silent), None)
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,7 +69,7 @@ def test_totals_that_are_wrong(rich: Path, monkeypatch: pytest.MonkeyPatch) -> N
         args = arguments(rich)
         args.jobs, args.divided = 2, True
         chosen = blocks.Blocks("check", args)
-        return check.checked(chosen)["sound"], isinstance(chosen.trace, parts.Whole)
+        return check.checked(chosen)["sound"], isinstance(chosen.trace, rounds.Whole)
     assert checked() == (True, True)
     monkeypatch.setattr(check, "totals_finding", lambda chosen, found: {"count": 1})
     assert checked() == (False, False)
@@ -84,9 +86,9 @@ BREACHES: List[Callable[[List[dict]], Any]] = [
 
 @pytest.mark.parametrize("breach", BREACHES)
 def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[List[dict]], Any]) -> None:  # noqa: F811
-    rounds = parts.Rounds(str(rich), Here(), silent)
-    found = rounds.first(checkparts.check_task, None)
-    assert len(found) > 9 and found[0]["last_time"] > 0 and checkparts.is_sound(found, rounds.stats)
+    whole = rounds.Rounds(str(rich), Here(), silent)
+    found = whole.first(check_parts.check_task, None)
+    assert len(found) > 9 and found[0]["last_time"] > 0 and check_parts.is_sound(found, whole.stats)
     broken = copy.deepcopy(found)
     breach(broken)
-    assert not checkparts.is_sound(broken, rounds.stats)
+    assert not check_parts.is_sound(broken, whole.stats)

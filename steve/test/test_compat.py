@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Steve
-from steve import _kernels
-from steve._memtrace import Trace
+from steve.kernels import _ops
+from steve.trace._memtrace import Trace
 
 MEMTRACE = """\
 ==1234== Memcheck, a memory error detector
@@ -210,7 +210,7 @@ def test_overlapping_blocks_as_by_definition(tmp_path: Path, lines: List[Tuple[s
     path = tmp_path / "trace"
     path.write_text("".join(f">>> {letter} {addr} {size}\n" for letter, addr, size in lines))
     with open(tmp_path / "ops", "wb") as out:
-        _kernels.write_ops(Trace(str(path), text=True, overlaps=True), out.fileno())
+        _ops.write_ops(Trace(str(path), text=True, overlaps=True), out.fileno())
     assert (tmp_path / "ops").read_text() == overlapping_ops(lines)
 
 
@@ -221,7 +221,7 @@ def test_many_blocks_over_each_other(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text("".join(f">>> {letter} {addr} {size}\n" for letter, addr, size in lines))
     with open(tmp_path / "ops", "wb") as out:
-        _kernels.write_ops(Trace(str(path), overlaps=True), out.fileno())
+        _ops.write_ops(Trace(str(path), overlaps=True), out.fileno())
     found = (tmp_path / "ops").read_text().splitlines()
     assert found[20000:25000] == overlapping_ops(lines[:25000]).splitlines()[20000:]
     assert found[25000:30000] == [f"{15000 + i} F {64 * i} 0" for i in range(5000)]

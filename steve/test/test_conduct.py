@@ -23,8 +23,8 @@ from typing import Callable, List, Tuple
 import pytest
 
 from conftest import Steve, make_trace
-from steve.errors import SteveError
-from steve.parallel import Pool
+from steve.system.errors import SteveError
+from steve.parallel.processes import Pool
 
 # commands that read a memtrace, each with what makes it write into the folder it runs in
 READERS = {
@@ -35,7 +35,7 @@ READERS = {
     "export": ("--format", "pprof"), "flame": (), "dump": ()}
 SECONDS = 1800  # for what takes a second or so on an idle machine
 # a bar at once, and not after two seconds of work, which no test should take
-AT_ONCE = ("import sys, steve.progress; steve.progress.PATIENCE = -1.0\n"
+AT_ONCE = ("import sys, steve.terminal.progress; steve.terminal.progress.PATIENCE = -1.0\n"
            "from steve.cli import main; sys.exit(main())")
 
 
@@ -84,7 +84,7 @@ def test_bar_on_a_terminal(tmp_path: Path, long: Path, command: str) -> None:
 
 
 def test_rate_and_remaining_time(tmp_path: Path) -> None:
-    program = ("import time; from steve import progress; progress.PATIENCE = -1.0\n"
+    program = ("import time; from steve.terminal import progress; progress.PATIENCE = -1.0\n"
                "with progress.Progress('work') as bar:\n"
                "    for done in range(6):\n        bar(done << 20, 10 << 20); time.sleep(0.05)\n")
     leader, follower = pty.openpty()
@@ -248,7 +248,8 @@ cli.main([])
 """
 HOLDS_BACK = """
 import signal
-from steve import cli, interrupts
+from steve import cli
+from steve.system import interrupts
 def work(argv):
     with interrupts.held_back():
         signal.raise_signal(signal.SIGTERM)

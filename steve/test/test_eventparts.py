@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from conftest import Steve, make_trace
 from reference_lives import STACKS, Run, script
-from steve import _analyses, blocks, eventparts, parts
-from steve._lives import Selection
+from steve.analysis import blocks
+from steve.kernels import _accesses
+from steve.parallel import access_parts, rounds
+from steve.kernels._lives import Selection
 from test_analyses import run_steve, runs
 from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
 from test_parts import Here, silent
@@ -50,7 +52,7 @@ def one(path: Path, where: Optional[str], fold: Callable[..., np.ndarray]) -> Li
 
 
 def many(path: Path, where: Optional[str], fold: Callable[..., np.ndarray], *more: Any) -> List[tuple]:
-    return fold(parts.Rounds(str(path), Here(), silent), choice(path, where), *more).tolist()
+    return fold(rounds.Rounds(str(path), Here(), silent), choice(path, where), *more).tolist()
 
 
 @RUNS
@@ -58,7 +60,7 @@ def many(path: Path, where: Optional[str], fold: Callable[..., np.ndarray], *mor
 def test_random_states(run: Run, chunk: int, where: Optional[str], choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
-        assert many(path, where, eventparts.states_of) == one(path, where, _analyses.states_of)
+        assert many(path, where, access_parts.states_of) == one(path, where, _accesses.states_of)
 
 
 @RUNS
@@ -66,8 +68,8 @@ def test_random_states(run: Run, chunk: int, where: Optional[str], choose: rando
 def test_random_windows(run: Run, chunk: int, where: Optional[str], length: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        expected = one(path, where, lambda walk: _analyses.working_set(walk, length))
-        assert many(path, where, eventparts.working_set, length) == expected
+        expected = one(path, where, lambda walk: _accesses.working_set(walk, length))
+        assert many(path, where, access_parts.working_set, length) == expected
 
 
 @RUNS
@@ -77,9 +79,9 @@ def test_random_fields(run: Run, chunk: int, where: Optional[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         maps = blocks.Blocks("test", arguments(path, where)).over_events(
-            lambda walk: _analyses.field_maps(walk, **groups))
-        rounds = parts.Rounds(str(path), Here(), silent)
-        found = eventparts.field_maps(rounds, choice(path, where), **groups)
+            lambda walk: _accesses.field_maps(walk, **groups))
+        whole = rounds.Rounds(str(path), Here(), silent)
+        found = access_parts.field_maps(whole, choice(path, where), **groups)
     assert [(*one, cells.tolist()) for *one, cells in found] == [(*one, cells.tolist()) for *one, cells in maps]
 
 
@@ -95,8 +97,8 @@ def plain_sharing(result: tuple) -> tuple:
 def test_random_sharing(run: Run, chunk: int, where: Optional[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        expected = blocks.Blocks("test", arguments(path, where)).over_events(_analyses.sharing_by_stack)
-        found = eventparts.sharing_by_stack(parts.Rounds(str(path), Here(), silent), choice(path, where))
+        expected = blocks.Blocks("test", arguments(path, where)).over_events(_accesses.sharing_by_stack)
+        found = access_parts.sharing_by_stack(rounds.Rounds(str(path), Here(), silent), choice(path, where))
     assert plain_sharing(found) == plain_sharing(expected)
 
 
@@ -107,9 +109,9 @@ def test_random_reuse(run: Run, chunk: int, where: Optional[str], line_shift: in
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         expected = blocks.Blocks("test", arguments(path, where)).over_events(
-            lambda walk: _analyses.reuse_distances(walk, **how))
-        rounds = parts.Rounds(str(path), Here(), silent)
-        assert eventparts.reuse_distances(rounds, choice(path, where), **how) == expected
+            lambda walk: _accesses.reuse_distances(walk, **how))
+        whole = rounds.Rounds(str(path), Here(), silent)
+        assert access_parts.reuse_distances(whole, choice(path, where), **how) == expected
 
 
 LINES = (["states"], ["fields"], ["workingset", "--window", "700"], ["sharing"], ["reuse", "--line", "16"])

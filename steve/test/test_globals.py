@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steve import listing
+from steve.terminal import listing
 from steve.commands import globals as command
 from test_accesses import of
 from test_analyses import RUNS, runs
@@ -40,7 +40,7 @@ def test_order_by_share(run: list) -> None:
 def batches(phases: int, live: int) -> "Iterator[np.ndarray]":
     """Ends of blocks: so many live at a time, each for a third of all operations up to its end, when another is made
     in its place."""
-    from steve._lives import LIFE
+    from steve.kernels._lives import LIFE
     born = np.arange(live, 2 * live, dtype="u8")
     for phase in range(phases):
         lives = np.zeros(live, LIFE)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from steve.allocstats.parse import AllocStats, read_allocstats
 from steve.allocstats.ranking import compat_tables, honest_tables, unranked
 from steve.allocstats.result import summarise
-from steve.errors import SteveError
+from steve.system.errors import SteveError
 
 
 def steve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

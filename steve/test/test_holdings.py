@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from conftest import make_trace
-from steve import _memtrace as mt
-from steve._analyses import Holdings
-from steve._ljstream import heap_events
+from steve.trace import _memtrace as mt
+from steve.kernels._accesses import Holdings
+from steve.profilers._ljstream import heap_events
 from steve.export.dhat import dhat
 from steve.export.heaptrack import HeaptrackWriter
 from steve.export.massif import THRESHOLD, TOP, Held, Trees, held

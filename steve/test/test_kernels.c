@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "steve/kernels/check.h"
-#include "memtrace/grow.h"
-#include "steve/kernels/intervals.h"
-#include "steve/kernels/livemap.h"
-#include "steve/kernels/textout.h"
-#include "steve/kernels/usedparts.h"
-#include "steve/kernels/walk.h"
+#include "memtrace/base/array.h"
+#include "steve/kernels/base/handle_map.h"
+#include "steve/kernels/base/intervals.h"
+#include "steve/kernels/base/text_writer.h"
+#include "steve/kernels/base/used_bytes.h"
+#include "steve/kernels/base/walk.h"
+#include "steve/kernels/totals/check.h"
 
 #define HANDLES 3000
 #define RANGES 400

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import Steve, make_trace
-from steve import blocks, liveparts
-from steve._lives import Selection
+from steve.analysis import blocks
+from steve.parallel import live_parts
+from steve.kernels._lives import Selection
 from steve.commands import lines
-from steve.folds import Sums
+from steve.analysis.reducers import Sums
 from test_analyses import run_steve
 from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
 from test_parts import Here, silent
@@ -131,9 +132,9 @@ class Few(Here):
 
 def of_parts(path: Path, where: Optional[str], pool: Here) -> List[dict]:
     chosen, make = Selection() if where else None, partial(Sums, "stack")
-    choice = liveparts.Joined(str(path), pool, silent, where, chosen)
+    choice = live_parts.Joined(str(path), pool, silent, where, chosen)
     fold = choice.fold(make)
-    many = liveparts.Joined(str(path), pool, silent, None, selected=chosen)
+    many = live_parts.Joined(str(path), pool, silent, None, selected=chosen)
     all_lives = many.fold_lines(make)
     if where is None:
         fold, choice = all_lives, many

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from conftest import Steve, make_trace
 from reference_lives import STACKS, Run, script
-from steve import blocks, folds, liveparts
-from steve._lives import LIFE, Selection
-from steve._memtrace import Trace
+from steve.analysis import blocks, reducers
+from steve.parallel import live_parts
+from steve.kernels._lives import LIFE, Selection
+from steve.trace._memtrace import Trace
 from steve.cli import COMMANDS, load, make_parser
-from steve.faults import Faults
+from steve.analysis.program_errors import Faults
 from test_analyses import run_steve, runs
 from test_parts import Here, silent
 
@@ -73,9 +74,9 @@ def arguments(path: Path, where: Optional[str] = None) -> Namespace:
                      scheduler=None)
 
 
-def joined(path: Path, where: Optional[str] = None, **more: Any) -> liveparts.Joined:
+def joined(path: Path, where: Optional[str] = None, **more: Any) -> live_parts.Joined:
     """In as many parts as there can be."""
-    return liveparts.Joined(str(path), Here(), silent, where, **more)
+    return live_parts.Joined(str(path), Here(), silent, where, **more)
 
 
 def typed(run: Run, choose: random.Random) -> str:
@@ -123,11 +124,11 @@ def test_random_sums_by_one_key(run: Run, chunk: int, where: Optional[str], key:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         expected, = blocks.Blocks("test", arguments(path, where)).sum_by(key)
         many = joined(path, where)
-        found, = many.fold(partial(folds.Sums, key)).rows(many.lives.totals()["peak"])
+        found, = many.fold(partial(reducers.Sums, key)).rows(many.lives.totals()["peak"])
     assert by_key(found) == by_key(expected)
 
 
-class Sums(folds.Sums):
+class Sums(reducers.Sums):
     """Those of the test."""
 
     def __init__(self) -> None:

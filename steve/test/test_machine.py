@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from conftest import make_trace
 from steve import cli
-from steve._memtrace import TYPE_NAMES, VM_NAMES
+from steve.trace._memtrace import TYPE_NAMES, VM_NAMES
 
 RUNS = settings(max_examples=25, deadline=None)
 HEAPS = "heap 0x1000 lua\nheap 0x2000 lua\n"

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 import test_lineparts
 from conftest import Steve, make_trace
 from reference_lives import Run, script
-from steve import _analyses, blocks, checkparts, eventparts, marks, parallel
-from steve._memtrace import Trace
-from steve.errors import SteveError
+from steve.analysis import blocks, window
+from steve.kernels import _accesses
+from steve.parallel import access_parts, check_parts, processes
+from steve.trace._memtrace import Trace
+from steve.system.errors import SteveError
 from test_analyses import run_steve, runs
 from test_eventparts import plain_sharing, stateful
 from test_liveparts import CHUNKS, DIVIDED, Everything, Sums, by_key, eventful, line_of
@@ -88,12 +90,12 @@ def test_random_sums(run: Run, chunk: int, where: Optional[str], ends: Ends) -> 
 
 
 EVENTS = {
-    "states": (_analyses.states_of, eventparts.states_of, ()),
-    "sharing": (_analyses.sharing_by_stack, eventparts.sharing_by_stack, ()),
-    "windows": (_analyses.working_set, eventparts.working_set, (4,)),
-    "reuse": (lambda walk: _analyses.reuse_distances(walk, line_shift=4, rate=1), eventparts.reuse_distances, (4, 1)),
-    "fields": (lambda walk: _analyses.field_maps(walk, **GROUPS), eventparts.field_maps, tuple(GROUPS.values())),
-    "check": (_analyses.check_of, checkparts.check_of, ()),
+    "states": (_accesses.states_of, access_parts.states_of, ()),
+    "sharing": (_accesses.sharing_by_stack, access_parts.sharing_by_stack, ()),
+    "windows": (_accesses.working_set, access_parts.working_set, (4,)),
+    "reuse": (lambda walk: _accesses.reuse_distances(walk, line_shift=4, rate=1), access_parts.reuse_distances, (4, 1)),
+    "fields": (lambda walk: _accesses.field_maps(walk, **GROUPS), access_parts.field_maps, tuple(GROUPS.values())),
+    "check": (_accesses.check_of, check_parts.check_of, ()),
 }
 
 
@@ -158,18 +160,18 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_more_than_the_window_is_read(trace: Path) -> None:
     rounds = parts_of(trace)
-    span = marks.located(rounds, "6", "9")
+    span = window.located(rounds, "6", "9")
     assert len(span.parts) > 2 and len(span.earlier) > 1
     assert span.earlier[-1].end == span.parts[0].first and span.parts[-1].end < len(Trace(str(trace)).points())
     assert span.since > 100 and (span.begin, span.end) == ("6", "9")
 
 
 def parts_of(path: Path) -> Any:
-    from steve.parts import Rounds
+    from steve.parallel.rounds import Rounds
     pool = Here()
     pool.n = 2
     rounds = Rounds(str(path), pool, silent)
-    assert len(rounds.parts) == 2 * parallel.PARTS_EACH
+    assert len(rounds.parts) == 2 * processes.PARTS_EACH
     return rounds
 
 

@@ -9,7 +9,7 @@ from typing import Any, Tuple
 
 import pytest
 
-from steve import memory
+from steve.system import memory_limit
 
 # half a gigabyte, of which starting takes less than a fifth
 LIMITED = ["sh", "-c", "ulimit -v 500000; exec \"$@\"", "sh"]
@@ -29,20 +29,20 @@ MEMINFO = "MemTotal:       16000000 kB\nMemAvailable:    1000 kB\nSwapFree:  24 
 
 
 def test_available() -> None:
-    assert memory.available(MEMINFO) == 1024 * 1024
-    assert memory.available("MemTotal: 16000000 kB\n") is None
+    assert memory_limit.available(MEMINFO) == 1024 * 1024
+    assert memory_limit.available("MemTotal: 16000000 kB\n") is None
 
 
 def taken(limit: str, size: int) -> str:
     """What comes of a process that asks for `size` bytes behind `limit`."""
-    program = f"import resource\nfrom steve import memory\n{limit}\ntry:\n    bytearray({size})\n    print('had')\n" \
+    program = f"import resource\nfrom steve.system import memory_limit\n{limit}\ntry:\n    bytearray({size})\n    print('had')\n" \
               "except MemoryError:\n    print('refused')\n"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
-@pytest.mark.parametrize("limit", ["memory.bound_by(300 << 20)",
-                                   "memory.bound(); memory.bound_by(300 << 20)",
-                                   "memory.bound_by(300 << 20); memory.bound()"])
+@pytest.mark.parametrize("limit", ["memory_limit.bound_by(300 << 20)",
+                                   "memory_limit.bound(); memory_limit.bound_by(300 << 20)",
+                                   "memory_limit.bound_by(300 << 20); memory_limit.bound()"])
 def test_what_is_behind_the_limit_is_refused(limit: str) -> None:
     assert (taken(limit, 200 << 20), taken(limit, 400 << 20)) == ("had", "refused")
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ljbytes import record, stream, symtab
-from steve._ljstream import Heap, StreamError
-from steve.memprof.places import C, INSIDE, LUA, TRACE, Place
-from steve.memprof.reader import MemprofFile, recorded
-from steve.memprof.writer import MemprofWriter
+from steve.profilers._ljstream import Heap, StreamError
+from steve.profilers.memprof.places import C, INSIDE, LUA, TRACE, Place
+from steve.profilers.memprof.reader import MemprofFile, recorded
+from steve.profilers.memprof.writer import MemprofWriter
 
 PROTO, CODE = 0x40001230, 0x7F00AA00
 SYMBOLS = (record(0, PROTO, "@test.lua", 0), record(1, CODE, "callback"), record(2, 7, PROTO, 3))

@@ -23,9 +23,11 @@ import reference
 from conftest import BUILD, Steve, make_trace
 from histories import histories
 from reference import Event
-from steve import _kernels, parallel, parts, totals
-from steve._memtrace import Trace
-from steve.errors import SteveError
+from steve.analysis import totals
+from steve.kernels import _ops
+from steve.parallel import processes, rounds
+from steve.trace._memtrace import Trace
+from steve.system.errors import SteveError
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
 SECONDS = 1800  # for what takes a second or so on an idle machine
@@ -47,14 +49,14 @@ def silent(done: int, total: int) -> None:
 
 def ops_in_parts(path: Path, form: str, resizes: bool) -> bytes:
     with tempfile.TemporaryFile() as file:
-        parts.write_ops(str(path), file.fileno(), Here(), silent, form=form, resizes=resizes, folder=None)
+        rounds.write_ops(str(path), file.fileno(), Here(), silent, form=form, resizes=resizes, folder=None)
         file.seek(0)
         return file.read()
 
 
 def ops_in_one(path: Path, form: str, resizes: bool) -> bytes:
     with tempfile.TemporaryFile() as file:
-        _kernels.write_ops(Trace(str(path)), file.fileno(), form=form, resizes=resizes, copy=False)
+        _ops.write_ops(Trace(str(path)), file.fileno(), form=form, resizes=resizes, copy=False)
         file.seek(0)
         return file.read()
 
@@ -73,8 +75,8 @@ def test_random_summaries(history: List[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         one = Trace(str(path))
-        expected = _kernels.Summary(one)
-        whole, summary = parts.summary_of(str(path), Here(), silent)
+        expected = _ops.Summary(one)
+        whole, summary = rounds.summary_of(str(path), Here(), silent)
         assert totals.summary_object(whole, summary) == totals.summary_object(one, expected)
         assert summary.stacks().tolist() == expected.stacks().tolist()
 
@@ -84,8 +86,8 @@ def test_random_summaries(history: List[Event], chunk: int) -> None:
 def test_random_lifetimes(history: List[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
-        accesses, unmatched, expected = _kernels.lifetimes_of(Trace(str(path)))
-        _, found = parts.lifetimes_of(str(path), Here(), silent)
+        accesses, unmatched, expected = _ops.lifetimes_of(Trace(str(path)))
+        _, found = rounds.lifetimes_of(str(path), Here(), silent)
         assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
 
 
@@ -99,10 +101,10 @@ def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
         data[at] ^= 0x10
         (tmp_path / "t.ljt").write_bytes(data)
         data[at] ^= 0x10
-        path = parts.Salvaged(tmp_path / "t.ljt")
+        path = rounds.Salvaged(tmp_path / "t.ljt")
         one = Trace(str(path), salvage=True)
-        expected = _kernels.Summary(one)
-        found, summary = parts.summary_of(path, Here(), silent)
+        expected = _ops.Summary(one)
+        found, summary = rounds.summary_of(path, Here(), silent)
         assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
         heap = expected.totals
         assert 0 <= heap["live_bytes"] <= heap["peak_bytes"] and 0 <= heap["live_blocks"] <= heap["peak_blocks"]
@@ -114,7 +116,7 @@ def test_parts_are_many() -> None:
         script = "".join(f"N {0x1000 * i} 8\nL {0x1000 * i} 4\n" for i in range(1, 100))
         path = make_trace(Path(folder) / "t.ljt", script, 3, 1)
         trace = Trace(str(path))
-        found = parallel.split(trace, 100)
+        found = processes.split(trace, 100)
         assert len(found) > 5 and found[0].first == 0 and found[-1].end == len(trace.points())
         assert [part.end for part in found[:-1]] == [part.first for part in found[1:]]
 
@@ -198,7 +200,7 @@ def test_what_has_no_parts(steve: Steve, tmp_path: Path) -> None:
 
 def test_a_killed_worker() -> None:
     with pytest.raises(SteveError, match="a worker process was killed"):
-        with parallel.Pool(Namespace(scheduler=None, jobs=2)) as pool:
+        with processes.Pool(Namespace(scheduler=None, jobs=2)) as pool:
             list(pool.run(os._exit, [(1,), (1,), (1,)]))
 
 
@@ -275,7 +277,7 @@ def test_on_a_cluster(steve: Steve, large: Path, cluster: str) -> None:
 
 
 def test_both_workers_take_part(large: Path, cluster: str) -> None:
-    with parallel.Pool(Namespace(scheduler=cluster, jobs=1)) as pool:
+    with processes.Pool(Namespace(scheduler=cluster, jobs=1)) as pool:
         everybody = set(pool._workers.run(os.getpid).values())
         assert pool.n == 2 and len(everybody) == 2
         # which of them takes a task is the scheduler's choice, and may be the same one for some time
@@ -287,9 +289,9 @@ def test_killed_workers_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Dask gives the work to the others, up to so many times, and then waits for workers to come."""
     pytest.importorskip("distributed", reason="python3-distributed is not installed")
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", failures)
-    monkeypatch.setattr(parallel, "CLUSTER_PATIENCE", 0.5)
+    monkeypatch.setattr(processes, "CLUSTER_PATIENCE", 0.5)
     with started_cluster(tmp_path) as address, pytest.raises(SteveError, match=says):
-        with parallel.Pool(Namespace(scheduler=address, jobs=1)) as pool:
+        with processes.Pool(Namespace(scheduler=address, jobs=1)) as pool:
             list(pool.run(os._exit, [(1,)]))
 
 
@@ -312,4 +314,4 @@ def test_what_is_no_address_of_a_scheduler(steve: Steve, large: Path, address: s
 
 @pytest.mark.parametrize("address", ("localhost:8786", "tcp://10.0.0.1:1", "tls://[::1]:8786", "tcp://a-b.c:65535"))
 def test_addresses_of_schedulers(address: str) -> None:
-    assert parallel.address(address) == address
+    assert processes.address(address) == address

@@ -444,8 +444,8 @@ def test_bad_input(steve: Steve, trace: Callable[..., Path], no_leftovers: Calla
 def test_profile_counts_every_event_of_large_batches() -> None:
     """A million events at a time, fed again and again; none is lost."""
     import numpy as np
-    from steve._memtrace import event_dtype
-    from steve._profile import Profile
+    from steve.trace._memtrace import event_dtype
+    from steve.kernels._profile import Profile
 
     events = 1_000_000
     batch = np.zeros(events, event_dtype())

@@ -18,7 +18,9 @@ from conftest import Steve, make_trace
 from reference import Event
 from reference_accesses import History
 from reference_lives import Run, Step, script
-from steve import _analyses, blocks, eventparts, parts
+from steve.analysis import blocks
+from steve.kernels import _accesses
+from steve.parallel import access_parts, rounds
 from steve.commands import sharing
 from test_eventparts import choice, plain_sharing
 from test_liveparts import CHUNKS, arguments
@@ -61,8 +63,8 @@ def test_random_turns(steps: int, chunk: int, where: Optional[str], choose: rand
     run = turns(choose, steps)
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), 5 * chunk, 1)
-        one = blocks.Blocks("test", arguments(path, where)).over_events(_analyses.sharing_by_stack)
-        many = eventparts.sharing_by_stack(parts.Rounds(str(path), Here(), silent), choice(path, where))
+        one = blocks.Blocks("test", arguments(path, where)).over_events(_accesses.sharing_by_stack)
+        many = access_parts.sharing_by_stack(rounds.Rounds(str(path), Here(), silent), choice(path, where))
     lines, tests = slow.false_lines(History(run).log, WHERES[where])
     assert plain_sharing(many) == plain_sharing(one)
     found = [(*line[:5], round(line[5], 12), *((thread, IDS.index(stack), *rest) for thread, stack, *rest in line[6:]))

@@ -13,16 +13,16 @@ from typing import Any, Callable, Dict, List, Tuple
 import pytest
 
 from conftest import make_trace
-from steve._analyses import Holdings
-from steve._memtrace import Trace
-from steve.blocks import Blocks
+from steve.kernels._accesses import Holdings
+from steve.trace._memtrace import Trace
+from steve.analysis.blocks import Blocks
 from steve.export import dhat, speedscope
 from steve.export.folded import Folds
 from steve.export.pprof import Encoder, pprof
 from steve.export.profile import BY_NAME, METRICS, Profile
-from steve.export.table import table
+from steve.export.csv import table
 from steve.flame.tree import Box, Stacks, boxes, sorted_stacks
-from steve.frames import label
+from steve.trace.frames import label
 from test_liveparts import arguments
 
 FRAMES = ("main", "a", "b", "b@x.c:3", "b@x.c:4", "work@@app.lua:12/10", "malloc", "[lib.so]")
@@ -44,7 +44,7 @@ def script(seed: int) -> str:
 @pytest.fixture(params=range(3))
 def profile(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
     """Of a random trace, gone through a few stacks at a time."""
-    for module in ("steve.blocks", "steve.export.folded", "steve.export.speedscope"):
+    for module in ("steve.analysis.blocks", "steve.export.folded", "steve.export.speedscope"):
         monkeypatch.setattr(f"{module}.FEW_ROWS", 7)
     path = make_trace(tmp_path / "t.ljt", script(request.param))
     return Profile(Blocks("export", arguments(path)))

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ljbytes import numbers, record, stream, symtab
-from steve.sysprof.fold import Folder
-from steve.sysprof.reader import SysprofFile
-from steve.sysprof.samples import STATES
-from steve.sysprof.writer import Frame, SysprofWriter
+from steve.profilers.sysprof.fold import Folder
+from steve.profilers.sysprof.reader import SysprofFile
+from steve.profilers.sysprof.samples import STATES
+from steve.profilers.sysprof.writer import Frame, SysprofWriter
 from test_memprof import harmless, mutated
 
 MAIN, PCALL, VM, PAYLOAD = 0x1000, 0x2000, 0x3000, 0x4000

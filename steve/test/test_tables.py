@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from steve import listing, tables
-from steve.listing import Column
+from steve.terminal import listing, tables
+from steve.terminal.listing import Column
 
 COLUMNS = (Column("blocks", "blocks", "x"), Column("bytes", "bytes", "x"), Column("loads", "loads", "x"),
            Column("stores", "stores", "x"), Column("site", "site", "x", True))

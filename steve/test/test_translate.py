@@ -13,8 +13,9 @@ import reference
 from conftest import make_trace
 from histories import histories, operations
 from reference import Event, Op
-from steve import _analyses, _kernels, cli
-from steve._memtrace import OpsFile, Trace
+from steve import cli
+from steve.kernels import _accesses, _ops
+from steve.trace._memtrace import OpsFile, Trace
 
 RUNS = settings(max_examples=150, deadline=None)
 
@@ -29,7 +30,7 @@ def written(write: Callable[[int], object]) -> Tuple[str, object]:
 
 def ops_of(path: Path, **how: bool) -> Tuple[str, dict, dict]:
     trace = Trace(str(path), **how)
-    text, counts = written(lambda fd: _kernels.write_ops(trace, fd))
+    text, counts = written(lambda fd: _ops.write_ops(trace, fd))
     assert trace.problem is None
     return text, counts, trace.stats()
 
@@ -74,12 +75,12 @@ def test_every_form_of_ops_reads_back(history: List[Event], resizes: bool, form:
     with tempfile.TemporaryDirectory() as folder:
         binary, path = as_binary(folder, history, chunk), Path(folder) / "x-ops"
         with open(path, "wb") as file:
-            counts = _kernels.write_ops(Trace(str(binary)), file.fileno(), form=form, resizes=resizes, copy=copy)
+            counts = _ops.write_ops(Trace(str(binary)), file.fileno(), form=form, resizes=resizes, copy=copy)
         assert counts["ops"] == len(expected)
         if form == "binary":
             assert path.read_bytes()[7] == (2 if copy else 1)
         file_again = OpsFile(str(path))
-        text = written(lambda fd: _kernels.write_ops(file_again, fd))[0]
+        text = written(lambda fd: _ops.write_ops(file_again, fd))[0]
         assert file_again.binary == (form == "binary")
     assert text == reference.ops_text(expected)
 
@@ -88,9 +89,9 @@ def test_every_form_of_ops_reads_back(history: List[Event], resizes: bool, form:
 @given(operations())
 def test_binary_lockops_are_the_text(ops: List[Op]) -> None:
     def use(source: Callable[[], OpsFile]) -> str:
-        unfreed = _kernels.Unfreed(source())
+        unfreed = _ops.Unfreed(source())
         with tempfile.NamedTemporaryFile() as file:
-            _kernels.write_lockops_full(source(), unfreed, file.fileno(), form="binary")
+            _ops.write_lockops_full(source(), unfreed, file.fileno(), form="binary")
             again = OpsFile(file.name)
             batches = [batch for batch in again.batches(copy=True)]
             assert again.kind == "lockops" and again.binary
@@ -105,7 +106,7 @@ def test_binary_lockops_are_the_text(ops: List[Op]) -> None:
 def test_classic_text_gives_the_same_ops(history: List[Event]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         binary = as_binary(folder, history, 0)
-        classic, counts = written(lambda fd: _kernels.write_classic(Trace(str(binary)), fd))
+        classic, counts = written(lambda fd: _ops.write_classic(Trace(str(binary)), fd))
         path = Path(folder) / "again.memtrace"
         path.write_text(classic)
         assert ops_of(path, text=True)[0] == ops_of(binary)[0]
@@ -121,15 +122,15 @@ def with_ops(ops: List[Op], use: Callable[[Callable[[], OpsFile]], str]) -> str:
 
 def full_locks(ops: List[Op], compat: bool) -> str:
     def use(source: Callable[[], OpsFile]) -> str:
-        unfreed = _kernels.Unfreed(source())
-        return written(lambda fd: _kernels.write_lockops_full(source(), unfreed, fd, compat=compat))[0]
+        unfreed = _ops.Unfreed(source())
+        return written(lambda fd: _ops.write_lockops_full(source(), unfreed, fd, compat=compat))[0]
     return with_ops(ops, use)
 
 
 def simple_locks(ops: List[Op], compat: bool) -> str:
     def use(source: Callable[[], OpsFile]) -> str:
-        plan = _kernels.SimplePlan(source(), compat=compat)
-        return written(lambda fd: _kernels.write_lockops_simple(source(), plan, fd))[0]
+        plan = _ops.SimplePlan(source(), compat=compat)
+        return written(lambda fd: _ops.write_lockops_simple(source(), plan, fd))[0]
     return with_ops(ops, use)
 
 
@@ -218,9 +219,9 @@ def binary_ops(path: Path, write: Callable[[int], object]) -> OpsFile:
 
 def foretold_locks(file: Union[OpsFile, Trace]) -> str:
     """Full locks of a file that says itself what is never freed; that it is right is checked there."""
-    unfreed = _kernels.Unfreed(file)
+    unfreed = _ops.Unfreed(file)
     assert unfreed.foretold
-    return written(lambda fd: _kernels.write_lockops_full(file, unfreed, fd))[0]
+    return written(lambda fd: _ops.write_lockops_full(file, unfreed, fd))[0]
 
 
 @RUNS
@@ -238,7 +239,7 @@ def test_ops_files_say_what_is_never_freed(history: List[Event], resizes: bool, 
     expected = reference.lockops_full(reference.translate(history, resizes)[0], False)
     with tempfile.TemporaryDirectory() as folder:
         source = str(as_binary(folder, history, chunk))
-        file = binary_ops(Path(folder) / "x-ops", lambda fd: _kernels.write_ops(Trace(source), fd, form="binary",
+        file = binary_ops(Path(folder) / "x-ops", lambda fd: _ops.write_ops(Trace(source), fd, form="binary",
                                                                                 resizes=resizes, copy=copy))
         assert foretold_locks(file) == reference.ops_text(expected)
 
@@ -249,7 +250,7 @@ def test_copies_of_ops_files_say_it_too(ops: List[Op]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         def use(source: Callable[[], OpsFile]) -> str:
             return foretold_locks(binary_ops(Path(folder) / "x-ops",
-                                             lambda fd: _kernels.copy_ops(source(), fd, form="binary")))
+                                             lambda fd: _ops.copy_ops(source(), fd, form="binary")))
         assert with_ops(ops, use) == reference.ops_text(reference.lockops_full(ops, False))
 
 
@@ -260,8 +261,8 @@ def test_lifetimes(ops: List[Op]) -> None:
     with tempfile.NamedTemporaryFile(suffix="-ops") as file:
         file.write(reference.ops_text(ops).encode())
         file.flush()
-        accesses, unmatched, blocks = _kernels.lifetimes_of(OpsFile(file.name))
-        handles = written(lambda fd: _kernels.write_handles(OpsFile(file.name), fd))[0]
+        accesses, unmatched, blocks = _ops.lifetimes_of(OpsFile(file.name))
+        handles = written(lambda fd: _ops.write_handles(OpsFile(file.name), fd))[0]
     assert (accesses, unmatched) == (total, 0)
     assert {int(b["handle"]): (int(b["own"]), int(b["other"])) for b in blocks} == expected
     assert handles == str([op.handle for op in ops])
@@ -272,8 +273,8 @@ def test_locks_of_a_memtrace_equal_those_of_its_ops(tmp_path: Path) -> None:
     history += [Event("LSM"[i % 3], 4096 + 64 * (i * i % 20), 4) for i in range(500)]
     history += [Event("F", 4096 + 64 * i, 0) for i in range(20)]
     path = make_trace(tmp_path / "t.ljt", reference.script(history))
-    unfreed = _kernels.Unfreed(Trace(str(path)))
-    text = written(lambda fd: _kernels.write_lockops_full(Trace(str(path)), unfreed, fd))[0]
+    unfreed = _ops.Unfreed(Trace(str(path)))
+    text = written(lambda fd: _ops.write_lockops_full(Trace(str(path)), unfreed, fd))[0]
     assert text == full_locks(reference.translate(history)[0], False)
     assert "U" in text
 
@@ -283,7 +284,7 @@ def test_locks_of_a_memtrace_equal_those_of_its_ops(tmp_path: Path) -> None:
 def test_summary(history: List[Event]) -> None:
     expected = reference.totals(history)
     with tempfile.TemporaryDirectory() as folder:
-        summary = _kernels.Summary(Trace(str(as_binary(folder, history, 0))))
+        summary = _ops.Summary(Trace(str(as_binary(folder, history, 0))))
     found = {**summary.events, **summary.totals}
     assert {name: found[name] for name in expected} == expected
     stacks = summary.stacks()
@@ -295,6 +296,6 @@ def test_summary(history: List[Event]) -> None:
 @given(histories(), st.sampled_from((0, 3)))
 def test_every_trace_of_the_writer_is_sound(history: List[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = _analyses.check_of(_analyses.Walk(Trace(str(as_binary(folder, history, chunk)))))
-    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_analyses.RULES, 0)
+        found = _accesses.check_of(_accesses.Walk(Trace(str(as_binary(folder, history, chunk)))))
+    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_accesses.RULES, 0)
     assert found["live"] == reference.totals(history)["live_blocks"]

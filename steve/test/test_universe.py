@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steve._lives import LIFE
-from steve._memtrace import Trace
-from steve._universe import dominators, retained, shortest
-from steve.reachable import Survivors
-from steve.universe.graph import key_text, read
+from steve.kernels._lives import LIFE
+from steve.trace._memtrace import Trace
+from steve.snapshots._graph import dominators, retained, shortest
+from steve.analysis.reachable import Survivors
+from steve.snapshots.graph import key_text, read
 
 SCRIPT = """\
 heap 0x77 lua

@@ -1,0 +1,34 @@
+/* tcmalloc.c - driver for Debian's tcmalloc (gperftools, libtcmalloc_minimal.so, found at run time).
+ *
+ * Its calls of sbrk and mmap land in the heap, also those that it makes while it is loaded. It runs with
+ * its default settings, without profiler. The functions with names of its own are used, since
+ * `malloc` itself would be found in the C library.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "drivers/sdk/driver.h"
+
+#include <gperftools/tcmalloc.h>
+
+#define FORWARD_MALLOC tc_malloc
+#define FORWARD_FREE tc_free
+#define FORWARD_REALLOC tc_realloc
+#define FORWARD_USABLE tc_malloc_size
+#include "drivers/allocators/forward.h"
+
+static const char *drv_package(void)
+{
+    return tc_version(NULL, NULL, NULL);
+}
+
+const struct steve_driver steve_driver = {
+    .version = STEVE_DRIVER_VERSION,
+    .size = sizeof steve_driver,
+    .name = "tcmalloc",
+    .description = "tcmalloc of gperftools with its default settings (Debian: libgoogle-perftools-dev)",
+    .confinement = STEVE_BY_SYMBOLS,
+    .flags = STEVE_THREADS,
+    .least_heap = (size_t)16 << 20,
+    .package = drv_package,
+    .init = forward_begins_inside,
+    FORWARDED,
+};

@@ -1,0 +1,106 @@
+/* tlsf.c - reference allocator: two-level segregated fit; with tagged.c.
+ *
+ * The free chunks are in lists by size: 16 lists for each power of two, found through bit maps, so that
+ * malloc and free take constant time whatever the heap is like. The size asked for is rounded up to the next
+ * list, whose every chunk then is large enough: a good fit, not the best, and a chunk that would do but is in
+ * the list below is not used. The lists' heads lie in the heap. After Masmano and others (2004), written
+ * anew.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "drivers/allocators/tagged.h"
+
+enum { STEPS_LOG = 4, STEPS = 1 << STEPS_LOG, LEAST_LOG = 5, LEVELS = 48 - LEAST_LOG };
+
+struct table {
+    uint64_t levels;        /* bit: some list of the level has a chunk */
+    uint64_t lists[LEVELS]; /* bit: the list has one */
+    struct chunk *heads[LEVELS][STEPS];
+};
+
+const size_t fit_room = (sizeof(struct table) + 15) / 16 * 16;
+
+static struct table *s_table;
+
+static unsigned level_of(size_t size)
+{
+    return 63u - (unsigned)__builtin_clzll(size) - LEAST_LOG;
+}
+
+static unsigned step_of(size_t size)
+{
+    return (unsigned)(size >> (level_of(size) + LEAST_LOG - STEPS_LOG)) & (STEPS - 1);
+}
+
+/* The least size in a list. */
+static size_t least_of(unsigned level, unsigned step)
+{
+    return (size_t)(STEPS + step) << (level + LEAST_LOG - STEPS_LOG);
+}
+
+void fit_start(void *room)
+{
+    s_table = room;
+}
+
+void fit_insert(struct chunk *c)
+{
+    unsigned level = level_of(chunk_size(c)), step = step_of(chunk_size(c));
+    struct chunk **head = &s_table->heads[level][step];
+    c->next = *head;
+    c->prev = NULL;
+    if (*head)
+        (*head)->prev = c;
+    *head = c;
+    s_table->levels |= 1ull << level;
+    s_table->lists[level] |= 1ull << step;
+}
+
+void fit_remove(struct chunk *c)
+{
+    unsigned level = level_of(chunk_size(c)), step = step_of(chunk_size(c));
+    if (c->next)
+        c->next->prev = c->prev;
+    if (c->prev) {
+        c->prev->next = c->next;
+        return;
+    }
+    s_table->heads[level][step] = c->next;
+    if (!c->next && !(s_table->lists[level] &= ~(1ull << step)))
+        s_table->levels &= ~(1ull << level);
+}
+
+void fit_replace(struct chunk *old, struct chunk *rest)
+{
+    fit_remove(old);
+    fit_insert(rest);
+}
+
+struct chunk *fit_find(size_t need)
+{
+    size_t rounded = need + ((size_t)1 << (level_of(need) + LEAST_LOG - STEPS_LOG)) - 1;
+    unsigned level = level_of(rounded);
+    uint64_t lists = s_table->lists[level] >> step_of(rounded) << step_of(rounded);
+    if (!lists) {
+        uint64_t levels = s_table->levels & ~((2ull << level) - 1);
+        if (!levels)
+            return NULL;
+        level = (unsigned)__builtin_ctzll(levels);
+        lists = s_table->lists[level];
+    }
+    return s_table->heads[level][__builtin_ctzll(lists)];
+}
+
+size_t fit_largest(void)
+{
+    if (!s_table->levels)
+        return 0;
+    unsigned level = 63u - (unsigned)__builtin_clzll(s_table->levels);
+    return least_of(level, 63u - (unsigned)__builtin_clzll(s_table->lists[level]));
+}
+
+const struct steve_driver steve_driver = {
+    TAGGED_DRIVER,
+    .name = "tlsf",
+    .description = "reference: two-level segregated fit (constant time), boundary tags",
+    .least_heap = sizeof(struct table) + 128,
+};

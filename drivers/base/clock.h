@@ -1,0 +1,60 @@
+/* clock.h - the clock that operations are timed with.
+ *
+ * The processor's time stamp counter where it runs at a constant rate, read with rdtscp and a fence so that
+ * the timed code neither leaks out nor waits inside; else the monotonic clock. Reading costs time
+ * too: what the measurement of an empty call takes, in the median, is known and subtracted. Never the
+ * process's CPU clock, whose reading takes longer than most operations.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_BASE_CLOCK_H
+#define DRIVERS_BASE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+#include <x86intrin.h>
+
+struct clock_facts {
+    bool counter;       /* the time stamp counter, not clock_gettime */
+    uint64_t cost;      /* ticks of measuring an empty call, median */
+    uint64_t step;      /* ticks by which two measurements differ at least, if they differ */
+    double nanoseconds; /* of one tick */
+};
+
+extern struct clock_facts clock_facts;
+
+/* Choose and measure the clock; takes about 20 ms. To be called once, before the others. */
+void clock_calibrate(void);
+
+static inline uint64_t clock_wall(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Now, in ticks. */
+static inline uint64_t clock_ticks(void)
+{
+    unsigned processor;
+    if (!clock_facts.counter)
+        return clock_wall();
+    _mm_lfence();
+    uint64_t t = __rdtscp(&processor);
+    _mm_lfence();
+    return t;
+}
+
+/* Nanoseconds between two readings, less the cost of reading; never below 0. */
+static inline uint64_t clock_between(uint64_t from, uint64_t to)
+{
+    uint64_t ticks = to - from;
+    return ticks > clock_facts.cost
+               ? (uint64_t)((double)(ticks - clock_facts.cost) * clock_facts.nanoseconds + 0.5)
+               : 0;
+}
+
+/* CPU time of this thread in nanoseconds, for long stretches only. */
+uint64_t clock_thread(void);
+
+#endif

@@ -1,0 +1,14 @@
+/* confinement.h - words for how an allocator is kept inside the heap.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_BASE_CONFINEMENT_H
+#define DRIVERS_BASE_CONFINEMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+const char *confinement_name(uint32_t c); /* "heap", "symbols", "syscalls", "none" */
+const char *confinement_text(uint32_t c); /* a line for people */
+bool confinement_holds(uint32_t c);
+
+#endif

@@ -1,0 +1,44 @@
+/* latency.c - histogram of operation times; see latency.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/base/latency.h"
+
+static unsigned bucket_of(uint64_t ns)
+{
+    if (ns < 2 * TIMES_STEPS)
+        return (unsigned)ns;
+    unsigned shift = 63u - (unsigned)__builtin_clzll(ns) - 4u;
+    return (shift + 1) * TIMES_STEPS + (unsigned)(ns >> shift) - TIMES_STEPS;
+}
+
+/* The largest time that falls into a bucket. */
+static uint64_t top_of(unsigned bucket)
+{
+    if (bucket < 2 * TIMES_STEPS)
+        return bucket;
+    unsigned shift = bucket / TIMES_STEPS - 1;
+    return ((uint64_t)(bucket % TIMES_STEPS + TIMES_STEPS + 1) << shift) - 1;
+}
+
+void times_add(struct times *t, uint64_t ns)
+{
+    t->count++;
+    t->sum += ns;
+    t->buckets[bucket_of(ns)]++;
+    if (ns > t->most)
+        t->most = ns;
+}
+
+uint64_t times_at(const struct times *t, unsigned permille)
+{
+    uint64_t below = 0, wanted = (t->count * permille + 999) / 1000;
+    if (!t->count)
+        return 0;
+    for (unsigned i = 0; i < TIMES_BUCKETS; i++) {
+        below += t->buckets[i];
+        if (below >= wanted && below)
+            return top_of(i) < t->most ? top_of(i) : t->most;
+    }
+    return t->most;
+}

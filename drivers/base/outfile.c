@@ -1,0 +1,175 @@
+/* outfile.c - where an output file goes; see outfile.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/base/outfile.h"
+#include "drivers/base/tempfile.h"
+#include "drivers/supervisor/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_LINKS = 40, COPIED = 65536 };
+
+static bool cannot_write(const struct outfile *f)
+{
+    fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", f->path, strerror(errno));
+    return false;
+}
+
+static bool is_input(const struct stat *file, const char *const *inputs)
+{
+    struct stat input;
+    for (; *inputs; inputs++) {
+        const char *path = strcmp(*inputs, "-") == 0 ? "/dev/stdin" : *inputs;
+        if (stat(path, &input) == 0 && S_ISREG(input.st_mode) && input.st_dev == file->st_dev &&
+            input.st_ino == file->st_ino)
+            return true;
+    }
+    return false;
+}
+
+/* Replace *target, which is a symbolic link, by what it points to. False: errno says why not. */
+static bool follow(char target[PATH_MAX], const char *to)
+{
+    char next[PATH_MAX];
+    const char *slash = strrchr(target, '/');
+    int folder = to[0] == '/' || !slash ? 0 : (int)(slash + 1 - target);
+    if (snprintf(next, sizeof next, "%.*s%s", folder, target, to) >= (int)sizeof next) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(target, next, sizeof next);
+    return true;
+}
+
+/* The file behind links, which need not exist. False: errno says why not. */
+static bool resolve(const char *path, char target[PATH_MAX])
+{
+    char to[PATH_MAX];
+    if (snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (int i = 0; i < MOST_LINKS; i++) {
+        ssize_t n = readlink(target, to, sizeof to - 1);
+        if (n < 0) /* no link, or nothing there: creating the file tells */
+            return true;
+        to[n] = 0;
+        if (!follow(target, to))
+            return false;
+    }
+    errno = ELOOP;
+    return false;
+}
+
+/* What goes to a device or a pipe is written to a temporary file first. */
+static void name_aside(struct outfile *f)
+{
+    const char *folder = getenv("TMPDIR");
+    if (f->special)
+        snprintf(f->aside, sizeof f->aside, "%s/steve-replay.XXXXXX", folder && *folder ? folder : "/tmp");
+    else
+        snprintf(f->aside, sizeof f->aside, "%s.%ld.part", f->target, (long)getpid());
+}
+
+int outfile_settle(struct outfile *f, const char *path, const char *const *inputs)
+{
+    struct stat s;
+    f->path = path;
+    f->special = false;
+    if (stat(path, &s) == 0) {
+        if (S_ISDIR(s.st_mode)) {
+            fprintf(stderr, "steve-replay: %s: is a folder; name a file\n", path);
+            return EXIT_BAD;
+        }
+        if (is_input(&s, inputs)) {
+            fprintf(stderr,
+                    "steve-replay: %s: is what the command reads; name another file\n"
+                    "Try 'steve-replay --help'.\n",
+                    path);
+            return EXIT_USAGE;
+        }
+        f->special = !S_ISREG(s.st_mode);
+    }
+    if (!resolve(path, f->target) || (f->special && access(path, W_OK) != 0)) {
+        cannot_write(f);
+        return EXIT_BAD;
+    }
+    name_aside(f);
+    return -1;
+}
+
+bool outfile_begin(struct outfile *f)
+{
+    int fd = f->special ? mkostemp(f->aside, O_CLOEXEC)
+                        : open(f->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return cannot_write(f);
+    close(fd);
+    aside_guard(f->aside);
+    return true;
+}
+
+static bool write_all(int fd, const char *p, size_t left)
+{
+    while (left) {
+        ssize_t n = write(fd, p, left);
+        if (n < 0 && errno != EINTR)
+            return false;
+        if (n > 0) {
+            p += n;
+            left -= (size_t)n;
+        }
+    }
+    return true;
+}
+
+/* Write the file aside to the device or pipe. */
+static bool copy_out(const struct outfile *f)
+{
+    static char buffer[COPIED];
+    int in = open(f->aside, O_RDONLY | O_CLOEXEC), out = open(f->path, O_WRONLY | O_CLOEXEC);
+    ssize_t n = -1;
+    bool good = in >= 0 && out >= 0;
+    while (good && (n = read(in, buffer, sizeof buffer)) > 0)
+        good = write_all(out, buffer, (size_t)n);
+    int reason = errno;
+    if (in >= 0)
+        close(in);
+    if (out >= 0)
+        close(out);
+    errno = reason;
+    return good && n == 0;
+}
+
+/* A file that is replaced keeps its permissions. */
+static bool put_in_place(const struct outfile *f)
+{
+    struct stat s;
+    if (stat(f->target, &s) == 0 && chmod(f->aside, s.st_mode & 07777) != 0)
+        return false;
+    return rename(f->aside, f->target) == 0;
+}
+
+bool outfile_finish(struct outfile *f)
+{
+    bool good = f->special ? copy_out(f) : put_in_place(f);
+    if (!good)
+        cannot_write(f);
+    if (!good || f->special)
+        unlink(f->aside);
+    aside_guard(NULL);
+    return good;
+}
+
+void outfile_abandon(struct outfile *f)
+{
+    unlink(f->aside);
+    aside_guard(NULL);
+}

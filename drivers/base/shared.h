@@ -1,0 +1,154 @@
+/* shared.h - the memory that steve-replay and the process of a driver share.
+ *
+ * The driver's process reads its job there and writes what it finds; when it crashes or hangs, all that it
+ * found so far, and the operation it was at, is there still. Everything is plain data, no pointers. The
+ * descriptors below are open in the driver's process under these numbers.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_BASE_SHARED_H
+#define DRIVERS_BASE_SHARED_H
+
+#include "drivers/base/fragmentation.h"
+#include "drivers/base/latency.h"
+#include "drivers/base/touch.h"
+#include "drivers/film/layout.h"
+#include "drivers/plan/plan.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { BOARD_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
+
+/* What a process is started for. Each is a fresh one. */
+enum job_kind {
+    JOB_INFO,       /* open the driver and say what it is */
+    JOB_FIT,        /* only see whether the heap is large enough */
+    JOB_BATCH,      /* replay without timing single operations */
+    JOB_TIMED,      /* replay timing every operation */
+    JOB_SPACE,      /* replay measuring space at the data points */
+    JOB_FILM,       /* replay drawing frames into FRAMES_FD */
+    JOB_TEAM,       /* replay on real threads, without timing single operations */
+    JOB_TEAM_SPACE, /* the same, looking at the heap whenever all have come to the same operation */
+    JOB_PIECES      /* replay without timing single operations, but what is between two data points */
+};
+
+/* N, F and R operations, bytes of N and R, or instructions of the program that was traced. */
+enum film_time { FILM_OPS, FILM_BYTES, FILM_INSTRUCTIONS, FILM_TIMES };
+extern const char *const film_time_names[FILM_TIMES];
+
+enum film_kind { FILM_MOVIE, FILM_STILL, FILM_POSTER };
+
+struct film_size {
+    enum film_kind kind;
+    enum layout layout;
+    uint32_t width, height; /* pixels */
+    enum film_time time;    /* what time runs with */
+    uint64_t total;         /* of the whole replay, in the unit of `time` */
+    uint64_t per_frame;     /* the same of one frame */
+    uint64_t first;         /* FILM_INSTRUCTIONS: those executed before the film begins */
+    uint64_t start, extent; /* part of the heap that is drawn, in bytes from its start */
+    uint64_t most;          /* bytes at the full height of the strip */
+    uint64_t at;            /* FILM_STILL: after so many operations */
+};
+
+struct job {
+    enum job_kind kind;
+    uint32_t confinement; /* of the driver, as JOB_INFO found it */
+    uint32_t flags;       /* the same */
+    char driver[PATH_MAX];
+    uint64_t heap; /* bytes */
+    struct plan_facts facts;
+    uint64_t interval;  /* a data point every so many N, F and R operations, and at the last */
+    uint64_t total_ops; /* N, F and R operations of the whole run, 0 = not known */
+    uint64_t seed;
+    uint32_t kill_percent; /* 0 = one pass */
+    uint32_t rounds;       /* passes over the file at most */
+    enum touch touch;
+    bool check; /* fill blocks with a pattern and compare it when they are freed */
+    struct film_size film;
+};
+
+enum board_status {
+    STATUS_RUNNING,
+    STATUS_DONE,
+    STATUS_NO_ROOM, /* the heap was too small at op_index */
+    STATUS_FAILED   /* text says why */
+};
+
+/* Operations that are timed apart. */
+enum timed_op { TIMED_MALLOC, TIMED_FREE, TIMED_REALLOC, TIMED_OPS };
+
+/* What holds after an operation (N, F or R). Times in nanoseconds, sizes in bytes. */
+struct point {
+    uint64_t op_index, size;
+    uint64_t used, free, overhead, maxmem;
+    uint64_t committed, resident, highest, locked, blocks;
+    uint64_t chunks; /* free pieces, UINT64_MAX = not known */
+    uint64_t op_time, oom_time, maxmem_time;
+    uint64_t interval_ops, interval_time, interval_most; /* since the last point, of single operations */
+    uint64_t batch_ops, batch_time;                      /* since the last point, timed as one; JOB_PIECES */
+    char op;
+};
+
+struct board_info {
+    char name[64], description[160], package[64], reason[240];
+    uint32_t confinement, flags;
+    uint64_t least_heap;
+    bool walks, tells_usable, compacts;
+};
+
+/* A replay on threads. Times in nanoseconds, summed over the threads but for `wall`. */
+struct team_result {
+    uint32_t threads;
+    bool locked;                      /* the replay's own lock made the calls one at a time */
+    uint64_t wall, cpu, cpu_most;     /* cpu_most: of the thread with most */
+    uint64_t waits, waited;           /* for another thread's operation on the same block */
+    uint64_t lock_waits, lock_waited; /* for the replay's own lock */
+    uint64_t blocked;                 /* times that a thread gave the processor away inside the allocator */
+    uint64_t news, frees, resizes, live_at_end;
+};
+
+/* The heap of a replay on threads, at its halts (drivers/run/barrier.h). Bytes. Fragmentation is that of what is in memory:
+ * what is mapped would count the addresses that allocators reserve for each thread. */
+struct team_space {
+    uint64_t halts, made, most_used, most_resident;
+    struct fragmentation fragmentation;
+};
+
+struct board {
+    struct job job;
+    pid_t owner; /* steve-replay's own process: when that ends, so does the driver's */
+    struct board_info info;
+    /* the driver's process writes the rest */
+    volatile uint64_t heartbeat; /* changes as long as something goes on */
+    volatile uint64_t op_index;  /* N, F or R operation under way, from 0, across rounds */
+    volatile enum board_status status;
+    char text[240];
+    uint64_t rounds, odd_locks, killed;
+    uint64_t wall, cpu;                   /* nanoseconds of the whole replay, the first in the process */
+    uint64_t warm_cpu;                    /* the same of the best repetition, JOB_BATCH; 0 = none */
+    uint64_t allocated;                   /* sum of the sizes of N and R, JOB_SPACE; bytes */
+    uint64_t highest;                     /* greatest extent of the heap seen, bytes */
+    uint64_t outside;                     /* bytes taken past the heap during the replay, JOB_SPACE */
+    uint64_t most_resident;               /* greatest seen, looked at now and then, JOB_SPACE; bytes */
+    uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
+    struct times times[TIMED_OPS];        /* JOB_TIMED */
+    struct fragmentation fragmentation;   /* JOB_SPACE: of what is mapped */
+    struct fragmentation in_memory;       /* JOB_SPACE: of resident pages, at the data points */
+    uint64_t clock_cost, clock_step;      /* picoseconds */
+    uint64_t clock_counter;               /* 1 = time stamp counter */
+    uint64_t frames;
+    struct team_result team;      /* JOB_TEAM */
+    struct team_space team_space; /* JOB_TEAM_SPACE */
+    uint64_t room, count;         /* of points */
+    struct point points[];
+};
+
+/* A board in shared memory with its descriptor; NULL: out of memory. */
+struct board *board_new(uint64_t room, int *fd);
+void board_delete(struct board *b, int fd);
+
+#endif

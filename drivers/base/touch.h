@@ -1,0 +1,39 @@
+/* touch.h - writing to a new block, as the program would, and using it later.
+ *
+ * Memory that nobody has written to takes no room in the machine and is not in its caches. Which part of a
+ * block a program writes is not in every trace, so the user says.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_BASE_TOUCH_H
+#define DRIVERS_BASE_TOUCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum touch { TOUCH_NONE, TOUCH_FIRST, TOUCH_PAGES, TOUCH_ALL, TOUCHES };
+
+/* Names by value, for options and results. */
+extern const char *const touch_names[TOUCHES];
+
+/* Write nothing, the first byte, one byte in each 4096, or one in each cache line of 64. */
+static inline void touch_block(volatile unsigned char *p, uint64_t size, enum touch touch)
+{
+    size_t step = touch == TOUCH_ALL ? 64 : 4096;
+    if (touch == TOUCH_NONE || size == 0)
+        return;
+    for (uint64_t i = 0; i < (touch == TOUCH_FIRST ? 1 : size); i += step)
+        p[i] = 1;
+}
+
+/* Use part of a block as the program did: read, or write what is there already, once per cache line. */
+static inline void use_range(volatile unsigned char *p, uint64_t size, bool write)
+{
+    for (uint64_t i = 0; i < size; i += 64) {
+        unsigned char byte = p[i];
+        if (write)
+            p[i] = byte;
+    }
+}
+
+#endif

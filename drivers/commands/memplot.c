@@ -1,0 +1,230 @@
+/* memplot.c - steve-replay --memplot: a film of the heap, pictures of moments, and a poster of all.
+ *
+ * A first run finds how long the replay is and where in the heap blocks lie; only that part is drawn, with
+ * a constant number of operations, or of allocated bytes, per frame. If the heap is too small, the film shows
+ * all up to there.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/base/json.h"
+#include "drivers/commands/commands.h"
+#include "drivers/film/ffmpeg.h"
+#include "drivers/film/poster.h"
+#include "drivers/supervisor/session.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The documented name of a film: the ops file's with -animation.avi. */
+static const char *film_name(const struct options *o, char *room, size_t size)
+{
+    if (o->output || o->still || o->poster)
+        return o->output;
+    snprintf(room, size, "%s-animation.avi", strcmp(o->ops, "-") == 0 ? "stdin" : o->ops);
+    return room;
+}
+
+static bool good_name(const char *path, bool still)
+{
+    const char *fault = path ? encoder_fault(path, still) : NULL;
+    if (fault)
+        fprintf(stderr, "steve-replay: %s: %s\nTry 'steve-replay --help'.\n", path, fault);
+    return !fault;
+}
+
+static uint64_t at_least_1(uint64_t x)
+{
+    return x ? x : 1;
+}
+
+/* The span of the instructions, of a file that tells them. */
+static uint64_t span(const struct session *s, uint64_t *first)
+{
+    const struct schedule_facts *f = &s->plan.facts.schedule;
+    uint64_t last = 0, count = s->board->op_index < f->times ? s->board->op_index : f->times;
+    off_t at = (off_t)f->times_at;
+    if (count == 0 || pread(s->plan.fd, first, sizeof *first, at) != sizeof *first ||
+        pread(s->plan.fd, &last, sizeof last, at + (off_t)((count - 1) * sizeof last)) != sizeof last)
+        return 0;
+    return last > *first ? last - *first : 0;
+}
+
+/* How much of what time runs with the whole replay has. */
+static uint64_t total_time(const struct session *s, uint64_t *first)
+{
+    switch (s->options->time) {
+    case FILM_BYTES:
+        return s->board->allocated;
+    case FILM_INSTRUCTIONS:
+        return span(s, first);
+    default:
+        return s->board->op_index;
+    }
+}
+
+static struct film_size plan_film(const struct session *s)
+{
+    const struct board *b = s->board;
+    const struct options *o = s->options;
+    uint64_t first = 0, total = total_time(s, &first), reach = b->highest_block - b->lowest_block;
+    uint64_t peak = s->job.facts.live_peak, most = b->most_resident > peak ? b->most_resident : peak;
+    return (struct film_size){.layout = o->layout,
+                              .width = o->width,
+                              .height = o->height,
+                              .time = o->time,
+                              .first = first,
+                              .total = total,
+                              .per_frame = at_least_1((total + o->frames - 1) / o->frames),
+                              .start = b->lowest_block,
+                              .extent = o->extent ? o->extent : reach,
+                              .most = o->strip ? o->strip : most};
+}
+
+/* How long the run is, and in what part of the heap blocks lie: a space run without data points. */
+static int survey(struct session *s)
+{
+    int status = EXIT_DONE;
+    enum board_status space = session_run(s, JOB_SPACE, 0, -1);
+    if (space != STATUS_DONE)
+        status = session_complain(s);
+    if (!s->board)
+        return EXIT_BAD;
+    s->job.total_ops = s->board->op_index;
+    s->job.film = plan_film(s);
+    return status;
+}
+
+/* One file; `*frames` are in it. False: told. */
+static bool make(struct session *s, const char *path, enum film_kind kind, uint64_t *frames)
+{
+    const struct options *o = s->options;
+    struct encoder e;
+    s->job.film.kind = kind;
+    if (!encoder_start(&e, path, kind != FILM_MOVIE, o->width, o->height, o->fps))
+        return false;
+    enum board_status status = session_run(s, JOB_FILM, 0, e.frames);
+    *frames = s->board ? s->board->frames : 0;
+    bool good = status != STATUS_FAILED && *frames > 0;
+    bool written = encoder_finish(&e, good);
+    if (!good)
+        session_complain(s);
+    return good && written;
+}
+
+static const char *unit_of(const struct film_size *f)
+{
+    return f->time == FILM_OPS ? "operations" : film_time_names[f->time];
+}
+
+static void tell_json(const struct session *s, const char *path, uint64_t frames, bool whole)
+{
+    const struct film_size *f = &s->job.film;
+    printf("{\"driver\": ");
+    json_string(stdout, s->info.name);
+    printf(", \"file\": ");
+    json_string(stdout, path);
+    printf(", \"frames\": %" PRIu64 ", \"operations\": %" PRIu64 ", \"%s_per_frame\": %" PRIu64
+           ", \"layout\": \"%s\", \"extent\": %" PRIu64 ", \"strip\": %" PRIu64 ", \"heap_size\": %" PRIu64
+           ", \"complete\": %s}\n",
+           frames, s->job.total_ops, unit_of(f), f->per_frame, layout_names[f->layout], f->extent, f->most,
+           s->job.heap, whole ? "true" : "false");
+}
+
+static void tell(const struct session *s, const char *path, uint64_t frames)
+{
+    bool whole = s->board->status == STATUS_DONE;
+    if (s->options->json)
+        tell_json(s, path, frames, whole);
+    else if (!s->options->quiet && s->job.film.kind != FILM_MOVIE)
+        printf("%s: %s%s\n", s->info.name, path, whole ? "" : ", up to where memory ran out");
+    else if (!s->options->quiet)
+        printf("%s: %" PRIu64 " frames of %" PRIu64 " %s each in %s%s\n", s->info.name, frames,
+               s->job.film.per_frame, unit_of(&s->job.film), path,
+               whole ? "" : ", up to where memory ran out");
+}
+
+static bool make_and_tell(struct session *s, const char *path, enum film_kind kind)
+{
+    uint64_t frames;
+    if (!make(s, path, kind, &frames))
+        return false;
+    tell(s, path, frames);
+    return true;
+}
+
+/* The still's name for an operation: NAME-OP.png where there are several. */
+static const char *still_name(const struct options *o, uint64_t op, char *room, size_t size)
+{
+    if (o->at_count < 2)
+        return o->still;
+    snprintf(room, size, "%.*s-%" PRIu64 ".png", (int)strlen(o->still) - 4, o->still, op);
+    return room;
+}
+
+/* Can all files be written? Found out before the long runs. -1: yes; else the exit status. */
+static int check_names(const struct session *s, const char *film)
+{
+    const struct options *o = s->options;
+    const char *const inputs[] = {o->ops, s->job.driver, NULL};
+    char room[4096];
+    int status = film ? encoder_can_write(film, inputs) : -1;
+    for (unsigned i = 0; o->still && status == -1 && (i < o->at_count || i == 0); i++)
+        status = encoder_can_write(still_name(o, o->at[i], room, sizeof room), inputs);
+    return status == -1 && o->poster ? encoder_can_write(o->poster, inputs) : status;
+}
+
+static bool make_stills(struct session *s)
+{
+    const struct options *o = s->options;
+    char room[4096];
+    uint64_t last = s->job.total_ops;
+    for (unsigned i = 0; i < o->at_count || i == 0; i++) {
+        uint64_t op = o->at_count ? o->at[i] : last;
+        s->job.film.at = op < last ? op : last;
+        if (!make_and_tell(s, still_name(o, op, room, sizeof room), FILM_STILL))
+            return false;
+    }
+    return true;
+}
+
+static bool make_poster(struct session *s, const char *path)
+{
+    uint64_t columns = (uint64_t)poster_columns((int)s->options->width);
+    s->job.film.per_frame = at_least_1((s->job.film.total + columns - 1) / columns);
+    return make_and_tell(s, path, FILM_POSTER);
+}
+
+static int make_files(struct session *s, const char *film)
+{
+    const struct options *o = s->options;
+    int status = survey(s);
+    if (status == EXIT_BAD || s->job.total_ops == 0)
+        return status;
+    if (film && !make_and_tell(s, film, FILM_MOVIE))
+        return EXIT_BAD;
+    if (o->still && !make_stills(s))
+        return EXIT_BAD;
+    return !o->poster || make_poster(s, o->poster) ? status : EXIT_BAD;
+}
+
+int mode_memplot(const struct options *o)
+{
+    struct session s;
+    char room[4096];
+    const char *film = film_name(o, room, sizeof room);
+    if (!good_name(film, false) || !good_name(o->still, true) || !good_name(o->poster, true))
+        return EXIT_USAGE;
+    if (!encoder_there())
+        return EXIT_BAD;
+    int status = session_open(&s, o);
+    if (status == -1 && o->time == FILM_INSTRUCTIONS && !s.plan.facts.schedule.times) {
+        fprintf(stderr, "steve-replay: %s: does not tell instructions: make it again by steve ops --times\n",
+                o->ops);
+        status = EXIT_BAD;
+    }
+    if (status == -1 && (status = check_names(&s, film)) == -1)
+        status = make_files(&s, film);
+    session_close(&s);
+    return status;
+}

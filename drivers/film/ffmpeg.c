@@ -1,0 +1,174 @@
+/* ffmpeg.c - ffmpeg, fed with raw frames through a pipe; see ffmpeg.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/film/ffmpeg.h"
+#include "drivers/supervisor/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Pictures of cells: x264's filter that smooths edges and its finer searches cost half of the time and show
+ * nothing here; without them a film of 1920x1080 is made at 60 frames a second and more on two processors. */
+#define X264                                                                                                 \
+    {                                                                                                        \
+        "-c:v", "libx264", "-preset", "superfast", "-crf", "20", "-x264-params",                             \
+            "no-deblock=1:me=dia:subme=0:partitions=none:bframes=0", "-pix_fmt", "yuv420p"                   \
+    }
+
+/* What to tell ffmpeg for each kind of file; NULL ends the list. WebM gets VP8 in one thread, while the other
+ * processor paints (several wait for each other at work): VP9 at its quickest takes twice as long for such
+ * pictures, and at a like size shows them no better. */
+static const struct kind {
+    const char *ending, *format;
+    const char *codec[20];
+} s_kinds[] = {
+    {".mp4", "mp4", X264},
+    {".mkv", "matroska", X264},
+    {".avi", "avi", {"-c:v", "mpeg4", "-q:v", "3", "-pix_fmt", "yuv420p"}},
+    {".webm",
+     "webm",
+     {"-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "-16", "-qmin", "16", "-qmax", "30", "-b:v",
+      "10M", "-lag-in-frames", "0", "-threads", "1", "-pix_fmt", "yuv420p"}},
+    {".png", "image2", {"-frames:v", "1", "-c:v", "png", "-update", "1"}},
+};
+enum { KINDS = sizeof s_kinds / sizeof s_kinds[0], PICTURE = KINDS - 1, MOST_ARGUMENTS = 40 };
+
+static const struct kind *kind_of(const char *path, bool still)
+{
+    size_t n = strlen(path);
+    for (int i = still ? PICTURE : 0; i < (still ? KINDS : PICTURE); i++) {
+        size_t m = strlen(s_kinds[i].ending);
+        if (n > m && strcasecmp(path + n - m, s_kinds[i].ending) == 0)
+            return &s_kinds[i];
+    }
+    return NULL;
+}
+
+const char *encoder_fault(const char *path, bool still)
+{
+    if (!kind_of(path, still))
+        return still ? "a picture's name must end in .png"
+                     : "a film's name must end in .mp4, .avi, .mkv or .webm";
+    if (strlen(path) > 4000)
+        return "the name is too long";
+    return NULL;
+}
+
+static const char *program(void)
+{
+    const char *set = getenv("FFMPEG");
+    return set && *set ? set : FFMPEG_PATH;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, X_OK) == 0;
+}
+
+/* As execvp looks for it. */
+static bool on_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    char list[16384], full[PATH_MAX], *rest = list, *folder;
+    snprintf(list, sizeof list, "%s", path ? path : "/bin:/usr/bin");
+    while ((folder = strsep(&rest, ":")))
+        if (snprintf(full, sizeof full, "%s/%s", *folder ? folder : ".", name) < (int)sizeof full &&
+            is_program(full))
+            return true;
+    return false;
+}
+
+bool encoder_there(void)
+{
+    const char *name = program();
+    if (strchr(name, '/') ? is_program(name) : on_path(name))
+        return true;
+    fprintf(stderr,
+            "steve-replay: cannot run %s: there is no such program: install Debian's ffmpeg, or set FFMPEG "
+            "to its "
+            "path\n",
+            name);
+    return false;
+}
+
+static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char *size, const char *rate)
+{
+    const char *pixels = k == &s_kinds[PICTURE] ? "bgr0" : "yuv420p";
+    const char *argv[MOST_ARGUMENTS] = {program(),  "-hide_banner", "-loglevel", "error", "-y", "-f",
+                                        "rawvideo", "-pix_fmt",     pixels,      "-s",    size, "-r",
+                                        rate,       "-i",           "-",         "-an"};
+    int n = 16;
+    for (int i = 0; k->codec[i]; i++)
+        argv[n++] = k->codec[i];
+    argv[n++] = "-f";
+    argv[n++] = k->format;
+    argv[n++] = e->file.aside;
+    execvp(argv[0], (char *const *)argv);
+    fprintf(stderr, "steve-replay: cannot run %s: %s: install Debian's ffmpeg, or set FFMPEG to its path\n",
+            argv[0], strerror(errno));
+    _exit(127);
+}
+
+int encoder_can_write(const char *path, const char *const *inputs)
+{
+    struct outfile file;
+    int status = outfile_settle(&file, path, inputs);
+    if (status != -1)
+        return status;
+    if (!outfile_begin(&file))
+        return EXIT_BAD;
+    outfile_abandon(&file);
+    return -1;
+}
+
+bool encoder_start(struct encoder *e, const char *path, bool still, uint32_t width, uint32_t height,
+                   uint32_t fps)
+{
+    char size[32], rate[16];
+    int ends[2];
+    static const char *const none[] = {NULL}; /* inputs: looked at by encoder_can_write */
+    if (outfile_settle(&e->file, path, none) != -1 || !outfile_begin(&e->file))
+        return false;
+    snprintf(size, sizeof size, "%ux%u", width, height);
+    snprintf(rate, sizeof rate, "%u", fps);
+    if (pipe2(ends, O_CLOEXEC) != 0 || (e->process = fork()) < 0) {
+        fprintf(stderr, "steve-replay: cannot start ffmpeg: %s\n", strerror(errno));
+        outfile_abandon(&e->file);
+        return false;
+    }
+    if (e->process == 0) {
+        signal(SIGPIPE, SIG_DFL);
+        dup2(ends[0], 0);
+        run_ffmpeg(e, kind_of(path, still), size, rate);
+    }
+    close(ends[0]);
+    e->frames = ends[1];
+    return true;
+}
+
+bool encoder_finish(struct encoder *e, bool keep)
+{
+    int status = 0;
+    close(e->frames);
+    while (waitpid(e->process, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (keep && status == 0)
+        return outfile_finish(&e->file);
+    outfile_abandon(&e->file);
+    if (keep && WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return false; /* told by the child */
+    if (keep)
+        fprintf(stderr, "steve-replay: %s: not written: ffmpeg failed\n", e->file.path);
+    return !keep;
+}

@@ -1,0 +1,90 @@
+/* heapmap.c - the heap as a grid of cells; see heapmap.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/film/heapmap.h"
+#include "drivers/heap/raw_syscalls.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { GRAIN = 16 };
+
+bool heapmap_open(struct heapmap *m, uint64_t extent, uint64_t cells)
+{
+    uint64_t bytes = (extent + cells - 1) / cells;
+    bool good = true;
+    *m = (struct heapmap){.cell_bytes = (bytes + GRAIN - 1) / GRAIN * GRAIN};
+    if (m->cell_bytes == 0)
+        m->cell_bytes = GRAIN;
+    m->cells = cells;
+    for (int i = 0; i < LAYERS; i++) {
+        m->whole[i] = sysmem_get((cells + 1) * sizeof *m->whole[i]);
+        m->part[i] = sysmem_get((cells + 1) * sizeof *m->part[i]);
+        good = good && m->whole[i] && m->part[i];
+    }
+    m->cell = sysmem_get(cells * sizeof *m->cell);
+    return good && m->cell;
+}
+
+void heapmap_add(struct heapmap *m, enum heap_layer layer, uint64_t at, uint64_t bytes, int sign)
+{
+    uint64_t end = at + bytes, first = at / m->cell_bytes, last = end / m->cell_bytes;
+    if (first >= m->cells || bytes == 0)
+        return;
+    if (last >= m->cells) {
+        last = m->cells;
+        end = last * m->cell_bytes;
+    }
+    if (first == last) {
+        m->part[layer][first] += sign * (int64_t)(end - at);
+        return;
+    }
+    m->part[layer][first] += sign * (int64_t)((first + 1) * m->cell_bytes - at);
+    m->part[layer][last] += sign * (int64_t)(end - last * m->cell_bytes);
+    m->whole[layer][first + 1] += sign;
+    m->whole[layer][last] -= sign;
+}
+
+static float clamp(float x)
+{
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+static void sum_layer(struct heapmap *m, enum heap_layer layer)
+{
+    int64_t covering = 0;
+    for (uint64_t i = 0; i < m->cells; i++) {
+        covering += m->whole[layer][i];
+        m->cell[i].share[layer] = clamp((float)covering + (float)m->part[layer][i] / (float)m->cell_bytes);
+    }
+}
+
+void heapmap_clear(struct heapmap *m, enum heap_layer layer)
+{
+    memset(m->whole[layer], 0, (m->cells + 1) * sizeof *m->whole[layer]);
+    memset(m->part[layer], 0, (m->cells + 1) * sizeof *m->part[layer]);
+}
+
+static void grow_older(struct cell *c)
+{
+    for (int i = 0; i < GLOWS; i++)
+        c->glow[i] = c->share[LAYER_FRESH + i] > 0 ? HEAT_FULL : c->glow[i] - (c->glow[i] > 0);
+    c->seen |= c->share[LAYER_FRESH] > 0;
+}
+
+void heapmap_cool(struct heapmap *m)
+{
+    for (uint64_t i = 0; i < m->cells; i++)
+        memset(m->cell[i].glow, 0, sizeof m->cell[i].glow);
+}
+
+void heapmap_frame(struct heapmap *m)
+{
+    for (int i = 0; i < LAYERS; i++)
+        sum_layer(m, (enum heap_layer)i);
+    for (int i = LAYER_FRESH; i < LAYERS; i++)
+        heapmap_clear(m, (enum heap_layer)i);
+    for (uint64_t i = 0; i < m->cells; i++)
+        grow_older(&m->cell[i]);
+}

@@ -1,0 +1,96 @@
+/* layout.c - where in a grid the cells of a heap lie; see layout.h.
+ *
+ * The Hilbert curve proper fills squares whose side is a power of two. The generalised one (J. Cerveny's
+ * "gilbert") fills any rectangle: a long one is cut in two along its length; any other in three, one across
+ * its foot, one along, one back, each again a rectangle with a direction to run in. Halves are kept even
+ * where they can be, so that steps are to neighbours; in a grid of odd width one step may be diagonal.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/film/layout.h"
+#include "drivers/heap/raw_syscalls.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+const char *const layout_names[LAYOUTS] = {[LAYOUT_ROWS] = "rows", [LAYOUT_HILBERT] = "hilbert"};
+
+struct vector {
+    int x, y;
+};
+
+static struct vector sum(struct vector a, struct vector b)
+{
+    return (struct vector){a.x + b.x, a.y + b.y};
+}
+
+static struct vector minus(struct vector a)
+{
+    return (struct vector){-a.x, -a.y};
+}
+
+static struct vector unit(struct vector a)
+{
+    return (struct vector){(a.x > 0) - (a.x < 0), (a.y > 0) - (a.y < 0)};
+}
+
+static int length(struct vector a)
+{
+    return abs(a.x + a.y);
+}
+
+/* Half of a side; an odd half becomes even if the side has room for it. */
+static struct vector half(struct vector a)
+{
+    struct vector h = {a.x / 2, a.y / 2};
+    return length(h) % 2 && length(a) > 2 ? sum(h, unit(a)) : h;
+}
+
+/* A straight line of cells. */
+static struct spot *line(struct spot *out, struct vector at, struct vector along)
+{
+    for (int i = length(along); i > 0; i--, at = sum(at, unit(along)))
+        *out++ = (struct spot){(uint16_t)at.x, (uint16_t)at.y};
+    return out;
+}
+
+/* The rectangle with sides a (the way the curve runs) and b, from the corner `at`. Depth: log2 of its size.
+ */
+static struct spot *curve(struct spot *out, struct vector at, struct vector a, struct vector b)
+{
+    struct vector a2 = half(a), b2 = half(b);
+    if (length(b) == 1)
+        return line(out, at, a);
+    if (length(a) == 1)
+        return line(out, at, b);
+    if (2 * length(a) > 3 * length(b)) {
+        out = curve(out, at, a2, b);
+        return curve(out, sum(at, a2), sum(a, minus(a2)), b);
+    }
+    a2 = (struct vector){a.x / 2, a.y / 2};
+    out = curve(out, at, b2, a2);
+    out = curve(out, sum(at, b2), a, sum(b, minus(b2)));
+    struct vector last = sum(sum(at, sum(a, minus(unit(a)))), sum(b2, minus(unit(b))));
+    return curve(out, last, minus(b2), minus(sum(a, minus(a2))));
+}
+
+static void rows_of(struct spot *out, int columns, int rows)
+{
+    for (int y = 0; y < rows; y++)
+        out = line(out, (struct vector){0, y}, (struct vector){columns, 0});
+}
+
+struct spot *layout_make(enum layout layout, int columns, int rows)
+{
+    struct vector across = {columns, 0}, down = {0, rows};
+    struct spot *spots = sysmem_get((size_t)columns * (size_t)rows * sizeof *spots);
+    if (!spots)
+        return NULL;
+    if (layout == LAYOUT_ROWS)
+        rows_of(spots, columns, rows);
+    else if (columns >= rows)
+        curve(spots, (struct vector){0, 0}, across, down);
+    else
+        curve(spots, (struct vector){0, 0}, down, across);
+    return spots;
+}

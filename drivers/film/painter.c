@@ -1,0 +1,294 @@
+/* painter.c - the film of a replay; see painter.h.
+ *
+ * A cell's colour is mixed from what its bytes are used for; a new block glows white, a fresh hole blue, what
+ * was read or written each in a colour of its own, and all fade. Cells are painted only when their
+ * colour changes. Blocks of an allocator that moves them are laid out anew for each frame.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/film/painter.h"
+#include "drivers/film/canvas.h"
+#include "drivers/film/frame.h"
+#include "drivers/film/heapmap.h"
+#include "drivers/film/legend.h"
+#include "drivers/film/poster.h"
+#include "drivers/film/yuv.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/heap/region.h"
+#include "drivers/measure/measure.h"
+#include "drivers/run/guard.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { TIME_TEXT = 64 };
+
+struct painter {
+    struct engine *e;
+    struct heapmap map;
+    struct frame frame;
+    struct poster poster;
+    unsigned char *yuv; /* a frame of a movie */
+    struct frame_facts facts;
+    char when[TIME_TEXT];
+    bool moves;
+    uint64_t allocated, due; /* bytes of N and R so far; when the next frame is, in the film's time */
+    const uint64_t *times;   /* FILM_INSTRUCTIONS: of each operation, else NULL */
+    uint64_t now;            /* the film's time */
+};
+
+static uint64_t overhead_of(const struct painter *p, const struct block *b)
+{
+    return p->e->driver->usable ? p->e->driver->usable(b->ref) - b->size : 0;
+}
+
+/* Bytes from the start of the drawn part; a block below it (there is none) would wrap around and be left out.
+ */
+static uint64_t place_of(const struct painter *p, const char *address)
+{
+    return region_offset(address) - p->e->board->job.film.start;
+}
+
+/* The header of a block at `at`, or what of it is in the drawn part. */
+static uint64_t header_of(const struct painter *p, const struct block *b, uint64_t at)
+{
+    uint64_t header = p->e->driver->header ? p->e->driver->header(b->ref) : 0;
+    return header < at ? header : at;
+}
+
+/* Put a block into the layers that last, or take it out. */
+static void lay(struct painter *p, const struct block *b, const char *address, int sign)
+{
+    uint64_t at = place_of(p, address), header = header_of(p, b, at);
+    heapmap_add(&p->map, LAYER_USED, at, b->size, sign);
+    heapmap_add(&p->map, LAYER_OVERHEAD, at - header, header, sign);
+    heapmap_add(&p->map, LAYER_OVERHEAD, at + b->size, overhead_of(p, b), sign);
+    if (b->fixed)
+        heapmap_add(&p->map, LAYER_LOCKED, at, b->size, sign);
+}
+
+static bool made(void *ctx, const struct block *b, void *address)
+{
+    struct painter *p = ctx;
+    p->facts.used += b->size;
+    if (!guard_made(p->e->board, p->e->driver, b, address))
+        return false;
+    if (!address || !region_holds(address, b->size))
+        return true;
+    heapmap_add(&p->map, LAYER_FRESH, place_of(p, address), b->size, 1);
+    if (!p->moves)
+        lay(p, b, address, 1);
+    return true;
+}
+
+static bool freeing(void *ctx, const struct block *b, void *address)
+{
+    struct painter *p = ctx;
+    p->facts.used -= b->size;
+    if (b->fixed)
+        p->facts.locked -= b->size;
+    if (!address || !region_holds(address, b->size))
+        return true;
+    heapmap_add(&p->map, LAYER_GONE, place_of(p, address), b->size, 1);
+    if (!p->moves)
+        lay(p, b, address, -1);
+    return true;
+}
+
+/* The space run has looked at the contents. */
+static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes)
+{
+    return true;
+}
+
+static void locked(void *ctx, const struct block *b, bool on)
+{
+    struct painter *p = ctx;
+    const char *address = engine_address(p->e, b);
+    p->facts.locked += on ? b->size : -b->size;
+    if (address && !p->moves && region_holds(address, b->size))
+        heapmap_add(&p->map, LAYER_LOCKED, place_of(p, address), b->size, on ? 1 : -1);
+}
+
+static void used(void *ctx, const struct block *b, void *address, uint64_t from, uint64_t bytes, bool write)
+{
+    struct painter *p = ctx;
+    if (address && region_holds(address, b->size))
+        heapmap_add(&p->map, write ? LAYER_WRITTEN : LAYER_READ, place_of(p, address) + from, bytes, 1);
+}
+
+static void lay_list(struct painter *p, const struct block *list, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (list[i].ref)
+            lay(p, &list[i], engine_address(p->e, &list[i]), 1);
+}
+
+static void lay_all(struct painter *p)
+{
+    heapmap_clear(&p->map, LAYER_USED);
+    heapmap_clear(&p->map, LAYER_OVERHEAD);
+    heapmap_clear(&p->map, LAYER_LOCKED);
+    lay_list(p, p->e->blocks, p->e->board->job.facts.slots);
+    lay_list(p, p->e->kept, p->e->kept_count);
+}
+
+static bool write_bytes(struct painter *p, const void *bytes, size_t left)
+{
+    const char *at = bytes;
+    while (left) {
+        ssize_t n = write(FRAMES_FD, at, left);
+        if (n < 0 && errno != EINTR) {
+            snprintf(p->e->board->text, sizeof p->e->board->text, "ffmpeg ended before the film did");
+            return false;
+        }
+        at += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+        p->e->board->heartbeat++;
+    }
+    p->e->board->frames++;
+    return true;
+}
+
+static bool write_canvas(struct painter *p, const struct canvas *c)
+{
+    if (p->e->board->job.film.kind != FILM_MOVIE)
+        return write_bytes(p, c->pixels, (size_t)c->width * (size_t)c->height * sizeof(uint32_t));
+    yuv_from_canvas(p->yuv, c);
+    return write_bytes(p, p->yuv, yuv_bytes(c->width, c->height));
+}
+
+/* The film's time after this operation. */
+static uint64_t time_now(const struct painter *p)
+{
+    const struct job *j = &p->e->board->job;
+    if (j->film.time == FILM_OPS)
+        return p->e->ops;
+    if (j->film.time == FILM_BYTES)
+        return p->allocated;
+    uint64_t count = j->facts.schedule.times, i = p->e->ops < count ? p->e->ops : count;
+    uint64_t t = p->times[i - 1] > j->film.first ? p->times[i - 1] - j->film.first : 0;
+    return t > p->now ? t : p->now;
+}
+
+/* The program did nothing to the heap for longer than a frame: the picture stands still for as long. */
+static bool hold(struct painter *p)
+{
+    const struct film_size *f = &p->e->board->job.film;
+    if (f->kind != FILM_MOVIE || f->time != FILM_INSTRUCTIONS || !p->e->board->frames)
+        return true;
+    for (; p->due + f->per_frame <= p->now; p->due += f->per_frame)
+        if (!write_bytes(p, p->yuv, yuv_bytes((int)f->width, (int)f->height)))
+            return false;
+    return true;
+}
+
+/* Is there something to draw after this operation? */
+static bool is_due(struct painter *p)
+{
+    const struct film_size *f = &p->e->board->job.film;
+    uint64_t now = p->now;
+    bool still = f->kind == FILM_STILL && p->e->ops == f->at;
+    if (now < p->due && p->e->ops != p->e->board->job.total_ops && !still)
+        return false;
+    p->facts.done = f->total ? (double)now / (double)f->total : 1;
+    return true;
+}
+
+/* An amount of the film's time: "5.4 MiB allocated", "1,500 operations". */
+static void time_words(char out[TIME_TEXT], enum film_time unit, uint64_t amount)
+{
+    char number[NUMBER_TEXT];
+    if (unit == FILM_BYTES)
+        snprintf(out, TIME_TEXT, "%s allocated", legend_bytes(number, amount));
+    else
+        snprintf(out, TIME_TEXT, "%s %s", legend_count(number, amount),
+                 unit == FILM_OPS ? "operations" : film_time_names[unit]);
+}
+
+static void look(struct painter *p)
+{
+    if (p->moves)
+        lay_all(p);
+    heapmap_frame(&p->map);
+    p->facts.op = p->e->ops;
+    p->facts.extent = measure_extent(p->e->driver);
+    p->facts.resident = region_resident();
+    if (p->e->board->job.film.time != FILM_OPS)
+        time_words(p->when, p->e->board->job.film.time, p->now);
+}
+
+static bool paint_poster(struct painter *p)
+{
+    const struct job *j = &p->e->board->job;
+    char time[TIME_TEXT];
+    poster_add(&p->poster, &p->map, p->facts.done);
+    if (p->e->ops != j->total_ops)
+        return true;
+    time_words(time, j->film.time, j->film.total);
+    poster_words(&p->poster, p->facts.name, j->film.extent, time);
+    return write_canvas(p, &p->poster.canvas);
+}
+
+static bool done(void *ctx, char op, uint64_t size)
+{
+    struct painter *p = ctx;
+    enum film_kind kind = p->e->board->job.film.kind;
+    p->allocated += op == 'F' ? 0 : size;
+    p->now = time_now(p);
+    if (!is_due(p))
+        return true;
+    if (!hold(p))
+        return false;
+    p->due = (p->now / p->e->board->job.film.per_frame + 1) * p->e->board->job.film.per_frame;
+    look(p);
+    if (kind == FILM_POSTER)
+        return paint_poster(p);
+    if (kind == FILM_STILL && p->e->ops != p->e->board->job.film.at) {
+        frame_pass(&p->frame, &p->facts);
+        return true;
+    }
+    frame_paint(&p->frame, &p->map, &p->facts);
+    return write_canvas(p, &p->frame.canvas);
+}
+
+static bool open_times(struct painter *p, const struct job *j)
+{
+    const struct schedule_facts *f = &j->facts.schedule;
+    if (j->film.time != FILM_INSTRUCTIONS)
+        return true;
+    long at = sysmem_call(SYS_mmap, 0, (long)(f->times * sizeof *p->times), PROT_READ, MAP_SHARED, PLAN_FD,
+                          (long)f->times_at);
+    p->times = (const uint64_t *)at;
+    return !sysmem_failed(at);
+}
+
+static bool open_picture(struct painter *p, const struct job *j)
+{
+    const struct film_size *f = &j->film;
+    int width = (int)f->width, height = (int)f->height;
+    if (f->kind == FILM_POSTER)
+        return poster_open(&p->poster, width, height) &&
+               heapmap_open(&p->map, f->extent, (uint64_t)p->poster.rows);
+    p->yuv = sysmem_get(yuv_bytes(width, height));
+    return p->yuv && frame_open(&p->frame, width, height, f->extent, f->most, f->layout) &&
+           heapmap_open(&p->map, f->extent, frame_cells(&p->frame));
+}
+
+void painter_run(struct engine *e)
+{
+    const struct job *j = &e->board->job;
+    struct painter p = {.e = e, .moves = e->driver->flags & STEVE_MOVES, .due = j->film.per_frame};
+    struct watcher w = {&p, made, freeing, kept, locked, used, done};
+    p.facts =
+        (struct frame_facts){.name = e->driver->name, .when = p.when, .total = j->total_ops, .heap = j->heap};
+    if (!open_times(&p, j) || !open_picture(&p, j)) {
+        snprintf(e->board->text, sizeof e->board->text, "out of memory for the picture");
+        e->board->status = STATUS_FAILED;
+        return;
+    }
+    engine_watched(e, &w);
+}

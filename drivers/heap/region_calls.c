@@ -1,0 +1,97 @@
+/* region_calls.c - decide for each memory call of an allocator: the region answers, or the kernel does.
+ *
+ * Private anonymous memory that is not to be executed comes from the region; so does everything that
+ * names addresses in it. Files, shared memory, code and other addresses are the kernel's. Protection asked
+ * for is not kept: the region is readable and writable throughout (mprotect itself is not caught).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/heap/region.h"
+#include "drivers/heap/reservation.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* Threads of the allocator may call at the same time. Nothing that is called while it is held waits for
+ * anything or calls back. */
+static atomic_flag s_held = ATOMIC_FLAG_INIT;
+
+static void hold(void)
+{
+    while (atomic_flag_test_and_set_explicit(&s_held, memory_order_acquire))
+        sched_yield();
+}
+
+static long release(long result)
+{
+    atomic_flag_clear_explicit(&s_held, memory_order_release);
+    return result;
+}
+
+static bool inside(const void *p)
+{
+    return region_captures() && (region_holds(p, 1) || stretch_contains(p));
+}
+
+static bool heap_memory(void *p, int prot, int flags, int fd)
+{
+    bool fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+    if (!(flags & MAP_ANONYMOUS) || fd >= 0 || !(flags & MAP_PRIVATE) || (prot & PROT_EXEC))
+        return false;
+    return region_captures() && (!fixed || inside(p));
+}
+
+static long map_in_heap(void *p, size_t length, int prot, int flags)
+{
+    if ((flags & MAP_FIXED) && stretch_contains(p))
+        return prot == PROT_NONE ? region_unmap(p, length) ?: (long)p : region_use(p, length);
+    if (prot == PROT_NONE && length > region_size())
+        return region_reserve_more(length);
+    return region_map(p, length, flags & MAP_FIXED);
+}
+
+long region_mmap_call(void *p, size_t length, int prot, int flags, int fd, long offset)
+{
+    if (!heap_memory(p, prot, flags, fd))
+        return sysmem_call(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
+    hold();
+    return release(map_in_heap(p, length, prot, flags));
+}
+
+long region_munmap_call(void *p, size_t length)
+{
+    if (inside(p)) {
+        hold();
+        return release(region_unmap(p, length));
+    }
+    return sysmem_call(SYS_munmap, (long)p, (long)length, 0, 0, 0, 0);
+}
+
+long region_mremap_call(void *p, size_t old_length, size_t length, int flags, void *target)
+{
+    if (!inside(p))
+        return sysmem_call(SYS_mremap, (long)p, (long)old_length, (long)length, flags, (long)target, 0);
+    if (flags & MREMAP_FIXED)
+        return -EINVAL;
+    hold();
+    return release(region_remap(p, old_length, length, flags & MREMAP_MAYMOVE));
+}
+
+long region_madvise_call(void *p, size_t length, int advice)
+{
+    return sysmem_call(SYS_madvise, (long)p, (long)length, advice, 0, 0, 0);
+}
+
+long region_brk_call(void *end)
+{
+    if (region_captures()) {
+        hold();
+        return release(region_break(end));
+    }
+    return sysmem_call(SYS_brk, (long)end, 0, 0, 0, 0, 0);
+}

@@ -1,0 +1,72 @@
+/* region_symbols.c - the memory functions of the C library, as the allocators under test see them.
+ *
+ * steve-replay is linked with -rdynamic, so a driver opened with dlopen finds these before the C
+ * library's. Outside of capture they do what the C library's do. The break is the region's while
+ * capturing and is not offered otherwise (the C library's own malloc does not come through here).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/heap/region.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+static long with_errno(long result)
+{
+    if (!sysmem_failed(result))
+        return result;
+    errno = (int)-result;
+    return -1;
+}
+
+EXPORTED void *mmap(void *p, size_t length, int prot, int flags, int fd, off_t offset)
+{
+    return (void *)with_errno(region_mmap_call(p, length, prot, flags, fd, offset));
+}
+
+EXPORTED void *mmap64(void *p, size_t length, int prot, int flags, int fd, off64_t offset)
+{
+    return (void *)with_errno(region_mmap_call(p, length, prot, flags, fd, offset));
+}
+
+EXPORTED int munmap(void *p, size_t length)
+{
+    return (int)with_errno(region_munmap_call(p, length));
+}
+
+EXPORTED void *mremap(void *p, size_t old_length, size_t length, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    void *target = flags & MREMAP_FIXED ? va_arg(rest, void *) : NULL;
+    va_end(rest);
+    return (void *)with_errno(region_mremap_call(p, old_length, length, flags, target));
+}
+
+EXPORTED int madvise(void *p, size_t length, int advice)
+{
+    return (int)with_errno(region_madvise_call(p, length, advice));
+}
+
+EXPORTED int brk(void *end)
+{
+    if (region_captures() && region_break(end) == (long)end)
+        return 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+EXPORTED void *sbrk(intptr_t increment)
+{
+    char *old = region_captures() ? (char *)region_break(NULL) : NULL;
+    if (old && region_break(old + increment) == (long)(old + increment))
+        return old;
+    errno = ENOMEM;
+    return (void *)-1;
+}

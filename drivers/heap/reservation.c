@@ -1,0 +1,150 @@
+/* reservation.c - reserved addresses and what of them is in use; see reservation.h.
+ *
+ * Four bytes per page of the stretch tell the page's place, plus 1; of that table only what is looked at
+ * takes memory. The places are handed out one after the other and say where runs of pages lie.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/heap/reservation.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/heap/region.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum { MOST_RUNS = 1 << 20, SEEN = 4096 };
+
+/* Pages that came into use together; places may have been taken out of use since. */
+struct run {
+    size_t page, count;
+};
+
+static char *s_base;
+static size_t s_pages;
+static uint32_t *s_place; /* of each page: 0 = not in use, else place + 1 */
+static uint32_t s_places; /* handed out */
+static struct run *s_runs;
+static size_t s_run_count;
+
+static size_t page_of(const void *p)
+{
+    return (size_t)((const char *)p - s_base) / REGION_PAGE;
+}
+
+static size_t pages_of(size_t length)
+{
+    return (length + REGION_PAGE - 1) / REGION_PAGE;
+}
+
+bool stretch_contains(const void *p)
+{
+    return s_base && (const char *)p >= s_base && page_of(p) < s_pages;
+}
+
+long stretch_reserve(size_t length)
+{
+    if (s_base)
+        return -ENOMEM;
+    long p =
+        sysmem_call(SYS_mmap, 0, (long)length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    s_place = sysmem_get(pages_of(length) * sizeof *s_place);
+    s_runs = sysmem_get(MOST_RUNS * sizeof *s_runs);
+    if (sysmem_failed(p) || !s_place || !s_runs)
+        return -ENOMEM;
+    s_base = (char *)p;
+    s_pages = pages_of(length);
+    return p;
+}
+
+static bool is_inside(const void *p, size_t length)
+{
+    return stretch_contains(p) && pages_of(length) <= s_pages - page_of(p);
+}
+
+size_t stretch_missing(const void *p, size_t length)
+{
+    size_t n = 0, first = page_of(p);
+    for (size_t i = first; is_inside(p, length) && i < first + pages_of(length); i++)
+        n += s_place[i] == 0;
+    return n;
+}
+
+static void add_page(size_t page)
+{
+    struct run *last = s_run_count ? &s_runs[s_run_count - 1] : NULL;
+    s_place[page] = ++s_places;
+    if (last && last->page + last->count == page)
+        last->count++;
+    else
+        s_runs[s_run_count++] = (struct run){page, 1};
+}
+
+long stretch_use(void *p, size_t length)
+{
+    size_t first = page_of(p), n = pages_of(length);
+    if (!is_inside(p, length) || s_run_count + n > MOST_RUNS)
+        return -ENOMEM;
+    long r = sysmem_call(SYS_mmap, (long)p, (long)(n * REGION_PAGE), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    for (size_t i = first; !sysmem_failed(r) && i < first + n; i++)
+        if (!s_place[i])
+            add_page(i);
+    return r;
+}
+
+long stretch_drop(void *p, size_t length, size_t *pages)
+{
+    size_t first = page_of(p), n = pages_of(length);
+    *pages = 0;
+    if (!is_inside(p, length))
+        return -EINVAL;
+    for (size_t i = first; i < first + n; i++) {
+        *pages += s_place[i] != 0;
+        s_place[i] = 0;
+    }
+    long r = sysmem_call(SYS_mmap, (long)p, (long)(n * REGION_PAGE), PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    return sysmem_failed(r) ? r : 0;
+}
+
+bool stretch_holds(const void *p, size_t length)
+{
+    const char *last = (const char *)p + (length ? length - 1 : 0);
+    if (!stretch_contains(p) || !stretch_contains(last))
+        return false;
+    for (size_t i = page_of(p); i <= page_of(last); i++)
+        if (!s_place[i])
+            return false;
+    return true;
+}
+
+size_t stretch_offset(const void *p)
+{
+    return (size_t)(s_place[page_of(p)] - 1) * REGION_PAGE + (size_t)((const char *)p - s_base) % REGION_PAGE;
+}
+
+/* Pages of a run in memory. Dropped ones are not. */
+static size_t count_run(struct run r)
+{
+    unsigned char seen[SEEN];
+    size_t count = 0;
+    for (size_t done = 0; done < r.count; done += SEEN) {
+        size_t n = r.count - done < SEEN ? r.count - done : SEEN;
+        char *at = s_base + (r.page + done) * REGION_PAGE;
+        if (sysmem_failed(sysmem_call(SYS_mincore, (long)at, (long)(n * REGION_PAGE), (long)seen, 0, 0, 0)))
+            continue;
+        for (size_t i = 0; i < n; i++)
+            count += seen[i] & 1;
+    }
+    return count;
+}
+
+size_t stretch_resident(void)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s_run_count; i++)
+        count += count_run(s_runs[i]);
+    return count;
+}

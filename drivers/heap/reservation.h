@@ -1,0 +1,34 @@
+/* reservation.h - addresses that an allocator reserves far beyond the heap's size, to use a little of them.
+ *
+ * An allocator of this habit maps, say, 180 GiB that cannot be accessed, and later maps parts of it anew to
+ * be used. The reservation costs nothing and is the kernel's; the parts are counted by the region as what the
+ * allocator has taken of its heap. For pictures, they are thought of as lying one behind the other from the
+ * heap's start, in the order in which they were made usable. There is one stretch in a process.
+ *
+ * Results are as the kernel gives them: an address or 0, or a negative errno.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_HEAP_RESERVATION_H
+#define DRIVERS_HEAP_RESERVATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Reserve; -ENOMEM if there is a stretch already. */
+long stretch_reserve(size_t length);
+/* Does the address lie in the stretch, used or not? */
+bool stretch_contains(const void *p);
+/* Pages of a range in the stretch that are not usable yet. */
+size_t stretch_missing(const void *p, size_t length);
+/* Make a range in the stretch usable, with fresh pages. */
+long stretch_use(void *p, size_t length);
+/* Take a range out of use; *pages: how many were in use. */
+long stretch_drop(void *p, size_t length, size_t *pages);
+/* Is all of a range in use? */
+bool stretch_holds(const void *p, size_t length);
+/* The place of an address in use, in bytes, as thought of in pictures. */
+size_t stretch_offset(const void *p);
+/* Pages in use that are in memory now. */
+size_t stretch_resident(void);
+
+#endif

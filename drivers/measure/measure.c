@@ -1,0 +1,219 @@
+/* measure.c - what the heap looks like at each data point; see measure.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/measure/measure.h"
+#include "drivers/heap/outside.h"
+#include "drivers/heap/region.h"
+#include "drivers/measure/probe.h"
+#include "drivers/run/audit.h"
+#include "drivers/run/guard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LOOKS = 256 };
+
+struct measure {
+    struct engine *e;
+    struct probe probes[PROBE_WAYS];
+    struct point *probed[PROBE_WAYS]; /* whose largest block is being looked for, NULL: none */
+    unsigned way;                     /* the next to be used: if it is busy, the oldest */
+    uint64_t used, usable, locked, blocks;
+    uint64_t asked; /* bytes of N since the last data point */
+    uint64_t hint;  /* largest block, as the allocator believes */
+    struct audit audit;
+};
+
+static uint64_t usable_of(const struct measure *m, const struct block *b)
+{
+    return m->e->driver->usable ? m->e->driver->usable(b->ref) : b->size;
+}
+
+/* Which part of the heap do blocks ever lie in? */
+static void note_reach(struct board *board, const struct block *b, const char *address)
+{
+    if (!address || !region_holds(address, b->size))
+        return;
+    uint64_t at = region_offset(address);
+    if (at < board->lowest_block || board->highest_block == 0)
+        board->lowest_block = at;
+    if (at + b->size > board->highest_block)
+        board->highest_block = at + b->size;
+}
+
+static bool made(void *ctx, const struct block *b, void *address)
+{
+    struct measure *m = ctx;
+    m->used += b->size;
+    m->usable += usable_of(m, b);
+    m->blocks++;
+    note_reach(m->e->board, b, address);
+    return guard_made(m->e->board, m->e->driver, b, address) && audit_made(&m->audit, b, address);
+}
+
+static bool freeing(void *ctx, const struct block *b, void *address)
+{
+    struct measure *m = ctx;
+    m->used -= b->size;
+    m->usable -= usable_of(m, b);
+    m->blocks--;
+    if (b->fixed)
+        m->locked -= b->size;
+    audit_gone(&m->audit, b, address);
+    return guard_kept(m->e->board, b, address, b->size);
+}
+
+static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes)
+{
+    struct measure *m = ctx;
+    bool inside = region_holds(address, bytes) || m->e->driver->confinement == STEVE_NOT_CONFINED;
+    return !address || !inside || guard_kept(m->e->board, b, address, bytes); /* outside: `made` will tell */
+}
+
+static void locked(void *ctx, const struct block *b, bool on)
+{
+    struct measure *m = ctx;
+    m->locked += on ? b->size : -b->size;
+}
+
+uint64_t measure_extent(const struct steve_driver *d)
+{
+    char *top = d->highest ? d->highest() : NULL;
+    return (uint64_t)((top ? top : region_top()) - region_base());
+}
+
+static void fill_free(struct measure *m, struct point *p)
+{
+    struct steve_walk walk = {0};
+    uint64_t heap = m->e->board->job.heap, room = heap > m->used ? heap - m->used : 0;
+    p->chunks = UINT64_MAX;
+    if (m->e->driver->walk && m->e->driver->walk(&walk)) {
+        p->free = walk.free;
+        p->chunks = walk.chunks;
+        m->hint = walk.largest;
+        p->overhead = room > p->free ? room - p->free : 0;
+        return;
+    }
+    p->overhead = m->usable - m->used < room ? m->usable - m->used : room;
+    p->free = room - p->overhead;
+}
+
+static void fill_pages(const struct measure *m, struct point *p)
+{
+    bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
+    p->highest = measure_extent(m->e->driver);
+    p->committed = maps ? region_committed() : p->highest;
+    p->resident = region_resident();
+}
+
+/* Wait for what is looked for in a way. Board and op index are as at that point meanwhile, and stay so when
+ * the allocator crashed: then false. */
+static bool take_largest(struct measure *m, unsigned way)
+{
+    struct board *b = m->e->board;
+    struct point *p = m->probed[way];
+    uint64_t op_index = b->op_index;
+    if (!p)
+        return true;
+    m->probed[way] = NULL;
+    b->op_index = p->op_index + 1;
+    struct probe_result r = probe_end(&m->probes[way]);
+    p->maxmem = r.largest;
+    p->maxmem_time = r.nanoseconds;
+    if (!r.crashed) {
+        b->op_index = op_index;
+        return true;
+    }
+    b->count = (uint64_t)(p - b->points);
+    memset(m->probed, 0, sizeof m->probed); /* later points are no more */
+    snprintf(b->text, sizeof b->text, "the allocator crashed when asked for the largest block that fits");
+    return false;
+}
+
+static bool look_for_largest(struct measure *m, struct point *p)
+{
+    unsigned way = m->way;
+    if (!take_largest(m, way))
+        return false;
+    m->way = (way + 1) % PROBE_WAYS;
+    m->probed[way] = p;
+    probe_begin(&m->probes[way], m->hint);
+    return true;
+}
+
+/* What is still under way when the replay has ended, the oldest first. */
+static bool take_rest(struct measure *m)
+{
+    bool good = true;
+    for (unsigned i = 0; good && i < PROBE_WAYS; i++)
+        good = take_largest(m, (m->way + i) % PROBE_WAYS);
+    return good;
+}
+
+/* For the scale of pictures: what is in memory, looked at now and then, since looking takes its time. */
+static void note_resident(const struct engine *e)
+{
+    struct board *b = e->board;
+    uint64_t every = b->job.facts.steps / LOOKS + 1, now;
+    if (e->ops % every == 0 && (now = region_resident()) > b->most_resident)
+        b->most_resident = now;
+}
+
+static bool done(void *ctx, char op, uint64_t size)
+{
+    struct measure *m = ctx;
+    struct board *b = m->e->board;
+    b->allocated += op == 'F' ? 0 : size;
+    m->asked += op == 'N' ? size : 0;
+    uint64_t extent = measure_extent(m->e->driver);
+    bool maps = m->e->driver->confinement != STEVE_IN_HEAP;
+    if (extent > b->highest)
+        b->highest = extent;
+    fragmentation_add(&b->fragmentation, op == 'N' ? size : 0, m->used, maps ? region_committed() : extent);
+    if (!b->room) /* without data points this is the survey before a picture */
+        note_resident(m->e);
+    if (!engine_at_point(m->e) || b->count == b->room)
+        return true;
+    struct point *p = &b->points[b->count];
+    *p = (struct point){.op_index = m->e->ops - 1,
+                        .op = op,
+                        .size = size,
+                        .used = m->used,
+                        .locked = m->locked,
+                        .blocks = m->blocks};
+    fill_free(m, p);
+    fill_pages(m, p);
+    fragmentation_add(&b->in_memory, m->asked, m->used, p->resident);
+    m->asked = 0;
+    b->count++;
+    return look_for_largest(m, p);
+}
+
+static bool open_probes(struct measure *m)
+{
+    struct board *b = m->e->board;
+    bool good = true;
+    for (unsigned i = 0; i < PROBE_WAYS; i++)
+        good = good && probe_open(&m->probes[i], m->e->driver, b->job.heap, &b->heartbeat);
+    return good;
+}
+
+void measure_run(struct engine *e)
+{
+    struct measure m = {.e = e};
+    struct watcher w = {
+        .ctx = &m, .made = made, .freeing = freeing, .kept = kept, .locked = locked, .done = done};
+    if (!open_probes(&m) || !audit_open(&m.audit, e)) {
+        snprintf(e->board->text, sizeof e->board->text, "out of memory for measuring");
+        e->board->status = STATUS_FAILED;
+        return;
+    }
+    uint64_t outside = outside_bytes();
+    engine_watched(e, &w);
+    uint64_t now = outside_bytes();
+    e->board->outside = now > outside ? now - outside : 0;
+    if (!take_rest(&m))
+        e->board->status = STATUS_FAILED;
+    audit_end(&m.audit);
+}

@@ -1,0 +1,20 @@
+/* measure.h - what the heap looks like at each data point.
+ *
+ * A watcher of the replay that keeps the sums (bytes asked for, usable, locked, blocks) and at the data
+ * points fills in a record: free, used, overhead, committed, resident, highest address, largest block.
+ * free + used + overhead = heap. Where the allocator can walk its heap, free is what it says; else
+ * overhead is usable less asked-for bytes where it tells usable sizes, and 0 where it does not.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_MEASURE_MEASURE_H
+#define DRIVERS_MEASURE_MEASURE_H
+
+#include "drivers/run/engine.h"
+
+/* Replay and fill board->points; the result is on the board. */
+void measure_run(struct engine *e);
+
+/* End of the part of the heap in use now, in bytes from its start. */
+uint64_t measure_extent(const struct steve_driver *d);
+
+#endif

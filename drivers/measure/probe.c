@@ -1,0 +1,247 @@
+/* probe.c - the largest block that can still be allocated; see probe.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/measure/probe.h"
+#include "drivers/base/clock.h"
+#include "drivers/heap/raw_syscalls.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ID = 0xfffffff0u }; /* no block of the replay has this id */
+enum { FIRST_STEP = 16, MOST_DISTRUST = 2 };
+enum answer { NO, YES, CRASHED };
+
+/* What is known: a block of `fits` bytes can be had, one of `fails` cannot. */
+struct range {
+    uint64_t fits, fails;
+};
+
+/* Between this process and its children. */
+struct probe_shared {
+    uint64_t size, yes, nanoseconds; /* of a trial */
+    uint64_t more;                   /* of a double trial: a larger block fits, too */
+    uint64_t fits, fails, step;      /* of a search */
+    struct probe_result result;      /* of all of it */
+    unsigned distrust;
+};
+
+bool probe_open(struct probe *p, const struct steve_driver *driver, uint64_t limit,
+                volatile uint64_t *heartbeat)
+{
+    long m = sysmem_call(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    *p = (struct probe){
+        .driver = driver, .limit = limit, .shared = (struct probe_shared *)m, .heartbeat = heartbeat};
+    return !sysmem_failed(m);
+}
+
+static void *try_size(const struct probe *p, uint64_t size)
+{
+    void *ref = p->driver->malloc(size, ID);
+    if (!ref && p->driver->compact && p->driver->compact(size))
+        ref = p->driver->malloc(size, ID);
+    return ref;
+}
+
+/* In a child: does a block of this size fit? How long does it take? */
+static void trial(struct probe *p)
+{
+    uint64_t from = clock_ticks();
+    void *ref = try_size(p, p->shared->size);
+    p->shared->nanoseconds = clock_between(from, clock_ticks());
+    p->shared->yes = ref != NULL;
+}
+
+/* In a child: the same after seeing that one byte more does not fit. */
+static void double_trial(struct probe *p)
+{
+    p->shared->yes = p->shared->more = try_size(p, p->shared->size + 1) != NULL;
+    if (!p->shared->more)
+        trial(p);
+}
+
+/* In a child: search by halving, giving back what was got. */
+static void search(struct probe *p)
+{
+    struct probe_shared *s = p->shared;
+    while (s->fails - s->fits > 1) {
+        uint64_t size = s->fits + (s->fails - s->fits) / 2;
+        void *ref = try_size(p, size);
+        if (ref) {
+            p->driver->free(ref, ID);
+            s->fits = size;
+        } else {
+            s->fails = size;
+        }
+    }
+}
+
+/* In a child: search up to the first success, in growing steps from above as long as nothing fits. */
+static void advance(struct probe *p)
+{
+    struct probe_shared *s = p->shared;
+    while (s->fails - s->fits > 1) {
+        bool gallop = s->fits == 0 && s->step < s->fails;
+        uint64_t size = gallop ? s->fails - s->step : s->fits + (s->fails - s->fits) / 2;
+        s->step *= 2;
+        if (try_size(p, size)) {
+            s->fits = size;
+            return;
+        }
+        s->fails = size;
+    }
+}
+
+/* Fork a process that ends with its parent; -1: cannot. */
+static pid_t begin_child(struct probe *p, void (*work)(struct probe *))
+{
+    ++*p->heartbeat;
+    pid_t parent = getpid(), child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent)
+            work(p);
+        _exit(0);
+    }
+    return child;
+}
+
+/* False: it crashed, or there is none. */
+static bool await_child(pid_t child)
+{
+    int status = -1;
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return child > 0 && status == 0;
+}
+
+/* Run one of these in a child. False: the child crashed. */
+static bool in_child(struct probe *p, void (*work)(struct probe *))
+{
+    return await_child(begin_child(p, work));
+}
+
+/* Does it fit, in a fresh child? */
+static enum answer fits(struct probe *p, uint64_t size, uint64_t *nanoseconds)
+{
+    if (size == 0 || size > p->limit)
+        return size == 0 ? YES : NO;
+    p->shared->size = size;
+    if (!in_child(p, trial))
+        return CRASHED;
+    if (nanoseconds && p->shared->yes)
+        *nanoseconds = p->shared->nanoseconds;
+    return p->shared->yes ? YES : NO;
+}
+
+/* Is `size` the largest? Narrows the range to search when it is not. */
+static enum answer verify(struct probe *p, uint64_t size, struct range *range, uint64_t *nanoseconds)
+{
+    enum answer a = fits(p, size, nanoseconds);
+    if (a == NO)
+        range->fails = size;
+    if (a != YES)
+        return a;
+    range->fits = size;
+    a = fits(p, size + 1, NULL);
+    if (a == CRASHED)
+        return a;
+    if (a == NO)
+        range->fails = size + 1;
+    else
+        range->fits = size + 1;
+    return a == NO ? YES : NO;
+}
+
+/* Both in one child, for an allocator that knows what it has free and refuses more without changing anything:
+ * a second child would cost as much as the first, and copy the page tables once more. */
+static enum answer verify_at_once(struct probe *p, uint64_t size, struct range *range, uint64_t *nanoseconds)
+{
+    struct probe_shared *s = p->shared;
+    s->size = size;
+    if (!in_child(p, double_trial))
+        return CRASHED;
+    if (s->more)
+        range->fits = size + 1;
+    else if (s->yes)
+        *range = (struct range){size, size + 1};
+    else
+        range->fails = size;
+    if (!s->yes || s->more)
+        return NO;
+    *nanoseconds = s->nanoseconds;
+    return YES;
+}
+
+static void load_range(struct probe *p, const struct range *range)
+{
+    p->shared->fits = range->fits;
+    p->shared->fails = range->fails;
+    p->shared->step = FIRST_STEP;
+}
+
+/* The search with freeing, verified. */
+static enum answer search_freeing(struct probe *p, struct range *range, uint64_t *nanoseconds)
+{
+    if (p->distrust == MOST_DISTRUST)
+        return NO;
+    load_range(p, range);
+    if (!in_child(p, search))
+        return CRASHED;
+    enum answer right = verify(p, p->shared->fits, range, nanoseconds);
+    p->distrust += right == NO;
+    return right;
+}
+
+/* The search with a fresh child after each success. */
+static enum answer search_fresh(struct probe *p, struct range *range, uint64_t *nanoseconds)
+{
+    load_range(p, range);
+    while (p->shared->fails - p->shared->fits > 1)
+        if (!in_child(p, advance))
+            return CRASHED;
+    range->fits = p->shared->fits;
+    return fits(p, range->fits, nanoseconds) == CRASHED ? CRASHED : YES;
+}
+
+/* In the searching process: look at p->last first. */
+static void search_all(struct probe *p)
+{
+    struct range range = {0, p->limit + 1};
+    uint64_t nanoseconds = 0, guess = p->last;
+    bool at_once = p->hinted && guess < p->limit;
+    enum answer right = !guess    ? NO
+                        : at_once ? verify_at_once(p, guess, &range, &nanoseconds)
+                                  : verify(p, guess, &range, &nanoseconds);
+    if (right == NO)
+        right = search_freeing(p, &range, &nanoseconds);
+    if (right == NO)
+        right = search_fresh(p, &range, &nanoseconds);
+    p->shared->result = (struct probe_result){right == YES ? range.fits : 0, nanoseconds, right == CRASHED};
+    p->shared->distrust = p->distrust;
+}
+
+void probe_begin(struct probe *p, uint64_t hint)
+{
+    p->hinted = hint && hint <= p->limit;
+    if (p->hinted)
+        p->last = hint;
+    p->shared->result = (struct probe_result){.crashed = true};
+    p->searcher = begin_child(p, search_all);
+}
+
+struct probe_result probe_end(struct probe *p)
+{
+    bool survived = await_child(p->searcher);
+    p->searcher = 0;
+    p->last = p->shared->result.largest;
+    p->distrust = p->shared->distrust;
+    p->shared->result.crashed |= !survived;
+    return p->shared->result;
+}

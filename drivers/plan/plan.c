@@ -1,0 +1,383 @@
+/* plan.c - read, check and decode an ops file; see plan.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/plan/plan.h"
+#include "drivers/plan/handles.h"
+#include "memtrace/ops.h"
+#include "memtrace/ops/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BUFFERED = 65536 };
+/* Slots that stay free before one is used again when threads are replayed: the new block should not have to
+ * wait for the end of the old one. */
+enum { SPARE_SLOTS = 4096 };
+
+struct place {
+    uint64_t addr, size; /* as in the file */
+};
+
+/* An access, or several that touch each other: bytes from..to of the block. code 0: none. */
+struct use {
+    uint32_t slot, code;
+    uint64_t from, to;
+};
+
+struct reading {
+    struct plan *plan;
+    const char *path;
+    struct handles *handles;
+    struct ops_addresses addresses; /* of the live blocks */
+    struct place *places;           /* by slot: the live block */
+    size_t place_room;
+    struct plan_wishes wishes;
+    struct schedule *schedule;
+    struct use last;           /* the access that may still grow */
+    uint32_t thread;           /* of the operation before */
+    uint64_t live, blocks, op; /* op: of all operations in the file, for messages */
+    uint64_t line;             /* of a text: of the operation that is refused */
+    struct step buffer[BUFFERED];
+    unsigned buffered;
+    char *text;
+    unsigned text_size;
+};
+
+static bool fail(struct reading *r, const char *what)
+{
+    snprintf(r->text, r->text_size, "%s: %s", r->path, what);
+    return false;
+}
+
+/* Names the line of a text, and the operation. */
+static __attribute__((format(printf, 3, 4))) bool refuse(struct reading *r, const struct op *op,
+                                                         const char *format, ...)
+{
+    char place[32] = "", why[200];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(why, sizeof why, format, list);
+    va_end(list);
+    if (r->line)
+        snprintf(place, sizeof place, "line %" PRIu64 ": ", r->line);
+    snprintf(r->text, r->text_size, "%s: %soperation %" PRIu64 " (%c): %s", r->path, place, r->op,
+             ops_letter((enum ops_code)op->code), why);
+    return false;
+}
+
+static bool bad_handle(struct reading *r, const struct op *op, enum handle_result why)
+{
+    return refuse(r, op, "handle %" PRIu64 " %s", op->handle, handles_text(why));
+}
+
+static bool flush(struct reading *r)
+{
+    const char *p = (const char *)r->buffer;
+    size_t left = r->buffered * sizeof r->buffer[0];
+    while (left) {
+        ssize_t n = write(r->plan->fd, p, left);
+        if (n < 0 && errno != EINTR)
+            return fail(r, "too large to keep in memory");
+        if (n > 0) {
+            p += n;
+            left -= (size_t)n;
+        }
+    }
+    r->buffered = 0;
+    return true;
+}
+
+static bool put(struct reading *r, struct step s)
+{
+    r->buffer[r->buffered++] = s;
+    r->plan->facts.steps++;
+    return r->buffered < BUFFERED || flush(r);
+}
+
+static bool keep_place(struct reading *r, uint32_t slot, const struct op *op)
+{
+    if (slot >= r->place_room) {
+        size_t room = r->place_room ? 2 * r->place_room : 4096;
+        struct place *more = realloc(r->places, room * sizeof *more);
+        if (!more)
+            return fail(r, "out of memory for the table of live blocks");
+        r->places = more;
+        r->place_room = room;
+    }
+    r->places[slot] = (struct place){op->addr, op->size};
+    return ops_addresses_add(&r->addresses, op->addr) ||
+           fail(r, "out of memory for the table of live blocks");
+}
+
+static bool too_large(struct reading *r, const struct op *op)
+{
+    return refuse(r, op, "size %" PRIu64 " is not a size: at most 2^46 bytes in all", op->size);
+}
+
+static bool is_too_large(const struct reading *r, uint64_t size)
+{
+    return size > (uint64_t)1 << 46 || r->live + size > (uint64_t)1 << 46;
+}
+
+/* A block of `size` bytes is live instead of one of `old` bytes. */
+static void count_live(struct reading *r, uint64_t old, uint64_t size)
+{
+    struct plan_facts *f = &r->plan->facts;
+    r->live += size - old;
+    f->total_requested += size > old ? size - old : 0;
+    if (size > f->largest)
+        f->largest = size;
+    if (r->live > f->live_peak) {
+        f->live_peak = r->live;
+        f->peak_op = f->news + f->frees + f->resizes;
+    }
+}
+
+static bool put_sized(struct reading *r, uint32_t slot, enum step_code code, uint64_t size)
+{
+    if (size < STEP_BIG)
+        return put(r, (struct step){slot, code | (uint32_t)size << STEP_SHIFT});
+    return put(r, (struct step){slot, code | STEP_BIG << STEP_SHIFT}) &&
+           put(r, (struct step){(uint32_t)size, (uint32_t)(size >> 32)});
+}
+
+static bool add_new(struct reading *r, const struct op *op)
+{
+    uint32_t slot;
+    enum handle_result h = handles_make(r->handles, op->handle, &slot);
+    if (h != HANDLE_OK)
+        return bad_handle(r, op, h);
+    if (is_too_large(r, op->size))
+        return too_large(r, op);
+    if (!keep_place(r, slot, op))
+        return false;
+    count_live(r, 0, op->size);
+    r->blocks++;
+    r->plan->facts.news++;
+    return put_sized(r, slot, STEP_NEW, op->size);
+}
+
+static bool add_resize(struct reading *r, const struct op *op)
+{
+    uint32_t slot;
+    enum handle_result h = handles_find(r->handles, op->handle, &slot);
+    if (h != HANDLE_OK)
+        return bad_handle(r, op, h);
+    if (is_too_large(r, op->size))
+        return too_large(r, op);
+    count_live(r, r->places[slot].size, op->size);
+    ops_addresses_remove(&r->addresses, r->places[slot].addr);
+    if (!keep_place(r, slot, op))
+        return false;
+    r->plan->facts.resizes++;
+    return put_sized(r, slot, STEP_RESIZE, op->size);
+}
+
+static bool add_free(struct reading *r, const struct op *op)
+{
+    uint32_t slot;
+    enum handle_result h = handles_drop(r->handles, op->handle, &slot);
+    if (h != HANDLE_OK)
+        return bad_handle(r, op, h);
+    r->live -= r->places[slot].size;
+    ops_addresses_remove(&r->addresses, r->places[slot].addr);
+    r->blocks--;
+    r->plan->facts.frees++;
+    return put(r, (struct step){slot, STEP_FREE});
+}
+
+/* Put the access that has been growing, if there is one. */
+static bool put_use(struct reading *r)
+{
+    struct use u = r->last;
+    r->last.code = 0;
+    if (!u.code)
+        return true;
+    uint64_t size = u.to - u.from < STEP_BIG ? u.to - u.from : STEP_BIG - 1;
+    r->plan->facts.uses++;
+    return put(r, (struct step){u.slot, u.code | (uint32_t)size << STEP_SHIFT}) &&
+           put(r, (struct step){(uint32_t)u.from, (uint32_t)(u.from >> 32)});
+}
+
+/* The part of an access that lies in its block; one that begins outside is left out. */
+static bool add_access(struct reading *r, uint32_t slot, const struct op *op)
+{
+    const struct place *p = &r->places[slot];
+    uint64_t from = op->addr - p->addr, rest = p->size - from;
+    uint32_t code = op->code == OP_LOAD ? STEP_READ : STEP_WRITE;
+    r->plan->facts.accesses++;
+    if (!r->wishes.accesses || from >= p->size || op->size == 0)
+        return true;
+    uint64_t to = from + (op->size < rest ? op->size : rest);
+    struct use *u = &r->last;
+    if (u->code == code && u->slot == slot && from <= u->to && to >= u->from) {
+        u->from = from < u->from ? from : u->from;
+        u->to = to > u->to ? to : u->to;
+        return true;
+    }
+    if (!put_use(r))
+        return false;
+    *u = (struct use){slot, code, from, to};
+    return true;
+}
+
+/* An operation on a live block: lock, unlock, and accesses. */
+static bool add_use(struct reading *r, const struct op *op)
+{
+    uint32_t slot;
+    enum handle_result h = handles_find(r->handles, op->handle, &slot);
+    if (h != HANDLE_OK)
+        return bad_handle(r, op, h);
+    if (op->code == OP_LOCK) {
+        r->plan->facts.locks++;
+        return put(r, (struct step){slot, STEP_LOCK});
+    }
+    if (op->code == OP_UNLOCK) {
+        r->plan->facts.unlocks++;
+        return put(r, (struct step){slot, STEP_UNLOCK});
+    }
+    return add_access(r, slot, op);
+}
+
+static bool is_access(const struct op *op)
+{
+    return op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_MODIFY;
+}
+
+/* Who does it, and when. */
+static bool add_marks(struct reading *r, const struct op *op)
+{
+    const struct plan_facts *f = &r->plan->facts;
+    uint64_t count = f->news + f->frees + f->resizes;
+    bool counts = op->code == OP_NEW || op->code == OP_FREE || op->code == OP_RESIZE;
+    if (op->thread != r->thread && !put_use(r))
+        return false;
+    r->thread = op->thread;
+    if (r->wishes.threads && !schedule_step(r->schedule, op->thread, f->steps, count))
+        return fail(r, "out of memory for the threads of the file");
+    return !counts || schedule_time(r->schedule, op->time) ||
+           fail(r, "out of memory for the times of the file");
+}
+
+static bool add(struct reading *r, const struct op *op)
+{
+    if (r->last.code && !is_access(op) && !put_use(r))
+        return false;
+    if (!add_marks(r, op))
+        return false;
+    switch (op->code) {
+    case OP_NEW:
+        return add_new(r, op);
+    case OP_FREE:
+        return add_free(r, op);
+    case OP_RESIZE:
+        return add_resize(r, op);
+    case OP_COMPACT:
+        r->plan->facts.compacts++;
+        return put(r, (struct step){0, STEP_COMPACT});
+    default:
+        return add_use(r, op);
+    }
+}
+
+static bool read_all(struct reading *r, struct ops_reader *ops)
+{
+    const struct op *batch;
+    size_t n;
+    int more;
+    while ((more = ops_next(ops, &batch, &n)) == MT_MORE) {
+        for (size_t i = 0; i < n; i++, r->op++) {
+            r->line = ops_reader_line(ops, i);
+            if (!add(r, &batch[i]))
+                return false;
+        }
+    }
+    if (more == MT_ERROR)
+        return fail(r, ops_reader_error(ops)->text);
+    if (r->plan->facts.news == 0)
+        return fail(r, "no allocations (N) in it: not an ops file, or an empty one");
+    return put_use(r) && flush(r);
+}
+
+static bool write_schedule(struct reading *r)
+{
+    struct plan_facts *f = &r->plan->facts;
+    if (!schedule_write(r->schedule, r->plan->fd, f->steps * sizeof(struct step), &f->schedule))
+        return fail(r, "too large to keep in memory");
+    if (r->wishes.threads && !f->schedule.threads)
+        return fail(r,
+                    "does not say which thread does what: make it again by steve ops --threads, or replay it "
+                    "with --threads=merge");
+    return true;
+}
+
+static bool read_opened(struct reading *r, struct ops_reader *ops)
+{
+    r->handles = handles_new(r->wishes.threads ? SPARE_SLOTS : 0);
+    r->schedule = schedule_new();
+    r->plan->fd = memfd_create("steve-replay-plan", MFD_CLOEXEC);
+    bool good = ops_addresses_init(&r->addresses) && r->handles && r->schedule && r->plan->fd >= 0
+                    ? read_all(r, ops) && write_schedule(r)
+                    : fail(r, "out of memory");
+    if (good) {
+        r->plan->facts.slots = handles_slots(r->handles);
+        r->plan->facts.live_at_end = r->live;
+        r->plan->facts.blocks_at_end = r->blocks;
+        r->plan->facts.shared = r->addresses.shared;
+    }
+    ops_addresses_free(&r->addresses);
+    handles_delete(r->handles);
+    schedule_delete(r->schedule);
+    free(r->places);
+    return good;
+}
+
+bool plan_read(struct plan *plan, const char *path, struct plan_wishes wishes, char *text, unsigned text_size)
+{
+    struct mt_error error = {0};
+    struct reading *r = calloc(1, sizeof *r);
+    struct ops_reader *ops = ops_open(path, OPS_UNKNOWN, &error);
+    bool good = false;
+    *plan = (struct plan){.fd = -1};
+    if (r)
+        *r = (struct reading){
+            .plan = plan, .path = path, .wishes = wishes, .text = text, .text_size = text_size};
+    if (!r || !ops)
+        snprintf(text, text_size, "%s: %s", path, ops ? "out of memory" : error.text);
+    else
+        good = read_opened(r, ops);
+    if (ops)
+        ops_close(ops);
+    free(r);
+    if (!good)
+        plan_close(plan);
+    return good;
+}
+
+bool plan_cut(struct plan *plan, uint64_t ops)
+{
+    size_t bytes = plan->facts.steps * sizeof(struct step);
+    const struct step *steps = mmap(NULL, bytes, PROT_READ, MAP_SHARED, plan->fd, 0);
+    uint64_t i = 0;
+    if (steps == MAP_FAILED)
+        return false;
+    for (uint64_t done = 0; i < plan->facts.steps && done < ops; i += step_is_double(steps[i]) ? 2 : 1)
+        done += (steps[i].what & STEP_MASK) <= STEP_RESIZE;
+    munmap((void *)steps, bytes);
+    plan->facts.steps = i;
+    return true;
+}
+
+void plan_close(struct plan *plan)
+{
+    if (plan->fd >= 0)
+        close(plan->fd);
+    plan->fd = -1;
+}

@@ -1,0 +1,71 @@
+/* cover.c - which addresses live blocks cover; see cover.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/run/cover.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/sdk/driver.h"
+
+#include <stddef.h>
+
+enum { PIECE_SHIFT = 30, ADDRESS_BITS = 47, WORD = 64 };
+static const uint64_t PIECES = (uint64_t)1 << (ADDRESS_BITS - PIECE_SHIFT);
+static const uint64_t PIECE_WORDS = ((uint64_t)1 << PIECE_SHIFT) / STEVE_ALIGNMENT / WORD;
+
+bool cover_open(struct cover *c)
+{
+    c->pieces = sysmem_get(PIECES * sizeof *c->pieces);
+    return c->pieces;
+}
+
+/* The word that holds a bit, made if need be; NULL: no memory, or no address of a program. */
+static uint64_t *word_of(struct cover *c, uint64_t bit)
+{
+    uint64_t word = bit / WORD, piece = word / PIECE_WORDS;
+    if (piece >= PIECES)
+        return NULL;
+    if (!c->pieces[piece])
+        c->pieces[piece] = sysmem_get(PIECE_WORDS * sizeof(uint64_t));
+    return c->pieces[piece] ? c->pieces[piece] + word % PIECE_WORDS : NULL;
+}
+
+/* Of the bits from..to those that lie in the word of `from`. */
+static uint64_t mask_of(uint64_t from, uint64_t to)
+{
+    uint64_t last = from | (WORD - 1);
+    uint64_t n = (to < last ? to : last) - from + 1;
+    return (n == WORD ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << from % WORD;
+}
+
+static uint64_t first_bit(const void *address)
+{
+    return (uint64_t)(uintptr_t)address / STEVE_ALIGNMENT;
+}
+
+static uint64_t last_bit(const void *address, uint64_t bytes)
+{
+    return ((uint64_t)(uintptr_t)address + bytes - (bytes != 0)) / STEVE_ALIGNMENT;
+}
+
+enum cover_answer cover_take(struct cover *c, const void *address, uint64_t bytes)
+{
+    enum cover_answer answer = COVER_FREE;
+    uint64_t last = last_bit(address, bytes);
+    for (uint64_t bit = first_bit(address); bit <= last; bit = (bit | (WORD - 1)) + 1) {
+        uint64_t mask = mask_of(bit, last), *word = word_of(c, bit);
+        if (!word)
+            return COVER_NO_MEMORY;
+        if (*word & mask)
+            answer = COVER_TAKEN;
+        *word |= mask;
+    }
+    return answer;
+}
+
+void cover_drop(struct cover *c, const void *address, uint64_t bytes)
+{
+    uint64_t last = last_bit(address, bytes), *word;
+    for (uint64_t bit = first_bit(address); bit <= last; bit = (bit | (WORD - 1)) + 1)
+        if ((word = word_of(c, bit)))
+            *word &= ~mask_of(bit, last);
+}

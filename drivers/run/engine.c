@@ -1,0 +1,332 @@
+/* engine.c - the replay; see engine.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/run/engine.h"
+#include "drivers/base/clock.h"
+#include "drivers/heap/raw_syscalls.h"
+#include "drivers/run/kill.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/resource.h>
+
+enum pass { TIMED, WATCHED };
+
+void *engine_table(size_t bytes)
+{
+    volatile char *p = sysmem_get(bytes);
+    for (size_t i = 0; p && i < bytes; i += 4096)
+        p[i] = 0;
+    return (void *)p;
+}
+
+bool engine_open(struct engine *e, struct board *board, const struct steve_driver *driver)
+{
+    const struct plan_facts *f = &board->job.facts;
+    long steps = sysmem_call(SYS_mmap, 0, (long)(f->steps * sizeof *e->steps), PROT_READ,
+                             MAP_SHARED | MAP_POPULATE, PLAN_FD, 0);
+    *e = (struct engine){.driver = driver, .board = board, .random = board->job.seed};
+    e->steps = (const struct step *)steps;
+    e->blocks = engine_table(f->slots * sizeof *e->blocks);
+    if (!sysmem_failed(steps) && e->blocks)
+        return true;
+    snprintf(board->text, sizeof board->text, "out of memory for the replay's own tables");
+    return false;
+}
+
+static void *address_of(const struct steve_driver *d, void *ref)
+{
+    return d->flags & STEVE_NO_MEMORY ? NULL : d->flags & STEVE_MOVES ? d->where(ref) : ref;
+}
+
+void *engine_address(const struct engine *e, const struct block *b)
+{
+    if (e->driver->flags & STEVE_NO_MEMORY)
+        return NULL;
+    return b->fixed ? b->fixed : address_of(e->driver, b->ref);
+}
+
+void *engine_malloc(struct engine *e, uint64_t size, uint32_t id)
+{
+    uint64_t wanted = size ? size : 1;
+    void *ref = e->driver->malloc(wanted, id);
+    e->oom_time = 0;
+    return ref || !engine_make_room(e, wanted) ? ref : e->driver->malloc(wanted, id);
+}
+
+static void *resize_by_copy(struct engine *e, void *ref, uint64_t old_size, uint64_t size, uint32_t id)
+{
+    void *moved = engine_malloc(e, size, id);
+    if (!moved)
+        return NULL;
+    void *to = address_of(e->driver, moved);
+    if (to)
+        memcpy(to, address_of(e->driver, ref), old_size < size ? old_size : size);
+    e->driver->free(ref, id);
+    return moved;
+}
+
+void *engine_resize(struct engine *e, void *ref, uint64_t old_size, uint64_t size, uint32_t id)
+{
+    uint64_t wanted = size ? size : 1;
+    if (!e->driver->realloc)
+        return resize_by_copy(e, ref, old_size, size, id);
+    void *moved = e->driver->realloc(ref, wanted, id);
+    e->oom_time = 0;
+    if (moved || !engine_make_room(e, wanted))
+        return moved;
+    return e->driver->realloc(ref, wanted, id);
+}
+
+/* Looking costs more than most operations: it is done after every so many, and after those that took so long (in
+ * nanoseconds) that another process may have run meanwhile, which takes two context switches of 1 us and more. */
+enum { LOOK_AFTER = 256, LONG = 2000 };
+
+/* Has the processor been taken away since the last look? What the system, not the allocator, made long is no time of
+ * the allocator's. What a hypervisor takes is not seen. */
+static bool was_preempted(struct engine *e)
+{
+    struct rusage u;
+    if (getrusage(RUSAGE_THREAD, &u) != 0)
+        return false;
+    bool more = (uint64_t)u.ru_nivcsw != e->switches;
+    e->switches = (uint64_t)u.ru_nivcsw;
+    return more;
+}
+
+static void add_time(struct engine *e, struct times *t, uint64_t ns)
+{
+    if (ns >= LONG && was_preempted(e)) {
+        t->preempted++;
+        return;
+    }
+    if (e->ops % LOOK_AFTER == 0)
+        was_preempted(e);
+    times_add(t, ns);
+    e->run_time += ns;
+    e->run_ops++;
+    if (ns > e->run_most)
+        e->run_most = ns;
+}
+
+static __attribute__((noinline)) void record_time(struct engine *e, char op, uint64_t size, uint64_t ns)
+{
+    struct board *b = e->board;
+    add_time(e, &b->times[op == 'N' ? TIMED_MALLOC : op == 'F' ? TIMED_FREE : TIMED_REALLOC], ns);
+    if (!engine_at_point(e) || b->count == b->room)
+        return;
+    b->points[b->count++] = (struct point){.op_index = e->ops - 1,
+                                           .op = op,
+                                           .size = size,
+                                           .op_time = ns,
+                                           .oom_time = e->oom_time,
+                                           .interval_ops = e->run_ops,
+                                           .interval_time = e->run_time,
+                                           .interval_most = e->run_most};
+    e->run_time = e->run_ops = e->run_most = 0;
+}
+
+static __attribute__((noinline)) void touch(struct engine *e, const struct block *b)
+{
+    void *address = engine_address(e, b);
+    if (address)
+        touch_block(address, b->size, e->board->job.touch);
+}
+
+ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot, uint64_t size)
+{
+    struct block *b = &e->blocks[slot];
+    uint64_t from = 0, to = 0, wanted = size ? size : 1;
+    uint32_t id = e->first_id + slot;
+    if (pass == TIMED)
+        from = clock_ticks();
+    void *ref = e->driver->malloc(wanted, id);
+    if (pass == TIMED)
+        to = clock_ticks();
+    e->oom_time = 0;
+    if (__builtin_expect(!ref, 0) && engine_make_room(e, wanted))
+        ref = e->driver->malloc(wanted, id);
+    if (__builtin_expect(!ref, 0))
+        return NO_ROOM;
+    *b = (struct block){.ref = ref, .size = size, .id = id};
+    e->board->op_index = ++e->ops;
+    if (pass == TIMED) {
+        record_time(e, 'N', size, clock_between(from, to));
+        touch(e, b);
+    }
+    if (pass != WATCHED)
+        return GOES_ON;
+    const struct watcher *w = e->watcher;
+    return w->made(w->ctx, b, engine_address(e, b)) && w->done(w->ctx, 'N', size) ? GOES_ON : FAILED;
+}
+
+/* Free a block, which may be locked; its entry becomes empty. */
+ALWAYS_INLINE enum outcome drop(struct engine *e, enum pass pass, struct block *b)
+{
+    uint64_t from = 0, to = 0, size = b->size;
+    if (pass == WATCHED && !e->watcher->freeing(e->watcher->ctx, b, engine_address(e, b)))
+        return FAILED;
+    if (pass == TIMED)
+        from = clock_ticks();
+    e->driver->free(b->ref, b->id);
+    if (pass == TIMED)
+        to = clock_ticks();
+    b->ref = b->fixed = NULL;
+    e->oom_time = 0;
+    e->board->op_index = ++e->ops;
+    if (pass == TIMED)
+        record_time(e, 'F', size, clock_between(from, to));
+    if (pass == WATCHED)
+        return e->watcher->done(e->watcher->ctx, 'F', size) ? GOES_ON : FAILED;
+    return GOES_ON;
+}
+
+/* Lock or unlock. A lock of a locked block or an unlock of an unlocked one, which heuristics can yield, is
+ * counted and has no effect. */
+ALWAYS_INLINE void set_lock(struct engine *e, enum pass pass, struct block *b, bool lock)
+{
+    if (lock == (b->fixed != NULL)) {
+        e->board->odd_locks++;
+        return;
+    }
+    if (lock) {
+        b->fixed = e->driver->lock ? e->driver->lock(b->ref) : b->ref;
+    } else {
+        b->fixed = NULL;
+        if (e->driver->unlock)
+            e->driver->unlock(b->ref);
+    }
+    if (pass == WATCHED)
+        e->watcher->locked(e->watcher->ctx, b, lock);
+}
+
+/* Tell the watcher that b, which had `old` bytes and was told of as ended, is there anew. */
+static bool tell_resized(const struct engine *e, const struct block *b, uint64_t old)
+{
+    const struct watcher *w = e->watcher;
+    void *address = engine_address(e, b);
+    return w->kept(w->ctx, b, address, old < b->size ? old : b->size) && w->made(w->ctx, b, address);
+}
+
+/* A locked block is unlocked for the moment: its owner asks for another place. */
+ALWAYS_INLINE enum outcome resize(struct engine *e, enum pass pass, struct block *b, uint64_t size)
+{
+    uint64_t old = b->size;
+    bool locked = b->fixed;
+    if (locked)
+        set_lock(e, pass, b, false);
+    if (pass == WATCHED && !e->watcher->freeing(e->watcher->ctx, b, engine_address(e, b)))
+        return FAILED;
+    uint64_t from = clock_ticks();
+    void *ref = engine_resize(e, b->ref, old, size, b->id);
+    uint64_t ns = clock_between(from, clock_ticks());
+    if (!ref)
+        return NO_ROOM;
+    b->ref = ref;
+    b->size = size;
+    e->board->op_index = ++e->ops;
+    if (pass == TIMED)
+        record_time(e, 'R', size, ns > e->oom_time ? ns - e->oom_time : 0);
+    if (pass == WATCHED && !tell_resized(e, b, old))
+        return FAILED;
+    if (locked)
+        set_lock(e, pass, b, true);
+    return pass == TIMED || e->watcher->done(e->watcher->ctx, 'R', size) ? GOES_ON : FAILED;
+}
+
+void engine_use(const struct engine *e, void *ref, uint64_t from, struct step s)
+{
+    unsigned char *address = address_of(e->driver, ref);
+    if (address)
+        use_range(address + from, s.what >> STEP_SHIFT, (s.what & STEP_MASK) == STEP_WRITE);
+}
+
+static __attribute__((noinline)) void use(struct engine *e, enum pass pass, struct step s, uint64_t from)
+{
+    const struct block *b = &e->blocks[s.slot];
+    const struct watcher *w = e->watcher;
+    engine_use(e, b->ref, from, s);
+    if (pass == WATCHED && w->used)
+        w->used(w->ctx, b, engine_address(e, b), from, s.what >> STEP_SHIFT,
+                (s.what & STEP_MASK) == STEP_WRITE);
+}
+
+ALWAYS_INLINE enum outcome do_step(struct engine *e, enum pass pass, const struct step **at)
+{
+    const struct step s = *(*at)++;
+    switch (s.what & STEP_MASK) {
+    case STEP_NEW:
+        return make(e, pass, s.slot, step_size(s, at));
+    case STEP_FREE:
+        return drop(e, pass, &e->blocks[s.slot]);
+    case STEP_RESIZE:
+        return resize(e, pass, &e->blocks[s.slot], step_size(s, at));
+    case STEP_COMPACT:
+        engine_make_room(e, 0);
+        return e->spoiled ? FAILED : GOES_ON;
+    case STEP_READ:
+    case STEP_WRITE:
+        use(e, pass, s, step_offset(at));
+        return GOES_ON;
+    default:
+        set_lock(e, pass, &e->blocks[s.slot], (s.what & STEP_MASK) == STEP_LOCK);
+        return GOES_ON;
+    }
+}
+
+/* The file once. */
+ALWAYS_INLINE enum outcome go_through(struct engine *e, enum pass pass)
+{
+    const struct step *at = e->steps, *end = at + e->board->job.facts.steps;
+    enum outcome o = GOES_ON;
+    while (at < end && (o = do_step(e, pass, &at)) == GOES_ON)
+        continue;
+    return o;
+}
+
+bool engine_rewind(struct engine *e)
+{
+    const struct job *j = &e->board->job;
+    if (e->board->rounds >= j->rounds || e->first_id > UINT32_MAX - 2 * (uint64_t)j->facts.slots)
+        return false;
+    return kill_blocks(e, j->kill_percent);
+}
+
+void engine_end(struct engine *e, enum outcome o)
+{
+    struct board *b = e->board;
+    if (o == NO_ROOM && b->rounds > 1) /* with rewinds this is how a run is meant to end */
+        o = GOES_ON;
+    if (e->spoiled)
+        o = FAILED;
+    b->status = o == GOES_ON ? STATUS_DONE : o == NO_ROOM ? STATUS_NO_ROOM : STATUS_FAILED;
+}
+
+ALWAYS_INLINE void replay(struct engine *e, enum pass pass)
+{
+    struct board *b = e->board;
+    enum outcome o;
+    uint64_t wall = clock_wall(), cpu = clock_thread();
+    do {
+        b->rounds++;
+        o = go_through(e, pass);
+    } while (o == GOES_ON && b->job.kill_percent && engine_rewind(e));
+    b->wall = clock_wall() - wall;
+    b->cpu = clock_thread() - cpu;
+    engine_end(e, o);
+}
+
+void engine_timed(struct engine *e)
+{
+    was_preempted(e); /* from here on */
+    replay(e, TIMED);
+}
+
+void engine_watched(struct engine *e, const struct watcher *w)
+{
+    e->watcher = w;
+    replay(e, WATCHED);
+}

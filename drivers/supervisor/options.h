@@ -1,0 +1,48 @@
+/* options.h - the command line of steve-replay.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef DRIVERS_SUPERVISOR_OPTIONS_H
+#define DRIVERS_SUPERVISOR_OPTIONS_H
+
+#include "drivers/base/shared.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { EXIT_DONE = 0, EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_NO_ROOM = 2 };
+
+enum { MOST_STILLS = 64 };
+
+enum mode { MODE_NONE, MODE_PEAKMEM, MODE_ALLOCSTATS, MODE_MEMPLOT, MODE_MIN_HEAP, MODE_LIST };
+
+struct options {
+    enum mode mode;
+    const char *allocator; /* NULL: not given */
+    const char *ops;       /* the ops file */
+    const char *output;    /* -o or RESULT, NULL: none */
+    const char *still;     /* --still */
+    const char *poster;    /* --poster */
+    bool json, quiet, check;
+    bool threads;         /* --threads=replay */
+    bool documented;      /* --allocstats with its six arguments */
+    uint64_t op_limit;    /* OPLIMIT */
+    uint64_t theoretical; /* THEORETICAL_HEAP_SIZE */
+    uint64_t heap;        /* bytes, 0: not given */
+    double heap_factor;   /* times the live peak, 0: not given */
+    enum { ACCESSES_DEFAULT, ACCESSES_YES, ACCESSES_NO } accesses;
+    enum layout layout;
+    enum film_time time;
+    uint64_t extent; /* bytes of heap to draw, 0: where blocks are */
+    uint64_t strip;  /* bytes at the full height of the strip, 0: the most there are */
+    uint64_t at[MOST_STILLS];
+    unsigned at_count;
+    uint64_t points, frames, seed;
+    bool passes_given; /* else long ones are not repeated */
+    uint32_t kill_percent, rounds, passes, timeout, width, height, fps;
+    enum touch touch;
+};
+
+/* Fill in *o. Returns -1 to go on, else the exit status (help was shown, or usage was wrong). */
+int options_read(struct options *o, int argc, char **argv);
+
+#endif

@@ -1,0 +1,311 @@
+/* passes.c - the runs that make up one measurement; see passes.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/supervisor/passes.h"
+#include "drivers/base/confinement.h"
+#include "drivers/run/threads.h"
+#include "drivers/supervisor/find_driver.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONG_PASS 3000000000u /* nanoseconds of CPU time */
+
+/* Times of the data points: passes x room. */
+struct timings {
+    struct point *points;
+    uint64_t room, count; /* count: points that every pass has */
+    uint32_t passes;
+};
+
+/* Keep the first trouble. */
+static int trouble(struct session *s, struct findings *r)
+{
+    r->complete = false;
+    session_describe(s, r->error, sizeof r->error);
+    return session_complain(s);
+}
+
+static void keep_batch(const struct board *b, struct findings *r, bool first)
+{
+    if (first || b->cpu < r->batch_cpu)
+        r->batch_cpu = b->cpu;
+    if (b->warm_cpu && (!r->warm_cpu || b->warm_cpu < r->warm_cpu))
+        r->warm_cpu = b->warm_cpu;
+    if (first || b->wall < r->batch_wall)
+        r->batch_wall = b->wall;
+    r->pass_cpu[r->passes++] = b->cpu;
+    r->total_ops = b->op_index;
+    r->rounds = b->rounds;
+    r->odd_locks = b->odd_locks;
+    r->killed = b->killed;
+    r->highest = b->highest;
+    r->clock_cost = b->clock_cost;
+    r->clock_step = b->clock_step;
+    r->clock_counter = b->clock_counter;
+}
+
+/* Is another pass to be made after the one just done, number i from 0? */
+static bool goes_on(const struct session *s, const struct board *b, uint32_t i)
+{
+    bool is_long = b->cpu >= LONG_PASS && !s->options->passes_given;
+    return i + 1 < s->options->passes && !is_long;
+}
+
+static enum board_status run_batches(struct session *s, struct findings *r)
+{
+    enum board_status status;
+    uint32_t i = 0;
+    do {
+        status = session_run(s, JOB_BATCH, 0, -1);
+        if (status == STATUS_FAILED)
+            return status;
+        keep_batch(s->board, r, i == 0);
+    } while (goes_on(s, s->board, i++));
+    return status;
+}
+
+static struct session null_session(const struct session *s)
+{
+    struct session null = *s;
+    null.board = NULL;
+    null.board_fd = -1;
+    null.job.confinement = 0;
+    null.job.flags = 0;
+    null.info = (struct board_info){.name = "null"};
+    return null;
+}
+
+/* What the same operations cost when nothing is allocated. Not for runs of several rounds: without an
+ * allocator they would never run out of memory. */
+static void run_null(const struct session *s, struct findings *r)
+{
+    struct session null = null_session(s);
+    if (s->options->documented && s->options->op_limit) /* only the header shows it */
+        return;
+    if (s->job.kill_percent || strcmp(s->info.name, "null") == 0 || !find_driver("null", null.job.driver))
+        return;
+    for (uint32_t i = 0; i < s->options->passes; i++) {
+        if (session_run(&null, JOB_BATCH, 0, -1) != STATUS_DONE || null.board->op_index != r->total_ops)
+            continue;
+        if (r->null_cpu == 0 || null.board->cpu < r->null_cpu)
+            r->null_cpu = null.board->cpu;
+        if (r->null_warm_cpu == 0 || null.board->warm_cpu < r->null_warm_cpu)
+            r->null_warm_cpu = null.board->warm_cpu;
+    }
+    board_delete(null.board, null.board_fd);
+}
+
+/* A pass on threads, in a heap with room for what allocators reserve for each. */
+static enum board_status run_on_threads(struct session *s, enum job_kind kind)
+{
+    uint64_t heap = s->job.heap;
+    s->job.heap += TEAM_HEAP * s->plan.facts.schedule.threads;
+    enum board_status status = session_run(s, kind, 0, -1);
+    s->job.heap = heap;
+    return status;
+}
+
+static enum board_status run_team_space(struct session *s, struct findings *r)
+{
+    enum board_status status = run_on_threads(s, JOB_TEAM_SPACE);
+    r->team_space = s->board->team_space;
+    return status;
+}
+
+/* The passes on threads; *best is the quickest. */
+static enum board_status run_team(struct session *s, struct team_result *best)
+{
+    enum board_status status = STATUS_DONE;
+    for (uint32_t i = 0; i < s->options->passes && status == STATUS_DONE; i++) {
+        status = run_on_threads(s, JOB_TEAM);
+        if (status == STATUS_DONE && (!best->threads || s->board->team.wall < best->wall))
+            *best = s->board->team;
+    }
+    return status;
+}
+
+/* What threads cost each other when nothing is allocated. */
+static void run_null_team(const struct session *s, struct findings *r)
+{
+    struct team_result best = {0};
+    struct session null = null_session(s);
+    if (find_driver("null", null.job.driver) && run_team(&null, &best) == STATUS_DONE)
+        r->null_team_wall = best.wall;
+    board_delete(null.board, null.board_fd);
+}
+
+static int run_teams(struct session *s, struct findings *r)
+{
+    if (!s->options->threads)
+        return EXIT_DONE;
+    if (run_team(s, &r->team) != STATUS_DONE || run_team_space(s, r) != STATUS_DONE)
+        return trouble(s, r);
+    run_null_team(s, r);
+    return EXIT_DONE;
+}
+
+static uint64_t time_of(const struct times times[TIMED_OPS])
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < TIMED_OPS; i++)
+        sum += times[i].sum;
+    return sum;
+}
+
+/* Room for the data points of all passes; false when out of memory. */
+static bool make_room(struct timings *t)
+{
+    t->points = calloc(t->room * t->passes, sizeof *t->points);
+    t->count = t->room;
+    return t->points != NULL;
+}
+
+/* Run a pass and keep its data points, as many as all passes have; false if it failed. */
+static bool keep_points(struct session *s, enum job_kind job, struct timings *t, uint32_t pass)
+{
+    if (session_run(s, job, t->room, -1) == STATUS_FAILED)
+        return false;
+    memcpy(t->points + pass * t->room, s->board->points, s->board->count * sizeof *t->points);
+    if (s->board->count < t->count)
+        t->count = s->board->count;
+    return true;
+}
+
+static bool run_timed(struct session *s, struct findings *r, struct timings *t)
+{
+    if (!make_room(t))
+        return false;
+    uint32_t i = 0;
+    do {
+        if (!keep_points(s, JOB_TIMED, t, i))
+            return false;
+        if (i == 0 || time_of(s->board->times) < time_of(r->times))
+            memcpy(r->times, s->board->times, sizeof r->times);
+    } while (goes_on(s, s->board, i++));
+    r->timed_passes = t->passes = i;
+    return true;
+}
+
+/* The same of what is between the data points. */
+static bool run_pieces(struct session *s, struct timings *t)
+{
+    if (!make_room(t))
+        return false;
+    for (uint32_t i = 0; i < t->passes; i++)
+        if (!keep_points(s, JOB_PIECES, t, i))
+            return false;
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The median over the passes of the time at `offset` of data point i. */
+static uint64_t median(const struct timings *t, uint64_t i, size_t offset)
+{
+    uint64_t values[99];
+    for (uint32_t p = 0; p < t->passes; p++)
+        memcpy(&values[p], (const char *)&t->points[p * t->room + i] + offset, sizeof values[p]);
+    qsort(values, t->passes, sizeof values[0], compare);
+    return values[t->passes / 2];
+}
+
+/* Join the times to the points of the space run. */
+static void join_times(struct findings *r, const struct timings *t)
+{
+    for (uint64_t i = 0; i < r->count && i < t->count; i++) {
+        struct point *p = &r->points[i];
+        p->op_time = median(t, i, offsetof(struct point, op_time));
+        p->oom_time = median(t, i, offsetof(struct point, oom_time));
+        p->interval_time = median(t, i, offsetof(struct point, interval_time));
+        p->interval_most = median(t, i, offsetof(struct point, interval_most));
+        p->interval_ops = t->points[i].interval_ops;
+    }
+}
+
+static void join_pieces(struct findings *r, const struct timings *t)
+{
+    for (uint64_t i = 0; i < r->count && i < t->count; i++) {
+        r->points[i].batch_time = median(t, i, offsetof(struct point, batch_time));
+        r->points[i].batch_ops = t->points[i].batch_ops;
+    }
+}
+
+static bool run_space(struct session *s, struct findings *r, uint64_t room)
+{
+    enum board_status status = session_run(s, JOB_SPACE, room, -1);
+    r->count = s->board ? s->board->count : 0;
+    r->points = calloc(r->count + 1, sizeof *r->points);
+    if (!r->points)
+        return false;
+    memcpy(r->points, s->board->points, r->count * sizeof *r->points);
+    r->fragmentation = s->board->fragmentation;
+    r->in_memory = s->board->in_memory;
+    r->outside = s->board->outside;
+    if (s->board->highest > r->highest)
+        r->highest = s->board->highest;
+    return status != STATUS_FAILED;
+}
+
+static void set_points(struct session *s, uint64_t total)
+{
+    uint64_t points = s->options->points;
+    s->job.total_ops = total;
+    if (!s->options->documented)
+        s->job.interval = total > points ? (total + points - 1) / points : 1;
+}
+
+static void note_outside(const struct session *s, const struct findings *r)
+{
+    if (r->outside && confinement_holds(s->info.confinement))
+        fprintf(stderr,
+                "steve-replay: %s: took %" PRIu64
+                " bytes outside of its heap (outside_bytes in the result)\n",
+                s->info.name, r->outside);
+}
+
+/* A run of several rounds should end for want of memory. */
+static void note_rounds(const struct session *s, const struct findings *r)
+{
+    if (s->job.kill_percent && r->rounds == s->job.rounds && !s->options->quiet)
+        fprintf(stderr, "steve-replay: %s: stopped after %" PRIu64 " rounds with memory left (--rounds)\n",
+                s->info.name, r->rounds);
+}
+
+int passes_run(struct session *s, struct findings *r)
+{
+    int status = EXIT_DONE;
+    struct timings t = {.passes = s->options->passes};
+    *r = (struct findings){.theoretical = s->plan.facts.live_peak, .complete = true};
+    enum board_status batch = run_batches(s, r);
+    if (batch != STATUS_DONE)
+        status = trouble(s, r);
+    if (batch == STATUS_FAILED || r->total_ops == 0)
+        return status;
+    note_rounds(s, r);
+    run_null(s, r);
+    if (status == EXIT_DONE && (status = run_teams(s, r)) == EXIT_BAD)
+        return status;
+    set_points(s, r->total_ops);
+    t.room = s->options->documented ? 4 : r->total_ops / s->job.interval + 3;
+    bool good = run_timed(s, r, &t);
+    struct timings pieces = {.room = t.room, .passes = t.passes};
+    if (!s->options->documented) /* whose points are not of one distance */
+        good = good && run_pieces(s, &pieces);
+    good = good && run_space(s, r, t.room);
+    if (!good)
+        status = trouble(s, r);
+    note_outside(s, r);
+    join_times(r, &t);
+    if (pieces.points)
+        join_pieces(r, &pieces);
+    free(t.points);
+    free(pieces.points);
+    return status;
+}

@@ -1,0 +1,148 @@
+/* supervise.c - start the process of a driver and watch it; see supervise.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "config.h"
+#include "drivers/supervisor/supervise.h"
+#include "drivers/base/clock.h"
+#include "drivers/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* jemalloc's thread-local state is larger than what the dynamic linker keeps spare for opened objects. */
+static const char TUNABLE[] = "glibc.rtld.optional_static_tls=16384";
+
+void supervise_prepare(void)
+{
+    const char *old = getenv("GLIBC_TUNABLES");
+    char value[4096];
+    snprintf(value, sizeof value, "%s%s%s", old ? old : "", old && *old ? ":" : "", TUNABLE);
+    setenv("GLIBC_TUNABLES", value, 1);
+}
+
+/* Put a descriptor under its number in the new process; dup2 leaves it open across exec. */
+static void hand_over(int fd, int number)
+{
+    if (fd < 0)
+        return;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, 20);
+    if (high < 0 || dup2(high, number) < 0)
+        _exit(127);
+}
+
+/* A process of its own group, which an interrupt at the terminal does not reach: it ends with us. */
+static pid_t start(int board_fd, int plan_fd, int frames_fd)
+{
+    pid_t parent = getpid(), child = fork();
+    if (child != 0)
+        return child;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(127);
+    setpgid(0, 0);
+    hand_over(board_fd, BOARD_FD);
+    hand_over(plan_fd, PLAN_FD);
+    hand_over(frames_fd, FRAMES_FD);
+    execl("/proc/self/exe", "steve-replay", WORKER_ARGUMENT, (char *)NULL);
+    _exit(127);
+}
+
+static void show_progress(const struct supervisor *s, const struct board *b, bool end)
+{
+    static const char *const names[] = {"open", "fit",     "batch",          "timed", "space",
+                                        "film", "threads", "threads, space", "pieces"};
+    const struct plan_facts *f = &b->job.facts;
+    uint64_t total = b->job.total_ops ? b->job.total_ops : f->news + f->frees + f->resizes;
+    if (end)
+        fprintf(stderr, "\r\033[K");
+    else
+        fprintf(stderr, "\r%s, %s: %" PRIu64 "%%\033[K", s->label, names[b->job.kind],
+                total ? (b->op_index < total ? b->op_index : total) * 100 / total : 0);
+    fflush(stderr);
+}
+
+/* A machine that stands still, or is so busy that we are called late, keeps the allocator waiting too: of the
+ * time between two looks no more than this counts towards the timeout. Nanoseconds. */
+enum { LONGEST_STEP = 20000000 };
+
+struct watch {
+    uint64_t heartbeat, op_index;
+    uint64_t looked, idle; /* when we looked last; nanoseconds without a change */
+    uint64_t started, shown;
+    bool showing;
+};
+
+static bool too_long(const struct supervisor *s, struct watch *w, const struct board *b)
+{
+    uint64_t now = clock_wall(), step = now - w->looked;
+    w->looked = now;
+    w->idle += step < LONGEST_STEP ? step : LONGEST_STEP;
+    if (w->heartbeat != b->heartbeat || w->op_index != b->op_index) {
+        w->heartbeat = b->heartbeat;
+        w->op_index = b->op_index;
+        w->idle = 0;
+    }
+    if (!s->quiet && isatty(2) && now - w->started > 2000000000u && now - w->shown > 200000000u) {
+        show_progress(s, b, false);
+        w->showing = true;
+        w->shown = now;
+    }
+    return s->timeout && w->idle > (uint64_t)s->timeout * 1000000000u;
+}
+
+/* Wait for the end. True: it came by itself, with *status. */
+static bool await_end(const struct supervisor *s, const struct board *b, pid_t child, int *status)
+{
+    struct watch w = {.started = clock_wall(), .looked = clock_wall()};
+    struct timespec pause = {0, 500000};
+    bool in_time = true;
+    while (waitpid(child, status, WNOHANG) == 0) {
+        if (too_long(s, &w, b)) {
+            kill(child, SIGKILL);
+            waitpid(child, status, 0);
+            in_time = false;
+            break;
+        }
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < 10000000)
+            pause.tv_nsec *= 2;
+    }
+    kill(-child, SIGKILL); /* probes that are left */
+    if (w.showing)
+        show_progress(s, b, true);
+    return in_time;
+}
+
+static void describe_end(const struct supervisor *s, struct board *b, bool in_time, int status)
+{
+    if (!in_time)
+        snprintf(b->text, sizeof b->text, "did nothing for %u s (--timeout)", s->timeout);
+    else if (WIFSIGNALED(status))
+        snprintf(b->text, sizeof b->text, "crashed: %s", strsignal(WTERMSIG(status)));
+    else if (b->status == STATUS_RUNNING)
+        snprintf(b->text, sizeof b->text, "ended by itself with status %d", WEXITSTATUS(status));
+    else
+        return;
+    b->status = STATUS_FAILED;
+}
+
+void supervise(const struct supervisor *s, struct board *board, int board_fd, int plan_fd, int frames_fd)
+{
+    int status = 0;
+    board->owner = getpid();
+    pid_t child = start(board_fd, plan_fd, frames_fd);
+    if (child < 0) {
+        snprintf(board->text, sizeof board->text, "cannot start a process: %s", strerror(errno));
+        board->status = STATUS_FAILED;
+        return;
+    }
+    bool in_time = await_end(s, board, child, &status);
+    describe_end(s, board, in_time, status);
+}

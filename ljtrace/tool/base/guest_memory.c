@@ -1,0 +1,92 @@
+/* guest_memory.c - see guest_memory.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/base/guest_memory.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_vki.h"
+
+enum { RANGES = 8 };
+
+/* Segments found readable since the program last ran on. */
+static struct {
+    Addr from, to;
+} s_range[RANGES];
+static UInt s_ranges, s_next;
+static Bool s_pages; /* some are known */
+
+UWord lt_peek_pages[LT_PEEK_PAGES];
+UInt lt_peek_turn;
+
+void lt_peek_forget(void)
+{
+    s_ranges = s_next = 0;
+    lt_peek_turn++;
+    if (s_pages) /* of most programs nothing is ever read, and they run on with each allocation */
+        VG_(memset)(lt_peek_pages, 0, sizeof lt_peek_pages);
+    s_pages = False;
+}
+
+static Bool look_up(Addr a, SizeT n)
+{
+    const NSegment *s = VG_(am_find_nsegment)(a);
+    if (!s || !s->hasR || !(s->kind & (SkFileC | SkAnonC | SkShmC)))
+        return False;
+    if (a + n - 1 > s->end)
+        return VG_(am_is_valid_for_client)(a, n, VKI_PROT_READ);
+    s_range[s_next].from = s->start;
+    s_range[s_next].to = s->end + 1;
+    s_next = (s_next + 1) % RANGES;
+    if (s_ranges < RANGES)
+        s_ranges++;
+    return True;
+}
+
+Bool lt_readable(Addr a, SizeT n)
+{
+    if (a < 4096 || a + n <= a)
+        return False;
+    for (UInt i = 0; i < s_ranges; i++)
+        if (a >= s_range[i].from && a + n <= s_range[i].to)
+            return True;
+    return look_up(a, n);
+}
+
+Bool lt_peek(Addr a, void *to, SizeT n)
+{
+    if (!lt_readable(a, n))
+        return False;
+    VG_(memcpy)(to, (const void *)a, n);
+    return True;
+}
+
+SizeT lt_peek_length(Addr a, SizeT most)
+{
+    SizeT n = 0;
+    while (n < most && lt_readable(a + n, 1) && *(const HChar *)(a + n))
+        n++;
+    return n;
+}
+
+SizeT lt_peek_text(Addr a, HChar *to, SizeT room)
+{
+    SizeT n = lt_peek_length(a, room - 1);
+    VG_(memcpy)(to, (const void *)a, n);
+    to[n] = 0;
+    return n;
+}
+
+ULong lt_peek_number_slowly(Addr a, UInt size)
+{
+    ULong v = 0;
+    UWord page = a >> LT_PEEK_PAGE_BITS;
+    if (!lt_readable(a, size))
+        return 0;
+    if (lt_readable(page << LT_PEEK_PAGE_BITS, (SizeT)1 << LT_PEEK_PAGE_BITS)) {
+        lt_peek_pages[page % LT_PEEK_PAGES] = page + 1;
+        s_pages = True;
+    }
+    VG_(memcpy)(&v, (const void *)a, size); /* the machine's byte order is the small end first */
+    return v;
+}

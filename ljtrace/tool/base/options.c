@@ -1,0 +1,238 @@
+/* options.c - the command line. (host side, no libc; see options.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/heaps/observe.h"
+#include "ljtrace/tool/instrument/toggle.h"
+#include "ljtrace/tool/stacks/unwind.h"
+#include "pub_tool_clientstate.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_options.h"
+#include "pub_tool_replacemalloc.h"
+#include "pub_tool_tooliface.h"
+#include "pub_tool_xarray.h"
+
+struct lt_options lt_options = {
+    .stack_depth = 12,
+    .trace_mem = True,
+    .trace_sp = False,
+    .trace_freed = True,
+    .leak_scan = True,
+    .trace_fork = True,
+    .heap_malloc = True,
+    .heap_luajit = True,
+    .heap_custom = True,
+    .lua = True,
+    .lua_states = True,
+    .level = 1,
+};
+
+enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000, MOST_REDZONE = 4096 };
+
+static const struct {
+    const HChar *name;
+    Bool *on;
+} s_heaps[] = {{"malloc", &lt_options.heap_malloc},
+               {"luajit", &lt_options.heap_luajit},
+               {"custom", &lt_options.heap_custom},
+               {"mmap", &lt_options.heap_mmap},
+               {"files", &lt_options.heap_files}};
+enum { HEAPS = sizeof s_heaps / sizeof *s_heaps };
+
+static Bool choose_heap(const HChar *name, SizeT length)
+{
+    for (UInt i = 0; i < HEAPS; i++)
+        if (VG_(strlen)(s_heaps[i].name) == length && VG_(strncmp)(name, s_heaps[i].name, length) == 0)
+            return *s_heaps[i].on = True;
+    return False;
+}
+
+/* A comma-separated list of heaps. `files` are mappings as well. */
+static Bool parse_heaps(const HChar *list)
+{
+    Bool any = False;
+    for (UInt i = 0; i < HEAPS; i++)
+        *s_heaps[i].on = False;
+    while (*list) {
+        SizeT n = VG_(strcspn)(list, ",");
+        if (!choose_heap(list, n))
+            return False;
+        any = True;
+        list += n + (list[n] == ',');
+    }
+    lt_options.heap_mmap |= lt_options.heap_files;
+    return any;
+}
+
+/* Bytes, with k, m or g behind them. */
+static Bool parse_size(const HChar *text, ULong *bytes)
+{
+    HChar *end;
+    Long n = VG_(strtoll10)(text, &end);
+    UInt shift = *end == 'k' || *end == 'K'   ? 10
+                 : *end == 'm' || *end == 'M' ? 20
+                 : *end == 'g' || *end == 'G' ? 30
+                                              : 0;
+    if (end == text || n < 0 || n > 1LL << (60 - shift) || end[shift > 0] != 0)
+        return False;
+    *bytes = (ULong)n << shift;
+    return True;
+}
+
+static Bool process_option(const HChar *arg)
+{
+    const HChar *text;
+    if (VG_STR_CLO(arg, "--out", lt_options.out)) {
+        if (lt_options.out[0] == 0 || VG_(strcmp)(lt_options.out, "|") == 0)
+            VG_(fmsg_bad_option)(arg, "--out needs a file name, -, or |COMMAND\n");
+    } else if VG_BINT_CLO (arg, "--stack-depth", lt_options.stack_depth, 0, LT_MAX_DEPTH) {
+    } else if VG_BINT_CLO (arg, "--compress", lt_options.level, 1, 19) {
+    } else if VG_BOOL_CLO (arg, "--trace-mem", lt_options.trace_mem) {
+    } else if VG_BOOL_CLO (arg, "--trace-sp", lt_options.trace_sp) {
+    } else if VG_BOOL_CLO (arg, "--trace-freed", lt_options.trace_freed) {
+    } else if VG_BINT_CLO (arg, "--redzone", lt_options.redzone, 0, MOST_REDZONE) {
+        VG_(clo_redzone_size) = lt_options.redzone;
+    } else if VG_BOOL_CLO (arg, "--leak-scan", lt_options.leak_scan) {
+    } else if VG_BOOL_CLO (arg, "--start-off", lt_options.start_off) {
+    } else if VG_BOOL_CLO (arg, "--trace-fork", lt_options.trace_fork) {
+    } else if VG_STR_CLO (arg, "--heap", text) {
+        if (!parse_heaps(text))
+            VG_(fmsg_bad_option)(arg, "--heap takes a list of: malloc, luajit, custom, mmap, files\n");
+    } else if VG_STR_CLO (arg, "--toggle-fn", text) {
+        if (!lt_toggle_add(text))
+            VG_(fmsg_bad_option)(arg, "--toggle-fn has no name, or was given too often; * and ? are wild\n");
+    } else if VG_STR_CLO (arg, "--alloc-prefix", text) {
+        if (!lt_observe_prefix(text))
+            VG_(fmsg_bad_option)(arg, "--alloc-prefix has no prefix, or was given too often\n");
+    } else if VG_STR_CLO (arg, "--observe-alloc", text) {
+        if (!lt_observe_pattern(text))
+            VG_(fmsg_bad_option)
+        (arg,
+         "--observe-alloc takes PATTERN or PATTERN=NAME, where NAME is a function such as malloc or free\n");
+    } else if VG_STR_CLO (arg, "--max-size", text) {
+        if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
+            VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, as 500m or 2g\n");
+    } else if VG_XACT_CLO (arg, "--keep=last", lt_options.keep_last, True) {
+    } else if VG_XACT_CLO (arg, "--keep=first", lt_options.keep_last, False) {
+    } else if VG_STR_CLO (arg, "--keep", text) {
+        VG_(fmsg_bad_option)(arg, "--keep is first or last\n");
+    } else if VG_XACT_CLO (arg, "--universe=at-exit", lt_options.universe, True) {
+    } else if VG_XACT_CLO (arg, "--universe=no", lt_options.universe, False) {
+    } else if VG_STR_CLO (arg, "--universe", text) {
+        VG_(fmsg_bad_option)(arg, "--universe is at-exit or no\n");
+    } else if VG_STR_CLO (arg, "--sample-stacks", text) {
+        if (!parse_size(text, &lt_options.sample) || (lt_options.sample && lt_options.sample < LEAST_SAMPLE))
+            VG_(fmsg_bad_option)
+        (arg, "--sample-stacks takes a number of instructions, 1000 or more; 0 = no\n");
+    } else if VG_BOOL_CLO (arg, "--lua", lt_options.lua) {
+    } else if VG_BOOL_CLO (arg, "--lua-states", lt_options.lua_states) {
+    } else if VG_BOOL_CLO (arg, "--check-stacks", lt_options.recheck) {
+    } else if VG_BOOL_CLO (arg, "--check-ir", lt_options.check_ir) {
+    } else if VG_BOOL_CLO (arg, "--successor", lt_options.successor) {
+    } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
+    } else
+        return VG_(replacement_malloc_process_cmd_line_option)(arg);
+    return True;
+}
+
+static void print_usage(void)
+{
+    VG_(printf)
+    ("    --out=FILE                write the memtrace to FILE; %%p is the process id, %%n a number; - is "
+     "the\n"
+     "                              standard output, '|CMD' a command [ljtrace.out.%%p.ljt]\n"
+     "    --text=yes|no             write classic text (>>> lines) [no; default file: ljtrace.out.%%p.txt]\n"
+     "    --max-size=SIZE           end the recording before the file is larger than SIZE (k, m, g) [any "
+     "size]\n"
+     "    --keep=first|last         which part of a recording that reaches --max-size is kept: the last one\n"
+     "                              takes two files, FILE.ljt and before it FILE.earlier.ljt [first]\n"
+     "    --trace-mem=yes|no        record loads and stores, not only heap events [yes]\n"
+     "    --trace-sp=yes|no         record accesses through the stack pointer, too: for programs whose\n"
+     "                              stacks are heap blocks (fibers) [no]\n"
+     "    --trace-freed=yes|no      tell accesses to freed memory from those that are to no block, and "
+     "double\n"
+     "                              frees from other bad ones [yes]\n"
+     "    --redzone=N               keep N bytes, 0 to 4096, before and after each block of malloc free,\n"
+     "                              so that accesses to them are seen; changes addresses [16]\n"
+     "    --leak-scan=yes|no        find out at the end which blocks the program can still reach [yes]\n"
+     "    --start-off=yes|no        record accesses only from LJTRACE_START or the monitor command `on` "
+     "[no]\n"
+     "    --toggle-fn=NAME          record accesses only inside functions NAME (with * and ?); can be "
+     "repeated\n"
+     "    --trace-fork=yes|no       record forked children, each into a file of its own (%%p, else .PID) "
+     "[yes]\n"
+     "    --heap=LIST               which heaps to record: malloc, luajit, custom (requests of the "
+     "program),\n"
+     "                              mmap (anonymous mappings, brk), files (those of files, too)\n"
+     "                              [malloc,luajit,custom]\n"
+     "    --alloc-prefix=PREFIX     record PREFIXmalloc, PREFIXfree and their relatives; can be repeated\n"
+     "    --observe-alloc=PATTERN[=NAME]  record functions by symbol (with * and ?) as NAME, such as "
+     "malloc;\n"
+     "                              without it as what their names end with; can be repeated\n"
+     "    --lua=yes|no              look into LuaJIT for lines, types, states and snapshots; without,\n"
+     "                              its heaps are recorded with C frames alone [yes]\n"
+     "    --lua-states=yes|no       record what LuaJIT's machine does at each moment [yes]\n"
+     "    --stack-depth=N           stack frames kept for each heap event, 0 to %d; the innermost\n"
+     "                              Lua line is always among them [12]\n"
+     "    --sample-stacks=N         take the call stack every N instructions (1000 or more) [no]\n"
+     "    --universe=at-exit|no     take a snapshot of all Lua objects when a state ends [no]\n"
+     "    --compress=N              zstd level of the trace, 1 to 19 [1]\n",
+     LT_MAX_DEPTH);
+}
+
+static void print_debug_usage(void)
+{
+    VG_(printf)
+    ("    --check-stacks=yes|no     walk the stacks of Lua also where they were met before, and stop if "
+     "they\n"
+     "                              differ: slow [no]\n"
+     "    --check-ir=yes|no         let Valgrind's translator check all that it is given and makes [no]\n"
+     "    --successor=yes|no        run the program also if it cannot be recorded; given by the recorder to\n"
+     "                              what a recorded program starts [no]\n");
+}
+
+Bool lt_option_given(const HChar *option)
+{
+    SizeT length = VG_(strlen)(option);
+    for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_valgrind)); i++) {
+        const HChar *arg = *(HChar **)VG_(indexXA)(VG_(args_for_valgrind), i);
+        if (VG_(strncmp)(arg, option, length) == 0)
+            return True;
+    }
+    return False;
+}
+
+/* Parts have to have room for what they begin with. */
+#define SMALLEST_TO_KEEP ((ULong)16 << 20)
+
+static void refuse_if(Bool wrong, const HChar *message)
+{
+    if (!wrong)
+        return;
+    VG_(fmsg)("%s\nnothing was run\n", message);
+    VG_(exit)(1);
+}
+
+void lt_options_check(void)
+{
+    const Bool keep = lt_options.keep_last;
+    refuse_if(keep && lt_options.max_size < SMALLEST_TO_KEEP,
+              "--keep=last needs --max-size=SIZE of 16m or more");
+    refuse_if(keep && lt_options.text, "--keep=last cannot be given with --text=yes");
+}
+
+void lt_options_for_successors(void)
+{
+    static const HChar *const option = "--successor=yes";
+    if (!lt_options.successor)
+        VG_(addToXA)(VG_(args_for_valgrind), &option);
+}
+
+void lt_options_init(void)
+{
+    VG_(needs_command_line_options)(process_option, print_usage, print_debug_usage);
+}

@@ -1,0 +1,118 @@
+/* mmap.c - the program's own mappings. (host side, no libc; see mmap.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Seen are the program's system calls: the C allocator is Valgrind's and makes none, and what a Lua state's
+ * allocator maps while it is watched is its raw material. A mapping over part of a file's (the zeroed data of
+ * a library) belongs to the file. The break is one block, from where it began. The collector cuts blocks that
+ * are unmapped in part.
+ */
+#include "ljtrace/tool/heaps/mmap.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/heaps/malloc.h"
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/ring/block_filter.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+enum { PAGE = 4096, MAP_ANONYMOUS_FLAG = 0x20, MAP_FIXED_FLAG = 0x10, REMAP_DONTUNMAP = 4 };
+
+static Bool s_over_file; /* the mapping being made replaces a part of a file's */
+static Addr s_break_base, s_break;
+
+static UWord pages(UWord size)
+{
+    return (size + PAGE - 1) & ~(UWord)(PAGE - 1);
+}
+
+/* The system call has just changed what may be read. */
+static const struct lt_stack *take(ThreadId tid)
+{
+    static struct lt_stack stack;
+    lt_peek_forget();
+    if (lt_lua_inside(tid))
+        lt_take_stack(tid, &stack); /* raw material: whose it is, the call of the allocator tells */
+    else
+        lt_take_own_stack(tid, &stack);
+    return &stack;
+}
+
+static Addr heap(void)
+{
+    static Bool told;
+    uint64_t words[2] = {RAW_HEAP_MMAP, 0};
+    if (!told)
+        lt_ring_put(RAW_HEAP, RAW_KIND_MMAP, words, 2, NULL, 0);
+    told = True;
+    return RAW_HEAP_MMAP;
+}
+
+static void unmap(ThreadId tid, Addr addr, UWord size)
+{
+    uint64_t words[4] = {heap(), addr, size, lt_ring->instructions};
+    lt_put_event(RAW_UNMAP, words, 4, take(tid));
+}
+
+void lt_mmap_before(UInt number, const UWord *a)
+{
+    if (!lt_options.heap_mmap || number != __NR_mmap)
+        return;
+    const NSegment *segment = a[3] & MAP_FIXED_FLAG ? VG_(am_find_nsegment)(a[0]) : NULL;
+    s_over_file = segment && segment->kind == SkFileC;
+}
+
+static void mapped(ThreadId tid, const UWord *a, Addr addr)
+{
+    Bool anonymous = (a[3] & MAP_ANONYMOUS_FLAG) != 0;
+    if (a[3] & MAP_FIXED_FLAG)
+        unmap(tid, addr, pages(a[1]));
+    if (lt_lua_inside(tid) || (anonymous ? s_over_file : !lt_options.heap_files))
+        return;
+    lt_put_new(addr, a[1], heap(), MT_HOW_CUSTOM, take(tid));
+}
+
+/* A block is as long as was asked for; a mapping ends with its last page. */
+static void moved(ThreadId tid, const UWord *a, Addr addr)
+{
+    uint64_t words[6] = {heap(), a[0], a[1], addr, a[2], lt_ring->instructions};
+    lt_filter_add(addr, a[2]);
+    if (lt_lua_inside(tid))
+        unmap(tid, a[0], pages(a[1]));
+    else
+        lt_put_event(RAW_REMAP, words, 6, take(tid));
+}
+
+static void break_moved(ThreadId tid, Addr now)
+{
+    if (!s_break_base)
+        s_break_base = s_break = now;
+    if (now == s_break)
+        return;
+    if (s_break == s_break_base)
+        lt_put_new(s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+    else if (now > s_break_base)
+        lt_put_resize(s_break_base, s_break_base, now - s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+    else
+        lt_put_free(s_break_base, heap(), MT_HOW_CUSTOM, take(tid));
+    s_break = now;
+}
+
+void lt_mmap_after(ThreadId tid, UInt number, const UWord *a, Long result)
+{
+    if (!lt_options.heap_mmap || (result < 0 && result >= -4095))
+        return;
+    if (number == __NR_mmap)
+        mapped(tid, a, (Addr)result);
+    else if (number == __NR_munmap)
+        unmap(tid, a[0], pages(a[1]));
+    else if (number == __NR_mremap && !(a[3] & REMAP_DONTUNMAP))
+        moved(tid, a, (Addr)result);
+    else if (number == __NR_brk)
+        break_moved(tid, (Addr)result);
+}

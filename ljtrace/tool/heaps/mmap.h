@@ -1,0 +1,14 @@
+/* mmap.h - mappings as blocks: mmap, munmap, mremap, brk. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_TOOL_HEAPS_MMAP_H
+#define LJTRACE_TOOL_HEAPS_MMAP_H
+
+#include "pub_tool_basics.h"
+
+/* A system call of the program is about to begin; has ended with `result` (negative: an errno). */
+void lt_mmap_before(UInt number, const UWord *args);
+void lt_mmap_after(ThreadId tid, UInt number, const UWord *args, Long result);
+
+#endif

@@ -1,0 +1,712 @@
+/* observe.c - see observe.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Only a thread's outermost call is an event: what an observed function calls or jumps to is a detail of it. A call ends
+ * when a return leaves the stack pointer just above its return address. If the pointer is further up on the same stack,
+ * the call was left by a long jump, and is forgotten. A signal handler that interrupts a call begins anew, at a level
+ * above it.
+ */
+#include "ljtrace/tool/heaps/observe.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/raw_syscalls.h"
+#include "ljtrace/tool/heaps/malloc.h"
+#include "ljtrace/tool/instrument/instrument.h"
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/stacks/unwind.h"
+#include "memtrace/memtrace.h"
+#include <elf.h>
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_hashtable.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_options.h"
+#include "pub_tool_seqmatch.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_tooliface.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+/* Valgrind's own; no header of the tool interface has them. See ljtrace/tool/luajit/core/images.c. */
+typedef struct {
+    Addr main;
+} SymAVMAs;
+extern Int VG_(cl_exec_fd); /* the program's file */
+Int VG_(DebugInfo_syms_howmany)(const DebugInfo *di);
+void VG_(DebugInfo_syms_getidx)(const DebugInfo *di, Int i, SymAVMAs *at, UInt *size, const HChar **name,
+                                const HChar ***others, Bool *is_text, Bool *is_indirect, Bool *is_global);
+
+enum {
+    MOST_NAMES = 32,
+    OBSERVED_HEAP = MOST_NAMES + 1,
+    MOST_OBJECTS = 1000,
+    MOST_LEVELS = 4,
+    MAX_THREADS = 10000,
+    SAME_STACK = 1 << 20
+};
+#define NOWHERE (~(Addr)0)
+
+/* -- the functions, by name ------------------------------------------------------------------------------ */
+
+enum action {
+    NOTHING,
+    WITHIN,         /* of the allocator itself: what it gives back was never given out */
+    MAKE,           /* (size, ...) */
+    MAKE_SECOND,    /* (alignment, size) */
+    MAKE_COUNT,     /* (count, size, ...) */
+    MAKE_AT,        /* (&block, alignment, size), 0 if it was made */
+    RESIZE,         /* (block, size, ...) */
+    RESIZE_OR_FREE, /* the same; frees the block if it cannot */
+    RESIZE_COUNT,   /* (block, count, size) */
+    RESIZE_FOURTH,  /* (block, old size, alignment, size) */
+    RESIZE_HERE,    /* (block, size, ...), gives the size that the block has then */
+    FREE            /* (block, ...) */
+};
+
+struct function {
+    const HChar *name;
+    enum action action;
+    UInt how;
+};
+
+/* What the shapes of ljtrace/protocol/alloc_functions.def come to. */
+#define DOES_SIZE MAKE, MT_HOW_MALLOC
+#define DOES_SIZE_ZERO MAKE, MT_HOW_CALLOC
+#define DOES_SIZE_ALIGN MAKE, MT_HOW_MEMALIGN
+#define DOES_SIZE_ALIGN_ZERO MAKE, MT_HOW_CALLOC
+#define DOES_ALIGN_SIZE MAKE_SECOND, MT_HOW_MEMALIGN
+#define DOES_PAGES MAKE, MT_HOW_MEMALIGN
+#define DOES_WHOLE_PAGES MAKE, MT_HOW_MEMALIGN
+#define DOES_POSIX MAKE_AT, MT_HOW_MEMALIGN
+#define DOES_COUNT MAKE_COUNT, MT_HOW_MALLOC
+#define DOES_COUNT_ZERO MAKE_COUNT, MT_HOW_CALLOC
+#define DOES_COUNT_ALIGN_ZERO MAKE_COUNT, MT_HOW_CALLOC
+#define DOES_NEW MAKE, MT_HOW_CXX_NEW
+#define DOES_NEW_ALIGNED MAKE, MT_HOW_CXX_NEW
+#define DOES_NEW_ARRAY MAKE, MT_HOW_CXX_NEW_ARRAY
+#define DOES_NEW_ARRAY_ALIGNED MAKE, MT_HOW_CXX_NEW_ARRAY
+#define DOES_MALLOCX MAKE, MT_HOW_MALLOC
+#define DOES_RESIZE RESIZE, MT_HOW_REALLOC
+#define DOES_RESIZE_ZERO RESIZE, MT_HOW_REALLOC
+#define DOES_RESIZE_ALIGN RESIZE, MT_HOW_REALLOC
+#define DOES_RALLOCX RESIZE, MT_HOW_REALLOC
+#define DOES_RESIZE_OR_FREE RESIZE_OR_FREE, MT_HOW_REALLOC
+#define DOES_RESIZE_COUNT RESIZE_COUNT, MT_HOW_REALLOC
+#define DOES_RESIZE_COUNT_ZERO RESIZE_COUNT, MT_HOW_REALLOC
+#define DOES_XALLOCX RESIZE_HERE, MT_HOW_REALLOC
+#define DOES_FREE FREE, MT_HOWS
+#define DOES_FREE_2 FREE, MT_HOWS
+#define DOES_FREE_3 FREE, MT_HOWS
+#define DOES_USABLE NOTHING, 0
+#define DOES_USABLE_2 NOTHING, 0
+#define DOES_NALLOCX NOTHING, 0
+#define FUNCTION(class, name, shape, family) {#name, DOES_##shape},
+
+static const struct function s_functions[] = {
+    {"malloc", MAKE, MT_HOW_MALLOC},
+    {"calloc", MAKE_COUNT, MT_HOW_CALLOC},
+    {"realloc", RESIZE, MT_HOW_REALLOC},
+    {"free", FREE, MT_HOW_MALLOC},
+    {"cfree", FREE, MT_HOW_MALLOC},
+    {"memalign", MAKE_SECOND, MT_HOW_MEMALIGN},
+    {"aligned_alloc", MAKE_SECOND, MT_HOW_MEMALIGN},
+    {"posix_memalign", MAKE_AT, MT_HOW_MEMALIGN},
+    {"valloc", MAKE, MT_HOW_MEMALIGN},
+    {"__malloc_arena_thread_freeres", WITHIN, 0},
+    {"__rust_alloc", MAKE, MT_HOW_MALLOC},
+    {"__rust_alloc_zeroed", MAKE, MT_HOW_CALLOC},
+    {"__rust_realloc", RESIZE_FOURTH, MT_HOW_REALLOC},
+    {"__rust_dealloc", FREE, MT_HOWS},
+    {"_Znwm", MAKE, MT_HOW_CXX_NEW},
+    {"_ZnwmRKSt9nothrow_t", MAKE, MT_HOW_CXX_NEW},
+    {"_ZnwmSt11align_val_t", MAKE, MT_HOW_CXX_NEW},
+    {"_ZnwmSt11align_val_tRKSt9nothrow_t", MAKE, MT_HOW_CXX_NEW},
+    {"_Znam", MAKE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZnamRKSt9nothrow_t", MAKE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZnamSt11align_val_t", MAKE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZnamSt11align_val_tRKSt9nothrow_t", MAKE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZdlPv", FREE, MT_HOW_CXX_NEW},
+    {"_ZdlPvm", FREE, MT_HOW_CXX_NEW},
+    {"_ZdlPvRKSt9nothrow_t", FREE, MT_HOW_CXX_NEW},
+    {"_ZdlPvSt11align_val_t", FREE, MT_HOW_CXX_NEW},
+    {"_ZdlPvmSt11align_val_t", FREE, MT_HOW_CXX_NEW},
+    {"_ZdlPvSt11align_val_tRKSt9nothrow_t", FREE, MT_HOW_CXX_NEW},
+    {"_ZdaPv", FREE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZdaPvm", FREE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZdaPvRKSt9nothrow_t", FREE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZdaPvSt11align_val_t", FREE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZdaPvmSt11align_val_t", FREE, MT_HOW_CXX_NEW_ARRAY},
+    {"_ZdaPvSt11align_val_tRKSt9nothrow_t", FREE, MT_HOW_CXX_NEW_ARRAY},
+#include "ljtrace/protocol/alloc_functions.def"
+};
+enum { FUNCTIONS = sizeof s_functions / sizeof *s_functions };
+
+/* NULL = none has this name. */
+static const struct function *by_name(const HChar *name)
+{
+    for (UInt i = 0; i < FUNCTIONS; i++)
+        if (VG_(strcmp)(s_functions[i].name, name) == 0)
+            return &s_functions[i];
+    return NULL;
+}
+
+/* The one with the longest name that this one ends with, or NULL. */
+static const struct function *by_ending(const HChar *name)
+{
+    const struct function *found = NULL;
+    for (; *name && !found; name++)
+        found = by_name(name);
+    return found;
+}
+
+/* -- what the user named --------------------------------------------------------------------------------- */
+
+/* Blocks of each prefix are a heap of their own; those of all patterns are one, since a pattern may name no more than
+ * the function that frees them. */
+struct wish {
+    const HChar *text;
+    Bool is_pattern;
+    const struct function *as; /* of a pattern with =NAME */
+    Bool found;                /* has a function that it names been found? */
+};
+static struct wish s_wish[MOST_NAMES];
+static UInt s_wishes;
+static Bool s_static;
+
+static Bool add_wish(const HChar *text, Bool is_pattern)
+{
+    if (!text[0] || s_wishes == MOST_NAMES)
+        return False;
+    s_wish[s_wishes++] = (struct wish){.text = text, .is_pattern = is_pattern};
+    return True;
+}
+
+Bool lt_observe_prefix(const HChar *prefix)
+{
+    return add_wish(prefix, False);
+}
+
+Bool lt_observe_pattern(const HChar *pattern)
+{
+    const HChar *equals = VG_(strrchr)(pattern, '=');
+    if (!equals)
+        return add_wish(pattern, True);
+    const struct function *as = by_name(equals + 1);
+    HChar *copy = VG_(strdup)("ljtrace.observe", pattern);
+    copy[equals - pattern] = 0;
+    if (!as || as->action == NOTHING || !add_wish(copy, True))
+        return False;
+    s_wish[s_wishes - 1].as = as;
+    return True;
+}
+
+Bool lt_observe_wanted(void)
+{
+    return s_static || s_wishes > 0;
+}
+
+Bool lt_observe_is_static(void)
+{
+    return s_static;
+}
+
+/* A program that is started without a dynamic linker. */
+static Bool is_static(Int fd)
+{
+    Elf64_Ehdr header;
+    if (lt_sys(__NR_pread64, fd, (ULong)&header, sizeof header, 0, 0, 0) != sizeof header ||
+        header.e_phentsize != sizeof(Elf64_Phdr) || VG_(memcmp)(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return False;
+    for (UInt i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr part;
+        Long at = (Long)(header.e_phoff + i * sizeof part);
+        if (lt_sys(__NR_pread64, fd, (ULong)&part, sizeof part, at, 0, 0) != sizeof part ||
+            part.p_type == PT_INTERP)
+            return False;
+    }
+    return True;
+}
+
+/* -- where they are -------------------------------------------------------------------------------------- */
+
+struct entry {
+    struct entry *next;
+    UWord addr;
+    const struct function *function;
+    UInt heap; /* 0: the C heap; OBSERVED_HEAP; else the number of a prefix's wish, from 1 */
+};
+
+static VgHashTable *s_entries;
+static Addr s_scanned[MOST_OBJECTS]; /* where the code of objects begins whose symbols were looked at */
+static UInt s_scans;
+static Bool s_new_objects = True;
+static Bool s_any_symbols;
+
+/* Older compilers of Rust give its allocation functions their plain names, __rust_alloc; newer ones write them as functions
+ * of a crate __rustc: _RNvCs2pZ_7___rustc12___rust_alloc. What is the plain name? */
+static const HChar *plain_name(const HChar *name)
+{
+    static const HChar crate[] = "7___rustc";
+    const HChar *at = VG_(strncmp)(name, "_RNv", 4) == 0 ? VG_(strstr)(name, crate) : NULL;
+    if (!at)
+        return name;
+    at += sizeof crate - 1;
+    while (VG_(isdigit)(*at))
+        at++;
+    return *at == '_' ? at + 1 : name;
+}
+
+/* A family's own name, __rust_realloc, says more than what follows the prefix. */
+static const struct function *behind_prefix(const HChar *name, const HChar *prefix)
+{
+    SizeT n = VG_(strlen)(prefix);
+    if (VG_(strncmp)(prefix, name, n) != 0)
+        return NULL;
+    const struct function *f = by_name(name);
+    return f ? f : by_name(name + n);
+}
+
+/* The function that this symbol is, if it is to be observed, and its heap. */
+static const struct function *wanted_as(const HChar *name, UInt *heap)
+{
+    const HChar *plain = plain_name(name);
+    const struct function *f = s_static ? by_name(plain) : NULL;
+    *heap = 0;
+    for (UInt i = 0; !f && i < s_wishes; i++) {
+        const struct wish *w = &s_wish[i];
+        *heap = w->is_pattern ? OBSERVED_HEAP : i + 1;
+        if (!w->is_pattern)
+            f = behind_prefix(plain, w->text);
+        else if (VG_(string_match)(w->text, name) || VG_(string_match)(w->text, plain))
+            f = w->as ? w->as : by_ending(name);
+        s_wish[i].found |= f != NULL;
+    }
+    return f && f->action != NOTHING ? f : NULL;
+}
+
+static void note(const HChar *name, Addr at)
+{
+    UInt heap;
+    const struct function *f = wanted_as(name, &heap);
+    if (!f || VG_(HT_lookup)(s_entries, at))
+        return;
+    struct entry *e = VG_(malloc)("ljtrace.observe", sizeof *e);
+    *e = (struct entry){.addr = at, .function = f, .heap = heap};
+    VG_(HT_add_node)(s_entries, e);
+}
+
+static void scan(const DebugInfo *object)
+{
+    for (Int i = VG_(DebugInfo_syms_howmany)(object); i-- > 0;) {
+        SymAVMAs at;
+        const HChar *name, **others;
+        Bool is_text, is_indirect;
+        VG_(DebugInfo_syms_getidx)(object, i, &at, NULL, &name, &others, &is_text, &is_indirect, NULL);
+        if (!is_text || is_indirect)
+            continue;
+        s_any_symbols = True;
+        note(name, at.main);
+        for (; others && *others; others++)
+            note(*others, at.main);
+    }
+}
+
+static Bool was_scanned(Addr code)
+{
+    for (UInt i = 0; i < s_scans; i++)
+        if (s_scanned[i] == code)
+            return True;
+    return False;
+}
+
+/* Valgrind has read its symbols, too. */
+static Bool is_this_tool(const DebugInfo *object)
+{
+    return (Addr)is_this_tool - VG_(DebugInfo_get_text_avma)(object) < VG_(DebugInfo_get_text_size)(object);
+}
+
+Bool lt_observe_any_symbols(void)
+{
+    return s_any_symbols;
+}
+
+static void scan_new_objects(void)
+{
+    s_new_objects = False;
+    for (const DebugInfo *di = VG_(next_DebugInfo)(NULL); di; di = VG_(next_DebugInfo)(di)) {
+        Addr code = VG_(DebugInfo_get_text_avma)(di);
+        if (is_this_tool(di) || was_scanned(code) || s_scans == MOST_OBJECTS)
+            continue;
+        s_scanned[s_scans++] = code;
+        scan(di);
+    }
+}
+
+Bool lt_observe_is_entry(Addr ip)
+{
+    if (!lt_observe_wanted())
+        return False;
+    if (s_new_objects)
+        scan_new_objects();
+    return VG_(HT_lookup)(s_entries, ip) != NULL;
+}
+
+void lt_observe_mapped(void)
+{
+    s_new_objects = True;
+}
+
+/* One that lies in the range, or NULL. */
+static struct entry *entry_in(Addr from, SizeT size)
+{
+    struct entry *e;
+    VG_(HT_ResetIter)(s_entries);
+    while ((e = VG_(HT_Next)(s_entries)))
+        if (e->addr - from < size)
+            return e;
+    return NULL;
+}
+
+void lt_observe_unmapped(Addr from, SizeT size)
+{
+    struct entry *e;
+    UInt kept = 0, had = s_scans;
+    for (UInt i = 0; i < had; i++)
+        if (s_scanned[i] - from >= size)
+            s_scanned[kept++] = s_scanned[i];
+    s_scans = kept;
+    while (kept < had && (e = entry_in(from, size)))
+        VG_(free)(VG_(HT_remove)(s_entries, e->addr));
+}
+
+/* -- calls ----------------------------------------------------------------------------------------------- */
+
+struct call {
+    Bool active;
+    Addr sp;          /* at entry, where the return address lies */
+    Addr interrupted; /* the stack pointer of what the signal of this level interrupted */
+    struct entry entry;
+    Addr block;
+    SizeT size;
+    struct lt_stack stack;
+};
+
+/* By level: 0, and one for each signal handler that is running. */
+struct calls {
+    UInt level, deeper; /* deeper: handlers without a level */
+    struct call call[MOST_LEVELS];
+};
+
+static struct calls *s_calls[MAX_THREADS];
+static ThreadId s_highest;
+static UInt s_resizing; /* calls of all threads that may free their block before they return */
+
+Addr lt_observe_sp = NOWHERE;
+
+static struct calls *calls_of(ThreadId tid)
+{
+    tl_assert(tid < MAX_THREADS);
+    if (!s_calls[tid])
+        s_calls[tid] = VG_(calloc)("ljtrace.observe", 1, sizeof(struct calls));
+    if (tid > s_highest)
+        s_highest = tid;
+    return s_calls[tid];
+}
+
+static struct call *top_of(struct calls *c)
+{
+    return &c->call[c->level];
+}
+
+Bool lt_observe_inside(ThreadId tid)
+{
+    return s_calls[tid] && top_of(s_calls[tid])->active;
+}
+
+static void expect_return(struct calls *c)
+{
+    struct call *call = top_of(c);
+    lt_observe_sp = call->active ? call->sp + sizeof(Addr) : NOWHERE;
+}
+
+void lt_observe_thread(ThreadId tid)
+{
+    if (lt_observe_wanted())
+        expect_return(calls_of(tid));
+}
+
+static Bool may_move(const struct call *call)
+{
+    enum action a = call->entry.function->action;
+    return a == RESIZE || a == RESIZE_OR_FREE || a == RESIZE_COUNT || a == RESIZE_FOURTH;
+}
+
+/* The running thread's. */
+static void end_call(struct call *call)
+{
+    call->active = False;
+    s_resizing -= may_move(call);
+    lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+}
+
+void lt_observe_thread_ends(ThreadId tid)
+{
+    struct calls *c = s_calls[tid];
+    if (!c)
+        return;
+    for (UInt i = 0; i <= c->level; i++)
+        if (c->call[i].active)
+            end_call(&c->call[i]);
+    VG_(memset)(c, 0, sizeof *c);
+}
+
+/* Does the instruction before the return address call this function, and by name? */
+static Bool is_called(Addr sp, Addr function)
+{
+    enum { CALL = 0xe8, CALL_BYTES = 5 };
+    Addr back = lt_peek_number(sp, 8);
+    return lt_peek_number(back - CALL_BYTES, 1) == CALL &&
+           back + (Int)lt_peek_number(back - 4, 4) == function;
+}
+
+/* Calls and handlers that were left by a long jump. A call at the place of one that is not done is that, too, unless
+ * the first has jumped to the second. */
+static void drop_stale(struct calls *c, Addr sp, Addr function)
+{
+    while (c->level && sp > top_of(c)->interrupted && sp - top_of(c)->interrupted < SAME_STACK) {
+        if (top_of(c)->active)
+            end_call(top_of(c));
+        c->level--;
+        c->deeper = 0;
+        if (top_of(c)->active)
+            lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+    }
+    struct call *call = top_of(c);
+    Bool above = sp > call->sp && sp - call->sp < SAME_STACK;
+    Bool again = sp == call->sp && (function == call->entry.addr || is_called(sp, function));
+    if (call->active && (above || again))
+        end_call(call);
+}
+
+/* Number of the heap in the ring: above those of other kinds, and no address of a pool. */
+static Addr heap_of(const struct call *call)
+{
+    static Bool told[OBSERVED_HEAP + 1];
+    UInt number = call->entry.heap;
+    if (number == 0)
+        return RAW_HEAP_C;
+    Addr heap = RAW_HEAP_POOL | number;
+    if (!told[number]) {
+        const HChar *name = number == OBSERVED_HEAP ? "observed" : s_wish[number - 1].text;
+        UInt size = VG_(strlen)(name);
+        uint64_t words[2] = {heap, size};
+        lt_ring_put_text_as(RAW_HEAP, RAW_KIND_CUSTOM, words, 2, &name, &size, 1);
+        told[number] = True;
+    }
+    return heap;
+}
+
+static UInt how_of(const struct call *call, UInt how)
+{
+    return call->entry.heap ? MT_HOW_CUSTOM : how;
+}
+
+static void put_free(const struct call *call, UInt how)
+{
+    lt_put_free(call->block, heap_of(call), how_of(call, how), &call->stack);
+}
+
+/* Another thread gets memory that a resize has freed already, and has not said so. */
+static void give_up(Addr block)
+{
+    for (ThreadId tid = 0; s_resizing && tid <= s_highest; tid++) {
+        struct call *call = s_calls[tid] ? top_of(s_calls[tid]) : NULL;
+        if (call && call->active && may_move(call) && call->block == block) {
+            put_free(call, MT_HOW_REALLOC);
+            call->block = 0;
+        }
+    }
+}
+
+static void put_new(const struct call *call, Addr block)
+{
+    if (!block)
+        return;
+    give_up(block);
+    lt_instrument_block(block);
+    UInt how = call->entry.function->how;
+    lt_put_new(block, call->size, heap_of(call), how_of(call, how == MT_HOW_REALLOC ? MT_HOW_MALLOC : how),
+               &call->stack);
+}
+
+static void put_resize(const struct call *call, Addr block)
+{
+    if (block != call->block)
+        give_up(block);
+    lt_instrument_block(block);
+    lt_put_resize(call->block, block, call->size, heap_of(call), how_of(call, MT_HOW_REALLOC), &call->stack);
+}
+
+static SizeT product(SizeT a, SizeT b)
+{
+    SizeT bytes;
+    return __builtin_mul_overflow(a, b, &bytes) ? 0 : bytes; /* the call will fail */
+}
+
+static void take_arguments(struct call *call, const VexGuestAMD64State *regs)
+{
+    Addr a = regs->guest_RDI, b = regs->guest_RSI, c = regs->guest_RDX;
+    switch (call->entry.function->action) {
+    case MAKE:
+        call->size = a;
+        break;
+    case MAKE_SECOND:
+        call->size = b;
+        break;
+    case MAKE_COUNT:
+        call->size = product(a, b);
+        break;
+    case MAKE_AT:
+        call->block = a;
+        call->size = c;
+        break;
+    case RESIZE_COUNT:
+        call->block = a;
+        call->size = product(b, c);
+        break;
+    case RESIZE_FOURTH:
+        call->block = a;
+        call->size = regs->guest_RCX;
+        break;
+    default:
+        call->block = a;
+        call->size = b;
+        break;
+    }
+}
+
+void lt_observe_enter(const VexGuestAMD64State *regs)
+{
+    ThreadId tid = VG_(get_running_tid)();
+    struct calls *c = calls_of(tid);
+    struct entry *entry = VG_(HT_lookup)(s_entries, regs->guest_RIP);
+    Addr sp = regs->guest_RSP;
+    drop_stale(c, sp, regs->guest_RIP);
+    struct call *call = top_of(c);
+    if (!call->active && entry && !lt_lua_inside(tid)) {
+        *call = (struct call){.active = True, .sp = sp, .entry = *entry, .interrupted = call->interrupted};
+        take_arguments(call, regs);
+        lt_take_own_stack(tid, &call->stack);
+        if (entry->function->action == FREE && call->block)
+            put_free(call, entry->function->how);
+        s_resizing += may_move(call);
+        lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+    }
+    expect_return(c);
+}
+
+static void record_resize(const struct call *call, Addr result)
+{
+    Bool frees = call->size == 0 || call->entry.function->action == RESIZE_OR_FREE;
+    if (!call->block)
+        put_new(call, result);
+    else if (result)
+        put_resize(call, result);
+    else if (frees)
+        put_free(call, MT_HOW_REALLOC);
+}
+
+static void record(const struct call *call, Addr result)
+{
+    switch (call->entry.function->action) {
+    case MAKE:
+    case MAKE_SECOND:
+    case MAKE_COUNT:
+        put_new(call, result);
+        break;
+    case MAKE_AT:
+        put_new(call, (UInt)result == 0 ? lt_peek_number(call->block, sizeof(Addr)) : 0);
+        break;
+    case RESIZE:
+    case RESIZE_OR_FREE:
+    case RESIZE_COUNT:
+    case RESIZE_FOURTH:
+        record_resize(call, result);
+        break;
+    case RESIZE_HERE:
+        if (result >= call->size)
+            put_resize(call, call->block);
+        break;
+    default: /* a free was told at its entry: its place may be used again before it returns */
+        break;
+    }
+}
+
+void lt_observe_return(const VexGuestAMD64State *regs)
+{
+    struct calls *c = calls_of(VG_(get_running_tid)());
+    struct call *call = top_of(c);
+    Addr sp = regs->guest_RSP;
+    if (!call->active || sp - lt_observe_sp >= SAME_STACK)
+        return;
+    end_call(call);
+    if (sp == lt_observe_sp)
+        record(call, regs->guest_RAX);
+    expect_return(c);
+}
+
+static void on_signal(ThreadId tid, Int number, Bool other_stack)
+{
+    if (!lt_observe_wanted())
+        return;
+    struct calls *c = calls_of(tid);
+    if (c->level == MOST_LEVELS - 1) {
+        c->deeper++;
+        return;
+    }
+    if (top_of(c)->active)
+        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    c->level++;
+    *top_of(c) = (struct call){.interrupted = VG_(get_SP)(tid)};
+    expect_return(c);
+}
+
+static void on_signal_handled(ThreadId tid, Int number)
+{
+    struct calls *c = s_calls[tid];
+    if (!c || c->level == 0)
+        return;
+    if (c->deeper) {
+        c->deeper--;
+        return;
+    }
+    if (top_of(c)->active)
+        end_call(top_of(c));
+    c->level--;
+    if (top_of(c)->active)
+        lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+    expect_return(c);
+}
+
+void lt_observe_finish(void)
+{
+    for (UInt i = 0; i < s_wishes && VG_(clo_verbosity) > 0; i++)
+        if (!s_wish[i].found)
+            VG_(umsg)
+    ("ljtrace: --%s=%s names no allocation function that has a symbol in the program or its libraries\n",
+     s_wish[i].is_pattern ? "observe-alloc" : "alloc-prefix", s_wish[i].text);
+}
+
+void lt_observe_start(void)
+{
+    s_entries = VG_(HT_construct)("ljtrace.observe");
+    s_static = VG_(cl_exec_fd) >= 0 && is_static(VG_(cl_exec_fd));
+    VG_(track_pre_deliver_signal)(on_signal);
+    VG_(track_post_deliver_signal)(on_signal_handled);
+}

@@ -1,0 +1,217 @@
+/* pools.c - requests about custom allocators. (host side, no libc; see pools.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Each pool is a heap of its own, known by its anchor address; blocks without a pool (MALLOCLIKE) are one
+ * heap together. Only the set of pools is kept here; which blocks they have, and what their superblocks
+ * become, is the collector's knowledge. What the allocator of a Lua state declares is that state's raw
+ * material, as is what it takes from the C heap. Red zones and "is zeroed" mean nothing to a recorder.
+ */
+#include "ljtrace/tool/heaps/pools.h"
+#include "ljtrace/ljtrace.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/heaps/malloc.h"
+#include "ljtrace/tool/instrument/instrument.h"
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_clreq.h"
+#include "pub_tool_hashtable.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
+
+enum { POOL_NAME_BYTES = 1000 };
+
+struct pool {
+    struct pool *next;
+    UWord anchor; /* as its heap is called in the ring */
+};
+
+static VgHashTable *s_pools;
+
+/* Its number in the ring; a Lua state's allocator may be told the same pointer. */
+static Addr heap_of(Addr anchor)
+{
+    return anchor | RAW_HEAP_POOL;
+}
+
+static const struct lt_stack *take(ThreadId tid)
+{
+    static struct lt_stack stack;
+    lt_take_own_stack(tid, &stack);
+    return &stack;
+}
+
+static void put_heap(Addr heap, const HChar *name)
+{
+    UInt size = VG_(strlen)(name);
+    uint64_t words[2] = {heap, size};
+    lt_ring_put_text_as(RAW_HEAP, RAW_KIND_CUSTOM, words, 2, &name, &size, 1);
+}
+
+/* Blocks without a pool: their heap is told at the first of them. */
+static Addr unpooled(void)
+{
+    static Bool told;
+    if (!told)
+        put_heap(RAW_HEAP_CUSTOM, "requests without a pool");
+    told = True;
+    return RAW_HEAP_CUSTOM;
+}
+
+/* The name is the program's: an address where it may not be; 0 = none. */
+static void create(Addr anchor, Addr name)
+{
+    HChar text[POOL_NAME_BYTES + 1];
+    struct pool *p = VG_(HT_lookup)(s_pools, anchor);
+    if (p)
+        return;
+    p = VG_(malloc)("ljtrace.pool", sizeof *p);
+    p->anchor = anchor;
+    VG_(HT_add_node)(s_pools, p);
+    lt_peek_text(name, text, sizeof text);
+    put_heap(anchor, text);
+}
+
+static Bool is_pool(Addr anchor)
+{
+    static Bool said;
+    if (VG_(HT_lookup)(s_pools, anchor))
+        return True;
+    if (!said)
+        VG_(umsg)
+    ("ljtrace: a request names a pool at %#lx that was not created: ignored\n",
+     (Addr)(anchor & ~RAW_HEAP_POOL));
+    said = True;
+    return False;
+}
+
+static void destroy(Addr anchor)
+{
+    uint64_t words[2] = {anchor, lt_ring->instructions};
+    if (!is_pool(anchor))
+        return;
+    VG_(free)(VG_(HT_remove)(s_pools, anchor));
+    lt_ring_put(RAW_CLOSE, 0, words, 2, NULL, 0);
+}
+
+static void move_pool(Addr from, Addr to)
+{
+    uint64_t words[2] = {from, to};
+    if (!is_pool(from))
+        return;
+    struct pool *p = VG_(HT_remove)(s_pools, from);
+    p->anchor = to;
+    VG_(HT_add_node)(s_pools, p);
+    lt_ring_put(RAW_RENAME, 0, words, 2, NULL, 0);
+}
+
+static void trim(ThreadId tid, Addr anchor, Addr addr, SizeT size)
+{
+    uint64_t words[4] = {anchor, addr, size, lt_ring->instructions};
+    if (is_pool(anchor))
+        lt_put_event(RAW_TRIM, words, 4, take(tid));
+}
+
+static void make(ThreadId tid, Addr heap, Addr addr, SizeT size)
+{
+    lt_instrument_block(addr);
+    lt_put_new(addr, size, heap, MT_HOW_CUSTOM, take(tid));
+}
+
+static void resize(ThreadId tid, Addr heap, Addr old, Addr addr, SizeT size)
+{
+    lt_instrument_block(addr);
+    lt_put_resize(old, addr, size, heap, MT_HOW_CUSTOM, take(tid));
+}
+
+static Bool pool_request(ThreadId tid, const UWord *a)
+{
+    Addr pool = heap_of(a[1]);
+    switch (a[0]) {
+    case VG_USERREQ__CREATE_MEMPOOL:
+        create(pool, 0);
+        return True;
+    case LJTRACE_REQUEST_POOL_CREATE:
+        create(pool, a[2]);
+        return True;
+    case VG_USERREQ__DESTROY_MEMPOOL:
+        destroy(pool);
+        return True;
+    case VG_USERREQ__MEMPOOL_ALLOC:
+        if (is_pool(pool))
+            make(tid, pool, a[2], a[3]);
+        return True;
+    case VG_USERREQ__MEMPOOL_FREE:
+        if (is_pool(pool))
+            lt_put_free(a[2], pool, MT_HOW_CUSTOM, take(tid));
+        return True;
+    case VG_USERREQ__MEMPOOL_CHANGE:
+        if (is_pool(pool))
+            resize(tid, pool, a[2], a[3], a[4]);
+        return True;
+    case VG_USERREQ__MEMPOOL_TRIM:
+        trim(tid, pool, a[2], a[3]);
+        return True;
+    case VG_USERREQ__MOVE_MEMPOOL:
+        move_pool(pool, heap_of(a[2]));
+        return True;
+    default:
+        return False;
+    }
+}
+
+static Bool block_request(ThreadId tid, const UWord *a)
+{
+    switch (a[0]) {
+    case VG_USERREQ__MALLOCLIKE_BLOCK:
+        make(tid, unpooled(), a[1], a[2]);
+        return True;
+    case VG_USERREQ__RESIZEINPLACE_BLOCK:
+        resize(tid, unpooled(), a[1], a[1], a[3]);
+        return True;
+    case VG_USERREQ__FREELIKE_BLOCK:
+        lt_put_free(a[1], unpooled(), MT_HOW_CUSTOM, take(tid));
+        return True;
+    case LJTRACE_REQUEST_ALLOCATOR:
+        lt_ring_put(a[1] ? RAW_ENTER : RAW_LEAVE, 0, NULL, 0, NULL, 0);
+        return True;
+    default:
+        return False;
+    }
+}
+
+static Bool is_about_a_block(UWord request)
+{
+    static const UWord requests[] = {VG_USERREQ__MEMPOOL_ALLOC,  VG_USERREQ__MEMPOOL_FREE,
+                                     VG_USERREQ__MEMPOOL_CHANGE, VG_USERREQ__MALLOCLIKE_BLOCK,
+                                     VG_USERREQ__FREELIKE_BLOCK, VG_USERREQ__RESIZEINPLACE_BLOCK};
+    for (UInt i = 0; i < sizeof requests / sizeof *requests; i++)
+        if (request == requests[i])
+            return True;
+    return False;
+}
+
+/* Without --heap=custom the requests are accepted and mean nothing, but for the question that has an answer.
+ */
+Bool lt_pools_request(ThreadId tid, const UWord *args, UWord *ret)
+{
+    *ret = 0;
+    if (args[0] == VG_USERREQ__MEMPOOL_EXISTS) {
+        *ret = VG_(HT_lookup)(s_pools, heap_of(args[1])) != NULL;
+        return True;
+    }
+    if (!lt_options.heap_custom && args[0] != VG_USERREQ__CREATE_MEMPOOL)
+        return False;
+    if (is_about_a_block(args[0]) && lt_lua_inside(tid))
+        return True;
+    return pool_request(tid, args) || block_request(tid, args);
+}
+
+void lt_pools_init(void)
+{
+    s_pools = VG_(HT_construct)("ljtrace.pools");
+}

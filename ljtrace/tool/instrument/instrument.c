@@ -1,0 +1,384 @@
+/* instrument.c - a walk over a superblock's statements. (host side, no libc; see instrument.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Every memory access of the program becomes part of a segment (segment.c). Accesses through the stack
+ * pointer are left out at translation time (provenance.c). Returns and entries of watched allocator functions
+ * get their calls here too.
+ *
+ * VEX drops loads whose value is not used before a tool sees them; ljtrace/tool/base/vex_settings.c sets the option that keeps them.
+ */
+#include "ljtrace/tool/instrument/instrument.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/base/self_modifying.h"
+#include "ljtrace/tool/heaps/observe.h"
+#include "ljtrace/tool/instrument/classify.h"
+#include "ljtrace/tool/instrument/dead_puts.h"
+#include "ljtrace/tool/instrument/provenance.h"
+#include "ljtrace/tool/instrument/sample.h"
+#include "ljtrace/tool/instrument/segment.h"
+#include "ljtrace/tool/instrument/toggle.h"
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/luajit/jit/calls.h"
+#include "ljtrace/tool/luajit/state/vmstate.h"
+#include "ljtrace/tool/luajit/state/vmstate_store.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/stacks/unwind.h"
+#include "libvex_guest_amd64.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+
+/* They lie side by side, from RAX to R15. */
+enum { GENERAL_REGISTERS = 16 };
+
+struct walk {
+    struct lt_segment segment;
+    IRSB *out;
+    Addr ip; /* of the current instruction */
+    struct lt_origins origins;
+    struct lt_code code;
+    enum lt_store store; /* the store at hand */
+    IRExpr *looked_up;   /* what has been found out about it, or NULL */
+    Bool cut;            /* end the superblock behind this instruction */
+    UInt uncounted;      /* instructions since the last point of exit, for samples */
+};
+
+static Bool s_static_blocks;     /* a block was met in the data of an object file */
+static Bool s_accesses = True;   /* the code that is translated now records its accesses */
+
+Bool lt_instrument_accesses(void)
+{
+    return lt_options.trace_mem && s_accesses;
+}
+
+void lt_instrument_follow_ring(void)
+{
+    Bool wanted = !lt_ring->full && lt_ring_alive();
+    if (wanted == s_accesses)
+        return;
+    s_accesses = wanted;
+    if (lt_options.trace_mem)
+        lt_smc_translate_again();
+}
+
+static Bool is_in_object(Addr addr)
+{
+    return VG_(DebugInfo_sect_kind)(NULL, addr) != Vg_SectUnknown;
+}
+
+void lt_instrument_block(Addr addr)
+{
+    if (s_static_blocks || !is_in_object(addr))
+        return;
+    s_static_blocks = True;
+    lt_smc_translate_again();
+}
+
+/* Is this a constant address in the data of an object file, where no block is? */
+static Bool is_static(const IRExpr *addr)
+{
+    return addr->tag == Iex_Const && !s_static_blocks && !lt_options.heap_files &&
+           is_in_object(addr->Iex.Const.con->Ico.U64);
+}
+
+static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
+{
+    if (!lt_instrument_accesses() || is_static(addr) ||
+        (lt_is_from_sp(&w->origins, addr) && !lt_options.trace_sp))
+        return;
+    struct lt_address a = lt_address_of(&w->origins, addr);
+    if (a.stepped)
+        lt_segment_direction(&w->segment, w->origins.direction);
+    lt_segment_access(&w->segment, w->ip, kind, size, &a, guard);
+}
+
+static UInt size_of(const struct walk *w, const IRExpr *e)
+{
+    return sizeofIRType(typeOfIRExpr(w->out->tyenv, e));
+}
+
+static void visit_assignment(struct walk *w, const IRStmt *st)
+{
+    const IRExpr *data = st->Ist.WrTmp.data;
+    lt_origins_assign(&w->origins, st->Ist.WrTmp.tmp, data);
+    if (data->tag == Iex_Load)
+        access(w, RAW_LOAD, sizeofIRType(data->Iex.Load.ty), data->Iex.Load.addr, NULL);
+}
+
+static void visit_guarded_load(struct walk *w, const IRLoadG *lg)
+{
+    IRType loaded, widened;
+    typeOfIRLoadGOp(lg->cvt, &widened, &loaded);
+    access(w, RAW_LOAD, sizeofIRType(loaded), lg->addr, lg->guard);
+}
+
+static void visit_cas(struct walk *w, const IRCAS *cas)
+{
+    UInt size = size_of(w, cas->dataLo) * (cas->dataHi ? 2 : 1);
+    access(w, RAW_MODIFY, size, cas->addr, NULL);
+}
+
+static void visit_llsc(struct walk *w, const IRStmt *st)
+{
+    if (st->Ist.LLSC.storedata)
+        access(w, RAW_STORE, size_of(w, st->Ist.LLSC.storedata), st->Ist.LLSC.addr, NULL);
+    else
+        access(w, RAW_LOAD, sizeofIRType(typeOfIRTemp(w->out->tyenv, st->Ist.LLSC.result)), st->Ist.LLSC.addr,
+               NULL);
+}
+
+static void visit_dirty(struct walk *w, const IRDirty *d)
+{
+    static const enum raw_access kinds[] = {
+        [Ifx_Read] = RAW_LOAD, [Ifx_Write] = RAW_STORE, [Ifx_Modify] = RAW_MODIFY};
+    Bool always = d->guard->tag == Iex_Const && d->guard->Iex.Const.con->Ico.U1;
+    if (d->mFx != Ifx_None)
+        access(w, kinds[d->mFx], d->mSize, d->mAddr, always ? NULL : d->guard);
+}
+
+/* A call of the function, which reads the thread's general registers and its program counter. */
+static IRDirty *call_with_registers(const HChar *name, void *function)
+{
+    IRExpr **arg = mkIRExprVec_1(IRExpr_GSPTR());
+    IRDirty *call = unsafeIRDirty_0_N(0, name, VG_(fnptr_to_fnentry)(function), arg);
+    call->nFxState = 2;
+    VG_(memset)(call->fxState, 0, sizeof call->fxState);
+    call->fxState[0].fx = call->fxState[1].fx = Ifx_Read;
+    call->fxState[0].offset = offsetof(VexGuestAMD64State, guest_RAX);
+    call->fxState[0].size = GENERAL_REGISTERS * sizeof(ULong);
+    call->fxState[1].offset = offsetof(VexGuestAMD64State, guest_RIP);
+    call->fxState[1].size = sizeof(ULong);
+    return call;
+}
+
+/* A watched function's entry: its arguments are in registers, and the program counter is put in place. */
+static void call_enter(struct walk *w, const HChar *name, void *enter)
+{
+    lt_segment_end(&w->segment);
+    addStmtToIRSB(w->out,
+                  IRStmt_Put(offsetof(VexGuestAMD64State, guest_RIP), IRExpr_Const(IRConst_U64(w->ip))));
+    addStmtToIRSB(w->out, IRStmt_Dirty(call_with_registers(name, enter)));
+}
+
+/* A return that may end a watched call: compare the stack pointer. */
+static void call_return(struct walk *w)
+{
+    IRTypeEnv *env = w->out->tyenv;
+    IRTemp sp = newIRTemp(env, Ity_I64), awaited = newIRTemp(env, Ity_I64), ends = newIRTemp(env, Ity_I1);
+    IRExpr *at = IRExpr_Const(IRConst_U64((Addr)&lt_ring->return_sp));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(awaited, IRExpr_Load(Iend_LE, Ity_I64, at)));
+    IRExpr *equal = IRExpr_Binop(Iop_CmpEQ64, IRExpr_RdTmp(sp), IRExpr_RdTmp(awaited));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(ends, equal));
+    IRDirty *call = call_with_registers("lt_lua_return", lt_lua_return);
+    call->guard = IRExpr_RdTmp(ends);
+    addStmtToIRSB(w->out, IRStmt_Dirty(call));
+}
+
+/* Ahead of a store: a change of the state is told ahead of its instruction, which belongs to the state that
+ * it begins, as what is counted and recorded before belongs to the state before. */
+static void visit_store(struct walk *w, const IRStmt *st)
+{
+    IRExpr *addr = st->Ist.Store.addr;
+    w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->origins, addr));
+    w->looked_up = NULL;
+    if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
+        if (!lt_instrument_accesses())
+            lt_segment_check_room(&w->segment);
+        w->looked_up = lt_store_tell(&w->code, st);
+        lt_segment_other(&w->segment, RAW_STATE_BYTES);
+    } else if (w->store == LT_STORE_TOLD)
+        w->store = LT_STORE_STATE;
+    access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);
+}
+
+/* Behind it. Where only the call says what was stored, the segment ends. With accesses in the ring, the
+ * change is told at the next superblock's start, so this one ends behind the instruction: what comes up to
+ * there belongs to the state before. */
+static void leave_store(struct walk *w, const IRStmt *st)
+{
+    if (w->store == LT_STORE_STATE) {
+        w->cut = lt_instrument_accesses();
+        lt_segment_end(&w->segment);
+    }
+    if (w->store == LT_STORE_TOLD && w->looked_up)
+        lt_store_see(&w->code, st, w->looked_up);
+    else if (w->store == LT_STORE_STATE || w->store == LT_STORE_LOOKED_UP)
+        lt_store_look_up(&w->code, st);
+}
+
+/* Control goes on at the next instruction, by itself. */
+static void cut_before(IRSB *out, const IRStmt *mark)
+{
+    out->next = IRExpr_Const(IRConst_U64(mark->Ist.IMark.addr + mark->Ist.IMark.delta));
+    out->jumpkind = Ijk_Boring;
+}
+
+static IRExpr *stack_pointer(const struct walk *w)
+{
+    IRTemp sp = newIRTemp(w->out->tyenv, Ity_I64);
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
+    return IRExpr_RdTmp(sp);
+}
+
+/* A function of --toggle-fn begins. */
+static void call_toggle_enter(struct walk *w)
+{
+    lt_segment_end(&w->segment);
+    addStmtToIRSB(w->out,
+                  IRStmt_Dirty(unsafeIRDirty_0_N(0, "lt_toggle_enter", VG_(fnptr_to_fnentry)(lt_toggle_enter),
+                                                 mkIRExprVec_1(stack_pointer(w)))));
+}
+
+/* A return that leaves the stack pointer where a call of such a function ends, or above. */
+static void call_toggle_return(struct walk *w)
+{
+    IRTypeEnv *env = w->out->tyenv;
+    IRTemp end = newIRTemp(env, Ity_I64), above = newIRTemp(env, Ity_I1);
+    IRExpr *sp = stack_pointer(w), *at = IRExpr_Const(IRConst_U64((Addr)&lt_toggle_sp));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(end, IRExpr_Load(Iend_LE, Ity_I64, at)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(above, IRExpr_Binop(Iop_CmpLE64U, IRExpr_RdTmp(end), sp)));
+    IRDirty *call = unsafeIRDirty_0_N(0, "lt_toggle_return", VG_(fnptr_to_fnentry)(lt_toggle_return),
+                                      mkIRExprVec_1(deepCopyIRExpr(sp)));
+    call->guard = IRExpr_RdTmp(above);
+    addStmtToIRSB(w->out, IRStmt_Dirty(call));
+}
+
+/* A return that leaves the stack pointer where a call of an observed function ends, or above. */
+static void call_observe_return(struct walk *w)
+{
+    IRTypeEnv *env = w->out->tyenv;
+    IRTemp end = newIRTemp(env, Ity_I64), above = newIRTemp(env, Ity_I1);
+    IRExpr *sp = stack_pointer(w), *at = IRExpr_Const(IRConst_U64((Addr)&lt_observe_sp));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(end, IRExpr_Load(Iend_LE, Ity_I64, at)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(above, IRExpr_Binop(Iop_CmpLE64U, IRExpr_RdTmp(end), sp)));
+    IRDirty *call = call_with_registers("lt_observe_return", lt_observe_return);
+    call->guard = IRExpr_RdTmp(above);
+    addStmtToIRSB(w->out, IRStmt_Dirty(call));
+}
+
+static void visit_instruction(struct walk *w, const IRStmt *st)
+{
+    w->ip = st->Ist.IMark.addr + st->Ist.IMark.delta;
+    if (lt_toggle_is_entry(w->ip))
+        call_toggle_enter(w);
+    if (lt_lua_is_entry(w->ip))
+        call_enter(w, "lt_lua_enter", lt_lua_enter);
+    if (lt_observe_is_entry(w->ip))
+        call_enter(w, "lt_observe_enter", lt_observe_enter);
+    lt_segment_instruction(&w->segment);
+    w->uncounted++;
+}
+
+/* Control may leave here. */
+static void count_for_samples(struct walk *w)
+{
+    if (lt_options.sample && w->uncounted)
+        lt_sample_count(w->out, w->uncounted);
+    w->uncounted = 0;
+}
+
+/* Record what a statement does to memory, ahead of the statement itself. */
+static void visit(struct walk *w, const IRStmt *st)
+{
+    switch (st->tag) {
+    case Ist_IMark:
+        visit_instruction(w, st);
+        break;
+    case Ist_WrTmp:
+        visit_assignment(w, st);
+        break;
+    case Ist_Store:
+        visit_store(w, st);
+        break;
+    case Ist_StoreG:
+        access(w, RAW_STORE, size_of(w, st->Ist.StoreG.details->data), st->Ist.StoreG.details->addr,
+               st->Ist.StoreG.details->guard);
+        break;
+    case Ist_LoadG:
+        visit_guarded_load(w, st->Ist.LoadG.details);
+        break;
+    case Ist_CAS:
+        visit_cas(w, st->Ist.CAS.details);
+        break;
+    case Ist_LLSC:
+        visit_llsc(w, st);
+        break;
+    case Ist_Dirty:
+        visit_dirty(w, st->Ist.Dirty.details);
+        break;
+    case Ist_Exit:
+        lt_segment_exit(&w->segment);
+        count_for_samples(w);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Statements ahead of the first instruction are the translator's own: only checks not needed are left out. */
+static Int copy_preamble(const IRSB *in, IRSB *out, const VexGuestExtents *extents)
+{
+    Bool sealed = lt_smc_is_sealed(extents);
+    Int i = 0;
+    for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++)
+        if (!sealed || !lt_smc_is_check(in->stmts[i]))
+            addStmtToIRSB(out, in->stmts[i]);
+    return i;
+}
+
+/* LuaJIT's code, and what is made at run time, nearly always goes to the heap, so that a filter is not worth
+ * its time; other code may. What is to be told at the next superblock's start (lt_ring_call_back) does not
+ * wait for a call. */
+static enum lt_way way_of(const struct walk *w, ThreadId tid, const IRSB *in)
+{
+    if (w->code.is_lua || w->code.is_run_time)
+        return LT_ALWAYS;
+    enum lt_forecast to = lt_instrument_accesses() ? lt_forecast(tid, in) : LT_UNFORESEEN;
+    if (to == LT_TO_BLOCKS)
+        return LT_ALWAYS;
+    return to == LT_ELSEWHERE && !lt_vm_first() ? LT_CALLED : LT_FILTERED;
+}
+
+IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                    const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
+                    IRType host_word)
+{
+    static struct walk w; /* large, and translation is not reentrant */
+    IRSB *out = deepCopyIRSBExceptStmts(in);
+    w.out = out;
+    lt_origins_begin(&w.origins, in, layout->offset_SP);
+    w.code = (struct lt_code){out, lt_watch_is_lua_code(closure->readdr),
+                              lt_vm_first() && lt_is_run_time_code(closure->readdr)};
+    Int i = copy_preamble(in, out, extents);
+    lt_segment_begin(&w.segment, out, way_of(&w, closure->tid, in));
+    if (lt_instrument_accesses() && w.segment.way != LT_CALLED)
+        lt_segment_check_room(&w.segment);
+    w.uncounted = 0;
+    w.cut = False;
+    if (lt_options.sample)
+        lt_sample_check(out);
+    for (; i < in->stmts_used && !(w.cut && in->stmts[i]->tag == Ist_IMark); i++) {
+        visit(&w, in->stmts[i]);
+        addStmtToIRSB(out, in->stmts[i]);
+        if (in->stmts[i]->tag == Ist_Store)
+            leave_store(&w, in->stmts[i]);
+    }
+    if (i < in->stmts_used)
+        cut_before(out, in->stmts[i]);
+    lt_segment_finish(&w.segment);
+    count_for_samples(&w);
+    if (out->jumpkind == Ijk_Call && w.code.is_run_time && lt_instrument_accesses())
+        lt_call_emit(out, w.ip);
+    if (out->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
+        call_return(&w);
+    if (out->jumpkind == Ijk_Ret && lt_observe_wanted())
+        call_observe_return(&w);
+    if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
+        call_toggle_return(&w);
+    lt_origins_end(&w.origins);
+    lt_puts_leave_out(out);
+    return out;
+}

@@ -1,0 +1,108 @@
+/* provenance.c - see provenance.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/instrument/provenance.h"
+#include "libvex_guest_amd64.h"
+#include "pub_tool_mallocfree.h"
+
+struct lt_origin {
+    Bool from_sp; /* the stack pointer */
+    IRTemp root;  /* or this one plus `distance` */
+    Int distance;
+    Int stepped; /* the part of it that is for the direction up, and would be negative for down */
+    Int step;    /* not 0: this much, or less than 0 by as much if the direction is down */
+};
+
+void lt_origins_begin(struct lt_origins *o, const IRSB *in, Int sp_offset)
+{
+    o->of = VG_(calloc)("ljtrace.origins", in->tyenv->types_used, sizeof *o->of);
+    for (Int t = 0; t < in->tyenv->types_used; t++)
+        o->of[t].root = (IRTemp)t;
+    o->sp_offset = sp_offset;
+    o->direction = IRTemp_INVALID;
+}
+
+void lt_origins_end(struct lt_origins *o)
+{
+    VG_(free)(o->of);
+}
+
+Bool lt_is_from_sp(const struct lt_origins *o, const IRExpr *e)
+{
+    return e->tag == Iex_RdTmp && o->of[e->Iex.RdTmp.tmp].from_sp;
+}
+
+static Bool computes_sp(const struct lt_origins *o, const IRExpr *e)
+{
+    if (e->tag == Iex_Get)
+        return e->Iex.Get.offset == o->sp_offset;
+    if (e->tag == Iex_RdTmp)
+        return lt_is_from_sp(o, e);
+    if (e->tag != Iex_Binop)
+        return False;
+    IROp op = e->Iex.Binop.op;
+    if (op != Iop_Add64 && op != Iop_Sub64 && op != Iop_And64)
+        return False;
+    return lt_is_from_sp(o, e->Iex.Binop.arg1) && e->Iex.Binop.arg2->tag == Iex_Const;
+}
+
+/* The step that a temporary gets: the direction flag, shifted by the width of the elements. Only what was
+ * read first is known to be the flag's value: another read may follow a change. */
+static Int step_of(struct lt_origins *o, IRTemp tmp, const IRExpr *e)
+{
+    if (e->tag == Iex_Get && e->Iex.Get.offset == (Int)offsetof(VexGuestAMD64State, guest_DFLAG) &&
+        o->direction == IRTemp_INVALID) {
+        o->direction = tmp;
+        return 1;
+    }
+    if (e->tag != Iex_Binop || e->Iex.Binop.op != Iop_Shl64)
+        return 0;
+    const IRExpr *a = e->Iex.Binop.arg1, *b = e->Iex.Binop.arg2;
+    if (a->tag != Iex_RdTmp || a->Iex.RdTmp.tmp != o->direction || b->tag != Iex_Const)
+        return 0;
+    UChar bits = b->Iex.Const.con->Ico.U8;
+    return bits <= 3 ? 1 << bits : 0;
+}
+
+/* Is this a temporary plus or minus a constant, or plus a step? Then which, and how far. */
+static const struct lt_origin *moved_by(const struct lt_origins *o, const IRExpr *e, Long *distance,
+                                        Int *stepped)
+{
+    *distance = *stepped = 0;
+    if (e->tag == Iex_RdTmp)
+        return &o->of[e->Iex.RdTmp.tmp];
+    if (e->tag != Iex_Binop || (e->Iex.Binop.op != Iop_Add64 && e->Iex.Binop.op != Iop_Sub64))
+        return NULL;
+    const IRExpr *a = e->Iex.Binop.arg1, *b = e->Iex.Binop.arg2;
+    Bool minus = e->Iex.Binop.op == Iop_Sub64;
+    if (b->tag == Iex_Const)
+        *distance = (Long)b->Iex.Const.con->Ico.U64;
+    else if (!minus)
+        *distance = *stepped = o->of[b->Iex.RdTmp.tmp].step;
+    if (minus)
+        *distance = -*distance;
+    return a->tag == Iex_RdTmp && (b->tag == Iex_Const || *stepped) ? &o->of[a->Iex.RdTmp.tmp] : NULL;
+}
+
+void lt_origins_assign(struct lt_origins *o, IRTemp tmp, const IRExpr *data)
+{
+    Long distance;
+    Int stepped;
+    const struct lt_origin *from = moved_by(o, data, &distance, &stepped);
+    struct lt_origin new = {.from_sp = computes_sp(o, data), .root = tmp, .step = step_of(o, tmp, data)};
+    if (from && distance + from->distance == (Int)(distance + from->distance)) {
+        new.root = from->root;
+        new.distance = (Int)(distance + from->distance);
+        new.stepped = stepped + from->stepped;
+    }
+    o->of[tmp] = new;
+}
+
+struct lt_address lt_address_of(const struct lt_origins *o, IRExpr *atom)
+{
+    if (atom->tag == Iex_Const)
+        return (struct lt_address){atom, NULL, (Long)atom->Iex.Const.con->Ico.U64, 0};
+    const struct lt_origin *of = &o->of[atom->Iex.RdTmp.tmp];
+    return (struct lt_address){atom, IRExpr_RdTmp(of->root), of->distance, of->stepped};
+}

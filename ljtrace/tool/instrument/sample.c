@@ -1,0 +1,66 @@
+/* sample.c - see sample.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/instrument/sample.h"
+#include "ljtrace/tool/base/ir.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/luajit/core/caller.h"
+#include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_tooliface.h"
+
+static ULong s_executed; /* by generated code */
+static ULong s_due, s_last;
+static ULong s_paused; /* what was executed when the pause began, + 1; 0 = there is none */
+
+void lt_sample_check(IRSB *out)
+{
+    IRExpr *executed = lt_ir_load(out, &s_executed), *due = lt_ir_load(out, &s_due);
+    IRDirty *call =
+        unsafeIRDirty_0_N(0, "lt_sample_take", VG_(fnptr_to_fnentry)(lt_sample_take), mkIRExprVec_0());
+    call->guard = lt_ir_assign(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, due, executed));
+    addStmtToIRSB(out, IRStmt_Dirty(call));
+}
+
+void lt_sample_count(IRSB *out, UInt n)
+{
+    IRExpr *sum =
+        lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, lt_ir_load(out, &s_executed), lt_ir_word(n)));
+    addStmtToIRSB(out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&s_executed), sum));
+}
+
+void lt_sample_pause(Bool pause)
+{
+    if (pause && !s_paused)
+        s_paused = s_executed + 1;
+    else if (!pause && s_paused) {
+        s_executed = s_paused - 1;
+        s_paused = 0;
+    }
+}
+
+void lt_sample_take(void)
+{
+    static struct lt_stack stack;
+    ThreadId tid = VG_(get_running_tid)();
+    ULong weight = s_executed - s_last;
+    if (s_paused)
+        return;
+    s_due = s_executed + lt_options.sample;
+    if (weight == 0) /* the program's first instruction */
+        return;
+    s_last = s_executed;
+    struct lt_vm *vm = lt_vm_running(tid);
+    if (vm)
+        lt_take_sampled_stack(tid, vm, &stack);
+    else
+        lt_take_stack(tid, &stack);
+    uint64_t words[3] = {vm ? vm->ud : 0, lt_ring->instructions, weight};
+    lt_ring_put(RAW_SAMPLE, vm ? lt_machine_state(vm) : MT_VM_C, words, 3, (const uint64_t *)stack.ips,
+                stack.depth);
+}

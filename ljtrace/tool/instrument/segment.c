@@ -1,0 +1,352 @@
+/* segment.c - the code that records a segment. (host side, no libc; see segment.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/instrument/segment.h"
+#include "ljtrace/tool/base/ir.h"
+#include "ljtrace/tool/ring/block_filter.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/rollback.h"
+#include "ljtrace/tool/stacks/unwind.h"
+#include "memtrace/stream.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_tooliface.h"
+
+static UInt s_segments; /* defined so far, in this process */
+
+static IRExpr *plus(IRSB *out, IRExpr *e, ULong n)
+{
+    return lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, e, lt_ir_word(n)));
+}
+
+static void empty(struct lt_segment *s)
+{
+    s->cursor = s->maybe = IRTemp_INVALID;
+    s->count = s->told = s->words = s->moved = s->instructions = s->changed = s->directed = 0;
+}
+
+void lt_segment_begin(struct lt_segment *s, IRSB *out, enum lt_way way)
+{
+    s->out = out;
+    s->way = way;
+    s->written = s->counted = 0;
+    s->counter = IRTemp_INVALID;
+    s->check = -1;
+    s->down = IRTemp_INVALID;
+    empty(s);
+}
+
+/* May one of the words so far be a block's? */
+static void look_up(struct lt_segment *s, IRExpr *value)
+{
+    IRExpr *found = lt_filter_lookup(s->out, value);
+    if (s->maybe != IRTemp_INVALID)
+        found = lt_ir_assign(s->out, Ity_I8, IRExpr_Binop(Iop_Or8, found, IRExpr_RdTmp(s->maybe)));
+    s->maybe = found->Iex.RdTmp.tmp;
+}
+
+static void store_word(struct lt_segment *s, IRExpr *value)
+{
+    if (s->cursor == IRTemp_INVALID)
+        s->cursor = lt_ir_load(s->out, &lt_ring->cursor)->Iex.RdTmp.tmp;
+    IRExpr *at = plus(s->out, IRExpr_RdTmp(s->cursor), mt_stream_bytes(s->words));
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, value));
+}
+
+/* `near`: what is within reach of all accesses to the word. */
+static UInt add_word(struct lt_segment *s, const struct lt_word *word, IRExpr *near)
+{
+    if (s->way != LT_CALLED)
+        store_word(s, word->value);
+    if (s->way != LT_ALWAYS)
+        look_up(s, near);
+    s->word[s->words] = *word;
+    return s->words++;
+}
+
+/* Of an access that may not happen, the ring gets address 0 if it does not, which is no block's. Such a word
+ * is not shared. */
+static UInt guarded_word(struct lt_segment *s, IRExpr *addr, IRExpr *guard)
+{
+    IRExpr *value = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(guard, addr, lt_ir_word(0)));
+    return add_word(s, &(struct lt_word){.value = value, .root = guard}, value);
+}
+
+static Bool is_near(Long distance)
+{
+    return distance >= -LT_WORD_REACH && distance <= LT_WORD_REACH;
+}
+
+/* In either direction. */
+static Bool near_first(const struct lt_word *w, const struct lt_address *addr)
+{
+    Long distance = addr->distance - w->first;
+    return is_near(distance) && is_near(distance - 2 * ((Long)addr->stepped - w->stepped));
+}
+
+static Bool same_root(const IRExpr *a, const IRExpr *b)
+{
+    return a && b ? eqIRAtom(a, b) : a == b;
+}
+
+/* The word that an address shares; s->words if there is none within reach. */
+static UInt shared_word(const struct lt_segment *s, const struct lt_address *addr)
+{
+    UInt i = 0;
+    while (i < s->words && !(same_root(s->word[i].root, addr->root) && near_first(&s->word[i], addr)))
+        i++;
+    return i;
+}
+
+static UInt word_of(struct lt_segment *s, const struct lt_address *addr)
+{
+    UInt shared = shared_word(s, addr);
+    if (shared < s->words)
+        return shared;
+    IRExpr *value = addr->root ? addr->root : addr->atom;
+    return add_word(s, &(struct lt_word){value, addr->root, addr->distance, addr->stepped}, addr->atom);
+}
+
+/* Is there room for one more access? */
+static Bool holds(const struct lt_segment *s, const struct lt_address *addr, const IRExpr *guard)
+{
+    UInt most = s->way == LT_CALLED ? LT_CALLED_WORDS : LT_SEGMENT_WORDS;
+    return s->count < LT_SEGMENT_ACCESSES && (s->words < most || (!guard && shared_word(s, addr) < s->words));
+}
+
+static Bool completes_modify(const struct lt_segment *s, const struct lt_access *a)
+{
+    if (s->count == s->told || a->kind == RAW_LOAD)
+        return False;
+    const struct lt_access *last = &s->access[s->count - 1];
+    return last->kind == RAW_LOAD && last->sure && last->ip == a->ip && last->size == a->size &&
+           last->word == a->word && last->distance == a->distance && last->stepped == a->stepped;
+}
+
+void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
+                       const struct lt_address *addr, IRExpr *guard)
+{
+    if (!holds(s, addr, guard))
+        lt_segment_end(s);
+    s->changed = True;
+    struct lt_access a = {.ip = ip, .size = size, .kind = kind, .sure = !guard};
+    a.word = guard ? guarded_word(s, addr->atom, guard) : word_of(s, addr);
+    if (!guard) {
+        a.distance = (Int)(addr->root ? addr->distance : addr->distance - s->word[a.word].first);
+        a.stepped = addr->stepped;
+        s->directed |= a.stepped != 0;
+    }
+    if (!guard && completes_modify(s, &a))
+        s->access[s->count - 1].kind = RAW_MODIFY;
+    else
+        s->access[s->count++] = a;
+}
+
+void lt_segment_direction(struct lt_segment *s, IRTemp flag)
+{
+    IRExpr *sign = IRExpr_Binop(Iop_Shr64, IRExpr_RdTmp(flag), IRExpr_Const(IRConst_U8(63)));
+    if (s->down == IRTemp_INVALID)
+        s->down = lt_ir_assign(s->out, Ity_I64, sign)->Iex.RdTmp.tmp;
+}
+
+/* Tell the collector what the segment is: all of it, or what it has more than the one that was told last. */
+static UInt tell(const struct lt_segment *s, UInt from, Bool down)
+{
+    uint64_t words[1 + 3 * LT_SEGMENT_ACCESSES];
+    UInt n = 0, instructions = s->way == LT_ALWAYS ? s->instructions : 0;
+    words[n++] = raw_pair(instructions, s->words);
+    for (UInt i = from; i < s->count; i++) {
+        const struct lt_access *a = &s->access[i];
+        Int distance = a->distance - (down ? 2 * a->stepped : 0);
+        lt_name_frame(a->ip);
+        words[n++] = a->ip;
+        words[n++] = raw_pair(a->size, a->kind);
+        words[n++] = raw_pair((UInt)distance, a->word);
+    }
+    lt_ring_put(RAW_DEFINE, from > 0, words, n, NULL, 0);
+    lt_inside_segment(s->words, instructions);
+    tl_assert(s_segments < RAW_RARE);
+    return s_segments++;
+}
+
+/* The number that the segment has in the ring. Of one with two numbers that for down is the next one. */
+static IRExpr *define(struct lt_segment *s)
+{
+    UInt up = tell(s, s->directed ? 0 : s->told, False);
+    s->told = s->count;
+    if (!s->directed)
+        return lt_ir_word(up);
+    tell(s, 0, True);
+    return plus(s->out, IRExpr_RdTmp(s->down), up);
+}
+
+/* Code whose segments may not come into the ring counts its instructions. Nobody else changes the count while
+ * a superblock runs, so it is loaded once. */
+static void emit_count(struct lt_segment *s)
+{
+    if (s->counter == IRTemp_INVALID)
+        s->counter = lt_ir_load(s->out, &lt_ring->instructions)->Iex.RdTmp.tmp;
+    s->counted += s->instructions;
+    IRExpr *sum = plus(s->out, IRExpr_RdTmp(s->counter), s->counted);
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->instructions), sum));
+    s->instructions = 0;
+}
+
+static IRExpr *maybe(struct lt_segment *s)
+{
+    IRExpr *zero = IRExpr_Const(IRConst_U8(0));
+    return lt_ir_assign(s->out, Ity_I1, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(s->maybe), zero));
+}
+
+/* Move the cursor behind the segment's words. */
+static void emit_cursor(struct lt_segment *s)
+{
+    IRExpr *start = IRExpr_RdTmp(s->cursor), *next = plus(s->out, start, mt_stream_bytes(s->words));
+    if (s->way == LT_FILTERED)
+        next = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(maybe(s), next, start));
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, lt_ir_word((Addr)&lt_ring->cursor), next));
+    s->moved = s->words;
+}
+
+/* The lower 32 bits. */
+static IRExpr *half(IRSB *out, IRExpr *e)
+{
+    if (e->tag == Iex_Const)
+        return IRExpr_Const(IRConst_U32((UInt)e->Iex.Const.con->Ico.U64));
+    return lt_ir_assign(out, Ity_I32, IRExpr_Unop(Iop_64to32, e));
+}
+
+/* Put the segment so far into the ring, over a shorter part of it that may be there. */
+static void emit_segment(struct lt_segment *s)
+{
+    addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, IRExpr_RdTmp(s->cursor), half(s->out, define(s))));
+    if (s->words > s->moved)
+        emit_cursor(s);
+}
+
+static void call_1(ULong number, uint64_t a)
+{
+    lt_ring_put_segment((UInt)number, (uint64_t[]){a}, 1);
+}
+
+static void call_2(ULong number, uint64_t a, uint64_t b)
+{
+    lt_ring_put_segment((UInt)number, (uint64_t[]){a, b}, 2);
+}
+
+static void call_3(ULong number, uint64_t a, uint64_t b, uint64_t c)
+{
+    lt_ring_put_segment((UInt)number, (uint64_t[]){a, b, c}, 3);
+}
+
+static void call_4(ULong number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    lt_ring_put_segment((UInt)number, (uint64_t[]){a, b, c, d}, 4);
+}
+
+/* The segment's number and its words, as arguments. */
+static IRExpr **arguments(struct lt_segment *s)
+{
+    IRExpr *number = define(s);
+    switch (s->words) {
+    case 1:
+        return mkIRExprVec_2(number, s->word[0].value);
+    case 2:
+        return mkIRExprVec_3(number, s->word[0].value, s->word[1].value);
+    case 3:
+        return mkIRExprVec_4(number, s->word[0].value, s->word[1].value, s->word[2].value);
+    default:
+        tl_assert(s->words == LT_CALLED_WORDS);
+        return mkIRExprVec_5(number, s->word[0].value, s->word[1].value, s->word[2].value, s->word[3].value);
+    }
+}
+
+/* Have the segment put into the ring by a call, if one of its words may be a block's. What comes is another
+ * segment. */
+static void emit_call(struct lt_segment *s)
+{
+    static void *const function[] = {NULL, call_1, call_2, call_3, call_4};
+    IRDirty *call =
+        unsafeIRDirty_0_N(0, "lt_segment_call", VG_(fnptr_to_fnentry)(function[s->words]), arguments(s));
+    call->guard = maybe(s);
+    addStmtToIRSB(s->out, IRStmt_Dirty(call));
+    s->count = s->told = s->words = s->directed = 0;
+    s->maybe = IRTemp_INVALID;
+}
+
+/* The call comes first: what else it puts into the ring belongs before the superblock. */
+static void exit_called(struct lt_segment *s)
+{
+    if (s->count)
+        emit_call(s);
+    emit_count(s);
+}
+
+void lt_segment_exit(struct lt_segment *s)
+{
+    if (s->changed && s->way == LT_CALLED)
+        exit_called(s);
+    else if (s->changed) {
+        if (s->count == 0 || s->way == LT_FILTERED)
+            emit_count(s);
+        if (s->way == LT_FILTERED ? s->count > s->told : s->count > 0)
+            emit_segment(s);
+    }
+    s->changed = False;
+}
+
+void lt_segment_end(struct lt_segment *s)
+{
+    lt_segment_exit(s);
+    s->written += s->words ? mt_stream_bytes(s->words) : 0;
+    tl_assert(s->written < RING_MARGIN_BYTES);
+    empty(s);
+}
+
+Bool lt_segment_split(struct lt_segment *s, Addr ip)
+{
+    if (s->count && s->access[s->count - 1].ip == ip)
+        return False;
+    if (s->count || s->instructions > 1) {
+        s->instructions--;
+        lt_segment_end(s);
+        s->instructions = 1;
+        s->changed = True;
+    }
+    return True;
+}
+
+void lt_segment_other(struct lt_segment *s, UInt bytes)
+{
+    s->written += bytes;
+}
+
+void lt_segment_instruction(struct lt_segment *s)
+{
+    if (s->instructions == LT_SEGMENT_INSTRUCTIONS)
+        lt_segment_end(s);
+    s->instructions++;
+    s->changed = True;
+}
+
+void lt_segment_check_room(struct lt_segment *s)
+{
+    IRExpr *cursor = lt_ir_load(s->out, &lt_ring->cursor);
+    IRExpr *limit = lt_ir_load(s->out, &lt_ring->limit);
+    IRExpr *full = lt_ir_assign(s->out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, limit, cursor));
+    IRDirty *call =
+        unsafeIRDirty_0_N(0, "lt_ring_make_room", VG_(fnptr_to_fnentry)(lt_ring_make_room), mkIRExprVec_0());
+    call->guard = full;
+    s->check = s->out->stmts_used;
+    addStmtToIRSB(s->out, IRStmt_Dirty(call));
+}
+
+/* What is called back at a check wants to know which superblock comes after LuaJIT's (ljtrace/tool/luajit/state/vmstate.c): its
+ * code is not filtered, and keeps the check. */
+void lt_segment_finish(struct lt_segment *s)
+{
+    lt_segment_end(s);
+    if (s->check >= 0 && s->way != LT_ALWAYS && s->written == 0)
+        s->out->stmts[s->check] = IRStmt_NoOp();
+}

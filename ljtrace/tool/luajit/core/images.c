@@ -1,0 +1,94 @@
+/* images.c - see images.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Why not dlopen and dlsym, asked by the preload? They know exported symbols only, which a program with
+ * LuaJIT linked into it need not have; they leave errors behind that the program's own dlerror would then
+ * report; and they find nothing of an object whose file was replaced or opened by a relative path.
+ */
+#include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/luajit/core/states.h"
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/luajit/state/vmstate.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcbase.h"
+
+/* Valgrind's own, for its redirection of functions; no header of the tool interface has it. Of symbols
+ * (amd64) an address is all there is. Early ones take one argument less, which does no harm. */
+typedef struct {
+    Addr main;
+} SymAVMAs;
+Int VG_(DebugInfo_syms_howmany)(const DebugInfo *di);
+void VG_(DebugInfo_syms_getidx)(const DebugInfo *di, Int i, SymAVMAs *at, UInt *size, const HChar **name,
+                                const HChar ***others, Bool *is_text, Bool *is_indirect, Bool *is_global);
+
+static struct {
+    Addr from, to; /* code; 0, 0 = free */
+} s_image[LUA_MAX_IMAGES];
+
+UInt lt_image_of(Addr f)
+{
+    for (UInt i = 0; i < LUA_MAX_IMAGES; i++)
+        if (f >= s_image[i].from && f < s_image[i].to)
+            return i + 1;
+    return 0;
+}
+
+static const DebugInfo *object_of(Addr f)
+{
+    return VG_(find_DebugInfo)(VG_(current_DiEpoch)(), f);
+}
+
+UInt lt_image_add(Addr f)
+{
+    const DebugInfo *object = object_of(f);
+    UInt i = 0;
+    while (i < LUA_MAX_IMAGES && s_image[i].to)
+        i++;
+    if (!object || i == LUA_MAX_IMAGES)
+        return 0;
+    s_image[i].from = VG_(DebugInfo_get_text_avma)(object);
+    s_image[i].to = s_image[i].from + VG_(DebugInfo_get_text_size)(object);
+    return i + 1;
+}
+
+const HChar *lt_image_file(UInt image)
+{
+    const DebugInfo *object = image ? object_of(s_image[image - 1].from) : NULL;
+    return object ? VG_(DebugInfo_get_filename)(object) : "?";
+}
+
+static void note_name(const HChar *name, Addr at, const HChar *const *names, UInt n, Addr *to)
+{
+    for (UInt i = 0; i < n; i++)
+        if (VG_(strcmp)(name, names[i]) == 0)
+            to[i] = at;
+}
+
+void lt_image_functions(UInt image, const HChar *const *names, UInt n, Addr *to)
+{
+    const DebugInfo *object = image ? object_of(s_image[image - 1].from) : NULL;
+    VG_(memset)(to, 0, n * sizeof *to);
+    for (Int i = object ? VG_(DebugInfo_syms_howmany)(object) : 0; i-- > 0;) {
+        SymAVMAs at;
+        const HChar *name, **others;
+        Bool is_text;
+        VG_(DebugInfo_syms_getidx)(object, i, &at, NULL, &name, &others, &is_text, NULL, NULL);
+        if (!is_text)
+            continue;
+        note_name(name, at.main, names, n, to);
+        for (; others && *others; others++)
+            note_name(*others, at.main, names, n, to);
+    }
+}
+
+void lt_image_unmapped(Addr from, SizeT size)
+{
+    lt_lua_unwatch(from, from + size);
+    for (UInt i = 0; i < LUA_MAX_IMAGES; i++)
+        if (from < s_image[i].to && from + size > s_image[i].from) {
+            lt_watch_forget_code(s_image[i].from);
+            s_image[i].from = s_image[i].to = 0;
+            lt_vm_image_gone(i + 1);
+        }
+}

@@ -1,0 +1,539 @@
+/* names.c - see names.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_oset.h"
+
+enum {
+    TOLD_SLOTS = 1 << 14,
+    NAME_LIMIT = 400,
+    CHUNK_LIMIT = 4096, /* a path is never longer; of source text that names its chunk this much is kept */
+    LINES_AT_ONCE = 4096,
+    SEARCH_LIMIT = 250,
+    RECENT_SLOTS = 512,
+    COUNT_SLOTS = 4096
+};
+
+/* A live prototype that was met. */
+struct proto {
+    Addr addr;
+    UWord bytes;
+    Bool told;           /* with its lines */
+    UInt nth;            /* how many functions of its chunk that begin on the same line are before it */
+    HChar *name, *chunk; /* name: NULL until one is known */
+};
+
+/* How many functions of the chunk at hand begin on a line. */
+struct beginnings {
+    UWord line;
+    UInt functions;
+};
+
+static OSet *s_protos; /* by address */
+static struct proto *s_recent[RECENT_SLOTS];
+static UInt s_starts[COUNT_SLOTS]; /* how many begin at addresses with this hash */
+static Addr s_told[TOLD_SLOTS];
+static UInt s_generation;
+
+static Word holds(const void *key, const void *elem)
+{
+    Addr a = *(const Addr *)key;
+    const struct proto *p = elem;
+    return a < p->addr ? -1 : a >= p->addr + p->bytes ? 1 : 0;
+}
+
+static struct proto *proto_at(Addr a)
+{
+    return s_protos ? VG_(OSetGen_LookupWithCmp)(s_protos, &a, holds) : NULL;
+}
+
+/* Forget what was sent: the program forked, or a trace's code is other code now. */
+static void forget_places(void)
+{
+    VG_(memset)(s_told, 0, sizeof s_told);
+    s_generation++;
+}
+
+UInt lt_places_generation(void)
+{
+    return s_generation;
+}
+
+/* A text that ends in NUL, cut to fit. */
+static void copy_text(Addr from, HChar *to, UInt limit)
+{
+    UInt n = 0;
+    HChar c;
+    while (n + 1 < limit && lt_peek(from + n, &c, 1) && c)
+        to[n++] = c;
+    to[n] = 0;
+}
+
+static void copy_string(const struct lt_vm *vm, Addr string, HChar *to, UInt limit)
+{
+    copy_text(string + vm->layout->string_header, to, limit);
+}
+
+/* '@' stands before file names, '=' before other names: neither belongs to it. */
+static const HChar *without_mark(const HChar *name)
+{
+    return name[0] == '@' || name[0] == '=' ? name + 1 : name;
+}
+
+/* LuaJIT has some functions of its libraries in bytecode, which has no lines. */
+static Bool is_built_in(const struct lt_vm *vm, Addr proto)
+{
+    return lt_vm_u32(proto + vm->at->proto_first) == 0xffffffff;
+}
+
+static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
+{
+    static HChar name[CHUNK_LIMIT], whole[CHUNK_LIMIT + 12];
+    copy_string(vm, lt_vm_ref(vm, proto + vm->at->proto_chunk), name, sizeof name);
+    if (!is_built_in(vm, proto))
+        return VG_(strdup)("ljtrace.chunk", without_mark(name));
+    VG_(snprintf)(whole, sizeof whole, "[builtin:%s]", name); /* as Lua's traceback has it */
+    return VG_(strdup)("ljtrace.chunk", whole);
+}
+
+/* 0 is the main chunk's; what is built in has none. */
+static UInt first_line(const struct lt_vm *vm, Addr proto)
+{
+    return is_built_in(vm, proto) ? 0 : lt_vm_u32(proto + vm->at->proto_first);
+}
+
+/* Lua makes the prototypes of a chunk one after another, in the order in which their functions end, and that of the
+ * main chunk last. So a function has the same number each time its file is loaded. */
+static UInt number_on_line(const struct lt_vm *vm, Addr proto, const HChar *chunk)
+{
+    static OSet *lines; /* of struct beginnings */
+    static HChar last[CHUNK_LIMIT];
+    UWord line = first_line(vm, proto);
+    if (lines && (line == 0 || VG_(strcmp)(chunk, last))) {
+        VG_(OSetGen_Destroy)(lines);
+        lines = NULL;
+    }
+    if (line == 0)
+        return 0;
+    if (!lines) {
+        lines = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.beginnings", VG_(free));
+        VG_(snprintf)(last, sizeof last, "%s", chunk);
+    }
+    struct beginnings *b = VG_(OSetGen_Lookup)(lines, &line);
+    if (!b) {
+        b = VG_(OSetGen_AllocNode)(lines, sizeof *b);
+        *b = (struct beginnings){line, 0};
+        VG_(OSetGen_Insert)(lines, b);
+    }
+    return b->functions < 0xffff ? b->functions++ : 0xffff;
+}
+
+static struct proto **recent(Addr proto)
+{
+    return &s_recent[proto / 16 % RECENT_SLOTS];
+}
+
+static UInt *starts(Addr block)
+{
+    return &s_starts[block / 8 % COUNT_SLOTS];
+}
+
+static void drop(struct proto *p)
+{
+    *recent(p->addr) = NULL;
+    --*starts(p->addr);
+    VG_(OSetGen_Remove)(s_protos, &p->addr);
+    VG_(free)(p->chunk);
+    if (p->name)
+        VG_(free)(p->name);
+    VG_(OSetGen_FreeNode)(s_protos, p);
+}
+
+static struct proto *know(const struct lt_vm *vm, Addr proto)
+{
+    struct proto *p = *recent(proto);
+    if (p && p->addr == proto)
+        return p;
+    p = proto_at(proto);
+    if (p && p->addr == proto)
+        return *recent(proto) = p;
+    UInt bytes = lt_vm_u32(proto + vm->at->proto_bytes);
+    if (lt_vm_gct(vm, proto) != GCT_PROTO || bytes < vm->at->proto_code || !lt_readable(proto, bytes))
+        return NULL;
+    if (!s_protos)
+        s_protos = VG_(OSetGen_Create)(0, NULL, VG_(malloc), "ljtrace.protos", VG_(free));
+    Addr last = proto + bytes - 1;
+    while ((p = proto_at(proto)) || (p = proto_at(last)))
+        drop(p);
+    p = VG_(OSetGen_AllocNode)(s_protos, sizeof *p);
+    *p = (struct proto){.addr = proto, .bytes = bytes, .chunk = chunk_name(vm, proto)};
+    p->nth = number_on_line(vm, proto, p->chunk);
+    VG_(OSetGen_Insert)(s_protos, p);
+    ++*starts(proto);
+    return p;
+}
+
+void lt_proto_made(const struct lt_vm *vm, Addr proto)
+{
+    know(vm, proto);
+}
+
+void lt_proto_gone(Addr block)
+{
+    struct proto *p = *starts(block) ? proto_at(block) : NULL;
+    if (p && p->addr == block) {
+        drop(p);
+        forget_places();
+    }
+}
+
+static struct proto *proto_of(const struct lt_vm *vm, Addr function)
+{
+    if (lt_vm_gct(vm, function) != GCT_FUNC || lt_peek_number(function + vm->at->ffid, 1) != 0)
+        return NULL;
+    return know(vm, lt_vm_ref(vm, function + vm->at->func_pc) - vm->at->proto_code);
+}
+
+Addr lt_proto_of(const struct lt_vm *vm, Addr function)
+{
+    const struct proto *p = proto_of(vm, function);
+    return p ? p->addr : 0;
+}
+
+Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
+{
+    struct proto *p = proto_at(pc);
+    return p ? p->addr : 0;
+}
+
+/* -- lines -- */
+
+/* Line of the i-th instruction; instruction 0 is the function's header. */
+static UInt line_of_index(const struct lt_vm *vm, Addr proto, UInt i)
+{
+    UInt count = lt_vm_u32(proto + vm->at->proto_line_count), width = count < 256 ? 1 : count < 65536 ? 2 : 4;
+    Addr lines = lt_vm_ref(vm, proto + vm->at->proto_lines);
+    if (!lines)
+        return 0;
+    return first_line(vm, proto) + (i ? (UInt)lt_peek_number(lines + (Addr)(i - 1) * width, width) : 0);
+}
+
+UInt lt_line_at(const struct lt_vm *vm, Addr proto, Addr pc)
+{
+    Addr code = proto + vm->at->proto_code;
+    UInt count = lt_vm_u32(proto + vm->at->proto_count);
+    return pc < code || pc >= code + 4 * (Addr)count ? 0 : line_of_index(vm, proto, (UInt)(pc - code) / 4);
+}
+
+/* -- names -- */
+
+static UInt bc_a(UInt ins)
+{
+    return ins >> 8 & 0xff;
+}
+
+/* The n-th string constant. */
+static Addr constant(const struct lt_vm *vm, Addr proto, UInt n)
+{
+    Addr k = lt_vm_ref(vm, proto + vm->at->proto_k);
+    return lt_vm_ref(vm, k - (Addr)(n + 1) * vm->at->ref);
+}
+
+static ULong read_uleb(Addr *at)
+{
+    ULong v = 0;
+    for (UInt shift = 0; shift < 35; shift += 7) {
+        UChar b = (UChar)lt_peek_number((*at)++, 1);
+        v |= (ULong)(b & 0x7f) << shift;
+        if (b < 0x80)
+            break;
+    }
+    return v;
+}
+
+/* Name of the local variable in a slot at an instruction; internal ones (small first bytes) have none. */
+static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot, HChar *to, UInt limit)
+{
+    Addr at = lt_vm_ref(vm, proto + vm->at->proto_vars);
+    ULong start = 0;
+    to[0] = 0;
+    for (UInt i = 0; at && i < 1000; i++) {
+        Addr name = at;
+        UChar first = (UChar)lt_peek_number(at, 1);
+        if (first == 0)
+            return;
+        if (first < 7)
+            at++;
+        else
+            while (lt_peek_number(at++, 1))
+                ;
+        start += read_uleb(&at);
+        ULong end = start + read_uleb(&at);
+        if (start > index)
+            return;
+        if (index < end && slot-- == 0) {
+            if (first >= 7)
+                copy_text(name, to, limit);
+            return;
+        }
+    }
+}
+
+static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, UInt limit)
+{
+    Addr at = lt_vm_ref(vm, proto + vm->at->proto_upvalues);
+    while (at && n--)
+        while (lt_peek_number(at++, 1))
+            ;
+    copy_text(at, to, limit);
+}
+
+/* The metamethod that an instruction calls; empty if it calls none. Instructions are numbered alike in all
+ * builds but for those of arithmetic; comparisons come first. */
+static void copy_metamethod(const struct lua_layout *l, UInt op, HChar *to, UInt limit)
+{
+    static const HChar *const compares[] = {"__lt", "__lt", "__le", "__le", "__eq", "__eq"};
+    static const HChar *const computes[] = {"__add", "__sub", "__mul", "__div", "__mod"};
+    enum { COMPUTES = 5, KINDS = 3, UNM = 2, LEN = 3, ADD = 4, POW = ADD + COMPUTES * KINDS };
+    UInt from_mov = op - l->op_mov;
+    Bool usual = l->op_cat - l->op_mov == POW + 1;
+    const HChar *name = "";
+    if (op < sizeof compares / sizeof *compares)
+        name = compares[op];
+    else if (op == l->op_cat)
+        name = "__concat";
+    else if (from_mov == UNM || from_mov == LEN)
+        name = from_mov == UNM ? "__unm" : "__len";
+    else if (usual && from_mov >= ADD && from_mov <= POW)
+        name = from_mov == POW ? "__pow" : computes[(from_mov - ADD) % COMPUTES];
+    else if (op == l->op_gget || (op + 1 >= l->op_tgets && op <= l->op_tgets + 2u))
+        name = "__index";
+    else if (op == l->op_gget + 1u || (op + 1 >= l->op_tsets && op <= l->op_tsets + 1u))
+        name = "__newindex";
+    VG_(snprintf)(to, limit, "%s", name);
+}
+
+/* By which name does the call at pc call? What was put into the slot of the function tells. */
+static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, UInt limit)
+{
+    const struct lua_layout *l = vm->layout;
+    Addr code = proto + vm->at->proto_code;
+    to[0] = 0;
+    UInt call = lt_vm_u32(pc), slot = bc_a(call), searched = 0;
+    if ((call & 0xff) != l->op_call && (call & 0xff) != l->op_call - 1u) {
+        copy_metamethod(l, call & 0xff, to, limit);
+        return;
+    }
+    local_name(vm, proto, (UInt)(pc - code) / 4, slot, to, limit);
+    for (pc -= 4; !to[0] && pc > code && searched++ < SEARCH_LIMIT; pc -= 4) {
+        UInt ins = lt_vm_u32(pc), op = ins & 0xff;
+        if (bc_a(ins) != slot)
+            continue;
+        if (op == l->op_gget)
+            copy_string(vm, constant(vm, proto, ins >> 16), to, limit);
+        else if (op == l->op_tgets)
+            copy_string(vm, constant(vm, proto, ins >> 16 & 0xff), to, limit);
+        else if (op == l->op_uget)
+            upvalue_name(vm, proto, ins >> 16, to, limit);
+        else if (op == l->op_mov)
+            local_name(vm, proto, (UInt)(pc - code) / 4, ins >> 16, to, limit);
+        else if (op != l->op_call)
+            return;
+        if (op != l->op_call)
+            return;
+    }
+}
+
+/* A Lua function's place, which a key or a code address stands for. */
+static void put_luaplace(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at,
+                         const struct proto *p, const HChar *name)
+{
+    const HChar *text[2] = {name, p->chunk};
+    UInt size[2] = {(UInt)VG_(strlen)(name), (UInt)VG_(strlen)(p->chunk)};
+    UInt kind = at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA;
+    uint64_t words[5] = {key, ip, raw_pair(lt_line_at(vm, at->proto, at->pc), first_line(vm, at->proto)),
+                         raw_pair(kind | (UInt)at->approximate << 8, at->trace), raw_pair(size[0], size[1])};
+    lt_ring_put_text_as(RAW_LUAFRAME, p->nth, words, 5, text, size, 2);
+}
+
+static void put_luaframe(Addr key, Addr ip, UInt line, UInt kind, const HChar *function, const HChar *file)
+{
+    const HChar *text[2] = {function, file};
+    UInt size[2] = {(UInt)VG_(strlen)(function), (UInt)VG_(strlen)(file)};
+    uint64_t words[5] = {key, ip, raw_pair(line, 0), raw_pair(kind, 0), raw_pair(size[0], size[1])};
+    lt_ring_put_text(RAW_LUAFRAME, words, 5, text, size, 2);
+}
+
+/* Lua's own name for a function that was called by none; with its number, if others begin on its line. */
+static const HChar *default_name(const struct lt_vm *vm, const struct proto *p)
+{
+    static HChar name[CHUNK_LIMIT + 40];
+    UInt first = first_line(vm, p->addr);
+    if (is_built_in(vm, p->addr))
+        copy_string(vm, lt_vm_ref(vm, p->addr + vm->at->proto_chunk), name, sizeof name);
+    else if (first == 0)
+        return "main chunk";
+    else if (p->nth == 0)
+        VG_(snprintf)(name, sizeof name, "%s:%u", p->chunk, first);
+    else
+        VG_(snprintf)(name, sizeof name, "%s:%u#%u", p->chunk, first, p->nth + 1);
+    return name;
+}
+
+static const HChar *name_of(const struct lt_vm *vm, struct proto *p, Addr caller_proto, Addr caller_pc)
+{
+    HChar name[NAME_LIMIT];
+    if (p->name)
+        return p->name;
+    name[0] = 0;
+    if (caller_proto && first_line(vm, p->addr) != 0)
+        callee_name(vm, caller_proto, caller_pc, name, sizeof name);
+    if (!name[0])
+        return default_name(vm, p);
+    return p->name = VG_(strdup)("ljtrace.name", name);
+}
+
+const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
+{
+    static HChar title[NAME_LIMIT + CHUNK_LIMIT + 40];
+    struct proto *p = know(vm, proto);
+    if (!p)
+        return "";
+    if (!p->name)
+        return default_name(vm, p);
+    VG_(snprintf)(title, sizeof title, "%s %s:%u", p->name, p->chunk, first_line(vm, proto));
+    return title;
+}
+
+/* -- telling -- */
+
+static void tell_lines(const struct lt_vm *vm, Addr proto)
+{
+    static UInt lines[LINES_AT_ONCE];
+    UInt count = lt_vm_u32(proto + vm->at->proto_count);
+    for (UInt done = 0; done < count;) {
+        UInt n = count - done < LINES_AT_ONCE ? count - done : LINES_AT_ONCE;
+        for (UInt i = 0; i < n; i++)
+            lines[i] = line_of_index(vm, proto, done + i);
+        uint64_t words[1] = {n};
+        const HChar *text[1] = {(const HChar *)lines};
+        UInt size[1] = {n * (UInt)sizeof *lines};
+        lt_ring_put_text(RAW_LINES, words, 1, text, size, 1);
+        done += n;
+    }
+}
+
+static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *name)
+{
+    p->told = True;
+    tell_lines(vm, p->addr);
+    const HChar *text[2] = {name, p->chunk};
+    UInt size[2] = {(UInt)VG_(strlen)(name), (UInt)VG_(strlen)(p->chunk)};
+    uint64_t words[4] = {p->addr, vm->ud, raw_pair(first_line(vm, p->addr), vm->at->proto_code),
+                         raw_pair(size[0], size[1])};
+    lt_ring_put_text_as(RAW_PROTO, p->nth, words, 4, text, size, 2);
+}
+
+void lt_function_made(const struct lt_vm *vm, Addr function)
+{
+    struct proto *p = proto_of(vm, function);
+    if (p && !p->told)
+        tell_proto(vm, p, name_of(vm, p, 0, 0));
+}
+
+static Bool is_told(Addr key)
+{
+    Addr *slot = &s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50];
+    if (*slot == key)
+        return True;
+    *slot = key;
+    return False;
+}
+
+/* Code addresses are multiples of 4 below 2^47: there is room for the rest. */
+static Addr key_of(const struct lt_place *at)
+{
+    return (Addr)1 << 63 | (Addr)(at->trace & 0xffff) << 47 | at->pc | (at->inlined ? 2 : 0) |
+           (at->approximate ? 1 : 0);
+}
+
+/* Name the function of a place and say what the key is. False: there is no such function. */
+static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at)
+{
+    struct proto *p = know(vm, at->proto);
+    if (!p)
+        return False;
+    const HChar *name = name_of(vm, p, at->caller_proto, at->caller_pc);
+    if (!p->told)
+        tell_proto(vm, p, name);
+    put_luaplace(vm, key, ip, at, p, name);
+    return True;
+}
+
+Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
+{
+    Addr key = key_of(at);
+    if (is_told(key) || name_place(vm, key, at->pc, at))
+        return key;
+    return s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50] = 0;
+}
+
+void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)
+{
+    name_place(vm, ip, ip, at);
+}
+
+Bool lt_fast_is_made(const struct lt_vm *vm, Addr function)
+{
+    return lt_peek_number(function + vm->at->ffid, 1) > 1 &&
+           lt_peek_number(function + vm->at->func_upvalues, 1) > 0;
+}
+
+Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc)
+{
+    HChar name[NAME_LIMIT];
+    Bool made = lt_fast_is_made(vm, function);
+    Addr place = caller_pc ? caller_pc : lt_vm_ref(vm, function + vm->at->func_pc);
+    Addr key = (Addr)1 << 63 | (Addr)1 << 62 | (made ? (Addr)1 << 60 | place : function);
+    if (is_told(key))
+        return key;
+    name[0] = 0;
+    if (caller_proto)
+        callee_name(vm, caller_proto, caller_pc, name, sizeof name);
+    if (!name[0])
+        VG_(snprintf)(name, sizeof name, "builtin#%llu", lt_peek_number(function + vm->at->ffid, 1));
+    put_luaframe(key, made ? lt_peek_number(function + vm->at->func_c, 8) : function, 0, MT_FRAME_FAST, name, "");
+    return key;
+}
+
+Addr lt_name_part(enum lt_vm_part part)
+{
+    static const HChar *const names[] = {
+        [LT_PART_GC] = "GC", [LT_PART_JIT] = "JIT compiler", [LT_PART_EXIT] = "trace exit"};
+    Addr key = (Addr)1 << 63 | (Addr)1 << 61 | part << 2;
+    if (!is_told(key))
+        put_luaframe(key, 0, 0, MT_FRAME_VM, names[part], "");
+    return key;
+}
+
+/* Chunks are numbered as they follow one another; so no two have the same keys. */
+Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
+{
+    static HChar last[CHUNK_LIMIT], name[CHUNK_LIMIT];
+    static UInt chunk;
+    copy_string(vm, string, name, sizeof name);
+    if (chunk == 0 || VG_(strcmp)(name, last)) {
+        VG_(strcpy)(last, name);
+        chunk++;
+    }
+    Addr key = (Addr)3 << 62 | (Addr)1 << 61 | (Addr)chunk << 29 | (line & 0x1fffffff);
+    if (!is_told(key))
+        put_luaframe(key, 0, line, MT_FRAME_VM, "parser", without_mark(name));
+    return key;
+}

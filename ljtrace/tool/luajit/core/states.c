@@ -1,0 +1,271 @@
+/* states.c - see states.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/luajit/core/states.h"
+#include "ljtrace/tool/luajit/core/accounting.h"
+#include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/luajit/jit/assembler.h"
+#include "ljtrace/tool/luajit/jit/recorder.h"
+#include "ljtrace/tool/luajit/state/types.h"
+#include "ljtrace/tool/luajit/state/vmstate.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_mallocfree.h"
+
+static struct lua_layout s_layout[LUA_MAX_IMAGES + 1];
+static struct lt_vm *s_vms;
+
+static const struct lt_offsets s_wide = {
+    .ref = 8,
+    .gct = 9,
+    .ffid = 10,
+    .thread_base = 32,
+    .thread_stack = 56,
+    .thread_size = 88,
+    .thread_cframe = 80,
+    .proto_code = 104,
+    .proto_count = 12,
+    .proto_k = 32,
+    .proto_bytes = 56,
+    .proto_chunk = 64,
+    .proto_first = 72,
+    .proto_line_count = 76,
+    .proto_lines = 80,
+    .proto_upvalues = 88,
+    .proto_vars = 96,
+    .func_pc = 32,
+    .func_upvalues = 11,
+    .func_c = 40,
+    .lua_func_bytes = 40,
+    .c_func_bytes = 48,
+    .tab_array = 16,
+    .tab_node = 40,
+    .tab_bytes = 64,
+    .udata_len = 24,
+    .udata_bytes = 48,
+    .upval_bytes = 48,
+    .trace_nsnap = 10,
+    .trace_nins = 12,
+    .trace_ir = 32,
+    .trace_snap = 48,
+    .trace_snapmap = 56,
+    .trace_startpc = 72,
+    .trace_code_bytes = 84,
+    .trace_code = 88,
+    .trace_number = 104,
+    .recorder_pc = 136,
+    .tab_asize = 48,
+    .tab_colo = 11,
+    .tab_meta = 32,
+    .thread_open = 64,
+    .thread_env = 72,
+    .upval_value = 32,
+    .env = 16,
+    .trace_nk = 40,
+    .trace_start = 64,
+    .proto_constants = 48,
+    .proto_trace = 62,
+};
+static const struct lt_offsets s_narrow = {
+    .ref = 4,
+    .gct = 5,
+    .ffid = 6,
+    .thread_base = 16,
+    .thread_stack = 36,
+    .thread_size = 56,
+    .thread_cframe = 48,
+    .proto_code = 64,
+    .proto_count = 8,
+    .proto_k = 16,
+    .proto_bytes = 32,
+    .proto_chunk = 40,
+    .proto_first = 44,
+    .proto_line_count = 48,
+    .proto_lines = 52,
+    .proto_upvalues = 56,
+    .proto_vars = 60,
+    .func_pc = 16,
+    .func_upvalues = 7,
+    .func_c = 24,
+    .lua_func_bytes = 20,
+    .c_func_bytes = 32,
+    .tab_array = 8,
+    .tab_node = 20,
+    .tab_bytes = 32,
+    .udata_len = 12,
+    .udata_bytes = 24,
+    .upval_bytes = 24,
+    .trace_nsnap = 6,
+    .trace_nins = 8,
+    .trace_ir = 16,
+    .trace_snap = 32,
+    .trace_snapmap = 40,
+    .trace_startpc = 52,
+    .trace_code_bytes = 60,
+    .trace_code = 64,
+    .trace_number = 80,
+    .recorder_pc = 112,
+    .tab_asize = 24,
+    .tab_colo = 7,
+    .tab_meta = 16,
+    .thread_open = 40,
+    .thread_env = 44,
+    .upval_value = 16,
+    .env = 8,
+    .trace_nk = 24,
+    .trace_start = 48,
+    .proto_constants = 24,
+    .proto_trace = 38,
+};
+
+/* What the recorder has to do without, and why. */
+static void complain(const struct lua_layout *layout, const HChar *file)
+{
+    VG_(umsg)("ljtrace: the LuaJIT in %s keeps its state in a way not known:\n", file);
+    if (layout->thread_size)
+        VG_(umsg)
+    ("ljtrace:   %s (%s references, thread of %u bytes)\n", layout->text, layout->gc64 ? "8-byte" : "4-byte",
+     layout->thread_size);
+    else VG_(umsg)("ljtrace:   %s\n", layout->text);
+    VG_(umsg)
+    (layout->heap_unknown ? "ljtrace: what its own allocator hands out is not recorded\n"
+                          : "ljtrace: its heaps are recorded without Lua lines, types and states\n");
+}
+
+void lt_vm_layout(const struct lua_layout *layout, UInt image)
+{
+    if (!image || image > LUA_MAX_IMAGES)
+        return;
+    s_layout[image] = *layout;
+    s_layout[image].text[LUA_LAYOUT_TEXT - 1] = 0;
+    if (!layout->known && layout->text[0])
+        complain(&s_layout[image], lt_image_file(image));
+}
+
+static struct lt_vm *announce(Addr g, Addr ud, UInt image)
+{
+    struct lt_vm *vm = s_vms;
+    while (vm && vm->g != g)
+        vm = vm->next;
+    if (!vm) {
+        vm = VG_(calloc)("ljtrace.vm", 1, sizeof *vm);
+        vm->next = s_vms;
+        vm->string_forms = 15;
+        s_vms = vm;
+        lt_types_begin(vm);
+    }
+    vm->g = g;
+    vm->ended = False;
+    vm->ud = ud;
+    vm->image = image;
+    vm->layout = &s_layout[image];
+    vm->at = vm->layout->gc64 ? &s_wide : &s_narrow;
+    lt_watch_begin(vm);
+    return vm;
+}
+
+static Bool is_known(UInt image)
+{
+    return image && image <= LUA_MAX_IMAGES && s_layout[image].known;
+}
+
+void lt_vm_announce(Addr g, Addr ud, UInt image)
+{
+    if (is_known(image))
+        announce(g, ud, image);
+}
+
+/* A state's first block is the main thread with the global state behind it. */
+struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image)
+{
+    if (!is_known(image) || size < LT_LEAST_GLOBAL)
+        return NULL;
+    const struct lua_layout *l = &s_layout[image];
+    Addr g = lt_peek_number(block + (l->gc64 ? 16 : 8), l->gc64 ? 8 : 4);
+    if (g != block + l->thread_size || lt_peek_number(block + (l->gc64 ? 9 : 5), 1) != GCT_THREAD)
+        return NULL;
+    return announce(g, ud, image);
+}
+
+struct lt_vm *lt_vm_of(Addr ud)
+{
+    struct lt_vm *found = NULL;
+    for (struct lt_vm *vm = s_vms; vm; vm = vm->next)
+        if (vm->ud == ud) {
+            if (found)
+                return NULL;
+            found = vm;
+        }
+    return found;
+}
+
+UInt lt_vm_count(Addr ud)
+{
+    UInt n = 0;
+    for (const struct lt_vm *vm = s_vms; vm; vm = vm->next)
+        n += vm->ud == ud;
+    return n;
+}
+
+/* End all states for which `is_meant` holds. */
+static void end_those(Bool (*is_meant)(const struct lt_vm *vm, Addr a, Addr b), Addr a, Addr b)
+{
+    struct lt_vm **at = &s_vms;
+    while (*at) {
+        struct lt_vm *vm = *at;
+        if (is_meant(vm, a, b)) {
+            *at = vm->next;
+            lt_watch_end(vm);
+            lt_recording_free(vm);
+            lt_asm_free(vm);
+            lt_types_end(vm);
+            lt_heap_end(vm);
+            VG_(free)(vm);
+            lt_watch_all();
+        } else {
+            at = &vm->next;
+        }
+    }
+}
+
+static Bool is_state_of_heap(const struct lt_vm *vm, Addr ud, Addr g)
+{
+    return vm->ud == ud && (g == 0 || vm->g == g);
+}
+
+void lt_vm_closed(Addr ud, Addr g)
+{
+    end_those(is_state_of_heap, ud, g);
+}
+
+static Bool is_of_image(const struct lt_vm *vm, Addr image, Addr unused)
+{
+    return vm->image == image;
+}
+
+void lt_vm_image_gone(UInt image)
+{
+    end_those(is_of_image, image, 0);
+    s_layout[image].known = 0;
+}
+
+struct lt_vm *lt_vm_first(void)
+{
+    return s_vms;
+}
+
+UInt lt_machine_state(const struct lt_vm *vm)
+{
+    Int state = (Int)lt_vm_u32(vm->g + vm->layout->vmstate);
+    if (state > 0)
+        return MT_VM_TRACE;
+    return ~state < LUA_LAYOUT_VM_STATES ? vm->layout->vm[~state] : MT_VM_C;
+}
+
+Addr lt_vm_cframe(const struct lt_vm *vm)
+{
+    Addr L = lt_vm_ref(vm, vm->g + vm->layout->cur_l);
+    return L ? lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3 : 0;
+}

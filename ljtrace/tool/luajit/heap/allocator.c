@@ -1,0 +1,301 @@
+/* allocator.c - entry and return of watched allocator functions. (host side, no libc; see allocator.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Each thread has a short stack of pending calls. A call ends when a return leaves the stack pointer just
+ * above the return address of the innermost pending call; generated code compares it with the shared header's
+ * return_sp at each return that may be the one. Calls that never return (a long jump out of a custom
+ * allocator) are dropped when a later call is found to stand at or above their place on the stack.
+ */
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/heaps/malloc.h"
+#include "ljtrace/tool/luajit/core/accounting.h"
+#include "ljtrace/tool/luajit/core/caller.h"
+#include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/tool/luajit/snapshot/snapshot.h"
+#include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/luajit/state/types.h"
+#include "ljtrace/tool/luajit/state/vmstate.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/rollback.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_transtab.h"
+
+enum { MAX_WATCHED = 16, MAX_NESTED = 4, FIRST_SLOTS = 16, MAX_THREADS = 10000, MOST_TRIES = 64 };
+
+struct watched {
+    Addr f;
+    Addr from, to; /* code that may hold its return; 0, 0 = anywhere */
+    UInt image;    /* the preload's number of the LuaJIT that calls it; 0 = not known */
+};
+
+struct call {
+    Addr sp; /* at entry, where the return address lies */
+    Addr ud, ptr;
+    UWord osize, nsize;
+    struct lt_vm *vm; /* NULL = not known */
+    struct lt_stack stack;
+};
+
+struct calls {
+    UInt depth;
+    struct lt_ring_place entered; /* the outermost */
+    struct call call[MAX_NESTED];
+};
+
+static struct watched s_watched[MAX_WATCHED];
+static UInt s_count;
+
+/* Blocks that may be states that are being made. */
+static struct first {
+    Addr ud, block;
+    SizeT size;
+    UInt tries; /* threads that share the heap may come between */
+} s_first[FIRST_SLOTS];
+static SizeT s_state_size; /* of the first block of a state, once one was seen */
+static struct calls *s_calls[MAX_THREADS];
+
+static struct calls *calls_of(ThreadId tid)
+{
+    tl_assert(tid < MAX_THREADS);
+    if (!s_calls[tid])
+        s_calls[tid] = VG_(calloc)("ljtrace.calls", 1, sizeof(struct calls));
+    return s_calls[tid];
+}
+
+/* NULL = not watched. */
+static struct watched *watched_at(Addr f)
+{
+    for (UInt i = 0; i < s_count; i++)
+        if (s_watched[i].f == f)
+            return &s_watched[i];
+    return NULL;
+}
+
+Bool lt_lua_is_entry(Addr ip)
+{
+    return watched_at(ip) != NULL;
+}
+
+static UInt image_of(Addr f)
+{
+    const struct watched *w = watched_at(f);
+    return w ? w->image : 0;
+}
+
+Bool lt_lua_may_return(Addr ip)
+{
+    for (UInt i = 0; i < s_count; i++)
+        if (s_watched[i].to == 0 || (ip >= s_watched[i].from && ip < s_watched[i].to))
+            return True;
+    return False;
+}
+
+/* The code translated so far knows nothing of the watch: have it translated again. */
+static void retranslate(const struct watched *w)
+{
+    if (w->to)
+        VG_(discard_translations_safely)(w->from, w->to - w->from, "ljtrace");
+    else
+        VG_(discard_translations_safely)((Addr)0x1000, ~(SizeT)0xfff, "ljtrace");
+}
+
+void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image)
+{
+    struct watched *known = watched_at(f);
+    if (known)
+        known->image = image; /* called by one that was loaded later, perhaps */
+    if (known || !lt_options.heap_luajit)
+        return;
+    if (s_count == MAX_WATCHED) {
+        VG_(umsg)
+        ("ljtrace: more than %d Lua allocator functions: the one at %#lx is not watched\n", MAX_WATCHED, f);
+        return;
+    }
+    struct watched *w = &s_watched[s_count++];
+    DebugInfo *di = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), f);
+    *w = (struct watched){.f = f, .image = image};
+    if (whose != LUA_ALLOCATOR_PROGRAMS && di) {
+        Addr from = VG_(DebugInfo_get_text_avma)(di), to = from + VG_(DebugInfo_get_text_size)(di);
+        lt_watch_code(from, to);
+        if (whose == LUA_ALLOCATOR_OWN)
+            w->from = from, w->to = to;
+    }
+    retranslate(w);
+}
+
+void lt_lua_unwatch(Addr from, Addr to)
+{
+    UInt kept = 0;
+    for (UInt i = 0; i < s_count; i++)
+        if (s_watched[i].f < from || s_watched[i].f >= to)
+            s_watched[kept++] = s_watched[i];
+    s_count = kept;
+}
+
+void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too)
+{
+    uint64_t words[2] = {ud, lt_ring->instructions};
+    if (lt_options.heap_luajit && heap_too)
+        lt_ring_put(RAW_CLOSE, 0, words, 2, NULL, 0);
+    lt_vm_closed(ud, g);
+}
+
+void lt_lua_heap_moved(Addr from, Addr to)
+{
+    uint64_t words[2] = {from, to};
+    if (from != to && lt_options.heap_luajit && lt_vm_count(to) == 0)
+        lt_ring_put(RAW_RENAME, lt_vm_count(from) > 1, words, 2, NULL, 0);
+}
+
+static void expect_return(const struct calls *c)
+{
+    lt_ring->return_sp = c->depth ? c->call[c->depth - 1].sp + sizeof(Addr) : 0;
+}
+
+Bool lt_lua_inside(ThreadId tid)
+{
+    return s_calls[tid] && s_calls[tid]->depth > 0;
+}
+
+void lt_lua_thread(ThreadId tid)
+{
+    expect_return(calls_of(tid));
+}
+
+/* Calls at or below this place on the stack can not return any more. */
+static void drop_stale(struct calls *c, Addr sp)
+{
+    UInt before = c->depth;
+    while (c->depth && c->call[c->depth - 1].sp <= sp)
+        c->depth--;
+    if (before && !c->depth)
+        lt_inside_drop(&c->entered);
+}
+
+/* A state is known as soon as its first block is filled in: before the second is asked for. */
+static void find_new_state(Addr ud, Addr function)
+{
+    struct first *first = &s_first[ud / 16 % FIRST_SLOTS];
+    if (first->ud != ud || !first->block)
+        return;
+    struct lt_vm *vm = lt_vm_first_block(first->block, first->size, ud, image_of(function));
+    if (!vm) {
+        if (++first->tries == MOST_TRIES)
+            first->block = 0;
+        return;
+    }
+    s_state_size = first->size;
+    lt_types_unmade(first->block);
+    vm->counted = True;
+    lt_heap_made(vm, first->size);
+    lt_heap_internal(vm, first->block, first->size);
+    lt_types_global(vm, first->block);
+    first->block = 0;
+}
+
+/* May the call make one more state? Then it is on a state's behalf only if there are signs of it. */
+static Bool may_make_state(Addr ptr, UWord nsize)
+{
+    return !ptr && nsize == s_state_size;
+}
+
+/* An inner call is a detail of the outermost. What that frees is told at once: its place may be used again
+ * before it returns. */
+static void enter_outermost(struct calls *c)
+{
+    const struct call *call = &c->call[0];
+    if (call->ptr && call->nsize == 0) {
+        lt_put_free(call->ptr, call->ud, MT_HOW_LUA, &call->stack);
+        if (call->vm)
+            lt_heap_gone(call->vm, call->ptr, call->osize);
+    }
+    lt_inside_enter(&c->entered);
+}
+
+/* For whom the call is, and where from. */
+static void find_caller(ThreadId tid, struct call *call, Bool outermost)
+{
+    Addr ud = call->ud, ptr = call->ptr;
+    Bool maker = may_make_state(ptr, call->nsize);
+    struct lt_vm *vm = maker ? lt_vm_seen_asking(tid, ud, call->sp) : lt_vm_asking(tid, ud, call->sp);
+    call->vm = vm;
+    if (!vm) {
+        lt_take_stack(tid, &call->stack);
+        return;
+    }
+    if (ptr || call->nsize) /* the first string table replaces nothing, and is not in its place then */
+        lt_types_settle(vm, call->nsize == 0 ? ptr : 0, call->osize);
+    if (lt_universe_waiting && outermost && call->nsize > call->osize)
+        lt_universe_try_due(vm);
+    if (ptr && call->nsize == 0)
+        lt_proto_gone(ptr);
+    lt_take_lua_stack(tid, vm, ptr ? 0 : call->nsize, &call->stack);
+}
+
+void lt_lua_enter(const VexGuestAMD64State *regs)
+{
+    ThreadId tid = VG_(get_running_tid)();
+    if (lt_heap_is_hiding(tid))
+        return; /* the preload's scratch state */
+    struct calls *c = calls_of(tid);
+    drop_stale(c, regs->guest_RSP);
+    if (c->depth == MAX_NESTED)
+        return;
+    struct call *call = &c->call[c->depth++];
+    call->sp = regs->guest_RSP;
+    call->ud = lt_lua_heap(regs->guest_RDI);
+    call->ptr = regs->guest_RSI;
+    call->osize = regs->guest_RDX;
+    call->nsize = regs->guest_RCX;
+    find_new_state(call->ud, regs->guest_RIP);
+    find_caller(tid, call, c->depth == 1);
+    if (c->depth == 1)
+        enter_outermost(c);
+    expect_return(c);
+}
+
+static void record_new(const struct call *call, Addr result, const VexGuestAMD64State *regs)
+{
+    lt_put_new(result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+    if (call->vm) {
+        lt_heap_made(call->vm, call->nsize);
+        lt_types_made(call->vm, result, call->nsize, call->sp, &regs->guest_RBX);
+    }
+    if (call->vm ? call->nsize == s_state_size : call->nsize >= LT_LEAST_GLOBAL)
+        s_first[call->ud / 16 % FIRST_SLOTS] = (struct first){call->ud, result, call->nsize, 0};
+}
+
+static void record(const struct call *call, const VexGuestAMD64State *regs)
+{
+    Addr result = regs->guest_RAX;
+    if (call->nsize == 0 || !result)
+        return;
+    if (!call->ptr)
+        record_new(call, result, regs);
+    else {
+        lt_put_resize(call->ptr, result, call->nsize, call->ud, MT_HOW_LUA, &call->stack);
+        if (call->vm)
+            lt_heap_moved(call->vm, call->ptr, call->osize, result, call->nsize);
+    }
+}
+
+void lt_lua_return(const VexGuestAMD64State *regs)
+{
+    struct calls *c = calls_of(VG_(get_running_tid)());
+    tl_assert(c->depth);
+    struct call *call = &c->call[--c->depth];
+    if (c->depth == 0) {
+        lt_inside_return(&c->entered);
+        record(call, regs);
+    }
+    expect_return(c);
+}

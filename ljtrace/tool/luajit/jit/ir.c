@@ -1,0 +1,100 @@
+/* ir.c - see ir.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Opcodes are numbered differently in each version, but the groups of those around the end of a concatenation
+ * (allocations, buffers, barriers, conversions, calls: lj_ir.h) have the same order in all that compile
+ * concatenations. So from that one, which a trace shows, the others follow. What has become needless was
+ * replaced by an instruction that has no type. A number that is only put into a buffer becomes no string: its
+ * conversion stays in place, but its result has neither register nor stack slot.
+ */
+#include "ljtrace/tool/luajit/jit/ir.h"
+
+enum {
+    IR_BYTES = 8,
+    FIRST_REF = 0x8000, /* lower numbers are constants; it is the base of the trace */
+    LOOP = 4,           /* its opcode relative to the base's */
+    GUARD = 0x80,       /* in the type */
+    LITERALS = 32,      /* what a load has for its second operand, flags or a field, is smaller */
+    IR_OPERAND = 0,     /* the first; 2 bytes */
+    IR_OPERAND_2 = 2,
+    IR_TYPE = 4, /* low five bits */
+    IR_OPCODE = 5,
+    IR_REGISTER = 6, /* with NO_REGISTER: none */
+    IR_SPILL = 7,    /* slot on the stack; 0 = none */
+    NO_REGISTER = 0x80,
+    TYPE_STRING = 4,
+    TYPE_ADDRESS_32 = 5,
+    TYPE_ADDRESS_64 = 9
+};
+
+/* Opcodes relative to the end of a concatenation. */
+enum { PART_OF_STRING = -8, STRING_OF_MEMORY = -7, STRING_OF_NUMBER = 6 /* after it: calls */ };
+
+struct lt_ir lt_ir_of(const struct lt_vm *vm, Addr trace)
+{
+    return (struct lt_ir){.at = lt_vm_ref(vm, trace + vm->at->trace_ir),
+                          .end = lt_vm_u32(trace + vm->at->trace_nins)};
+}
+
+static UInt field(const struct lt_ir *ir, UInt number, UInt offset, UInt size)
+{
+    return (UInt)lt_peek_number(ir->at + IR_BYTES * (Addr)number + offset, size);
+}
+
+static UInt type_of(const struct lt_ir *ir, UInt number)
+{
+    return field(ir, number, IR_TYPE, 1) & 31;
+}
+
+/* Its operand is the address of the buffer, left by what was put there last. */
+UInt lt_ir_concatenation(const struct lt_ir *ir, UInt from, UInt to)
+{
+    UInt last = to - 1;
+    if (to > ir->end || to < from + 3 || type_of(ir, last) != TYPE_STRING ||
+        field(ir, last, IR_OPERAND, 2) != last - 1)
+        return 0;
+    UInt put = type_of(ir, last - 1);
+    return put == TYPE_ADDRESS_32 || put == TYPE_ADDRESS_64 ? field(ir, last, IR_OPCODE, 1) : 0;
+}
+
+static Bool has_result(const struct lt_ir *ir, UInt number)
+{
+    return !(field(ir, number, IR_REGISTER, 1) & NO_REGISTER) || field(ir, number, IR_SPILL, 1);
+}
+
+UInt lt_ir_strings(const struct lt_ir *ir, UInt from, UInt to, UInt concatenation)
+{
+    UInt count = 0;
+    for (UInt i = from; i < to && i < ir->end; i++) {
+        Int op = (Int)field(ir, i, IR_OPCODE, 1) - (Int)concatenation;
+        if (type_of(ir, i) == TYPE_STRING && has_result(ir, i))
+            count += op == 0 || op == PART_OF_STRING || op == STRING_OF_MEMORY || op >= STRING_OF_NUMBER;
+    }
+    return count;
+}
+
+UInt lt_ir_loop(const struct lt_ir *ir)
+{
+    UInt loop = (field(ir, FIRST_REF, IR_OPCODE, 1) + LOOP) & 0xff;
+    for (UInt i = FIRST_REF + 1; i < ir->end; i++)
+        if (field(ir, i, IR_OPCODE, 1) == loop && field(ir, i, IR_TYPE, 1) == GUARD &&
+            field(ir, i, IR_OPERAND, 4) == 0)
+            return i;
+    return 0;
+}
+
+/* A load that left its value nowhere: whoever uses it has loaded it. Addresses are no values of a program. */
+static Bool is_fused_load(const struct lt_ir *ir, UInt number)
+{
+    UInt type = type_of(ir, number);
+    return number > FIRST_REF && number < ir->end && !has_result(ir, number) && type != TYPE_ADDRESS_32 &&
+           type != TYPE_ADDRESS_64 && type && field(ir, number, IR_OPERAND, 2) > FIRST_REF &&
+           field(ir, number, IR_OPERAND_2, 2) < LITERALS;
+}
+
+UInt lt_ir_accessing(const struct lt_ir *ir, UInt number)
+{
+    UInt first = field(ir, number, IR_OPERAND, 2), second = field(ir, number, IR_OPERAND_2, 2);
+    return is_fused_load(ir, second) ? second : is_fused_load(ir, first) ? first : number;
+}

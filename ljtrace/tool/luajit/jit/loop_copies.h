@@ -1,0 +1,14 @@
+/* loop_copies.h - what the loop optimisation copied an intermediate instruction from. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_TOOL_LUAJIT_JIT_LOOP_COPIES_H
+#define LJTRACE_TOOL_LUAJIT_JIT_LOOP_COPIES_H
+
+#include "ljtrace/tool/luajit/jit/ir.h"
+
+/* The recorded instruction that instruction `number` of a trace is a copy of, or was made in the place of a
+ * copy of; the same number if it was recorded itself; 0 = not known, or the loop's start. */
+UInt lt_copied_from(const struct lt_vm *vm, const struct lt_spot *spot, UInt number);
+
+#endif

@@ -1,0 +1,282 @@
+/* ctype.c - sizes and names of C types, for cdata. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The FFI keeps its types in one table. An entry has a word that says what it is (the kind in its highest 4
+ * bits, flags, the number of the type it refers to in its lowest 16), its size, and the name of structures,
+ * enumerations and typedefs. Names are those that LuaJIT itself prints (tostring(ffi.typeof(x))): `struct
+ * node`, `int [16]`, `const char *`, `int (*)()`; only what has no name is called by the typedef that refers
+ * to it, if there is one, and else by its number.
+ */
+#include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+
+enum {
+    KIND_NUMBER,
+    KIND_STRUCT,
+    KIND_POINTER,
+    KIND_ARRAY,
+    KIND_VOID,
+    KIND_ENUM,
+    KIND_FUNCTION,
+    KIND_TYPEDEF,
+    KIND_ATTRIBUTE
+};
+enum {
+    BOOL = 0x08000000,
+    VECTOR = 0x08000000,
+    FLOAT = 0x04000000,
+    COMPLEX = 0x04000000,
+    CONST = 0x02000000,
+    VOLATILE = 0x01000000,
+    QUALIFIERS = CONST | VOLATILE,
+    UNSIGNED = 0x00800000,
+    UNION = 0x00800000,
+    REFERENCE = 0x00800000,
+    VARIABLE = 0x00100000
+};
+enum { ATTRIBUTE_SHIFT = 16, ATTRIBUTE_MASK = 0xff, ATTRIBUTE_QUALIFIERS = 1, NO_SIZE = 0xffffffff };
+enum { VARIABLE_CDATA = 0x80, MOST_STEPS = 20, POINTER_BYTES = 8 };
+
+struct ctype {
+    UInt info, size;
+    Addr name;
+};
+
+static Bool get(const struct universe *u, UInt id, struct ctype *to)
+{
+    UInt bytes = u->vm->layout->gc64 ? 24 : 16;
+    Addr at = lt_peek_number(u->ctypes, 8) + (Addr)id * bytes;
+    if (!u->ctypes || id >= lt_vm_u32(u->ctypes + 8) || !lt_readable(at, bytes))
+        return False;
+    to->info = lt_vm_u32(at);
+    to->size = lt_vm_u32(at + 4);
+    to->name = lt_vm_ref(u->vm, at + (bytes == 24 ? 16 : 12));
+    return True;
+}
+
+static UInt kind_of(const struct ctype *t)
+{
+    return t->info >> 28;
+}
+
+/* Attributes and typedefs stand before the type itself. */
+static Bool get_raw(const struct universe *u, UInt id, struct ctype *to)
+{
+    Bool found = get(u, id, to);
+    for (UInt i = 0; found && i < MOST_STEPS; i++) {
+        if (kind_of(to) != KIND_ATTRIBUTE && kind_of(to) != KIND_TYPEDEF)
+            return True;
+        found = get(u, to->info & 0xffff, to);
+    }
+    return False;
+}
+
+/* What has no fixed size or a large alignment is told by what stands before it: how far the block begins
+ * before it (2 bytes), how much the block has besides the content (2), and the content's bytes (4). */
+static ULong variable_bytes(Addr cdata, Addr *block)
+{
+    *block = cdata - lt_peek_number(cdata - 8, 2);
+    return lt_peek_number(cdata - 6, 2) + lt_vm_u32(cdata - 4);
+}
+
+ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block)
+{
+    struct ctype t;
+    UInt head = u->vm->layout->gc64 ? 16 : 8;
+    *block = cdata;
+    if (lt_peek_number(cdata + u->at->gct - 1, 1) & VARIABLE_CDATA)
+        return variable_bytes(cdata, block);
+    if (!get_raw(u, (UInt)lt_peek_number(cdata + u->at->ffid, 2), &t))
+        return 0;
+    return head + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
+}
+
+/* A name in the making: what stands before the declared, and what behind it. */
+struct spelling {
+    HChar before[UNIVERSE_TEXT], behind[UNIVERSE_TEXT];
+    UInt qualifiers; /* of what comes next */
+    Bool pointed_to; /* the last was a pointer: an array or function needs parentheses around it */
+};
+
+static void append(HChar *to, const HChar *text)
+{
+    UInt n = VG_(strlen)(to), m = VG_(strlen)(text);
+    if (n + m < UNIVERSE_TEXT)
+        VG_(memcpy)(to + n, text, m + 1);
+}
+
+static void prepend(HChar *to, const HChar *text)
+{
+    UInt n = VG_(strlen)(to), m = VG_(strlen)(text);
+    if (n + m >= UNIVERSE_TEXT)
+        return;
+    VG_(memmove)(to + m, to, n + 1);
+    VG_(memcpy)(to, text, m);
+}
+
+/* A word goes before what is there, with a space between. */
+static void prepend_word(HChar *to, const HChar *word)
+{
+    if (to[0])
+        prepend(to, " ");
+    prepend(to, word);
+}
+
+static void prepend_qualifiers(HChar *to, UInt qualifiers)
+{
+    if (qualifiers & VOLATILE)
+        prepend_word(to, "volatile");
+    if (qualifiers & CONST)
+        prepend_word(to, "const");
+}
+
+static const HChar *float_name(UInt size)
+{
+    return size == 4 ? "float" : size == 8 ? "double" : "long double";
+}
+
+static const HChar *number_name(const struct ctype *t)
+{
+    static const HChar *const names[2][4] = {{"char", "short", "int", "int64_t"},
+                                             {"unsigned char", "unsigned short", "unsigned int", "uint64_t"}};
+    UInt log = t->size == 8 ? 3 : t->size == 4 ? 2 : t->size == 2 ? 1 : 0;
+    if (t->info & BOOL)
+        return "bool";
+    return t->info & FLOAT ? float_name(t->size) : names[(t->info & UNSIGNED) != 0][log];
+}
+
+/* The typedef that refers to a type without a name of its own. */
+static Addr typedef_of(const struct universe *u, UInt id)
+{
+    struct ctype t;
+    for (UInt i = 1; get(u, i, &t); i++)
+        if (kind_of(&t) == KIND_TYPEDEF && (t.info & 0xffff) == id)
+            return t.name;
+    return 0;
+}
+
+static void get_string(const struct universe *u, HChar *to, Addr string)
+{
+    UInt length = string_length(u->vm, string);
+    if (length >= UNIVERSE_TEXT || !lt_peek(string + u->vm->layout->string_header, to, length))
+        length = 0;
+    to[length] = 0;
+}
+
+static void tagged_name(const struct universe *u, HChar *to, UInt id, const struct ctype *t)
+{
+    Addr other = t->name ? 0 : typedef_of(u, id);
+    if (t->name || other)
+        get_string(u, to, t->name ? t->name : other);
+    else
+        VG_(snprintf)(to, UNIVERSE_TEXT, "%u", id);
+    if (!other)
+        prepend_word(to, kind_of(t) == KIND_ENUM ? "enum" : t->info & UNION ? "union" : "struct");
+}
+
+static void spell_pointer(struct spelling *s, const struct ctype *t)
+{
+    if (t->info & REFERENCE)
+        prepend(s->before, "&");
+    else {
+        prepend_qualifiers(s->before, s->qualifiers | (t->info & QUALIFIERS));
+        prepend(s->before, "*");
+    }
+    s->qualifiers = 0;
+    s->pointed_to = True;
+}
+
+/* A pointer to an array or function stands in parentheses. */
+static void enclose(struct spelling *s)
+{
+    if (s->pointed_to) {
+        prepend(s->before, "(");
+        append(s->behind, ")");
+    }
+    s->pointed_to = False;
+}
+
+/* How many elements there are is known when their size is. */
+static void spell_array(struct spelling *s, const struct universe *u, const struct ctype *t)
+{
+    HChar text[40];
+    struct ctype element;
+    enclose(s);
+    if (t->size == NO_SIZE)
+        VG_(strcpy)(text, t->info & VARIABLE ? "[?]" : "[]");
+    else if (get_raw(u, t->info & 0xffff, &element) && element.size)
+        VG_(snprintf)(text, sizeof text, "[%u]", t->size / element.size);
+    else
+        VG_(strcpy)(text, "[0]");
+    append(s->behind, text);
+}
+
+/* Complex numbers and vectors are arrays to the FFI. True if it was one, and ends the name or begins a
+ * vector's. */
+static Bool spell_complex(struct spelling *s, const struct ctype *t)
+{
+    if (!(t->info & COMPLEX))
+        return False;
+    prepend_word(s->before, t->size == 8 ? "complex float" : "complex");
+    return True;
+}
+
+static void spell_vector(struct spelling *s, const struct ctype *t)
+{
+    HChar text[60];
+    VG_(snprintf)(text, sizeof text, "__attribute__((vector_size(%u)))", t->size);
+    prepend_word(s->before, text);
+}
+
+/* One step from the outside to the innermost type; True if there is more. */
+static Bool spell(struct spelling *s, const struct universe *u, UInt id, const struct ctype *t)
+{
+    HChar name[UNIVERSE_TEXT];
+    switch (kind_of(t)) {
+    case KIND_POINTER:
+        spell_pointer(s, t);
+        return True;
+    case KIND_ARRAY:
+        if (spell_complex(s, t))
+            break;
+        if (t->info & VECTOR)
+            spell_vector(s, t);
+        else
+            spell_array(s, u, t);
+        return True;
+    case KIND_FUNCTION:
+        enclose(s);
+        append(s->behind, "()");
+        return True;
+    case KIND_ATTRIBUTE:
+        if ((t->info >> ATTRIBUTE_SHIFT & ATTRIBUTE_MASK) == ATTRIBUTE_QUALIFIERS)
+            s->qualifiers |= t->size;
+        return True;
+    case KIND_TYPEDEF:
+        return True;
+    case KIND_STRUCT:
+    case KIND_ENUM:
+        tagged_name(u, name, id, t);
+        prepend_word(s->before, name);
+        break;
+    default:
+        prepend_word(s->before, kind_of(t) == KIND_VOID ? "void" : number_name(t));
+    }
+    prepend_qualifiers(s->before, s->qualifiers | (t->info & QUALIFIERS));
+    return False;
+}
+
+/* From the outermost type inwards: what is declared stands in the middle. */
+void ctype_name(const struct universe *u, UInt id, HChar *to)
+{
+    struct spelling s = {.before = ""};
+    struct ctype t;
+    for (UInt i = 0; i < MOST_STEPS && get(u, id, &t) && spell(&s, u, id, &t); i++)
+        id = t.info & 0xffff;
+    VG_(strcpy)(to, s.before);
+    if (s.behind[0] && to[0] && !VG_(strchr)("*&(", to[VG_(strlen)(to) - 1]))
+        append(to, " ");
+    append(to, s.behind);
+}

@@ -1,0 +1,287 @@
+/* names.c - names of objects and links. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * A name travels once, with a key (RAW_NAME): the address of what bears it, or, of C types, a small number.
+ * Which keys were told is kept in a table of fixed size: telling one twice is harmless.
+ */
+#include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+
+enum { TOLD_SLOTS = 1 << 15, KEY_TEXT = 120, METATABLES = 256, REGISTERED = 1 << 12 };
+
+/* Keys that are no addresses. C types have theirs below: no state has so many. */
+enum { BUILTINS = 0x100000, OWN_UDATA = 0x200000 };
+
+static Addr s_told[TOLD_SLOTS];
+
+/* What was looked up in a metatable. */
+static struct metatable {
+    Addr table, name;
+    UInt mode;
+} s_metatable[METATABLES];
+
+/* Tables in the registry by name: luaL_newmetatable keeps metatables there. */
+static struct registered {
+    Addr table, name;
+} s_registered[REGISTERED];
+
+static struct registered *registered(Addr table)
+{
+    UInt i = (UInt)((table * 0x9e3779b97f4a7c15ULL) >> 52);
+    for (UInt tries = 0; tries < 16; tries++, i = (i + 1) % REGISTERED)
+        if (!s_registered[i].table || s_registered[i].table == table)
+            return &s_registered[i];
+    return NULL;
+}
+
+static void note_registered(const struct universe *u, Addr node)
+{
+    UInt key_type, type;
+    Addr key = object_value(u, node + 8, &key_type), table = object_value(u, node, &type);
+    struct registered *r;
+    if (key && key_type == GCT_STR && table && type == GCT_TAB && (r = registered(table)) && !r->table)
+        *r = (struct registered){table, key};
+}
+
+void universe_begin_names(const struct universe *u, Addr registry)
+{
+    VG_(memset)(s_told, 0, sizeof s_told);
+    VG_(memset)(s_metatable, 0, sizeof s_metatable);
+    VG_(memset)(s_registered, 0, sizeof s_registered);
+    if (!registry)
+        return;
+    UInt mask = lt_vm_u32(registry + u->at->tab_asize + 4);
+    Addr node = lt_vm_ref(u->vm, registry + u->at->tab_node);
+    for (UInt i = 0; i <= mask && lt_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+        note_registered(u, node);
+}
+
+static Bool is_told(Addr key)
+{
+    Addr *slot = &s_told[(key * 0x9e3779b97f4a7c15ULL) >> 49];
+    Bool was = *slot == key;
+    *slot = key;
+    return was;
+}
+
+static Addr tell(Addr key, const HChar *text, UInt size)
+{
+    uint64_t words[2] = {key, size};
+    lt_ring_put_text(RAW_NAME, words, 2, &text, &size, 1);
+    return key;
+}
+
+static Addr name_plain(Addr key, const HChar *text)
+{
+    return is_told(key) ? key : tell(key, text, VG_(strlen)(text));
+}
+
+Addr universe_string(const struct universe *u, Addr string)
+{
+    HChar text[KEY_TEXT];
+    if (is_told(string))
+        return string;
+    UInt size = string_length(u->vm, string);
+    if (size > sizeof text)
+        size = sizeof text;
+    if (!lt_peek(string + u->vm->layout->string_header, text, size))
+        size = 0;
+    return tell(string, text, size);
+}
+
+Addr universe_text(Addr at)
+{
+    HChar text[KEY_TEXT];
+    UInt n = 0;
+    if (is_told(at))
+        return at;
+    while (n < sizeof text && lt_peek(at + n, &text[n], 1) && text[n])
+        n++;
+    return tell(at, text, n);
+}
+
+/* -- keys that are no objects -- */
+
+/* As the bits of a double; a value with a tag in its highest bits is none. */
+static Bool is_integer(ULong v, Long *integer)
+{
+    enum { FIRST_TAG = 0xfff9 };
+    union {
+        ULong bits;
+        Double number;
+    } as = {.bits = v};
+    if (v >> 48 >= FIRST_TAG || !(as.number > -9e15 && as.number < 9e15))
+        return False;
+    *integer = (Long)as.number;
+    return (Double)*integer == as.number;
+}
+
+static const HChar *boolean_name(const struct universe *u, ULong v)
+{
+    enum { FALSE_TAG = 1, TRUE_TAG = 2 };
+    UInt tag = u->vm->layout->gc64 ? (UInt) ~((Long)v >> 47) : ~(UInt)(v >> 32);
+    return tag == TRUE_TAG ? "[true]" : tag == FALSE_TAG ? "[false]" : NULL;
+}
+
+Addr universe_plain_key(const struct universe *u, Addr slot)
+{
+    Long integer;
+    HChar text[40];
+    ULong v = lt_peek_number(slot, 8);
+    if (is_integer(v, &integer)) {
+        VG_(snprintf)(text, sizeof text, "[%lld]", integer);
+        return name_plain(slot, text);
+    }
+    const HChar *name = boolean_name(u, v);
+    return name ? name_plain(slot, name) : 0;
+}
+
+/* -- metatables -- */
+
+static Bool is_key(const struct universe *u, Addr slot, const HChar *name, UInt length)
+{
+    UInt gct;
+    HChar text[32];
+    Addr string = object_value(u, slot, &gct);
+    return string && gct == GCT_STR && string_length(u->vm, string) == length && length < sizeof text &&
+           lt_peek(string + u->vm->layout->string_header, text, length) &&
+           VG_(memcmp)(text, name, length) == 0;
+}
+
+Addr table_field(const struct universe *u, Addr table, const HChar *name)
+{
+    UInt mask = lt_vm_u32(table + u->at->tab_asize + 4), length = VG_(strlen)(name);
+    Addr node = lt_vm_ref(u->vm, table + u->at->tab_node);
+    for (UInt i = 0; i <= mask && lt_readable(node, NODE_BYTES); i++, node += NODE_BYTES)
+        if (is_key(u, node + 8, name, length))
+            return node;
+    return 0;
+}
+
+static Addr string_field(const struct universe *u, Addr table, const HChar *name)
+{
+    UInt gct;
+    Addr slot = table_field(u, table, name), string = slot ? object_value(u, slot, &gct) : 0;
+    return string && gct == GCT_STR ? string : 0;
+}
+
+static UInt mode_of(const struct universe *u, Addr table)
+{
+    HChar c;
+    UInt mode = 0;
+    Addr string = string_field(u, table, "__mode");
+    UInt length = string ? string_length(u->vm, string) : 0;
+    for (UInt i = 0; i < length && i < KEY_TEXT; i++)
+        if (lt_peek(string + u->vm->layout->string_header + i, &c, 1))
+            mode |= c == 'k' ? 1 : c == 'v' ? 2 : 0;
+    return mode;
+}
+
+/* Its own word first, then what the registry calls it. */
+static Addr metatable_name(const struct universe *u, Addr table)
+{
+    Addr own = string_field(u, table, "__name");
+    const struct registered *r = own ? NULL : registered(table);
+    return r ? r->name : own;
+}
+
+static const struct metatable *metatable(const struct universe *u, Addr table)
+{
+    struct metatable *m = &s_metatable[table / 16 % METATABLES];
+    if (m->table != table)
+        *m = (struct metatable){table, metatable_name(u, table), mode_of(u, table)};
+    return m;
+}
+
+UInt table_mode(const struct universe *u, Addr table)
+{
+    return table ? metatable(u, table)->mode : 0;
+}
+
+/* -- objects -- */
+
+static Addr name_ctype(const struct universe *u, Addr cdata)
+{
+    HChar text[UNIVERSE_TEXT];
+    UInt id = (UInt)lt_peek_number(cdata + u->at->ffid, 2);
+    Addr key = (Addr)id + 1;
+    if (is_told(key))
+        return key;
+    ctype_name(u, id, text);
+    return tell(key, text, VG_(strlen)(text));
+}
+
+/* LuaJIT's own userdata by what they are, others by their metatable. */
+static Addr name_udata(const struct universe *u, Addr o)
+{
+    static const HChar *const own[] = {
+        [UDATA_FILE] = "FILE*", [UDATA_LIBRARY] = "ffi.clib", [UDATA_BUFFER] = "string.buffer"};
+    UInt kind = (UInt)lt_peek_number(o + u->at->ffid, 1);
+    Addr table = lt_vm_ref(u->vm, o + u->at->tab_meta); /* at the same place as a table's */
+    Addr name = table ? metatable(u, table)->name : 0;
+    if (name)
+        return universe_string(u, name);
+    return kind >= UDATA_FILE && kind <= UDATA_BUFFER ? name_plain(OWN_UDATA + kind, own[kind]) : 0;
+}
+
+/* The tables that everybody looks for. */
+static Addr name_table(const struct universe *u, Addr o)
+{
+    if (o == u->registry)
+        return name_plain(o, "registry");
+    return o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env) ? name_plain(o, "_G") : 0;
+}
+
+static Addr name_proto(const struct universe *u, Addr proto)
+{
+    if (is_told(proto))
+        return proto;
+    const HChar *title = lt_proto_title(u->vm, proto);
+    return tell(proto, title, VG_(strlen)(title));
+}
+
+/* A function written in C has the name that its code has. */
+static Addr name_function(const struct universe *u, Addr o)
+{
+    HChar text[KEY_TEXT];
+    const HChar *name;
+    Addr proto = lt_proto_of(u->vm, o);
+    UInt ffid = (UInt)lt_peek_number(o + u->at->ffid, 1);
+    if (proto)
+        return name_proto(u, proto);
+    Addr code = lt_peek_number(o + u->at->func_c, 8), key = ffid > FFID_C ? BUILTINS + ffid : code;
+    if (ffid == FFID_LUA || is_told(key))
+        return ffid == FFID_LUA ? 0 : key;
+    if (ffid > FFID_C)
+        VG_(snprintf)(text, sizeof text, "builtin#%u", ffid);
+    else if (VG_(get_fnname)(VG_(current_DiEpoch)(), code, &name))
+        VG_(snprintf)(text, sizeof text, "C function %s", name);
+    else
+        VG_(snprintf)(text, sizeof text, "C function %#lx", code);
+    return tell(key, text, VG_(strlen)(text));
+}
+
+Addr universe_name(const struct universe *u, Addr o)
+{
+    switch (lt_vm_gct(u->vm, o)) {
+    case GCT_CDATA:
+        return name_ctype(u, o);
+    case GCT_UDATA:
+        return name_udata(u, o);
+    case GCT_FUNC:
+        return name_function(u, o);
+    case GCT_PROTO:
+        return name_proto(u, o);
+    case GCT_TAB:
+        return name_table(u, o);
+    case GCT_THREAD:
+        return o == universe_main(u) ? name_plain(o, "main") : 0;
+    default:
+        return 0;
+    }
+}

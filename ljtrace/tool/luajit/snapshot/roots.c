@@ -1,0 +1,252 @@
+/* roots.c - where a global state keeps what a snapshot begins with. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The collector's counters have had one shape in all builds but not one place; so have the string table, the
+ * FFI's state and the roots. Each is found by what must be true of it alone: the list of all objects holds
+ * the main thread; the string table has as many strings as it says; the FFI's state refers back; the names of
+ * metamethods begin with __index. A place is looked for until the sums of a snapshot were right, and checked
+ * each time: what is not as it should be is then the moment, not the place.
+ */
+#include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
+#include "pub_tool_libcbase.h"
+
+enum {
+    SEARCHED = 1024,
+    LEAST_TOTAL = 2048,
+    LAST_STATE = 8,
+    LEAST_STRING_MASK = 31,
+    MOST_ROOTS = 64,
+    LEAST_OBJECT = 16
+};
+#define LARGEST (1ULL << 36) /* bytes of a heap; a wrong number does not keep the walk busy for long */
+
+static UInt root_offset(const struct universe *u)
+{
+    return 2 * u->at->ref + 8;
+}
+
+static Bool is_object(const struct universe *u, Addr o)
+{
+    UInt gct;
+    if (o < 4096 || o & 3 || !lt_readable(o, 16))
+        return False;
+    gct = lt_vm_gct(u->vm, o);
+    return gct >= GCT_STR && gct <= GCT_UDATA;
+}
+
+/* -- the collector's counters -- */
+
+/* No more objects than a heap of that many bytes can hold. */
+static ULong most_objects(ULong bytes)
+{
+    return (bytes < LARGEST ? bytes : LARGEST) / LEAST_OBJECT + 1024;
+}
+
+static Bool list_holds(const struct universe *u, Addr first, ULong most, Addr wanted)
+{
+    ULong n = 0;
+    for (Addr o = first; is_object(u, o) && n++ < most; o = lt_vm_ref(u->vm, o))
+        if (o == wanted)
+            return True;
+    return False;
+}
+
+static Bool are_counters(const struct universe *u, Addr gc)
+{
+    UInt white = (UInt)lt_peek_number(gc + 2 * u->at->ref, 1) & 3;
+    UInt state = (UInt)lt_peek_number(gc + 2 * u->at->ref + 1, 1);
+    ULong total = lt_peek_number(gc, u->at->ref);
+    return (white == 1 || white == 2) && state <= LAST_STATE && total >= LEAST_TOTAL &&
+           list_holds(u, lt_vm_ref(u->vm, gc + root_offset(u)), most_objects(total), universe_main(u));
+}
+
+static Bool find_counters(struct universe *u)
+{
+    struct lt_vm *vm = u->vm;
+    if (vm->places_sure)
+        return are_counters(u, u->gc = vm->gc);
+    for (UInt o = 0; o < SEARCHED; o += u->at->ref)
+        if (are_counters(u, vm->g + o))
+            return (u->gc = vm->gc = vm->g + o) != 0;
+    return False;
+}
+
+/* -- the string table -- */
+
+/* The lowest bit of a chain tells how its strings were hashed. */
+static Addr chain(const struct universe *u, UInt i)
+{
+    return lt_vm_ref(u->vm, u->strings + (Addr)i * u->at->ref) & ~(Addr)1;
+}
+
+static Bool strings_agree(const struct universe *u)
+{
+    UInt n = 0;
+    for (UInt i = 0; i <= u->string_mask; i++)
+        for (Addr o = chain(u, i); o; o = lt_vm_ref(u->vm, o))
+            if (!is_object(u, o) || lt_vm_gct(u->vm, o) != GCT_STR || n++ == u->string_count)
+                return False;
+    return n == u->string_count;
+}
+
+static Bool is_string_table(struct universe *u, Addr at)
+{
+    u->strings = lt_peek_number(at, 8);
+    u->string_mask = lt_vm_u32(at + 8);
+    u->string_count = lt_vm_u32(at + 12);
+    return u->string_mask >= LEAST_STRING_MASK && (u->string_mask & (u->string_mask + 1)) == 0 &&
+           u->string_count > 0 && u->string_count <= u->limit &&
+           lt_readable(u->strings, ((SizeT)u->string_mask + 1) * u->at->ref) && strings_agree(u);
+}
+
+static Bool find_strings(struct universe *u)
+{
+    struct lt_vm *vm = u->vm;
+    if (vm->places_sure)
+        return is_string_table(u, vm->string_table);
+    for (UInt o = 0; o < SEARCHED; o += 8)
+        if (is_string_table(u, vm->g + o))
+            return (vm->string_table = vm->g + o) != 0;
+    return False;
+}
+
+/* -- the FFI's state: it has a pointer to the global state as its fifth word -- */
+
+static void find_ctypes(struct universe *u)
+{
+    u->ctypes = 0;
+    for (UInt o = 0; o < SEARCHED && !u->ctypes; o += u->at->ref) {
+        Addr p = lt_vm_ref(u->vm, u->vm->g + o);
+        if (p > 4096 && !(p & 7) && lt_peek_number(p + 24, 8) == u->vm->g &&
+            lt_vm_u32(p + 8) <= lt_vm_u32(p + 12) && lt_vm_u32(p + 12) <= 65536)
+            u->ctypes = p;
+    }
+}
+
+/* -- roots -- */
+
+static Bool is_text(const struct universe *u, Addr string, const HChar *text)
+{
+    HChar there[16];
+    SizeT n = VG_(strlen)(text) + 1;
+    return is_object(u, string) && lt_vm_gct(u->vm, string) == GCT_STR &&
+           lt_peek(string + u->vm->layout->string_header, there, n) && VG_(memcmp)(there, text, n) == 0;
+}
+
+static void find_roots(struct universe *u)
+{
+    UInt ref = u->at->ref, end = u->vm->layout->recorder ? u->vm->layout->recorder : SEARCHED;
+    u->root_count = 0;
+    for (UInt o = 0; o < end && !u->root_count; o += ref) {
+        Addr at = u->vm->g + o;
+        if (!is_text(u, lt_vm_ref(u->vm, at), "__index") ||
+            !is_text(u, lt_vm_ref(u->vm, at + ref), "__newindex"))
+            continue;
+        u->roots = at;
+        for (UInt i = 0; i < MOST_ROOTS && o + i * ref < end; i++, u->root_count++) {
+            Addr object = lt_vm_ref(u->vm, at + (Addr)i * ref);
+            if (object && !is_object(u, object))
+                break;
+        }
+    }
+}
+
+const HChar *universe_find(struct universe *u, struct lt_vm *vm)
+{
+    *u = (struct universe){.vm = vm, .at = vm->at};
+    if (!find_counters(u))
+        return "the collector's list of objects was not found";
+    u->limit = most_objects(lt_peek_number(u->gc, u->at->ref));
+    if (!find_strings(u))
+        return "the string table was not found";
+    find_ctypes(u);
+    find_roots(u);
+    return NULL;
+}
+
+/* -- the registry and what else the global state refers to -- */
+
+static Bool is_registry(const struct universe *u, Addr slot)
+{
+    UInt gct;
+    Addr table = object_value(u, slot, &gct);
+    return table && gct == GCT_TAB && is_object(u, table) && lt_vm_gct(u->vm, table) == GCT_TAB &&
+           table_field(u, table, "_LOADED");
+}
+
+void universe_roots(struct universe *u, Addr *root, UInt *count, UInt most)
+{
+    UInt gct;
+    *count = 0;
+    for (UInt o = 0; o < SEARCHED && !u->registry; o += 8)
+        if (is_registry(u, u->vm->g + o))
+            root[(*count)++] = u->registry = object_value(u, u->vm->g + o, &gct);
+    for (UInt i = 0; i < u->root_count && *count < most; i++) {
+        Addr object = lt_vm_ref(u->vm, u->roots + (Addr)i * u->at->ref);
+        if (object)
+            root[(*count)++] = object;
+    }
+}
+
+/* -- the walk -- */
+
+static Bool visit_one(struct universe *u, Addr o, object_visitor *visit)
+{
+    if (!is_object(u, o) || u->seen++ > u->limit)
+        return False;
+    visit(u, o);
+    return True;
+}
+
+/* Upvalues that still refer to a thread's stack hang in a list of the thread's own. */
+static Bool walk_open(struct universe *u, Addr thread, object_visitor *visit)
+{
+    for (Addr o = lt_vm_ref(u->vm, thread + u->at->thread_open); o; o = lt_vm_ref(u->vm, o))
+        if (!visit_one(u, o, visit))
+            return False;
+    return True;
+}
+
+static Bool walk_list(struct universe *u, Addr first, object_visitor *visit)
+{
+    for (Addr o = first; o; o = lt_vm_ref(u->vm, o)) {
+        if (!visit_one(u, o, visit))
+            return False;
+        if (lt_vm_gct(u->vm, o) == GCT_THREAD && !walk_open(u, o, visit))
+            return False;
+    }
+    return True;
+}
+
+static Bool walk_strings(struct universe *u, object_visitor *visit)
+{
+    for (UInt i = 0; i <= u->string_mask; i++)
+        for (Addr o = chain(u, i); o; o = lt_vm_ref(u->vm, o))
+            if (!visit_one(u, o, visit))
+                return False;
+    return True;
+}
+
+/* What waits for its finaliser hangs in a ring whose last is known. */
+static Bool walk_finalised(struct universe *u, object_visitor *visit)
+{
+    Addr last = lt_vm_ref(u->vm, u->gc + root_offset(u) + 5 * u->at->ref), o = last;
+    Bool whole = True;
+    if (!last)
+        return True;
+    u->finalised = True;
+    do {
+        o = lt_vm_ref(u->vm, o);
+        whole = visit_one(u, o, visit);
+    } while (whole && o != last);
+    u->finalised = False;
+    return whole;
+}
+
+Bool universe_walk(struct universe *u, object_visitor *visit)
+{
+    u->seen = 0;
+    return walk_list(u, lt_vm_ref(u->vm, u->gc + root_offset(u)), visit) && walk_strings(u, visit) &&
+           walk_finalised(u, visit);
+}

@@ -1,0 +1,210 @@
+/* snapshot.c - see snapshot.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The sums are checked: bytes of the objects, by their own word, and of the blocks that are no objects, by
+ * the allocator's, must equal what the state counts itself. If they do not, it is said, and the snapshot
+ * shows it.
+ */
+#include "ljtrace/tool/luajit/snapshot/snapshot.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/luajit/core/accounting.h"
+#include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
+#include "ljtrace/tool/luajit/state/types.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+
+enum { MOST_ROOTS = 80 };
+
+static Addr s_root[MOST_ROOTS];
+static UInt s_roots;
+static ULong s_bytes; /* of the objects */
+
+/* What states whose snapshot is due will call it. */
+static HChar s_due_name[1024];
+UInt lt_universe_waiting;
+
+static UInt type_of(UInt gct)
+{
+    static const UChar types[] = {
+        [GCT_STR] = MT_TYPE_STR,     [GCT_UPVAL] = MT_TYPE_UPVAL, [GCT_THREAD] = MT_TYPE_THREAD,
+        [GCT_PROTO] = MT_TYPE_PROTO, [GCT_FUNC] = MT_TYPE_FUNC,   [GCT_TRACE] = MT_TYPE_TRACE,
+        [GCT_CDATA] = MT_TYPE_CDATA, [GCT_TAB] = MT_TYPE_TAB,     [GCT_UDATA] = MT_TYPE_UDATA};
+    return types[gct];
+}
+
+/* Fixed strings are never collected, and what waits for its finaliser not before that has run. */
+static Bool is_root(const struct universe *u, Addr o)
+{
+    enum { FIXED = 0x60 };
+    if (u->finalised || o == universe_main(u) || o == lt_vm_ref(u->vm, universe_main(u) + u->at->thread_env))
+        return True;
+    for (UInt i = 0; i < s_roots; i++)
+        if (s_root[i] == o)
+            return True;
+    return lt_vm_gct(u->vm, o) == GCT_STR && lt_peek_number(o + u->at->gct - 1, 1) & FIXED;
+}
+
+/* The main thread is a part of the state's own block. */
+static void count_object(struct universe *u, Addr o)
+{
+    Addr part[2];
+    object_parts(u, o, part);
+    if (o != universe_main(u))
+        lt_heap_claim(u->vm, o);
+    lt_heap_claim(u->vm, part[0]);
+    lt_heap_claim(u->vm, part[1]);
+    s_bytes += object_bytes(u, o);
+}
+
+static void tell_object(struct universe *u, Addr o)
+{
+    UInt flags = type_of(lt_vm_gct(u->vm, o)) | (UInt)object_is_dead(u, o) << 8 | (UInt)is_root(u, o) << 9;
+    uint64_t words[3] = {o, object_bytes(u, o), object_is_dead(u, o) ? 0 : universe_name(u, o)};
+    lt_ring_put(RAW_OBJECT, flags, words, 3, NULL, 0);
+}
+
+/* What the dead refer to may be gone. */
+static void tell_links(struct universe *u, Addr o)
+{
+    if (!object_is_dead(u, o))
+        universe_links(u, o);
+}
+
+/* Without the allocator's word (its calls were not seen from the first on) they are what is left. */
+static ULong internal_bytes(const struct universe *u)
+{
+    ULong total = lt_peek_number(u->gc, u->at->ref);
+    if (u->vm->counted)
+        return lt_heap_internal_bytes(u->vm);
+    return total > s_bytes ? total - s_bytes : 0;
+}
+
+static void begin(struct universe *u, const HChar *name)
+{
+    UInt size = VG_(strlen)(name);
+    uint64_t words[5] = {u->vm->ud, lt_ring->instructions, lt_peek_number(u->gc, u->at->ref),
+                         internal_bytes(u), size};
+    universe_roots(u, s_root, &s_roots, MOST_ROOTS);
+    universe_begin_names(u, u->registry);
+    lt_ring_put_text(RAW_UNIVERSE, words, 5, &name, &size, 1);
+}
+
+static Bool adds_up(const struct universe *u)
+{
+    return s_bytes + internal_bytes(u) == lt_peek_number(u->gc, u->at->ref);
+}
+
+static void check(const struct universe *u, const HChar *name, Bool whole)
+{
+    ULong total = lt_peek_number(u->gc, u->at->ref), internal = internal_bytes(u);
+    if (!whole)
+        VG_(umsg)("ljtrace: snapshot '%s': a list of objects is broken; it holds those before\n", name);
+    if (!u->vm->counted)
+        VG_(umsg)
+    ("ljtrace: snapshot '%s': the state's allocator was not seen: bytes in no object are not checked\n",
+     name);
+    if (adds_up(u))
+        return;
+    VG_(umsg)
+    ("ljtrace: snapshot '%s': objects of %llu bytes and %llu internal bytes are not the %llu bytes\n", name,
+     s_bytes, internal, total);
+    VG_(umsg)("ljtrace: that the Lua state counts (%llu were allocated)\n", u->vm->live_bytes);
+}
+
+static void set_due(struct lt_vm *vm, Bool due)
+{
+    lt_universe_waiting += (UInt)due - (UInt)vm->snapshot_due;
+    vm->snapshot_due = due;
+}
+
+/* Three walks: for the sums, which a snapshot begins with; for the objects, which get numbers; for the links.
+ * With may_wait nothing is taken if the lists or sums are not whole. */
+static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
+{
+    struct universe u;
+    lt_types_settle(vm, 0, 0);
+    const HChar *wrong = universe_find(&u, vm);
+    set_due(vm, False);
+    s_bytes = 0;
+    Bool whole = !wrong && universe_walk(&u, count_object);
+    if (may_wait && (!whole || !adds_up(&u))) {
+        set_due(vm, True);
+        return False;
+    }
+    if (wrong) {
+        VG_(umsg)("ljtrace: snapshot '%s': %s; none is taken\n", name, wrong);
+        return False;
+    }
+    vm->places_sure |= whole && adds_up(&u);
+    begin(&u, name);
+    universe_walk(&u, tell_object);
+    universe_walk(&u, tell_links);
+    lt_ring_put(RAW_UNIVERSE_END, 0, NULL, 0, NULL, 0);
+    check(&u, name, whole);
+    return True;
+}
+
+/* Who asks for objects and switched Lua off is told so, once. */
+static void mention_option(void)
+{
+    static Bool told;
+    if (!lt_options.lua && !told)
+        VG_(umsg)("ljtrace: with --lua=no, snapshots have no objects\n");
+    told = True;
+}
+
+UInt lt_universe_take(const HChar *name)
+{
+    UInt n = 0;
+    mention_option();
+    lt_peek_forget();
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        n += !vm->ended && take(vm, name, False);
+    return n;
+}
+
+UInt lt_universe_order(const HChar *name)
+{
+    UInt waiting = 0;
+    mention_option();
+    lt_universe_take_due();
+    lt_peek_forget();
+    VG_(strncpy)(s_due_name, name, sizeof s_due_name - 1);
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        waiting += !vm->ended && !take(vm, name, True);
+    return waiting;
+}
+
+void lt_universe_try_due(struct lt_vm *vm)
+{
+    if (!vm->snapshot_due || !lt_ring_alive())
+        return;
+    lt_peek_forget();
+    take(vm, s_due_name, True);
+}
+
+void lt_universe_take_due(void)
+{
+    lt_peek_forget();
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (vm->snapshot_due && lt_ring_alive())
+            take(vm, s_due_name, False);
+}
+
+void lt_universe_state_ends(Addr g)
+{
+    struct lt_vm *vm = lt_vm_first();
+    while (vm && vm->g != g)
+        vm = vm->next;
+    if (!vm)
+        return;
+    lt_peek_forget();
+    if (vm->snapshot_due && lt_ring_alive())
+        take(vm, s_due_name, False);
+    if (lt_options.universe && lt_ring_alive())
+        take(vm, "at exit", False);
+    vm->ended = True;
+}

@@ -1,0 +1,406 @@
+/* cache.c - see cache.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/luajit/stack/cache.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/tool/luajit/jit/trace.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_threadstate.h"
+
+enum {
+    SETS = RING_KEPT_STACKS / 8,
+    WAYS = 8,
+    MOST_WORDS = 48,
+    WORDS_AT_ONCE = 4,
+    MOST_FUNCTIONS = 16,
+    MOST_FRAMES = 12,
+    MOST_THREADS = 4,
+    PLACES = 1024
+};
+
+struct word {
+    Addr at;
+    UWord value;
+};
+
+/* A thread that resumed, and where its stack is. */
+struct thread {
+    Addr L, base, cframe, from, to;
+};
+
+/* A stack, and all that was read for it. */
+struct memo {
+    UWord basis[BASIS_WORDS];
+    struct memo *next; /* was found after this one, the last time; NULL = not known */
+    Bool again;        /* and the time before */
+    UInt count;        /* of words; 0 = there is no memo here */
+    UInt functions, threads;
+    Addr last;                                              /* of those on the C stack, the highest */
+    struct lt_spot asking;                                  /* on a trace: where, */
+    SizeT size;                                             /* for how much, */
+    ULong version;                                          /* and what was known of that */
+    UWord sum;                                              /* of the stack, for --check-stacks */
+    struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* these filled up with the first */
+    struct thread thread[MOST_THREADS];
+};
+
+static struct memo s_memo[SETS][WAYS];
+static UInt s_tag[SETS][WAYS]; /* of what a memo was found by: others need not be looked at */
+static struct memo *s_last;    /* found or made last */
+static UInt s_victim;          /* the way to be overwritten next */
+
+/* How many of Lua's frames a stack has at least, by the place that asks, if the others were cut off. 0 = not
+ * known.
+ */
+static UInt s_frames[PLACES];
+
+/* What the walk at hand has read. */
+static struct {
+    Addr at[MOST_WORDS], function[MOST_FUNCTIONS], thread[MOST_THREADS];
+    UInt count, functions, threads;
+    UInt frames; /* of Lua's stack, if it has more; else 0 */
+    Bool failed;
+} s_notes;
+
+static UWord mix(UWord sum, UWord word)
+{
+    return (sum ^ word) * 0x9e3779b97f4a7c15ULL ^ sum >> 29;
+}
+
+static Addr word_at(const struct lt_basis *b, Addr at)
+{
+    return lt_on_c_stack(b, at) || lt_on_lua_stack(b, at) ? *(const Addr *)at : 0;
+}
+
+/* The code that asks, in C and in Lua. */
+static UWord place_of(const struct lt_vm *vm, const struct lt_basis *b)
+{
+    Addr pc = (b->word[BASIS_CFRAME] & ~(Addr)3) + vm->layout->cframe_pc;
+    UWord sum = b->word[BASIS_IP] ^ *(const Addr *)b->word[BASIS_SP] << 9 ^ b->word[BASIS_STATE] << 41;
+    sum ^= word_at(b, lt_base_of(b) - 8) << 23 ^ word_at(b, pc) << 5;
+    return (sum ^ sum >> 31) * 0x9e3779b97f4a7c15ULL;
+}
+
+static UInt *frames_of(const struct lt_basis *b)
+{
+    return &s_frames[(b->place >> 54) % PLACES];
+}
+
+/* Down to the next frame of Lua's stack; 0 = there is none, or the machine was entered there. */
+static Addr next_frame(const struct lt_vm *vm, const struct lt_basis *b, Addr frame)
+{
+    Bool wide = vm->layout->gc64;
+    Addr link = wide ? *(const Addr *)frame : *(const UInt *)(frame + 4);
+    Addr size = link & ~(Addr)7;
+    if ((link & 3) == 0)
+        size = 8 * (Addr)((wide ? 2 : 1) + (lt_vm_u32(link - 4) >> 8 & 0xff));
+    Addr below = frame - size;
+    return (link & 3) != 1 && below < frame && lt_on_lua_stack(b, below) ? below : 0;
+}
+
+/* Where to look: the words most likely to differ between stacks tell it, and no others: where frames return
+ * to in Lua, as far as these are part of the stack. */
+static UWord hash_of(const struct lt_vm *vm, const struct lt_basis *b)
+{
+    UWord sum = b->place ^ b->word[BASIS_SP] * 0xff51afd7ed558ccdULL ^ lt_base_of(b) * 0xc4ceb9fe1a85ec53ULL;
+    UInt most = *frames_of(b) ? *frames_of(b) : MOST_FRAMES;
+    Addr frame = lt_base_of(b) - 8;
+    for (UInt i = 0; i < most && frame && lt_on_lua_stack(b, frame); i++) {
+        sum += (*(const Addr *)frame >> (vm->layout->gc64 ? 0 : 32)) *
+               (0x9e3779b97f4a7c15ULL + ((UWord)i << 33));
+        frame = next_frame(vm, b, frame);
+    }
+    return (sum ^ sum >> 29) * 0x9e3779b97f4a7c15ULL;
+}
+
+static UInt set_of(UWord hash)
+{
+    return (UInt)(hash >> 54) % SETS;
+}
+
+static UInt tag_of(UWord hash)
+{
+    return (UInt)(hash >> 22);
+}
+
+/* -- finding -- */
+
+/* Type, number of a built-in one, upvalues; and where its bytecode is. */
+static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
+{
+    const struct lt_offsets *at = vm->at;
+    if (!lt_peek_is_known(function, at->func_pc + sizeof(Addr))) {
+        *pc = lt_vm_ref(vm, function + at->func_pc);
+        return (UInt)lt_peek_number(function + at->gct - 1, 4) >> 8;
+    }
+    *pc =
+        vm->layout->gc64 ? *(const Addr *)(function + at->func_pc) : *(const UInt *)(function + at->func_pc);
+    return *(const UInt *)(function + at->gct - 1) >> 8;
+}
+
+/* What a frame's function is, as far as a stack's frames go: of a function that was made while the program
+ * ran its bytecode, since closures come and go; of another itself. With 4-byte references the slot holds the
+ * frame's link as well. */
+static inline UWord function_at(const struct lt_vm *vm, Addr slot)
+{
+    UWord word = *(const UWord *)slot;
+    Bool wide = vm->layout->gc64;
+    Addr pc, f = wide ? word & (((Addr)1 << 47) - 1) : (UInt)word;
+    UInt head = header_at(vm, f, &pc), kind = head & 0xffff, built_in = head >> 8 & 0xff;
+    Bool made = (head & 0xff) == GCT_FUNC && (built_in == 0 || (built_in > 1 && head >> 16));
+    UWord what = made ? pc | 1 : f;
+    return wide ? what ^ (UWord)kind << 48 : what | word >> 32 << 32;
+}
+
+static Bool same_functions(const struct memo *m, const struct lt_vm *vm)
+{
+    for (UInt i = 0; i < m->functions; i++)
+        if (function_at(vm, m->function[i].at) != m->function[i].value)
+            return False;
+    return True;
+}
+
+static struct thread thread_at(const struct lt_vm *vm, Addr L)
+{
+    Addr from = lt_vm_ref(vm, L + vm->at->thread_stack);
+    return (struct thread){L, lt_vm_ref(vm, L + vm->at->thread_base),
+                           lt_peek_number(L + vm->at->thread_cframe, 8), from,
+                           from + 8 * (Addr)lt_vm_u32(L + vm->at->thread_size)};
+}
+
+/* Their stacks are readable then, as they were. */
+static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
+{
+    for (UInt i = 0; i < m->threads; i++) {
+        const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
+        if (now.base != was->base || now.cframe != was->cframe || now.from != was->from ||
+            now.to != was->to || !lt_readable(now.from, now.to - now.from))
+            return False;
+    }
+    return True;
+}
+
+/* Nearly all memos that are looked at hold, so there is one branch for several words. */
+static inline Bool same_words(const struct memo *m)
+{
+    const struct word *w = m->word;
+    for (UInt i = 0; i < m->count; i += WORDS_AT_ONCE, w += WORDS_AT_ONCE)
+        if ((*(const UWord *)w[0].at ^ w[0].value) | (*(const UWord *)w[1].at ^ w[1].value) |
+            (*(const UWord *)w[2].at ^ w[2].value) | (*(const UWord *)w[3].at ^ w[3].value))
+            return False;
+    return True;
+}
+
+static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b)
+{
+    for (UInt i = 0; i < BASIS_WORDS; i++)
+        if (m->basis[i] != b->word[i])
+            return False;
+    if (!m->count || !lt_on_c_stack(b, m->last) || (m->threads && !same_threads(m, vm)))
+        return False;
+    return same_words(m) && same_functions(m, vm);
+}
+
+/* What a trace asks for is told apart by what is known of the call, and if that is not enough by the size. */
+static Bool asks_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
+{
+    if (!b->word[BASIS_JIT])
+        return True;
+    return lt_trace_still(vm, &m->asking) && lt_trace_version(vm, &m->asking, size) == m->version &&
+           (m->size == size || (m->size && size && lt_trace_is_sure(&m->asking)));
+}
+
+static UInt id_of(const struct memo *m)
+{
+    return (UInt)(m - s_memo[0]) + 1; /* 0 is none */
+}
+
+static Bool holds(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
+{
+    return reads_the_same(m, vm, b) && asks_the_same(m, vm, b, size);
+}
+
+static struct memo *look_up(const struct lt_vm *vm, struct lt_basis *b, SizeT size)
+{
+    b->place = place_of(vm, b);
+    UWord hash = hash_of(vm, b);
+    UInt set = set_of(hash), tag = tag_of(hash);
+    for (UInt k = 0; k < WAYS; k++)
+        if (s_tag[set][k] == tag && holds(&s_memo[set][k], vm, b, size))
+            return &s_memo[set][k];
+    return NULL;
+}
+
+static void follow(struct memo *m)
+{
+    if (s_last) {
+        s_last->again = s_last->next == m;
+        s_last->next = m;
+    }
+    s_last = m;
+}
+
+/* Programs do the same again and again, as collectors do when they free: what was found after the last one
+ * twice is asked first. */
+Bool lt_memo_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_basis *b, struct lt_stack *stack)
+{
+    if (!lt_basis_get(tid, vm, b))
+        return False;
+    struct memo *m = s_last && s_last->again ? s_last->next : NULL;
+    if (!m || !holds(m, vm, b, size))
+        m = look_up(vm, b, size);
+    if (!m)
+        return False;
+    follow(m);
+    vm->asking = m->asking;
+    stack->id = id_of(m);
+    stack->depth = 0;
+    return True;
+}
+
+static UWord sum_of(const struct lt_stack *stack)
+{
+    UWord sum = stack->depth;
+    for (UInt i = 0; i < stack->depth; i++)
+        sum = mix(sum, stack->ips[i]);
+    return sum;
+}
+
+Bool lt_memo_is(UInt id, const struct lt_stack *stack)
+{
+    return s_memo[(id - 1) / WAYS][(id - 1) % WAYS].sum == sum_of(stack);
+}
+
+/* -- remembering -- */
+
+void lt_memo_begin(void)
+{
+    s_notes.count = s_notes.functions = s_notes.threads = s_notes.frames = 0;
+    s_notes.failed = False;
+}
+
+void lt_memo_give_up(void)
+{
+    s_notes.failed = True;
+}
+
+void lt_memo_cut(UInt frames)
+{
+    s_notes.frames = frames;
+}
+
+void lt_memo_note(Addr at)
+{
+    if (s_notes.count == MOST_WORDS)
+        s_notes.failed = True;
+    else
+        s_notes.at[s_notes.count++] = at;
+}
+
+void lt_memo_note_function(Addr slot)
+{
+    if (s_notes.functions == MOST_FUNCTIONS)
+        s_notes.failed = True;
+    else
+        s_notes.function[s_notes.functions++] = slot;
+}
+
+void lt_memo_note_thread(Addr L)
+{
+    if (s_notes.threads == MOST_THREADS)
+        s_notes.failed = True;
+    else
+        s_notes.thread[s_notes.threads++] = L;
+}
+
+void lt_memo_note_return(Addr sp, Addr ip)
+{
+    Addr at = sp - sizeof(Addr);
+    if (!lt_readable(at, sizeof(Addr)) || *(const Addr *)at != ip + 1)
+        s_notes.failed = True; /* it is not where it was looked for */
+    lt_memo_note(at);
+}
+
+/* On the stack of the thread that runs, or of one that resumed? */
+static Bool on_some_lua_stack(const struct memo *m, const struct lt_basis *b, Addr at)
+{
+    Bool found = lt_on_lua_stack(b, at);
+    for (UInt i = 0; i < m->threads && !found; i++)
+        found = at >= m->thread[i].from && at + sizeof(Addr) <= m->thread[i].to;
+    return found;
+}
+
+/* False: it has been read somewhere else, where it can not be read again so easily. */
+static Bool add_word(struct memo *m, const struct lt_basis *b, Addr at)
+{
+    if (lt_on_c_stack(b, at))
+        m->last = at > m->last ? at : m->last;
+    else if (!on_some_lua_stack(m, b, at))
+        return False;
+    m->word[m->count++] = (struct word){at, *(const UWord *)at};
+    return True;
+}
+
+static Bool add_function(struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, Addr slot)
+{
+    if (!on_some_lua_stack(m, b, slot))
+        return False;
+    m->function[m->functions++] = (struct word){slot, function_at(vm, slot)};
+    return True;
+}
+
+static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *b)
+{
+    Bool all = True;
+    m->count = m->functions = 0;
+    m->last = b->word[BASIS_SP];
+    m->threads = s_notes.threads;
+    for (UInt i = 0; i < m->threads; i++)
+        m->thread[i] = thread_at(vm, s_notes.thread[i]);
+    for (UInt i = 0; i < s_notes.count; i++)
+        all = all && add_word(m, b, s_notes.at[i]);
+    for (UInt i = 0; i < s_notes.functions; i++)
+        all = all && add_function(m, vm, b, s_notes.function[i]);
+    if (!all)
+        m->count = 0;
+    for (UInt i = m->count; i % WORDS_AT_ONCE; i++)
+        m->word[i] = m->word[0];
+    return m->count > 0;
+}
+
+/* In its set in the place of another; the number under which it is known. */
+static UInt put(const struct memo *made, UWord hash)
+{
+    UInt set = set_of(hash), way = s_victim++ % WAYS;
+    struct memo *m = &s_memo[set][way];
+    *m = *made;
+    s_tag[set][way] = tag_of(hash);
+    follow(m);
+    return id_of(m);
+}
+
+void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, const struct lt_stack *host,
+                  struct lt_stack *stack)
+{
+    for (UInt i = 1; i < host->depth; i++)
+        lt_memo_note_return(host->sps[i], host->ips[i]);
+    if (!b->usable || s_notes.failed || (b->word[BASIS_JIT] && !(vm->asking.trace && vm->layout->recorder)))
+        return;
+    static struct memo made;
+    if (!fill(&made, vm, b))
+        return;
+    VG_(memcpy)(made.basis, b->word, sizeof made.basis);
+    if (s_notes.frames && (*frames_of(b) == 0 || s_notes.frames < *frames_of(b)))
+        *frames_of(b) = s_notes.frames;
+    made.asking = vm->asking;
+    made.size = size;
+    made.version = b->word[BASIS_JIT] ? lt_trace_version(vm, &made.asking, size) : 0;
+    made.sum = sum_of(stack);
+    stack->id = put(&made, hash_of(vm, b));
+    lt_ring_put(RAW_STACK, stack->id, NULL, 0, (const uint64_t *)stack->ips, stack->depth);
+}

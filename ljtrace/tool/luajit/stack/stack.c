@@ -1,0 +1,156 @@
+/* stack.c - see stack.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Where the C stack has a frame of the interpreter, the Lua frames that belong to it take its place.
+ */
+#include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/luajit/core/caller.h"
+#include "ljtrace/tool/luajit/stack/cache.h"
+#include "ljtrace/tool/luajit/stack/walk.h"
+#include "libvex_guest_amd64.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_machine.h"
+
+static void get_registers(ThreadId tid, struct registers *r)
+{
+    VG_(get_shadow_regs_area)
+    (tid, (UChar *)&r->base, 0, offsetof(VexGuestAMD64State, guest_RDX), sizeof r->base);
+    VG_(get_shadow_regs_area)(tid, (UChar *)&r->pc, 0, offsetof(VexGuestAMD64State, guest_RBX), sizeof r->pc);
+}
+
+/* How many frames a stack has at most. With --stack-depth=0 that is one, the innermost line of Lua. */
+static UInt room(void)
+{
+    return lt_options.stack_depth ? lt_options.stack_depth : 1;
+}
+
+/* Unless the room is used up; or would be, and a line has still to come. */
+static void put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
+{
+    if (to->depth + (line_comes ? 1 : 0) < room()) {
+        to->sps[to->depth] = sp;
+        to->ips[to->depth++] = ip;
+    }
+}
+
+/* The Lua frames of a cframe take the place of the interpreter's frame there. However deep the C stack above
+ * is, the innermost Lua line stays: for it there is always room. */
+static void join(const struct lt_stack *host, const struct lua_frames *lua, struct lt_stack *to)
+{
+    UInt i = 0;
+    to->id = to->depth = 0;
+    for (UInt k = 0; k < lua->count; k++) {
+        while (i < host->depth && host->sps[i] < lua->cframe[k]) {
+            put(to, host->ips[i], host->sps[i], k < lua->lined);
+            i++;
+        }
+        if (i < host->depth && host->sps[i] == lua->cframe[k])
+            i++;
+        put(to, lua->key[k], lua->cframe[k], k + 1 < lua->lined);
+    }
+    for (; i < host->depth; i++)
+        put(to, host->ips[i], host->sps[i], 0);
+    if (!lt_options.stack_depth && !lua->lined)
+        to->depth = 0;
+}
+
+/* Some of the machine's code can not be unwound (exits of traces): the first of its frames that was not come
+ * to shows where to go on. */
+static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
+{
+    Addr cframe = lt_vm_cframe(vm), reached = host->depth ? host->sps[host->depth - 1] : ~(Addr)0;
+    for (UInt i = 0; i < LT_MAX_DEPTH && cframe && cframe <= reached; i++)
+        cframe = lt_peek_number(cframe + vm->layout->cframe_prev, 8) & ~(Addr)3;
+    if (cframe > reached)
+        lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
+}
+
+/* Behind a trace's code, which has no unwind information, the C stack goes on at the machine's frame. The
+ * trace's own frame is taken off, since Lua's stand for it; the code address is given. */
+static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
+{
+    if (!host->depth || !host->in_run_time_code)
+        return 0;
+    Addr code = host->ips[--host->depth], cframe = lt_vm_cframe(vm);
+    if (host->depth)
+        lt_memo_note_return(host->sps[host->depth], code);
+    if (cframe)
+        lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
+    return code;
+}
+
+/* How many frames fit behind those of the functions in C that the machine has called. */
+static UInt room_behind(const struct lt_stack *host, Addr cframe)
+{
+    UInt above = 0;
+    while (above < host->depth && above < room() && host->sps[above] < cframe)
+        above++;
+    return room() - above;
+}
+
+static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled, struct lt_stack *host,
+                       struct lt_stack *stack)
+{
+    struct registers live;
+    static struct lua_frames lua;
+    Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
+    lt_memo_begin();
+    lt_take_stack_to(tid, host, on_trace ? LT_MAX_DEPTH : room()); /* it is to reach the trace */
+    lua.count = lua.lined = 0;
+    Addr code = go_on_behind_trace(tid, vm, host);
+    if (sampled && !code)
+        go_on_behind_machine(tid, vm, host);
+    sampled = sampled && !code && host->depth && host->sps[0] == lt_vm_cframe(vm);
+    if (sampled)
+        get_registers(tid, &live);
+    lua.wanted = room_behind(host, lt_vm_cframe(vm));
+    lt_walk_lua(vm, host, sampled ? &live : NULL, code, size, &lua);
+    join(host, &lua, stack);
+}
+
+static UWord s_taken, s_checked;
+
+static void check(ThreadId tid, struct lt_vm *vm, SizeT size, UInt id)
+{
+    static struct lt_stack host, anew;
+    take_stack(tid, vm, size, False, &host, &anew);
+    if (!lt_memo_is(id, &anew))
+        VG_(tool_panic)("a stack taken for one met before is another");
+    s_checked++;
+}
+
+void lt_report_checked_stacks(void)
+{
+    if (lt_options.recheck)
+        VG_(umsg)("ljtrace: of %lu stacks of Lua %lu were met before, and the same\n", s_taken, s_checked);
+}
+
+void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)
+{
+    static struct lt_stack host;
+    struct lt_basis basis;
+    s_taken++;
+    if (!lt_memo_find(tid, vm, size, &basis, stack)) {
+        take_stack(tid, vm, size, False, &host, stack);
+        lt_memo_keep(&basis, vm, size, &host, stack);
+    } else if (lt_options.recheck)
+        check(tid, vm, size, stack->id);
+}
+
+void lt_take_own_stack(ThreadId tid, struct lt_stack *stack)
+{
+    struct lt_vm *vm = lt_vm_running(tid);
+    if (vm)
+        lt_take_lua_stack(tid, vm, 0, stack);
+    else
+        lt_take_stack(tid, stack);
+}
+
+void lt_take_sampled_stack(ThreadId tid, struct lt_vm *vm, struct lt_stack *stack)
+{
+    static struct lt_stack host;
+    take_stack(tid, vm, 0, True, &host, stack);
+}

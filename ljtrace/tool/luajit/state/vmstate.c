@@ -1,0 +1,223 @@
+/* vmstate.c - see vmstate.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/luajit/state/vmstate.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/base/vex_settings.h"
+#include "ljtrace/tool/luajit/jit/assembler.h"
+#include "ljtrace/tool/luajit/jit/recorder.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_libcbase.h"
+
+enum { MAX_RANGES = 16, MAX_DISPLACEMENTS = 8 };
+/* Calls for stores of constants to a state's word, by which displacements are learned. */
+enum { LESSONS = 1000 };
+/* Of the states other than traces, those the code tells by itself: LuaJIT's first ones, all that are
+ * frequent. */
+enum { PLAIN_STATES = 4, MAX_TRACE = 65535 };
+
+UChar lt_watch_table[LT_WATCH_SLOTS];
+
+static struct {
+    Addr from, to;
+} s_code[MAX_RANGES];
+static UInt s_ranges;
+static Long s_displacements[MAX_DISPLACEMENTS]; /* with which code has stored to a state's word */
+
+void lt_watch_code(Addr from, Addr to)
+{
+    if (lt_options.trace_mem)
+        lt_vex_be_precise();
+    if (s_ranges < MAX_RANGES && !lt_watch_is_lua_code(from)) {
+        s_code[s_ranges].from = from;
+        s_code[s_ranges++].to = to;
+    }
+}
+
+/* Number of the range with that address; s_ranges = none. */
+static UInt range_of(Addr ip)
+{
+    UInt i = 0;
+    while (i < s_ranges && (ip < s_code[i].from || ip >= s_code[i].to))
+        i++;
+    return i;
+}
+
+Bool lt_watch_is_lua_code(Addr ip)
+{
+    return range_of(ip) < s_ranges;
+}
+
+void lt_watch_forget_code(Addr ip)
+{
+    if (lt_watch_is_lua_code(ip))
+        s_code[range_of(ip)] = s_code[--s_ranges];
+}
+
+static Addr state_word(const struct lt_vm *vm)
+{
+    return vm->g + vm->layout->vmstate;
+}
+
+static Addr recorder_word(const struct lt_vm *vm)
+{
+    return vm->layout->recorder ? vm->g + vm->layout->recorder + vm->at->recorder_pc : 0;
+}
+
+static void mark(Addr a, UChar how)
+{
+    lt_watch_table[a >> 2 & (LT_WATCH_SLOTS - 1)] |= how;
+}
+
+static void tell_state(struct lt_vm *vm)
+{
+    vm->untold = False;
+    lt_ring_put_state(state_word(vm), (Int)lt_vm_u32(state_word(vm)));
+}
+
+static void tell_states(void)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (vm->untold)
+            tell_state(vm);
+}
+
+static Bool is_any_assembling(void)
+{
+    const struct lt_vm *vm = lt_vm_first();
+    while (vm && !vm->assembling)
+        vm = vm->next;
+    return vm != NULL;
+}
+
+/* Where the assembler keeps its count is not known before it stores to it: then all stores are looked at. */
+static void note_assembly(struct lt_vm *vm)
+{
+    Bool now = lt_machine_state(vm) == MT_VM_ASM;
+    if (now == vm->assembling || !vm->layout->recorder)
+        return;
+    vm->assembling = now;
+    if (now) {
+        lt_recording_done(vm);
+        lt_asm_begin(vm);
+    } else {
+        lt_asm_end(vm);
+    }
+    lt_watch_all();
+}
+
+static void note_state(struct lt_vm *vm)
+{
+    note_assembly(vm);
+    if (vm->stores < LESSONS && ++vm->stores == LESSONS)
+        lt_watch_all();
+    vm->untold = True;
+    if (lt_options.trace_mem)
+        lt_ring_call_back(tell_states);
+    else
+        tell_state(vm);
+}
+
+void lt_watch_tell_all(void)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (vm->stores)
+            tell_state(vm);
+}
+
+/* Must the tool itself see all stores of constants to the state? To learn, and where one means the assembler.
+ */
+static Bool must_see(const struct lt_vm *vm)
+{
+    Bool assembler = False;
+    for (UInt i = 0; i < PLAIN_STATES; i++)
+        assembler |= vm->layout->vm[i] == MT_VM_ASM;
+    return assembler || vm->stores < LESSONS;
+}
+
+static void watch(const struct lt_vm *vm)
+{
+    if (lt_options.lua_states)
+        mark(state_word(vm), must_see(vm) ? LT_WATCH_HIT | LT_WATCH_CALLS : LT_WATCH_HIT);
+    if (recorder_word(vm))
+        mark(recorder_word(vm), LT_WATCH_HIT);
+}
+
+void lt_watch_begin(const struct lt_vm *vm)
+{
+    uint64_t words[3] = {state_word(vm), vm->ud, 0};
+    for (UInt i = 0; i < LUA_LAYOUT_VM_STATES; i++)
+        words[2] |= (uint64_t)(vm->layout->vm[i] & 15) << 4 * i;
+    if (lt_options.lua_states)
+        lt_ring_put(RAW_MACHINE, LUA_LAYOUT_VM_STATES, words, 3, NULL, 0);
+    watch(vm);
+}
+
+void lt_watch_end(const struct lt_vm *vm)
+{
+    uint64_t words[3] = {state_word(vm), vm->ud, 0};
+    if (lt_options.lua_states)
+        lt_ring_put(RAW_MACHINE, 0, words, 3, NULL, 0);
+}
+
+void lt_watch_all(void)
+{
+    VG_(memset)(lt_watch_table, is_any_assembling() ? LT_WATCH_CALLS : 0, sizeof lt_watch_table);
+    for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        watch(vm);
+}
+
+Bool lt_watch_is_state_word(Addr a)
+{
+    for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (a == state_word(vm))
+            return True;
+    return False;
+}
+
+Bool lt_watch_is_state_displacement(Long displacement)
+{
+    for (UInt i = 0; displacement && i < MAX_DISPLACEMENTS; i++)
+        if (s_displacements[i] == displacement)
+            return True;
+    return False;
+}
+
+static void learn(Long displacement)
+{
+    static UInt next;
+    if (displacement && !lt_watch_is_state_displacement(displacement))
+        s_displacements[next++ % MAX_DISPLACEMENTS] = displacement;
+}
+
+void lt_watch_hit(Addr a, ULong displacement)
+{
+    for (struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (a == state_word(vm)) {
+            learn((Long)displacement);
+            note_state(vm);
+        } else if (a == recorder_word(vm))
+            lt_recording_step(vm);
+        else if (vm->assembling)
+            lt_asm_store(vm, a);
+}
+
+Bool lt_watch_is_state(UInt value)
+{
+    return (Int)~value >= 0 && ~value < LUA_LAYOUT_VM_STATES;
+}
+
+Bool lt_watch_is_plain_state(Int state)
+{
+    return state > 0 ? state <= MAX_TRACE : ~state >= 0 && ~state < PLAIN_STATES;
+}
+
+Bool lt_watch_is_recorder(Long displacement)
+{
+    for (const struct lt_vm *vm = lt_vm_first(); vm; vm = vm->next)
+        if (displacement == vm->at->recorder_pc)
+            return True;
+    return !lt_vm_first() && (displacement == 136 || displacement == 112);
+}

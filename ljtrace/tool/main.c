@@ -1,0 +1,175 @@
+/* main.c - ljtrace, a Valgrind tool that records a program's heap into a memtrace. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Three programs work together. The tool, here, instruments the program and writes what happens, raw, into a
+ * ring of shared memory (ljtrace/protocol/ring.h). The collector (collector/) reads the ring in another process, knows what is
+ * heap, and writes the memtrace. The preload (preload/) runs inside the program and tells the tool where
+ * LuaJIT's allocators are. The tool itself never encodes, compresses or writes files: it has no libc, and
+ * what it leaves to the collector runs on another core and survives whatever kills the program.
+ *
+ * Folders, from the bottom up; none uses one that is listed after it, but for calls that are hooks:
+ *
+ * base/          options, memory of the program, system calls of the tool's own, changes to the translator
+ * ring/          the ring; which blocks are filtered out; records taken back
+ * stacks/        C stacks
+ * luajit/core/   images of LuaJIT, its states, names of functions, bytes that a state holds
+ * luajit/jit/    the trace recorder and assembler, which line of Lua an access of a trace belongs to
+ * luajit/stack/  joined Lua and C stacks
+ * luajit/state/  types of objects, changes of the VM state
+ * luajit/snapshot/  snapshots of all Lua objects
+ * luajit/heap/   calls of Lua allocators
+ * instrument/    what is added to the translated code; accesses, segments, samples, --toggle-fn
+ * heaps/         malloc and its relatives, mappings, custom heaps, observed allocators, heaps that are not seen
+ * syscalls/      what system calls access; futexes, exec, threads and their turns
+ * session/       the trace's name, facts, client requests and monitor commands, forked children, the end
+ */
+#include "config.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/base/prefault.h"
+#include "ljtrace/tool/base/self_modifying.h"
+#include "ljtrace/tool/base/vex_settings.h"
+#include "ljtrace/tool/heaps/malloc.h"
+#include "ljtrace/tool/heaps/observe.h"
+#include "ljtrace/tool/heaps/pools.h"
+#include "ljtrace/tool/heaps/unseen.h"
+#include "ljtrace/tool/instrument/dead_puts.h"
+#include "ljtrace/tool/instrument/instrument.h"
+#include "ljtrace/tool/instrument/toggle.h"
+#include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/luajit/snapshot/snapshot.h"
+#include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/session/child.h"
+#include "ljtrace/tool/session/end.h"
+#include "ljtrace/tool/session/facts.h"
+#include "ljtrace/tool/session/leak_scan.h"
+#include "ljtrace/tool/session/requests.h"
+#include "ljtrace/tool/session/trace_name.h"
+#include "ljtrace/tool/stacks/unwind.h"
+#include "ljtrace/tool/syscalls/syscalls.h"
+#include "ljtrace/tool/syscalls/threads.h"
+#include "ljtrace/tool/syscalls/turns.h"
+#include "memtrace/memtrace.h"
+#include "pub_tool_aspacehl.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_options.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_tooliface.h"
+
+/* Under the first name that is free; that name, or NULL if recording is not possible. */
+static const HChar *start_recording(void)
+{
+    enum lt_start started = LT_START_TAKEN;
+    const HChar *out = lt_name_first();
+    while (out && (started = lt_ring_start(out)) != LT_START_OK && started != LT_START_FAILED)
+        out = lt_name_next(started == LT_START_BUSY);
+    return started == LT_START_OK ? out : NULL;
+}
+
+/* The user has been told why. A program that another one has started, perhaps in another directory, as
+ * another user or within other limits, has to run all the same. */
+static void go_without_recording(void)
+{
+    if (lt_options.successor && lt_ring_do_without()) {
+        VG_(fmsg)("the program runs on, unrecorded\n");
+        return;
+    }
+    VG_(fmsg)("nothing was run\n");
+    VG_(exit)(1);
+}
+
+static void post_clo_init(void)
+{
+    lt_options_check();
+    if (!lt_options.out)
+        lt_options.out = lt_options.text ? "ljtrace.out.%p.txt" : "ljtrace.out.%p.ljt";
+    const HChar *out = start_recording();
+    if (!out)
+        go_without_recording();
+    lt_thread_start();
+    lt_memory_start();
+    lt_fork_init(out ? out : "");
+    lt_smc_init();
+    lt_vex_init();
+    lt_puts_init();
+    lt_put_facts();
+    lt_observe_start();
+    lt_options_for_successors();
+    lt_control_start();
+}
+
+static void on_thread_runs(ThreadId tid, ULong blocks)
+{
+    lt_peek_forget();
+    lt_instrument_follow_ring();
+    lt_thread_runs(tid);
+}
+
+static void on_unmapped(Addr a, SizeT len)
+{
+    lt_image_unmapped(a, len);
+    lt_observe_unmapped(a, len);
+    lt_reach_unmapped(a, len);
+}
+
+/* By the program, or for it; not by Valgrind's malloc, whose superblocks may have been here before. */
+static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
+{
+    uint64_t words[2] = {a, len};
+    lt_ring_put(RAW_MAPPED, 0, words, 2, NULL, 0);
+    on_unmapped(a, len); /* what was there before */
+    lt_observe_mapped();
+    if (xx)
+        lt_forget_frames();
+}
+
+static void finish(void)
+{
+    if (lt_ring_finish(MT_ENDING_EXIT) && VG_(clo_verbosity) > 0)
+        VG_(umsg)("ljtrace: memtrace written to %s\n", lt_fork_name());
+}
+
+static void fini(Int status)
+{
+    lt_toggle_finish();
+    lt_observe_finish();
+    lt_unseen_finish();
+    lt_report_checked_stacks();
+    lt_universe_take_due();
+    if (lt_options.universe && lt_ring_alive())
+        lt_universe_take("at exit");
+    lt_thread_put_name(VG_(get_running_tid)());
+    lt_reach_finish(VG_(get_running_tid)());
+    lt_end_when_known(finish);
+}
+
+static void pre_clo_init(void)
+{
+    VG_(details_name)("ljtrace");
+    VG_(details_version)(PACKAGE_VERSION);
+    VG_(details_description)("a recorder of heap accesses with LuaJIT in view");
+    VG_(details_copyright_author)("Free software under the GPL, version 2 or later.");
+    VG_(details_bug_reports_to)("the ljtrace maintainers");
+    VG_(details_avg_translation_sizeB)(320);
+    VG_(basic_tool_funcs)(post_clo_init, lt_instrument, fini);
+    VG_(track_start_client_code)(on_thread_runs);
+    lt_thread_init();
+    lt_turns_init();
+    VG_(track_new_mem_mmap)(on_mapped);
+    VG_(track_die_mem_munmap)(on_unmapped);
+    lt_options_init();
+    lt_heap_init();
+    lt_kernel_init();
+    lt_control_init();
+    lt_pools_init();
+    lt_vex_defaults();
+}
+
+VG_DETERMINE_INTERFACE_VERSION(pre_clo_init)

@@ -1,0 +1,108 @@
+/* rollback.c - see rollback.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/ring/rollback.h"
+#include "ljtrace/tool/instrument/instrument.h"
+#include "ljtrace/tool/instrument/segment.h"
+#include "memtrace/stream.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_mallocfree.h"
+
+enum { FIRST_CAPACITY = 4096 };
+
+/* What a segment takes in the ring, by its number. */
+struct shape {
+    UChar words, instructions;
+};
+
+static struct shape *s_shape;
+static UInt s_count, s_capacity;
+static UInt s_pending; /* calls that were entered and may be taken back */
+
+static void make_room(void)
+{
+    if (s_count < s_capacity)
+        return;
+    s_capacity = s_capacity ? 2 * s_capacity : FIRST_CAPACITY;
+    s_shape = VG_(realloc)("ljtrace.shapes", s_shape, s_capacity * sizeof *s_shape);
+}
+
+void lt_inside_segment(UInt words, UInt instructions)
+{
+    tl_assert(LT_SEGMENT_WORDS <= 255 && LT_SEGMENT_INSTRUCTIONS <= 255);
+    make_room();
+    s_shape[s_count++] = (struct shape){(UChar)words, (UChar)instructions};
+}
+
+void lt_inside_enter(struct lt_ring_place *place)
+{
+    place->at = 0;
+    if (!lt_instrument_accesses())
+        return;
+    *place = lt_ring_here();
+    if (s_pending++ == 0)
+        lt_ring->held = place->at;
+    lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+}
+
+/* A call is over: what is in the ring stays there, if it was the only one. */
+static void release(void)
+{
+    if (s_pending && --s_pending == 0)
+        lt_ring->held = 0;
+}
+
+/* Few words are told apart by branches: an allocator does the same again and again, so the processor guesses
+ * them and need not wait for each segment to know where the next one begins. (It takes a quarter of the time
+ * of a plain sum.) */
+static inline const UChar *behind(const UChar *at, UInt words)
+{
+#define IF_WORDS(n)                                                                                          \
+    if (words == (n)) {                                                                                      \
+        at += mt_stream_bytes(n);                                                                            \
+        __asm__("" : "+r"(at)); /* or the compiler would make one sum of all of them */                      \
+        return at;                                                                                           \
+    }
+    IF_WORDS(1)
+    IF_WORDS(2)
+    IF_WORDS(3)
+    IF_WORDS(4)
+#undef IF_WORDS
+    return at + mt_stream_bytes(words);
+}
+
+/* Is there nothing but segments between two addresses of the ring? Then their instructions. */
+static Bool sum_segments(const UChar *at, const UChar *end, ULong *instructions)
+{
+    ULong sum = 0;
+    while (at < end && mt_stream_id(at) < s_count) {
+        const struct shape *shape = &s_shape[mt_stream_id(at)];
+        sum += shape->instructions;
+        at = behind(at, shape->words);
+    }
+    *instructions = sum;
+    return at == end;
+}
+
+void lt_inside_return(const struct lt_ring_place *place)
+{
+    ULong instructions;
+    if (!place->at)
+        return;
+    const UChar *entered = lt_ring_at(place);
+    if (entered && sum_segments(entered + sizeof(ULong), (const UChar *)lt_ring->cursor, &instructions)) {
+        lt_ring->instructions += instructions;
+        lt_ring_rewind(place);
+    } else
+        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    release();
+}
+
+void lt_inside_drop(const struct lt_ring_place *place)
+{
+    if (!place->at)
+        return;
+    lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    release();
+}

@@ -1,0 +1,92 @@
+/* child.c - a ring and a collector for each forked child. (host side, no libc; see child.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The child's blocks are those of its parent, and only the parent's collector knows them. So it is told of
+ * the fork at the very place in the stream where it happens, forks as well, and its child takes over the new
+ * ring with the map of live blocks as it is. Ring and socket are made before the fork by the parent; the
+ * child then says where its trace goes, since only it knows its process id.
+ */
+#include "ljtrace/tool/session/child.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/base/raw_syscalls.h"
+#include "ljtrace/tool/luajit/state/vmstate.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/session/facts.h"
+#include "ljtrace/tool/session/trace_name.h"
+#include "ljtrace/tool/syscalls/buffers.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcproc.h"
+
+static const HChar *s_name;
+static Int s_memfd = -1, s_socket = -1; /* of the child to be */
+static UInt s_children;
+
+const HChar *lt_fork_name(void)
+{
+    return s_name;
+}
+
+UInt lt_fork_children(void)
+{
+    return s_children;
+}
+
+static void close_both(void)
+{
+    if (s_memfd >= 0)
+        VG_(close)(s_memfd);
+    if (s_socket >= 0)
+        VG_(close)(s_socket);
+    s_memfd = s_socket = -1;
+}
+
+/* Whatever fails here leaves the child unrecorded, and the parent as it is. */
+static void before_fork(ThreadId tid)
+{
+    Int pair[2];
+    if (!lt_options.trace_fork || !lt_ring_alive())
+        return;
+    s_memfd = lt_make_ring_memory();
+    if (s_memfd < 0 || lt_socketpair(pair) < 0) {
+        close_both();
+        return;
+    }
+    s_socket = pair[0];
+    lt_ring_announce_fork(s_memfd, pair[1]);
+    VG_(close)(pair[1]);
+}
+
+static void in_parent(ThreadId tid)
+{
+    s_children += s_memfd >= 0;
+    close_both();
+}
+
+static void in_child(ThreadId tid)
+{
+    lt_transfers_forget();
+    if (!lt_ring_alive())
+        return;
+    const HChar *name = s_memfd < 0 ? NULL : lt_name_child();
+    if (!name) {
+        close_both();
+        lt_ring_abandon();
+        return;
+    }
+    const HChar *parents = s_name;
+    s_name = name;
+    s_children = 0;
+    lt_ring_adopt(s_memfd, s_socket, s_name);
+    s_memfd = s_socket = -1;
+    lt_put_number("forked_from_pid", VG_(getppid)());
+    lt_put_info("forked_from_file", parents);
+    lt_put_number("pid", VG_(getpid)());
+    lt_watch_tell_all();
+}
+
+void lt_fork_init(const HChar *name)
+{
+    s_name = name;
+    VG_(atfork)(before_fork, in_parent, in_child);
+}

@@ -1,0 +1,17 @@
+/* child.h - a forked child gets a recording of its own. (host side)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef LJTRACE_TOOL_SESSION_CHILD_H
+#define LJTRACE_TOOL_SESSION_CHILD_H
+
+#include "pub_tool_basics.h"
+
+/* Call once the ring is up; `name` is where the parent's trace goes. */
+void lt_fork_init(const HChar *name);
+/* Where this process's trace goes. */
+const HChar *lt_fork_name(void);
+/* How many children with a recording of their own this process has forked. */
+UInt lt_fork_children(void);
+
+#endif

@@ -1,0 +1,46 @@
+/* facts.c - what a trace says about its making. (host side, no libc; see facts.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "config.h"
+#include "ljtrace/tool/session/facts.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+
+void lt_put_info(const HChar *key, const HChar *value)
+{
+    const HChar *text[2] = {key, value};
+    UInt size[2] = {VG_(strlen)(key), VG_(strlen)(value)};
+    uint64_t words[1] = {raw_pair(size[0], size[1])};
+    lt_ring_put_text(RAW_INFO, words, 1, text, size, 2);
+}
+
+void lt_put_number(const HChar *key, ULong n)
+{
+    HChar text[32];
+    VG_(sprintf)(text, "%llu", n);
+    lt_put_info(key, text);
+}
+
+void lt_put_facts(void)
+{
+    static HChar text[8192];
+    struct vki_timeval now;
+    lt_put_info("tool", "ljtrace " PACKAGE_VERSION);
+    lt_put_info("valgrind", VG_VERSION);
+    lt_put_number("pid", VG_(getpid)());
+    VG_(client_cmd_and_args)(text, sizeof text);
+    lt_put_info("command", text);
+    VG_(client_fname)(text, sizeof text, True);
+    lt_put_info("executable", text);
+    VG_(gettimeofday)(&now, NULL);
+    lt_put_number("start_unix_seconds", now.tv_sec);
+    lt_put_info("trace_mem", lt_options.trace_mem ? "yes" : "no");
+    lt_put_info("trace_freed", lt_options.trace_freed ? "yes" : "no");
+    lt_put_number("stack_depth", lt_options.stack_depth);
+    if (lt_options.sample)
+        lt_put_number("sample_stacks", lt_options.sample);
+}

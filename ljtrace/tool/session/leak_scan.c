@@ -1,0 +1,255 @@
+/* leak_scan.c - see leak_scan.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What counts as a pointer: an aligned word that is an address in the range of all blocks, or such an address
+ * with one of the tags by which LuaJIT marks light userdata.
+ */
+#include "ljtrace/tool/session/leak_scan.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/base/prefault.h"
+#include "ljtrace/tool/base/raw_syscalls.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "pub_tool_aspacehl.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_stacktrace.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+enum { MOST_STACKS = 4096, MOST_FRAMES = 64, RED_ZONE = 128, PAGES_AT_ONCE = 8192, WORDS_AT_ONCE = 1024 };
+
+/* Bits of /proc/thread-self/pagemap's entries: the page is in memory, or has been written out. */
+#define PAGE_THERE ((ULong)1 << 63 | (ULong)1 << 62)
+
+Addr lt_reach_lowest = ~(Addr)0;
+Addr lt_reach_highest;
+
+/* The part of a thread's stack that was in use last, from..to. */
+struct stack {
+    Addr from, to;
+};
+static struct stack *s_stacks; /* of threads that have ended; room for MOST_STACKS */
+static UInt s_stack_count;
+
+/* -- stacks -- */
+
+/* A stack that begins at the same address is the same memory, used again. */
+static void note_stack(Addr from, Addr to)
+{
+    UInt i = 0;
+    while (i < s_stack_count && s_stacks[i].to != to)
+        i++;
+    if (i == MOST_STACKS)
+        return;
+    s_stacks[i] = (struct stack){from, to};
+    s_stack_count += i == s_stack_count;
+}
+
+void lt_reach_thread_ends(ThreadId tid)
+{
+    const Addr to = VG_(thread_get_stack_max)(tid), sp = VG_(get_SP)(tid);
+    if (!s_stacks)
+        s_stacks = VG_(malloc)("ljtrace.stacks", MOST_STACKS * sizeof *s_stacks);
+    if (sp < to)
+        note_stack(sp - RED_ZONE, to);
+}
+
+void lt_reach_unmapped(Addr addr, SizeT size)
+{
+    for (UInt i = 0; i < s_stack_count;)
+        if (s_stacks[i].to - addr < size)
+            s_stacks[i] = s_stacks[--s_stack_count];
+        else
+            i++;
+}
+
+static Bool same_object(DiEpoch ep, Addr a, Addr b)
+{
+    const HChar *of_a, *of_b;
+    return VG_(get_objname)(ep, a, &of_a) && VG_(get_objname)(ep, b, &of_b) && VG_(strcmp)(of_a, of_b) == 0;
+}
+
+/* Has main returned? Then the stack pointer of what called it; else 0. So it is if from that caller on inwards there
+ * are only functions of the C library: exit and what it calls. */
+static Addr caller_of_main(ThreadId tid)
+{
+    Addr ips[MOST_FRAMES], sps[MOST_FRAMES], fps[MOST_FRAMES];
+    const DiEpoch ep = VG_(current_DiEpoch)();
+    const UInt n = VG_(get_StackTrace)(tid, ips, MOST_FRAMES, sps, fps, 0);
+    UInt below = 0;
+    while (below < n && VG_(get_fnname_kind_from_IP)(ep, ips[below] - (below > 0)) == Vg_FnNameNormal)
+        below++;
+    if (below == n || VG_(get_fnname_kind_from_IP)(ep, ips[below] - (below > 0)) != Vg_FnNameBelowMain)
+        return 0;
+    for (UInt i = 0; i < below; i++)
+        if (!same_object(ep, ips[i], ips[below]))
+            return 0;
+    return sps[below];
+}
+
+/* Stacks of threads that have not ended are added to the others. */
+static void note_live_stacks(ThreadId ended_by, Addr caller)
+{
+    ThreadId tid;
+    Addr from, to;
+    if (!s_stacks)
+        s_stacks = VG_(malloc)("ljtrace.stacks", MOST_STACKS * sizeof *s_stacks);
+    VG_(thread_stack_reset_iter)(&tid);
+    while (VG_(thread_stack_next)(&tid, &from, &to))
+        note_stack(tid == ended_by && caller ? caller : from - RED_ZONE, to);
+}
+
+/* Below a stack that the system or a thread library made there is a page that nobody may touch. Without one, and in
+ * blocks, what is below need not be stack. */
+static Bool is_only_stack(const NSegment *seg)
+{
+    const NSegment *below = VG_(am_find_nsegment)(seg->start - 1);
+    if (seg->isCH)
+        return False;
+    return below && (below->kind == SkResvn || (!below->hasR && !below->hasW));
+}
+
+/* Where what is in use begins: the segment's start, unless it ends as a stack does. */
+static Addr used_from(const NSegment *seg)
+{
+    Addr from = seg->start;
+    for (UInt i = 0; i < s_stack_count; i++)
+        if (s_stacks[i].to - seg->start <= seg->end - seg->start && s_stacks[i].from > from &&
+            is_only_stack(seg))
+            from = s_stacks[i].from;
+    return VG_ROUNDUP(from, sizeof(UWord));
+}
+
+/* -- words -- */
+
+/* Those found, not yet given to the collector. */
+static struct {
+    uint64_t words[1 + WORDS_AT_ONCE]; /* the base, then raw_pointer() */
+    UInt count;
+    Bool allocator;
+} s_found;
+
+static void give(void)
+{
+    if (s_found.count)
+        lt_ring_put(RAW_POINTERS, s_found.allocator, s_found.words, 1 + s_found.count, NULL, 0);
+    s_found.count = 0;
+}
+
+static void found(Addr at, UWord value)
+{
+    const Addr base = raw_pointer_base(at);
+    if (s_found.count == WORDS_AT_ONCE || s_found.words[0] != base)
+        give();
+    s_found.words[0] = base;
+    s_found.words[1 + s_found.count++] = raw_pointer(at, value);
+}
+
+/* The address that a word may be; 0 if it is none. LuaJIT has light userdata of 47 bits with the upper 16 set, or, as
+ * a build with 64-bit references, of 39 bits with a tag above bit 46. */
+static inline Addr pointer_in(UWord word)
+{
+    const UWord size = lt_reach_highest - lt_reach_lowest;
+    Addr addr = word;
+    if (word >> 48 == 0xffff)
+        addr = word & (((UWord)1 << 47) - 1);
+    else if (word >> 47 == 0x1fffc)
+        addr = word & (((UWord)1 << 39) - 1);
+    return addr - lt_reach_lowest <= size ? addr : 0;
+}
+
+static void look_through(Addr from, Addr to)
+{
+    for (Addr at = from; at < to; at += sizeof(UWord)) {
+        const Addr addr = pointer_in(*(const UWord *)at);
+        if (addr)
+            found(at, addr);
+    }
+}
+
+/* -- memory -- */
+
+/* Runs of pages that exist. False if the kernel does not say which do. */
+static Bool look_at_pages(Int pagemap, Addr from, Addr to)
+{
+    static ULong there[PAGES_AT_ONCE];
+    while (from < to) {
+        const Addr page = VG_PGROUNDDN(from);
+        const ULong pages = (VG_PGROUNDUP(to) - page) / VKI_PAGE_SIZE;
+        const ULong n = pages < PAGES_AT_ONCE ? pages : PAGES_AT_ONCE;
+        const ULong bytes = n * sizeof *there, offset = page / VKI_PAGE_SIZE * sizeof *there;
+        if (lt_sys(__NR_pread64, (ULong)pagemap, (Addr)there, bytes, offset, 0, 0) != (Long)bytes)
+            return False;
+        for (ULong i = 0; i < n; i++) {
+            const Addr begin = page + i * VKI_PAGE_SIZE, end = begin + VKI_PAGE_SIZE;
+            if (there[i] & PAGE_THERE)
+                look_through(begin < from ? from : begin, end > to ? to : end);
+        }
+        from = page + n * VKI_PAGE_SIZE;
+    }
+    return True;
+}
+
+/* Reading a device might do something. */
+static Bool is_device(const NSegment *seg)
+{
+    const HChar *name = VG_(am_get_filename)(seg);
+    return name && VG_(strncmp)(name, "/dev/", 5) == 0 && VG_(strncmp)(name, "/dev/shm/", 9) != 0 &&
+           VG_(strncmp)(name, "/dev/zero", 9) != 0;
+}
+
+static Bool look_at_segment(Int pagemap, const NSegment *seg)
+{
+    if (!seg->hasR || (!seg->hasW && seg->kind != SkAnonC) || is_device(seg))
+        return True;
+    give();
+    s_found.allocator = seg->isCH;
+    return look_at_pages(pagemap, used_from(seg), seg->end + 1);
+}
+
+static Bool look_at_memory(void)
+{
+    /* the process's own is gone when its first thread has ended */
+    const Int pagemap = VG_(fd_open)("/proc/thread-self/pagemap", VKI_O_RDONLY, 0);
+    Int n = 0;
+    Addr *starts = pagemap < 0 ? NULL : VG_(get_segment_starts)(SkFileC | SkAnonC | SkShmC, &n);
+    Bool good = starts != NULL;
+    for (Int i = 0; good && i < n; i++) {
+        const NSegment *seg = VG_(am_find_nsegment)(starts[i]);
+        good = !seg || look_at_segment(pagemap, seg);
+    }
+    if (starts)
+        VG_(free)(starts);
+    if (pagemap >= 0)
+        VG_(close)(pagemap);
+    return good;
+}
+
+/* Registers are at addresses 0, 8, 16... */
+static ThreadId s_without; /* the thread whose registers are left over */
+static void look_at_register(ThreadId tid, const HChar *name, UWord value)
+{
+    const Addr addr = tid == s_without ? 0 : pointer_in(value);
+    if (addr)
+        found(s_found.count * sizeof(UWord), addr);
+}
+
+void lt_reach_finish(ThreadId tid)
+{
+    if (!lt_options.leak_scan || !lt_ring_alive() || !lt_memory_may_call())
+        return;
+    const Addr caller = caller_of_main(tid);
+    note_live_stacks(tid, caller);
+    s_without = caller ? tid : VG_INVALID_THREADID;
+    VG_(apply_to_GP_regs)(look_at_register);
+    const Bool good = look_at_memory();
+    give();
+    if (good)
+        lt_ring_put(RAW_REACH, 0, NULL, 0, NULL, 0);
+}

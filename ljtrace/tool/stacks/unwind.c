@@ -1,0 +1,355 @@
+/* unwind.c - unwinding and naming. (host side, no libc; see unwind.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/stacks/unwind.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/base/system_files.h"
+#include "ljtrace/tool/luajit/jit/trace.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "libvex_guest_amd64.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_stacktrace.h"
+#include "pub_tool_threadstate.h"
+
+enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SETS = 1 << 9, MEMO_WAYS = 4, MEMO_DEPTH = 24 };
+enum { TOLD_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
+
+/* Where an address on the stack leads. */
+enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
+
+/* Direct-mapped: the code address last named in each slot. */
+static struct named {
+    Addr ip;
+    enum place place;
+} s_named[NAMED_SLOTS];
+
+/* Unwinding costs as much as all else about an allocation, and most allocations come along few ways. Memos
+ * keep the last few stacks seen at a place (code address, stack pointer, return address); one still holds if
+ * every return address that was found then is in its place on the stack now. */
+struct memo {
+    Addr sp;
+    UInt depth, limit; /* at most so many frames were taken */
+    Addr ips[MEMO_DEPTH];
+    Addr sps[MEMO_DEPTH];
+};
+
+static struct memo s_memo[MEMO_SETS][MEMO_WAYS];
+static UInt s_victim; /* the way to be overwritten next */
+static UInt s_generation;
+
+/* Frames that were found, innermost first. */
+struct found {
+    Addr *ips, *sps;
+    UInt depth;
+};
+
+static UInt slot_of(Addr ip)
+{
+    return (UInt)((ip * 0x9e3779b97f4a7c15ULL) >> 49);
+}
+
+void lt_forget_frames(void)
+{
+    VG_(memset)(s_named, 0, sizeof s_named);
+    for (UInt i = 0; i < MEMO_SETS; i++)
+        for (UInt k = 0; k < MEMO_WAYS; k++)
+            s_memo[i][k].depth = 0;
+    s_generation++;
+}
+
+UInt lt_frames_generation(void)
+{
+    return s_generation;
+}
+
+static UInt limited_length(const HChar *s)
+{
+    SizeT n = VG_(strlen)(s);
+    return n < NAME_LIMIT ? (UInt)n : NAME_LIMIT;
+}
+
+/* in_file: where the collector looks for the line in the object's file; 0 = nowhere */
+static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar *object)
+{
+    const HChar *text[2] = {function, object};
+    UInt size[2] = {limited_length(function), limited_length(object)};
+    uint64_t words[3] = {ip, raw_pair(size[0], size[1]), in_file};
+    lt_ring_put_text(RAW_FRAME, words, 3, text, size, 2);
+}
+
+static Bool is_executable(Addr ip)
+{
+    const NSegment *segment = VG_(am_find_nsegment)(ip);
+    return segment && segment->hasX;
+}
+
+void lt_object_mapped(const HChar *path)
+{
+    static HChar at[NAME_LIMIT];
+    if (!lt_ring || !lt_ring_alive() || lt_system_has(path))
+        return;
+    lt_system_path(at, sizeof at, path);
+    const HChar *text[2] = {path, at};
+    UInt size[2] = {limited_length(path), limited_length(at)};
+    uint64_t word = raw_pair(size[0], size[1]);
+    lt_ring_put_text(RAW_LOADED, &word, 1, text, size, 2);
+    lt_ring_drain(); /* then it is open */
+}
+
+/* Where the collector looks for the line of a code address; 0 = nowhere. */
+static Addr address_in_file(const DebugInfo *object, Addr ip)
+{
+    return object ? ip - VG_(DebugInfo_get_text_bias)(object) : 0;
+}
+
+/* The collector needs some time to open a file with debug information: it may as well begin. Once for each object: in a
+ * forked child a slab given away says that the child is there to stay. */
+static void tell_object(const DebugInfo *object)
+{
+    static const DebugInfo *s_told[TOLD_OBJECTS];
+    static UInt s_count;
+    UInt i = 0;
+    while (i < s_count && s_told[i] != object)
+        i++;
+    if (i < s_count || s_count == TOLD_OBJECTS)
+        return;
+    s_told[s_count++] = object;
+    lt_ring_flush();
+}
+
+static enum place describe_frame(Addr ip)
+{
+    static HChar function[NAME_LIMIT], object[NAME_LIMIT];
+    DiEpoch epoch = VG_(current_DiEpoch)();
+    const HChar *name;
+    function[0] = object[0] = 0;
+    if (VG_(get_fnname)(epoch, ip, &name))
+        VG_(snprintf)(function, NAME_LIMIT, "%s", name);
+    if (VG_(get_objname)(epoch, ip, &name))
+        VG_(snprintf)(object, NAME_LIMIT, "%s", name);
+    if (!object[0] && !is_executable(ip))
+        return NOT_CODE;
+    if (!object[0] && lt_trace_name(ip))
+        return RUN_TIME_CODE;
+    const DebugInfo *info = VG_(find_DebugInfo)(epoch, ip);
+    const Addr in_file = address_in_file(info, ip);
+    put_frame(ip, in_file, function, object);
+    if (in_file)
+        tell_object(info);
+    return object[0] ? OBJECT : RUN_TIME_CODE;
+}
+
+static enum place name(Addr ip)
+{
+    struct named *named = &s_named[slot_of(ip)];
+    if (named->ip != ip) {
+        named->ip = ip;
+        named->place = describe_frame(ip);
+    }
+    return named->place;
+}
+
+Bool lt_is_run_time_code(Addr ip)
+{
+    return name(ip) == RUN_TIME_CODE;
+}
+
+/* A trace's code may have been replaced by another's since it was named. */
+void lt_name_frame(Addr ip)
+{
+    const struct named *named = &s_named[slot_of(ip)];
+    Bool was_named = named->ip == ip;
+    if (name(ip) == RUN_TIME_CODE && was_named)
+        lt_trace_name(ip);
+}
+
+/* Code outside all objects was made at run time: it has no unwind information, and what the unwinder guesses
+ * beyond it are numbers that happen to lie on the stack. */
+static UInt known_depth(const Addr *ips, UInt found)
+{
+    UInt depth = 0;
+    enum place place = OBJECT;
+    while (depth < found && place == OBJECT)
+        place = name(ips[depth++]);
+    return place == NOT_CODE ? depth - 1 : depth;
+}
+
+static Addr return_address(Addr sp_of_caller)
+{
+    return *(Addr *)(sp_of_caller - sizeof(Addr));
+}
+
+/* What the unwinder starts from. */
+struct start {
+    Addr ip, sp, bp;
+};
+
+/* Only what lies on the thread's own stack is sure to be readable. */
+struct bounds {
+    Addr from, to;
+};
+
+static struct bounds bounds_of(ThreadId tid)
+{
+    Addr top = VG_(thread_get_stack_max)(tid);
+    return (struct bounds){top - VG_(thread_get_stack_size)(tid), top};
+}
+
+static Bool on_stack(const struct bounds *b, Addr from, Addr to)
+{
+    return from <= to && to <= b->to && from >= b->from;
+}
+
+static Bool memo_holds(const struct memo *m, const struct bounds *b, Addr ip, Addr sp)
+{
+    if (m->sp != sp || m->depth < 2 || m->ips[0] != ip || !on_stack(b, sp, m->sps[m->depth - 1]))
+        return False;
+    for (UInt i = 1; i < m->depth; i++)
+        if (return_address(m->sps[i]) != m->ips[i] + 1)
+            return False;
+    return True;
+}
+
+static void remember(struct memo *m, const struct bounds *b, const struct found *f, Addr sp, UInt limit)
+{
+    m->depth = 0;
+    m->limit = limit;
+    if (f->depth > MEMO_DEPTH)
+        return;
+    for (UInt i = 0; i < f->depth; i++) {
+        m->ips[i] = f->ips[i];
+        m->sps[i] = f->sps[i];
+    }
+    m->sp = sp;
+    m->depth = f->depth;
+    if (!memo_holds(m, b, m->ips[0], sp))
+        m->depth = 0; /* its return addresses are not where they are looked for */
+}
+
+/* The memo of a stack, as far as `limit` frames; NULL = there is none. */
+static const struct memo *recall(struct memo *set, const struct bounds *b, Addr ip, Addr sp, UInt limit)
+{
+    for (UInt k = 0; k < MEMO_WAYS; k++)
+        if (memo_holds(&set[k], b, ip, sp) && (set[k].depth < set[k].limit || set[k].limit >= limit))
+            return &set[k];
+    return NULL;
+}
+
+/* Many stacks begin with the same two frames, in the place where they ask for memory. How far above the stack
+ * pointer the next return addresses were the last time tells which words tell such stacks apart. */
+static struct hint {
+    UInt above[HINTS];
+} s_hints[MEMO_SETS];
+
+static UInt hash_of(Addr key)
+{
+    return (UInt)((key * 0x9e3779b97f4a7c15ULL) >> 55);
+}
+
+static struct memo *set_of(const struct bounds *b, const struct start *s, const struct hint *h)
+{
+    Addr key = s->sp ^ s->ip * 31 ^ *(Addr *)s->sp * 127;
+    for (UInt i = 0; i < HINTS; i++)
+        if (h->above[i] && on_stack(b, s->sp, s->sp + h->above[i]))
+            key = key * 131 ^ return_address(s->sp + h->above[i]);
+    return s_memo[hash_of(key)];
+}
+
+static void keep_hint(struct hint *h, const struct found *f, Addr sp)
+{
+    for (UInt i = 0; i < HINTS; i++) {
+        Addr above = i + 2 < f->depth ? f->sps[i + 2] - sp : 0;
+        h->above[i] = above < FARTHEST_HINT ? (UInt)above : 0;
+    }
+}
+
+static void get_start(ThreadId tid, struct start *s)
+{
+    s->ip = VG_(get_IP)(tid);
+    s->sp = VG_(get_SP)(tid);
+    VG_(get_shadow_regs_area)
+    (tid, (UChar *)&s->bp, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp);
+}
+
+/* Shadow 0 are the registers themselves. */
+static void set_start(ThreadId tid, const struct start *s)
+{
+    VG_(set_shadow_regs_area)
+    (tid, 0, offsetof(VexGuestAMD64State, guest_RIP), sizeof s->ip, (const UChar *)&s->ip);
+    VG_(set_shadow_regs_area)
+    (tid, 0, offsetof(VexGuestAMD64State, guest_RSP), sizeof s->sp, (const UChar *)&s->sp);
+    VG_(set_shadow_regs_area)
+    (tid, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp, (const UChar *)&s->bp);
+}
+
+/* The unwinder starts from the thread's registers: lend it others for the time. `there`: NULL = its own. */
+static void unwind(ThreadId tid, const struct start *there, struct found *f, UInt limit)
+{
+    struct start own;
+    if (there) {
+        get_start(tid, &own);
+        set_start(tid, there);
+    }
+    f->depth = known_depth(f->ips, VG_(get_StackTrace)(tid, f->ips, limit, f->sps, NULL, 0));
+    if (there)
+        set_start(tid, &own);
+}
+
+/* The stack from `s` on, at most `limit` frames; `borrowed`: these are not the thread's registers. */
+static void take(ThreadId tid, const struct start *s, Bool borrowed, struct found *f, UInt limit)
+{
+    struct bounds b = bounds_of(tid);
+    struct hint *h = &s_hints[hash_of(s->ip ^ *(Addr *)s->sp * 127)];
+    struct memo *set = set_of(&b, s, h);
+    const struct memo *m = recall(set, &b, s->ip, s->sp, limit);
+    if (!m) {
+        unwind(tid, borrowed ? s : NULL, f, limit);
+        keep_hint(h, f, s->sp);
+        remember(&set_of(&b, s, h)[s_victim++ % MEMO_WAYS], &b, f, s->sp, limit);
+        return;
+    }
+    f->depth = m->depth < limit ? m->depth : limit;
+    for (UInt i = 0; i < f->depth; i++) {
+        f->ips[i] = m->ips[i];
+        f->sps[i] = m->sps[i];
+    }
+}
+
+static void note_end(struct lt_stack *stack)
+{
+    stack->in_run_time_code = stack->depth && name(stack->ips[stack->depth - 1]) == RUN_TIME_CODE;
+}
+
+void lt_take_stack(ThreadId tid, struct lt_stack *stack)
+{
+    lt_take_stack_to(tid, stack, lt_options.stack_depth);
+}
+
+void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit)
+{
+    struct start own = {.ip = VG_(get_IP)(tid), .sp = VG_(get_SP)(tid)};
+    struct found f = {stack->ips, stack->sps, 0};
+    stack->id = 0;
+    if (limit)
+        take(tid, &own, False, &f, limit);
+    stack->depth = f.depth;
+    note_end(stack);
+}
+
+void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp)
+{
+    Addr saved[2];
+    struct found f = {stack->ips + stack->depth, stack->sps + stack->depth, 0};
+    if (stack->depth >= lt_options.stack_depth || !lt_peek(sp - sizeof saved, saved, sizeof saved) ||
+        !lt_readable(sp, sizeof(Addr)))
+        return;
+    struct start there = {saved[1] - 1, sp, saved[0]};
+    take(tid, &there, True, &f, lt_options.stack_depth - stack->depth);
+    stack->depth += f.depth;
+}

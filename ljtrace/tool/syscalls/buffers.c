@@ -1,0 +1,198 @@
+/* buffers.c - see buffers.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The core names what must be defined for a call, which is not what the kernel reads: of a write, all that is
+ * to be written, while the kernel takes what there is room for, or nothing; of structures, the fields that
+ * matter, while the kernel copies the whole. For the calls below, what the core says is left out and the
+ * kernel's copying told: structures when the call begins, data when it is known how much went. But what
+ * another thread frees in the meantime may be what is being sent, and rightly so, if it has learnt from the
+ * far end that it was received: then the data of all calls are told in full before that.
+ */
+#include "ljtrace/tool/syscalls/buffers.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/syscalls/syscalls.h"
+#include "ljtrace/tool/syscalls/threads.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+struct range {
+    Addr addr;
+    SizeT size;
+};
+
+enum { EPOLL_EVENT = 12, EPOLL_DELETE = 2, FILE_OFFSET = 8, FILE_LOCK = 32 };
+
+/* What the call that begins reads, and is not to be told by the core; all: whatever it is. */
+static struct range s_told;
+static Bool s_all;
+
+static Bool is_lock(UWord command)
+{
+    return (command >= VKI_F_GETLK && command <= VKI_F_SETLKW) ||
+           (command >= VKI_F_OFD_GETLK && command <= VKI_F_OFD_SETLKW);
+}
+
+/* A structure that is read as a whole; size 0: none. */
+static struct range structure(UInt number, const UWord *a)
+{
+    if (number == __NR_epoll_ctl && a[1] != EPOLL_DELETE)
+        return (struct range){a[3], EPOLL_EVENT};
+    if (number == __NR_bind || number == __NR_connect)
+        return (struct range){a[1], (UInt)a[2]};
+    if (number == __NR_sendto && a[4])
+        return (struct range){a[4], (UInt)a[5]};
+    if (number == __NR_fcntl && is_lock(a[1]))
+        return (struct range){a[2], FILE_LOCK};
+    if (number == __NR_sendfile && a[2])
+        return (struct range){a[2], FILE_OFFSET};
+    return (struct range){0, 0};
+}
+
+static Bool sends_buffer(UInt number)
+{
+    return number == __NR_write || number == __NR_pwrite64 || number == __NR_sendto;
+}
+
+static Bool sends_parts(UInt number)
+{
+    return number == __NR_writev || number == __NR_pwritev || number == __NR_pwritev2;
+}
+
+static Bool is_within(struct range outer, Addr addr, SizeT size)
+{
+    return addr >= outer.addr && size <= outer.size && addr - outer.addr <= outer.size - size;
+}
+
+static void touch_structure(struct range r)
+{
+    if (r.size > 0 && lt_readable(r.addr, r.size))
+        lt_touch(RAW_LOAD, r.addr, r.size);
+}
+
+/* -- calls that send, until they return ------------------------------------------------------------------ */
+
+enum { MOST_WAITING = 64 };
+static struct waiting {
+    ThreadId tid;
+    Bool parts;
+    struct range data; /* parts: their vector, and how many there are */
+} s_waiting[MOST_WAITING];
+UInt lt_transfers_waiting;
+
+/* The first `left` bytes of a vector's parts. */
+static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT left)
+{
+    struct range part;
+    lt_peek_forget(); /* other threads may have run on during the call */
+    for (UWord i = 0; left > 0 && i < count; i++) {
+        if (!lt_peek(vector + i * sizeof part, &part, sizeof part))
+            return;
+        SizeT moved = part.size < left ? part.size : left;
+        lt_touch(kind, part.addr, moved);
+        left -= moved;
+    }
+}
+
+static void touch_sent(const struct waiting *w, SizeT sent)
+{
+    if (w->parts)
+        touch_parts(RAW_LOAD, w->data.addr, w->data.size, sent);
+    else
+        lt_touch(RAW_LOAD, w->data.addr, sent < w->data.size ? sent : w->data.size);
+}
+
+/* One that finds no place is told at once. */
+static void begin_waiting(struct waiting w)
+{
+    if (lt_transfers_waiting == MOST_WAITING)
+        touch_sent(&w, ~(SizeT)0);
+    else
+        s_waiting[lt_transfers_waiting++] = w;
+}
+
+/* The thread's call has ended, or begins anew after a signal. */
+static void end_waiting(ThreadId tid, Long sent)
+{
+    for (UInt i = 0; i < lt_transfers_waiting; i++)
+        if (s_waiting[i].tid == tid) {
+            if (sent > 0)
+                touch_sent(&s_waiting[i], (SizeT)sent);
+            s_waiting[i] = s_waiting[--lt_transfers_waiting];
+            return;
+        }
+}
+
+void lt_transfers_tell_all(void)
+{
+    ThreadId running = VG_(get_running_tid)();
+    UInt n = lt_transfers_waiting;
+    lt_transfers_waiting = 0;
+    for (UInt i = 0; i < n; i++) {
+        lt_thread_runs(s_waiting[i].tid);
+        touch_sent(&s_waiting[i], ~(SizeT)0);
+    }
+    lt_thread_runs(running);
+}
+
+void lt_transfers_interrupted(ThreadId tid)
+{
+    end_waiting(tid, 0);
+}
+
+void lt_transfers_forget(void)
+{
+    lt_transfers_waiting = 0;
+}
+
+/* -- all calls ------------------------------------------------------------------------------------------- */
+
+void lt_transfers_before(ThreadId tid, UInt number, const UWord *args)
+{
+    struct range parts = {args[1], args[2] * sizeof(struct range)};
+    s_told = structure(number, args);
+    touch_structure(s_told);
+    if (sends_parts(number))
+        touch_structure(parts);
+    s_all = sends_parts(number) || sends_buffer(number);
+    end_waiting(tid, 0);
+    if (s_all)
+        begin_waiting((struct waiting){tid, sends_parts(number), {args[1], args[2]}});
+}
+
+Bool lt_transfers_tell(Addr addr, SizeT size)
+{
+    return s_all || is_within(s_told, addr, size);
+}
+
+/* process_vm_readv and process_vm_writev: the far end may be the program itself. */
+static void touch_far_end(UInt number, const UWord *args, SizeT moved)
+{
+    if (args[0] != VG_(getpid)())
+        return;
+    if (number == __NR_process_vm_readv)
+        touch_parts(RAW_LOAD, args[3], args[4], moved);
+    else if (number == __NR_process_vm_writev)
+        touch_parts(RAW_STORE, args[3], args[4], moved);
+}
+
+/* The places in files that these calls have moved, of which the core knows only that they are read. */
+static void store_offsets(UInt number, const UWord *args)
+{
+    if (number != __NR_splice && number != __NR_copy_file_range)
+        return;
+    for (UInt i = 1; i <= 3; i += 2)
+        if (args[i])
+            lt_touch(RAW_STORE, args[i], FILE_OFFSET);
+}
+
+void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result)
+{
+    end_waiting(tid, result);
+    if (result <= 0)
+        return;
+    touch_far_end(number, args, (SizeT)result);
+    store_offsets(number, args);
+}

@@ -1,0 +1,168 @@
+/* syscalls.c - what system calls do to the program's memory. (host side, no libc; see syscalls.h)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/syscalls/syscalls.h"
+#include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/prefault.h"
+#include "ljtrace/tool/base/self_modifying.h"
+#include "ljtrace/tool/base/system_files.h"
+#include "ljtrace/tool/base/timer_signals.h"
+#include "ljtrace/tool/heaps/mmap.h"
+#include "ljtrace/tool/heaps/unseen.h"
+#include "ljtrace/tool/instrument/dead_puts.h"
+#include "ljtrace/tool/instrument/instrument.h"
+#include "ljtrace/tool/luajit/jit/machine_code.h"
+#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/syscalls/buffers.h"
+#include "ljtrace/tool/syscalls/exec.h"
+#include "ljtrace/tool/syscalls/futex.h"
+#include "ljtrace/tool/syscalls/threads.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_tooliface.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+enum { LONGEST_TEXT = 128 << 10 }; /* that the kernel takes: an argument of execve */
+
+void lt_touch(enum raw_access kind, Addr addr, SizeT size)
+{
+    uint64_t words[2] = {addr, size};
+    if (size > 0 && lt_instrument_accesses())
+        lt_ring_put(RAW_TOUCH, kind, words, 2, NULL, 0);
+}
+
+/* For the program, and for which thread of it; the core also reads for itself. */
+static Bool is_for_program(CorePart part, ThreadId tid)
+{
+    if (part != Vg_CoreSysCall && part != Vg_CoreSignal)
+        return False;
+    lt_thread_runs(tid);
+    return True;
+}
+
+static void on_kernel_reads(CorePart part, ThreadId tid, const HChar *what, Addr addr, SizeT size)
+{
+    Bool told = part == Vg_CoreSysCall && (lt_transfers_tell(addr, size) || lt_futex_tells(addr));
+    if (is_for_program(part, tid) && !told)
+        lt_touch(RAW_LOAD, addr, size);
+}
+
+static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *what, Addr addr)
+{
+    SizeT length = lt_peek_length(addr, LONGEST_TEXT);
+    if (is_for_program(part, tid))
+        lt_touch(RAW_LOAD, addr, length + lt_readable(addr + length, 1));
+}
+
+/* The last writes of the call that is ending, until its result is known. */
+enum { HELD = 4 };
+static struct held {
+    Addr addr;
+    SizeT size;
+} s_held[HELD];
+static UInt s_holds;
+
+static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
+{
+    if (part != Vg_CoreSysCall) { /* a signal's frame, which may lie on a stack on the heap */
+        lt_transfers_interrupted(tid);
+        if (is_for_program(part, tid))
+            lt_touch(RAW_STORE, addr, size);
+        return;
+    }
+    lt_thread_runs(tid);
+    if (s_holds == HELD) {
+        lt_touch(RAW_STORE, s_held[0].addr, s_held[0].size);
+        VG_(memmove)(s_held, s_held + 1, sizeof s_held - sizeof *s_held);
+        s_holds--;
+    }
+    s_held[s_holds++] = (struct held){addr, size};
+}
+
+/* The core takes these calls to fill their buffers; they fill as much as they say. */
+static void store_said(const struct held *h, Addr buffer, SysRes result)
+{
+    Bool less = buffer == h->addr && !sr_isError(result) && sr_Res(result) < h->size;
+    lt_touch(RAW_STORE, h->addr, less ? sr_Res(result) : h->size);
+}
+
+/* Of a siginfo_t, waitid fills si_signo, si_errno, si_code, si_pid, si_uid and si_status. */
+static void store_info(const struct held *h, Addr info)
+{
+    if (h->addr != info) {
+        lt_touch(RAW_STORE, h->addr, h->size);
+        return;
+    }
+    lt_touch(RAW_STORE, info, 3 * sizeof(Int));
+    lt_touch(RAW_STORE, info + 4 * sizeof(Int), 3 * sizeof(Int));
+}
+
+/* Since its second version capget fills two sets, of which the core knows one. */
+static void store_sets(const struct held *h, Addr header, Addr sets)
+{
+    enum { FIRST_VERSION = 0x19980330, SET_BYTES = 12 };
+    Bool two = h->addr == sets && h->size == SET_BYTES && lt_peek_number(header, 4) != FIRST_VERSION;
+    lt_touch(RAW_STORE, h->addr, two ? 2 * SET_BYTES : h->size);
+}
+
+static void release_at_end(UInt number, const UWord *args, SysRes result)
+{
+    for (const struct held *h = s_held; h < s_held + s_holds; h++)
+        if (number == __NR_recvfrom || number == __NR_sched_getaffinity)
+            store_said(h, args[number == __NR_recvfrom ? 1 : 2], result);
+        else if (number == __NR_waitid)
+            store_info(h, args[2]);
+        else if (number == __NR_capget)
+            store_sets(h, args[0], args[1]);
+        else if (number != __NR_futex)
+            lt_touch(RAW_STORE, h->addr, h->size);
+    s_holds = 0;
+}
+
+static void put_exec(UInt number, UInt begins)
+{
+    if (number == __NR_execve || number == __NR_execveat)
+        lt_ring_put(RAW_EXEC, begins, &lt_ring->instructions, 1, NULL, 0);
+}
+
+static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
+{
+    put_exec(number, 1);
+    lt_exec_before(number, args);
+    lt_transfers_before(tid, number, args);
+    lt_futex_before(number, args);
+    lt_mmap_before(number, args);
+    lt_unseen_before(number, args);
+    lt_smc_before(number, args);
+    lt_mcode_before(tid, number, args);
+    lt_puts_before(number, args);
+    lt_system_before(number);
+    lt_memory_before(number, args);
+}
+
+/* An exec that returns has failed. */
+static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, SysRes result)
+{
+    lt_thread_runs(tid);
+    release_at_end(number, args, result);
+    put_exec(number, 0);
+    Long value = sr_isError(result) ? -(Long)sr_Err(result) : (Long)sr_Res(result);
+    lt_exec_after(tid, number, value);
+    lt_transfers_after(tid, number, args, value);
+    lt_futex_after(number, args, result);
+    lt_mmap_after(tid, number, args, value);
+    lt_unseen_after(tid, number, args, value);
+    lt_smc_after(number, args, value);
+    lt_mcode_after(value);
+    lt_signals_after(tid, number, value);
+    lt_thread_after(tid, number, args, value);
+}
+
+void lt_kernel_init(void)
+{
+    VG_(track_pre_mem_read)(on_kernel_reads);
+    VG_(track_pre_mem_read_asciiz)(on_kernel_reads_string);
+    VG_(track_post_mem_write)(on_kernel_wrote);
+    VG_(needs_syscall_wrapper)(before_syscall, after_syscall);
+}

@@ -1,0 +1,294 @@
+/* blockmap.c - which live block holds an address; see blockmap.h for the structure.
+ *
+ * A block is cut into pieces: for each the largest aligned page that it covers whole, and 4 KB pages,
+ * perhaps in part, at its ends. Adding and removing walk the same pieces.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/blocks/blockmap_page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned level_shift(unsigned level)
+{
+    return PAGE_BITS + LEVEL_BITS * level;
+}
+
+static bool grow_slots(struct blockmap *m)
+{
+    uint32_t capacity = m->capacity ? m->capacity * 2 : 1024;
+    struct block *blocks = capacity < CROWD ? realloc(m->blocks, capacity * sizeof *blocks) : NULL;
+    if (!blocks)
+        return false;
+    memset(blocks + m->capacity, 0, (capacity - m->capacity) * sizeof *blocks);
+    m->blocks = blocks;
+    m->capacity = capacity;
+    return true;
+}
+
+bool blockmap_init(struct blockmap *m)
+{
+    *m = (struct blockmap){.free_slot = NO_SLOT, .free_crowd = UINT32_MAX};
+    bool ok = grow_slots(m);
+    for (unsigned i = 0; i < BLOCKMAP_LEVELS; i++)
+        ok &= pagetab_init(&m->levels[i]);
+    return ok;
+}
+
+static void free_leaves(struct leaf *leaf)
+{
+    while (leaf) {
+        struct leaf *next = leaf->next;
+        free(leaf);
+        leaf = next;
+    }
+}
+
+void blockmap_destroy(struct blockmap *m)
+{
+    struct pagetab *t = &m->levels[0];
+    for (uint64_t i = 0; t->entries && i <= t->mask; i++)
+        if (t->entries[i].value && !is_owner(t->entries[i].value))
+            free((void *)(uintptr_t)t->entries[i].value);
+    for (unsigned i = 0; i < BLOCKMAP_LEVELS; i++)
+        pagetab_free(&m->levels[i]);
+    free_leaves(m->free_leaves);
+    free(m->blocks);
+    free(m->crowds);
+}
+
+/* -- entries and the counts above them -- */
+
+static bool count_above(struct blockmap *m, unsigned level, uint64_t page)
+{
+    while (++level < BLOCKMAP_LEVELS) {
+        page >>= LEVEL_BITS;
+        uint64_t v = pagetab_get(&m->levels[level], page);
+        if (!pagetab_set(&m->levels[level], page, v + 2))
+            return false;
+        if (v)
+            break;
+    }
+    return true;
+}
+
+static void uncount_above(struct blockmap *m, unsigned level, uint64_t page)
+{
+    while (++level < BLOCKMAP_LEVELS) {
+        page >>= LEVEL_BITS;
+        struct page_entry *e = pagetab_entry(&m->levels[level], page);
+        if (e->value > 2) {
+            e->value -= 2;
+            break;
+        }
+        pagetab_delete(&m->levels[level], page);
+    }
+}
+
+static bool own_page(struct blockmap *m, unsigned level, uint64_t page, uint32_t slot)
+{
+    m->owners[level]++;
+    m->pages_made++;
+    if (level > m->top)
+        m->top = level;
+    return pagetab_set(&m->levels[level], page, (uint64_t)slot << 1 | 1) && count_above(m, level, page);
+}
+
+static void disown_page(struct blockmap *m, unsigned level, uint64_t page)
+{
+    m->owners[level]--;
+    while (m->top > 0 && m->owners[m->top] == 0)
+        m->top--;
+    pagetab_delete(&m->levels[level], page);
+    uncount_above(m, level, page);
+}
+
+/* -- pieces of a block -- */
+
+struct piece {
+    unsigned level;
+    uint64_t first, last;
+};
+
+/* The piece that begins at p->first of a block that ends at `end`. */
+static void cut_piece(struct piece *p, uint64_t end)
+{
+    p->level = end - p->first < (uint64_t)1 << level_shift(1) ? 1 : BLOCKMAP_LEVELS;
+    while (--p->level > 0) {
+        uint64_t low = ((uint64_t)1 << level_shift(p->level)) - 1;
+        if ((p->first & low) == 0 && end - p->first >= low)
+            break;
+    }
+    uint64_t page_last = p->first | (((uint64_t)1 << level_shift(p->level)) - 1);
+    p->last = page_last < end ? page_last : end;
+}
+
+/* Give a page with one owner a leaf, for a second block to come in. */
+static struct leaf *split_page(struct blockmap *m, uint64_t page, uint32_t owner)
+{
+    const struct block *b = &m->blocks[owner];
+    uint64_t first = page << PAGE_BITS, last = first | ((1 << PAGE_BITS) - 1);
+    uint64_t b_last = span_last(b->base, b->size);
+    struct leaf *leaf = leaf_new(m);
+    if (!leaf)
+        return NULL;
+    /* neither can run out of memory: granules are empty, and the entry exists */
+    leaf_add(m, leaf, owner, b->base > first ? b->base : first, b_last < last ? b_last : last);
+    pagetab_set(&m->levels[0], page, (uint64_t)(uintptr_t)leaf);
+    m->owners[0]--;
+    return leaf;
+}
+
+static bool add_piece(struct blockmap *m, uint32_t slot, const struct piece *p)
+{
+    uint64_t page = p->first >> level_shift(p->level);
+    uint64_t v = p->level == 0 ? pagetab_get(&m->levels[0], page) : 0;
+    if (!v)
+        return own_page(m, p->level, page, slot);
+    struct leaf *leaf = is_owner(v) ? split_page(m, page, owner_slot(v)) : (struct leaf *)(uintptr_t)v;
+    return leaf && leaf_add(m, leaf, slot, p->first, p->last);
+}
+
+static void remove_piece(struct blockmap *m, uint32_t slot, const struct piece *p)
+{
+    uint64_t page = p->first >> level_shift(p->level);
+    uint64_t v = pagetab_get(&m->levels[p->level], page);
+    if (is_owner(v)) {
+        disown_page(m, p->level, page);
+        return;
+    }
+    struct leaf *leaf = (struct leaf *)(uintptr_t)v;
+    leaf_remove(m, leaf, slot, p->first, p->last);
+    if (leaf->count == 0) {
+        leaf_release(m, leaf);
+        pagetab_delete(&m->levels[0], page);
+        uncount_above(m, 0, page);
+    }
+}
+
+static bool enter(struct blockmap *m, uint32_t slot)
+{
+    uint64_t end = span_last(m->blocks[slot].base, m->blocks[slot].size);
+    struct piece p = {.first = m->blocks[slot].base};
+    for (;; p.first = p.last + 1) {
+        cut_piece(&p, end);
+        if (!add_piece(m, slot, &p))
+            return false;
+        if (p.last == end)
+            return true;
+    }
+}
+
+static void leave(struct blockmap *m, uint32_t slot)
+{
+    uint64_t end = span_last(m->blocks[slot].base, m->blocks[slot].size);
+    struct piece p = {.first = m->blocks[slot].base};
+    for (;; p.first = p.last + 1) {
+        cut_piece(&p, end);
+        remove_piece(m, slot, &p);
+        if (p.last == end)
+            return;
+    }
+}
+
+/* -- slots -- */
+
+static uint32_t take_slot(struct blockmap *m)
+{
+    uint32_t slot = m->free_slot;
+    if (slot != NO_SLOT) {
+        m->free_slot = m->blocks[slot].note;
+        return slot;
+    }
+    if (m->used == m->capacity && !grow_slots(m))
+        return NO_SLOT;
+    return m->used++;
+}
+
+uint32_t blockmap_add(struct blockmap *m, uint64_t base, uint64_t size, uint32_t heap, uint64_t handle)
+{
+    uint32_t slot = take_slot(m);
+    if (slot == NO_SLOT)
+        return NO_SLOT;
+    m->blocks[slot] = (struct block){.base = base, .size = size, .handle = handle, .heap = heap};
+    m->live++;
+    return enter(m, slot) ? slot : NO_SLOT;
+}
+
+void blockmap_remove(struct blockmap *m, uint32_t slot)
+{
+    leave(m, slot);
+    m->blocks[slot] = (struct block){.heap = DEAD_HEAP, .note = m->free_slot};
+    m->free_slot = slot;
+    m->live--;
+}
+
+bool blockmap_move(struct blockmap *m, uint32_t slot, uint64_t base, uint64_t size)
+{
+    leave(m, slot);
+    m->blocks[slot].base = base;
+    m->blocks[slot].size = size;
+    return enter(m, slot);
+}
+
+/* -- overlaps -- */
+
+struct range {
+    uint64_t first, last;
+    uint32_t except;
+};
+
+static uint32_t overlap_below(const struct blockmap *m, unsigned level, uint64_t page, const struct range *r);
+
+/* A block in the pages of `level` from one address to another. */
+static uint32_t overlap_pages(const struct blockmap *m, unsigned level, uint64_t first, uint64_t last,
+                              const struct range *r)
+{
+    unsigned shift = level_shift(level);
+    for (uint64_t page = first >> shift; page <= last >> shift; page++) {
+        uint32_t slot = overlap_below(m, level, page, r);
+        if (slot != NO_SLOT)
+            return slot;
+    }
+    return NO_SLOT;
+}
+
+static uint32_t overlap_below(const struct blockmap *m, unsigned level, uint64_t page, const struct range *r)
+{
+    uint64_t v = pagetab_get(&m->levels[level], page);
+    uint64_t first = page << level_shift(level), last = first | (((uint64_t)1 << level_shift(level)) - 1);
+    first = first > r->first ? first : r->first;
+    last = last < r->last ? last : r->last;
+    if (!v)
+        return NO_SLOT;
+    if (!is_owner(v))
+        return level ? overlap_pages(m, level - 1, first, last, r)
+                     : leaf_overlap(m, (const struct leaf *)(uintptr_t)v, first, last, r->except);
+    uint32_t slot = owner_slot(v);
+    const struct block *b = &m->blocks[slot];
+    return slot != r->except && b->base <= last && span_last(b->base, b->size) >= first ? slot : NO_SLOT;
+}
+
+uint32_t blockmap_overlap(const struct blockmap *m, uint64_t base, uint64_t size, uint32_t except)
+{
+    struct range r = {base, span_last(base, size), except};
+    uint32_t high = blockmap_find_high(m, r.first);
+    if (high == NO_SLOT || high == except)
+        high = blockmap_find_high(m, r.last);
+    if (high != NO_SLOT && high != except)
+        return high;
+    unsigned level = 0; /* chosen so that only larger pages at the two ends can hold the range */
+    while (level < BLOCKMAP_LEVELS - 1 && (r.last - r.first) >> level_shift(level) >= 1 << LEVEL_BITS)
+        level++;
+    return overlap_pages(m, level, r.first, r.last, &r);
+}
+
+uint32_t blockmap_beside(const struct blockmap *m, uint64_t addr, uint64_t size, uint64_t reach,
+                         uint32_t heap)
+{
+    uint64_t first = addr > reach ? addr - reach : 0, last = span_last(addr, size);
+    last = last < UINT64_MAX - reach ? last + reach : UINT64_MAX;
+    uint32_t slot = reach ? blockmap_overlap(m, first, last - first + 1, NO_SLOT) : NO_SLOT;
+    return slot != NO_SLOT && m->blocks[slot].heap == heap ? slot : NO_SLOT;
+}

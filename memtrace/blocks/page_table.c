@@ -1,0 +1,82 @@
+/* page_table.c - hash table from page number to what is in the page; see page_table.h.
+ *
+ * Deletion moves later entries of the probe run back instead of leaving marks, so that blocks which come
+ * and go do not slow the table down.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/blocks/page_table.h"
+
+#include <stdlib.h>
+
+static bool allocate(struct pagetab *t, unsigned log2_capacity)
+{
+    t->entries = calloc((size_t)1 << log2_capacity, sizeof *t->entries);
+    t->mask = ((uint64_t)1 << log2_capacity) - 1;
+    t->shift = 64 - log2_capacity;
+    t->count = 0;
+    return t->entries != NULL;
+}
+
+bool pagetab_init(struct pagetab *t)
+{
+    return allocate(t, 6);
+}
+
+void pagetab_free(struct pagetab *t)
+{
+    free(t->entries);
+    t->entries = NULL;
+}
+
+static bool grow(struct pagetab *t)
+{
+    struct pagetab bigger;
+    if (!allocate(&bigger, 64 - t->shift + 1)) {
+        free(bigger.entries);
+        return false;
+    }
+    for (uint64_t i = 0; i <= t->mask; i++)
+        if (t->entries[i].value)
+            *pagetab_entry(&bigger, t->entries[i].page) = t->entries[i];
+    bigger.count = t->count;
+    free(t->entries);
+    *t = bigger;
+    return true;
+}
+
+bool pagetab_set(struct pagetab *t, uint64_t page, uint64_t value)
+{
+    struct page_entry *e = pagetab_entry(t, page);
+    if (!e->value) {
+        if (t->count * 2 > t->mask) {
+            if (!grow(t))
+                return false;
+            e = pagetab_entry(t, page);
+        }
+        t->count++;
+    }
+    *e = (struct page_entry){page, value};
+    return true;
+}
+
+void pagetab_delete(struct pagetab *t, uint64_t page)
+{
+    struct page_entry *e = pagetab_entry(t, page);
+    if (e->value)
+        pagetab_delete_entry(t, e);
+}
+
+void pagetab_delete_entry(struct pagetab *t, struct page_entry *e)
+{
+    uint64_t hole = (uint64_t)(e - t->entries);
+    for (uint64_t i = (hole + 1) & t->mask; t->entries[i].value; i = (i + 1) & t->mask) {
+        uint64_t home = pagetab_home(t, t->entries[i].page);
+        if (((i - home) & t->mask) >= ((i - hole) & t->mask)) {
+            t->entries[hole] = t->entries[i];
+            hole = i;
+        }
+    }
+    t->entries[hole].value = 0;
+    t->count--;
+}

@@ -1,0 +1,184 @@
+/* reach.c - see reach.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/blocks/reach.h"
+#include "memtrace/memtrace.h"
+#include <stdlib.h>
+
+/* What is in `reached`. */
+enum {
+    NOT_YET = 0,
+    SEEN = UINT8_MAX, /* lost, and not known yet in which way */
+    FULL = MT_REACH_FULL + 1,
+    POSSIBLE = MT_REACH_POSSIBLE + 1,
+    INDIRECT = MT_REACH_INDIRECT + 1,
+    LOST = MT_REACH_LOST + 1
+};
+
+/* The pointers, in the order of the nodes in which they are, and the nodes from which to go on. */
+struct search {
+    uint8_t *reached;
+    uint32_t *first; /* by node: index of its first pointer; one more at the end */
+    uint32_t *to;
+    uint32_t *stack; /* each node is put there at most once for each class */
+    size_t waiting;
+    uint32_t *next;     /* by node: index of the pointer along which a search in depth goes on */
+    uint32_t *finished; /* the lost nodes in the order in which all that they lead to had been seen */
+    size_t finished_count;
+};
+
+bool reach_init(struct reach *r, uint32_t nodes)
+{
+    *r = (struct reach){.nodes = nodes, .reached = calloc((size_t)nodes + 1, 1)};
+    return r->reached != NULL;
+}
+
+void reach_free(struct reach *r)
+{
+    free(r->edges);
+    free(r->reached);
+    *r = (struct reach){0};
+}
+
+void reach_root(struct reach *r, uint32_t to, bool interior)
+{
+    if (r->reached[to] != FULL)
+        r->reached[to] = interior ? POSSIBLE : FULL;
+}
+
+bool reach_edge(struct reach *r, uint32_t from, uint32_t to, bool interior)
+{
+    if (from == to)
+        return true;
+    if (r->count == r->capacity) {
+        size_t capacity = r->capacity ? 2 * r->capacity : 1024;
+        struct reach_edge *edges = realloc(r->edges, capacity * sizeof *edges);
+        if (!edges)
+            return false;
+        r->edges = edges;
+        r->capacity = capacity;
+    }
+    r->edges[r->count++] = (struct reach_edge){from, to | (interior ? REACH_INTERIOR : 0)};
+    return true;
+}
+
+/* Sort the pointers by the nodes in which they are: count those of each node, then give each its place. While that
+ * is done, the place of a node's next pointer is one further on in `first`. */
+static bool order(struct search *s, const struct reach *r)
+{
+    s->reached = r->reached;
+    s->first = calloc((size_t)r->nodes + 2, sizeof *s->first);
+    s->to = malloc((r->count + 1) * sizeof *s->to);
+    s->stack = malloc(((size_t)r->nodes + 1) * sizeof *s->stack);
+    if (!s->first || !s->to || !s->stack || r->count > UINT32_MAX)
+        return false;
+    for (size_t i = 0; i < r->count; i++)
+        s->first[r->edges[i].from + 2]++;
+    for (uint32_t i = 2; i < r->nodes + 2; i++)
+        s->first[i] += s->first[i - 1];
+    for (size_t i = 0; i < r->count; i++)
+        s->to[s->first[r->edges[i].from + 1]++] = r->edges[i].to;
+    return true;
+}
+
+static void put(struct search *s, uint32_t node, uint8_t class)
+{
+    s->reached[node] = class;
+    s->stack[s->waiting++] = node;
+}
+
+/* Go on from the nodes that wait, along pointers to beginnings, for FULL. */
+static void spread_full(struct search *s)
+{
+    while (s->waiting) {
+        uint32_t node = s->stack[--s->waiting];
+        for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++)
+            if (!(s->to[i] & REACH_INTERIOR) && s->reached[s->to[i]] != FULL)
+                put(s, s->to[i], FULL);
+    }
+}
+
+/* Go on from the nodes that wait, along all pointers: nodes of class `open` get another one. */
+static void spread(struct search *s, uint8_t open, uint8_t class)
+{
+    while (s->waiting) {
+        uint32_t node = s->stack[--s->waiting];
+        for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++)
+            if (s->reached[s->to[i] & ~REACH_INTERIOR] == open)
+                put(s, s->to[i] & ~REACH_INTERIOR, class);
+    }
+}
+
+static void find_reachable(struct search *s, uint32_t nodes)
+{
+    for (uint32_t node = 0; node < nodes; node++)
+        if (s->reached[node] == FULL)
+            s->stack[s->waiting++] = node;
+    spread_full(s);
+}
+
+/* What is reached by a pointer into it from outside, or by one in a reachable block, and all that follows. */
+static void find_possible(struct search *s, uint32_t nodes)
+{
+    for (uint32_t node = 0; node < nodes; node++)
+        if (s->reached[node] == POSSIBLE || s->reached[node] == FULL)
+            s->stack[s->waiting++] = node;
+    spread(s, NOT_YET, POSSIBLE);
+}
+
+/* From a node in depth. */
+static void finish_from(struct search *s, uint32_t start)
+{
+    put(s, start, SEEN);
+    while (s->waiting) {
+        const uint32_t node = s->stack[s->waiting - 1];
+        if (s->first[node] + s->next[node] == s->first[node + 1]) {
+            s->finished[s->finished_count++] = node;
+            s->waiting--;
+            continue;
+        }
+        const uint32_t to = s->to[s->first[node] + s->next[node]++] & ~REACH_INTERIOR;
+        if (s->reached[to] == NOT_YET)
+            put(s, to, SEEN);
+    }
+}
+
+/* Of the nodes left the last that a search in depth finishes is led to by none but those in a circle with it; and so is
+ * the last of those to which that one does not lead. (As in the algorithm of Kosaraju and Sharir for strongly connected
+ * components.) */
+static bool find_lost(struct search *s, uint32_t nodes, const bool *counts)
+{
+    s->next = calloc((size_t)nodes + 1, sizeof *s->next);
+    s->finished = malloc(((size_t)nodes + 1) * sizeof *s->finished);
+    if (!s->next || !s->finished)
+        return false;
+    for (uint32_t node = 0; node < nodes; node++)
+        if (counts[node] && s->reached[node] == NOT_YET)
+            finish_from(s, node);
+    while (s->finished_count) {
+        const uint32_t node = s->finished[--s->finished_count];
+        if (s->reached[node] != SEEN)
+            continue;
+        put(s, node, LOST);
+        spread(s, SEEN, INDIRECT);
+    }
+    return true;
+}
+
+bool reach_search(struct reach *r, const bool *counts)
+{
+    struct search s = {0};
+    bool good = order(&s, r);
+    if (good) {
+        find_reachable(&s, r->nodes);
+        find_possible(&s, r->nodes);
+        good = find_lost(&s, r->nodes, counts);
+    }
+    free(s.first);
+    free(s.to);
+    free(s.stack);
+    free(s.next);
+    free(s.finished);
+    return good;
+}

@@ -1,0 +1,87 @@
+/* chunk.h - the frame of a memtrace file: magics, chunk header, limits. docs/memtrace-format.md.
+ *
+ * What is inside a chunk is elsewhere: records.def, predictor.h. All numbers are little-endian.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_FORMAT_CHUNK_H
+#define MEMTRACE_FORMAT_CHUNK_H
+
+#include "memtrace/memtrace.h"
+
+/* The file begins with magic, u32 version, u32 its check. Like PNG's, the magic shows text-mode transfers. */
+#define FILE_MAGIC "\x89LJT\r\n\x1a\n"
+#define FILE_HEADER_SIZE 16
+/* Each chunk begins with this, so that a reader finds the next one after damage. */
+#define CHUNK_MAGIC "\xabljtCHK\n"
+/* The file ends with magic, u64 offset of the INDEX chunk, u64 XXH3 of these 16 bytes. */
+#define TRAILER_MAGIC "\xabljtIDX\n"
+#define MAGIC_SIZE 8
+#define TRAILER_SIZE 24
+#define CHUNK_HEADER_SIZE 72
+
+/* Limits; a decoder rejects what exceeds them, before it allocates. */
+#define MAX_CHUNK_RAW (64u << 20)    /* bytes of all streams of a chunk, decompressed */
+#define MAX_CHUNK_STORED (65u << 20) /* bytes of a chunk after its header */
+#define MAX_CHUNK_EVENTS (1u << 22)
+#define MAX_STRING 65535u
+#define MAX_PROTO_LINES (1u << 24)    /* bytes they take */
+#define MAX_DEFINITIONS (1u << 26)    /* of each kind */
+#define MAX_SNAPSHOT_ITEMS (1u << 30) /* objects, and links, of a snapshot */
+#define MAX_LIVE_BLOCKS (1u << 30)
+
+enum chunk_type {
+    CHUNK_DEFS = 1,
+    CHUNK_EVENTS = 2,
+    CHUNK_END = 3,
+    CHUNK_INDEX = 4,
+    CHUNK_LIVE = 5,
+    CHUNK_SNAPSHOT = 6,
+    CHUNK_LEFT = 7
+};
+
+/* Streams of an EVENTS chunk, in order of the file; the other types have one. */
+enum {
+    STREAM_TOKENS,
+    STREAM_SEGMENTS,
+    STREAM_SLOTS,
+    STREAM_OFFSETS,
+    STREAM_RARE,
+    STREAM_CODES, /* how the words of a segment differ from the guess */
+    STREAM_FARS,  /* how far back */
+    EVENT_STREAMS
+};
+
+struct chunk_header {
+    uint8_t type;
+    uint32_t raw_size;    /* all streams decompressed */
+    uint32_t stored_size; /* bytes after the header: stream table and compressed streams */
+    uint32_t events;      /* 0 unless EVENTS */
+    uint64_t first_event; /* events in the file before this chunk */
+    uint64_t first_handle;
+    uint64_t instructions; /* guest instructions at the first event */
+    uint64_t nanoseconds;  /* wall clock since the start, when the chunk was written */
+    uint64_t payload_hash; /* XXH3 of the stored_size bytes */
+};
+
+/* Number of streams of a chunk type, 0 for an unknown type. */
+unsigned chunk_streams(uint8_t type);
+
+void chunk_header_pack(const struct chunk_header *h, uint8_t out[CHUNK_HEADER_SIZE]);
+
+/* Read and check a header; what is wrong is returned in words, NULL = it is good. */
+const char *chunk_header_unpack(struct chunk_header *h, const uint8_t in[CHUNK_HEADER_SIZE]);
+
+/* The check that follows a version: its bits inverted. */
+uint32_t file_header_check(uint32_t version);
+void file_header_pack(uint8_t out[FILE_HEADER_SIZE]);
+void trailer_pack(uint64_t index_offset, uint8_t out[TRAILER_SIZE]);
+/* The offset in a trailer; false if it is none. */
+bool trailer_unpack(uint64_t *index_offset, const uint8_t in[TRAILER_SIZE]);
+
+uint32_t load_u32(const uint8_t *p);
+uint64_t load_u64(const uint8_t *p);
+void store_u32(uint8_t *p, uint32_t v);
+void store_u64(uint8_t *p, uint64_t v);
+
+#endif

@@ -1,0 +1,151 @@
+/* codebook.c - segments and sites of the access coding; see codebook.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/format/codebook.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for `more` items of `size` bytes, aligned to cache lines; NULL when out of memory. */
+static void *grown(void *items, uint32_t count, uint32_t *capacity, uint32_t more, size_t size)
+{
+    if (count + more <= *capacity)
+        return items;
+    uint32_t bigger = 2 * (count + more) + 512;
+    void *copy = aligned_alloc(64, (bigger * size + 63) & ~(size_t)63);
+    if (!copy)
+        return NULL;
+    if (count)
+        memcpy(copy, items, count * size);
+    free(items);
+    *capacity = bigger;
+    return copy;
+}
+
+#define GROW(b, what, items, more)                                                                           \
+    grow((void **)&(b)->items, (b)->what##_count, &(b)->what##_capacity, more, sizeof *(b)->items)
+
+static bool grow(void **items, uint32_t count, uint32_t *capacity, uint32_t more, size_t size)
+{
+    void *bigger = grown(*items, count, capacity, more, size);
+    *items = bigger ? bigger : *items;
+    return bigger;
+}
+
+static bool grow_lines(struct codebook *b, uint32_t more)
+{
+    return grow((void **)&b->names, b->line_count, &b->name_capacity, more, sizeof *b->names) &&
+           GROW(b, line, lines, more);
+}
+
+/* A line for which there is room. */
+static uint32_t add_line(struct codebook *b, uint32_t name, struct word_state state)
+{
+    state.name = NO_NAME;
+    b->names[b->line_count] = name;
+    b->lines[b->line_count] = state;
+    return b->line_count++;
+}
+
+bool codebook_init(struct codebook *b)
+{
+    *b = (struct codebook){0};
+    if (!grow_lines(b, 1))
+        return false;
+    add_line(b, NO_NAME, (struct word_state){0});
+    return codebook_site(b, 0, 0);
+}
+
+void codebook_free(struct codebook *b)
+{
+    free(b->lines);
+    free(b->names);
+    free(b->segments);
+    free(b->accesses);
+    free(b->sites);
+}
+
+bool codebook_site(struct codebook *b, uint32_t size, uint8_t kind)
+{
+    if (!GROW(b, site, sites, 1))
+        return false;
+    b->sites[b->site_count++] = (struct coded_site){.size = size, .kind = kind};
+    return true;
+}
+
+/* One access in a word's counts; 0 if its site was lost. */
+static uint32_t one_of(uint8_t kind)
+{
+    return kind ? 1u << 8 * (kind - MT_LOAD) : 0;
+}
+
+uint32_t codebook_site_line(struct codebook *b, uint32_t site)
+{
+    struct coded_site *s = &b->sites[site];
+    if (s->line == NO_LINE && grow_lines(b, 1))
+        s->line = add_line(b, site * 2 + 1, (struct word_state){.counts = one_of(s->kind), .words = 1});
+    return s->line;
+}
+
+/* Lowest and highest distance from a word; false if no access uses it. */
+static bool reach(const struct mt_segment *s, uint32_t word, int32_t *lowest, int32_t *highest)
+{
+    *lowest = INT32_MAX;
+    *highest = INT32_MIN;
+    for (uint32_t i = 0; i < s->count; i++) {
+        int32_t d = s->accesses[i].distance;
+        if (s->accesses[i].word != word)
+            continue;
+        *lowest = d < *lowest ? d : *lowest;
+        *highest = d > *highest ? d : *highest;
+    }
+    return *lowest <= *highest;
+}
+
+bool segment_is_good(const struct mt_segment *s, uint64_t sites)
+{
+    int32_t lowest, highest;
+    if (s->count - 1u >= MT_SEGMENT_MOST || s->words - 1u >= MT_SEGMENT_WORDS ||
+        s->instructions > MT_SEGMENT_INSTRUCTIONS)
+        return false;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->accesses[i].site == 0 || s->accesses[i].site >= sites || s->accesses[i].word >= s->words)
+            return false;
+    for (uint32_t word = 0; word < s->words; word++)
+        if (!reach(s, word, &lowest, &highest) || (int64_t)highest - lowest > UINT16_MAX)
+            return false;
+    return true;
+}
+
+static void add_word(struct codebook *b, const struct mt_segment *s, uint32_t word)
+{
+    int32_t lowest, highest;
+    reach(s, word, &lowest, &highest);
+    struct word_state line = {.lowest = lowest,
+                              .span = (uint16_t)(highest - lowest),
+                              .words = (uint8_t)(word ? NOT_FIRST + s->words - 1 - word : s->words),
+                              .counts = word ? 0 : s->instructions << 24};
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->accesses[i].word == word)
+            line.counts += one_of(b->sites[s->accesses[i].site].kind);
+    add_line(b, word ? NO_NAME : b->segment_count * 2, line);
+}
+
+bool codebook_segment(struct codebook *b, const struct mt_segment *s)
+{
+    static const struct mt_segment lost;
+    s = s ? s : &lost;
+    if (!GROW(b, access, accesses, s->count) || !GROW(b, segment, segments, 1) || !grow_lines(b, s->words))
+        return false;
+    b->segments[b->segment_count] =
+        (struct coded_segment){s->words ? b->line_count : NO_LINE, b->access_count, (uint16_t)s->count,
+                               (uint8_t)s->words, (uint8_t)s->instructions};
+    if (s->count)
+        memcpy(b->accesses + b->access_count, s->accesses, s->count * sizeof *s->accesses);
+    for (uint32_t word = 0; word < s->words; word++)
+        add_word(b, s, word);
+    b->access_count += s->count;
+    b->segment_count++;
+    return true;
+}

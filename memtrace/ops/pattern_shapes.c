@@ -1,0 +1,86 @@
+/* pattern_shapes.c - which shape of an ops file an execution of a trace's pattern is; see pattern_shapes.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "memtrace/ops/pattern_shapes.h"
+
+#include "memtrace/base/array.h"
+
+_Static_assert(OPS_SHAPE_MOST >= MT_SEGMENT_MOST && OPS_SHAPE_WORDS >= MT_SEGMENT_WORDS &&
+                   MT_SEGMENT_WORDS <= 32,
+               "a pattern fits into a shape, and its words into a mask");
+
+void opshapes_free(struct opshapes *o)
+{
+    free(o->latest);
+    free(o->others_of);
+    free(o->others);
+}
+
+static uint32_t tell(struct ops_writer *w, const struct mt_packed *p, uint32_t pattern, uint32_t absent)
+{
+    const struct mt_pattern *all = &p->patterns[pattern];
+    const struct mt_pattern_access *a = &p->accesses[all->first];
+    struct ops_part parts[OPS_SHAPE_MOST];
+    uint8_t word[OPS_SHAPE_WORDS];
+    unsigned n = 0, words = 0;
+
+    for (unsigned i = 0; i < all->words; i++) {
+        word[i] = (uint8_t)words;
+        words += !(absent >> i & 1);
+    }
+    for (unsigned i = 0; i < all->count; i++)
+        if (!(absent >> a[i].word & 1))
+            parts[n++] =
+                (struct ops_part){a[i].size, a[i].offset, OP_LOAD + (a[i].kind - MT_LOAD), word[a[i].word]};
+    return ops_writer_shape(w, parts, n, words);
+}
+
+/* One of the others that a pattern has; 0 = there is none. */
+static uint32_t find_other(const struct opshapes *o, uint32_t pattern, uint32_t absent)
+{
+    uint32_t i = o->others_of[pattern];
+
+    while (i && o->others[i].is.absent != absent)
+        i = o->others[i].next;
+    return i;
+}
+
+/* Keep the one met last among the others. */
+static bool keep(struct opshapes *o, uint32_t pattern)
+{
+    if (!o->latest[pattern].shape)
+        return true;
+    if (!grow(&o->others, &o->room, o->n + 2, sizeof *o->others))
+        return false;
+    o->others[++o->n] = (struct opshape){o->latest[pattern], o->others_of[pattern]};
+    o->others_of[pattern] = (uint32_t)o->n;
+    return true;
+}
+
+static bool add(struct opshapes *o, uint32_t pattern, struct ops_shape_of new)
+{
+    if (!new.shape || !keep(o, pattern))
+        return false;
+    o->latest[pattern] = new;
+    return true;
+}
+
+bool opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p, uint32_t pattern,
+                   uint32_t absent)
+{
+    struct ops_shape_of was;
+    uint32_t other;
+
+    if (!grow(&o->latest, &o->latest_room, (size_t)pattern + 1, sizeof *o->latest) ||
+        !grow(&o->others_of, &o->others_room, (size_t)pattern + 1, sizeof *o->others_of))
+        return false;
+    was = o->latest[pattern];
+    if (was.shape && was.absent == absent)
+        return false;
+    other = find_other(o, pattern, absent);
+    if (!other)
+        return add(o, pattern, (struct ops_shape_of){tell(w, p, pattern, absent), absent});
+    o->latest[pattern] = o->others[other].is;
+    o->others[other].is = was;
+    return true;
+}

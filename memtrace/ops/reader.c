@@ -1,0 +1,481 @@
+/* reader.c - reading ops and lockops text: `HANDLE OP ADDR SIZE` per line; see ops.h.
+ *
+ * A file that begins as a binary one is handed to decoder.c, or, if it holds a trace, to source.c.
+ * Unlike classic memtraces these files hold nothing else, so every line that is not empty and not a comment
+ * must be right. Fields may be separated by several spaces or tabs; lines may end in CR LF.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/base/error.h"
+#include "memtrace/base/input.h"
+#include "memtrace/ops.h"
+#include "memtrace/ops/binary.h"
+#include "memtrace/ops/check.h"
+#include "memtrace/ops/source.h"
+#include "memtrace/ops/trace_copy.h"
+#include "memtrace/read/reader_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPS_BATCH 1024
+/* No line is longer, comments excepted. */
+#define MAX_LINE 4096
+/* How much of the file is looked at to find out the kind. */
+#define SNIFF_SIZE (1u << 20)
+
+struct ops_reader {
+    struct input in;
+    enum ops_kind kind;
+    uint64_t line;              /* number of the next line, from 1 */
+    bool in_comment;            /* the window begins inside a long comment */
+    uint32_t thread;            /* as the last comment with one says */
+    uint64_t time;              /* the same */
+    struct ops_decoder *binary; /* NULL for text, and where there is a trace: */
+    struct mt_reader *trace;
+    bool resizes; /* of the trace are R */
+    struct op_source *source;
+    bool checks;
+    struct ops_check check;
+    uint64_t passed; /* operations given before the present batch, where they are checked */
+    struct mt_error err;
+    struct op ops[OPS_BATCH];
+    uint64_t lines[OPS_BATCH]; /* of text: where the operations stand */
+};
+
+enum line_result { LINE_EMPTY, LINE_OP, LINE_WRONG };
+
+/* -- one line -- */
+
+static const uint8_t *skip_spaces(const uint8_t *p)
+{
+    while (*p == ' ' || *p == '\t' || *p == '\r')
+        p++;
+    return p;
+}
+
+static bool at_space(const uint8_t *p)
+{
+    return *p == ' ' || *p == '\t' || *p == '\r' || *p == '\n';
+}
+
+static bool read_number(const uint8_t **at, uint64_t *v)
+{
+    const uint8_t *p = skip_spaces(*at), *start = p;
+    uint64_t n = 0;
+    bool fits = true;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        unsigned digit = *p - '0';
+        fits &= n < UINT64_MAX / 10 || (n == UINT64_MAX / 10 && digit <= UINT64_MAX % 10);
+        n = n * 10 + digit;
+    }
+    *v = n;
+    *at = p;
+    return fits && p > start && at_space(p);
+}
+
+/* The fields of a line that ends in '\n'; the letter is not yet looked at. */
+static enum line_result split_line(const uint8_t *p, struct op *op, char *letter)
+{
+    p = skip_spaces(p);
+    if (*p == '\n' || *p == '#')
+        return LINE_EMPTY;
+    if (!read_number(&p, &op->handle) || op->handle == UINT64_MAX) /* which stands for none */
+        return LINE_WRONG;
+    p = skip_spaces(p);
+    *letter = (char)*p;
+    if (*p == '\n' || !at_space(p + 1))
+        return LINE_WRONG;
+    p++;
+    if (!read_number(&p, &op->addr) || !read_number(&p, &op->size))
+        return LINE_WRONG;
+    return *skip_spaces(p) == '\n' ? LINE_OP : LINE_WRONG;
+}
+
+/* What a letter means in a kind of file; OP_CODES = nothing. */
+static enum ops_code code_of(char letter, enum ops_kind kind)
+{
+    bool lock = kind == OPS_LOCK;
+    switch (letter) {
+    case 'N':
+        return OP_NEW;
+    case 'F':
+        return OP_FREE;
+    case 'L':
+        return lock ? OP_LOCK : OP_LOAD;
+    case 'S':
+        return lock ? OP_CODES : OP_STORE;
+    case 'M':
+        return lock ? OP_CODES : OP_MODIFY;
+    case 'U':
+        return lock ? OP_UNLOCK : OP_CODES;
+    case 'O':
+        return lock ? OP_COMPACT : OP_CODES;
+    case 'R':
+        return OP_RESIZE;
+    default:
+        return OP_CODES;
+    }
+}
+
+static int wrong_line(struct ops_reader *r, const char *what)
+{
+    return mt_fail(&r->err, MT_E_CORRUPT, r->line, "line %llu: %s", (unsigned long long)r->line, what);
+}
+
+/* The number of a comment that is `says`, a number and nothing else. */
+static bool comment_number(const uint8_t *p, const char *says, uint64_t *v)
+{
+    size_t n = strlen(says);
+    if (strncmp((const char *)p, says, n) != 0)
+        return false;
+    p += n;
+    return read_number(&p, v) && *skip_spaces(p) == '\n';
+}
+
+/* A line without an operation may say something about those that follow. */
+static bool take_comment(struct ops_reader *r, const uint8_t *p)
+{
+    uint64_t v;
+    if (comment_number(p, OPS_SAYS_TIME, &v))
+        r->time = v;
+    if (!comment_number(p, OPS_SAYS_THREAD, &v))
+        return true;
+    r->thread = (uint32_t)v;
+    return v <= OPS_MOST_THREADS;
+}
+
+/* Parse a line into *op; how many operations that made, or MT_ERROR. */
+static int take_line(struct ops_reader *r, const uint8_t *p, struct op *op)
+{
+    char letter;
+    enum line_result result = r->in_comment ? LINE_EMPTY : split_line(p, op, &letter);
+    if (result == LINE_WRONG)
+        return wrong_line(r,
+                          "expected `HANDLE OP ADDRESS SIZE`, decimal 64-bit numbers; is this an ops file?");
+    if (result == LINE_EMPTY && !r->in_comment && !take_comment(r, p))
+        return wrong_line(r, "threads have numbers up to 65535");
+    r->in_comment = false;
+    if (result == LINE_OP) {
+        op->thread = r->thread;
+        op->time = r->time;
+        op->code = code_of(letter, r->kind);
+        if (op->code == OP_CODES)
+            return wrong_line(r, r->kind == OPS_LOCK ? "expected one of N F R L U O in a lockops file"
+                                                     : "expected one of N F R L S M in an ops file");
+    }
+    r->line++;
+    return result == LINE_OP;
+}
+
+/* -- finding out the kind -- */
+
+static bool ends_with(const char *s, size_t len, const char *end)
+{
+    size_t n = strlen(end);
+    return len >= n && memcmp(s + len - n, end, n) == 0;
+}
+
+static enum ops_kind kind_by_name(const char *path)
+{
+    size_t len = strlen(path);
+    if (ends_with(path, len, ".zst"))
+        len -= 4;
+    return ends_with(path, len, "-lockops") || ends_with(path, len, "-lockopsfull") ? OPS_LOCK : OPS_UNKNOWN;
+}
+
+static enum ops_kind kind_by_line(const uint8_t *p)
+{
+    struct op op;
+    char letter;
+    if (split_line(p, &op, &letter) != LINE_OP || !letter)
+        return OPS_UNKNOWN;
+    if (strchr("SM", letter))
+        return OPS_ACCESS;
+    if (strchr("UO", letter))
+        return OPS_LOCK;
+    if (letter == 'L')
+        return op.addr == 0 && op.size == 0 ? OPS_LOCK : OPS_ACCESS;
+    return OPS_UNKNOWN;
+}
+
+static enum ops_kind kind_by_content(struct ops_reader *r)
+{
+    size_t n = input_need(&r->in, SNIFF_SIZE);
+    const uint8_t *p = input_bytes(&r->in), *end = n ? memrchr(p, '\n', n) : NULL;
+    enum ops_kind kind = OPS_UNKNOWN;
+    while (end && p <= end && kind == OPS_UNKNOWN) {
+        kind = kind_by_line(p);
+        p = (const uint8_t *)rawmemchr(p, '\n') + 1;
+    }
+    return kind == OPS_UNKNOWN ? OPS_ACCESS : kind;
+}
+
+/* -- reading -- */
+
+static bool fits_hint(struct ops_reader *r, enum ops_kind hint)
+{
+    if (hint == OPS_UNKNOWN || hint == r->kind)
+        return true;
+    mt_fail(&r->err, MT_E_FORMAT, 0, "is a binary file of %s, not of %s",
+            r->kind == OPS_LOCK ? "lockops" : "ops", hint == OPS_LOCK ? "lockops" : "ops");
+    return false;
+}
+
+/* The file is binary: false if it cannot be read or is of another kind than expected. */
+static bool begin_binary(struct ops_reader *r, enum ops_kind hint)
+{
+    r->binary = ops_decoder_new(&r->in, &r->err);
+    if (!r->binary)
+        return false;
+    r->kind = r->binary->kind;
+    return fits_hint(r, hint);
+}
+
+/* The file holds a trace. */
+static bool begin_trace(struct ops_reader *r, enum ops_kind hint)
+{
+    if (input_need(&r->in, OPS_COPY_HEADER) < OPS_COPY_HEADER) {
+        mt_fail(&r->err, MT_E_TRUNCATED, 0, "the ops file ends within its header; make it again");
+        return false;
+    }
+    const char *wrong = ops_copy_header_unpack(input_bytes(&r->in), &r->resizes);
+    if (wrong) {
+        mt_fail(&r->err, MT_E_CORRUPT, 0, "damaged ops file: %s; make it again", wrong);
+        return false;
+    }
+    r->kind = OPS_ACCESS;
+    if (!fits_hint(r, hint))
+        return false;
+    input_skip(&r->in, OPS_COPY_HEADER);
+    r->trace = reader_of_ops(&r->in, &r->err);
+    r->in = (struct input){.fd = -1};
+    if (r->trace)
+        r->source = op_source_new(r->trace, NULL, (struct op_wishes){.resizes = r->resizes});
+    return r->source || mt_fail_memory(&r->err) != MT_ERROR;
+}
+
+static bool begin(struct ops_reader *r, const char *path, enum ops_kind hint)
+{
+    if (!input_open(&r->in, path)) {
+        r->err = r->in.err;
+        return false;
+    }
+    if (ops_binary_here(&r->in))
+        return input_bytes(&r->in)[OPS_MAGIC_SIZE - 1] == OPS_VERSION_COPIED ? begin_trace(r, hint)
+                                                                             : begin_binary(r, hint);
+    r->line = 1;
+    r->kind = hint != OPS_UNKNOWN ? hint : kind_by_name(path);
+    if (r->kind == OPS_UNKNOWN)
+        r->kind = kind_by_content(r);
+    return true;
+}
+
+struct ops_reader *ops_open(const char *path, enum ops_kind hint, struct mt_error *err)
+{
+    struct ops_reader *r = calloc(1, sizeof *r);
+    if (!r) {
+        mt_fail_memory(err);
+        return NULL;
+    }
+    if (begin(r, path, hint))
+        return r;
+    if (err)
+        *err = r->err;
+    ops_close(r);
+    return NULL;
+}
+
+void ops_close(struct ops_reader *r)
+{
+    if (!r)
+        return;
+    input_close(&r->in);
+    ops_decoder_free(r->binary);
+    op_source_free(r->source);
+    mt_close(r->trace);
+    if (r->checks)
+        ops_check_free(&r->check);
+    free(r);
+}
+
+bool ops_reader_is_binary(const struct ops_reader *r)
+{
+    return r->binary || r->trace;
+}
+
+struct mt_reader *ops_reader_trace(struct ops_reader *r)
+{
+    return r->trace;
+}
+
+bool ops_reader_resizes(const struct ops_reader *r)
+{
+    return r->resizes;
+}
+
+enum ops_kind ops_reader_kind(const struct ops_reader *r)
+{
+    return r->kind;
+}
+
+const struct mt_error *ops_reader_error(const struct ops_reader *r)
+{
+    return r->trace && r->err.code == MT_E_NONE ? mt_reader_error(r->trace) : &r->err;
+}
+
+uint64_t ops_reader_bytes(const struct ops_reader *r, uint64_t *total)
+{
+    const struct input *in = r->trace ? &r->trace->in : &r->in;
+    if (total)
+        *total = in->file_size;
+    return in->file_bytes;
+}
+
+/* Parse the whole lines in the window, as many as there is room for. */
+static void take_lines(struct ops_reader *r, size_t *n)
+{
+    const uint8_t *start = input_bytes(&r->in), *p = start, *end = p + input_available(&r->in);
+    const uint8_t *last = end > p ? memrchr(p, '\n', (size_t)(end - p)) : NULL;
+    while (last && p <= last && *n < OPS_BATCH) {
+        r->lines[*n] = r->line;
+        int made = take_line(r, p, &r->ops[*n]);
+        if (made < 0)
+            break;
+        *n += (size_t)made;
+        p = (const uint8_t *)rawmemchr(p, '\n') + 1;
+    }
+    input_skip(&r->in, (size_t)(p - start));
+}
+
+/* The window begins a line that is too long: only a comment may be. */
+static void drop_long_line(struct ops_reader *r)
+{
+    if (!r->in_comment && *input_bytes(&r->in) != '#') {
+        wrong_line(r, "is far too long for an operation");
+        return;
+    }
+    r->in_comment = true;
+    input_skip(&r->in, input_available(&r->in));
+}
+
+/* The last line has no newline. */
+static void take_last_line(struct ops_reader *r, size_t *n)
+{
+    uint8_t line[MAX_LINE + 1];
+    size_t len = input_available(&r->in);
+    memcpy(line, input_bytes(&r->in), len);
+    line[len] = '\n';
+    r->lines[*n] = r->line;
+    int made = take_line(r, line, &r->ops[*n]);
+    *n += made > 0;
+    input_skip(&r->in, len);
+}
+
+/* Nothing whole is in the window: get more, or finish. */
+static void read_on(struct ops_reader *r, size_t *n)
+{
+    if (input_available(&r->in) >= MAX_LINE)
+        drop_long_line(r);
+    if (r->err.code != MT_E_NONE || input_more(&r->in))
+        return;
+    if (r->in.err.code != MT_E_NONE)
+        r->err = r->in.err;
+    else if (input_available(&r->in))
+        take_last_line(r, n);
+}
+
+static int next_binary(struct ops_reader *r, size_t *n)
+{
+    int got = r->err.code == MT_E_NONE ? ops_decode(r->binary, &r->in, r->ops, OPS_BATCH, &r->err) : MT_ERROR;
+    *n = got > 0 ? (size_t)got : 0;
+    return got > 0 ? MT_MORE : got == 0 ? MT_END : MT_ERROR;
+}
+
+void ops_pass_accesses(struct ops_reader *r)
+{
+    if (r->binary)
+        r->binary->passes = true;
+    if (r->source)
+        op_source_skip_accesses(r->source);
+}
+
+static int next_of_trace(struct ops_reader *r, const struct op **ops, size_t *n)
+{
+    int result = op_source_next(r->source, ops, n);
+    if (result == MT_ERROR && op_source_out_of_memory(r->source))
+        mt_fail_memory(&r->err);
+    if (result != MT_MORE)
+        *n = 0;
+    return result;
+}
+
+bool ops_reader_check(struct ops_reader *r)
+{
+    r->checks = r->checks || ops_check_init(&r->check);
+    return r->checks;
+}
+
+uint64_t ops_reader_shared(const struct ops_reader *r)
+{
+    return r->checks ? r->check.addresses.shared : 0;
+}
+
+uint64_t ops_reader_line(const struct ops_reader *r, size_t i)
+{
+    return ops_reader_is_binary(r) ? 0 : r->lines[i];
+}
+
+/* Operation i of the batch contradicts those before it. */
+static void refuse(struct ops_reader *r, const struct op *op, size_t i, const char *why)
+{
+    uint64_t line = ops_reader_line(r, i);
+    char place[32] = "";
+    if (line)
+        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+    mt_fail(&r->err, MT_E_CORRUPT, line, "%soperation %llu (%c): handle %llu %s", place,
+            (unsigned long long)(r->passed + i), ops_letter((enum ops_code)op->code),
+            (unsigned long long)op->handle, why);
+}
+
+/* Check a batch: those before the first wrong one are given, then comes the error. */
+static int checked(struct ops_reader *r, int result, const struct op *ops, size_t *n)
+{
+    const char *why;
+    for (size_t i = 0; i < *n; i++) {
+        if ((why = ops_check_one(&r->check, &ops[i]))) {
+            refuse(r, &ops[i], i, why);
+            *n = i;
+            return i ? MT_MORE : MT_ERROR;
+        }
+    }
+    r->passed += *n;
+    return result;
+}
+
+static int next_batch(struct ops_reader *r, const struct op **ops, size_t *n)
+{
+    *n = 0;
+    *ops = r->ops;
+    if (r->source)
+        return next_of_trace(r, ops, n);
+    if (r->binary)
+        return next_binary(r, n);
+    while (r->err.code == MT_E_NONE) {
+        take_lines(r, n);
+        if (*n == 0 && r->err.code == MT_E_NONE)
+            read_on(r, n);
+        if (*n)
+            return MT_MORE;
+        if (r->err.code == MT_E_NONE && input_available(&r->in) == 0)
+            return MT_END;
+    }
+    return MT_ERROR;
+}
+
+int ops_next(struct ops_reader *r, const struct op **ops, size_t *n)
+{
+    int result = next_batch(r, ops, n);
+    return r->checks && !r->trace ? checked(r, result, *ops, n) : result;
+}

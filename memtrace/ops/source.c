@@ -1,0 +1,414 @@
+/* source.c - operations from a memtrace or an ops file; see source.h.
+ *
+ * A trace is read packed and translated in pieces that stay in the cache until they are used.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "memtrace/ops/source.h"
+
+#include "memtrace/base/array.h"
+#include "memtrace/base/id_list.h"
+#include "memtrace/ops/pattern_shapes.h"
+
+#define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
+#define NOBODY UINT64_MAX
+#define TIME_STEP 4096 /* instructions between the times of accesses */
+
+struct op_source {
+    struct mt_reader *trace;
+    struct ops_reader *ops;
+    struct mt_packed packed; /* read; not yet translated is, of it: */
+    const struct mt_step *step, *steps_end;
+    const struct mt_place *places;
+    const struct mt_event *events;
+    struct mt_step given; /* of events that the caller gave */
+    size_t n_given;       /* that follow them */
+    uint64_t *handles;    /* by slot: the operations' handle of the live block, plus 1; 0 = none */
+    size_t slots;
+    uint64_t *unseen; /* handles of blocks whose end is in no event: damage that is skipped holds it */
+    size_t n_unseen, unseen_room;
+    uint64_t next_handle;
+    uint64_t stray;
+    bool out_of_memory;
+    struct op_wishes wishes;
+    uint64_t time; /* given last */
+    bool skips;    /* accesses are not wanted */
+    struct opshapes shapes;
+    struct op buffer[PIECE];
+};
+
+struct op_source *op_source_new(struct mt_reader *trace, struct ops_reader *ops, struct op_wishes wishes)
+{
+    struct op_source *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return NULL;
+    s->wishes = wishes;
+    s->trace = trace;
+    if (ops && ops_reader_trace(ops)) {
+        s->trace = ops_reader_trace(ops);
+        s->wishes.resizes = ops_reader_resizes(ops);
+    } else {
+        s->ops = ops;
+    }
+    return s;
+}
+
+void op_source_free(struct op_source *s)
+{
+    if (s) {
+        free(s->handles);
+        free(s->unseen);
+        opshapes_free(&s->shapes);
+    }
+    free(s);
+}
+
+static inline struct op *put(struct op *out, uint64_t handle, enum ops_code code, uint64_t addr,
+                             uint64_t size)
+{
+    out->handle = handle;
+    out->addr = addr;
+    out->size = size;
+    out->code = code;
+    out->thread = 0;
+    out->time = 0;
+    return out + 1;
+}
+
+/* Something lives in the slot that a New takes: it has ended, but not in the operations. */
+static bool note_unseen(struct op_source *s, uint32_t slot)
+{
+    if (!grow(&s->unseen, &s->unseen_room, s->n_unseen + 1, sizeof *s->unseen))
+        return false;
+    s->unseen[s->n_unseen++] = s->handles[slot] - 1;
+    return true;
+}
+
+/* N with the next handle */
+static struct op *put_new(struct op_source *s, struct op *out, const struct mt_event *e)
+{
+    if (!grow(&s->handles, &s->slots, (size_t)e->slot + 1, sizeof *s->handles) ||
+        (s->handles[e->slot] && !note_unseen(s, e->slot))) {
+        s->out_of_memory = true;
+        return out;
+    }
+    s->handles[e->slot] = s->next_handle + 1;
+    return put(out, s->next_handle++, OP_NEW, e->addr, e->size);
+}
+
+static inline uint64_t handle_in(const struct op_source *s, uint32_t slot)
+{
+    return slot < s->slots ? s->handles[slot] - 1 : NOBODY;
+}
+
+static struct op *put_free(struct op_source *s, struct op *out, const struct mt_event *e, uint64_t addr)
+{
+    uint64_t handle = handle_in(s, e->slot);
+
+    if (handle == NOBODY) {
+        s->stray++;
+        return out;
+    }
+    s->handles[e->slot] = 0;
+    return put(out, handle, OP_FREE, addr, 0);
+}
+
+static inline struct op *put_access(struct op_source *s, struct op *out, const struct mt_event *e)
+{
+    uint64_t handle = handle_in(s, e->slot);
+
+    if (handle == NOBODY) {
+        s->stray++;
+        return out;
+    }
+    return put(out, handle, (enum ops_code)(OP_LOAD + (e->kind - MT_LOAD)), e->addr, e->size);
+}
+
+static struct op *put_resize(struct op_source *s, struct op *out, const struct mt_event *e)
+{
+    uint64_t handle = handle_in(s, e->slot);
+
+    if (!s->wishes.resizes || handle == NOBODY)
+        return put_new(s, put_free(s, out, e, e->old_addr), e);
+    return put(out, handle, OP_RESIZE, e->addr, e->size);
+}
+
+static struct op *put_event(struct op_source *s, struct op *out, const struct mt_event *e)
+{
+    switch (e->kind) {
+    case MT_LOAD:
+    case MT_STORE:
+    case MT_MODIFY:
+        return put_access(s, out, e);
+    case MT_NEW:
+        return put_new(s, out, e);
+    case MT_FREE:
+        return put_free(s, out, e, e->addr);
+    case MT_RESIZE:
+        return put_resize(s, out, e);
+    default:
+        return out;
+    }
+}
+
+static bool is_access(const struct mt_event *e)
+{
+    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
+}
+
+/* Accesses are given the time of the last one that was given, if that is not long ago. */
+static uint64_t time_of(struct op_source *s, uint64_t time, bool access)
+{
+    if (!access || time - s->time >= TIME_STEP)
+        s->time = time;
+    return s->wishes.times ? s->time : 0;
+}
+
+/* Who did the operations from `from` on, and when. */
+static void mark(struct op_source *s, struct op *from, const struct op *end, const struct mt_event *e)
+{
+    uint64_t time = time_of(s, e->time, is_access(e));
+
+    for (; from < end; from++) {
+        from->thread = s->wishes.threads ? e->thread : 0;
+        from->time = time;
+    }
+}
+
+static struct op *translate_events(struct op_source *s, struct op *out, size_t n)
+{
+    bool marks = s->wishes.threads || s->wishes.times;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_event *e = s->events++;
+        struct op *first = out;
+
+        if (s->skips && is_access(e))
+            continue;
+        out = put_event(s, out, e);
+        if (marks)
+            mark(s, first, out, e);
+    }
+    return out;
+}
+
+static struct op *translate_pattern(struct op_source *s, struct op *out, const struct mt_step *step)
+{
+    const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
+    const struct mt_pattern_access *a = &s->packed.accesses[pattern->first];
+    const uint32_t thread = s->wishes.threads ? step->thread : 0;
+    const uint64_t time = time_of(s, step->time, true);
+
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+        const struct mt_place *place = &s->places[a->word];
+        uint64_t handle = handle_in(s, place->slot);
+
+        if (handle == NOBODY) {
+            s->stray += place->slot != MT_NO_SLOT;
+            continue;
+        }
+        out->handle = handle;
+        out->addr = place->addr + a->offset;
+        out->size = a->size;
+        out->code = OP_LOAD + (a->kind - MT_LOAD);
+        out->thread = thread;
+        out->time = time;
+        out++;
+    }
+    s->places += pattern->words;
+    return out;
+}
+
+/* Translate what was read, as far as there is room; how many operations that made. */
+static size_t translate(struct op_source *s)
+{
+    struct op *out = s->buffer;
+
+    for (; s->step < s->steps_end; s->step++) {
+        size_t most = s->step->pattern == MT_STEP_EVENTS ? 2 * (size_t)s->step->count : s->step->count;
+
+        if (most > (size_t)(s->buffer + PIECE - out))
+            break;
+        if (s->step->pattern == MT_STEP_EVENTS)
+            out = translate_events(s, out, s->step->count);
+        else
+            out = translate_pattern(s, out, s->step);
+    }
+    return (size_t)(out - s->buffer);
+}
+
+/* The next of the events that were given: as many as a step can stand for. */
+static int take_given(struct op_source *s)
+{
+    size_t n = s->n_given < MT_STEP_MOST ? s->n_given : MT_STEP_MOST;
+
+    if (n == 0)
+        return MT_END;
+    s->given = (struct mt_step){.pattern = MT_STEP_EVENTS, .count = (uint16_t)n};
+    s->step = &s->given;
+    s->steps_end = s->step + 1;
+    s->n_given -= n;
+    return MT_MORE;
+}
+
+/* Read the next batch; as mt_next. */
+static int read_batch(struct op_source *s)
+{
+    int result;
+
+    if (!s->trace)
+        return take_given(s);
+    result = mt_next_packed(s->trace, &s->packed);
+    if (result == MT_MORE) {
+        s->step = s->packed.steps;
+        s->steps_end = s->step + s->packed.n_steps;
+        s->places = s->packed.places;
+        s->events = s->packed.events;
+    }
+    return result;
+}
+
+int op_source_next(struct op_source *s, const struct op **ops, size_t *n)
+{
+    if (s->ops)
+        return ops_next(s->ops, ops, n);
+    for (;;) {
+        int result = s->step < s->steps_end ? MT_MORE : read_batch(s);
+
+        if (result != MT_MORE)
+            return result;
+        *n = translate(s);
+        *ops = s->buffer;
+        if (s->out_of_memory)
+            return MT_ERROR;
+        if (*n > 0)
+            return MT_MORE;
+    }
+}
+
+/* ---- to a writer, without operations in between ---- */
+
+static void write_some(struct ops_writer *w, const struct op *ops, size_t n, struct op_quota *q)
+{
+    size_t passed = q->skip < n ? (size_t)q->skip : n, count = n - passed;
+
+    count = count < q->left ? count : (size_t)q->left;
+    q->skip -= passed;
+    q->left -= count;
+    ops_write(w, ops + passed, count);
+}
+
+/* The words of an execution that lie in no block, a bit for each; STRAY if one has a slot where nothing
+ * lives. */
+#define STRAY UINT32_MAX
+static uint32_t absent_words(const struct op_source *s, const struct mt_place *places, uint32_t n)
+{
+    uint32_t absent = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (handle_in(s, places[i].slot) != NOBODY)
+            continue;
+        if (places[i].slot != MT_NO_SLOT)
+            return STRAY;
+        absent |= 1u << i;
+    }
+    return absent;
+}
+
+/* The writer did not take the next step: let it know of what shape that is. False if it knew, or it is none.
+ */
+static bool find_shape(struct op_source *s, struct ops_writer *w)
+{
+    uint32_t pattern = s->step->pattern, absent;
+
+    if (pattern == MT_STEP_EVENTS)
+        return false;
+    absent = absent_words(s, s->places, s->packed.patterns[pattern].words);
+    return absent != STRAY && opshapes_find(&s->shapes, w, &s->packed, pattern, absent);
+}
+
+/* Write the executions that come next; false if the next step is none of them. */
+static bool write_executions(struct op_source *s, struct ops_writer *w, struct op_quota *q)
+{
+    struct ops_executions x = {.step = s->step,
+                               .end = s->steps_end,
+                               .places = s->places,
+                               .shapes = s->shapes.latest,
+                               .n_shapes = s->shapes.latest_room,
+                               .handles = s->handles,
+                               .slots = s->slots,
+                               .left = q->left};
+
+    ops_write_executions(w, &x);
+    s->step = x.step;
+    s->places = x.places;
+    q->left = x.left;
+    return x.step == x.end || find_shape(s, w);
+}
+
+/* The next step, operation by operation. */
+static void write_step(struct op_source *s, struct ops_writer *w, struct op_quota *q)
+{
+    struct op *end = s->step->pattern == MT_STEP_EVENTS ? translate_events(s, s->buffer, s->step->count)
+                                                        : translate_pattern(s, s->buffer, s->step);
+
+    write_some(w, s->buffer, (size_t)(end - s->buffer), q);
+    s->step++;
+}
+
+int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *q)
+{
+    int result = s->step < s->steps_end ? MT_MORE : read_batch(s);
+
+    while (result == MT_MORE && s->step < s->steps_end && q->left) {
+        if (q->skip || !write_executions(s, w, q))
+            write_step(s, w, q);
+    }
+    return s->out_of_memory ? MT_ERROR : result;
+}
+
+/* A handle of ours is the block's ordinal. */
+bool op_source_tell_unfreed(struct op_source *s, struct ops_writer *w)
+{
+    for (size_t slot = 0; slot < s->slots; slot++)
+        if (s->handles[slot] && !note_unseen(s, (uint32_t)slot))
+            return false;
+    ordinals_sort(s->unseen, s->n_unseen);
+    ops_writer_unfreed(w, s->unseen, s->n_unseen);
+    return true;
+}
+
+void op_source_give(struct op_source *s, const struct mt_event *events, size_t n)
+{
+    s->events = events;
+    s->n_given = n;
+}
+
+bool op_source_out_of_memory(const struct op_source *s)
+{
+    return s->out_of_memory;
+}
+
+bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
+{
+    if (!grow(&s->handles, &s->slots, n, sizeof *s->handles))
+        return false;
+    if (n)
+        memcpy(s->handles, handles, n * sizeof *handles);
+    s->next_handle = next_handle;
+    return true;
+}
+
+void op_source_skip_accesses(struct op_source *s)
+{
+    s->skips = true;
+    if (s->trace)
+        mt_pass_accesses(s->trace);
+    if (s->ops)
+        ops_pass_accesses(s->ops);
+}
+
+uint64_t op_source_stray(const struct op_source *s)
+{
+    return s->stray;
+}

@@ -1,0 +1,87 @@
+/* survivors.c - the blocks that an ops file says are never freed, for who asks for them alone; see ops.h.
+ *
+ * Their list (memtrace/base/id_list.h) is found by the headers of the file's blocks, whose operations are not looked at.
+ * What makes no sense is left to those who read the file from the start and can say what is wrong.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/ops/block.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Read n bytes of a file at a place; false if it has not that many there, or cannot be sought in. */
+static bool read_at(int fd, void *to, size_t n, uint64_t offset)
+{
+    return pread(fd, to, n, (off_t)offset) == (ssize_t)n;
+}
+
+/* The payload of a block, decompressed, the caller's to free; NULL if it is damaged. */
+static uint8_t *payload_at(int fd, uint64_t offset, const uint8_t *header, const struct ops_block *b)
+{
+    uint8_t *stored = malloc(b->stored + 1), *raw = malloc(b->size);
+    bool good = stored && raw && read_at(fd, stored, b->stored, offset) &&
+                ops_block_hash(header, stored, b->stored) == b->hash &&
+                ZSTD_decompress(raw, b->size, stored, b->stored) == b->size;
+    free(stored);
+    if (good)
+        return raw;
+    free(raw);
+    return NULL;
+}
+
+static bool take_at(struct ordinals *list, int fd, uint64_t offset, const uint8_t *header,
+                    const struct ops_block *b)
+{
+    uint8_t *payload = payload_at(fd, offset, header, b);
+    bool taken = payload && ordinals_take(list, payload, b->size, b->total);
+    free(payload);
+    return taken;
+}
+
+/* Go through the headers up to the end; false if that does not work out. */
+static bool find_list(int fd, struct ordinals *list)
+{
+    uint64_t offset = OPS_MAGIC_SIZE + 1;
+    for (;;) {
+        uint8_t header[OPS_HEADER_SIZE];
+        struct ops_block b;
+        if (!read_at(fd, header, sizeof header, offset) || !ops_block_parse(header, OPS_ACCESS, &b))
+            return false;
+        if (b.size == 0)
+            return list->begun && !list->more;
+        offset += sizeof header;
+        if (b.count == 0 && !take_at(list, fd, offset, header, &b))
+            return false;
+        offset += b.stored;
+    }
+}
+
+/* The same of a file that holds a trace, which has a list of the same kind. */
+static bool read_from_trace(const char *path, uint64_t **ordinals, size_t *n)
+{
+    struct mt_error err;
+    struct ops_reader *r = ops_open(path, OPS_ACCESS, &err);
+    *ordinals = NULL;
+    *n = 0;
+    bool told = r && mt_left(ops_reader_trace(r), ordinals, n);
+    ops_close(r);
+    return told;
+}
+
+bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n)
+{
+    uint8_t magic[OPS_MAGIC_SIZE + 1];
+    struct ordinals list = {.keeps = true};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool here = fd >= 0 && read_at(fd, magic, sizeof magic, 0) &&
+                memcmp(magic, OPS_MAGIC, OPS_MAGIC_SIZE - 1) == 0 && magic[OPS_MAGIC_SIZE] == OPS_ACCESS;
+    const uint8_t version = here ? magic[OPS_MAGIC_SIZE - 1] : 0;
+    bool listed = version == OPS_VERSION_ENCODED && find_list(fd, &list);
+    if (fd >= 0)
+        close(fd);
+    if (version == OPS_VERSION_COPIED)
+        return read_from_trace(path, ordinals, n);
+    return ordinals_give(&list, listed, ordinals, n);
+}

@@ -1,0 +1,481 @@
+/* trace_copy.c - making an ops file of a trace without decoding its accesses; see trace_copy.h.
+ *
+ * The reader of the trace hands on each chunk that it has checked. Its rare records are read as ever, so that
+ * a block that is not live, or not free, is an error here; what is wrong with accesses themselves, which
+ * checksums say nothing about, only who reads the result sees. A chunk is written when all of it was right.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/ops/trace_copy.h"
+#include "memtrace/base/array.h"
+#include "memtrace/base/error.h"
+#include "memtrace/format/records.h"
+#include "memtrace/ops/binary.h"
+#include "memtrace/read/reader_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define LEVEL 1
+
+struct ops_copier {
+    struct mt_reader *trace;
+    struct ops_sink sink;
+    ZSTD_CCtx *zstd;
+    bool resizes;
+    bool unsure;                /* the trace was left within a chunk: its live blocks are not the file's */
+    struct buffer payload;      /* of the chunk being made */
+    struct buffer rare, tokens; /* its streams that are written anew */
+    uint8_t *kept;              /* of its rare records, one by one: is it in `rare`? */
+    size_t records, kept_room;
+    uint32_t events_left_out;
+    bool left_out;      /* any record */
+    uint64_t *ordinals; /* by slot: of the block that lives there, see memtrace/base/id_list.h */
+    size_t slots;
+    uint64_t events; /* in the file; of these: */
+    struct {
+        uint64_t news, frees, moves;
+    } of, before; /* the latter without the chunk at hand */
+    uint64_t handles;
+};
+
+void ops_copy_header_pack(uint8_t out[OPS_COPY_HEADER], bool resizes)
+{
+    memcpy(out, OPS_MAGIC, OPS_MAGIC_SIZE - 1);
+    out[7] = OPS_VERSION_COPIED;
+    out[8] = OPS_ACCESS;
+    out[9] = resizes ? OPS_COPY_RESIZES : 0;
+    out[10] = OPS_CHUNKS;
+    out[11] = 0;
+    store_u32(out + 12, (uint32_t)XXH3_64bits(out, 12));
+}
+
+const char *ops_copy_header_unpack(const uint8_t in[OPS_COPY_HEADER], bool *resizes)
+{
+    *resizes = in[9] & OPS_COPY_RESIZES;
+    if (load_u32(in + 12) != (uint32_t)XXH3_64bits(in, 12))
+        return "checksum of the file's header is wrong";
+    if (in[8] != OPS_ACCESS)
+        return "unknown kind of file";
+    if (in[9] > OPS_COPY_RESIZES || in[10] != OPS_CHUNKS || in[11])
+        return "the file's header asks for what is not known";
+    return NULL;
+}
+
+/* -- rare records -- */
+
+static bool note_record(struct ops_copier *c, bool kept)
+{
+    if (!grow(&c->kept, &c->kept_room, c->records + 1, sizeof *c->kept))
+        return false;
+    c->kept[c->records++] = kept;
+    c->left_out |= !kept;
+    return true;
+}
+
+/* The block in a slot is the latest. A Resize makes it another one where it is read as an F and an N. */
+static bool note_block(struct ops_copier *c, uint32_t slot)
+{
+    if (!grow(&c->ordinals, &c->slots, (size_t)slot + 1, sizeof *c->ordinals))
+        return false;
+    c->ordinals[slot] = c->of.news + (c->resizes ? 0 : c->of.moves) - 1;
+    return true;
+}
+
+static bool put_beginning(struct ops_copier *c, const struct mt_event *e)
+{
+    const struct rec_new r = {.slot = e->slot, .addr = e->addr, .size = e->size};
+    put_new(&c->rare, &r);
+    c->of.news++;
+    return note_block(c, e->slot);
+}
+
+static bool put_ending(struct ops_copier *c, const struct mt_event *e)
+{
+    const struct rec_free r = {.slot = e->slot};
+    put_free(&c->rare, &r);
+    c->of.frees++;
+    return true;
+}
+
+static bool put_move(struct ops_copier *c, const struct mt_event *e)
+{
+    const struct rec_resize r = {.slot = e->slot, .moved = (int64_t)(e->addr - e->old_addr), .size = e->size};
+    put_resize(&c->rare, &r);
+    c->of.moves++;
+    return c->resizes || note_block(c, e->slot);
+}
+
+static bool put_system_access(struct ops_copier *c, const struct mt_event *e)
+{
+    const struct rec_touch r = {.kind = e->kind, .slot = e->slot, .offset = e->offset, .size = e->size};
+    put_touch(&c->rare, &r);
+    return true;
+}
+
+/* Keep what a record of this code says, of which *e was made, if that is an operation. */
+static bool take_record(struct ops_copier *c, uint8_t code, const struct mt_event *e)
+{
+    switch (code) {
+    case REC_NEW:
+    case REC_INHERIT:
+    case REC_HELD:
+        return put_beginning(c, e) && note_record(c, true);
+    case REC_FREE:
+        return put_ending(c, e) && note_record(c, true);
+    case REC_RESIZE:
+        return put_move(c, e) && note_record(c, true);
+    case REC_TOUCH:
+        return put_system_access(c, e) && note_record(c, true);
+    case REC_STOP:
+        put_stop(&c->rare, NULL);
+        return note_record(c, true);
+    case REC_THREAD:
+        return note_record(c, false);
+    default:
+        c->events_left_out++;
+        return note_record(c, false);
+    }
+}
+
+/* All rare records of the chunk that the decoder has begun; false if one is wrong, which it tells. */
+static bool take_records(struct ops_copier *c, struct decoder *d)
+{
+    buffer_reset(&c->rare);
+    c->records = 0;
+    c->events_left_out = 0;
+    c->left_out = false;
+    while (!d->finished && !d->wrong) {
+        const struct cursor *at = &d->streams[STREAM_RARE];
+        const uint8_t code = at->p < at->end ? *at->p : 0;
+        struct mt_event e;
+        decoder_rare_event(d, &e);
+        if (!d->wrong && !take_record(c, code, &e))
+            d->wrong = "out of memory for a chunk";
+    }
+    return !d->wrong;
+}
+
+/* -- tokens -- */
+
+static void put_token(struct buffer *b, uint64_t run, unsigned misses)
+{
+    buffer_byte(b, (uint8_t)((run < RUN_LONG ? run : RUN_LONG) << 3 | misses));
+    if (run >= RUN_LONG)
+        buffer_uvarint(b, run - RUN_LONG);
+}
+
+/* Tokens without those of the records that were left out: runs on both sides of one are one run. */
+static bool take_tokens(struct ops_copier *c, struct cursor in)
+{
+    uint64_t run = 0;
+    size_t record = 0;
+    buffer_reset(&c->tokens);
+    while (in.p < in.end && record < c->records && run <= MAX_CHUNK_EVENTS) {
+        const uint8_t token = cursor_byte(&in);
+        const unsigned misses = token & 7;
+        run += token >> 3;
+        if (token >> 3 == RUN_LONG)
+            run += cursor_uvarint(&in);
+        if (misses || c->kept[record++]) {
+            put_token(&c->tokens, run, misses);
+            run = 0;
+        }
+    }
+    return !in.bad && in.p == in.end && record == c->records && run == 0;
+}
+
+/* -- chunks -- */
+
+static void fail_memory_if(struct ops_copier *c, bool failed)
+{
+    if (failed)
+        mt_fail_memory(&c->sink.err);
+}
+
+/* Append a stream to the payload, as it is compressed already; its place in the table is `entry`. */
+static void append_stored(struct ops_copier *c, const uint8_t *from, uint32_t raw, uint32_t stored,
+                          size_t entry)
+{
+    buffer_append(&c->payload, from, stored);
+    store_u32(c->payload.data + entry, raw);
+    store_u32(c->payload.data + entry + 4, stored);
+}
+
+/* The same of one that is not. */
+static void append_stream(struct ops_copier *c, const struct buffer *s, size_t entry)
+{
+    size_t raw = buffer_size(s), room = ZSTD_compressBound(raw), stored = 0;
+    if (!buffer_reserve(&c->payload, room))
+        return;
+    if (raw)
+        stored = ZSTD_compressCCtx(c->zstd, c->payload.p, room, s->data, raw, LEVEL);
+    if (ZSTD_isError(stored)) {
+        c->payload.failed = true;
+        return;
+    }
+    c->payload.p += stored;
+    store_u32(c->payload.data + entry, (uint32_t)raw);
+    store_u32(c->payload.data + entry + 4, (uint32_t)stored);
+}
+
+static void begin_payload(struct ops_copier *c, unsigned streams)
+{
+    buffer_reset(&c->payload);
+    if (buffer_reserve(&c->payload, 8 * streams))
+        c->payload.p += 8 * streams;
+}
+
+/* Write the payload as a chunk of h's type and number of events, of which `raw` is the size decompressed. */
+static void write_chunk(struct ops_copier *c, struct chunk_header h, uint64_t raw)
+{
+    uint8_t header[CHUNK_HEADER_SIZE];
+    fail_memory_if(c, c->payload.failed);
+    if (c->sink.err.code != MT_E_NONE)
+        return;
+    h.raw_size = (uint32_t)raw;
+    h.stored_size = (uint32_t)buffer_size(&c->payload);
+    h.first_event = c->events;
+    h.first_handle = c->handles;
+    h.payload_hash = XXH3_64bits(c->payload.data, h.stored_size);
+    chunk_header_pack(&h, header);
+    ops_sink_write(&c->sink, header, sizeof header);
+    ops_sink_write(&c->sink, c->payload.data, h.stored_size);
+    c->events += h.events;
+}
+
+/* A chunk of one stream. */
+static void write_stream(struct ops_copier *c, uint8_t type, const struct buffer *s)
+{
+    fail_memory_if(c, s->failed);
+    begin_payload(c, 1);
+    if (!c->payload.failed)
+        append_stream(c, s, 0);
+    write_chunk(c, (struct chunk_header){.type = type}, buffer_size(s));
+}
+
+/* The stream of a chunk of events that is written anew; NULL: it stays as it is. */
+static const struct buffer *new_stream(const struct ops_copier *c, unsigned stream)
+{
+    if (stream == STREAM_RARE)
+        return &c->rare;
+    return stream == STREAM_TOKENS && c->left_out ? &c->tokens : NULL;
+}
+
+static void write_events(struct ops_copier *c, const struct chunk_header *h, const uint8_t *payload)
+{
+    const unsigned n = chunk_streams(h->type);
+    const uint8_t *from = payload + 8 * n;
+    uint64_t raw = 0;
+    fail_memory_if(c, c->rare.failed || c->tokens.failed);
+    begin_payload(c, n);
+    for (unsigned i = 0; i < n && !c->payload.failed; i++) {
+        const struct buffer *anew = new_stream(c, i);
+        const uint32_t stored = load_u32(payload + 8 * i + 4);
+        if (anew)
+            append_stream(c, anew, 8 * i);
+        else
+            append_stored(c, from, load_u32(payload + 8 * i), stored, 8 * i);
+        if (!c->payload.failed)
+            raw += load_u32(c->payload.data + 8 * i);
+        from += stored;
+    }
+    write_chunk(c, (struct chunk_header){.type = h->type, .events = h->events - c->events_left_out}, raw);
+}
+
+static void take_events(struct ops_copier *c, const struct chunk_header *h, const uint8_t *payload,
+                        const uint8_t *raw, const uint32_t *sizes)
+{
+    struct decoder *d = &c->trace->binary.dec;
+    const struct cursor tokens = {.p = raw, .end = raw + sizes[STREAM_TOKENS]};
+    c->before = c->of;
+    if (take_records(c, d) && c->left_out && !take_tokens(c, tokens))
+        d->wrong = "tokens do not fit the records of the chunk";
+    if (d->wrong) {
+        c->unsure = true;
+        c->of = c->before;
+        return;
+    }
+    c->trace->stats.events += h->events;
+    if (h->events > c->events_left_out) {
+        write_events(c, h, payload);
+        c->handles = d->handles;
+    }
+}
+
+/* -- definitions -- */
+
+/* Pass over a record of a kind that is not kept. */
+#define PASS(NAME, name)                                                                                     \
+    case REC_##NAME: {                                                                                       \
+        struct rec_##name r;                                                                                 \
+        return get_##name(in, &r);                                                                           \
+    }
+
+static bool take_site(struct cursor *in, struct buffer *out)
+{
+    struct rec_site r;
+    if (!get_site(in, &r))
+        return false;
+    r.ip = r.frame = 0;
+    put_site(out, &r);
+    return true;
+}
+
+/* A segment with its accesses, which depend on nothing before them; it begins at `start`. */
+static bool take_segment(struct cursor *in, struct buffer *out, const uint8_t *start)
+{
+    struct rec_segment s;
+    struct rec_access a;
+    bool good = get_segment(in, &s);
+    for (uint64_t i = 0; good && i < s.accesses; i++)
+        good = cursor_byte(in) == REC_ACCESS && get_access(in, &a);
+    if (good)
+        buffer_append(out, start, (size_t)(in->p - start));
+    return good;
+}
+
+static bool take_definition(struct cursor *in, struct buffer *out)
+{
+    const uint8_t *start = in->p;
+    switch (cursor_byte(in)) {
+        PASS(STRING, string)
+        PASS(FRAME, frame)
+        PASS(STACK, stack)
+        PASS(HEAP, heap)
+        PASS(INFO, info)
+        PASS(LUAFRAME, luaframe)
+        PASS(PROTO, proto)
+        PASS(TRACE, trace)
+        PASS(NTH, nth)
+    case REC_SITE:
+        return take_site(in, out);
+    case REC_SEGMENT:
+        return take_segment(in, out, start);
+    default:
+        return false;
+    }
+}
+
+/* The reader has applied these, so they are as they should be. */
+static void take_definitions(struct ops_copier *c, const uint8_t *raw, uint32_t size)
+{
+    struct cursor in = {.p = raw, .end = raw + size};
+    struct buffer *out = &c->rare; /* not in use between chunks of events */
+    struct rec_base base;
+    bool good = cursor_byte(&in) == REC_BASE && get_base(&in, &base);
+    buffer_reset(out);
+    put_base(out, &(struct rec_base){1, 1, 1, good ? base.sites : 0, 1, 0});
+    const size_t empty = buffer_size(out);
+    while (good && in.p < in.end)
+        good = take_definition(&in, out);
+    if (buffer_size(out) > empty)
+        write_stream(c, CHUNK_DEFS, out);
+}
+
+/* -- the file -- */
+
+static void take(void *context, const struct chunk_header *h, const uint8_t *payload, const uint8_t *raw,
+                 const uint32_t *sizes)
+{
+    struct ops_copier *c = context;
+    if (h->type == CHUNK_EVENTS)
+        take_events(c, h, payload, raw, sizes);
+    else if (h->type == CHUNK_DEFS)
+        take_definitions(c, raw, sizes[0]);
+}
+
+bool ops_can_copy(const struct mt_reader *trace)
+{
+    return !trace->stats.is_text && !(trace->flags & MT_OPEN_SALVAGE) && !trace->binary.moved;
+}
+
+struct ops_copier *ops_copier_new(struct mt_reader *trace, int fd, bool resizes, struct mt_error *err)
+{
+    uint8_t header[OPS_COPY_HEADER];
+    struct ops_copier *c = calloc(1, sizeof *c);
+    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    if (!c || !zstd) {
+        free(c);
+        ZSTD_freeCCtx(zstd);
+        mt_fail_memory(err);
+        return NULL;
+    }
+    ops_sink_init(&c->sink, fd, false);
+    c->trace = trace;
+    c->zstd = zstd;
+    c->resizes = resizes;
+    mt_pass_accesses(trace);
+    trace->binary.taker = (struct chunk_taker){take, c};
+    ops_copy_header_pack(header, resizes);
+    ops_sink_write(&c->sink, header, sizeof header);
+    return c;
+}
+
+int ops_copier_next(struct ops_copier *c)
+{
+    if (c->sink.err.code != MT_E_NONE)
+        return MT_END;
+    return binary_chunk(c->trace);
+}
+
+uint64_t ops_copier_operations(const struct ops_copier *c)
+{
+    return c->events + (c->resizes ? 0 : c->of.moves);
+}
+
+static void write_left(struct ops_copier *c)
+{
+    const struct decoder *d = &c->trace->binary.dec;
+    const uint64_t *list = c->ordinals;
+    uint64_t next = 0;
+    size_t n = 0;
+    for (uint32_t slot = 0; slot < d->block_count; slot++)
+        if (d->blocks[slot].heap != NO_HEAP)
+            c->ordinals[n++] = c->ordinals[slot];
+    ordinals_sort(c->ordinals, n);
+    do {
+        buffer_reset(&c->rare);
+        if (buffer_reserve(&c->rare, ORDINALS_SIZE))
+            c->rare.p += ordinals_put(c->rare.p, &list, &n, &next);
+        write_stream(c, CHUNK_LEFT, &c->rare);
+    } while (n && c->sink.err.code == MT_E_NONE);
+}
+
+/* The kinds of accesses are not known apart. */
+static void write_end(struct ops_copier *c)
+{
+    const struct rec_end end = {.new = c->of.news,
+                                .free = c->of.frees,
+                                .resize = c->of.moves,
+                                .load = c->events - c->of.news - c->of.frees - c->of.moves};
+    buffer_reset(&c->rare);
+    put_end(&c->rare, &end);
+    write_stream(c, CHUNK_END, &c->rare);
+}
+
+static void copier_free(struct ops_copier *c)
+{
+    c->trace->binary.taker = (struct chunk_taker){0};
+    ZSTD_freeCCtx(c->zstd);
+    buffer_free(&c->payload);
+    buffer_free(&c->rare);
+    buffer_free(&c->tokens);
+    free(c->kept);
+    free(c->ordinals);
+    free(c);
+}
+
+int ops_copier_finish(struct ops_copier *c, struct mt_error *err)
+{
+    if (!c->unsure)
+        write_left(c);
+    write_end(c);
+    ops_sink_finish(&c->sink);
+    int result = c->sink.err.code == MT_E_NONE ? MT_OK : MT_ERROR;
+    if (err)
+        *err = c->sink.err;
+    copier_free(c);
+    return result;
+}

@@ -1,0 +1,277 @@
+/* classic_text.c - reading classic text: `>>> OP ADDRESS SIZE`, decimal, OP one of N F L S M.
+ *
+ * The lines may stand among other output. A line is taken for an event if it begins with `>>> `, has
+ * exactly four fields, a single letter as the second, and digits at the start of the last two; others are
+ * passed over. What is taken for an event must then be right to the end. Addresses have 64 bits.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/base/error.h"
+#include "memtrace/read/reader_impl.h"
+
+#include <string.h>
+
+/* No line with an event is longer. */
+#define MAX_LINE 4096
+
+struct text_line {
+    char letter;
+    uint64_t addr, size;
+};
+
+enum line_result { LINE_OTHER, LINE_EVENT, LINE_WRONG };
+
+static bool is_space(uint8_t c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+static bool is_digit(uint8_t c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static const uint8_t *skip_spaces(const uint8_t *p)
+{
+    while (is_space(*p))
+        p++;
+    return p;
+}
+
+/* Read a number; false if it does not fit 64 bits or something but space follows. */
+static bool read_number(const uint8_t **at, uint64_t *v)
+{
+    const uint8_t *p = *at;
+    uint64_t n = 0;
+    bool fits = true;
+    for (; is_digit(*p); p++) {
+        unsigned digit = *p - '0';
+        fits &= n < UINT64_MAX / 10 || (n == UINT64_MAX / 10 && digit <= UINT64_MAX % 10);
+        n = n * 10 + digit;
+    }
+    *v = n;
+    *at = p;
+    return fits && (is_space(*p) || *p == '\n');
+}
+
+/* Does a fifth field follow? */
+static bool more_fields(const uint8_t *p)
+{
+    while (!is_space(*p) && *p != '\n')
+        p++;
+    return *skip_spaces(p) != '\n';
+}
+
+/* Parse a line, which ends in '\n'. */
+static enum line_result parse_line(const uint8_t *p, struct text_line *l)
+{
+    if (p[0] != '>' || p[1] != '>' || p[2] != '>' || p[3] != ' ')
+        return LINE_OTHER;
+    p = skip_spaces(p + 4);
+    l->letter = (char)*p;
+    if (*p == '\n' || !is_space(p[1]))
+        return LINE_OTHER;
+    p = skip_spaces(p + 1);
+    if (!is_digit(*p))
+        return LINE_OTHER;
+    bool good = read_number(&p, &l->addr);
+    while (!is_space(*p) && *p != '\n')
+        p++;
+    p = skip_spaces(p);
+    if (!is_digit(*p))
+        return LINE_OTHER;
+    good &= read_number(&p, &l->size);
+    if (more_fields(p))
+        return LINE_OTHER;
+    good &= l->letter != 'N' || span_fits(l->addr, l->size);
+    return good && l->letter && strchr("NFLSM", l->letter) ? LINE_EVENT : LINE_WRONG;
+}
+
+/* -- events -- */
+
+static struct mt_event *begin_event(struct mt_reader *r, size_t *n, enum mt_kind kind)
+{
+    struct mt_event *ev = &r->events[(*n)++];
+    *ev = (struct mt_event){.kind = kind, .thread = 1};
+    r->stats.totals.events[kind]++;
+    return ev;
+}
+
+static bool overlaps(const struct mt_reader *r)
+{
+    return r->flags & MT_OPEN_OVERLAPS;
+}
+
+static void set_block(struct mt_event *ev, const struct mt_reader *r, uint32_t slot)
+{
+    const struct block *b = overlaps(r) ? &r->text.overlay.blocks[slot] : &r->text.map.blocks[slot];
+    ev->addr = b->base;
+    ev->size = b->size;
+    ev->handle = b->handle;
+    ev->heap = b->heap;
+    ev->slot = slot;
+}
+
+static void free_block(struct mt_reader *r, size_t *n, uint32_t slot, bool implied)
+{
+    struct mt_event *ev = begin_event(r, n, MT_FREE);
+    set_block(ev, r, slot);
+    ev->implied = implied;
+    r->stats.implied_free += implied;
+    if (overlaps(r))
+        overlay_remove(&r->text.overlay, slot);
+    else
+        blockmap_remove(&r->text.map, slot);
+}
+
+/* False = no room for all events: come again with the same line. */
+static bool new_block(struct mt_reader *r, size_t *n, const struct text_line *l)
+{
+    uint32_t old, slot;
+    while (!overlaps(r) && (old = blockmap_overlap(&r->text.map, l->addr, l->size, NO_SLOT)) != NO_SLOT) {
+        free_block(r, n, old, true);
+        if (*n == READER_BATCH)
+            return false;
+    }
+    slot = overlaps(r) ? overlay_add(&r->text.overlay, l->addr, l->size, 0, r->stats.handles)
+                       : blockmap_add(&r->text.map, l->addr, l->size, 0, r->stats.handles);
+    if (slot == NO_SLOT) {
+        mt_fail_memory(&r->err);
+        return true;
+    }
+    r->stats.handles++;
+    set_block(begin_event(r, n, MT_NEW), r, slot);
+    return true;
+}
+
+static void free_address(struct mt_reader *r, size_t *n, uint64_t addr)
+{
+    uint32_t slot = overlaps(r) ? overlay_at(&r->text.overlay, addr) : blockmap_at(&r->text.map, addr);
+    if (slot != NO_SLOT) {
+        free_block(r, n, slot, false);
+        return;
+    }
+    struct mt_event *ev = begin_event(r, n, MT_BADFREE);
+    ev->addr = addr;
+    ev->handle = MT_NO_HANDLE;
+    r->stats.unmatched_free++;
+}
+
+static void access_block(struct mt_reader *r, size_t *n, const struct text_line *l)
+{
+    uint32_t slot =
+        overlaps(r) ? overlay_find(&r->text.overlay, l->addr) : blockmap_find(&r->text.map, l->addr);
+    if (slot == NO_SLOT) {
+        r->stats.unmatched_access++;
+        return;
+    }
+    enum mt_kind kind = l->letter == 'L' ? MT_LOAD : l->letter == 'S' ? MT_STORE : MT_MODIFY;
+    struct mt_event *ev = begin_event(r, n, kind);
+    set_block(ev, r, slot);
+    ev->offset = l->addr - ev->addr;
+    ev->beyond = l->size > ev->size - ev->offset;
+    ev->addr = l->addr;
+    ev->size = l->size;
+}
+
+static bool apply_line(struct mt_reader *r, size_t *n, const struct text_line *l)
+{
+    if (l->letter == 'N')
+        return new_block(r, n, l);
+    if (l->letter == 'F')
+        free_address(r, n, l->addr);
+    else
+        access_block(r, n, l);
+    return true;
+}
+
+static void wrong_line(struct mt_reader *r, const char *what)
+{
+    if (r->flags & MT_OPEN_SALVAGE)
+        reader_note(r, r->text.line, what);
+    else
+        mt_fail(&r->err, MT_E_CORRUPT, r->text.line, "line %llu: %s; --salvage passes over such lines",
+                (unsigned long long)r->text.line, what);
+}
+
+/* -- lines -- */
+
+/* Handle the line at p; false = it has to be handled again when there is room. */
+static bool take_line(struct mt_reader *r, size_t *n, const uint8_t *p)
+{
+    struct text_line l;
+    enum line_result result = r->text.in_long_line ? LINE_OTHER : parse_line(p, &l);
+    if (result == LINE_EVENT && !apply_line(r, n, &l))
+        return false;
+    if (result == LINE_WRONG)
+        wrong_line(
+            r, "expected `>>> OP ADDRESS SIZE` with OP one of N F L S M, decimal numbers, all in 64 bits");
+    r->text.in_long_line = false;
+    r->text.found += result == LINE_EVENT;
+    r->text.line++;
+    return true;
+}
+
+/* Handle the whole lines in the window, as many as there is room for events. */
+static void take_lines(struct mt_reader *r, size_t *n)
+{
+    const uint8_t *start = input_bytes(&r->in), *p = start, *end = p + input_available(&r->in);
+    const uint8_t *last = end > p ? memrchr(p, '\n', (size_t)(end - p)) : NULL;
+    while (last && p <= last && *n < READER_BATCH && r->err.code == MT_E_NONE) {
+        if (!take_line(r, n, p))
+            break;
+        p = (const uint8_t *)rawmemchr(p, '\n') + 1;
+    }
+    input_skip(&r->in, (size_t)(p - start));
+}
+
+/* The window holds the beginning of a line and is too long for an event: drop it. */
+static void drop_long_line(struct mt_reader *r)
+{
+    if (!r->text.in_long_line && memcmp(input_bytes(&r->in), ">>> ", 4) == 0)
+        wrong_line(r, "is far too long for a trace line");
+    r->text.in_long_line = true;
+    input_skip(&r->in, input_available(&r->in));
+}
+
+/* The last line has no newline: handle it with one. */
+static void take_last_line(struct mt_reader *r, size_t *n)
+{
+    uint8_t line[MAX_LINE + 1];
+    size_t len = input_available(&r->in);
+    memcpy(line, input_bytes(&r->in), len);
+    line[len] = '\n';
+    if (take_line(r, n, line))
+        input_skip(&r->in, len);
+}
+
+static int end_of_text(struct mt_reader *r)
+{
+    if (r->in.err.code != MT_E_NONE) {
+        r->err = r->in.err;
+        return MT_ERROR;
+    }
+    if (r->text.found == 0 && !(r->flags & MT_OPEN_TEXT))
+        return mt_fail(&r->err, MT_E_FORMAT, 0, "is not a memtrace: neither .ljt nor text with `>>> ` lines");
+    return MT_END;
+}
+
+int text_next(struct mt_reader *r, size_t *n)
+{
+    *n = 0;
+    for (;;) {
+        take_lines(r, n);
+        if (*n == 0 && r->err.code == MT_E_NONE && input_available(&r->in) >= MAX_LINE)
+            drop_long_line(r);
+        if (*n == 0 && r->err.code == MT_E_NONE && !input_more(&r->in) && r->in.err.code == MT_E_NONE &&
+            input_available(&r->in))
+            take_last_line(r, n);
+        r->stats.live_slots = overlaps(r) ? r->text.overlay.live : r->text.map.live;
+        if (*n)
+            return MT_MORE;
+        if (r->err.code != MT_E_NONE)
+            return MT_ERROR;
+        if (r->in.err.code != MT_E_NONE || input_available(&r->in) == 0)
+            return end_of_text(r);
+    }
+}

@@ -1,0 +1,62 @@
+/* decode_checkpoint.c - LIVE chunks: the live blocks as the writer knew them; see decoder.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/blocks/blockmap.h"
+#include "memtrace/read/decoder.h"
+
+static bool same(const struct decoder *d, const struct rec_block *r)
+{
+    if (r->slot >= d->block_count)
+        return false;
+    const struct live_block *b = &d->blocks[r->slot];
+    return b->heap == r->heap && b->base == r->addr && b->size == r->size && b->handle == r->handle;
+}
+
+/* Make a block live; what is wrong with it, or NULL. */
+static const char *enter(struct decoder *d, const struct rec_block *r)
+{
+    if (r->slot >= MAX_LIVE_BLOCKS || r->slot > d->block_count + (uint64_t)MAX_CHUNK_EVENTS)
+        return "a live block has a slot that cannot be";
+    if (!decoder_reserve_slot(d, r->slot))
+        return "out of memory for live blocks";
+    if (d->blocks[r->slot].heap != NO_HEAP || r->handle >= d->handles || !span_fits(r->addr, r->size) ||
+        r->heap >= d->defs->heaps.count)
+        return "a live block is not as it can be";
+    d->blocks[r->slot] = (struct live_block){r->addr, r->size, r->handle, (uint32_t)r->heap};
+    d->live++;
+    return NULL;
+}
+
+static const char *begin(struct decoder *d, struct cursor *c, struct rec_state *state, bool replace)
+{
+    if (cursor_byte(c) != REC_STATE || !get_state(c, state))
+        return "live blocks do not begin with their number";
+    if (state->before == 0) {
+        d->state_blocks = 0;
+        if (replace)
+            decoder_forget(d);
+    }
+    if (state->before != d->state_blocks)
+        return "a part of the live blocks is missing";
+    return NULL;
+}
+
+const char *decoder_live(struct decoder *d, struct cursor *c, bool replace)
+{
+    struct rec_state state;
+    struct rec_block r;
+    const char *wrong = begin(d, c, &state, replace);
+    while (!wrong && c->p < c->end) {
+        if (cursor_byte(c) != REC_BLOCK || !get_block(c, &r) || ++d->state_blocks > state.blocks)
+            wrong = "a live block is cut off or too many";
+        else if (replace)
+            wrong = enter(d, &r);
+        else if (!same(d, &r))
+            wrong = "a live block is not what the events before say";
+    }
+    if (!wrong && !replace && state.blocks != d->live)
+        wrong = "live blocks are not as many as the events before say";
+    d->state_whole = !wrong && d->state_blocks == state.blocks;
+    return wrong;
+}

@@ -1,0 +1,260 @@
+/* decode_patterns.c - segments that are handed on packed; see decode_patterns.h.
+ *
+ * Segments have one to three words, mostly, and between two that were not all as guessed there is hardly more
+ * than one that was: so one loop reads both, and the tokens. What it changes stands in local variables, for
+ * the compiler cannot know that writing places leaves it alone.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/read/decode_patterns.h"
+#include "memtrace/read/decode_miss.h"
+
+/* What changes from segment to segment; and, behind that, what does not. Only inline functions get its
+ * address. */
+struct packing {
+    struct mt_step *step;
+    struct mt_place *places;
+    uint32_t line, next; /* the segment at hand; of struct recent */
+    uint32_t accesses;   /* that the segment makes */
+    uint32_t left;       /* events of the chunk not yet seen */
+    int64_t whole;       /* negative: a word does not lie whole in its block */
+    bool wrong;          /* a word lies where no block ever was */
+    const struct mt_step *end;
+    uint64_t time;
+};
+
+/* Do `extent` bytes from `addr` lie within the block, and one at least? Negative if they do not: without
+ * branches, and for many to be joined by `|`. Behind half the address space in a block it says no, too, and
+ * of an extent above INT32_MAX, which no block holds, not even one of gigabytes. */
+static inline int64_t lies_whole(const struct live_block *b, uint64_t addr, uint32_t extent)
+{
+    const uint64_t offset = addr - b->base, room = b->size - offset;
+    const uint64_t bytes = (uint64_t)(int32_t)extent;
+    return (int64_t)(offset | room | (room - bytes) | bytes);
+}
+
+/* Field by field: else they are joined first. */
+static inline void put_step(struct mt_step *step, uint64_t time, uint32_t line, uint16_t thread,
+                            uint32_t accesses)
+{
+    step->time = time;
+    step->pattern = line;
+    step->thread = thread;
+    step->count = (uint16_t)accesses;
+}
+
+static bool know_patterns(struct decoder *d)
+{
+    if (d->packer->n_patterns >= d->book.line_count || packer_learn(d->packer, &d->book))
+        return true;
+    d->wrong = "out of memory for patterns";
+    return false;
+}
+
+static size_t unpack(struct decoder *d, struct mt_event *ev, uint32_t line, const struct mt_place *places)
+{
+    size_t made = decoder_unpacked(d, ev, line, places);
+    packer_events(d->packer, made);
+    return made;
+}
+
+/* A word of the segment, as guessed. */
+static inline void pack_word(struct packing *k, struct decoder *d, const struct live_block *blocks,
+                             struct word_state *s, const struct mt_pattern *pattern, struct mt_place *place)
+{
+    if (s->mode & MODE_FOREIGN) {
+        place->slot = MT_NO_SLOT;
+        k->accesses -= pattern->own;
+        return;
+    }
+    const struct guess g = guess_word_at(s, &d->recent, k->next);
+    if (__builtin_expect(g.slot >= d->block_count, 0)) {
+        k->wrong = true;
+        return;
+    }
+    k->whole |= lies_whole(&blocks[g.slot], g.addr, pattern->extent);
+    learn_own(s, g.addr, g.slot);
+    recent_put(&d->recent, k->next++, g.addr, g.slot);
+    place->addr = g.addr;
+    place->slot = g.slot;
+}
+
+/* The next segment, as guessed, without its step. */
+static inline void pack_segment(struct packing *k, struct decoder *d, struct word_state *lines,
+                                const struct live_block *blocks, const struct mt_pattern *patterns)
+{
+    uint32_t line = lines[k->line].next[0];
+    struct word_state *s = &lines[line];
+    const uint32_t words = s->words;
+    k->line = line;
+    k->accesses = patterns[line].count;
+    pack_word(k, d, blocks, s, &patterns[line], k->places);
+    for (uint32_t i = 1; i < words; i++)
+        pack_word(k, d, blocks, &s[i], &patterns[line + i], &k->places[i]);
+}
+
+/* Can the segment at hand not be handed on packed? */
+static inline bool is_early(const struct packing *k)
+{
+    return __builtin_expect((k->whole < 0) | k->wrong, 0) || __builtin_expect(k->accesses > k->left, 0) ||
+           __builtin_expect(k->line == NO_LINE, 0);
+}
+
+static inline void tell_segment(struct packing *k, const struct decoder *d, const struct mt_pattern *patterns)
+{
+    k->left -= k->accesses;
+    if (!k->accesses)
+        return;
+    put_step(k->step++, k->time, k->line, d->thread, k->accesses);
+    k->places += patterns[k->line].words;
+}
+
+/* Segments as guessed; false if it stopped before their end. */
+__attribute__((always_inline)) static inline bool pack_run(struct packing *k, struct decoder *d)
+{
+    const struct mt_pattern *patterns = d->packer->patterns;
+    uint64_t run = d->run;
+    for (; run && k->step < k->end; run--) {
+        pack_segment(k, d, d->book.lines, d->blocks, patterns);
+        if (is_early(k))
+            break;
+        tell_segment(k, d, patterns);
+    }
+    d->run = run;
+    return run == 0;
+}
+
+/* A word of the segment that was not as guessed; false if it cannot be. */
+__attribute__((always_inline)) static inline bool decode_missed(struct decoder *d, struct word_state *s,
+                                                                unsigned code, struct mt_place *place)
+{
+    switch (code) {
+    case WORD_OTHER:
+        return decode_as(d, s, WORD_OTHER, place);
+    case WORD_BACK:
+        return decode_as(d, s, WORD_BACK, place);
+    case WORD_INSIDE:
+        return decode_as(d, s, WORD_INSIDE, place);
+    case WORD_BLOCK:
+        return decode_as(d, s, WORD_BLOCK, place);
+    case WORD_AGAIN:
+        return s->mode & MODE_FOREIGN && decode_as(d, s, WORD_AGAIN, place);
+    default:
+        return false;
+    }
+}
+
+__attribute__((always_inline)) static inline void pack_missed(struct packing *k, struct decoder *d,
+                                                              struct word_state *s,
+                                                              const struct mt_pattern *pattern, unsigned code,
+                                                              struct mt_place *place)
+{
+    if (code == WORD_FOREIGN) {
+        s->mode |= MODE_FOREIGN;
+        place->slot = MT_NO_SLOT;
+        k->accesses -= pattern->own;
+        return;
+    }
+    d->recent.next = k->next;
+    if (decode_missed(d, s, code, place))
+        k->whole |= lies_whole(&d->blocks[place->slot], place->addr, pattern->extent);
+    else
+        k->wrong = true;
+    k->next = d->recent.next;
+}
+
+/* The words of a segment that were not all as guessed. */
+__attribute__((always_inline)) static inline void pack_words(struct packing *k, struct decoder *d,
+                                                             struct word_state *first, uint64_t codes)
+{
+    const struct mt_pattern *pattern = &d->packer->patterns[k->line];
+    const uint32_t words = first->words;
+    k->accesses = pattern->count;
+    for (uint32_t i = 0; i < words; i++, codes >>= WORD_BITS)
+        if (codes & WORD_MASK)
+            pack_missed(k, d, &first[i], &pattern[i], codes & WORD_MASK, &k->places[i]);
+        else
+            pack_word(k, d, d->blocks, &first[i], &pattern[i], &k->places[i]);
+}
+
+/* The segment behind a run; false if it stopped there. */
+__attribute__((always_inline)) static inline bool pack_miss(struct packing *k, struct decoder *d)
+{
+    const unsigned misses = (unsigned)d->misses;
+    const uint32_t line = misses & MISS_SEGMENT ? decode_segment(d, k->line) : d->book.lines[k->line].next[0];
+    const uint64_t codes = misses & MISS_WORDS ? cursor_uvarint(&d->streams[STREAM_CODES]) : 0;
+    struct word_state *first = &d->book.lines[line];
+    if (line == NO_LINE || misses > (MISS_SEGMENT | MISS_WORDS) || codes >> first->words * WORD_BITS) {
+        d->wrong = "a segment is not defined or not as it can be";
+        return false;
+    }
+    if (!know_patterns(d))
+        return false;
+    k->line = line;
+    pack_words(k, d, first, codes);
+    if (any_bad(d))
+        d->wrong = "access streams are cut off";
+    if (d->wrong || is_early(k))
+        return false;
+    tell_segment(k, d, d->packer->patterns);
+    return true;
+}
+
+/* The segment that is not handed on packed; how many events were made of it. */
+static size_t end_early(struct decoder *d, const struct packing *k, struct mt_event *ev)
+{
+    if (d->wrong)
+        return 0;
+    if (k->line == NO_LINE)
+        d->wrong = "a segment is guessed that has not been seen";
+    else if (k->wrong)
+        d->wrong = "an access lies in no live block";
+    else if (k->whole >= 0)
+        d->wrong = "more accesses than the chunk has events";
+    if (d->wrong)
+        return 0;
+    if (d->run)
+        d->run--;
+    else
+        d->misses = -1;
+    return unpack(d, ev, k->line, k->places);
+}
+
+/* Tell the others how far it has come. */
+static void end_packing(struct decoder *d, const struct packing *k)
+{
+    struct packer *p = d->packer;
+    p->n_steps = (uint32_t)(k->step - p->steps);
+    p->n_places = (uint32_t)(k->places - p->places);
+    p->total += d->left - k->left;
+    d->left = k->left;
+    d->recent.next = k->next;
+    d->prev_line = k->line;
+}
+
+static inline struct packing begin_packing(const struct decoder *d)
+{
+    struct packer *p = d->packer;
+    return (struct packing){.step = &p->steps[p->n_steps],
+                            .end = &p->steps[PACKED_STEPS],
+                            .places = packer_places(p),
+                            .time = d->streams[STREAM_RARE].time,
+                            .left = d->left,
+                            .line = d->prev_line,
+                            .next = d->recent.next};
+}
+
+size_t decoder_pack_segments(struct decoder *d, struct mt_event *ev)
+{
+    if (!know_patterns(d))
+        return 0;
+    struct packing k = begin_packing(d);
+    bool whole;
+    while ((whole = pack_run(&k, d)) && d->misses > 0 && k.step < k.end && (whole = pack_miss(&k, d))) {
+        read_token(d, k.left);
+        if (d->wrong)
+            break;
+    }
+    end_packing(d, &k);
+    return whole || k.step == k.end ? 0 : end_early(d, &k, ev);
+}

@@ -1,0 +1,75 @@
+/* definitions.h - definitions read from a trace: strings, frames, stacks, sites, heaps, facts.
+ *
+ * Held in pages that never move, so that pointers given out stay valid. Every reference is checked here:
+ * an id points back to a definition that exists.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_READ_DEFINITIONS_H
+#define MEMTRACE_READ_DEFINITIONS_H
+
+#include "memtrace/format/records.h"
+#include "memtrace/memtrace.h"
+
+enum { TABLE_PAGE_BITS = 10, TABLE_PAGE = 1 << TABLE_PAGE_BITS };
+
+/* An array that grows in pages. */
+struct table {
+    void **pages;
+    uint32_t count;
+    uint32_t page_count;
+    uint32_t page_capacity;
+    uint32_t item_size;
+};
+
+/* A segment's accesses stand one after the other in defs.accesses. */
+struct defined_segment {
+    uint32_t first, count, words;
+};
+
+struct info {
+    uint32_t key, value;
+};
+
+/* Strings' bytes, in pieces that never move. */
+struct arena {
+    struct arena_piece *last;
+    size_t used, size;
+};
+
+struct defs {
+    struct table strings; /* of const char * */
+    struct table frames, stacks, sites, heaps, infos, protos, traces;
+    struct table segments, accesses; /* of struct defined_segment, struct mt_access */
+    struct arena text;
+    uint16_t nth; /* of the Lua function that the next record is about */
+};
+
+bool defs_init(struct defs *d);
+void defs_free(struct defs *d);
+
+/* Called for each record with its line of the dump, if line is not NULL. */
+struct record_hook {
+    void (*line)(void *ctx, const char *text);
+    void *ctx;
+    struct line buffer;
+};
+
+/* Apply the records of a DEFS chunk. With salvage, definitions lost before it become unknown ones. What is
+ * wrong is returned in words, NULL = all is well. */
+const char *defs_apply(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook);
+
+/* Add a zeroed item; NULL when out of memory or ids. The first use needs only item_size set. */
+void *table_add(struct table *t);
+void table_free(struct table *t);
+
+/* The item, or NULL if there is none. */
+void *table_at(const struct table *t, uint32_t i);
+
+static inline const char *defs_string(const struct defs *d, uint32_t id)
+{
+    char **s = table_at(&d->strings, id);
+    return s && *s ? *s : "";
+}
+
+#endif

@@ -1,0 +1,159 @@
+/* dump.c - a whole trace as lines of text, for people and goldens.
+ *
+ * Definitions and totals print as memtrace/format/records.def has them; events print as readers see them, with handles and
+ * addresses instead of slots and differences. The INDEX is left out: it repeats the rest and changes with
+ * the version of zstd.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/base/error.h"
+#include "memtrace/read/reader_impl.h"
+
+#include <stdlib.h>
+
+static void line_block(struct line *l, const struct mt_event *ev)
+{
+    line_number(l, "handle", ev->handle);
+    line_hex(l, "addr", ev->addr);
+    line_number(l, "size", ev->size);
+}
+
+static void line_heap_event(struct line *l, const struct mt_event *ev)
+{
+    line_block(l, ev);
+    if (ev->kind == MT_RESIZE) {
+        line_hex(l, "old_addr", ev->old_addr);
+        line_number(l, "old_size", ev->old_size);
+    }
+    if (ev->kind == MT_NEW)
+        line_word(l, "how", mt_how_name(ev->how));
+    if (ev->implied)
+        line_number(l, "implied", 1);
+    if (ev->kind == MT_NEW && ev->beyond)
+        line_number(l, "earlier", 1);
+    line_number(l, "heap", ev->heap);
+    line_number(l, "stack", ev->ref);
+}
+
+static void line_access(struct line *l, const struct mt_event *ev)
+{
+    line_block(l, ev);
+    const bool beside = ev->beyond && ev->freed;
+    if (beside && (int64_t)ev->offset < 0)
+        line_number(l, "before", -ev->offset);
+    else
+        line_number(l, "offset", ev->offset);
+    line_number(l, "site", ev->ref);
+    if (ev->kernel)
+        line_number(l, "kernel", 1);
+    if (beside)
+        line_number(l, "beside", 1);
+    if (ev->beyond && !beside)
+        line_number(l, "beyond", 1);
+    if (ev->freed && !beside)
+        line_number(l, "freed", 1);
+}
+
+static void line_bad_free(struct line *l, const struct mt_event *ev)
+{
+    line_hex(l, "addr", ev->addr);
+    line_word(l, "reason", mt_badfree_name(ev->how));
+    if (ev->handle != MT_NO_HANDLE) {
+        line_number(l, "handle", ev->handle);
+        line_number(l, "offset", ev->offset);
+    }
+    line_number(l, "heap", ev->heap);
+    line_number(l, "stack", ev->ref);
+}
+
+static void line_state(struct line *l, const struct mt_event *ev)
+{
+    line_number(l, "heap", ev->heap);
+    line_word(l, "vm", mt_vm_name(ev->how));
+    if (ev->how == MT_VM_TRACE)
+        line_number(l, "trace", ev->ref);
+}
+
+static void line_sample(struct line *l, const struct mt_event *ev)
+{
+    line_number(l, "heap", ev->heap);
+    line_word(l, "vm", mt_vm_name(ev->how));
+    line_number(l, "stack", ev->ref);
+    line_number(l, "weight", ev->size);
+}
+
+static void line_type(struct line *l, const struct mt_event *ev)
+{
+    line_block(l, ev);
+    line_word(l, "type", mt_type_name((enum mt_type)ev->ref));
+}
+
+static void line_reach(struct line *l, const struct mt_event *ev)
+{
+    line_block(l, ev);
+    line_word(l, "reach", mt_reach_name((enum mt_reach)ev->ref));
+}
+
+static void line_other(struct line *l, const struct mt_event *ev)
+{
+    if (ev->kind == MT_BADFREE) {
+        line_bad_free(l, ev);
+        return;
+    }
+    if (ev->kind == MT_LOST)
+        line_number(l, "events", ev->size);
+    line_number(l, ev->kind == MT_CALL ? "stack" : "string", ev->ref);
+}
+
+static void line_event(struct line *l, const struct mt_event *ev)
+{
+    line_start(l, mt_kind_name(ev->kind), NO_ID);
+    if (ev->kind <= MT_RESIZE)
+        line_heap_event(l, ev);
+    else if (ev->kind <= MT_MODIFY)
+        line_access(l, ev);
+    else if (ev->kind == MT_TYPE)
+        line_type(l, ev);
+    else if (ev->kind == MT_REACH)
+        line_reach(l, ev);
+    else if (ev->kind == MT_STATE)
+        line_state(l, ev);
+    else if (ev->kind == MT_SAMPLE)
+        line_sample(l, ev);
+    else
+        line_other(l, ev);
+    line_number(l, "thread", ev->thread);
+    line_number(l, "time", ev->time);
+}
+
+static int dump_events(struct mt_reader *r)
+{
+    const struct mt_event *ev;
+    size_t n;
+    int result;
+    while ((result = mt_next(r, &ev, &n)) == MT_MORE)
+        for (size_t i = 0; i < n; i++) {
+            line_event(&r->hook.buffer, &ev[i]);
+            r->hook.line(r->hook.ctx, r->hook.buffer.text);
+        }
+    return result;
+}
+
+int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
+            struct mt_error *err)
+{
+    struct mt_reader *r = mt_open(path, flags | MT_OPEN_FREED, err);
+    char *text = malloc(LINE_MAX_BYTES);
+    int result = MT_ERROR;
+    if (r && text) {
+        r->hook = (struct record_hook){line, ctx, {text, 0}};
+        result = dump_events(r);
+        if (result == MT_ERROR && err)
+            *err = r->err;
+    } else if (r) {
+        mt_fail_memory(err);
+    }
+    mt_close(r);
+    free(text);
+    return result;
+}

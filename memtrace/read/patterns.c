@@ -1,0 +1,84 @@
+/* patterns.c - the patterns of segments; see patterns.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/read/patterns.h"
+
+#include <stdlib.h>
+
+/* A word whose accesses are not all known, or too long: its extent is of those that no block holds, so it is
+ * never packed. */
+#define NEVER UINT32_MAX
+#define LONGEST (INT32_MAX - UINT16_MAX) /* with its offset less than any such */
+
+void packer_free(struct packer *p)
+{
+    if (!p)
+        return;
+    free(p->patterns);
+    free(p->accesses);
+    free(p);
+}
+
+static bool reserve(void **items, uint32_t *room, uint32_t need, size_t size)
+{
+    if (need <= *room)
+        return true;
+    uint32_t wanted = 2 * need + 256;
+    void *bigger = realloc(*items, wanted * size);
+    if (!bigger)
+        return false;
+    *items = bigger;
+    *room = wanted;
+    return true;
+}
+
+static void add_access(struct packer *p, const struct codebook *b, uint32_t line, const struct mt_access *a)
+{
+    const struct coded_site *site = &b->sites[a->site];
+    struct mt_pattern *word = &p->patterns[line + a->word];
+    uint16_t offset = (uint16_t)(a->distance - b->lines[line + a->word].lowest);
+    /* one of no bytes has to begin in its block, too */
+    uint32_t end = offset + site->size + !site->size;
+    p->accesses[p->n_accesses++] = (struct mt_pattern_access){
+        .site = a->site, .size = site->size, .offset = offset, .kind = site->kind, .word = (uint8_t)a->word};
+    word->own++;
+    if (!site->kind || site->size > LONGEST)
+        word->extent = NEVER;
+    else if (word->extent < end)
+        word->extent = end;
+}
+
+/* The pattern that begins at a line. */
+static bool add_pattern(struct packer *p, const struct codebook *b, uint32_t line)
+{
+    const struct word_state *first = &b->lines[line];
+    const uint32_t name = b->names[line];
+    const struct mt_access alone = {name >> 1, 0, 0}, *a = &alone;
+    uint32_t count = 1;
+    if (!(name & 1)) {
+        const struct coded_segment *s = &b->segments[name >> 1];
+        a = &b->accesses[s->first];
+        count = s->count;
+    }
+    if (!reserve((void **)&p->accesses, &p->room_accesses, p->n_accesses + count, sizeof *p->accesses))
+        return false;
+    p->patterns[line].first = p->n_accesses;
+    p->patterns[line].count = (uint8_t)count;
+    p->patterns[line].words = first->words;
+    for (uint32_t i = 0; i < count; i++)
+        add_access(p, b, line, &a[i]);
+    return true;
+}
+
+bool packer_learn(struct packer *p, const struct codebook *b)
+{
+    if (!reserve((void **)&p->patterns, &p->room_patterns, b->line_count, sizeof *p->patterns))
+        return false;
+    for (uint32_t i = p->n_patterns; i < b->line_count; i++)
+        p->patterns[i] = (struct mt_pattern){0};
+    for (; p->n_patterns < b->line_count; p->n_patterns++)
+        if (b->names[p->n_patterns] != NO_NAME && !add_pattern(p, b, p->n_patterns))
+            return false;
+    return true;
+}

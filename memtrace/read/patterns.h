@@ -1,0 +1,64 @@
+/* patterns.h - segments handed on as they were decoded, for mt_next_packed: used by decoder.c and reader.c only.
+ *
+ * Most of the time of reading goes into writing events out, 72 bytes for each access; yet a segment's
+ * accesses are all known from where its few words lie. So here a segment is told by its pattern, which is its
+ * line in the codebook, and those places. That is done only if each word lies, with all its accesses, in one
+ * live block, or in none; the others are made into events, so that whoever takes patterns has nothing to
+ * check.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef MEMTRACE_READ_PATTERNS_H
+#define MEMTRACE_READ_PATTERNS_H
+
+#include "memtrace/format/codebook.h"
+
+#define PACKED_STEPS 512
+#define PACKED_PLACES ((PACKED_STEPS + 1) * MT_SEGMENT_WORDS)
+
+struct packer {
+    struct mt_step steps[PACKED_STEPS + 1];
+    struct mt_place places[PACKED_PLACES];
+    uint32_t n_steps, n_places, n_events;
+    uint64_t total;              /* events that the steps stand for */
+    struct mt_pattern *patterns; /* by line of the codebook */
+    struct mt_pattern_access *accesses;
+    uint32_t n_patterns, n_accesses, room_patterns, room_accesses;
+};
+
+void packer_free(struct packer *p);
+
+/* Know the patterns of all lines; false when out of memory. */
+bool packer_learn(struct packer *p, const struct codebook *b);
+
+static inline void packer_empty(struct packer *p)
+{
+    p->n_steps = p->n_places = p->n_events = 0;
+    p->total = 0;
+}
+
+/* Is there room for another segment? */
+static inline bool packer_has_room(const struct packer *p)
+{
+    return p->n_steps < PACKED_STEPS;
+}
+
+/* Where the places of the next segment go. */
+static inline struct mt_place *packer_places(struct packer *p)
+{
+    return p->places + p->n_places;
+}
+
+/* The next n events stand in the array of events. */
+static inline void packer_events(struct packer *p, size_t n)
+{
+    struct mt_step *last = p->n_steps ? &p->steps[p->n_steps - 1] : NULL;
+    p->total += n;
+    p->n_events += (uint32_t)n;
+    if (n && last && last->pattern == MT_STEP_EVENTS)
+        last->count = (uint16_t)(last->count + n);
+    else if (n)
+        p->steps[p->n_steps++] = (struct mt_step){.pattern = MT_STEP_EVENTS, .count = (uint16_t)n};
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* bad_free.c - frees that are errors of the program: which of them, and of which block.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/write/writer_impl.h"
+
+/* Write a bad free of a block, which is NULL if there is none. */
+static void put_bad(struct mt_writer *w, enum mt_badfree reason, const struct block *concerned, uint64_t addr,
+                    uint32_t heap, uint32_t stack)
+{
+    struct rec_badfree r = {.time = w->totals.instructions,
+                            .addr = addr,
+                            .heap = heap,
+                            .stack = stack,
+                            .reason = reason,
+                            .block = concerned ? concerned->handle + 1 : 0,
+                            .offset = concerned ? addr - concerned->base : 0};
+    struct buffer *b = writer_begin_event(w, MT_BADFREE);
+    if (!b)
+        return;
+    put_badfree(b, &r);
+    writer_end_event(w);
+}
+
+static const struct block *live_block(const struct mt_writer *w, uint32_t slot)
+{
+    return slot == NO_SLOT ? NULL : &w->map.blocks[slot];
+}
+
+void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
+{
+    const struct block *here = live_block(w, blockmap_at(&w->map, addr));
+    const struct block *around = live_block(w, blockmap_find(&w->map, addr));
+    const struct block *dead = freed_at(&w->freed, addr);
+    if (here)
+        put_bad(w, MT_BADFREE_HEAP, here, addr, heap, stack);
+    else if (around)
+        put_bad(w, MT_BADFREE_INSIDE, around, addr, heap, stack);
+    else
+        put_bad(w, dead ? MT_BADFREE_DOUBLE : MT_BADFREE_INVALID, dead, addr, heap, stack);
+}
+
+/* The way in which all functions that may free such a block make theirs. */
+static enum mt_how family(enum mt_how how)
+{
+    return how <= MT_HOW_MEMALIGN ? MT_HOW_MALLOC : how;
+}
+
+void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack)
+{
+    struct block b = w->map.blocks[slot];
+    enum mt_how made = note_how(b.note);
+    if (how < MT_HOWS && family(how) != family(made))
+        put_bad(w, MT_BADFREE_MISMATCH, &b, b.base, b.heap, stack);
+}

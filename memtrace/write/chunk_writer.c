@@ -1,0 +1,176 @@
+/* chunk_writer.c - compresses streams into chunks and writes them; see chunk_writer.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/write/chunk_writer.h"
+#include "memtrace/base/error.h"
+#include "memtrace/format/records.h"
+#include "memtrace/write/chunk_queue.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t output_nanoseconds(const struct output *o)
+{
+    return now() - o->start;
+}
+
+static void write_all(struct output *o, const uint8_t *p, size_t n)
+{
+    while (n && o->err.code == MT_E_NONE) {
+        ssize_t done = write(o->fd, p, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0) {
+            const char *remedy =
+                done < 0 && errno == EPIPE ? "its reader is gone" : "make room and trace again";
+            mt_fail(&o->err, MT_E_IO, o->written, "cannot write the trace: %s; it ends here, %s",
+                    strerror(done < 0 ? errno : ENOSPC), remedy);
+            return;
+        }
+        p += done;
+        n -= (size_t)done;
+        o->written += (uint64_t)done;
+    }
+}
+
+void output_init(struct output *o, int fd, int level)
+{
+    uint8_t header[FILE_HEADER_SIZE];
+    *o = (struct output){.fd = fd, .level = level ? level : 1, .start = now(), .zstd = ZSTD_createCCtx()};
+    if (!o->zstd)
+        mt_fail_memory(&o->err);
+    file_header_pack(header);
+    write_all(o, header, sizeof header);
+}
+
+void output_free(struct output *o)
+{
+    ZSTD_freeCCtx(o->zstd);
+    buffer_free(&o->payload);
+    buffer_free(&o->index);
+}
+
+/* Append one compressed stream to the payload; its entry in the stream table is at byte `entry`. */
+static void pack_stream(struct output *o, const struct buffer *s, size_t entry)
+{
+    size_t raw = buffer_size(s), stored = 0;
+    if (!buffer_reserve(&o->payload, ZSTD_compressBound(raw)))
+        return;
+    if (raw)
+        stored = ZSTD_compressCCtx(o->zstd, o->payload.p, ZSTD_compressBound(raw), s->data, raw, o->level);
+    if (ZSTD_isError(stored)) {
+        mt_fail(&o->err, MT_E_MEMORY, o->written, "cannot compress a chunk: %s", ZSTD_getErrorName(stored));
+        return;
+    }
+    o->payload.p += stored;
+    store_u32(o->payload.data + entry, (uint32_t)raw);
+    store_u32(o->payload.data + entry + 4, (uint32_t)stored);
+}
+
+static void pack_payload(struct output *o, struct chunk_header *h, const struct buffer *streams)
+{
+    unsigned n = chunk_streams(h->type);
+    h->raw_size = 0;
+    buffer_reset(&o->payload);
+    if (buffer_reserve(&o->payload, 8 * n))
+        o->payload.p += 8 * n;
+    for (unsigned i = 0; i < n && !o->payload.failed; i++) {
+        pack_stream(o, &streams[i], 8 * i);
+        h->raw_size += (uint32_t)buffer_size(&streams[i]);
+    }
+    if (o->payload.failed)
+        mt_fail_memory(&o->err);
+    h->stored_size = (uint32_t)buffer_size(&o->payload);
+}
+
+static void note_chunk(struct output *o, const struct chunk_header *h)
+{
+    struct rec_chunk r = {h->type, o->written, h->events, h->first_event, h->first_handle};
+    put_chunk(&o->index, &r);
+}
+
+/* Room for the END chunk, the index and the trailer. */
+static uint64_t room_for_end(const struct output *o)
+{
+    return 3 * CHUNK_HEADER_SIZE + 512 + 2 * buffer_size(&o->index);
+}
+
+/* Is there no room for this chunk? Those that end the file always have it, and live blocks are not written if
+ * they would take it. */
+static bool refused(struct output *o, const struct chunk_header *h)
+{
+    if (o->limit == 0 || (h->type != CHUNK_EVENTS && h->type != CHUNK_DEFS))
+        return false;
+    o->full = o->full || o->written + CHUNK_HEADER_SIZE + h->stored_size + room_for_end(o) > o->limit;
+    return o->full;
+}
+
+static void write_chunk(struct output *o, struct chunk_header *h, const struct buffer *streams)
+{
+    uint8_t header[CHUNK_HEADER_SIZE];
+    if (o->err.code == MT_E_NONE)
+        pack_payload(o, h, streams);
+    if (refused(o, h))
+        return;
+    if (o->err.code == MT_E_NONE) {
+        h->nanoseconds = output_nanoseconds(o);
+        h->payload_hash = XXH3_64bits(o->payload.data, h->stored_size);
+        chunk_header_pack(h, header);
+        note_chunk(o, h);
+        write_all(o, header, sizeof header);
+        write_all(o, o->payload.data, h->stored_size);
+    }
+    if (o->err.code != MT_E_NONE)
+        o->dropped += h->events;
+}
+
+void output_chunk(struct output *o, struct chunk_header *h, struct buffer *streams)
+{
+    if (o->outbox)
+        outbox_put(o->outbox, o, h, streams);
+    else
+        write_chunk(o, h, streams);
+}
+
+void output_background(struct output *o)
+{
+    if (!o->outbox && !o->limit && o->err.code == MT_E_NONE)
+        o->outbox = outbox_start(o);
+}
+
+void output_wait(struct output *o)
+{
+    if (o->outbox)
+        outbox_wait(o->outbox, o);
+}
+
+void output_foreground(struct output *o)
+{
+    if (o->outbox)
+        outbox_end(o->outbox, o);
+}
+
+void output_index(struct output *o, uint64_t events, uint64_t handles, uint64_t instructions)
+{
+    uint8_t trailer[TRAILER_SIZE];
+    uint64_t offset = o->written;
+    struct buffer index = o->index;
+    struct chunk_header h = {
+        .type = CHUNK_INDEX, .first_event = events, .first_handle = handles, .instructions = instructions};
+    o->index = (struct buffer){0};
+    output_chunk(o, &h, &index);
+    buffer_free(&index);
+    trailer_pack(offset, trailer);
+    write_all(o, trailer, sizeof trailer);
+}

@@ -1,0 +1,282 @@
+/* definitions.c - definitions of the writer: strings, frames, stacks, sites, heaps, facts.
+ *
+ * They collect in a chunk of their own, which is written before the EVENTS chunk that may use them. An id
+ * that cannot be right (a caller's error) is written as 0, "not known", so that no file is made that a
+ * reader rejects.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/base/error.h"
+#include "memtrace/write/writer_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A DEFS chunk is ended at this size, long before the format's limit. */
+#define DEFS_FULL (4u << 20)
+
+bool writer_defs_init(struct mt_writer *w)
+{
+    bool is_new;
+    w->counts = (struct def_counts){.strings = 1, .frames = 1, .stacks = 1, .sites = 1, .heaps = 1};
+    w->written = w->counts;
+    w->frames.item_size = sizeof(struct mt_frame);
+    w->sites.item_size = sizeof(struct mt_site);
+    w->heaps.item_size = sizeof(struct mt_heap);
+    w->infos.item_size = sizeof(struct info);
+    if (!intern_init(&w->strings) || !intern_init(&w->stacks))
+        return false;
+    uint32_t no_stack[2] = {UINT32_MAX, UINT32_MAX};
+    return intern(&w->strings, "", 0, &is_new) == 0 &&
+           intern(&w->stacks, no_stack, sizeof no_stack, &is_new) == 0;
+}
+
+void writer_defs_free(struct mt_writer *w)
+{
+    intern_free(&w->strings);
+    intern_free(&w->stacks);
+    table_free(&w->frames);
+    table_free(&w->sites);
+    table_free(&w->heaps);
+    table_free(&w->infos);
+    buffer_free(&w->defs);
+}
+
+void writer_defs_flush(struct mt_writer *w)
+{
+    if (buffer_size(&w->defs) == 0)
+        return;
+    if (w->defs.failed)
+        mt_fail_memory(&w->out.err);
+    struct chunk_header h = {.type = CHUNK_DEFS,
+                             .first_event = w->chunk_first_event,
+                             .first_handle = w->chunk_first_handle,
+                             .instructions = w->chunk_instructions};
+    output_chunk(&w->out, &h, &w->defs);
+    buffer_reset(&w->defs);
+    w->written = w->counts;
+}
+
+struct buffer *writer_def_buffer(struct mt_writer *w, uint64_t count)
+{
+    if (writer_failed(w))
+        return NULL;
+    if (count >= MAX_DEFINITIONS) {
+        mt_fail(&w->out.err, MT_E_MEMORY, w->out.written,
+                "more than %u definitions of one kind: trace fewer call stacks", MAX_DEFINITIONS);
+        return NULL;
+    }
+    if (buffer_size(&w->defs) > DEFS_FULL)
+        writer_defs_flush(w);
+    if (buffer_size(&w->defs) == 0) {
+        struct def_counts *c = &w->written;
+        struct rec_base base = {c->strings, c->frames, c->stacks, c->sites, c->heaps, c->infos};
+        put_base(&w->defs, &base);
+    }
+    return &w->defs;
+}
+
+/* Keep a copy for forks; false when out of memory. */
+static bool keep(struct mt_writer *w, struct table *t, const void *item)
+{
+    void *copy = table_add(t);
+    if (copy)
+        memcpy(copy, item, t->item_size);
+    else
+        mt_fail_memory(&w->out.err);
+    return copy;
+}
+
+static uint32_t known(uint32_t id, uint64_t count)
+{
+    return id < count ? id : 0;
+}
+
+uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len)
+{
+    bool is_new = false;
+    size_t n = strnlen(s, len < MAX_STRING ? len : MAX_STRING);
+    if (writer_failed(w))
+        return 0;
+    uint32_t id = intern(&w->strings, s, n, &is_new);
+    if (id == INTERN_FAILED) {
+        mt_fail_memory(&w->out.err);
+        return 0;
+    }
+    struct buffer *b = is_new ? writer_def_buffer(w, w->counts.strings) : NULL;
+    if (b) {
+        put_string(b, &(struct rec_string){{s, n}});
+        w->counts.strings++;
+    }
+    return id;
+}
+
+void writer_nth(struct buffer *b, uint16_t nth)
+{
+    if (nth)
+        put_nth(b, &(struct rec_nth){nth});
+}
+
+uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f)
+{
+    struct buffer *b = writer_def_buffer(w, w->counts.frames);
+    uint64_t strings = w->counts.strings;
+    if (!b)
+        return 0;
+    if (!keep(w, &w->frames, f))
+        return 0;
+    struct rec_frame r = {f->ip, known(f->function, strings), known(f->file, strings),
+                          known(f->object, strings), f->line};
+    if (f->kind == MT_FRAME_HOST) {
+        put_frame(b, &r);
+    } else {
+        writer_nth(b, f->nth);
+        put_luaframe(b, &(struct rec_luaframe){r.ip, r.function, r.file, r.object, r.line, f->defined,
+                                               f->kind < MT_FRAME_KINDS ? f->kind : MT_FRAME_VM,
+                                               f->approximate != 0, f->trace});
+    }
+    return (uint32_t)w->counts.frames++;
+}
+
+uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame)
+{
+    bool is_new = false;
+    uint32_t key[2] = {known(parent, w->counts.stacks), known(frame, w->counts.frames)};
+    if (writer_failed(w))
+        return 0;
+    uint32_t id = intern(&w->stacks, key, sizeof key, &is_new);
+    if (id == INTERN_FAILED) {
+        mt_fail_memory(&w->out.err);
+        return 0;
+    }
+    struct buffer *b = is_new ? writer_def_buffer(w, w->counts.stacks) : NULL;
+    if (b) {
+        put_stack(b, &(struct rec_stack){key[0], key[1]});
+        w->counts.stacks++;
+    }
+    return id;
+}
+
+uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s)
+{
+    uint8_t kind = s->kind >= MT_LOAD && s->kind <= MT_MODIFY ? s->kind : MT_LOAD;
+    struct buffer *b = writer_def_buffer(w, w->counts.sites);
+    if (!b)
+        return 0;
+    if (!keep(w, &w->sites, s))
+        return 0;
+    if (!codebook_site(&w->enc.book, s->size, kind)) {
+        mt_fail_memory(&w->out.err);
+        return 0;
+    }
+    put_site(b, &(struct rec_site){s->ip, known(s->frame, w->counts.frames), s->size, kind});
+    return (uint32_t)w->counts.sites++;
+}
+
+/* A site of an access is told by its distance from that of the access before. */
+static void put_accesses(struct buffer *b, const struct mt_segment *s)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct mt_access *a = &s->accesses[i];
+        put_access(b, &(struct rec_access){(int32_t)(a->site - last), a->word, a->distance});
+        last = a->site;
+    }
+}
+
+bool writer_segment(void *writer, const struct mt_segment *s)
+{
+    struct mt_writer *w = writer;
+    struct buffer *b = segment_is_good(s, w->counts.sites) ? writer_def_buffer(w, w->counts.segments) : NULL;
+    if (!b)
+        return false;
+    if (!codebook_segment(&w->enc.book, s)) {
+        mt_fail_memory(&w->out.err);
+        return false;
+    }
+    put_segment(b, &(struct rec_segment){w->counts.segments, s->count, s->words, s->instructions});
+    put_accesses(b, s);
+    w->counts.segments++;
+    return true;
+}
+
+uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s)
+{
+    if (!writer_segment(w, s))
+        return UINT32_MAX;
+    if (!encoder_segment(&w->enc)) {
+        mt_fail_memory(&w->out.err);
+        return UINT32_MAX;
+    }
+    return w->enc.join.count - 1;
+}
+
+uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h)
+{
+    struct buffer *b = writer_def_buffer(w, w->counts.heaps);
+    if (!b || !keep(w, &w->heaps, h))
+        return 0;
+    put_heap(b, &(struct rec_heap){h->id, h->kind < MT_HEAP_KINDS ? h->kind : MT_HEAP_CUSTOM});
+    return (uint32_t)w->counts.heaps++;
+}
+
+static void define_info(struct mt_writer *w, uint32_t k, uint32_t v)
+{
+    struct buffer *b = writer_def_buffer(w, w->counts.infos);
+    if (!b || !keep(w, &w->infos, &(struct info){k, v}))
+        return;
+    put_info(b, &(struct rec_info){k, v});
+    w->counts.infos++;
+}
+
+void mt_writer_info(struct mt_writer *w, const char *key, const char *value)
+{
+    uint32_t k = mt_writer_string(w, key, strlen(key));
+    define_info(w, k, mt_writer_string(w, value, strlen(value)));
+}
+
+/* -- copies for a fork -- */
+
+static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
+{
+    const struct intern_entry **strings = intern_by_id(&from->strings);
+    for (uint32_t i = 1; strings && i < from->strings.count; i++)
+        mt_writer_string(to, (const char *)from->strings.keys.data + strings[i]->offset, strings[i]->len);
+    for (uint32_t i = 0; i < from->frames.count; i++)
+        mt_writer_frame(to, table_at(&from->frames, i));
+    for (uint32_t i = 1; i < from->stacks.count; i++) {
+        uint32_t key[2];
+        memcpy(key, from->stacks.keys.data + i * sizeof key, sizeof key);
+        mt_writer_stack(to, key[0], key[1]);
+    }
+    free(strings);
+    return strings;
+}
+
+/* Those that were joined are not: the callers know nothing of them. */
+static void copy_segments(struct mt_writer *to, const struct mt_writer *from)
+{
+    const struct codebook *e = &from->enc.book;
+    for (uint32_t i = 0; i < from->enc.join.count; i++) {
+        const struct coded_segment *s = &e->segments[from->enc.join.of[i].segment];
+        mt_writer_segment(to,
+                          &(struct mt_segment){&e->accesses[s->first], s->count, s->words, s->instructions});
+    }
+}
+
+void writer_defs_copy(struct mt_writer *to, const struct mt_writer *from)
+{
+    if (!copy_interned(to, from)) {
+        mt_fail_memory(&to->out.err);
+        return;
+    }
+    for (uint32_t i = 0; i < from->sites.count; i++)
+        mt_writer_site(to, table_at(&from->sites, i));
+    copy_segments(to, from);
+    for (uint32_t i = 0; i < from->heaps.count; i++)
+        mt_writer_heap(to, table_at(&from->heaps, i));
+    for (uint32_t i = 0; i < from->infos.count; i++) {
+        const struct info *info = table_at(&from->infos, i);
+        define_info(to, info->key, info->value);
+    }
+}

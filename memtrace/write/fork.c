@@ -1,0 +1,68 @@
+/* fork.c - traces that begin with what another has defined and allocated: of a forked child, and those that
+ * continue one.
+ *
+ * The definitions are written anew, in an order that gives each the id it had; freed blocks are not taken
+ * along.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/base/error.h"
+#include "memtrace/write/writer_impl.h"
+
+enum beginning { FORKED, CONTINUED };
+
+/* The blocks that live in `from`. A trace that is continued has had some of them from a parent. */
+static void take_over_blocks(struct mt_writer *to, const struct mt_writer *from, enum beginning how)
+{
+    const struct blockmap *map = &from->map;
+    for (uint32_t slot = 0; slot < map->used; slot++)
+        if (map->blocks[slot].heap != DEAD_HEAP &&
+            (how == FORKED || map->blocks[slot].handle < from->inherited))
+            writer_take_over(to, &map->blocks[slot], true);
+    for (uint32_t slot = 0; slot < map->used; slot++)
+        if (map->blocks[slot].heap != DEAD_HEAP && how == CONTINUED &&
+            map->blocks[slot].handle >= from->inherited)
+            writer_take_over(to, &map->blocks[slot], false);
+}
+
+static struct mt_writer *begin(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                               enum beginning how, struct mt_error *err)
+{
+    if (writer_failed(w)) {
+        if (err)
+            *err = w->out.err;
+        return NULL;
+    }
+    struct mt_writer *other = mt_writer_new(fd, opts, err);
+    if (!other)
+        return NULL;
+    if (how == CONTINUED)
+        other->out.start = w->out.start;
+    mt_writer_time(other, w->totals.instructions);
+    mt_writer_thread(other, w->thread);
+    writer_defs_copy(other, w);
+    take_over_blocks(other, w, how);
+    writer_copy_arenas(other, w);
+    writer_lua_copy(other, w);
+    if (!writer_failed(other))
+        return other;
+    mt_writer_finish(other, MT_ENDING_UNKNOWN, err);
+    return NULL;
+}
+
+struct mt_writer *mt_writer_fork(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                                 struct mt_error *err)
+{
+    return begin(w, fd, opts, FORKED, err);
+}
+
+struct mt_writer *mt_writer_continue(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
+                                     struct mt_error *err)
+{
+    return begin(w, fd, opts, CONTINUED, err);
+}
+
+bool mt_writer_is_whole(const struct mt_writer *w)
+{
+    return !w->snapshot.open && !w->reach.reached;
+}

@@ -1,0 +1,496 @@
+/* writer.c - the event side of `struct mt_writer`: heap events, accesses, chunks, the end.
+ *
+ * Each function costs a few nanoseconds until a chunk is full; then streams are compressed and written in
+ * one go. After an error events are counted as dropped and nothing else happens.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "memtrace/base/error.h"
+#include "memtrace/write/writer_impl.h"
+
+#include <stdlib.h>
+
+#define DEFAULT_CHUNK_EVENTS (1u << 20)
+/* A chunk is ended at this many bytes even if it has few events. */
+#define CHUNK_FULL (32u << 20)
+/* Events from one look at the bytes to the next; they take no more than 8 MB. */
+#define CHECK_EVENTS (1u << 16)
+
+/* The thread's last access and call are not known now. */
+static void forget_call(struct mt_writer *w)
+{
+    w->call_frame = 0;
+    w->call_accesses = writer_accesses(w);
+}
+
+void writer_start_chunk(struct mt_writer *w)
+{
+    encoder_start(&w->enc, w->totals.instructions);
+    w->chunk_instructions = w->totals.instructions;
+    w->chunk_first_handle = w->handles;
+    w->chunk_thread = 1;
+    forget_call(w);
+    w->check_at = w->chunk_events < CHECK_EVENTS ? w->chunk_events : CHECK_EVENTS;
+}
+
+struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err)
+{
+    static const struct mt_writer_options none;
+    struct mt_writer *w = calloc(1, sizeof *w);
+    if (!w) {
+        mt_fail_memory(err);
+        return NULL;
+    }
+    opts = opts ? opts : &none;
+    output_init(&w->out, fd, opts->level);
+    bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & freed_init(&w->freed, opts->forget_freed) &
+              writer_defs_init(w) & writer_lua_init(w);
+    if (!ok)
+        mt_fail_memory(&w->out.err);
+    w->thread = 1;
+    w->background = opts->background;
+    w->beside = opts->beside;
+    w->live_interval = opts->live_chunks;
+    w->chunk_events = opts->chunk_events ? opts->chunk_events : DEFAULT_CHUNK_EVENTS;
+    if (w->chunk_events > MAX_CHUNK_EVENTS)
+        w->chunk_events = MAX_CHUNK_EVENTS;
+    if (!writer_failed(w)) {
+        writer_start_chunk(w);
+        return w;
+    }
+    if (err)
+        *err = w->out.err;
+    mt_writer_finish(w, MT_ENDING_UNKNOWN, NULL);
+    return NULL;
+}
+
+void mt_writer_thread(struct mt_writer *w, uint16_t thread)
+{
+    w->thread = thread;
+}
+
+void mt_writer_time(struct mt_writer *w, uint64_t instructions)
+{
+    if (instructions > w->totals.instructions)
+        w->totals.instructions = instructions;
+}
+
+/* -- chunks -- */
+
+static void end_chunk(struct mt_writer *w)
+{
+    struct chunk_header h = {.type = CHUNK_EVENTS,
+                             .events = w->enc.count,
+                             .first_event = w->chunk_first_event,
+                             .first_handle = w->chunk_first_handle,
+                             .instructions = w->chunk_instructions};
+    writer_defs_flush(w);
+    if (w->enc.count == 0)
+        return;
+    put_stop(encoder_rare(&w->enc), &(struct rec_stop){});
+    if (encoder_bytes(&w->enc) == UINT64_MAX)
+        mt_fail_memory(&w->out.err);
+    output_chunk(&w->out, &h, w->enc.streams);
+    if (!w->out.full)
+        w->chunk_first_event += w->enc.count;
+    writer_note_kept(w);
+    writer_live(w);
+    writer_start_chunk(w);
+}
+
+/* See whether the chunk is full. */
+static void check_chunk(struct mt_writer *w)
+{
+    bool full = w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL;
+    if (full && w->background)
+        output_background(&w->out);
+    if (full)
+        end_chunk(w);
+    else
+        w->check_at =
+            w->chunk_events - w->enc.count < CHECK_EVENTS ? w->chunk_events : w->enc.count + CHECK_EVENTS;
+}
+
+/* Called after each event or batch. */
+void writer_end_event(struct mt_writer *w)
+{
+    if (w->enc.count >= w->check_at)
+        check_chunk(w);
+}
+
+int mt_writer_flush(struct mt_writer *w)
+{
+    if (!writer_failed(w))
+        end_chunk(w);
+    output_wait(&w->out);
+    return writer_failed(w) ? MT_ERROR : MT_OK;
+}
+
+void writer_sync_thread(struct mt_writer *w)
+{
+    if (w->thread == w->chunk_thread)
+        return;
+    put_thread(encoder_rare(&w->enc), &(struct rec_thread){w->thread});
+    w->chunk_thread = w->thread;
+    forget_call(w);
+}
+
+/* Begin an event that `count` counts. */
+static struct buffer *begin_event(struct mt_writer *w, uint64_t *count)
+{
+    if (writer_failed(w)) {
+        w->totals.dropped++;
+        return NULL;
+    }
+    writer_sync_thread(w);
+    ++*count;
+    w->enc.count++;
+    return encoder_rare(&w->enc);
+}
+
+struct buffer *writer_begin_event(struct mt_writer *w, enum mt_kind kind)
+{
+    return begin_event(w, &w->totals.events[kind]);
+}
+
+struct buffer *writer_begin_freed(struct mt_writer *w)
+{
+    return begin_event(w, &w->totals.freed);
+}
+
+/* -- heap events -- */
+
+/* Remember memory that its block gave up. */
+static void remember_freed(struct mt_writer *w, const struct block *dead)
+{
+    if (!freed_add(&w->freed, dead))
+        mt_fail_memory(&w->out.err);
+}
+
+static void keep_arena(struct mt_writer *w, const struct block *b)
+{
+    if (!arenas_add(&w->arenas, b))
+        mt_fail_memory(&w->out.err);
+}
+
+void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why)
+{
+    struct buffer *b = writer_begin_event(w, MT_FREE);
+    if (!b)
+        return;
+    put_free(b, &(struct rec_free){w->totals.instructions, slot, why != WRITER_FREED, stack});
+    struct block dead = w->map.blocks[slot];
+    blockmap_remove(&w->map, slot);
+    if (why == WRITER_MATERIAL)
+        keep_arena(w, &dead);
+    else
+        remember_freed(w, &dead);
+    w->totals.dropped += why == WRITER_COVERED;
+    writer_end_event(w);
+}
+
+/* Free what a new or moved block of `heap` lies on. */
+static void free_overlapped(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t except, uint32_t heap,
+                            uint32_t stack)
+{
+    uint32_t slot;
+    while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, addr, size, except)) != NO_SLOT) {
+        bool material = writer_is_material(w, slot, addr, size, heap);
+        writer_free_slot(w, slot, stack, material ? WRITER_MATERIAL : WRITER_COVERED);
+    }
+}
+
+/* A block cannot end beyond the address space. */
+static uint64_t fitting_size(uint64_t addr, uint64_t size)
+{
+    return span_fits(addr, size) ? size : 0 - addr;
+}
+
+static uint32_t known_stack(const struct mt_writer *w, uint32_t stack)
+{
+    return stack < w->counts.stacks ? stack : 0;
+}
+
+static uint32_t known_heap(const struct mt_writer *w, uint32_t heap)
+{
+    return heap < w->counts.heaps ? heap : 0;
+}
+
+/* Give a new block its slot and handle, whose memory is freed memory no more; false when out of memory. */
+static bool enter(struct mt_writer *w, struct rec_new *r)
+{
+    uint32_t slot = blockmap_add(&w->map, r->addr, r->size, (uint32_t)r->heap, w->handles++);
+    if (slot == NO_SLOT || slot >= MAX_LIVE_BLOCKS)
+        return mt_fail_memory(&w->out.err) == MT_OK;
+    w->map.blocks[slot].note = (uint32_t)(r->stack << HOW_BITS | r->how);
+    r->slot = slot;
+    writer_lua_new(w, slot);
+    writer_left_note(w, slot);
+    encoder_touch(&w->enc, r->addr, slot);
+    return true;
+}
+
+void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size)
+{
+    freed_cover(&w->freed, addr, size);
+    if (w->freed.failed)
+        mt_fail_memory(&w->out.err);
+}
+
+/* Let nothing lie where a new block comes. Mostly it takes the place of one that was freed. */
+static void clear_ground(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
+{
+    if (writer_failed(w))
+        return;
+    if (!freed_take(&w->freed, addr, size)) {
+        free_overlapped(w, addr, size, NO_SLOT, heap, stack);
+        freed_cover(&w->freed, addr, size);
+    }
+    if (w->freed.failed)
+        mt_fail_memory(&w->out.err);
+}
+
+void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
+                         uint32_t stack)
+{
+    heap = known_heap(w, heap);
+    stack = known_stack(w, stack);
+    size = fitting_size(addr, size);
+    if (arenas_has(&w->arenas, heap))
+        writer_forget_arenas(w, addr, size, heap);
+    released_take(&w->released, addr, heap);
+    clear_ground(w, addr, size, heap, stack);
+    struct buffer *b = writer_begin_event(w, MT_NEW);
+    if (!b)
+        return;
+    struct rec_new r = {
+        w->totals.instructions, 0, addr, size, heap, how < MT_HOWS ? how : MT_HOW_CUSTOM, stack};
+    if (!enter(w, &r))
+        return;
+    put_new(b, &r);
+    writer_end_event(w);
+}
+
+void writer_take_over(struct mt_writer *w, const struct block *block, bool inherited)
+{
+    struct rec_new r = {
+        w->totals.instructions, 0, block->base, block->size, block->heap, note_how(block->note),
+        note_stack(block->note)};
+    struct buffer *b = writer_begin_event(w, MT_NEW);
+    if (!b || !enter(w, &r))
+        return;
+    if (inherited)
+        put_inherit(b, &(struct rec_inherit){r.time, r.slot, r.addr, r.size, r.heap, r.how, r.stack});
+    else
+        put_held(b, &(struct rec_held){r.time, r.slot, r.addr, r.size, r.heap, r.how, r.stack});
+    w->inherited += inherited;
+    writer_end_event(w);
+}
+
+uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap)
+{
+    uint32_t slot = writer_failed(w) ? NO_SLOT : blockmap_at(&w->map, addr);
+    return slot != NO_SLOT && w->map.blocks[slot].heap == heap ? slot : NO_SLOT;
+}
+
+/* Free a block in a known way, or MT_HOWS. */
+static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how, uint32_t stack)
+{
+    heap = known_heap(w, heap);
+    stack = known_stack(w, stack);
+    uint32_t slot = writer_slot_at(w, addr, heap);
+    if (slot == NO_SLOT) {
+        if (!writer_free_arena(w, addr, heap, stack) && !released_take(&w->released, addr, heap))
+            writer_bad_free(w, addr, heap, stack);
+        return;
+    }
+    writer_check_how(w, slot, how, stack);
+    writer_free_slot(w, slot, stack, WRITER_FREED);
+}
+
+void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
+{
+    free_how(w, addr, heap, MT_HOWS, stack);
+}
+
+void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how,
+                             uint32_t stack)
+{
+    free_how(w, addr, heap, how, stack);
+}
+
+/* A live block takes its new place. */
+static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size, uint32_t stack)
+{
+    struct block *b = &w->map.blocks[slot], old = *b;
+    writer_cover(w, addr, size);
+    b->note = stack << HOW_BITS | note_how(b->note);
+    if (!blockmap_move(&w->map, slot, addr, size))
+        mt_fail_memory(&w->out.err);
+    else if (old.base > span_last(addr, size) || addr > span_last(old.base, old.size))
+        remember_freed(w, &old);
+    writer_left_note(w, slot);
+    encoder_touch(&w->enc, addr, slot);
+}
+
+void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
+                            uint32_t heap, enum mt_how how, uint32_t stack)
+{
+    heap = known_heap(w, heap);
+    stack = known_stack(w, stack);
+    uint32_t slot = writer_slot_at(w, old_addr, heap);
+    if (slot == NO_SLOT && released_take(&w->released, old_addr, heap)) {
+        writer_note_released(w, addr, heap);
+        return;
+    }
+    if (slot == NO_SLOT) {
+        if (!writer_free_arena(w, old_addr, heap, stack))
+            writer_bad_free(w, old_addr, heap, stack);
+        mt_writer_block_new(w, addr, size, heap, how, stack);
+        return;
+    }
+    size = fitting_size(addr, size);
+    writer_check_how(w, slot, how, stack);
+    free_overlapped(w, addr, size, slot, heap, stack);
+    struct buffer *b = writer_begin_event(w, MT_RESIZE);
+    if (!b)
+        return;
+    put_resize(b,
+               &(struct rec_resize){w->totals.instructions, slot, (int64_t)(addr - old_addr), size, stack});
+    move(w, slot, addr, size, stack);
+    writer_end_event(w);
+}
+
+void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
+{
+    heap = known_heap(w, heap);
+    for (uint32_t slot = 0; slot < w->map.used; slot++)
+        if (w->map.blocks[slot].heap == heap)
+            writer_free_slot(w, slot, known_stack(w, stack), WRITER_FREED);
+    writer_free_arenas(w, heap, known_stack(w, stack));
+}
+
+/* -- accesses and other events -- */
+
+void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n)
+{
+    const struct surroundings in = writer_surroundings(w);
+    while (n && !writer_failed(w)) {
+        size_t room = w->chunk_events - w->enc.count;
+        size_t batch = n < room ? n : room;
+        batch = batch < ENCODE_BATCH ? batch : ENCODE_BATCH;
+        writer_sync_thread(w);
+        encoder_accesses(&w->enc, &in, sites, addrs, batch);
+        writer_end_event(w);
+        sites += batch;
+        addrs += batch;
+        n -= batch;
+    }
+    w->totals.dropped += n;
+}
+
+size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions,
+                        const struct mt_between *between)
+{
+    const struct surroundings in = writer_surroundings(w);
+    size_t used = 0, batch = ENCODE_BYTES; /* less: what comes next is no segment */
+    while (batch >= ENCODE_BYTES && used < n && !writer_failed(w)) {
+        writer_sync_thread(w); /* each chunk begins with thread 1 */
+        batch = encoder_segments(&w->enc, &in, stream + used, n - used, instructions, between);
+        writer_end_event(w);
+        used += batch;
+    }
+    return writer_failed(w) ? used + mt_writer_skip(w, stream + used, n - used, instructions) : used;
+}
+
+size_t mt_writer_segments(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions)
+{
+    return mt_writer_stream(w, stream, n, instructions, NULL);
+}
+
+void mt_writer_mark(struct mt_writer *w, uint32_t string)
+{
+    struct buffer *b = writer_begin_event(w, MT_MARK);
+    if (!b)
+        return;
+    put_mark(b, &(struct rec_mark){w->totals.instructions, string < w->counts.strings ? string : 0});
+    writer_end_event(w);
+}
+
+void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string)
+{
+    struct buffer *b = writer_begin_event(w, MT_LOST);
+    w->totals.dropped += events;
+    if (!b)
+        return;
+    put_lost(b, &(struct rec_lost){w->totals.instructions, events,
+                                   reason_string < w->counts.strings ? reason_string : 0});
+    writer_end_event(w);
+}
+
+/* -- the end -- */
+
+static void put_totals(struct mt_writer *w, enum mt_ending ending)
+{
+    struct buffer b = {0};
+    struct mt_totals t;
+    mt_writer_totals(w, &t);
+    const uint64_t *n = t.events;
+    put_end(&b, &(struct rec_end){ending,         n[MT_NEW],     n[MT_FREE],   n[MT_RESIZE],  n[MT_LOAD],
+                                  n[MT_STORE],    n[MT_MODIFY],  n[MT_MARK],   n[MT_BADFREE], n[MT_LOST],
+                                  n[MT_TYPE],     n[MT_STATE],   n[MT_SAMPLE], n[MT_CALL],    n[MT_REACH],
+                                  t.instructions, t.nanoseconds, t.foreign,    t.dropped,     t.freed});
+    struct chunk_header h = {.type = CHUNK_END,
+                             .first_event = w->chunk_first_event,
+                             .first_handle = w->handles,
+                             .instructions = t.instructions};
+    if (b.failed)
+        mt_fail_memory(&w->out.err);
+    output_chunk(&w->out, &h, &b);
+    buffer_free(&b);
+}
+
+int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
+{
+    mt_writer_flush(w);
+    output_foreground(&w->out);
+    if (!writer_failed(w)) {
+        writer_end_limited(w);
+        writer_left(w);
+        put_totals(w, ending);
+        output_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
+    }
+    int result = writer_failed(w) ? MT_ERROR : MT_OK;
+    if (err)
+        *err = w->out.err;
+    output_free(&w->out);
+    encoder_destroy(&w->enc);
+    blockmap_destroy(&w->map);
+    freed_destroy(&w->freed);
+    arenas_destroy(&w->arenas);
+    released_destroy(&w->released);
+    writer_defs_free(w);
+    writer_lua_free(w);
+    reach_free(&w->reach);
+    writer_left_free(w);
+    buffer_free(&w->snapshot.records);
+    free(w);
+    return result;
+}
+
+const struct mt_error *mt_writer_error(const struct mt_writer *w)
+{
+    return &w->out.err;
+}
+
+uint64_t mt_writer_bytes(const struct mt_writer *w)
+{
+    return w->out.written;
+}
+
+void mt_writer_totals(const struct mt_writer *w, struct mt_totals *out)
+{
+    *out = w->totals;
+    out->dropped += w->out.dropped;
+    out->nanoseconds = output_nanoseconds(&w->out);
+}

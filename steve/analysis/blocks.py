@@ -1,0 +1,321 @@
+"""What the analyses of blocks have in common: which blocks they look at, and the walk over their lives.
+
+--where chooses blocks by what they are like; --from and --to cut the trace at named points, as if it began
+with an empty heap and ended there. Counting accesses by who made them needs to know beforehand which blocks
+count, so with --where the trace is then read twice.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Tuple, Union
+
+from steve.parallel import live_parts
+from steve.trace import source
+from steve.system.errors import UsageError
+from steve.trace.line_numbers import LineNumbers
+from steve.analysis.reducers import Sums, Table, sums_of_all
+from steve.analysis.window import Window, located
+from steve.parallel.processes import Pool
+from steve.parallel.rounds import Rounds, asked, has_parts, path_of
+from steve.trace.places import Places
+from steve.terminal.progress import Progress
+from steve.analysis.filter import explained, parse
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.kernels._accesses import Walk
+    from steve.kernels._lives import Groups, Lives, Selection, WholeLives
+    from steve.trace._memtrace import Trace
+    from steve.analysis.program_errors import Faults
+    from steve.analysis.reducers import Fold
+    from steve.analysis.window import Span
+    from steve.parallel.rounds import Whole
+
+WHERE_HELP = f"""\
+--where EXPRESSION keeps only some blocks; tests are joined by and, or, not and parentheses:
+  size >= 1Ki and lifetime < 1000     numbers: = != < <= > >=; units k M G Ki Mi Gi, % of utilisation
+  site ~ "parser" or not freed        texts: = != ~ !~ (~: a regular expression is found in it)
+fields:
+{explained()}
+--from MARK, --to MARK: only blocks made after the first mark of that name, and everything as if the trace
+ended at the next mark TO. An operation is a New, Free, Resize, Load, Store or Modify.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """FILE, --salvage, -q, --where, --from, --to."""
+    source.add_trace(parser)
+    add_choice(parser)
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """--where, --from, --to."""
+    parser.add_argument("--where", metavar="EXPRESSION", help="only blocks for which this holds; see below")
+    parser.add_argument("--from", dest="begin", metavar="MARK", help="begin at a named point of the program")
+    parser.add_argument("--to", dest="end", metavar="MARK", help="end at a named point of the program")
+
+
+def is_whole(args: argparse.Namespace) -> bool:
+    """Do the arguments of add_choice() choose everything?"""
+    return args.where is None and args.begin is None and args.end is None
+
+
+class Blocks:
+    """The blocks that the arguments choose.
+
+    After fold(), or when batches() was walked through: trace, places, lives and totals."""
+
+    trace: "Union[Trace, Whole]"
+    places: Places
+    lives: "Union[Lives, WholeLives]"
+    lines: Optional[LineNumbers]
+    totals: Dict[str, int]
+
+    def __init__(self, command: str, args: argparse.Namespace, again: bool = False,
+                 by_line: bool = False, errors: "Optional[Faults]" = None) -> None:
+        """again: the caller will read the trace once more. by_line: in the walk that counts (with --where
+        the one after the choice) do so in lives.line_work(), by the lines whose numbers are in `lines`.
+        errors: is told of the errors of the program, of a whole trace only; it needs `again`."""
+        self.errors = errors if is_whole(args) else None
+        self.command, self.args, self.by_line = command, args, by_line
+        self.test = parse(args.where) if args.where is not None else None
+        self._files = source.Operations(args.file, args.salvage, source.keeps_overlaps(args)) \
+            if self.test or again else None
+        self._selection: "Optional[Selection]" = None
+        self._span: "Optional[Span]" = None
+        self._searched = False
+
+    def open_again(self, freed: bool = False, snapshots: bool = False) -> "Trace":
+        """The trace from its beginning; freed: with accesses to freed memory; snapshots: keeping those."""
+        assert self._files is not None
+        return self._files.open_trace(freed, snapshots)
+
+    def is_whole(self) -> bool:
+        """Does nothing narrow down what is looked at?"""
+        return is_whole(self.args)
+
+    def open_chosen(self) -> "Trace":
+        """The trace from its beginning, as if it held only the chosen blocks between the marks. To find these
+        takes a walk over their lives, the first time."""
+        if self.is_whole():
+            return self._open()
+        from steve.kernels._accesses import Chosen
+        if self.test is not None and self._selection is None:
+            self._selection = self._choose()
+        trace = self._files.open_trace(kind=Chosen) if self._files is not None \
+            else source.open_trace(self.args, Chosen)
+        trace.choose(self.window(), None if self._selection is None else self._selection.as_bits())
+        return trace
+
+    def operations(self) -> "Union[source.Operations, Chosen]":
+        """For what takes an ops file or a memtrace: the operations of the chosen blocks."""
+        assert self._files is not None
+        return self._files if self.is_whole() else Chosen(self, self._files)
+
+    def window(self) -> Optional[Window]:
+        """The part of the trace between the marks, to be walked through; None if there are none."""
+        wanted = self.args.begin is not None or self.args.end is not None
+        return Window(self.args.begin, self.args.end) if wanted else None
+
+    def _open(self) -> "Trace":
+        if self._files is None:
+            return source.open_trace(self.args)
+        return self._files.open_trace(freed=self.errors is not None)
+
+    def _walk(self, selected: "Optional[Selection]" = None,
+              sums: "Optional[Groups]" = None) -> "Iterator[np.ndarray]":
+        """All lives of a fresh walk; those that are added to `sums` are not among them."""
+        from steve.kernels._lives import Lives
+        self.trace, window = self._open(), self.window()
+        self.places = Places(self.trace)
+        with Progress(self.command, self.args.quiet) as progress:
+            counts = self.by_line and (self.test is None or selected is not None)
+            self.lines = LineNumbers(self.places) if counts else None
+            self.lives = Lives(self.trace, window, selected, progress, self.lines,
+                               None if self.errors is None else self.errors.take, sums=sums)
+            yield from self.lives.batches()
+        if window is not None and self.trace.problem is None:
+            window.verify(self.trace.name)
+
+    def batches(self, sums: "Optional[Groups]" = None) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
+        """Batches of lives, each with an array that says which are chosen, or None for all; sums: of all lives,
+        which are then not among them."""
+        for batch in self._walk(sums=sums):
+            yield batch, None if self.test is None else self.test(batch, self.places)
+        self.totals = self.lives.totals()
+
+    def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None,
+             threads: bool = False) -> Any:
+        """The fold that make() makes (see steve.analysis.reducers), of the chosen lives; by several processors if the arguments
+        ask for them. chosen: is filled with the blocks that --where chooses. threads: afterwards
+        lives.thread_accesses() is of the chosen blocks only; else of all."""
+        if threads and self.test is not None and chosen is None:
+            from steve.kernels._lives import Selection
+            chosen = Selection()
+        if self._in_parts():
+            return self._fold_parts(make, chosen, threads)
+        fold = make()
+        for batch, keep in self.batches(sums_of_all(fold) if self.test is None else None):
+            fold.add(batch, keep)
+            if chosen is not None and keep is not None:
+                chosen.add(batch, keep)
+        if threads and self.test is not None:
+            for _ in self._walk(chosen):
+                pass
+        return fold
+
+    def _in_parts(self) -> bool:
+        """Is work in parts asked for, and can the trace have some? Between marks that takes to find them first."""
+        if not getattr(self.args, "divided", False) or not asked(self.args) or not has_parts(path_of(self.args)):
+            return False
+        if self.window() is None:
+            return True
+        if not self._searched:
+            self._searched, self._span = True, self._locate()
+        return self._span is not None
+
+    def _locate(self) -> "Optional[Span]":
+        with Pool(self.args) as pool, Progress(f"{self.command}: marks", self.args.quiet) as progress:
+            rounds = Rounds(path_of(self.args), pool, progress)
+            return located(rounds, self.args.begin, self.args.end)
+
+    def _fold_parts(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]", threads: bool) -> "Fold":
+        args = self.args
+        if self.by_line:
+            return self._fold_line_parts(make)
+        with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
+            joined = live_parts.Joined(path_of(args), pool, progress, args.where, chosen, self.errors, threads,
+                                      span=self._span)
+            fold = joined.fold(make)
+        self.trace, self.places, self.lives = joined.trace, joined.places, joined.lives
+        self.totals = self.lives.totals()
+        return fold
+
+    def _fold_line_parts(self, make: "Callable[[], Fold]") -> "Fold":
+        """With a filter the blocks are chosen first, as by one."""
+        from steve.kernels._lives import Selection
+        args, chosen, fold = self.args, Selection() if self.test is not None else None, None
+        with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
+            if chosen is not None:
+                first = live_parts.Joined(path_of(args), pool, progress, args.where, chosen, span=self._span)
+                fold, self.totals = first.fold(make), first.lives.totals()
+            joined = live_parts.Joined(path_of(args), pool, progress, None, selected=chosen, span=self._span)
+            counted = joined.fold_lines(make)
+        self.trace, self.places, self.lives, self.lines = joined.trace, joined.places, joined.lives, joined.lines
+        self.totals = self.totals if fold is not None else self.lives.totals()
+        return counted if fold is None else fold
+
+    def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
+        """The sums of the chosen lives by each key (see steve.kernels._lives.Groups), one array for each; chosen: as of
+        fold()."""
+        return self.fold(partial(Sums, *keys), chosen).rows(self.totals["peak"])
+
+    def sum_with_accesses(self, *keys: str) -> List[Any]:
+        """The same; afterwards lives.thread_accesses() and, by line, line_work() are of the chosen blocks only."""
+        return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"])
+
+    def over_events(self, fold: "Callable[[Walk], Any]", chosen: "Optional[Selection]" = None,
+                    parts: "Optional[Callable[[Rounds, Optional[Selection]], Any]]" = None) -> Any:
+        """What a function of steve.kernels._accesses makes of the events of the chosen blocks.
+
+        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first. parts: a
+        function of steve.parallel.access_parts that makes the same in parts."""
+        from steve.kernels._accesses import Walk
+        if chosen is None and self.test is not None:
+            chosen = self._choose()
+        if parts is not None and self._in_parts():
+            return self._over_parts(parts, chosen)
+        self.trace, window = self._open(), self.window()
+        self.places = Places(self.trace)
+        with Progress(self.command, self.args.quiet) as progress:
+            result = fold(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress))
+        if window is not None and self.trace.problem is None:
+            window.verify(self.trace.name)
+        return result
+
+    def _over_parts(self, parts: "Callable[[Rounds, Optional[Selection]], Any]",
+                    chosen: "Optional[Selection]") -> Any:
+        with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
+            rounds = Rounds(path_of(self.args), pool, progress, self._span)
+            result = parts(rounds, chosen)
+            self.trace = rounds.whole()
+        self.places = Places(self.trace)
+        return result
+
+    def _choose(self) -> "Selection":
+        from steve.kernels._lives import Selection
+        chosen = Selection()
+        self.fold(Sums, chosen)
+        return chosen
+
+    def title(self, what: str) -> str:
+        """A heading that says of what trace and what blocks."""
+        parts = [f"{self.trace.name}: {what}"]
+        parts += [f"where {self.args.where}"] if self.args.where is not None else []
+        parts += [f"from '{self.args.begin}'"] if self.args.begin is not None else []
+        parts += [f"to '{self.args.end}'"] if self.args.end is not None else []
+        return ", ".join(parts)
+
+    def verdict(self) -> int:
+        """What was wrong with the trace; the exit status."""
+        return source.verdict(self.command, self.trace)
+
+
+class Chosen:
+    """Operations of the chosen blocks of a memtrace: to be used like source.Operations."""
+
+    def __init__(self, chosen: Blocks, files: source.Operations) -> None:
+        if files.is_ops():
+            raise UsageError(f"{files.name}: is an ops file; --where, --from and --to choose blocks of a memtrace")
+        self._chosen, self.name = chosen, files.name
+
+    def open(self) -> "Trace":
+        return self._chosen.open_chosen()
+
+    open_trace = open
+
+
+FEW_ROWS = 4096  # rows that are made numbers of Python's at a time: each is twenty times as large then
+
+
+def merged(rows: "Union[np.ndarray, Table]", key_of: Callable[[int], Hashable]) -> Dict[Hashable, Dict[str, int]]:
+    """Rows by number summed over the numbers with the same key; rows that are all 0 are left out."""
+    result: Dict[Hashable, Dict[str, int]] = {}
+    numbers, rows = nonzero_rows(rows)
+    names = rows.dtype.names
+    most = [name.startswith("most") for name in names]
+    for first in range(0, len(numbers), FEW_ROWS):
+        some = numbers[first:first + FEW_ROWS]
+        for number, row in zip(some.tolist(), rows[first:first + FEW_ROWS].tolist()):
+            known = result.setdefault(key_of(number), dict.fromkeys(names, 0))
+            for name, value, is_most in zip(names, row, most):
+                known[name] = max(known[name], value) if is_most else known[name] + value
+    return result
+
+
+def nonzero_rows(rows: "Union[np.ndarray, Table]") -> "Table":
+    """Those rows of an array by number that are not all 0."""
+    if isinstance(rows, Table):
+        return rows
+    numbers = nonzero_numbers(rows)
+    return Table(numbers, rows[numbers])
+
+
+def nonzero_numbers(rows: "np.ndarray") -> "np.ndarray":
+    """The numbers of the rows that are not all 0."""
+    import numpy as np
+    any_of = np.zeros(len(rows), bool)
+    for name in rows.dtype.names:
+        any_of |= rows[name] != 0
+    return np.flatnonzero(any_of)
+
+
+def share(part: float, whole: float) -> Optional[float]:
+    """part / whole in percent; None if there is no whole."""
+    return round(100 * part / whole, 2) if whole else None
+
+
+def mean(total: float, n: int) -> Optional[float]:
+    return round(total / n, 2) if n else None

@@ -1,0 +1,143 @@
+"""Is what Lua never frees still reachable? Blocks that live at the end, and the last snapshot of their state.
+
+A snapshot knows objects by address, with the bytes of their parts (a table's array and hash, a thread's
+stack), which are blocks of their own: those count here where the object was made. An object is reachable if strong
+links lead to it from the roots; what is not only waits for the collector. Blocks made after the snapshot are
+neither. Memory is O(live blocks + objects).
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+
+from steve.analysis.reducers import columns
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.trace._memtrace import Snapshot, Trace
+    from steve.analysis.window import Window
+
+Sums = Dict[int, Tuple[int, int]]  # stack: bytes of reachable objects, of unreachable ones
+
+
+class Survivors:
+    """The fold (see steve.analysis.reducers): the lives that did not end, of Lua heaps or not."""
+
+    numbered = False
+
+    def __init__(self) -> None:
+        self._kept: "List[np.ndarray]" = []
+
+    def add(self, batch: "np.ndarray", keep: "np.ndarray | None") -> None:
+        live = batch["freed"] == 0
+        kept = batch[live if keep is None else live & keep]
+        self._kept.append(columns(kept, "handle", "heap", "stack", "born_time"))
+
+    def part(self, peak: int) -> "List[np.ndarray]":
+        return self._kept
+
+    def join(self, part: "List[np.ndarray]", peak: int) -> None:
+        self._kept += part
+
+    def of_lua(self, trace: "Trace") -> "np.ndarray":
+        """Those of Lua heaps, by handle."""
+        import numpy as np
+        heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]
+        lua = [i for i, heap in enumerate(heaps) if heap is not None and heap.kind == "lua"]
+        lives = np.concatenate(self._kept)
+        return np.sort(lives[np.isin(lives["heap"], lua)], order="handle")
+
+
+class LastOfEach:
+    """The last snapshot of each heap among those read so far. Only their objects are kept."""
+
+    def __init__(self, trace: "Trace") -> None:
+        self._trace, self._seen = trace, 0
+        self._number: Dict[int, int] = {}
+
+    def look(self) -> None:
+        """Snapshots that were read since; they stand before the events read last."""
+        while (snapshot := self._trace.snapshot(self._seen)) is not None:
+            if snapshot.heap in self._number:
+                self._trace.forget_snapshot(self._number[snapshot.heap])
+            self._number[snapshot.heap] = self._seen
+            self._seen += 1
+
+    def snapshots(self) -> "List[Snapshot]":
+        return [self._trace.snapshot(number) for number in self._number.values()]
+
+
+class Addresses:
+    """The addresses of blocks, whose handles are sorted, as of the end; and the snapshots taken until then."""
+
+    def __init__(self, handles: "np.ndarray", trace: "Trace", window: "Optional[Window]") -> None:
+        """Reads the trace, with a window to its end only."""
+        import numpy as np
+        self._handles, self.found = handles, np.zeros(len(handles), "u8")
+        self.taken = LastOfEach(trace)
+        if window is not None:
+            window.begin()
+        trace.pass_accesses()
+        for batch in trace.batches():
+            self.taken.look()
+            self._note(batch)
+            if window is not None and self._ends(batch, trace, window):
+                return
+        self.taken.look()
+
+    def _note(self, batch: "np.ndarray") -> None:
+        """Of several addresses of a block the last stays. Objects, for which this is, do not move."""
+        import numpy as np
+        events = batch[np.isin(batch["kind"], kinds("new", "resize"))]
+        at = np.searchsorted(self._handles, events["handle"])
+        known = at < len(self._handles)
+        known[known] = self._handles[at[known]] == events["handle"][known]
+        self.found[at[known]] = events["addr"][known]
+
+    def _ends(self, batch: "np.ndarray", trace: "Trace", window: "Window") -> bool:
+        import numpy as np
+        for event in batch[np.isin(batch["kind"], kinds("mark"))]:
+            if window.state(trace.string(int(event["ref"]))) == "after":
+                return True
+        return False
+
+
+def kinds(*names: str) -> List[int]:
+    """The numbers of kinds of events."""
+    from steve.trace._memtrace import KIND_NAMES
+    return [KIND_NAMES.index(name) for name in names]
+
+
+def reached(snapshot: "Snapshot") -> "np.ndarray":
+    """Which objects of a snapshot strong links from the roots lead to."""
+    import numpy as np
+    from steve.snapshots._graph import shortest
+    links = snapshot.links[snapshot.links["weak"] == 0]
+    return shortest(len(snapshot.objects), links["from"].astype(np.int64), links["to"].astype(np.int64),
+                    np.flatnonzero(snapshot.objects["root"])) != -2
+
+
+def add_up(lives: "np.ndarray", addresses: "np.ndarray", snapshot: "Snapshot", sums: Sums) -> None:
+    """Add the objects of a snapshot whose blocks are among the lives to the sums of their stacks."""
+    import numpy as np
+    mine = (lives["heap"] == snapshot.heap) & (lives["born_time"] <= snapshot.time)
+    order = np.argsort(snapshot.objects["addr"])
+    objects, alive = snapshot.objects[order], reached(snapshot)[order]
+    at = np.searchsorted(objects["addr"], addresses[mine])
+    for stack, address, i in zip(lives["stack"][mine].tolist(), addresses[mine].tolist(), at.tolist()):
+        if i < len(objects) and int(objects["addr"][i]) == address:
+            reachable, lost = sums.get(stack, (0, 0))
+            size = int(objects["size"][i])
+            sums[stack] = (reachable + size, lost) if alive[i] else (reachable, lost + size)
+
+
+def sums_of(lives: "np.ndarray", trace: "Trace", window: "Optional[Window]") -> "Optional[Sums]":
+    """The sums of the survivors, by stack; None if no state of theirs has a snapshot by the end of the window.
+    trace: from its beginning, with snapshots."""
+    import numpy as np
+    addresses = Addresses(lives["handle"], trace, window)
+    taken = [s for s in addresses.taken.snapshots() if np.any(lives["heap"] == s.heap)]
+    sums: Sums = {}
+    for snapshot in taken:
+        add_up(lives, addresses.found, snapshot, sums)
+    return sums if taken else None

@@ -1,0 +1,88 @@
+"""The totals of a trace: the object that `steve summary --json` prints and other tools count on.
+
+Definitions: `bytes` are those the program asked for; a resize adds its new size to `allocated` and its old
+size to `freed`, and is no block of its own. read and written count a modify in both. instructions and
+seconds are those of the whole run if the trace says so, else of the part that is there; between marks
+those between. threads: threads
+with events; states: Lua states. complete: the trace was read to a proper end and nothing is missing in it. program: how
+the program ended. dropped: events missing; dropped_at_least: there may be more, because once --max-size was reached
+accesses were no longer recorded, and so not counted.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steve.kernels._ops import Summary
+    from steve.trace._memtrace import Trace
+
+PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")
+
+
+def is_complete(trace: "Trace", lost: int) -> bool:
+    """True if a trace read to its end holds all that happened. Classic text cannot tell that it was cut."""
+    stats = trace.stats()
+    ended = stats["is_text"] or stats["ending"] not in ("unknown", "limit")
+    return trace.problem is None and ended and not stats["damaged_chunks"] and not lost
+
+
+def program_end(trace: "Trace") -> dict:
+    """How the program ended, which is another thing than whether its trace is complete. `ended`: exit (`status` is
+    its exit status), signal (`signal` is its name), exec (another program took its place), killed (SIGKILL, most
+    likely: nothing else ends program and recorder at once) or unknown."""
+    facts, ending = trace.info(), trace.stats()["ending"]
+    status, number = facts.get("exit_status", ""), facts.get("signal", "")
+    if number.isdigit():
+        names = {int(s): s.name for s in signal.Signals}
+        return {"ended": "signal", "status": None, "signal": names.get(int(number), f"signal {number}")}
+    if status.isdigit():
+        return {"ended": "exit", "status": int(status), "signal": None}
+    return {"ended": ending if ending in ("exec", "killed") else "unknown", "status": None, "signal": None}
+
+
+def program_end_text(end: dict) -> str:
+    """The same for people."""
+    if end["ended"] == "exit":
+        return f"exit status {end['status']}"
+    return f"{end['signal']}" if end["ended"] == "signal" else end["ended"]
+
+
+def extent(stats: dict, totals: dict) -> dict:
+    """Instructions and seconds: of the whole run, of the part that is there, or between two marks."""
+    if stats.get("between"):
+        return {"instructions": stats["instructions"], "seconds": stats["nanoseconds"] / 1e9}
+    return {"instructions": stats["totals"]["instructions"] or stats["instructions"] or totals["last_event"],
+            "seconds": (stats["totals"]["nanoseconds"] or stats["nanoseconds"]) / 1e9}
+
+
+def is_least(stats: dict) -> bool:
+    """Is the number of dropped events only the least that it can be?"""
+    return stats["ending"] == "limit"
+
+
+def dropped_text(dropped: int, at_least: bool) -> str:
+    """That number for people."""
+    return f"{'at least ' if at_least else ''}{dropped:,}"
+
+
+def summary_object(trace: "Trace", summary: "Summary") -> dict:
+    """The totals of a trace that `summary` has walked over."""
+    stats, events, totals = trace.stats(), summary.events, summary.totals
+    heaps = [trace.heap(i) for i in range(trace.counts()["heaps"])]
+    return {
+        "events": {name: events[name] for name in PROGRAM_EVENTS},
+        "bytes": {"allocated": totals["allocated"], "freed": totals["freed"],
+                  "peak_live": totals["peak_bytes"], "live_at_end": totals["live_bytes"],
+                  "read": totals["read"], "written": totals["written"]},
+        "blocks": {"total": events["new"], "peak_live": totals["peak_blocks"],
+                   "live_at_end": totals["live_blocks"]},
+        "unmatched": {"free": stats["unmatched_free"], "access": stats["unmatched_access"]},
+        **extent(stats, totals),
+        "threads": summary.threads,
+        "states": sum(heap.kind == "lua" for heap in heaps),
+        "complete": is_complete(trace, totals["lost"]),
+        "program": program_end(trace),
+        "dropped": max(stats["totals"]["dropped"], totals["lost"]),
+        "dropped_at_least": is_least(stats),
+    }

@@ -1,0 +1,166 @@
+"""Between two marks: --from and --to, for one reader and for parts of a trace (steve.parallel.rounds).
+
+A window is told of all marks in order, and says what counts. Parts cannot tell alone whether they lie within it. So a
+round that passes over the accesses looks for its ends (located); what lies outside is then read by nobody, and a part
+that holds an end walks through it with a window of its own. Blocks made before have smaller numbers (`since`) than
+those that count.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
+
+from steve.system.errors import SteveError
+
+if TYPE_CHECKING:
+    from steve.system.errors import TraceError
+    from steve.parallel.processes import Part
+    from steve.parallel.rounds import Rounds, View
+
+TOLD = 20  # names of marks in a message
+
+
+class Window:
+    """The part of a trace between two marks; for steve.kernels._lives.Lives."""
+
+    def __init__(self, begin: Optional[str], end: Optional[str]) -> None:
+        self.first, self.last = begin, end
+        self.seen: Dict[str, None] = {}
+        self.now = "within"
+
+    def begin(self) -> str:
+        self.now = "within" if self.first is None else "before"
+        return self.now
+
+    def state(self, mark: str) -> str:
+        """Told of each mark until the end: before, within or after?"""
+        self.seen[mark] = None
+        if self.now == "within" and mark == self.last:
+            self.now = "after"
+        elif self.now == "before" and mark == self.first:
+            self.now = "within"
+        return self.now
+
+    def verify(self, name: str) -> None:
+        """The trace was read: SteveError if a mark did not come."""
+        missing = self.first if self.now == "before" else self.last if self.now == "within" else None
+        if missing is None:
+            return
+        known = ", ".join(f"'{mark}'" for mark in list(self.seen)[:TOLD]) or "none"
+        behind = f" after '{self.first}'" if self.first is not None and self.now == "within" else ""
+        raise SteveError(f"{name}: no mark '{missing}'{behind}; marks in the trace: {known}")
+
+
+class Cut(NamedTuple):
+    """What counts of a part: blocks from the handle `since` on, what comes behind the first mark `begin`, and what
+    comes before the next mark `end`."""
+    since: int
+    begin: Optional[str] = None
+    end: Optional[str] = None
+
+    def window(self) -> Optional[Window]:
+        """To be walked through; None if no end of it is in this part."""
+        return None if self.begin is None and self.end is None else Window(self.begin, self.end)
+
+
+class Span(NamedTuple):
+    """Where a window lies: parts before it, parts that hold it, and as of Cut for the first and the last of these."""
+    earlier: "List[Part]"
+    parts: "List[Part]"
+    since: int
+    begin: Optional[str]
+    end: Optional[str]
+
+    def cut(self, i: int, onward: bool = False) -> Cut:
+        """Of part i; onward: of that and all behind it."""
+        ends = onward or i + 1 == len(self.parts)
+        return Cut(self.since, self.begin if i == 0 else None, self.end if ends else None)
+
+
+class Found(NamedTuple):
+    """What a part tells. since: News of the trace before the first mark `begin`, None if it is not here; end: is there
+    a mark `end`; behind: is there one behind `begin`; names: the first TOLD marks."""
+    since: Optional[int]
+    end: bool
+    behind: bool
+    names: List[str]
+
+
+def find(view: "View", begin: Optional[str], end: Optional[str]) -> "Tuple[Found, Optional[TraceError], dict]":
+    """Task: the ends of a window in a part."""
+    import numpy as np
+    from steve.trace._memtrace import MARK, NEW
+    trace = view.open()
+    handles, since, any_end = trace.points()[view.first][1], None, False
+    names: Dict[str, None] = {}
+    window = Window(begin, end)
+    window.now = "before"
+    trace.pass_accesses()
+    for batch in trace.batches():
+        made = batch["kind"] == NEW
+        for i in np.flatnonzero(batch["kind"] == MARK).tolist():
+            mark = trace.string(int(batch["ref"][i]))
+            any_end |= mark == end
+            if len(names) < TOLD:
+                names[mark] = None
+            if window.now == "before" and window.state(mark) == "within":
+                since = handles + int(np.count_nonzero(made[:i]))
+            elif window.now == "within":
+                window.state(mark)
+        handles += int(np.count_nonzero(made))
+    return Found(since, any_end, window.now == "after", list(names)), trace.problem, trace.stats()
+
+
+class Search:
+    """The window as the parts tell of it, in their order."""
+
+    def __init__(self, begin: Optional[str], end: Optional[str]) -> None:
+        self.window = Window(begin, end)
+        self.window.begin()
+        self.first, self.last, self.since = 0, 0, 0
+
+    def add(self, i: int, found: Found) -> None:
+        """What part i tells."""
+        window = self.window
+        window.seen.update(dict.fromkeys(found.names))
+        if window.now == "before" and found.since is not None:
+            window.now = "after" if found.behind else "within"
+            self.first, self.since = i, found.since
+        elif window.now == "within" and found.end:
+            window.now = "after"
+        elif window.now == "after":
+            return
+        self.last = i
+
+
+def search(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optional[Span]:
+    """Where a window lies in a trace, SteveError if a mark does not come. None: it is damaged before the first mark,
+    and whoever reads it as a whole will tell."""
+    result = Search(begin, end)
+    for i, found in enumerate(rounds.first(find, begin, end)):
+        result.add(i, found)
+    window = result.window
+    if rounds.problem is None:
+        window.verify(rounds.name)
+    if window.now == "before":
+        return None
+    held = rounds.parts[result.first:result.last + 1]
+    return Span(rounds.parts[:result.first], held, result.since, begin, end if window.now == "after" else None)
+
+
+def located(rounds: "Rounds", begin: Optional[str], end: Optional[str]) -> Optional[Span]:
+    """The same, with as many parts as workers want within it."""
+    span = search(rounds, begin, end)
+    if span is None or not rounds.divide(span.parts[0].first, span.parts[-1].end):
+        return span
+    finer = search(rounds, begin, end)
+    return None if finer is None else finer._replace(earlier=span.earlier + finer.earlier)
+
+
+def walked(trace: Any, window: Optional[Window]) -> Any:
+    """A trace of which all was read, or what comes before the end of a window."""
+    from steve.kernels._accesses import Walk
+    if window is None:
+        trace.skim()
+    else:
+        Walk(trace, window).finish()
+    return trace

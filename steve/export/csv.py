@@ -1,0 +1,29 @@
+"""Comma-separated values: a line for each stack, a column for each metric, the stack in the last.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import csv
+from typing import Iterator
+
+from steve.export.paths import in_order
+from steve.export.profile import METRICS, Profile
+from steve.trace.frames import label
+
+
+class Echo:
+    """A file whose text is what writing to it returns."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def table(profile: Profile) -> Iterator[str]:
+    """The text, line by line, the stack with most bytes first; frames are joined by `;`, root first."""
+    writer = csv.writer(Echo(), lineterminator="\n")
+    yield writer.writerow([metric.name for metric in METRICS] + ["stack"])
+    labels = {n: label(profile.frame(n)) if n else "(no stack)" for n in profile.used_frames()}
+    order = in_order(profile.trace, profile.stacks, {n: n for n in labels}).indices
+    most = (~profile.columns[1][order]).argsort(kind="stable")
+    for sample in profile.samples(order[most]):
+        names = [labels[n] for n in reversed(profile.frames(sample.stack))]
+        yield writer.writerow([*sample.values, ";".join(names)])

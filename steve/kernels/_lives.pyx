@@ -1,0 +1,841 @@
+# cython: language_level=3, boundscheck=False
+"""The lives of blocks for Python: records of struct life as numpy arrays, and sums by stack or thread.
+
+    lives = Lives(trace)
+    by_stack = Groups("stack")
+    for batch in lives.batches():
+        by_stack.add(batch, batch["size"] >= 1024)
+    rows = by_stack.rows(lives.totals()["peak"])
+
+The walk and the sums run outside Python; steve/kernels/lives/lives.h and groups.h say what each field means.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import numpy as np
+
+from cpython.buffer cimport PyBUF_READ
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from steve.trace._memtrace cimport Trace
+from steve.trace.cmemtrace cimport *
+
+from steve.trace._memtrace import event_dtype
+
+cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
+    struct luacode_proto:
+        uint32_t offset, count, first
+    struct luacode_thread:
+        pass
+    struct luacode:
+        luacode_proto *protos
+        uint32_t n_protos, n_places
+        luacode_thread *threads
+    bint luacode_init(luacode *c, const mt_reader *reader)
+    void luacode_free(luacode *c)
+    bint luacode_learn(luacode *c)
+    bint luacode_pass(luacode *c, const mt_event *events, size_t n)
+
+cdef extern from "steve/kernels/lines/line_pages.h" nogil:
+    struct linepages:
+        pass
+
+cdef extern from "steve/kernels/lines/lines.h" nogil:
+    enum:
+        LINEWORK_KINDS
+    struct linework_row:
+        uint64_t blocks
+    struct linework_made:
+        uint64_t blocks[1]
+    struct linework_map:
+        const uint32_t *stacks
+        const uint32_t *sites
+        const uint32_t *places
+        uint64_t n_stacks, n_sites, n_lines
+    struct linework:
+        linework_map map
+        linework_row *rows
+        linework_made *made
+        linepages pages
+        uint32_t *pieces
+        size_t n_pieces
+    bint linework_init(linework *w, luacode *code)
+    void linework_free(linework *w)
+    bint linework_learn(linework *w, const linework_map *map)
+    bint linework_catch_up(linework *w)
+
+cdef extern from "steve/kernels/lines/line_patterns.h" nogil:
+    void linepatterns_settle(linework *w)
+
+cdef extern from "steve/kernels/base/life.h" nogil:
+    struct life:
+        uint64_t handle
+
+cdef extern from "steve/kernels/lives/groups.h" nogil:
+    enum groups_key:
+        GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE
+    struct group:
+        uint64_t blocks
+    struct groups:
+        group *rows
+        uint32_t *keys
+        size_t n
+    void groups_init(groups *g, groups_key key)
+    void groups_free(groups *g)
+    bint groups_add(groups *g, const life *lives, const uint8_t *keep, size_t n)
+    bint groups_merge(groups *g, const uint32_t *keys, const group *rows, size_t n, uint64_t peak)
+    void groups_settle(groups *g, uint64_t peak)
+
+cdef extern from "steve/kernels/lives/lives.h" nogil:
+    struct access_sums:
+        uint64_t counts[3]
+    struct lives_totals:
+        uint64_t operations, news, frees, resizes, accesses, allocated, live_bytes, live_blocks, peak
+        uint64_t peak_bytes, time
+    struct lives_piece:
+        pass
+    struct lives:
+        lives_totals totals
+        groups *sums
+        life *out
+        size_t n_out
+        access_sums *sites
+        access_sums *threads
+        size_t sites_room, threads_room
+        linework *lines
+        uint64_t before, since
+        lives_piece *pieces
+        size_t n_pieces
+    void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
+    void lives_free(lives *l)
+    size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
+    bint lives_feed_packed(lives *l, const mt_packed *packed, uint32_t sites)
+    void lives_end(lives *l, uint64_t time)
+    bint lives_finish(lives *l)
+    bint lives_is_selected(const lives *l, uint64_t handle)
+    void lives_mark(uint8_t *set, uint64_t n_bits, const life *lives, const uint8_t *keep, size_t n)
+
+cdef extern from "steve/kernels/lives/lives_parts.h" nogil:
+    bint livesparts_enter(lives *l, const mt_live_block_t *live)
+    bint livesparts_finish(lives *l)
+    bint livesparts_add(lives *whole, const lives_piece *pieces, size_t n, const lives_totals *part,
+                        const lives_totals *began)
+
+cdef extern from "steve/kernels/lives/faults.h" nogil:
+    struct faults:
+        mt_event *first
+        uint64_t *counts
+        size_t n
+    bint faults_init(faults *f)
+    void faults_free(faults *f)
+    bint faults_add(faults *f, const mt_event *events, size_t n)
+
+
+def columns(str words, str form):
+    return [(name, form) for name in words.split()]
+
+
+LIFE = np.dtype(columns("handle size bytes resizes first_size most moves copied born_allocated "
+                        "died_allocated born died born_time died_time first_use last_use loads "
+                        "stores modifies bytes_read bytes_written used news peak peak_bytes", "u8")
+                + columns("stack heap", "u4") + columns("thread free_thread", "u2")
+                + columns("how freed shared type inherited reach", "u1"), align=True)
+GROUP = np.dtype(columns("blocks resizes bytes size frees foreign live_blocks live_bytes loads stores "
+                         "modifies bytes_read bytes_written used shared lifetimes most_bytes most "
+                         "resized moves copied first_size last_size most_resizes peak peak_bytes", "u8"))
+ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
+assert LIFE.itemsize == sizeof(life) and GROUP.itemsize == sizeof(group)
+BY_KIND = np.dtype([("counts", "u8", 3), ("bytes", "u8", 3)])
+assert BY_KIND.itemsize == sizeof(access_sums)
+
+KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD,
+        "type": GROUPS_BY_TYPE}
+
+LINEWORK = np.dtype([("others_counts", "u8", 3), ("others_bytes", "u8", 3), ("own_counts", "u8", 3),
+                     ("own_bytes", "u8", 3), ("blocks", "u8"), ("cache_lines", "u8")])
+MADE = np.dtype([("blocks", "u8", LINEWORK_KINDS), ("bytes", "u8", LINEWORK_KINDS)])
+assert LINEWORK.itemsize == sizeof(linework_row) and MADE.itemsize == sizeof(linework_made)
+
+cdef enum:
+    ENOUGH = 8192  # records worth handing out
+    TICK = 256     # batches of events between two calls of tick
+
+
+cdef object view_of(const void *data, size_t n, object dtype):
+    if n == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype)
+
+
+def accesses_of(counts, sizes):
+    """An array of ACCESSES from arrays by loads, stores, modifies: a modification reads and writes."""
+    result = np.empty(len(counts), ACCESSES)
+    for i, name in enumerate(("loads", "stores", "modifies")):
+        result[name] = counts[:, i]
+    result["bytes_read"] = sizes[:, 0] + sizes[:, 2]
+    result["bytes_written"] = sizes[:, 1] + sizes[:, 2]
+    return result
+
+
+def end_of(trace):
+    """When the program of a trace that was read to its end ended, in instructions; 0 if that is not known."""
+    return 0 if trace.problem is not None else trace.stats()["totals"]["instructions"]
+
+
+cdef class Lives:
+    """One walk over a Trace.
+
+    window: None, or an object whose state(mark name) says after each named point whether events count from
+    there on: "before", "within" or "after" (then the walk ends); `begins_within` says how it begins.
+    selected: None, or a Selection: the other blocks do not exist. tick: as everywhere. lines: None, or a
+    steve.trace.line_numbers.LineNumbers: count for lines, see line_work(), and not for sites. errors: None, or a
+    function that at the end of the walk is given the cases of errors of the program (steve/kernels/lives/faults.h), an array
+    of the first event of each and one of how many there are; those to freed memory only if the trace was opened so.
+    It needs a walk without window and lines.
+    part: None, or the operations before the part of the trace that is to be read, which then neither begins with
+    an empty heap nor ends the lives of blocks that live on; see piece(). begins: of such a part with lines, what
+    enter_lines() needs to know. since: of such a part, the first handle that counts. sums: None, or Groups that all
+    lives are added to as they end: batches() then has none of them."""
+    cdef lives l
+    cdef lives_totals began
+    cdef bint is_part
+    cdef luacode code
+    cdef linework work
+    cdef faults met
+    cdef Trace trace
+    cdef object window, tick, selected, lines, errors
+    cdef Groups sums
+    cdef const uint32_t[::1] of_stacks, of_sites, of_places  # the kernel's
+    cdef readonly object state
+    cdef unsigned walked
+
+    def __cinit__(self, Trace trace, window=None, Selection selected=None, tick=None, lines=None,
+                  errors=None, part=None, begins=None, uint64_t since=0, Groups sums=None):
+        self.errors, self.sums = errors, sums
+        self.trace, self.window, self.selected, self.tick, self.lines = trace, window, selected, tick, lines
+        self.state = "within" if window is None else window.begin()
+        if selected is None:
+            lives_init(&self.l, NULL, 0)
+        else:
+            lives_init(&self.l, selected.bits(), selected.n_bits)
+        self.l.since = since
+        if sums is not None:
+            self.l.sums = &sums.g
+        if lines is not None:
+            self.l.lines = &self.work
+            if not luacode_init(&self.code, trace.r) or not linework_init(&self.work, &self.code):
+                raise MemoryError
+        if errors is not None and not faults_init(&self.met):
+            raise MemoryError
+        self.is_part = part is not None
+        if self.is_part:
+            self.l.before = part
+            self.enter()
+            if lines is not None:
+                enter_lines(self, begins)
+
+    def __dealloc__(self):
+        lives_free(&self.l)
+        luacode_free(&self.code)
+        linework_free(&self.work)
+        faults_free(&self.met)
+
+    def batches(self):
+        """Iterate over the lives as arrays of LIFE, each good until the next is asked for; blocks come when
+        they are freed, the others at the end."""
+        while self.walk():
+            yield view_of(self.l.out, self.l.n_out, LIFE)
+            self.l.n_out = 0
+        self.tell_errors()
+        yield view_of(self.l.out, self.l.n_out, LIFE)
+        self.l.n_out = 0
+        if self.state != "after":
+            lives_end(&self.l, end_of(self.trace))
+        while not self.is_part and self.finish():
+            yield view_of(self.l.out, self.l.n_out, LIFE)
+            self.l.n_out = 0
+
+    def take(self, batch):
+        """Walk over a batch of events that the caller has read: an array of the lives that end in it, good until the
+        next call."""
+        cdef const uint8_t[::1] raw = batch.view(np.uint8)
+        self.l.n_out = 0
+        if len(batch):
+            self.feed(<const mt_event *>&raw[0], len(batch))
+        return view_of(self.l.out, self.l.n_out, LIFE)
+
+    def rest(self):
+        """Iterate over the other lives when all was taken, as batches() does."""
+        self.l.n_out = 0
+        lives_end(&self.l, end_of(self.trace))
+        while self.finish():
+            yield view_of(self.l.out, self.l.n_out, LIFE)
+            self.l.n_out = 0
+
+    cdef int enter(self) except -1:
+        """Know the blocks that live where the part begins."""
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        mt_read_live(self.trace.r)
+        for slot in range(mt_count_slots(self.trace.r)):
+            if mt_get_live_block(self.trace.r, slot, &block) and not livesparts_enter(&self.l, &block):
+                raise MemoryError
+        self.began = self.l.totals
+        return 0
+
+    def piece(self):
+        """What batches() of a part did not tell, for WholeLives.add(): bytes, of no use but that."""
+        if not livesparts_finish(&self.l):
+            raise MemoryError
+        return (PyBytes_FromStringAndSize(<char *>self.l.pieces, self.l.n_pieces * sizeof(lives_piece)),
+                PyBytes_FromStringAndSize(<char *>&self.l.totals, sizeof(lives_totals)),
+                PyBytes_FromStringAndSize(<char *>&self.began, sizeof(lives_totals)))
+
+    cdef bint finish(self) except -1:
+        """Have records of blocks that live at the end; false when there are no more."""
+        if not lives_finish(&self.l):
+            raise MemoryError
+        return self.l.n_out > 0
+
+    cdef bint walk(self) except -1:
+        """Read on until there are enough records; false at the end."""
+        cdef const mt_event *events
+        cdef size_t n
+        if self.window is None:
+            return self.walk_packed()
+        while self.l.n_out < ENOUGH:
+            if self.state == "after" or not self.trace.next(&events, &n):
+                return False
+            self.feed(events, n)
+            self.pause()
+        return True
+
+    cdef bint walk_packed(self) except -1:
+        """The same, without marks that count."""
+        cdef mt_packed packed
+        cdef uint32_t sites
+        cdef bint ok, seek_errors = self.errors is not None
+        while self.l.n_out < ENOUGH:
+            if not self.trace.next_packed(&packed):
+                return False
+            sites = mt_count_sites(self.trace.r)
+            if self.lines is not None:
+                self.learn()
+            with nogil:
+                ok = lives_feed_packed(&self.l, &packed, sites)
+                if ok and seek_errors:
+                    ok = faults_add(&self.met, packed.events, packed.n_events)
+            if not ok:
+                raise MemoryError
+            self.pause()
+        return True
+
+    cdef int pause(self) except -1:
+        """A batch of events is done: now and then tell of it, and look for interrupts."""
+        self.walked += 1
+        if self.walked % TICK == 0:
+            PyErr_CheckSignals()
+            if self.tick is not None:
+                self.tick(*self.trace.progress())
+        return 0
+
+    cdef int tell_errors(self) except -1:
+        """Hand on what was met of errors of the program."""
+        if self.errors is not None:
+            self.errors(view_of(self.met.first, self.met.n, event_dtype()).copy(),
+                        view_of(self.met.counts, self.met.n, np.dtype("u8")).copy())
+        return 0
+
+    cdef int feed(self, const mt_event *events, size_t n) except -1:
+        cdef size_t used
+        cdef uint32_t sites = mt_count_sites(self.trace.r)
+        if self.lines is not None:
+            self.learn()
+        while n > 0 and self.state != "after":
+            if self.state == "within":
+                with nogil:
+                    used = lives_feed(&self.l, events, n, sites)
+            else:
+                used = to_mark(events, n)
+                if self.lines is not None and not luacode_pass(&self.code, events, used):
+                    raise MemoryError
+            if used > n:
+                raise MemoryError
+            if events[used - 1].kind == MT_MARK and self.window is not None:
+                self.state = self.window.state(self.trace.string(events[used - 1].ref))
+                if self.state == "after":
+                    lives_end(&self.l, events[used - 1].time)
+            events += used
+            n -= used
+        return 0
+
+    cdef int learn(self) except -1:
+        """Number the lines of what the reader has defined by now."""
+        cdef uint32_t stacks = mt_count_stacks(self.trace.r), sites = mt_count_sites(self.trace.r)
+        cdef uint32_t protos = self.code.n_protos
+        cdef linework_map known
+        if not luacode_learn(&self.code):
+            raise MemoryError
+        if (self.work.map.n_lines and stacks == self.work.map.n_stacks and sites == self.work.map.n_sites
+                and protos == self.code.n_protos):
+            return 0
+        self.of_stacks, self.of_sites, self.of_places = self.lines.reach(stacks, sites, self.code.n_protos)
+        known = linework_map(&self.of_stacks[0], &self.of_sites[0], &self.of_places[0], stacks, sites,
+                             self.lines.count())
+        if not linework_learn(&self.work, &known):
+            raise MemoryError
+        return 0
+
+    def totals(self):
+        """The fields of struct lives_totals."""
+        return dict(self.l.totals)
+
+    def site_accesses(self):
+        """An array of ACCESSES by site id, of the blocks that were walked over."""
+        rows = view_of(self.l.sites, self.l.sites_room, BY_KIND)
+        return accesses_of(rows["counts"], rows["bytes"])
+
+    def line_work(self):
+        """Arrays of LINEWORK and of MADE by number of the line."""
+        cdef size_t n = self.work.map.n_lines
+        linepatterns_settle(&self.work)
+        if not linework_catch_up(&self.work):
+            raise MemoryError
+        return view_of(self.work.rows, n, LINEWORK), view_of(self.work.made, n, MADE)
+
+    def thread_accesses(self):
+        """The same by thread number."""
+        rows = view_of(self.l.threads, self.l.threads_room, BY_KIND)
+        return accesses_of(rows["counts"], rows["bytes"])
+
+
+cdef size_t to_mark(const mt_event *events, size_t n) nogil:
+    """How many events there are up to and with the next mark."""
+    cdef size_t i = 0
+    while i < n and events[i].kind != MT_MARK:
+        i += 1
+    return i + 1 if i < n else n
+
+
+# -- Counts by line, whole and in parts of a trace. ----------------------------------------------------------
+
+cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
+    enum:
+        LUACODE_BEFORE, LUACODE_NONE, LUACODE_THREADS
+    bint luacode_pass_packed(luacode *c, const mt_packed *packed)
+    void luacode_begin_part(luacode *c)
+    void luacode_lose_place(luacode *c)
+    bint luacode_enter(luacode *c, const mt_live_block_t *live)
+
+cdef extern from "steve/kernels/lines/line_pages.h" nogil:
+    struct linepage:
+        uint64_t page
+    size_t linepages_count(const linepages *p)
+    void linepages_copy(const linepages *p, linepage *to)
+
+cdef extern from "steve/kernels/lines/lines_parts.h" nogil:
+    bint lineparts_enter(linework *w, uint32_t slot, uint32_t stack)
+    bint lineparts_add(linework *whole, const uint32_t *pieces, size_t n)
+    bint lineparts_add_pages(linework *whole, const linepage *pages, size_t n)
+
+# Of struct luacode_thread; what AS_BEFORE stands for is as it was before the part
+THREAD = np.dtype(columns("by at made_stack made_heap then_stack then_heap collects", "u4"))
+AT_BEFORE, AS_BEFORE = LUACODE_BEFORE, <uint32_t>LUACODE_NONE
+assert THREAD.itemsize == sizeof(luacode_thread)
+
+
+cdef int enter_code(luacode *code, Trace trace) except -1:
+    """Know the blocks that live where a part begins."""
+    cdef mt_live_block_t block
+    cdef uint32_t slot
+    for slot in range(mt_count_slots(trace.r)):
+        if mt_get_live_block(trace.r, slot, &block) and not luacode_enter(code, &block):
+            raise MemoryError
+    return 0
+
+
+def followed_threads(Trace trace):
+    """What threads did last in a part that is read to its end: an array of THREAD, without the ends of which nothing
+    is known. Where accesses are passed over nothing is known of instructions."""
+    cdef luacode code
+    cdef mt_packed packed
+    cdef bint ok, passed = False
+    try:
+        if not luacode_init(&code, trace.r):
+            raise MemoryError
+        mt_read_live(trace.r)
+        luacode_begin_part(&code)
+        if not luacode_learn(&code):
+            raise MemoryError
+        enter_code(&code, trace)
+        while trace.next_packed(&packed):
+            if passed and not mt_passes(trace.r):
+                luacode_lose_place(&code)
+            passed = mt_passes(trace.r)
+            with nogil:
+                ok = luacode_learn(&code) and luacode_pass_packed(&code, &packed)
+            if not ok:
+                raise MemoryError
+        if passed:
+            luacode_lose_place(&code)
+        return known_threads(view_of(code.threads, LUACODE_THREADS, THREAD))
+    finally:
+        luacode_free(&code)
+
+
+def met_threads(Trace trace):
+    """By thread: can it have done something in what was read?"""
+    return np.array([mt_met_thread(trace.r, thread) for thread in range(LUACODE_THREADS)], bool)
+
+
+def known_threads(threads):
+    """The rows up to the last of a thread that did anything."""
+    known = np.flatnonzero((threads["by"] != AT_BEFORE) | (threads["made_heap"] != AS_BEFORE)
+                           | (threads["collects"] != AS_BEFORE))
+    return threads[:known[-1] + 1 if len(known) else 0].copy()
+
+
+cdef int enter_lines(Lives self, begins) except -1:
+    """Know what lives where a part begins. begins: of each slot the stack + 1 that made its block, 0 if none; an
+    array of THREAD."""
+    cdef const uint32_t[::1] owners = np.append(begins[0], np.uint32(0))
+    cdef const uint8_t[::1] threads = np.frombuffer(begins[1].tobytes() + b"\0", "u1")
+    cdef mt_live_block_t block
+    cdef uint32_t slot, stack
+    self.learn()
+    enter_code(&self.code, self.trace)
+    memcpy(self.code.threads, &threads[0], len(begins[1]) * sizeof(luacode_thread))
+    for slot in range(mt_count_slots(self.trace.r)):
+        if mt_get_live_block(self.trace.r, slot, &block) and lives_is_selected(&self.l, block.handle):
+            stack = max(owners[slot], <uint32_t>1) - 1 if slot + 1 < len(owners) else 0
+            if not lineparts_enter(&self.work, slot, stack):
+                raise MemoryError
+    return 0
+
+
+cdef object pages_of(const linepages *pages):
+    cdef size_t n = linepages_count(pages)
+    cdef uint8_t[::1] to = np.empty(n * sizeof(linepage) + 1, "u1")
+    linepages_copy(pages, <linepage *>&to[0])
+    return np.asarray(to)[:n * sizeof(linepage)]
+
+
+def line_piece(Lives lives):
+    """What lines did in a part, after its piece(), for WholeLines.add()."""
+    work, made = lives.line_work()
+    return (view_of(lives.work.pieces, lives.work.n_pieces, np.dtype("u4")).copy(), pages_of(&lives.work.pages),
+            work.copy(), made.copy())
+
+
+cdef class WholeLines:
+    """What lines do in a trace that was read in parts: of line_piece()s, added in the order of the parts.
+
+    trace: one that was read to its end; lines: as of Lives, the same that the parts had."""
+    cdef luacode code
+    cdef linework work
+    cdef Trace trace
+    cdef object known, sums
+
+    def __cinit__(self, Trace trace, lines):
+        cdef linework_map all_lines
+        cdef const uint32_t[::1] stacks, sites, places
+        self.trace = trace
+        self.known = stacks, sites, places = lines.reach(0, 0, 0)
+        all_lines = linework_map(&stacks[0], &sites[0], &places[0], len(stacks), len(sites), lines.count())
+        if (not luacode_init(&self.code, trace.r) or not luacode_learn(&self.code)
+                or not linework_init(&self.work, &self.code) or not linework_learn(&self.work, &all_lines)):
+            raise MemoryError
+        self.sums = np.zeros(lines.count(), LINEWORK), np.zeros(lines.count(), MADE)
+
+    def __dealloc__(self):
+        luacode_free(&self.code)
+        linework_free(&self.work)
+
+    def add(self, piece):
+        cdef const uint32_t[::1] pieces = np.append(piece[0], np.uint32(0))
+        cdef const uint8_t[::1] pages = np.append(piece[1], np.uint8(0))
+        cdef size_t n_pages = len(piece[1]) // sizeof(linepage)
+        if (not lineparts_add(&self.work, &pieces[0], len(piece[0]))
+                or not lineparts_add_pages(&self.work, <const linepage *>&pages[0], n_pages)):
+            raise MemoryError
+        for sums, rows in zip(self.sums, piece[2:]):
+            for name in sums.dtype.names:
+                sums[name] += rows[name]
+
+    def line_work(self):
+        """As of Lives, when all lives were told."""
+        cdef size_t n = self.work.map.n_lines
+        if not linework_catch_up(&self.work):
+            raise MemoryError
+        work, made = (sums.copy() for sums in self.sums)
+        work["blocks"] += view_of(self.work.rows, n, LINEWORK)["blocks"]
+        work["cache_lines"] = view_of(self.work.rows, n, LINEWORK)["cache_lines"]
+        whole = view_of(self.work.made, n, MADE)
+        for name in MADE.names:
+            made[name] += whole[name]
+        return work, made
+
+
+# -- Parts of a trace joined. --------------------------------------------------------------------------------
+
+cdef class WholeLives:
+    """The lives of a trace that was read in parts: pieces of Lives.piece() added in the order of the parts.
+
+    After each add(), batches() tells the blocks that crossed a border and ended in that part; finish() those that
+    live at the end."""
+    cdef lives l
+    cdef object threads
+    cdef WholeLines lines
+
+    def __cinit__(self):
+        lives_init(&self.l, NULL, 0)
+        self.threads = np.zeros(0, ACCESSES)
+
+    def count_lines(self, WholeLines lines not None):
+        """Count what lines make there; before the first add()."""
+        self.lines = lines
+        self.l.lines = &lines.work
+
+    def __dealloc__(self):
+        lives_free(&self.l)
+
+    def add(self, piece):
+        """The number of the last peak of the heap if it is in this part, else 0."""
+        cdef const uint8_t[::1] pieces, totals, began
+        cdef uint64_t peak = self.l.totals.peak
+        cdef const lives_piece *first = NULL
+        cdef size_t n
+        pieces, totals, began = (np.frombuffer(data, "u1") for data in piece)
+        n = len(pieces) // sizeof(lives_piece)
+        if n:
+            first = <const lives_piece *>&pieces[0]
+        if not livesparts_add(&self.l, first, n, <const lives_totals *>&totals[0],
+                              <const lives_totals *>&began[0]):
+            raise MemoryError
+        return self.l.totals.peak if self.l.totals.peak != peak else 0
+
+    def batches(self):
+        """As of Lives."""
+        if self.l.n_out:
+            yield view_of(self.l.out, self.l.n_out, LIFE)
+        self.l.n_out = 0
+
+    def finish(self, uint64_t end):
+        """Batches of the blocks that live at the end, whose time, see end_of(), is 0 between marks."""
+        lives_end(&self.l, end)
+        while True:
+            if not lives_finish(&self.l):
+                raise MemoryError
+            if self.l.n_out == 0:
+                return
+            yield from self.batches()
+
+    def totals(self):
+        return dict(self.l.totals)
+
+    def add_threads(self, rows):
+        """Add what Lives.thread_accesses() tells of a part."""
+        if len(rows) > len(self.threads):
+            self.threads, rows = rows.copy(), self.threads
+        for name in ACCESSES.names:
+            self.threads[name][:len(rows)] += rows[name]
+
+    def add_lines(self, piece):
+        """Add what line_piece() tells of the part whose piece was added last."""
+        self.lines.add(piece)
+
+    def line_work(self):
+        """As of Lives, when all lives were told."""
+        return self.lines.line_work()
+
+    def thread_accesses(self):
+        """As of Lives, of what was added."""
+        return self.threads
+
+
+cdef class Selection:
+    """A set of blocks: a bit for each handle."""
+    cdef object array
+    cdef readonly uint64_t n_bits
+
+    def __cinit__(self):
+        self.array = np.zeros(1 << 16, "u1")
+        self.n_bits = 8 << 16
+
+    cdef const uint8_t *bits(self) except NULL:
+        cdef const uint8_t[::1] view = self.array
+        return &view[0]
+
+    def add(self, batch, keep):
+        """Take in the blocks of a batch of lives for which `keep` is true."""
+        if len(batch) == 0:
+            return
+        self.reach(int(batch["handle"].max()))
+        cdef const uint8_t[::1] raw = batch.view(np.uint8)
+        cdef const uint8_t[::1] kept = np.ascontiguousarray(keep, bool).view(np.uint8)
+        cdef uint8_t[::1] bits = self.array
+        lives_mark(&bits[0], self.n_bits, <const life *>&raw[0], &kept[0], len(batch))
+
+    def as_bits(self):
+        """(array of bits by handle, how many bits), for steve.kernels._accesses.Walk."""
+        return self.array, self.n_bits
+
+    def part(self):
+        """(place, array), for join(): what there is of the set, without the empty ends."""
+        held = np.flatnonzero(self.array)
+        first, end = (int(held[0]), int(held[-1]) + 1) if len(held) else (0, 0)
+        return first, self.array[first:end].copy()
+
+    def join(self, part):
+        """Take in the part() of another set."""
+        first, bits = part
+        if len(bits):
+            self.reach(8 * (first + len(bits)) - 1)
+            self.array[first:first + len(bits)] |= bits
+
+    def reach(self, handle):
+        """Make the set large enough for a handle."""
+        size = len(self.array)
+        while handle >= 8 * size:
+            size *= 2
+        self.array = np.concatenate((self.array, np.zeros(size - len(self.array), "u1")))
+        self.n_bits = 8 * size
+
+
+# -- Sums over lives. ----------------------------------------------------------------------------------------
+
+cdef class TakesLives:
+    """What adds lives up: add() gives them to take()."""
+
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        """keep: a byte for each life, or NULL: all. False: out of memory."""
+        return False
+
+    def add(self, batch, keep=None):
+        """Add a batch of Lives.batches(), or those of it for which the array `keep` is true."""
+        cdef const uint8_t[::1] raw, kept
+        cdef const uint8_t *keep_at = NULL
+        cdef size_t n = len(batch)
+        cdef bint ok
+        if n == 0:
+            return
+        raw = batch.view(np.uint8)
+        if keep is not None:
+            kept = np.ascontiguousarray(keep, bool).view(np.uint8)
+            keep_at = &kept[0]
+        with nogil:
+            ok = self.take(<const life *>&raw[0], keep_at, n)
+        if not ok:
+            raise MemoryError
+
+
+cdef class Groups(TakesLives):
+    """Sums of lives by "stack", "thread" (of the New), "free_thread" or "type"."""
+    cdef groups g
+
+    def __cinit__(self, str key):
+        groups_init(&self.g, KEYS[key])
+
+    def __dealloc__(self):
+        groups_free(&self.g)
+
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        return groups_add(&self.g, lives, keep, n)
+
+    def part(self, uint64_t peak):
+        """(keys, rows), for join(): what table() gives."""
+        return self.table(peak)
+
+    def join(self, part, uint64_t peak):
+        """Add the part() of sums over another part of the trace; peak: of WholeLives.add()."""
+        cdef const uint32_t[::1] keys
+        cdef const uint8_t[::1] raw
+        cdef size_t n = len(part[0])
+        if n == 0:
+            return
+        keys, raw = part[0], np.ascontiguousarray(part[1]).view(np.uint8)
+        if not groups_merge(&self.g, &keys[0], <const group *>&raw[0], n, peak):
+            raise MemoryError
+
+    def table(self, uint64_t peak):
+        """(keys that any lives have, in order, array of GROUP for them); peak: the number of the heap's last peak, from
+        Lives.totals()."""
+        groups_settle(&self.g, peak)
+        keys = view_of(self.g.keys, self.g.n, np.dtype("u4"))
+        order = np.argsort(keys, kind="stable")
+        return keys[order], view_of(self.g.rows, self.g.n, GROUP)[order]
+
+    def rows(self, uint64_t peak):
+        """An array of GROUP by key, of all keys up to the last that has lives."""
+        keys, rows = self.table(peak)
+        found = np.zeros(int(keys[-1]) + 1 if len(keys) else 0, GROUP)
+        found[keys] = rows
+        return found
+
+
+# -- Blocks that deserve a look. -----------------------------------------------------------------------------
+
+cdef extern from "steve/kernels/lives/findings.h" nogil:
+    enum: FINDINGS_RULES
+    struct findings_limits:
+        double early, late, idle, utilisation
+        uint64_t short_life, min_life, chain, min_size
+    struct findings_row:
+        pass
+    struct findings_t "findings":
+        findings_row *rows
+        size_t n
+        uint64_t bytes
+    void findings_init(findings_t *f, const findings_limits *limits)
+    void findings_free(findings_t *f)
+    bint findings_add(findings_t *f, const life *lives, const uint8_t *keep, size_t n)
+    bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
+
+FOUND = np.dtype([("blocks", "u8", FINDINGS_RULES), ("bytes", "u8", FINDINGS_RULES)])
+assert FOUND.itemsize == sizeof(findings_row)
+
+
+cdef class Findings(TakesLives):
+    """A steve.analysis.reducers.Fold: what the rules of steve/kernels/lives/findings.h find, by stack. limits: a dict with the fields of
+    struct findings_limits."""
+    cdef findings_t f
+    numbered = False
+
+    def __cinit__(self, limits):
+        cdef findings_limits numbers = limits
+        findings_init(&self.f, &numbers)
+
+    def __dealloc__(self):
+        findings_free(&self.f)
+
+    cdef bint take(self, const life *lives, const uint8_t *keep, size_t n) nogil:
+        return findings_add(&self.f, lives, keep, n)
+
+    def part(self, uint64_t peak):
+        """(bytes looked at, stacks, their rows), for join()."""
+        rows = self.rows()
+        stacks = np.flatnonzero(rows["blocks"].any(axis=1)).astype("u4")
+        return self.f.bytes, stacks, rows[stacks]
+
+    def join(self, part, uint64_t peak):
+        """Add the part() of another part of the trace."""
+        cdef const uint32_t[::1] stacks
+        cdef const uint8_t[::1] raw
+        cdef size_t n = len(part[1])
+        self.f.bytes += <uint64_t>part[0]
+        if n == 0:
+            return
+        stacks, raw = part[1], np.ascontiguousarray(part[2]).view(np.uint8)
+        if not findings_merge(&self.f, &stacks[0], <const findings_row *>&raw[0], n):
+            raise MemoryError
+
+    def rows(self):
+        """An array of FOUND by stack."""
+        return view_of(self.f.rows, self.f.n, FOUND).copy()
+
+    def bytes(self):
+        """Bytes of all blocks that were looked at."""
+        return self.f.bytes

@@ -1,0 +1,49 @@
+/* states.h - what happens while Lua's virtual machines are in each of their states.
+ *
+ * A thread is in the state that the last MT_STATE it made told, of the Lua heap that told it; before the
+ * first one it is in none. Instructions between two events belong to the state of the thread of the first:
+ * the traced threads run one at a time, and each turn ends with an event or soon after one. So the
+ * instructions of all rows add up to those of the events walked over, whatever the threads do. Heap events
+ * and accesses belong to the state of their own thread. Memory: O(states + traces + threads).
+ *
+ * In a part of a trace a thread that has told nothing yet is in the state it was in before, whichever that
+ * is: such a row has vm STATES_BEFORE and the thread in the place of the heap. Time counts from the part's
+ * first event.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_ACCESSES_STATES_H
+#define STEVE_KERNELS_ACCESSES_STATES_H
+
+#include "memtrace/memtrace.h"
+#include "steve/kernels/base/handle_map.h"
+
+#define STATES_BEFORE (MT_VMS + 1)
+
+/* Only uint64_t, so that it can be seen as an array with named columns. */
+struct states_row {
+    uint64_t heap, vm, trace; /* as in MT_STATE; vm MT_VMS: in none */
+    uint64_t entries, instructions;
+    uint64_t allocs, alloc_bytes; /* Resizes are no blocks of their own, but their new sizes are bytes */
+    uint64_t frees, free_bytes;   /* and their old sizes */
+    uint64_t loads, stores, modifies, bytes_read, bytes_written;
+};
+
+struct states {
+    struct states_row *rows;
+    size_t n, room;
+    struct livemap known; /* from heap, vm and trace to the row */
+    uint32_t *now;        /* row by thread; 0: in none */
+    uint64_t time;
+    uint16_t thread; /* that ran last */
+    bool began;
+    bool part;           /* set by the caller before anything is fed: see above */
+    uint64_t first_time; /* of the first event, in a part */
+};
+
+/* All return false when out of memory. */
+bool states_init(struct states *s);
+bool states_feed(struct states *s, const struct mt_event *events, size_t n);
+void states_finish(struct states *s, uint64_t time); /* instructions when the trace ended */
+void states_free(struct states *s);
+
+#endif

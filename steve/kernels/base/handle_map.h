@@ -1,0 +1,60 @@
+/* handle_map.h - from the handles of live blocks to small dense numbers.
+ *
+ * An ops file names blocks by handles that only grow; the kernels keep one record for each *live* block in an
+ * array. This maps the one to the index of the other and gives the indices of dead blocks out again, so that
+ * memory follows the live blocks alone. A hash table with linear probing, at most half full. Blocks made one
+ * after the other are mostly used and freed together, so eight successive handles stand side by side.
+ * Handles 0 ... UINT64_MAX - 1.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_BASE_HANDLE_MAP_H
+#define STEVE_KERNELS_BASE_HANDLE_MAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIVEMAP_NONE UINT32_MAX
+
+struct livemap_entry {
+    uint64_t key; /* handle + 1; 0 = free */
+    uint32_t index;
+};
+
+struct livemap {
+    struct livemap_entry *entries;
+    size_t mask; /* number of entries - 1 */
+    size_t live;
+    uint32_t *spare; /* indices given back */
+    size_t n_spare, spare_room;
+    uint32_t next; /* smallest index never given out */
+};
+
+bool livemap_init(struct livemap *m); /* false: out of memory */
+void livemap_free(struct livemap *m);
+
+/* A new handle: its index, or LIVEMAP_NONE when out of memory or for UINT64_MAX, which is no handle. The
+ * handle must not be live. */
+uint32_t livemap_add(struct livemap *m, uint64_t handle);
+/* A handle dies: the index it had, or LIVEMAP_NONE. */
+uint32_t livemap_remove(struct livemap *m, uint64_t handle);
+
+static inline size_t livemap_home(const struct livemap *m, uint64_t key)
+{
+    return (size_t)(((key >> 3) * 0x9E3779B97F4A7C15u >> 32 << 3) + (key & 7)) & m->mask;
+}
+
+/* The index of a handle, or LIVEMAP_NONE. */
+static inline uint32_t livemap_find(const struct livemap *m, uint64_t handle)
+{
+    size_t i = livemap_home(m, handle + 1);
+
+    while (m->entries[i].key != 0) {
+        if (m->entries[i].key == handle + 1)
+            return m->entries[i].index;
+        i = (i + 1) & m->mask;
+    }
+    return LIVEMAP_NONE;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* pattern_runs.c - how often each pattern of a packed batch ran; see pattern_runs.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/base/pattern_runs.h"
+
+#include "memtrace/base/array.h"
+
+void patternruns_free(struct patternruns *r)
+{
+    words_free(&r->words);
+    free(r->met);
+}
+
+bool patternruns_learn(struct patternruns *r, const struct mt_packed *p)
+{
+    return words_learn(&r->words, p) &&
+           grow(&r->met, &r->met_room, (size_t)p->n_patterns + 1, sizeof *r->met);
+}
+
+/* The accesses of a pattern, without its words that did not count. */
+static void add_runs(const struct word_sum *words, const struct mt_packed *p,
+                     const struct mt_pattern *pattern, struct access_sums *sites, size_t n_sites)
+{
+    for (uint32_t i = 0; i < pattern->count; i++) {
+        const struct mt_pattern_access *a = &p->accesses[pattern->first + i];
+        struct access_sums *site = &sites[a->site < n_sites ? a->site : 0];
+        uint64_t times = words->runs - words[a->word].absent;
+
+        if (times == 0) /* and so of one whose site was lost, which has no kind */
+            continue;
+        site->counts[a->kind - MT_LOAD] += times;
+        site->bytes[a->kind - MT_LOAD] += times * a->size;
+    }
+}
+
+void patternruns_settle(struct patternruns *r, const struct mt_packed *p, struct access_sums *sites,
+                        size_t n_sites)
+{
+    while (r->n_met) {
+        uint32_t id = r->met[--r->n_met];
+        struct word_sum *words = &r->words.sums[id];
+
+        add_runs(words, p, &p->patterns[id], sites, n_sites);
+        words->runs = 0;
+        for (uint32_t w = 0; w < p->patterns[id].words; w++)
+            words[w].absent = 0;
+    }
+}

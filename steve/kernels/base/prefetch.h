@@ -1,0 +1,72 @@
+/* prefetch.h - what a packed batch will need of an array with one element for each live block, asked for before.
+ *
+ * Blocks are made, freed and met in any order, and what is kept of ten thousand of them is more than the
+ * nearer caches hold: a kernel that takes them one after the other waits for each. A batch tells all of its
+ * slots before the first is needed, so they are asked for and come while others are worked on: those of
+ * events a few events before, since all of a batch at once drive each other out; those of words together. It
+ * changes nothing but time.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_BASE_PREFETCH_H
+#define STEVE_KERNELS_BASE_PREFETCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memtrace/base/prefetch.h"
+#include "memtrace/reader.h"
+
+#define AHEAD_LINE 64        /* bytes of a cache line, mostly */
+#define AHEAD_EVENTS 16      /* how far */
+#define AHEAD_NEAR (4 << 20) /* bytes of an array that stays near by being used */
+
+/* An array by slot, `room` elements of `size` bytes, of which `need` bytes are wanted, from the first `past`
+ * on. */
+struct ahead {
+    const void *array;
+    size_t room, size, past, need;
+};
+
+__attribute__((always_inline)) static inline void ahead_slot(const struct ahead a, uint32_t slot)
+{
+    const char *element;
+
+    if (slot >= a.room)
+        return;
+    element = (const char *)a.array + slot * a.size + a.past;
+    for (size_t i = 0; i < a.need - 1; i += AHEAD_LINE)
+        fetch_soon(element + i);
+    fetch_soon(element + a.need - 1);
+}
+
+/* The blocks of those n of the batch's events that are AHEAD_EVENTS behind the next: of all kinds, for those
+ * that have no block have slot 0. */
+__attribute__((always_inline)) static inline void
+ahead_events(const struct ahead a, const struct mt_packed *p, const struct mt_event *next, unsigned n)
+{
+    size_t left = (size_t)(p->events + p->n_events - next);
+
+    if (left <= AHEAD_EVENTS)
+        return;
+    next += AHEAD_EVENTS;
+    left -= AHEAD_EVENTS;
+    for (const struct mt_event *end = next + (n < left ? n : left); next < end; next++)
+        ahead_slot(a, next->slot);
+}
+
+/* The blocks of the patterns' words, of which many one after the other lie in one. Most are met again and
+ * again, so that it pays for large arrays only. */
+__attribute__((always_inline)) static inline void ahead_words(const struct ahead a, const struct mt_packed *p)
+{
+    uint32_t last = MT_NO_SLOT;
+
+    if (a.room * a.size <= AHEAD_NEAR)
+        return;
+    for (const struct mt_place *w = p->places; w < p->places + p->n_places; w++) {
+        if (w->slot != last)
+            ahead_slot(a, w->slot);
+        last = w->slot;
+    }
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* timeline.c - bins that merge when they run out; timeline.h says how.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "steve/kernels/base/timeline.h"
+
+#include <stdlib.h>
+
+bool timeline_init(struct timeline *t, uint32_t capacity)
+{
+    *t = (struct timeline){.capacity = capacity, .width = 1, .next = 1};
+    t->bins = calloc(capacity, sizeof *t->bins);
+    return t->bins != NULL;
+}
+
+void timeline_destroy(struct timeline *t)
+{
+    free(t->bins);
+    t->bins = NULL;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* `b` follows `a`. */
+static struct timeline_bin merged(struct timeline_bin a, struct timeline_bin b)
+{
+    b.live_bytes_most = larger(a.live_bytes_most, b.live_bytes_most);
+    b.live_blocks_most = larger(a.live_blocks_most, b.live_blocks_most);
+    b.reads += a.reads;
+    b.writes += a.writes;
+    b.news += a.news;
+    b.frees += a.frees;
+    return b;
+}
+
+static void halve(struct timeline *t)
+{
+    for (uint32_t i = 0; i < t->used / 2; i++)
+        t->bins[i] = merged(t->bins[2 * i], t->bins[2 * i + 1]);
+    t->used /= 2;
+    t->width *= 2;
+}
+
+static void close_bin(struct timeline *t, const struct timeline_now *now)
+{
+    struct timeline_bin *b = &t->bins[t->used++];
+    *b = t->open;
+    b->operations_end = now->operations;
+    b->time_end = now->time;
+    b->allocated_end = now->allocated;
+    b->live_bytes_end = now->live_bytes;
+    b->live_blocks_end = now->live_blocks;
+}
+
+void timeline_turn(struct timeline *t, const struct timeline_now *now)
+{
+    close_bin(t, now);
+    if (t->used == t->capacity)
+        halve(t);
+    t->open = (struct timeline_bin){.live_bytes_most = now->live_bytes, .live_blocks_most = now->live_blocks};
+    t->next = now->operations + t->width;
+}
+
+void timeline_finish(struct timeline *t, const struct timeline_now *now)
+{
+    uint64_t start = t->used ? t->bins[t->used - 1].operations_end : 0;
+    if (now->operations > start)
+        close_bin(t, now);
+}

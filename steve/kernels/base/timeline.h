@@ -1,0 +1,57 @@
+/* timeline.h - the heap over time in a bounded number of bins, when the length is not known beforehand.
+ *
+ * Bins cover equal numbers of operations. When all are full, neighbours are merged and each then covers twice
+ * as many, so that between half of the bins and all of them are in use at the end. No extreme is lost by
+ * merging: the most of two bins is the most of their union.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef STEVE_KERNELS_BASE_TIMELINE_H
+#define STEVE_KERNELS_BASE_TIMELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One bin; `end` values are those after its last operation. Only uint64_t: seen as an array with named
+ * columns. */
+struct timeline_bin {
+    uint64_t operations_end; /* operations from the start up to the end of this bin */
+    uint64_t time_end;       /* instructions */
+    uint64_t allocated_end;  /* bytes allocated since the start */
+    uint64_t live_bytes_end, live_bytes_most;
+    uint64_t live_blocks_end, live_blocks_most;
+    uint64_t reads, writes; /* in this bin */
+    uint64_t news, frees;   /* in this bin */
+};
+
+/* The heap at one moment, as the timeline is told it. */
+struct timeline_now {
+    uint64_t operations, time, allocated, live_bytes, live_blocks;
+};
+
+struct timeline {
+    struct timeline_bin *bins;
+    uint32_t capacity, used; /* bins; the last used one may be open */
+    uint64_t width;          /* operations in a bin */
+    uint64_t next;           /* the operation count at which the open bin ends */
+    struct timeline_bin open;
+};
+
+bool timeline_init(struct timeline *t, uint32_t capacity);
+void timeline_destroy(struct timeline *t);
+/* The open bin has its `width` operations (now->operations == t->next): close it and open another. */
+void timeline_turn(struct timeline *t, const struct timeline_now *now);
+/* Close the open bin if it has any operation. */
+void timeline_finish(struct timeline *t, const struct timeline_now *now);
+
+/* The live sums grew: keep the most. */
+static inline void timeline_grew(struct timeline *t, uint64_t live_bytes, uint64_t live_blocks)
+{
+    if (live_bytes > t->open.live_bytes_most)
+        t->open.live_bytes_most = live_bytes;
+    if (live_blocks > t->open.live_blocks_most)
+        t->open.live_blocks_most = live_blocks;
+}
+
+#endif

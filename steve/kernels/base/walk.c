@@ -1,0 +1,97 @@
+/* walk.c - the events of the blocks that were chosen; see walk.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/base/walk.h"
+
+#include "memtrace/base/array.h"
+
+void walk_init(struct walk *w, const uint8_t *selected, uint64_t n_selected)
+{
+    memset(w, 0, sizeof *w);
+    w->selected = selected;
+    w->n_selected = n_selected;
+}
+
+void walk_free(struct walk *w)
+{
+    free(w->mine);
+    free(w->copy);
+}
+
+static bool is_chosen(const struct walk *w, uint64_t handle)
+{
+    return handle >= w->since &&
+           (!w->selected || (handle < w->n_selected && (w->selected[handle / 8] >> handle % 8 & 1)));
+}
+
+bool walk_enter(struct walk *w, const struct mt_live_block *live)
+{
+    if (!grow(&w->mine, &w->room, (size_t)live->slot + 1, 1))
+        return false;
+    w->mine[live->slot] = is_chosen(w, live->handle);
+    return true;
+}
+
+/* Does the event belong to a chosen block? A New decides it for the block's life, which a Free ends. */
+static bool counts(struct walk *w, const struct mt_event *e)
+{
+    bool mine;
+
+    if (e->kind == MT_NEW)
+        w->mine[e->slot] = is_chosen(w, e->handle);
+    mine = e->slot < w->room && w->mine[e->slot];
+    if (mine && e->kind == MT_FREE)
+        w->mine[e->slot] = false;
+    return mine;
+}
+
+const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events, size_t n)
+{
+    if (!grow(&w->copy, &w->copy_room, n, sizeof *w->copy))
+        return NULL;
+    memcpy(w->copy, events, n * sizeof *events);
+    for (size_t i = 0; i < n; i++) {
+        if (events[i].kind > MT_MODIFY)
+            continue;
+        if (events[i].kind == MT_NEW && !grow(&w->mine, &w->room, (size_t)events[i].slot + 1, 1))
+            return NULL;
+        if (!counts(w, &events[i]))
+            w->copy[i].kind = WALK_OTHER;
+    }
+    return w->copy;
+}
+
+/* Does it say more of a block that lives? */
+static bool is_news(const struct mt_event *e)
+{
+    return e->kind == MT_TYPE || e->kind == MT_REACH;
+}
+
+static bool is_news_of_mine(const struct walk *w, const struct mt_event *e)
+{
+    return is_news(e) && e->slot < w->room && w->mine[e->slot];
+}
+
+static bool is_left(const struct walk *w, const struct mt_event *e)
+{
+    if (is_news(e))
+        return is_news_of_mine(w, e);
+    return e->kind != WALK_OTHER && (e->kind != MT_BADFREE || !w->selected);
+}
+
+size_t walk_pack(struct walk *w, size_t n)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (is_left(w, &w->copy[i]))
+            w->copy[kept++] = w->copy[i];
+    return kept;
+}
+
+void walk_hide_blockless(struct walk *w, size_t n)
+{
+    for (size_t i = 0; w->selected && i < n; i++)
+        if (w->copy[i].kind > MT_MODIFY && !is_news_of_mine(w, &w->copy[i]))
+            w->copy[i].kind = WALK_OTHER;
+}

@@ -1,0 +1,129 @@
+/* line_patterns.c - what executions of a pattern do to blocks, by line; see line_patterns.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lines/line_patterns.h"
+
+#include "memtrace/base/array.h"
+
+/* Are all accesses of a pattern by machine code of traces? */
+static bool all_jitted(const struct luacode *c, const struct mt_pattern_access *a, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (!luacode_is_jitted(c, a[i].site))
+            return false;
+    return true;
+}
+
+/* Take an access into a touch, if that is of its word and line and near enough. */
+static bool join(struct linework_touch *t, const struct linework_touch *one)
+{
+    uint16_t from = one->from < t->from ? one->from : t->from;
+    uint64_t t_end = (uint64_t)t->from + t->extent, end = (uint64_t)one->from + one->extent;
+
+    end = end > t_end ? end : t_end;
+    if (t->word != one->word || t->line != one->line || end - from > LINEWORK_REACH)
+        return false;
+    t->from = from;
+    t->extent = (uint32_t)(end - from);
+    t->site = one->site;
+    return true;
+}
+
+/* The touch that an access is in: one from number `first` on, or a new one. */
+static uint32_t touch_of(struct linework *w, uint32_t first, const struct linework_touch *one)
+{
+    for (uint32_t i = first; i < w->n_touches; i++)
+        if (join(&w->touches[i], one))
+            return i;
+    w->sums[w->n_touches] = (struct linework_accesses){0};
+    w->touches[w->n_touches] = *one;
+    return w->n_touches++;
+}
+
+static struct linework_touch touch_by(const struct linework *w, const struct mt_pattern_access *a)
+{
+    return (struct linework_touch){.line = linework_line(w->map.sites, w->map.n_sites, a->site),
+                                   .extent = a->size + (a->size == 0),
+                                   .site = a->site,
+                                   .from = a->offset,
+                                   .word = a->word,
+                                   .jitted = luacode_is_jitted(w->code, a->site),
+                                   .fetch = a->kind == MT_LOAD && a->size == LUACODE_INSTRUCTION};
+}
+
+static void add_touch(struct linework *w, uint32_t first, const struct mt_pattern_access *a,
+                      const struct linework_touch *one)
+{
+    struct linework_accesses *sums = &w->sums[touch_of(w, first, one)];
+
+    sums->counts[a->kind - MT_LOAD]++;
+    sums->bytes[a->kind - MT_LOAD] += a->size;
+}
+
+/* The accesses of a pattern, for which there is room. Where Lua is followed what sets its line stands by
+ * itself, and before it and behind it are different touches. */
+static void add_accesses(struct linework *w, const struct mt_pattern_access *a, unsigned n, bool split)
+{
+    uint32_t first = w->n_touches;
+
+    for (const struct mt_pattern_access *end = a + n; a < end; a++) {
+        struct linework_touch one = touch_by(w, a);
+        bool alone = split && (one.jitted || one.fetch);
+
+        if (a->kind < MT_LOAD || a->kind > MT_MODIFY)
+            continue; /* its site was lost: such a word is never packed */
+        first = alone ? w->n_touches : first;
+        add_touch(w, first, a, &one);
+        first = alone ? w->n_touches : first;
+    }
+}
+
+static bool reserve(struct linework *w, unsigned count)
+{
+    size_t touches = (size_t)w->n_touches + count;
+
+    return grow(&w->touches, &w->touches_room, touches, sizeof *w->touches) &&
+           grow(&w->sums, &w->sums_room, touches, sizeof *w->sums);
+}
+
+static void learn_pattern(struct linework *w, const struct mt_pattern *pattern,
+                          const struct mt_pattern_access *a)
+{
+    struct linework_pattern *known = &w->patterns[w->n_patterns++];
+
+    *known =
+        (struct linework_pattern){.first = w->n_touches, .jitted = all_jitted(w->code, a, pattern->count)};
+    add_accesses(w, a, pattern->count, w->code->follows && !known->jitted);
+    known->n = (uint8_t)(w->n_touches - known->first);
+}
+
+bool linepatterns_learn_more(struct linework *w, const struct mt_packed *p)
+{
+    if (w->learned_lua != w->code->follows) { /* all of them again */
+        linepatterns_settle(w);
+        w->n_patterns = w->n_touches = 0;
+        w->learned_lua = w->code->follows;
+    }
+    if (!grow(&w->patterns, &w->patterns_room, p->n_patterns, sizeof *w->patterns))
+        return false;
+    while (w->n_patterns < p->n_patterns) {
+        const struct mt_pattern *pattern = &p->patterns[w->n_patterns];
+
+        if (!reserve(w, pattern->count))
+            return false;
+        learn_pattern(w, pattern, &p->accesses[pattern->first]);
+    }
+    return true;
+}
+
+void linepatterns_settle(struct linework *w)
+{
+    for (uint32_t i = 0; i < w->n_touches; i++) {
+        struct linework_touch *t = &w->touches[i];
+
+        linework_count(&w->rows[t->line].others, &w->sums[i], t->times[0]);
+        linework_count(&w->rows[t->line].own, &w->sums[i], t->times[1]);
+        w->rows[t->line].blocks += t->blocks;
+        t->times[0] = t->times[1] = t->blocks = 0;
+    }
+}

@@ -1,0 +1,125 @@
+/* lines.c - what each line of the program does with blocks; see lines.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lines/lines.h"
+
+#include "memtrace/base/array.h"
+
+bool linework_init(struct linework *w, struct luacode *code)
+{
+    memset(w, 0, sizeof *w);
+    w->code = code;
+    return livemap_init(&w->pairs) && linepages_init(&w->pages);
+}
+
+void linework_free(struct linework *w)
+{
+    livemap_free(&w->pairs);
+    free(w->rows);
+    free(w->made);
+    free(w->blocks);
+    free(w->next);
+    free(w->key);
+    free(w->patterns);
+    free(w->touches);
+    free(w->sums);
+    free(w->pieces);
+    linepages_free(&w->pages);
+}
+
+bool linework_learn(struct linework *w, const struct linework_map *map)
+{
+    w->map = *map;
+    w->memo_end = map->n_lines >> LINEWORK_LINE_BITS ? 0 : UINT64_MAX >> LINEWORK_LINE_BITS;
+    return grow(&w->rows, &w->rows_room, map->n_lines, sizeof *w->rows) &&
+           grow(&w->made, &w->made_room, map->n_lines, sizeof *w->made);
+}
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes)
+{
+    struct linework_made *made = &w->made[linework_line(w->map.stacks, w->map.n_stacks, stack)];
+    uint8_t of_heap = heap < w->code->n_heaps ? w->code->kinds[heap] : MT_HEAP_LUA;
+    unsigned kind = of_heap == MT_HEAP_LUA ? type : MT_TYPES + of_heap;
+
+    made->blocks[kind]++;
+    made->bytes[kind] += bytes;
+}
+
+/* Where the memo has a pair of a block and one of its many lines. */
+static uint64_t *recalled(struct linework *w, uint64_t key)
+{
+    return &w->many_memo[(key >> 32 ^ (key & UINT32_MAX) * 0x9E3779B1u) % LINEWORK_MANY_MEMO];
+}
+
+void linework_forget_many(struct linework *w, uint32_t slot)
+{
+    struct linework_block *b = &w->blocks[slot];
+
+    while (b->many) {
+        uint32_t i = b->many - 1;
+
+        b->many = w->next[i];
+        if (*recalled(w, w->key[i]) == w->key[i] + 1)
+            *recalled(w, w->key[i]) = 0;
+        livemap_remove(&w->pairs, w->key[i]);
+    }
+}
+
+/* One of the many lines of a block: known, or to be kept; *is_new. False: out of memory. */
+static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key, bool *is_new)
+{
+    uint32_t i = livemap_find(&w->pairs, key);
+
+    *is_new = i == LIVEMAP_NONE;
+    if (!*is_new)
+        return true;
+    i = livemap_add(&w->pairs, key);
+    if (i == LIVEMAP_NONE || !grow(&w->next, &w->next_room, (size_t)i + 1, sizeof *w->next) ||
+        !grow(&w->key, &w->key_room, (size_t)i + 1, sizeof *w->key))
+        return false;
+    w->next[i] = b->many;
+    w->key[i] = key;
+    b->many = i + 1;
+    return true;
+}
+
+bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line, uint64_t *blocks)
+{
+    uint64_t key = (uint64_t)(b - w->blocks) << 32 | line, *met = recalled(w, key);
+    bool is_new = false;
+
+    if (*met != key + 1 && !keep_pair(w, b, key, &is_new))
+        return false;
+    *met = key + 1;
+    b->few[LINEWORK_FEW] = line;
+    *blocks += is_new;
+    return true;
+}
+
+/* ---- cache lines --------------------------------------------------------------------------- */
+
+bool linework_catch_up(struct linework *w)
+{
+    struct linepages_fresh fresh[LINEWORK_LATE];
+    size_t n = linepages_touch(&w->pages, w->late, w->n_late, fresh);
+
+    w->n_late = 0;
+    for (size_t i = 0; n != SIZE_MAX && i < n; i++)
+        w->rows[fresh[i].line].cache_lines += fresh[i].n;
+    return n != SIZE_MAX;
+}
+
+bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line)
+{
+    uint64_t last = size - 1 > UINT64_MAX - addr ? UINT64_MAX : addr + size - 1;
+
+    for (uint64_t page = addr >> 12; page <= last >> 12; page++) {
+        unsigned from = page == addr >> 12 ? addr >> 6 & 63 : 0,
+                 to = page == last >> 12 ? last >> 6 & 63 : 63;
+        if (!linework_met_page(w, page, (UINT64_MAX << from) & (UINT64_MAX >> (63 - to)), line))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,306 @@
+/* lines.h - what each line of the program does with blocks: makes them, and touches its own and others'.
+ *
+ * Lines are numbers from 0, dense, given by the caller: which line a stack, a site and an instruction of a
+ * Lua prototype (a place of struct luacode) is at. A block is its line's *own*: the line of the stack that
+ * made it, which a Resize does not change. An access counts for the line that makes it: that of the Lua
+ * instruction, where luacode knows one, else that of the site.
+ *
+ * Distinct blocks: pairs of a line and a block that it accessed; exact, since a block is forgotten when it
+ * dies and its handle never comes again. A block remembers the few lines that touched it first; those of a
+ * block that many lines touch stand in a table, behind a memo. Distinct cache lines: pairs of a line of the
+ * program and a line of 64 bytes of the address space; exact: line_pages.h. An access over a border touches
+ * all the cache lines it lies in. What patterns do: line_patterns.h.
+ *
+ * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_LINES_LINES_H
+#define STEVE_KERNELS_LINES_LINES_H
+
+#include "memtrace/base/array.h"
+#include "steve/kernels/base/prefetch.h"
+#include "steve/kernels/lines/line_pages.h"
+#include "steve/kernels/lines/lua_lines.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* Kinds of blocks: those of Lua heaps by enum mt_type, others by their heap's enum mt_heap_kind. */
+#define LINEWORK_KINDS (MT_TYPES + MT_HEAP_KINDS)
+#define LINEWORK_FEW 7
+#define LINEWORK_MEMO 4096
+#define LINEWORK_MANY_MEMO 1024
+#define LINEWORK_LATE 32
+#define LINEWORK_REACH 64 /* bytes of a cache line */
+#define LINEWORK_NONE UINT32_MAX
+
+/* Accesses by kind, from MT_LOAD: how many, of how many bytes. */
+struct linework_accesses {
+    uint64_t counts[3], bytes[3];
+};
+
+/* Only uint64_t, so that it can be seen as an array with named columns. */
+struct linework_row {
+    struct linework_accesses others, own;
+    uint64_t blocks, cache_lines; /* distinct ones */
+};
+
+/* Blocks made by a line, and the bytes that their News and Resizes asked for; not with its accesses, which
+ * are counted far more often. */
+struct linework_made {
+    uint64_t blocks[LINEWORK_KINDS], bytes[LINEWORK_KINDS];
+};
+
+/* A live block, by slot. */
+struct linework_block {
+    uint32_t own; /* line; plus 1, 0 = no block lives here */
+    /* those that touched it first, LINEWORK_NONE behind them; the last: of the others, the one met last */
+    uint32_t few[LINEWORK_FEW + 1];
+    uint32_t many; /* index + 1 of one of the others, in the table of pairs; 0 = there is none */
+    uint8_t n;     /* lines in `few`, without its last */
+    bool earlier;  /* made before this part of a trace: see lines_parts.h */
+};
+
+/* Four lines, to be compared at once. */
+typedef uint32_t linework_lanes __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* What a pattern does with one word at one line, within a cache line: see line_patterns.h. */
+struct linework_touch {
+    /* that it touched a block of others, of its own line's, as its sites' own; the rows do not know yet */
+    uint64_t times[2];
+    uint64_t blocks; /* and how many of these its line had not touched before */
+    uint32_t line;   /* of its sites */
+    uint32_t extent; /* bytes from the lowest access's first to the highest one's last */
+    uint32_t site;   /* of the last one */
+    uint16_t from;   /* of the lowest, from the place of its word */
+    uint8_t word;
+    bool jitted, fetch; /* is it by machine code of a trace; might it fetch an instruction: one access */
+};
+
+/* A pattern, by id: its touches, in program order. */
+struct linework_pattern {
+    uint32_t first;
+    uint8_t n;
+    bool jitted; /* are all by machine code of traces? */
+};
+
+/* The lines of stacks, sites and places, and how many of each there are; the caller's. */
+struct linework_map {
+    const uint32_t *stacks, *sites, *places; /* of all places; of some stacks and sites, at least number 0 */
+    uint64_t n_stacks, n_sites, n_lines;
+};
+
+struct linework {
+    struct linework_map map;
+    struct luacode *code;
+    struct linework_row *rows; /* by line; and */
+    struct linework_made *made;
+    size_t rows_room, made_room;
+    struct linework_block *blocks; /* by slot */
+    size_t blocks_room;
+    struct livemap pairs; /* slot << 32 | line */
+    uint32_t *next;       /* by index of a pair: the block's next, plus 1 */
+    uint64_t *key;        /* of the pair */
+    size_t next_room, key_room;
+    uint64_t many_memo[LINEWORK_MANY_MEMO]; /* pairs met lately, plus 1 */
+    struct linepages pages;
+    struct linepages_late late[LINEWORK_LATE]; /* not among those pages yet, but on their way: */
+    unsigned n_late;                           /* how many */
+    uint64_t memo[LINEWORK_MEMO]; /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
+    uint64_t memo_end;            /* cache lines that it can tell are below this */
+    struct linework_pattern *patterns;
+    struct linework_touch *touches;
+    struct linework_accesses *sums; /* what a touch does in one execution */
+    size_t patterns_room, touches_room, sums_room;
+    uint32_t n_patterns, n_touches; /* that are known, */
+    bool learned_lua;               /* and was Lua followed when they were learned? */
+    uint32_t *pieces;               /* of a part of a trace: see lines_parts.h */
+    size_t n_pieces, pieces_room;
+};
+
+/* All that return false are out of memory. The luacode stays the caller's. */
+bool linework_init(struct linework *w, struct luacode *code);
+void linework_free(struct linework *w);
+/* What is known by now; before each batch. */
+bool linework_learn(struct linework *w, const struct linework_map *map);
+
+/* Forget what is known of the many lines of a block. */
+void linework_forget_many(struct linework *w, uint32_t slot);
+/* Count a block whose life is over: its New's stack, what it held (enum mt_type), how many bytes its News and
+ * Resizes asked for. */
+void linework_count_made(struct linework *w, uint32_t stack, uint32_t heap, uint8_t type, uint64_t bytes);
+/* A line that is not among the few of a block, nor is there room. */
+bool linework_met_many(struct linework *w, struct linework_block *b, uint32_t line, uint64_t *blocks);
+/* More than one cache line. */
+bool linework_met_memory(struct linework *w, uint64_t addr, uint64_t size, uint32_t line);
+/* Before rows and pages are looked at. */
+bool linework_catch_up(struct linework *w);
+
+/* What a batch will need of blocks. */
+static inline struct ahead linework_ahead(const struct linework *w)
+{
+    return (struct ahead){
+        .array = w->blocks, .room = w->blocks_room, .size = sizeof *w->blocks, .need = sizeof *w->blocks};
+}
+
+/* What is not known is where number 0 is. */
+static inline uint32_t linework_line(const uint32_t *lines, uint64_t n, uint64_t i)
+{
+    return i < n ? lines[i] : lines[0];
+}
+
+/* A block is made by a stack, in a slot where none lives. */
+static inline bool linework_begin(struct linework *w, uint32_t slot, uint32_t stack)
+{
+    struct linework_block *b;
+
+    if (!grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
+        return false;
+    b = &w->blocks[slot];
+    b->own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1;
+    memset(b->few, 0xff, sizeof b->few);
+    b->many = b->n = b->earlier = 0;
+    return true;
+}
+
+/* A block's life is over: what is known of its lines is forgotten, if anything is. */
+static inline void linework_forget(struct linework *w, uint32_t slot)
+{
+    if (slot >= w->blocks_room)
+        return;
+    w->blocks[slot].own = 0;
+    if (w->blocks[slot].many)
+        linework_forget_many(w, slot);
+}
+
+/* The line that works on a Lua heap in a thread, if the access is not by the machine code of a trace. */
+static inline uint32_t linework_lua_line(const struct linework *w, uint16_t thread, uint32_t site)
+{
+    struct luacode_at at = luacode_now(w->code, thread);
+
+    if (at.by == LUACODE_PLACE)
+        return w->map.places[at.id];
+    if (at.by == LUACODE_STACK)
+        return linework_line(w->map.stacks, w->map.n_stacks, at.id);
+    return linework_line(w->map.sites, w->map.n_sites, at.by == LUACODE_SITE ? at.id : site);
+}
+
+/* The line that makes an access which the luacode has followed. */
+static inline uint32_t linework_maker(const struct linework *w, const struct mt_event *e)
+{
+    if (luacode_is_lua(w->code, e))
+        return linework_lua_line(w, e->thread, e->ref);
+    return linework_line(w->map.sites, w->map.n_sites, e->ref);
+}
+
+/* Is any bit set? */
+static inline bool linework_any(linework_lanes lanes)
+{
+#ifdef __SSE2__
+    return _mm_movemask_epi8((__m128i)lanes) != 0;
+#else
+    union {
+        linework_lanes lanes;
+        uint64_t words[2];
+    } found = {lanes};
+
+    return (found.words[0] | found.words[1]) != 0;
+#endif
+}
+
+/* Is a line among the few of a block? Without branches: which of them it is cannot be foreseen. */
+static inline bool linework_is_few(const struct linework_block *b, uint32_t line)
+{
+    const linework_lanes *few = (const linework_lanes *)b->few;
+    linework_lanes one = {line, line, line, line};
+
+    return linework_any((linework_lanes)((few[0] == one) | (few[1] == one)));
+}
+
+/* blocks: counts those that the line had not touched before. */
+static inline bool linework_met_block(struct linework *w, struct linework_block *b, uint32_t line,
+                                      uint64_t *blocks)
+{
+    if (linework_is_few(b, line))
+        return true;
+    if (b->n == LINEWORK_FEW)
+        return linework_met_many(w, b, line, blocks);
+    b->few[b->n++] = line;
+    ++*blocks;
+    return true;
+}
+
+/* Cache lines of one page: a bit for each. They count when linework_catch_up was called. The table of pages
+ * is often too large for the processor's caches: several are asked for before the first is needed. */
+static inline bool linework_met_page(struct linework *w, uint64_t page, uint64_t bits, uint32_t line)
+{
+    w->late[w->n_late++] = linepages_begin(&w->pages, page, bits, line);
+    return w->n_late < LINEWORK_LATE || linework_catch_up(w);
+}
+
+/* Was it met lately that a line touches this cache line? It is from now on. */
+#define LINEWORK_LINE_BITS 22
+static inline bool linework_recall(struct linework *w, uint64_t cache_line, uint32_t line)
+{
+    uint64_t key = (cache_line << LINEWORK_LINE_BITS) + line + 1;
+    uint64_t *memo = w->memo;
+    unsigned i = (cache_line ^ linepages_spread(line)) % LINEWORK_MEMO;
+    bool recalled = memo[i] == key;
+
+    if (cache_line >= w->memo_end)
+        return false;
+    memo[i] = key;
+    return recalled;
+}
+
+/* A line touches a block that lives, at an address; blocks: as above. */
+static inline bool linework_touch(struct linework *w, struct linework_block *b, uint64_t addr, uint64_t size,
+                                  uint32_t line, uint64_t *blocks)
+{
+    if (!linework_met_block(w, b, line, blocks))
+        return false;
+    if ((addr & 63) + size > 64)
+        return linework_met_memory(w, addr, size, line);
+    return linework_recall(w, addr >> 6, line) ||
+           linework_met_page(w, addr >> 12, (uint64_t)1 << (addr >> 6 & 63), line);
+}
+
+static inline struct linework_block *linework_block_at(const struct linework *w, uint32_t slot)
+{
+    return slot < w->blocks_room && w->blocks[slot].own ? &w->blocks[slot] : NULL;
+}
+
+/* What counts for a line when it touches a block. */
+static inline struct linework_accesses *linework_accesses_of(struct linework *w, uint32_t line,
+                                                             const struct linework_block *b)
+{
+    return b->own == line + 1 ? &w->rows[line].own : &w->rows[line].others;
+}
+
+static inline void linework_count(struct linework_accesses *a, const struct linework_accesses *sums,
+                                  uint64_t times)
+{
+    for (unsigned kind = 0; kind < 3; kind++) {
+        a->counts[kind] += times * sums->counts[kind];
+        a->bytes[kind] += times * sums->bytes[kind];
+    }
+}
+
+/* An access. Blocks that do not live, and those whose New was not told, do not count. */
+static inline bool linework_access(struct linework *w, const struct mt_event *e)
+{
+    struct linework_block *b = linework_block_at(w, e->slot);
+    struct linework_accesses *a;
+    uint32_t line;
+
+    luacode_access(w->code, e);
+    if (!b)
+        return true;
+    line = linework_maker(w, e);
+    a = linework_accesses_of(w, line, b);
+    a->counts[e->kind - MT_LOAD]++;
+    a->bytes[e->kind - MT_LOAD] += e->size;
+    return linework_touch(w, b, e->addr, e->size, line, &w->rows[line].blocks);
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* findings.c - which lives of blocks deserve a look; see findings.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lives/findings.h"
+
+#include "memtrace/base/array.h"
+
+void findings_init(struct findings *f, const struct findings_limits *limits)
+{
+    memset(f, 0, sizeof *f);
+    f->limits = *limits;
+}
+
+void findings_free(struct findings *f)
+{
+    free(f->rows);
+}
+
+/* The rules about a life that has accesses and is long enough for shares of it to mean something. */
+static unsigned of_old(const struct findings_limits *limits, const struct life *life, double length,
+                       bool unread)
+{
+    bool early = (double)(life->last_use - life->born) <= length * limits->early,
+         late = (double)(life->first_use - life->born) > length * limits->late,
+         idle = (double)(life->died - life->last_use) > length * limits->idle,
+         once = unread && life->bytes_written <= life->size && early;
+
+    return (unsigned)once << FINDINGS_WRITTEN_ONCE | (unsigned)late << FINDINGS_LATE_FIRST_USE |
+           (unsigned)idle << FINDINGS_IDLE_TAIL;
+}
+
+/* The rules about a life that has accesses. */
+static unsigned of_touched(const struct findings_limits *limits, const struct life *life)
+{
+    uint64_t length = life->died - life->born;
+    bool unread = life->loads + life->modifies == 0, unwritten = life->stores + life->modifies == 0,
+         low =
+             life->size >= limits->min_size && (double)life->used < (double)life->size * limits->utilisation;
+
+    return (unsigned)unread << FINDINGS_NEVER_READ | (unsigned)unwritten << FINDINGS_NEVER_WRITTEN |
+           (unsigned)low << FINDINGS_LOW_UTILISATION |
+           (length >= limits->min_life ? of_old(limits, life, (double)length, unread) : 0);
+}
+
+unsigned findings_of(const struct findings_limits *limits, const struct life *life)
+{
+    bool touched = life->loads + life->stores + life->modifies > 0,
+         brief = life->freed && life->died - life->born <= limits->short_life,
+         chain = life->resizes >= limits->chain;
+
+    if (life->inherited)
+        return 0; /* it may have been used before the trace began */
+    return (touched ? of_touched(limits, life) : 1u << FINDINGS_NEVER_TOUCHED) |
+           (unsigned)brief << FINDINGS_SHORT_LIVED | (unsigned)chain << FINDINGS_RESIZE_CHAIN |
+           (unsigned)!life->freed << FINDINGS_NEVER_FREED;
+}
+
+/* Have a row for a stack; false when out of memory. */
+static inline bool reach(struct findings *f, uint32_t stack)
+{
+    return grow_used(&f->rows, &f->n, &f->room, (size_t)stack + 1, sizeof *f->rows);
+}
+
+static void add(struct findings_row *row, unsigned rules, uint64_t bytes)
+{
+    for (; rules; rules &= rules - 1) {
+        unsigned rule = (unsigned)__builtin_ctz(rules);
+
+        row->blocks[rule]++;
+        row->bytes[rule] += bytes;
+    }
+}
+
+bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (keep && !keep[i])
+            continue;
+        if (!reach(f, lives[i].stack))
+            return false;
+        f->bytes += lives[i].size;
+        add(&f->rows[lives[i].stack], findings_of(&f->limits, &lives[i]), lives[i].size);
+    }
+    return true;
+}
+
+bool findings_merge(struct findings *f, const uint32_t *stacks, const struct findings_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!reach(f, stacks[i]))
+            return false;
+        for (unsigned rule = 0; rule < FINDINGS_RULES; rule++) {
+            f->rows[stacks[i]].blocks[rule] += rows[i].blocks[rule];
+            f->rows[stacks[i]].bytes[rule] += rows[i].bytes[rule];
+        }
+    }
+    return true;
+}

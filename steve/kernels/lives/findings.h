@@ -1,0 +1,54 @@
+/* findings.h - which lives of blocks deserve a look: the rules of `steve findings` and the report, and what they find
+ * by the stack of the New.
+ *
+ * A life is looked at once for all rules. Shares of a life are compared as doubles, as Python's numbers are.
+ * Memory: O(stacks).
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_LIVES_FINDINGS_H
+#define STEVE_KERNELS_LIVES_FINDINGS_H
+
+#include "steve/kernels/lives/lives.h"
+
+/* In the order of the table in steve/analysis/rules.py, which says in words what each finds. */
+enum findings_rule {
+    FINDINGS_NEVER_TOUCHED,
+    FINDINGS_NEVER_READ,
+    FINDINGS_NEVER_WRITTEN,
+    FINDINGS_WRITTEN_ONCE,
+    FINDINGS_SHORT_LIVED,
+    FINDINGS_LOW_UTILISATION,
+    FINDINGS_LATE_FIRST_USE,
+    FINDINGS_IDLE_TAIL,
+    FINDINGS_RESIZE_CHAIN,
+    FINDINGS_NEVER_FREED,
+    FINDINGS_RULES
+};
+
+struct findings_limits {
+    double early, late, idle, utilisation;          /* shares: 0 to 1 */
+    uint64_t short_life, min_life, chain, min_size; /* operations, operations, Resizes, bytes */
+};
+
+/* What the rules find of a stack: blocks, and their bytes at the end of their lives. */
+struct findings_row {
+    uint64_t blocks[FINDINGS_RULES], bytes[FINDINGS_RULES];
+};
+
+struct findings {
+    struct findings_limits limits;
+    struct findings_row *rows; /* by stack */
+    size_t n, room;
+    uint64_t bytes; /* of all blocks looked at */
+};
+
+void findings_init(struct findings *f, const struct findings_limits *limits);
+void findings_free(struct findings *f);
+/* The rules that find a life: a bit for each. */
+unsigned findings_of(const struct findings_limits *limits, const struct life *life);
+/* keep: a byte for each life, NULL = all. False when out of memory. */
+bool findings_add(struct findings *f, const struct life *lives, const uint8_t *keep, size_t n);
+/* Add n rows, each with its stack, of another part of a trace. False when out of memory. */
+bool findings_merge(struct findings *f, const uint32_t *stacks, const struct findings_row *rows, size_t n);
+
+#endif

@@ -1,0 +1,72 @@
+/* groups.c - lives of blocks added up; see groups.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lives/groups.h"
+
+void groups_init(struct groups *g, enum groups_key key)
+{
+    memset(g, 0, sizeof *g);
+    g->key = key;
+}
+
+void groups_free(struct groups *g)
+{
+    free(g->rows);
+    free(g->keys);
+    free(g->row_of);
+}
+
+struct group *groups_begin_row(struct groups *g, uint32_t key)
+{
+    if (!grow(&g->row_of, &g->row_of_room, (size_t)key + 1, sizeof *g->row_of) ||
+        !grow(&g->keys, &g->keys_room, g->n + 1, sizeof *g->keys) ||
+        !grow_used(&g->rows, &g->n, &g->room, g->n + 1, sizeof *g->rows))
+        return NULL;
+    g->keys[g->n - 1] = key;
+    g->row_of[key] = (uint32_t)g->n;
+    return &g->rows[g->n - 1];
+}
+
+bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((!keep || keep[i]) && !groups_take(g, &lives[i]))
+            return false;
+    return true;
+}
+
+static void merge(struct group *g, const struct group *row, uint64_t peak)
+{
+    struct group before = *g;
+
+    for (size_t i = 0; i < sizeof *g / sizeof(uint64_t); i++)
+        ((uint64_t *)g)[i] += ((const uint64_t *)row)[i];
+    g->most_bytes = before.most_bytes;
+    g->most = before.most;
+    g->most_resizes = before.most_resizes;
+    groups_keep_most(&g->most_bytes, row->most_bytes);
+    groups_keep_most(&g->most, row->most);
+    groups_keep_most(&g->most_resizes, row->most_resizes);
+    g->peak = before.peak;
+    g->peak_bytes = before.peak_bytes;
+    groups_add_peak(g, peak, peak ? row->peak_bytes : 0);
+}
+
+bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct group *row = groups_row(g, keys[i]);
+
+        if (!row)
+            return false;
+        merge(row, &rows[i], peak);
+    }
+    return true;
+}
+
+void groups_settle(struct groups *g, uint64_t peak)
+{
+    for (size_t i = 0; i < g->n; i++)
+        if (g->rows[i].peak != peak)
+            g->rows[i].peak = g->rows[i].peak_bytes = 0;
+}

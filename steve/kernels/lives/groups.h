@@ -1,0 +1,141 @@
+/* groups.h - lives of blocks added up by a number they have: stack, thread, type.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_LIVES_GROUPS_H
+#define STEVE_KERNELS_LIVES_GROUPS_H
+
+#include "memtrace/base/array.h"
+#include "steve/kernels/base/life.h"
+
+enum groups_key { GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE };
+
+/* Sums over the blocks of a group. Only uint64_t, so that it can be seen as an array with named columns. */
+struct group {
+    uint64_t blocks, resizes;
+    uint64_t bytes;                   /* asked for by New and Resizes */
+    uint64_t size;                    /* at the end of life */
+    uint64_t frees, foreign;          /* foreign: freed by another thread than made it */
+    uint64_t live_blocks, live_bytes; /* never freed */
+    uint64_t loads, stores, modifies, bytes_read, bytes_written;
+    uint64_t used;          /* bytes */
+    uint64_t shared;        /* blocks */
+    uint64_t lifetimes;     /* operations, of all blocks */
+    uint64_t most_bytes;    /* the largest block's */
+    uint64_t most;          /* the most bytes that a block ever had */
+    uint64_t resized;       /* blocks that were resized; of these: */
+    uint64_t moves, copied; /* as in struct life */
+    uint64_t first_size, last_size;
+    uint64_t most_resizes;     /* of one block */
+    uint64_t peak, peak_bytes; /* bytes live at that peak; of an older peak: see groups_settle */
+};
+
+/* A trace can have many more stacks than such as make blocks: rows are those of keys that were met, in that order. */
+struct groups {
+    struct group *rows;
+    uint32_t *keys; /* of the rows */
+    size_t n, room, keys_room;
+    uint32_t *row_of; /* by key: index of its row plus 1, 0 = none */
+    size_t row_of_room;
+    enum groups_key key;
+};
+
+void groups_init(struct groups *g, enum groups_key key);
+void groups_free(struct groups *g);
+/* keep: a byte for each life, NULL = all. False when out of memory. */
+bool groups_add(struct groups *g, const struct life *lives, const uint8_t *keep, size_t n);
+/* Add n settled rows, each with its key, of another part of a trace; peak: the number here of the peak that
+ * they are of, 0 if it is no peak here. False when out of memory. */
+bool groups_merge(struct groups *g, const uint32_t *keys, const struct group *rows, size_t n, uint64_t peak);
+/* All lives are added: forget what was live at peaks before the last, whose number is given. */
+void groups_settle(struct groups *g, uint64_t peak);
+
+/* A row for a key that has none; NULL when out of memory. */
+struct group *groups_begin_row(struct groups *g, uint32_t key);
+
+/* ---- inline, for lives.c adds each life as it ends -------------------------------------------- */
+
+static inline uint32_t groups_key_of(enum groups_key key, const struct life *life)
+{
+    if (key == GROUPS_BY_STACK)
+        return life->stack;
+    if (key == GROUPS_BY_TYPE)
+        return life->type;
+    return key == GROUPS_BY_THREAD ? life->thread : life->free_thread;
+}
+
+static inline void groups_add_peak(struct group *g, uint64_t peak, uint64_t bytes)
+{
+    if (peak > g->peak) {
+        g->peak = peak;
+        g->peak_bytes = 0;
+    }
+    if (peak == g->peak)
+        g->peak_bytes += bytes;
+}
+
+static inline void groups_add_accesses(struct group *g, const struct life *life)
+{
+    g->loads += life->loads;
+    g->stores += life->stores;
+    g->modifies += life->modifies;
+    g->bytes_read += life->bytes_read;
+    g->bytes_written += life->bytes_written;
+    g->used += life->used;
+    g->shared += life->shared;
+}
+
+static inline void groups_keep_most(uint64_t *most, uint64_t value)
+{
+    if (value > *most)
+        *most = value;
+}
+
+static inline void groups_add_resizes(struct group *g, const struct life *life)
+{
+    if (life->resizes == 0)
+        return;
+    g->resized++;
+    g->resizes += life->resizes;
+    g->moves += life->moves;
+    g->copied += life->copied;
+    g->first_size += life->first_size;
+    g->last_size += life->size;
+    groups_keep_most(&g->most_resizes, life->resizes);
+}
+
+static inline void groups_add_life(struct group *g, const struct life *life)
+{
+    g->blocks++;
+    g->bytes += life->bytes;
+    g->size += life->size;
+    g->frees += life->freed;
+    g->foreign += life->freed && life->free_thread != life->thread;
+    g->live_blocks += !life->freed;
+    g->live_bytes += life->freed ? 0 : life->size;
+    g->lifetimes += life->died - life->born;
+    groups_keep_most(&g->most_bytes, life->size);
+    groups_keep_most(&g->most, life->most);
+    groups_add_resizes(g, life);
+    groups_add_accesses(g, life);
+    groups_add_peak(g, life->peak, life->peak_bytes);
+}
+
+/* The row of a key; NULL when out of memory. */
+static inline struct group *groups_row(struct groups *g, uint32_t key)
+{
+    if (key < g->row_of_room && g->row_of[key])
+        return &g->rows[g->row_of[key] - 1];
+    return groups_begin_row(g, key);
+}
+
+/* Add one life; false when out of memory. */
+static inline bool groups_take(struct groups *g, const struct life *life)
+{
+    struct group *row = groups_row(g, groups_key_of(g->key, life));
+
+    if (row)
+        groups_add_life(row, life);
+    return row != NULL;
+}
+
+#endif

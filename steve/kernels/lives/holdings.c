@@ -1,0 +1,201 @@
+/* holdings.c - what the blocks of each stack come to over time; see holdings.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lives/holdings.h"
+
+#include "memtrace/base/array.h"
+
+void holdings_init(struct holdings *h)
+{
+    memset(h, 0, sizeof *h);
+}
+
+void holdings_free(struct holdings *h)
+{
+    free(h->rows);
+    free(h->stacks);
+    free(h->row_of);
+    free(h->blocks);
+}
+
+/* What a row holds is about to change, or the trace ends: if there was a peak since it last did, this was held then. */
+static void note_peak(const struct holdings *h, struct holding *row)
+{
+    if (row->seen == h->peaks)
+        return;
+    row->seen = h->peaks;
+    row->peak = row->held;
+    row->peak_blocks = row->held_blocks;
+}
+
+/* The index plus 1 of a stack's row; 0 when out of memory. */
+static uint32_t row_of(struct holdings *h, uint32_t stack)
+{
+    if (!grow(&h->row_of, &h->row_of_room, (size_t)stack + 1, sizeof *h->row_of))
+        return 0;
+    if (h->row_of[stack] == 0) {
+        if (!grow(&h->rows, &h->room, h->n + 1, sizeof *h->rows) ||
+            !grow(&h->stacks, &h->stacks_room, h->n + 1, sizeof *h->stacks))
+            return 0;
+        h->stacks[h->n++] = stack;
+        h->row_of[stack] = (uint32_t)h->n;
+    }
+    return h->row_of[stack];
+}
+
+/* A row holds another number of bytes than before, and so does the heap. */
+static void change(struct holdings *h, struct holding *row, uint64_t before, uint64_t after)
+{
+    row->held += after - before;
+    if (row->held > row->most) {
+        row->most = row->held;
+        row->most_blocks = row->held_blocks;
+    }
+    h->held += after - before;
+    if (h->held > h->peak) {
+        h->peak = h->held;
+        h->peak_time = h->time;
+        h->peaks++;
+    }
+}
+
+static void block_free(struct holdings *h, struct holdings_block *b)
+{
+    struct holding *row = &h->rows[b->row - 1];
+
+    note_peak(h, row);
+    row->held_blocks--;
+    row->lifetime += h->time - b->born;
+    change(h, row, b->size, 0);
+    b->row = 0;
+}
+
+static bool block_new(struct holdings *h, const struct mt_event *e)
+{
+    struct holdings_block *b;
+    struct holding *row;
+    uint32_t index = row_of(h, e->ref);
+
+    if (index == 0 || !grow(&h->blocks, &h->blocks_room, (size_t)e->slot + 1, sizeof *h->blocks))
+        return false;
+    b = &h->blocks[e->slot];
+    if (b->row)
+        block_free(h, b);
+    *b = (struct holdings_block){.size = e->size, .born = h->time, .row = index};
+    row = &h->rows[index - 1];
+    note_peak(h, row);
+    row->bytes += e->size;
+    row->blocks++;
+    row->held_blocks++;
+    change(h, row, 0, e->size);
+    return true;
+}
+
+static void block_resize(struct holdings *h, struct holdings_block *b, uint64_t size)
+{
+    struct holding *row = &h->rows[b->row - 1];
+    uint64_t before = b->size;
+
+    note_peak(h, row);
+    row->bytes += size;
+    b->size = size;
+    change(h, row, before, size);
+}
+
+static struct holdings_block *block_at(struct holdings *h, uint32_t slot)
+{
+    return slot < h->blocks_room && h->blocks[slot].row ? &h->blocks[slot] : NULL;
+}
+
+/* A New, Free or Resize; false when out of memory. */
+static bool take(struct holdings *h, const struct mt_event *e)
+{
+    struct holdings_block *b = block_at(h, e->slot);
+
+    h->time = e->time;
+    if (e->kind == MT_NEW)
+        return block_new(h, e);
+    if (b && e->kind == MT_FREE)
+        block_free(h, b);
+    else if (b)
+        block_resize(h, b, e->size);
+    return true;
+}
+
+size_t holdings_feed(struct holdings *h, const struct mt_event *events, size_t n, uint64_t until)
+{
+    size_t i;
+
+    h->reached = false;
+    for (i = 0; i < n && !h->reached; i++) {
+        if (events[i].kind > MT_RESIZE)
+            continue;
+        if (!take(h, &events[i]))
+            return SIZE_MAX;
+        h->reached = h->time >= until;
+    }
+    return i;
+}
+
+static void count_access(struct holdings *h, const struct holdings_block *b, uint8_t kind, uint64_t size)
+{
+    struct holding *row = &h->rows[b->row - 1];
+
+    row->bytes_read += kind != MT_STORE ? size : 0;
+    row->bytes_written += kind != MT_LOAD ? size : 0;
+}
+
+static bool take_any(struct holdings *h, const struct mt_event *e)
+{
+    const struct holdings_block *b;
+
+    if (e->kind <= MT_RESIZE)
+        return take(h, e);
+    b = e->kind <= MT_MODIFY && !e->freed ? block_at(h, e->slot) : NULL;
+    if (b)
+        count_access(h, b, e->kind, e->size);
+    return true;
+}
+
+/* A pattern ran, its words in these places. */
+static void take_pattern(struct holdings *h, const struct mt_packed *p, const struct mt_pattern *pattern,
+                         const struct mt_place *places)
+{
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+        const struct holdings_block *b = block_at(h, places[a->word].slot);
+
+        if (b)
+            count_access(h, b, a->kind, a->size);
+    }
+}
+
+bool holdings_feed_packed(struct holdings *h, const struct mt_packed *p)
+{
+    const struct mt_place *places = p->places;
+    const struct mt_event *events = p->events;
+
+    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
+        if (step->pattern != MT_STEP_EVENTS) {
+            take_pattern(h, p, &p->patterns[step->pattern], places);
+            places += p->patterns[step->pattern].words;
+            continue;
+        }
+        for (const struct mt_event *end = events + step->count; events < end; events++)
+            if (!take_any(h, events))
+                return false;
+    }
+    return true;
+}
+
+void holdings_finish(struct holdings *h, uint64_t time)
+{
+    if (time > h->time)
+        h->time = time;
+    for (size_t i = 0; i < h->n; i++)
+        note_peak(h, &h->rows[i]);
+    for (size_t i = 0; i < h->blocks_room; i++)
+        if (h->blocks[i].row)
+            h->rows[h->blocks[i].row - 1].lifetime += h->time - h->blocks[i].born;
+}

@@ -1,0 +1,488 @@
+/* lives.c - the life of each block; see lives.h.
+ *
+ * What a block held at the peak of the heap must not cost a walk over all blocks at every new peak: peaks are
+ * numbered, and a block notes its bytes the first time they change after a peak.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lives/lives.h"
+
+#include "memtrace/base/array.h"
+#include "steve/kernels/base/prefetch.h"
+#include "steve/kernels/base/walk.h"
+#include "steve/kernels/lines/line_patterns.h"
+#include "steve/kernels/lives/lives_parts.h"
+
+#define PIECE 8192 /* records of lives_finish */
+
+void lives_init(struct lives *l, const uint8_t *selected, uint64_t n_selected)
+{
+    memset(l, 0, sizeof *l);
+    l->selected = selected;
+    l->n_selected = n_selected;
+}
+
+void lives_free(struct lives *l)
+{
+    free(l->blocks);
+    free(l->out);
+    free(l->sites);
+    free(l->threads);
+    free(l->maps);
+    free(l->pieces);
+    patternruns_free(&l->runs);
+}
+
+/* ---- births and deaths --------------------------------------------------------------------- */
+
+void lives_note_peak(const struct lives *l, struct lives_block *b)
+{
+    if (b->peak == l->totals.peak)
+        return;
+    b->peak = l->totals.peak;
+    b->peak_bytes = b->size;
+}
+
+static void heap_grew(struct lives *l, uint64_t bytes)
+{
+    struct lives_totals *t = &l->totals;
+
+    t->allocated += bytes;
+    t->live_bytes += bytes;
+    if (t->live_bytes > t->peak_bytes) {
+        t->peak_bytes = t->live_bytes;
+        t->peak++;
+    }
+}
+
+/* Write the record of a block that ended at a moment; with each field, so that it is not cleared before. */
+static inline void tell(struct life *restrict to, const struct lives *restrict l,
+                        const struct lives_block *restrict b, const struct lives_moment *restrict at,
+                        const struct lives_ending *restrict ending)
+{
+    static const struct lives_use s_none; /* of a block that is not touched, what is there is far away */
+    const struct lives_use *use = b->touched ? &b->use : &s_none;
+    const uint64_t *n = use->counts, *bytes = use->bytes_of;
+    uint64_t now = l->before + at->operations;
+
+    *to = (struct life){.handle = b->handle,
+                        .size = b->size,
+                        .bytes = b->bytes,
+                        .resizes = b->resizes,
+                        .first_size = b->first_size,
+                        .most = b->most,
+                        .moves = b->moves,
+                        .copied = b->copied,
+                        .born_allocated = b->born_allocated,
+                        .died_allocated = at->allocated,
+                        .born = l->before + b->born,
+                        .died = now,
+                        .born_time = b->born_time,
+                        .died_time = at->time,
+                        .first_use = b->touched ? l->before + use->first_use : now,
+                        .last_use = b->touched ? l->before + use->last_use : now,
+                        .loads = n[0],
+                        .stores = n[1],
+                        .modifies = n[2],
+                        .bytes_read = bytes[0] + bytes[2],
+                        .bytes_written = bytes[1] + bytes[2],
+                        .used = use->parts ? usedparts_bytes(use->parts, b->size) : 0,
+                        .news = at->news - b->news,
+                        .peak = b->peak,
+                        .peak_bytes = b->peak_bytes,
+                        .stack = b->stack,
+                        .heap = b->heap,
+                        .thread = b->thread,
+                        .free_thread = ending->thread,
+                        .how = b->how & LIVES_HOW,
+                        .inherited = b->how & LIVES_INHERITED ? LIFE_INHERITED
+                                     : b->how & LIVES_EARLIER ? LIFE_EARLIER
+                                                              : 0,
+                        .freed = ending->freed,
+                        .shared = b->shared,
+                        .type = b->type,
+                        .reach = b->reach};
+}
+
+/* No record is written: the compiler hands over what the sum takes. */
+static bool add_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
+                     const struct lives_ending *ending)
+{
+    struct life life;
+
+    tell(&life, l, b, at, ending);
+    return groups_take(l->sums, &life);
+}
+
+static bool put_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
+                     const struct lives_ending *ending)
+{
+    if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
+        return false;
+    tell(&l->out[l->n_out++], l, b, at, ending);
+    return true;
+}
+
+bool lives_retire(struct lives *l, struct lives_block *b, const struct lives_moment *at,
+                  const struct lives_ending *ending)
+{
+    if (l->lines)
+        linework_count_made(l->lines, b->stack, b->heap, b->type, b->bytes);
+    b->live = false;
+    return l->sums ? add_life(l, b, at, ending) : put_life(l, b, at, ending);
+}
+
+struct lives_moment lives_now(const struct lives *l)
+{
+    return (struct lives_moment){l->totals.operations, l->totals.allocated, l->totals.news, l->totals.time};
+}
+
+/* A block's life is over; false when out of memory. */
+static bool end_life(struct lives *l, struct lives_block *b, const struct lives_ending *ending)
+{
+    struct lives_moment now = lives_now(l);
+
+    if (l->lines)
+        linework_forget(l->lines, (uint32_t)(b - l->blocks));
+    lives_note_peak(l, b);
+    return lives_retire(l, b, &now, ending);
+}
+
+static bool block_free(struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    const struct lives_ending ending = {true, e->thread};
+
+    if (!(b->earlier ? livesparts_end(l, b, e->thread) : end_life(l, b, &ending)))
+        return false;
+    l->totals.live_bytes -= b->size;
+    l->totals.live_blocks--;
+    l->totals.frees++;
+    return true;
+}
+
+bool lives_is_selected(const struct lives *l, uint64_t handle)
+{
+    return handle >= l->since &&
+           (!l->selected || (handle < l->n_selected && (l->selected[handle / 8] >> handle % 8 & 1)));
+}
+
+/* All that a New tells; each field by itself, since clearing all of them first took as long as the rest. */
+static void begin_life(const struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    if (!l->lines)
+        b->use = (struct lives_use){0};
+    b->addr = e->addr;
+    b->thread = e->thread;
+    b->how = (uint8_t)(e->how | (e->implied ? e->beyond ? LIVES_EARLIER : LIVES_INHERITED : 0));
+    b->shift = usedparts_shift(e->size);
+    b->live = true;
+    b->touched = b->shared = b->type = b->reach = b->earlier = 0;
+    b->stack = e->ref;
+    b->heap = e->heap;
+    b->handle = e->handle;
+    b->size = b->bytes = b->first_size = b->most = e->size;
+    b->born = l->totals.operations;
+    b->born_time = e->time;
+    b->born_allocated = l->totals.allocated + e->size;
+    b->news = l->totals.news + 1;
+    b->peak = l->totals.peak;
+    b->peak_bytes = b->resizes = b->moves = b->copied = 0;
+}
+
+static bool block_new(struct lives *l, const struct mt_event *e)
+{
+    struct lives_block *b;
+
+    if (!grow(&l->blocks, &l->room, (size_t)e->slot + 1, sizeof *l->blocks))
+        return false;
+    b = &l->blocks[e->slot];
+    if (b->live && !block_free(l, b, e))
+        return false;
+    begin_life(l, b, e);
+    l->totals.news++;
+    l->totals.live_blocks++;
+    heap_grew(l, e->size);
+    return !l->lines || linework_begin(l->lines, e->slot, e->ref);
+}
+
+/* What a Resize does beside giving another size. */
+static void note_growth(struct lives_block *b, const struct mt_event *e)
+{
+    if (e->addr != e->old_addr) {
+        b->moves++;
+        b->copied += e->size < b->size ? e->size : b->size;
+    }
+    if (e->size > b->most)
+        b->most = e->size;
+    b->resizes++;
+}
+
+static void block_resize(struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    if (b->earlier)
+        usedparts_map_add(&l->maps[b - l->blocks], b->size, e->size);
+    lives_note_peak(l, b);
+    note_growth(b, e);
+    l->totals.resizes++;
+    l->totals.live_bytes -= b->size;
+    b->use.parts = usedparts_resized(b->use.parts, b->size, e->size);
+    b->shift = usedparts_shift(e->size);
+    b->addr = e->addr;
+    b->size = e->size;
+    b->bytes += e->size;
+    heap_grew(l, e->size);
+}
+
+/* ---- accesses ------------------------------------------------------------------------------ */
+
+static inline void count(struct access_sums *a, unsigned kind, uint64_t size)
+{
+    a->counts[kind]++;
+    a->bytes[kind] += size;
+}
+
+/* The first access that is seen of a block. Of one made earlier, this thread stands for its maker:
+ * lives_parts.h. */
+static inline void first_access(struct lives_block *b, uint64_t now, uint16_t thread)
+{
+    b->touched = true;
+    b->use.first_use = now;
+    if (b->earlier)
+        b->thread = thread;
+}
+
+static inline void block_access(struct lives *l, struct lives_block *b, const struct mt_event *e)
+{
+    uint64_t now = l->totals.operations;
+    unsigned kind = e->kind - MT_LOAD;
+
+    if (!b->touched)
+        first_access(b, now, e->thread);
+    b->use.last_use = now;
+    b->use.counts[kind]++;
+    b->use.bytes_of[kind] += e->size;
+    b->use.parts |= usedparts_of(b->shift, e->offset, e->offset + e->size - (e->size > 0));
+    b->shared |= b->thread != e->thread;
+    l->totals.accesses++;
+    count(&l->threads[e->thread], kind, e->size);
+    count(&l->sites[e->ref < l->sites_room ? e->ref : 0], kind, e->size);
+}
+
+/* ---- the walk ------------------------------------------------------------------------------ */
+
+static bool step(struct lives *l, const struct mt_event *e)
+{
+    struct lives_block *b = e->slot < l->room && l->blocks[e->slot].live ? &l->blocks[e->slot] : NULL;
+
+    if (e->kind == MT_NEW)
+        return !lives_is_selected(l, e->handle) || block_new(l, e);
+    if (!b)
+        return true;
+    if (e->kind == MT_FREE)
+        return block_free(l, b, e);
+    if (e->kind == MT_RESIZE) {
+        block_resize(l, b, e);
+        return true;
+    }
+    block_access(l, b, e);
+    return true;
+}
+
+static void note_type(struct lives *l, const struct mt_event *e)
+{
+    if (e->slot < l->room && l->blocks[e->slot].live)
+        l->blocks[e->slot].type = (uint8_t)e->ref;
+}
+
+static void note_reach(struct lives *l, const struct mt_event *e)
+{
+    if (e->slot < l->room && l->blocks[e->slot].live)
+        l->blocks[e->slot].reach = (uint8_t)e->ref;
+}
+
+static bool reserve_sums(struct lives *l, uint32_t sites)
+{
+    return grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) &&
+           grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads);
+}
+
+/* False when out of memory. */
+static inline bool feed_event(struct lives *l, const struct mt_event *e)
+{
+    bool to_line = l->lines && walk_is_access(e);
+
+    if (l->lines && !(to_line ? linework_access(l->lines, e) : luacode_follow(l->lines->code, e)))
+        return false;
+    if (e->kind == MT_TYPE)
+        note_type(l, e);
+    if (e->kind == MT_REACH)
+        note_reach(l, e);
+    if (e->kind > MT_MODIFY || (e->freed && e->kind >= MT_LOAD))
+        return true;
+    l->totals.time = e->time;
+    if (!to_line && !step(l, e))
+        return false;
+    l->totals.operations++;
+    return true;
+}
+
+size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites)
+{
+    size_t i;
+
+    if (!reserve_sums(l, sites))
+        return SIZE_MAX;
+    for (i = 0; i < n && events[i].kind != MT_MARK; i++)
+        if (!feed_event(l, &events[i]))
+            return SIZE_MAX;
+    return i < n ? i + 1 : n;
+}
+
+/* What a pattern does to a block with one access. */
+static inline void pattern_access(struct lives_block *b, const struct mt_pattern_access *a, uint64_t offset,
+                                  uint64_t now, uint16_t thread)
+{
+    unsigned kind = a->kind - MT_LOAD;
+
+    if (!b->touched)
+        first_access(b, now, thread);
+    b->use.last_use = now;
+    b->use.counts[kind]++;
+    b->use.bytes_of[kind] += a->size;
+    b->use.parts |= usedparts_within(b->shift, offset, offset + a->size - (a->size > 0));
+}
+
+static inline struct lives_block *block_at(struct lives *l, uint32_t slot)
+{
+    return slot < l->room && l->blocks[slot].live ? &l->blocks[slot] : NULL;
+}
+
+/* Where a word lies; block: NULL, or one that counts. */
+struct used {
+    struct lives_block *block;
+    uint64_t offset;
+    uint64_t operations; /* that an access is: 0 outside of all blocks, else 1 */
+};
+
+/* A word of a pattern that lies in no block that counts. */
+static void miss_word(struct lives *l, const struct mt_packed *p, const struct mt_step *step, unsigned word)
+{
+    patternruns_absent(&l->runs, step->pattern + word, &l->threads[step->thread]);
+    l->totals.accesses -= p->patterns[step->pattern + word].own;
+}
+
+static inline void find_words(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                              const struct mt_place *places, unsigned n, struct used *to)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct lives_block *b = block_at(l, places[i].slot);
+
+        to[i] = (struct used){b, b ? places[i].addr - b->addr : 0, places[i].slot != MT_NO_SLOT};
+        if (b)
+            b->shared |= b->thread != step->thread && (b->touched || !b->earlier);
+        else
+            miss_word(l, p, step, i);
+    }
+}
+
+/* A pattern ran. */
+static inline void feed_pattern(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                                const struct mt_place *places)
+{
+    const struct mt_pattern *pattern = &p->patterns[step->pattern];
+    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+    uint64_t now = l->totals.operations;
+    struct used words[MT_SEGMENT_WORDS];
+
+    patternruns_add(&l->runs, step->pattern, &l->threads[step->thread]);
+    l->totals.accesses += pattern->count;
+    find_words(l, p, step, places, pattern->words, words);
+    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+        const struct used *word = &words[a->word];
+
+        if (word->block)
+            pattern_access(word->block, a, word->offset + a->offset, now, step->thread);
+        now += word->operations;
+    }
+    l->totals.operations += step->count;
+    l->totals.time = step->time;
+}
+
+/* A pattern ran: what that is to lines. False when out of memory. */
+static bool feed_lines(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+                       const struct mt_place *places)
+{
+    l->totals.operations += step->count;
+    l->totals.time = step->time;
+    return linepatterns_ran(l->lines, p, step, places);
+}
+
+/* What a batch will need of blocks: with a linework that does not include what accesses change. */
+static struct ahead ahead_of(const struct lives *l, size_t past, size_t need)
+{
+    return (struct ahead){l->blocks, l->room, sizeof *l->blocks, past, need};
+}
+
+static void ask_for_words(const struct lives *l, const struct mt_packed *p)
+{
+    ahead_words(l->lines ? linework_ahead(l->lines) : ahead_of(l, 0, 2 * AHEAD_LINE), p);
+}
+
+static inline void ask_for_events(const struct lives *l, const struct mt_packed *p,
+                                  const struct mt_event *next, unsigned n)
+{
+    const size_t past = l->lines ? sizeof(struct lives_use) : 0;
+
+    ahead_events(ahead_of(l, past, sizeof *l->blocks - past), p, next, n);
+    if (l->lines)
+        ahead_events(linework_ahead(l->lines), p, next, n);
+}
+
+bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t sites)
+{
+    const struct mt_place *places = p->places;
+    const struct mt_event *events = p->events;
+
+    if (!reserve_sums(l, sites) || !patternruns_learn(&l->runs, p) ||
+        (l->lines && !linepatterns_learn(l->lines, p)))
+        return false;
+    ask_for_words(l, p);
+    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
+        if (step->pattern != MT_STEP_EVENTS) {
+            if (!l->lines)
+                feed_pattern(l, p, step, places);
+            else if (!feed_lines(l, p, step, places))
+                return false;
+            places += p->patterns[step->pattern].words;
+        } else {
+            ask_for_events(l, p, events, step->count);
+            for (const struct mt_event *end = events + step->count; events < end; events++)
+                if (!feed_event(l, events))
+                    return false;
+        }
+    }
+    patternruns_settle(&l->runs, p, l->sites, l->sites_room);
+    return true;
+}
+
+void lives_end(struct lives *l, uint64_t time)
+{
+    if (time > l->totals.time)
+        l->totals.time = time;
+}
+
+bool lives_finish(struct lives *l)
+{
+    const struct lives_ending ending = {false, 0};
+
+    for (; l->finished < l->room && l->n_out < PIECE; l->finished++)
+        if (l->blocks[l->finished].live && !end_life(l, &l->blocks[l->finished], &ending))
+            return false;
+    return true;
+}
+
+void lives_mark(uint8_t *set, uint64_t n_bits, const struct life *lives, const uint8_t *keep, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (keep[i] && lives[i].handle < n_bits)
+            set[lives[i].handle / 8] |= (uint8_t)(1u << lives[i].handle % 8);
+}

@@ -1,0 +1,196 @@
+/* lives_parts.c - lives of blocks in parts of a trace; see lives_parts.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/lives/lives_parts.h"
+
+#include "memtrace/base/array.h"
+#include "steve/kernels/lines/lines_parts.h"
+
+/* ---- a part -------------------------------------------------------------------------------- */
+
+bool livesparts_enter(struct lives *l, const struct mt_live_block *live)
+{
+    if (!lives_is_selected(l, live->handle))
+        return true;
+    if (!grow(&l->blocks, &l->room, (size_t)live->slot + 1, sizeof *l->blocks) ||
+        !grow(&l->maps, &l->maps_room, (size_t)live->slot + 1, sizeof *l->maps))
+        return false;
+    l->blocks[live->slot] = (struct lives_block){.handle = live->handle,
+                                                 .addr = live->addr,
+                                                 .size = live->size,
+                                                 .heap = live->heap,
+                                                 .shift = usedparts_shift(live->size),
+                                                 .type = LIVESPARTS_UNTOLD,
+                                                 .earlier = true,
+                                                 .live = true};
+    l->totals.live_blocks++;
+    l->totals.live_bytes += live->size;
+    l->totals.peak_bytes = l->totals.live_bytes;
+    return true;
+}
+
+static bool tell(struct lives *l, struct lives_block *b, uint16_t thread, bool freed)
+{
+    uint32_t slot = (uint32_t)(b - l->blocks);
+
+    if (!grow(&l->pieces, &l->pieces_room, l->n_pieces + 1, sizeof *l->pieces))
+        return false;
+    lives_note_peak(l, b);
+    b->live = !freed;
+    l->pieces[l->n_pieces++] =
+        (struct lives_piece){.block = *b,
+                             .map = b->earlier ? l->maps[slot] : (struct usedparts_map){0},
+                             .ended = lives_now(l),
+                             .slot = slot,
+                             .free_thread = thread,
+                             .freed = freed};
+    return true;
+}
+
+bool livesparts_end(struct lives *l, struct lives_block *b, uint16_t thread)
+{
+    return (!l->lines || lineparts_end(l->lines, (uint32_t)(b - l->blocks))) && tell(l, b, thread, true);
+}
+
+/* Did nothing happen to it? */
+static bool is_idle(const struct lives_block *b)
+{
+    return b->earlier && !b->touched && b->resizes == 0 && b->type == LIVESPARTS_UNTOLD &&
+           b->reach == MT_REACH_FULL;
+}
+
+bool livesparts_finish(struct lives *l)
+{
+    for (size_t i = 0; i < l->room; i++) {
+        struct lives_block *b = &l->blocks[i];
+
+        if (b->live && !is_idle(b) && !tell(l, b, 0, false))
+            return false;
+    }
+    return !l->lines || lineparts_finish(l->lines);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static void add_accesses(struct lives_block *b, const struct lives_block *piece, uint64_t before)
+{
+    if (!piece->touched)
+        return;
+    if (!b->touched)
+        b->use.first_use = before + piece->use.first_use;
+    b->touched = true;
+    b->use.last_use = before + piece->use.last_use;
+    for (unsigned kind = 0; kind < 3; kind++) {
+        b->use.counts[kind] += piece->use.counts[kind];
+        b->use.bytes_of[kind] += piece->use.bytes_of[kind];
+    }
+    b->shared |= piece->shared || piece->thread != b->thread;
+}
+
+static void add_resizes(struct lives_block *b, const struct lives_piece *p)
+{
+    const struct lives_block *piece = &p->block;
+
+    b->use.parts = usedparts_mapped(&p->map, b->use.parts, piece->size) | piece->use.parts;
+    b->shift = piece->shift;
+    b->addr = piece->addr;
+    b->size = piece->size;
+    b->bytes += piece->bytes;
+    b->resizes += piece->resizes;
+    b->moves += piece->moves;
+    b->copied += piece->copied;
+    b->most = piece->most > b->most ? piece->most : b->most;
+}
+
+/* The bytes it had at the last peak. at_peak: number of the part's last peak, if that is one of the whole;
+ * else 0. */
+static void set_peak(const struct lives *whole, struct lives_block *b, const struct lives_block *piece,
+                     uint64_t at_peak)
+{
+    if (at_peak == 0 && piece->earlier) {
+        lives_note_peak(whole, b);
+        return;
+    }
+    b->peak = whole->totals.peak;
+    b->peak_bytes = at_peak && piece->peak == at_peak ? piece->peak_bytes : 0;
+}
+
+/* A block of the part that lives on. */
+static bool enter(struct lives *whole, const struct lives_piece *p, uint64_t at_peak)
+{
+    struct lives_block *b;
+
+    if (!grow(&whole->blocks, &whole->room, (size_t)p->slot + 1, sizeof *whole->blocks))
+        return false;
+    b = &whole->blocks[p->slot];
+    *b = p->block;
+    b->born += whole->totals.operations;
+    b->use.first_use += whole->totals.operations;
+    b->use.last_use += whole->totals.operations;
+    b->born_allocated += whole->totals.allocated;
+    b->news += whole->totals.news;
+    set_peak(whole, b, &p->block, at_peak);
+    return true;
+}
+
+/* A block of before was freed. */
+static bool end(struct lives *whole, struct lives_block *b, const struct lives_piece *p)
+{
+    const struct lives_totals *t = &whole->totals;
+    struct lives_moment at = {t->operations + p->ended.operations, t->allocated + p->ended.allocated,
+                              t->news + p->ended.news, p->ended.time};
+    struct lives_ending ending = {true, p->free_thread};
+
+    return lives_retire(whole, b, &at, &ending);
+}
+
+static bool add_piece(struct lives *whole, const struct lives_piece *p, uint64_t at_peak)
+{
+    struct lives_block *b;
+
+    if (!p->block.earlier)
+        return enter(whole, p, at_peak);
+    b = p->slot < whole->room ? &whole->blocks[p->slot] : NULL;
+    if (!b || !b->live || b->handle != p->block.handle)
+        return true; /* the list of live blocks of the part was wrong */
+    set_peak(whole, b, &p->block, at_peak);
+    add_accesses(b, &p->block, whole->totals.operations);
+    add_resizes(b, p);
+    if (p->block.type != LIVESPARTS_UNTOLD)
+        b->type = p->block.type;
+    if (p->block.reach != MT_REACH_FULL)
+        b->reach = p->block.reach;
+    return !p->freed || end(whole, b, p);
+}
+
+/* All pieces are added. */
+static void add_totals(struct lives_totals *t, const struct lives_totals *part,
+                       const struct lives_totals *began)
+{
+    t->operations += part->operations;
+    t->news += part->news;
+    t->frees += part->frees;
+    t->resizes += part->resizes;
+    t->accesses += part->accesses;
+    t->allocated += part->allocated;
+    t->live_bytes += part->live_bytes - began->live_bytes;
+    t->live_blocks += part->live_blocks - began->live_blocks;
+    if (part->time > t->time)
+        t->time = part->time;
+}
+
+bool livesparts_add(struct lives *whole, const struct lives_piece *pieces, size_t n,
+                    const struct lives_totals *part, const struct lives_totals *began)
+{
+    bool higher = part->peak > 0 && part->peak_bytes > whole->totals.peak_bytes;
+
+    if (higher) {
+        whole->totals.peak++;
+        whole->totals.peak_bytes = part->peak_bytes;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!add_piece(whole, &pieces[i], higher ? part->peak : 0))
+            return false;
+    add_totals(&whole->totals, part, began);
+    return true;
+}

@@ -1,0 +1,381 @@
+/* profile.c - gathers the report's numbers in one pass; profile.h says what they mean.
+ *
+ * The live sums of each tally at the moment of the peak are kept without copying all tallies at each new
+ * peak: a peak only increments an epoch, and a tally saves its sums the first time it changes after a peak.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "steve/kernels/lives/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct block {
+    uint64_t size, born; /* born: number of the New */
+    uint64_t reads, writes, bytes_read, bytes_written;
+    uint32_t stack, heap;
+    bool live, inherited; /* inherited: by a forked child, whose parent may have used it */
+};
+
+struct tallies {
+    struct profile_tally *at;
+    size_t used, capacity;
+};
+
+struct profile {
+    struct profile_totals totals;
+    struct timeline timeline;
+    struct tallies stacks, heaps;
+    struct block *blocks; /* by slot */
+    size_t slots;
+    uint64_t epoch; /* number of times the peak was raised */
+    uint64_t live_bytes, live_blocks;
+    uint64_t map_blocks[PROFILE_SIZES][PROFILE_LIFETIMES];
+    uint64_t map_bytes[PROFILE_SIZES][PROFILE_LIFETIMES];
+    struct profile_mark marks[PROFILE_MARKS];
+};
+
+struct profile *profile_new(uint32_t bins)
+{
+    struct profile *p = calloc(1, sizeof *p);
+    if (p && !timeline_init(&p->timeline, bins)) {
+        free(p);
+        p = NULL;
+    }
+    return p;
+}
+
+void profile_free(struct profile *p)
+{
+    if (!p)
+        return;
+    timeline_destroy(&p->timeline);
+    free(p->stacks.at);
+    free(p->heaps.at);
+    free(p->blocks);
+    free(p);
+}
+
+/* ---- room ---------------------------------------------------------------------------------- */
+
+/* Grow an array of `size`-byte elements to hold index `want`; new ones are zero. */
+static bool make_room(void **array, size_t *capacity, size_t size, size_t want)
+{
+    if (want < *capacity)
+        return true;
+    size_t more = *capacity ? *capacity : 64;
+    while (more <= want)
+        more *= 2;
+    char *grown = realloc(*array, more * size);
+    if (!grown)
+        return false;
+    memset(grown + *capacity * size, 0, (more - *capacity) * size);
+    *array = grown;
+    *capacity = more;
+    return true;
+}
+
+/* Room for ids below `known`, and always for id 0. */
+static bool room_for_tallies(struct tallies *t, uint32_t known)
+{
+    if (known > t->used || t->used == 0)
+        t->used = known ? known : 1;
+    return make_room((void **)&t->at, &t->capacity, sizeof *t->at, t->used - 1);
+}
+
+static bool room_for_block(struct profile *p, uint32_t slot)
+{
+    return make_room((void **)&p->blocks, &p->slots, sizeof *p->blocks, slot);
+}
+
+static uint32_t known_id(const struct tallies *t, uint32_t id)
+{
+    return id < t->used ? id : 0;
+}
+
+static struct block *live_block(struct profile *p, uint32_t slot)
+{
+    return slot < p->slots && p->blocks[slot].live ? &p->blocks[slot] : NULL;
+}
+
+/* ---- tallies ------------------------------------------------------------------------------- */
+
+/* A tally is about to change: if the peak rose since it last did, its sums were those of the peak. */
+static struct profile_tally *changing(struct profile *p, struct tallies *t, uint32_t id)
+{
+    struct profile_tally *y = &t->at[id];
+    if (y->epoch != p->epoch) {
+        y->peak_blocks = y->live_blocks;
+        y->peak_bytes = y->live_bytes;
+        y->epoch = p->epoch;
+    }
+    return y;
+}
+
+/* A size was asked for; the block is live here. */
+static void tally_begin(struct profile_tally *y, uint64_t size)
+{
+    y->bytes += size;
+    y->live_blocks++;
+    y->live_bytes += size;
+}
+
+static void tally_end(struct profile_tally *y, uint64_t size)
+{
+    y->live_blocks--;
+    y->live_bytes -= size;
+}
+
+/* The block's history is over, by Free or by the end of the trace. */
+static void tally_accesses(struct profile_tally *y, const struct block *b)
+{
+    y->reads += b->reads;
+    y->writes += b->writes;
+    y->bytes_read += b->bytes_read;
+    y->bytes_written += b->bytes_written;
+    y->unread_blocks += !b->inherited && !b->reads;
+    y->unread_bytes += b->inherited || b->reads ? 0 : b->size;
+    y->unwritten_blocks += !b->inherited && !b->writes;
+    y->unwritten_bytes += b->inherited || b->writes ? 0 : b->size;
+}
+
+static void count_history(struct profile *p, const struct block *b, unsigned lifetime_bin)
+{
+    unsigned size_bin = b->size ? 63 - __builtin_clzll(b->size) : 0;
+    p->map_blocks[size_bin][lifetime_bin]++;
+    p->map_bytes[size_bin][lifetime_bin] += b->size;
+    tally_accesses(&p->stacks.at[b->stack], b);
+    tally_accesses(&p->heaps.at[b->heap], b);
+}
+
+/* ---- heap events --------------------------------------------------------------------------- */
+
+static void note_peak(struct profile *p)
+{
+    struct profile_totals *t = &p->totals;
+    timeline_grew(&p->timeline, p->live_bytes, p->live_blocks);
+    if (p->live_blocks > t->most_blocks)
+        t->most_blocks = p->live_blocks;
+    if (p->live_bytes <= t->peak_bytes)
+        return;
+    p->epoch++;
+    t->peak_bytes = p->live_bytes;
+    t->peak_blocks = p->live_blocks;
+    t->peak_operation = t->operations;
+    t->peak_time = t->time;
+    t->peak_allocated = t->allocated;
+}
+
+/* The block `b`, whose stack and heap are set, begins to be of `size` bytes. */
+static void begin(struct profile *p, struct block *b, uint64_t size)
+{
+    tally_begin(changing(p, &p->stacks, b->stack), size);
+    tally_begin(changing(p, &p->heaps, b->heap), size);
+    b->size = size;
+    p->live_bytes += size;
+    p->live_blocks++;
+    p->totals.allocated += size;
+}
+
+/* It is not of that size any more. */
+static void end(struct profile *p, const struct block *b)
+{
+    tally_end(changing(p, &p->stacks, b->stack), b->size);
+    tally_end(changing(p, &p->heaps, b->heap), b->size);
+    p->live_bytes -= b->size;
+    p->live_blocks--;
+    p->totals.freed += b->size;
+}
+
+static void on_new(struct profile *p, const struct mt_event *e)
+{
+    struct block *b = &p->blocks[e->slot];
+    *b = (struct block){.born = p->totals.operations,
+                        .stack = known_id(&p->stacks, e->ref),
+                        .heap = known_id(&p->heaps, e->heap),
+                        .live = true,
+                        .inherited = e->implied};
+    begin(p, b, e->size);
+    p->stacks.at[b->stack].blocks++;
+    p->heaps.at[b->heap].blocks++;
+    p->timeline.open.news++;
+    note_peak(p);
+}
+
+static void on_resize(struct profile *p, const struct mt_event *e)
+{
+    struct block *b = live_block(p, e->slot);
+    if (!b)
+        return;
+    end(p, b);
+    b->stack = known_id(&p->stacks, e->ref);
+    begin(p, b, e->size);
+    p->stacks.at[b->stack].resizes++;
+    p->heaps.at[b->heap].resizes++;
+    note_peak(p);
+}
+
+static void count_free(struct profile_tally *y, uint64_t lifetime)
+{
+    y->frees++;
+    y->lifetimes += lifetime;
+}
+
+static void on_free(struct profile *p, const struct mt_event *e)
+{
+    struct block *b = live_block(p, e->slot);
+    if (!b)
+        return;
+    uint64_t lifetime = p->totals.operations - b->born;
+    end(p, b);
+    count_free(&p->stacks.at[b->stack], lifetime);
+    count_free(&p->heaps.at[b->heap], lifetime);
+    count_history(p, b, 63 - __builtin_clzll(lifetime | 1));
+    p->timeline.open.frees++;
+    b->live = false;
+}
+
+static void on_access(struct profile *p, const struct mt_event *e)
+{
+    struct block *b = live_block(p, e->slot);
+    uint64_t reads = e->kind != MT_STORE, writes = e->kind != MT_LOAD;
+    p->timeline.open.reads += reads;
+    p->timeline.open.writes += writes;
+    if (!b)
+        return;
+    b->reads += reads;
+    b->writes += writes;
+    b->bytes_read += reads * e->size;
+    b->bytes_written += writes * e->size;
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+/* Events that are not operations. */
+static void on_other(struct profile *p, const struct mt_event *e)
+{
+    struct profile_totals *t = &p->totals;
+    if (e->kind == MT_LOST)
+        t->lost += e->size;
+    if (e->kind != MT_MARK)
+        return;
+    if (t->marks < PROFILE_MARKS)
+        p->marks[t->marks] = (struct profile_mark){t->operations, t->time, e->ref};
+    t->marks++;
+}
+
+static struct timeline_now now(const struct profile *p)
+{
+    return (struct timeline_now){p->totals.operations, p->totals.time, p->totals.allocated, p->live_bytes,
+                                 p->live_blocks};
+}
+
+static void end_operation(struct profile *p)
+{
+    if (++p->totals.operations == p->timeline.next) {
+        struct timeline_now moment = now(p);
+        timeline_turn(&p->timeline, &moment);
+    }
+}
+
+static void on_heap(struct profile *p, const struct mt_event *e)
+{
+    if (e->kind == MT_NEW)
+        on_new(p, e);
+    else if (e->kind == MT_FREE)
+        on_free(p, e);
+    else
+        on_resize(p, e);
+}
+
+static bool take(struct profile *p, const struct mt_event *e)
+{
+    p->totals.events[e->kind]++;
+    p->totals.time = e->time;
+    if (e->kind > MT_MODIFY) {
+        on_other(p, e);
+        return true;
+    }
+    if (e->kind == MT_NEW && !room_for_block(p, e->slot))
+        return false;
+    if (e->kind >= MT_LOAD)
+        on_access(p, e);
+    else
+        on_heap(p, e);
+    end_operation(p);
+    return true;
+}
+
+bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, uint32_t stacks, uint32_t heaps)
+{
+    if (!room_for_tallies(&p->stacks, stacks) || !room_for_tallies(&p->heaps, heaps))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (events[i].kind < MT_KINDS && !take(p, &events[i]))
+            return false;
+    return true;
+}
+
+static void settle(struct profile *p, struct tallies *t)
+{
+    for (size_t i = 0; i < t->used; i++)
+        changing(p, t, i);
+}
+
+void profile_finish(struct profile *p)
+{
+    for (size_t i = 0; i < p->slots; i++)
+        if (p->blocks[i].live)
+            count_history(p, &p->blocks[i], PROFILE_FOREVER);
+    settle(p, &p->stacks);
+    settle(p, &p->heaps);
+    for (size_t i = 0; i < p->heaps.used; i++) {
+        p->totals.bytes_read += p->heaps.at[i].bytes_read;
+        p->totals.bytes_written += p->heaps.at[i].bytes_written;
+    }
+    p->totals.live_bytes = p->live_bytes;
+    p->totals.live_blocks = p->live_blocks;
+    struct timeline_now moment = now(p);
+    timeline_finish(&p->timeline, &moment);
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+const struct profile_totals *profile_totals(const struct profile *p)
+{
+    return &p->totals;
+}
+
+const struct profile_tally *profile_stacks(const struct profile *p, size_t *n)
+{
+    *n = p->stacks.used;
+    return p->stacks.at;
+}
+
+const struct profile_tally *profile_heaps(const struct profile *p, size_t *n)
+{
+    *n = p->heaps.used;
+    return p->heaps.at;
+}
+
+const struct timeline_bin *profile_timeline(const struct profile *p, size_t *n)
+{
+    *n = p->timeline.used;
+    return p->timeline.bins;
+}
+
+const struct profile_mark *profile_marks(const struct profile *p, size_t *n)
+{
+    *n = p->totals.marks < PROFILE_MARKS ? p->totals.marks : PROFILE_MARKS;
+    return p->marks;
+}
+
+const uint64_t *profile_map_blocks(const struct profile *p)
+{
+    return &p->map_blocks[0][0];
+}
+
+const uint64_t *profile_map_bytes(const struct profile *p)
+{
+    return &p->map_bytes[0][0];
+}

@@ -1,0 +1,82 @@
+/* profile.h - one pass over a trace that gathers what the report shows.
+ *
+ * Everything is an aggregate of bounded size: totals, a timeline of a fixed number of bins, a histogram of
+ * lifetimes, a map of size x lifetime, and tallies by allocation stack and by heap. Memory is O(most live
+ * blocks + stacks + heaps + bins), never O(events): live blocks are kept by the reader's slot, which is
+ * reused. The kernel trusts the reader's promises about slots and reference ids and checks nothing of the
+ * format.
+ *
+ * An operation is one event of the kinds New to Modify; operations are numbered from 0. A block's lifetime is
+ * the difference of the numbers of its Free and its New, so at least 1. A read is a Load or Modify, a write a
+ * Store or Modify. A Resize keeps the block, its stack and its age.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#ifndef STEVE_KERNELS_LIVES_PROFILE_H
+#define STEVE_KERNELS_LIVES_PROFILE_H
+
+#include "memtrace/memtrace.h"
+#include "steve/kernels/base/timeline.h"
+
+#define PROFILE_SIZES 64     /* bin k: sizes 2^k to 2^(k+1)-1; size 0 is in bin 0 */
+#define PROFILE_LIFETIMES 65 /* bin k: lifetimes 2^k to 2^(k+1)-1 operations */
+#define PROFILE_FOREVER 64   /* the last bin: never freed */
+#define PROFILE_MARKS 100    /* named points kept; more are counted only */
+
+/* All that happened to the blocks of one stack or one heap. Only uint64_t, so that it can be seen as an array
+ * with named columns. */
+struct profile_tally {
+    uint64_t blocks, resizes, bytes;  /* News and Resizes made here, and the bytes both asked for */
+    uint64_t frees;                   /* of blocks that belonged here */
+    uint64_t live_blocks, live_bytes; /* now; after profile_finish: at the end */
+    uint64_t peak_blocks, peak_bytes; /* live when the whole heap was largest */
+    uint64_t reads, writes, bytes_read, bytes_written;
+    uint64_t unread_blocks, unread_bytes;       /* never read between New and Free or the end; no inherited ones */
+    uint64_t unwritten_blocks, unwritten_bytes; /* never written */
+    uint64_t lifetimes;                         /* sum over freed blocks, in operations */
+    uint64_t epoch;                             /* internal: the peak that peak_* belongs to */
+};
+
+struct profile_mark {
+    uint64_t operation, time, string;
+};
+
+struct profile_totals {
+    uint64_t events[MT_KINDS];
+    uint64_t operations;
+    uint64_t allocated, freed; /* bytes */
+    uint64_t bytes_read, bytes_written;
+    uint64_t live_bytes, live_blocks; /* at the end */
+    uint64_t peak_bytes;              /* the most live bytes; first reached at: */
+    uint64_t peak_operation, peak_time, peak_allocated, peak_blocks;
+    uint64_t most_blocks; /* the most live blocks, perhaps at another time */
+    uint64_t time;        /* instructions at the last event */
+    uint64_t lost;        /* events the recorder says are missing */
+    uint64_t marks;       /* all of them, also those not kept */
+};
+
+struct profile;
+
+/* `bins` (2 or more, even) bounds the timeline. NULL when out of memory. */
+struct profile *profile_new(uint32_t bins);
+void profile_free(struct profile *p);
+
+/* Take n events in trace order; stacks and heaps: how many of each the reader knows by now (ids beyond count
+ * as 0). false: out of memory, the profile can only be freed. */
+bool profile_feed(struct profile *p, const struct mt_event *events, size_t n, uint32_t stacks,
+                  uint32_t heaps);
+/* Count the blocks still live as never freed and close the timeline. Nothing may be fed afterwards. */
+void profile_finish(struct profile *p);
+
+/* Results, valid after profile_finish until profile_free. Arrays belong to the profile. */
+const struct profile_totals *profile_totals(const struct profile *p);
+const struct profile_tally *profile_stacks(const struct profile *p, size_t *n); /* by stack id */
+const struct profile_tally *profile_heaps(const struct profile *p, size_t *n);  /* by heap id */
+const struct timeline_bin *profile_timeline(const struct profile *p, size_t *n);
+const struct profile_mark *profile_marks(const struct profile *p, size_t *n);
+/* [size bin][lifetime bin]: number of blocks, and their bytes; PROFILE_SIZES x PROFILE_LIFETIMES, row by row.
+ */
+const uint64_t *profile_map_blocks(const struct profile *p);
+const uint64_t *profile_map_bytes(const struct profile *p);
+
+#endif

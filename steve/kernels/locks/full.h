@@ -1,0 +1,78 @@
+/* full.h - fine-grained locks from the pattern of accesses, in one walk over the operations.
+ *
+ * Every block has a life counter: 0 when it is new, `gain` more for each operation on the block, `decay` less
+ * (not below 0) for each operation on any other; New and Free of others count, its own do not; a Resize is an
+ * operation like an access and is kept. It is locked while the counter is above `threshold`; L and U stand
+ * before the operation at which that changes. A block that is never freed is never locked, and a block that
+ * dies locked is not unlocked first, unless that is asked for. The first Steve's gain is 1, decay 0.5,
+ * threshold 0.
+ *
+ * The counter is a leaky bucket, so that one number says all: `end`, the level that the leak, which has taken
+ * index * decay so far, has to reach to empty it. The *deadline* is the index at which life falls to the
+ * threshold if the block is left alone. Locked blocks wait in a ring of lists by deadline. One whose deadline
+ * is beyond the ring, or was put off meanwhile, is looked at again at most every LOCKFULL_RING operations;
+ * since an operation adds gain / decay + 1 to one deadline and every waiting block uses up 1 per operation,
+ * no more than that many blocks wait on average, and the whole is linear.
+ *
+ * Several events may fall on one index. All are given, U before L, by handle; with `compat` only that of the
+ * largest handle: the first Steve kept one event for each index, the last one it met, and met the handles in
+ * ascending order.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef STEVE_KERNELS_LOCKS_FULL_H
+#define STEVE_KERNELS_LOCKS_FULL_H
+
+#include "memtrace/ops.h"
+#include "steve/kernels/base/handle_map.h"
+#include "steve/kernels/locks/survivors.h"
+
+#define LOCKFULL_RING 1024
+
+struct lockfull_block {
+    uint64_t handle;
+    int64_t end;             /* level of the leak at which life is 0 */
+    uint32_t previous, next; /* in its list of the ring */
+    uint16_t slot;           /* that list */
+    bool locked;             /* it stands in the ring */
+    bool live;
+    bool mortal; /* it will be freed */
+};
+
+/* In any unit that makes them whole numbers, up to 10^6; gain and decay above 0. */
+struct lockfull_rules {
+    int64_t gain, decay, threshold;
+    bool compat, unlock_before_free;
+};
+
+struct lockfull {
+    struct lockfull_rules rules;
+    struct livemap live;           /* of an ops file: where a handle's block is */
+    struct lockfull_block *blocks; /* by that, or by slot */
+    size_t room;
+    uint32_t ring[LOCKFULL_RING];
+    int64_t index;   /* of the operation at hand */
+    uint32_t thread; /* the same */
+    uint64_t time;   /* the same */
+    uint64_t news;
+    struct mortals mortals;
+    uint64_t *due; /* handles to unlock here */
+    size_t n_due, due_room;
+    struct op *out; /* what the last lockfull_feed made */
+    uint64_t *at;   /* which operation each of them stands before, or is */
+    size_t n_out, out_room, at_room;
+    uint64_t locks, unlocks;
+    uint64_t unmatched; /* accesses to handles that are not live */
+    uint64_t stray; /* events of slots where nothing lives: none in a sound trace; they are no operations */
+};
+
+/* unfreed: as of struct unfreed; it stays the caller's. All return false when out of memory. */
+bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed,
+                   struct lockfull_rules rules);
+/* Walk over n operations; the lock operations for them are in out[0 .. n_out - 1]. */
+bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n);
+/* The same for events, as if they were translated to operations first (memtrace/ops/source.h): a Resize is an
+ * F and an N. One source feeds either by this or by the other. */
+bool lockfull_feed_packed(struct lockfull *l, const struct mt_packed *packed);
+void lockfull_free(struct lockfull *l);
+
+#endif

@@ -1,0 +1,215 @@
+/* summary.c - totals of a trace; see summary.h.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later */
+#include "steve/kernels/totals/summary.h"
+
+#include "memtrace/base/array.h"
+#include "steve/kernels/base/bits.h"
+
+void summary_init(struct summary *s)
+{
+    memset(s, 0, sizeof *s);
+}
+
+void summary_free(struct summary *s)
+{
+    free(s->blocks);
+    free(s->ended);
+    free(s->stacks);
+    words_free(&s->words);
+}
+
+static uint32_t known_stack(const struct summary *s, uint32_t stack)
+{
+    return stack < s->n_stacks ? stack : 0;
+}
+
+bool summary_enter(struct summary *s, const struct mt_live_block *live)
+{
+    if (!grow(&s->blocks, &s->room, (size_t)live->slot + 1, sizeof *s->blocks))
+        return false;
+    s->blocks[live->slot] = (struct summary_block){live->size, 0, SUMMARY_BEFORE};
+    return true;
+}
+
+/* A block that was made before the beginning: its stack is not known here. */
+static bool note_ended(struct summary *s, uint32_t slot)
+{
+    if (!grow(&s->ended, &s->ended_room, s->n_ended + 1, sizeof *s->ended))
+        return false;
+    s->ended[s->n_ended++] = slot;
+    return true;
+}
+
+/* What lived in a slot, if anything did, no longer does. */
+static bool leave(struct summary *s, uint32_t slot)
+{
+    struct summary_block *block = &s->blocks[slot];
+    struct summary_stack *made = &s->stacks[block->stack];
+    uint32_t state = block->state;
+
+    if (state == SUMMARY_NONE)
+        return true;
+    block->state = SUMMARY_NONE;
+    s->live_bytes -= (int64_t)block->size;
+    s->live_blocks--;
+    if (state == SUMMARY_BEFORE)
+        return note_ended(s, slot);
+    made->live_blocks--;
+    made->live_bytes -= block->size;
+    return true;
+}
+
+/* A block, or a new size of one, begins to live. */
+static bool begin(struct summary *s, const struct mt_event *e)
+{
+    uint32_t stack = known_stack(s, e->ref);
+    struct summary_stack *made = &s->stacks[stack];
+
+    if (!grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks) || !leave(s, e->slot))
+        return false;
+    s->blocks[e->slot] = (struct summary_block){e->size, stack, SUMMARY_LIVE};
+    s->allocated += e->size;
+    s->live_bytes += (int64_t)e->size;
+    s->live_blocks++;
+    if (s->live_bytes > s->peak_bytes)
+        s->peak_bytes = s->live_bytes;
+    if (s->live_blocks > s->peak_blocks)
+        s->peak_blocks = s->live_blocks;
+    made->bytes += e->size;
+    made->live_blocks++;
+    made->live_bytes += e->size;
+    return true;
+}
+
+/* The block of a slot, or its size of so far, ends. */
+static bool end(struct summary *s, uint32_t slot, uint64_t size)
+{
+    s->freed += size;
+    return grow(&s->blocks, &s->room, (size_t)slot + 1, sizeof *s->blocks) && leave(s, slot);
+}
+
+static bool heap_event(struct summary *s, const struct mt_event *e)
+{
+    switch (e->kind) {
+    case MT_NEW:
+        s->stacks[known_stack(s, e->ref)].news++;
+        return begin(s, e);
+    case MT_FREE:
+        return end(s, e->slot, e->size);
+    case MT_RESIZE:
+        s->stacks[known_stack(s, e->ref)].resizes++;
+        return end(s, e->slot, e->old_size) && begin(s, e);
+    case MT_LOST:
+        s->lost += e->size;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static inline bool is_access(const struct mt_event *e)
+{
+    return e->kind >= MT_LOAD && e->kind <= MT_MODIFY;
+}
+
+static inline void note_thread(struct summary *s, uint16_t thread)
+{
+    s->threads[thread / 64] |= UINT64_C(1) << thread % 64;
+}
+
+bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks)
+{
+    size_t wanted = stacks ? stacks : 1;
+
+    if (wanted > s->n_stacks && !grow(&s->stacks, &s->n_stacks, wanted, sizeof *s->stacks))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct mt_event *e = &events[i];
+
+        s->events[e->kind]++;
+        note_thread(s, e->thread);
+        if (is_access(e))
+            s->accessed[e->kind] += e->size;
+        else if (!heap_event(s, e))
+            return false;
+    }
+    if (n)
+        s->last_event = events[n - 1].time;
+    return true;
+}
+
+/* The words of a pattern that lay in no block. */
+static void count_absent(struct word_sum *sums, uint32_t words, const struct mt_place *places)
+{
+    for (uint32_t w = 0; w < words; w++)
+        sums[w].absent += places[w].slot == MT_NO_SLOT;
+}
+
+/* A pattern ran. Nearly always all of its words lay in blocks: then one number counts it. */
+static inline const struct mt_place *count_pattern(struct summary *s, const struct mt_pattern *pattern,
+                                                   const struct mt_step *step, const struct mt_place *places)
+{
+    struct word_sum *sums = &s->words.sums[step->pattern];
+
+    sums->runs++;
+    if (step->count != pattern->count)
+        count_absent(sums, pattern->words, places);
+    return places + pattern->words;
+}
+
+bool summary_feed_packed(struct summary *s, const struct mt_packed *p, uint32_t stacks)
+{
+    const struct mt_place *places = p->places;
+    const struct mt_event *events = p->events;
+    uint32_t thread = UINT32_MAX; /* of the pattern before */
+
+    if (!words_learn(&s->words, p))
+        return false;
+    for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
+        if (step->pattern == MT_STEP_EVENTS) {
+            if (!summary_feed(s, events, step->count, stacks))
+                return false;
+            events += step->count;
+            continue;
+        }
+        places = count_pattern(s, &p->patterns[step->pattern], step, places);
+        s->last_event = step->time;
+        if (step->thread != thread)
+            note_thread(s, step->thread);
+        thread = step->thread;
+    }
+    return true;
+}
+
+static void add_accesses(struct summary *s, const struct access_sums *sums)
+{
+    for (unsigned kind = 0; kind < 3; kind++) {
+        s->events[MT_LOAD + kind] += sums->counts[kind];
+        s->accessed[MT_LOAD + kind] += sums->bytes[kind];
+    }
+}
+
+void summary_finish(struct summary *s)
+{
+    struct access_sums sums = {0};
+    uint64_t runs = 0; /* of the pattern that a word is of */
+
+    for (size_t i = 0; i < s->words.n; i++) {
+        struct word_sum *w = &s->words.sums[i];
+
+        runs = w->first ? w->runs : runs;
+        access_sums_add(&sums, &w->own, runs - w->absent);
+        w->absent = w->runs = 0;
+    }
+    add_accesses(s, &sums);
+}
+
+unsigned summary_threads(const struct summary *s)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < 1024; i++)
+        n += bits_count(s->threads[i]);
+    return n;
+}

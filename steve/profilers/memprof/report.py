@@ -1,0 +1,110 @@
+"""memprof's report: what each place took, resized and gave back, whose memory that was, and what is held.
+
+Sections ALLOCATIONS, REALLOCATIONS and DEALLOCATIONS list places from the most frequent; HEAP SUMMARY lists
+what each place holds at the end. Two forms of a line:
+
+    first RFC   @file:first, line N: events<TAB>bytes taken<TAB>bytes given
+    today       @file:N: M events<TAB>+X<TAB>-Y
+
+A block belongs to the place that allocated it or resized it last. (Tarantool's parser books a resize's new
+bytes with the place before; its sums can so be negative.) Blocks from before the profile belong to none.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Any, Iterator, List
+
+from steve.profilers.memprof.places import Names
+from steve.terminal.tables import printable
+from steve.terminal.tables import size as readable
+
+if TYPE_CHECKING:
+    from steve.profilers._ljstream import Heap
+
+SECTIONS = ((1, "ALLOCATIONS"), (3, "REALLOCATIONS"), (2, "DEALLOCATIONS"))
+
+
+class Report:
+    """today: today's form of lines; human: sizes in KiB and so on."""
+
+    def __init__(self, today: bool = False, human: bool = False) -> None:
+        self.names, self.human = Names(today), human
+
+    def size(self, value: int) -> str:
+        """A size with its unit."""
+        if not self.human:
+            return f"{value}B"
+        return readable(value).replace(" ", "") if value >= 0 else "-" + self.size(-value)
+
+    def _plain(self, value: int) -> str:
+        return self.size(value) if self.human else str(value)
+
+    def entry(self, place: Any, row: Any) -> str:
+        where = self.names.text(place)
+        if self.names.today:
+            return f"{where}: {row.num} events\t+{self.size(row.alloc)}\t-{self.size(row.free)}"
+        return f"{where}: {row.num}\t{self._plain(row.alloc)}\t{self._plain(row.free)}"
+
+    def overrides(self, row: Any) -> Iterator[str]:
+        if row.overrides:
+            yield "\tOverrides:"
+            yield from sorted("\t\t" + self.names.text(place) for place in row.overrides)
+            yield ""
+
+    def section(self, title: str, rows: dict) -> Iterator[str]:
+        yield title
+        ranked = sorted(rows.items(), key=lambda item: (-item[1].num, self.names.text(item[0])))
+        for place, row in ranked:
+            yield self.entry(place, row)
+            yield from self.overrides(row)
+        yield ""
+
+    def held(self, heap: "Heap", leaks_only: bool = False) -> List[tuple]:
+        """(place, bytes, allocations, frees) of the places that hold something, or did, the most first."""
+        rows = [(place, *numbers) for place, numbers in heap.held.items()]
+        rows = [row for row in rows if not leaks_only or row[1] > 0]
+        return sorted(rows, key=lambda row: (-row[1], self.names.text(row[0])))
+
+    def summary(self, heap: "Heap", leaks_only: bool = False) -> Iterator[str]:
+        yield "HEAP SUMMARY:"
+        for place, held, allocs, frees in self.held(heap, leaks_only):
+            if held or leaks_only:
+                yield f"{self.names.text(place)} holds {self.size(held)}: {allocs} allocs, {frees} frees"
+        yield ""
+
+    def aliases(self) -> Iterator[str]:
+        if self.names.aliases:
+            yield "ALIASES:"
+            for chunk, alias in self.names.aliases.items():
+                yield f"{alias}:"
+                yield from map(printable, chunk.splitlines())
+                yield ""
+
+    def whole(self, heap: "Heap", leaks_only: bool = False) -> Iterator[str]:
+        """All lines of the report."""
+        for kind, title in () if leaks_only else SECTIONS:
+            yield from self.section(title, heap.rows[kind])
+        yield from self.summary(heap, leaks_only)
+        yield from self.aliases()
+
+    def snapshot(self, heap: "Heap", seconds: int) -> Iterator[str]:
+        """What is held when so many seconds have passed."""
+        yield f"===== HEAP SNAPSHOT, {seconds} seconds passed"
+        for place, held, _, _ in self.held(heap, leaks_only=True):
+            if self.human:
+                yield f"{self.names.text(place)} holds {self.size(held)}"
+            else:
+                yield f"{self.names.text(place)} holds {held} bytes"
+        yield ""
+
+    def as_json(self, heap: "Heap") -> dict:
+        """The same as one object: lists `alloc`, `realloc`, `free` and `heap`."""
+        result: dict = {}
+        for kind, title in SECTIONS:
+            rows = sorted(heap.rows[kind].items(), key=lambda item: -item[1].num)
+            result[title.lower()] = [
+                {"place": self.names.text(place), "events": row.num, "allocated": row.alloc,
+                 "freed": row.free, "overrides": sorted(map(self.names.text, row.overrides))}
+                for place, row in rows]
+        result["heap"] = [{"place": self.names.text(place), "bytes": held, "allocs": allocs, "frees": frees}
+                          for place, held, allocs, frees in self.held(heap)]
+        return result

@@ -1,0 +1,88 @@
+"""memprof's events out of a memtrace: the same News, Frees and Resizes, placed by their stacks.
+
+The place of an event is its innermost Lua line; library functions count as the line that calls them. A C function
+that Lua called and that allocated is a place of its own, and what the garbage collector or the compiler does is
+INTERNAL, as memprof has both. Compiled code counts as the line it was compiled from, which memprof cannot tell.
+Without any Lua frame the place is INTERNAL in a Lua heap, and in a C heap the caller of the allocator.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+
+from steve.trace import frames
+from steve.system.errors import SteveError
+from steve.profilers.memprof.places import C, INSIDE, LUA, Place
+from steve.trace.callers import is_allocator
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Frame, Trace
+
+NANOSECONDS = 10**9
+
+
+class Traced:
+    """The events of one trace. heap: "lua" for LuaJIT's heaps, "all" for every heap."""
+
+    def __init__(self, trace: "Trace", heap: str = "lua", tick: Optional[Callable] = None) -> None:
+        self.trace, self.heap, self.tick = trace, heap, tick
+        self.seen = 0
+        self._places: Dict[int, Place] = {}
+        self._numbers: Dict[str, int] = {}
+
+    def _chosen(self, heap: int) -> bool:
+        known = self.trace.heap(heap)
+        return self.heap == "all" or (known is not None and known.kind == "lua")
+
+    def batches(self) -> Iterator[List[tuple]]:
+        """(kind, stack, old address, old size, address, size, nanoseconds, instructions) of events, in lists."""
+        from steve.profilers._ljstream import heap_events
+        for batch in heap_events(self.trace, self._chosen, self.tick):
+            self.seen += len(batch)
+            yield batch
+        if not self.seen and self.heap == "lua":
+            raise SteveError(f"{self.trace.name}: no event of a Lua heap; --heap all takes every heap")
+
+    def _c_place(self, frame: "Frame") -> Place:
+        name = frame.function or frames.label(frame)
+        number = frame.ip or self._numbers.setdefault(name, 16 * (len(self._numbers) + 1))
+        return Place(C, name, number=number)
+
+    def _find(self, stack: int) -> Place:
+        known = self.trace.stack_frames(stack)
+        for frame in known:
+            if frames.is_lua(frame):
+                return lua_place(frame)
+            if frame.kind == "c":
+                return self._c_place(frame)
+            if frame.kind == "vm" and not frame.line:  # but the parser works for who called it
+                return INSIDE
+        named = [frame for frame in known if frame.function and not is_allocator(frame)]
+        return self._c_place(named[0]) if self.heap == "all" and named else INSIDE
+
+    def place(self, stack: int) -> Place:
+        """The Place of a stack."""
+        if stack not in self._places:
+            self._places[stack] = self._find(stack)
+        return self._places[stack]
+
+    def feed(self, sink: Any, second: Callable[[int], None] = lambda seconds: None) -> None:
+        """Tell all events to something with alloc(), free() and realloc(); second(n) when n seconds of wall
+        clock have passed, as exactly as the chunks of the trace tell."""
+        now = 0
+        for batch in self.batches():
+            for kind, stack, old, old_size, address, size, nanoseconds, _ in batch:
+                while (now + 1) * NANOSECONDS <= nanoseconds:
+                    now += 1
+                    second(now)
+                if kind == 1:
+                    sink.alloc(self.place(stack), address, size)
+                elif kind == 2:
+                    sink.free(self.place(stack), old, old_size)
+                else:
+                    sink.realloc(self.place(stack), old, old_size, address, size)
+
+
+def lua_place(frame: "Frame") -> Place:
+    """A Lua line; chunks without LuaJIT's mark are files."""
+    chunk = frame.file or "?"
+    return Place(LUA, chunk if chunk[:1] in "@=" else "@" + chunk, frame.defined, frame.line)

@@ -1,0 +1,75 @@
+"""Samples out of a memtrace: whole stacks of C and Lua, with the state of the virtual machine.
+
+A sample stands for a number of instructions; files of sysprof have no weights, so there it is written as often as
+the weight is multiples of the smallest (the interval of the recording).
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from steve.trace import frames
+from steve.system.errors import SteveError
+from steve.export.folded import NOWHERE
+from steve.profilers.sysprof.samples import LFUNC, STATES
+from steve.profilers.sysprof.writer import Frame, SysprofWriter
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Trace
+
+NAMES = {"C": "CFUNC", "FAST": "FFUNC"}  # of LuaJIT's states, where sysprof has another name
+
+
+class Weighed(NamedTuple):
+    """stack: id; state: index of STATES; weight: instructions."""
+    stack: int
+    state: int
+    weight: int
+
+
+def collect(trace: "Trace", tick: Optional[Callable] = None) -> List[Weighed]:
+    """The samples of a trace by stack and state. SteveError if there are none."""
+    from steve.profilers._ljstream import samples
+    from steve.trace._memtrace import VM_NAMES
+    found = [Weighed(stack, state_of(trace, stack, VM_NAMES[vm]), weight)
+             for (stack, _, vm), weight in sorted(samples(trace, tick).items())]
+    if not found:
+        raise SteveError(f"{trace.name}: has no samples; record it with --sample-stacks=N")
+    return found
+
+
+def state_of(trace: "Trace", stack: int, vm: str) -> int:
+    """sysprof's state. Its INTERP has no Lua stack: interpreted Lua is LFUNC there."""
+    known = trace.stack_frames(stack)
+    if vm == "INTERP" and any(frames.is_lua(frame) for frame in known):
+        return LFUNC
+    return STATES.index(NAMES.get(vm, vm))
+
+
+def folded(trace: "Trace", found: List[Weighed]) -> Dict[Tuple[str, ...], int]:
+    """Instructions by stack, root first."""
+    result: Dict[Tuple[str, ...], int] = {}
+    for sample in found:
+        names = tuple(frames.label(f) for f in reversed(trace.stack_frames(sample.stack))) or (NOWHERE,)
+        result[names] = result.get(names, 0) + sample.weight
+    return result
+
+
+def states(found: List[Weighed]) -> Dict[str, int]:
+    """Instructions by state."""
+    counts = dict.fromkeys(STATES, 0)
+    for sample in found:
+        counts[STATES[sample.state]] += sample.weight
+    return counts
+
+
+def whole_stack(trace: "Trace", stack: int) -> List[Frame]:
+    """The frames of a stack as sysprof has them, root first; Lua functions by chunk and definition."""
+    return [Frame(True, f.file or "?", f.defined) if frames.is_lua(f) else Frame(False, frames.label(f))
+            for f in reversed(trace.stack_frames(stack))]
+
+
+def write(trace: "Trace", found: List[Weighed], writer: SysprofWriter) -> None:
+    """All samples into a file of sysprof."""
+    interval = min(sample.weight for sample in found)
+    for sample in found:
+        writer.sample(sample.state, whole_stack(trace, sample.stack), max(1, round(sample.weight / interval)))

@@ -1,0 +1,171 @@
+"""A snapshot as a graph: sizes by type and name, retained sizes, paths from the roots.
+
+Weak links keep nothing alive and are no part of paths. Objects that wait for the sweep (dead) are counted
+apart.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import re
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from steve.system.errors import SteveError
+from steve.terminal.tables import printable
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import Snapshot, Trace
+
+# numbers of enum mt_link_kind: array; upvalue and value, which are named by strings
+ARRAY, STRINGS = 6, frozenset((4, 8))
+
+
+class Universe:
+    """One snapshot of a trace that was read to its end. number: of the snapshot in the trace, from 1; namesakes:
+    numbers of all that have its name (one for each state, when a program has several)."""
+
+    def __init__(self, trace: "Trace", snapshot: "Snapshot", number: int, namesakes: List[int]) -> None:
+        from steve.trace._memtrace import LINK_NAMES, TYPE_NAMES
+        self.trace, self.snapshot = trace, snapshot
+        self.number, self.namesakes = number, namesakes
+        self.objects, self.links = snapshot.objects, snapshot.links
+        self.type_names, self._link_names = TYPE_NAMES, LINK_NAMES
+        self.strong = np.flatnonzero(self.links["weak"] == 0)
+        self.roots = np.flatnonzero(self.objects["root"])
+        if len(self.objects) and not len(self.roots):
+            raise SteveError(f"{trace.name}: the snapshot '{snapshot.name}' has no roots")
+        self._retained: "np.ndarray | None" = None
+        self._over: "np.ndarray | None" = None
+        self._via: "np.ndarray | None" = None
+
+    @property
+    def bytes(self) -> int:
+        return int(self.objects["size"].sum())
+
+    @property
+    def unaccounted(self) -> int:
+        """gc.total less objects and internal bytes: 0 in a whole snapshot."""
+        return self.snapshot.total - self.snapshot.internal - self.bytes
+
+    def type_name(self, number: int) -> str:
+        return self.type_names[self.objects["type"][number]]
+
+    def name(self, number: int) -> str:
+        return self.trace.string(int(self.objects["name"][number]))
+
+    def label(self, number: int) -> str:
+        """`type name`, the address where there is no name."""
+        return f"{self.type_name(number)} {self.name(number) or hex(int(self.objects['addr'][number]))}"
+
+    def _ends(self) -> "Tuple[np.ndarray, np.ndarray]":
+        links = self.links[self.strong]
+        return links["from"].astype(np.int64), links["to"].astype(np.int64)
+
+    @property
+    def retained(self) -> "np.ndarray":
+        """Bytes that go when an object goes."""
+        if self._retained is None:
+            from steve.snapshots._graph import dominators, retained
+            self._over, order = dominators(len(self.objects), *self._ends(), self.roots)
+            self._retained = retained(self.objects["size"], self._over, order)
+        return self._retained
+
+    @property
+    def keepers(self) -> "np.ndarray":
+        """The object without which an object would go (its immediate dominator); -1 if there is no one such."""
+        assert self.retained is not None and self._over is not None
+        return np.where(self._over == len(self.objects), -1, self._over)
+
+    def path(self, number: int) -> "List[Tuple[int, int]]":
+        """[(object, link that leads to it, -1: a root)] of a shortest path from the roots; [] if none."""
+        if self._via is None:
+            from steve.snapshots._graph import shortest
+            self._via = shortest(len(self.objects), *self._ends(), self.roots)
+        if self._via[number] == -2:
+            return []
+        steps = []
+        while self._via[number] >= 0:
+            link = int(self.strong[self._via[number]])
+            steps.append((number, link))
+            number = int(self.links["from"][link])
+        return [(number, -1)] + steps[::-1]
+
+    def link_text(self, number: int) -> str:
+        """`.key`, `["another key"]`, `[index]`, or the kind of the link."""
+        link = self.links[number]
+        kind, name = int(link["kind"]), int(link["name"])
+        if kind == ARRAY:
+            return f"[{name}]"
+        text = self.trace.string(name) if kind in STRINGS else ""
+        return key_text(text) if text else f"<{self._link_names[kind]}>"
+
+    def path_text(self, number: int) -> str:
+        steps = self.path(number)
+        if not steps:
+            return "(not reached)"
+        return self.label(steps[0][0]) + "".join(
+            f" {self.link_text(link)} {self.label(at)}" for at, link in steps[1:])
+
+    def groups(self, by_name: bool = False) -> Dict[Tuple[str, str], List[int]]:
+        """(type, name or "") -> [live objects, their bytes, dead objects, their bytes]."""
+        names = self.objects["name"] if by_name else np.zeros(len(self.objects), np.uint32)
+        keys = self.objects["type"].astype(np.uint64) << np.uint64(32) | names
+        distinct, group = np.unique(keys, return_inverse=True)
+        dead = self.objects["dead"] != 0
+        found: Dict[Tuple[str, str], List[int]] = {}
+        columns = [np.bincount(group, weights, len(distinct)).astype(np.int64) for weights in (
+            ~dead * 1.0, ~dead * self.objects["size"], dead * 1.0, dead * self.objects["size"])]
+        for key, *row in zip(distinct.tolist(), *(column.tolist() for column in columns)):
+            name = self.trace.string(key & 0xffffffff) if by_name else ""
+            known = found.setdefault((self.type_names[key >> 32], name), [0, 0, 0, 0])
+            found[self.type_names[key >> 32], name] = [a + b for a, b in zip(known, row)]
+        return found
+
+
+def key_text(key: str) -> str:
+    """A key as Lua would write it: a name, an integer or boolean in brackets, another string in quotes."""
+    if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+        return f".{key}"
+    if re.fullmatch(r"\[(-?\d+|true|false)\]", key, re.ASCII):
+        return key
+    quoted = printable(key.replace("\\", "\\\\").replace('"', '\\"'))
+    return f'["{quoted}"]'
+
+
+class Choice:
+    """Of the snapshots that a trace delivers, the last of a name, the one of a number, or the last: only its objects
+    are kept."""
+
+    def __init__(self, trace: "Trace", wanted: Optional[str]) -> None:
+        self.trace, self.wanted = trace, wanted
+        self.names: List[str] = []
+        self.best = -1
+        self._named = False
+
+    def __call__(self, number: int, name: str) -> None:
+        """Decide about a snapshot that was read."""
+        self.names.append(name)
+        named = self.wanted is None or name == self.wanted
+        if named or (self.wanted == str(number + 1) and not self._named):
+            if self.best >= 0:
+                self.trace.forget_snapshot(self.best)
+            self.best, self._named = number, self._named or named
+        else:
+            self.trace.forget_snapshot(number)
+
+
+def read(trace: "Trace", wanted: Optional[str] = None, tick: Optional[Callable] = None) -> Universe:
+    """The last snapshot of a trace, or the last of a name (or the one of a number, from 1). Reads the trace; memory
+    is that of two snapshots, however many there are."""
+    choice = Choice(trace, wanted)
+    trace.skim(tick, choice)
+    if not choice.names:
+        raise SteveError(f"{trace.name}: has no snapshot; record it with --universe=at-exit or take one with "
+                         "ljtrace.snapshot()")
+    if choice.best < 0:
+        known = ", ".join(f"'{name}'" for name in choice.names[:20]) + ", ..." * (len(choice.names) > 20)
+        raise SteveError(f"{trace.name}: no snapshot '{wanted}'; there are: {known}")
+    snapshot = trace.snapshot(choice.best)
+    trace.forget_snapshot(choice.best)
+    namesakes = [i for i, name in enumerate(choice.names, 1) if name == snapshot.name]
+    return Universe(trace, snapshot, choice.best + 1, namesakes)

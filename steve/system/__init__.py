@@ -1,0 +1,4 @@
+"""What steve needs of the operating system: output files, interrupts, limits of memory, errors.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""

@@ -1,0 +1,207 @@
+"""Lists: the rows of an analysis as a table for people, as JSON or as CSV, always with the same columns.
+
+A row is a dictionary; a Column says which key it shows, how, and what the number means (the text of --help
+and of the man page). JSON and CSV have every row and full values; a table has the first --top rows.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import csv
+import io
+import json
+import sys
+import textwrap
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Sequence, Tuple
+
+from steve.parallel import processes
+from steve.trace import source
+from steve.system.errors import UsageError, meant
+from steve.system.output import Output
+
+TOP = 20
+BATCH = 1000  # rows written at a time
+SERIES_TOP = 100  # of rows that have an order of their own
+
+
+class Column(NamedTuple):
+    """key of the row; head of the table ("" = only in JSON and CSV); meaning ("" = only in the table); is it
+    text? a dictionary of dictionaries, by which nothing can be sorted?"""
+    key: str
+    head: str
+    meaning: str
+    is_text: bool = False
+    is_group: bool = False
+
+
+class Rows(Protocol):
+    """A list of rows, or what makes them when they are asked for, so that there never is more than a part."""
+
+    def __len__(self) -> int:
+        ...
+
+    def __getitem__(self, some: slice) -> List[dict]:
+        ...
+
+
+def recorded(columns: Sequence[Column]) -> List[Column]:
+    """Those that JSON and CSV have."""
+    return [column for column in columns if column.meaning]
+
+
+def entry(name: str, meaning: str, room: int = 21) -> str:
+    """A name and what it means, for --help."""
+    return textwrap.fill(meaning, 108, initial_indent=f"  {name:<{room}}", subsequent_indent=" " * (room + 2))
+
+
+def explained(columns: Sequence[Column]) -> str:
+    """The meaning of each column, for --help."""
+    lines = [entry(c.key, c.meaning) for c in recorded(columns)]
+    return "columns (names of JSON and CSV; bytes are those the program asked for):\n" + "\n".join(lines)
+
+
+def count(text: str) -> int:
+    """An argument that is a whole number from 0."""
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str]) -> None:
+    """-o, --json, --csv, --top, --sort, -j. order: the column to sort by; None: rows have their own order."""
+    source.add_output(parser, "the default")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
+    form.add_argument("--csv", action="store_true", help="write comma-separated values, all rows")
+    parser.add_argument("--top", metavar="N", type=count,
+                        help="only the first N rows "
+                             f"(default: {TOP if order else SERIES_TOP} in a table, else all)")
+    parser.add_argument("--sort", metavar="COLUMN", default=order,
+                        help="the column to sort by, largest first; of text in its order "
+                             f"(default: {order or 'the order of the rows'})")
+    processes.add_arguments(parser)
+    parser.set_defaults(divided=True)
+
+
+def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
+    """UsageError if --sort names no column."""
+    keys = [column.key for column in columns if not column.is_group]
+    if args.sort is not None and args.sort not in keys:
+        raise UsageError(f"--sort {args.sort}: no such column"
+                         + (meant(args.sort, keys) or f"; there are: {', '.join(keys)}"))
+
+
+def ranked(rows: List[dict], columns: Sequence[Column], order: Optional[str]) -> List[dict]:
+    """Sorted by a column; equal ones by their texts, so that the order is always the same."""
+    if order is None:
+        return rows
+    texts = [column.key for column in columns if column.is_text]
+    rows = sorted(rows, key=lambda row: tuple(str(row[key]) for key in texts))
+    if order in texts:
+        return sorted(rows, key=lambda row: str(row[order]))
+    return sorted(rows, key=lambda row: -(row[order] or 0))
+
+
+def cell(value: Any) -> str:
+    """A value in a table."""
+    if value is None:
+        return "-"
+    if isinstance(value, dict):
+        return by_name(value)
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def by_name(found: Dict[str, Dict[str, int]]) -> str:
+    """A dictionary of dictionaries in one cell: `name number number; ...`."""
+    return "; ".join(" ".join((name, *map(str, numbers.values()))) for name, numbers in found.items())
+
+
+def table(title: str, rows: List[dict], columns: Sequence[Column], order: Optional[str] = None) -> Any:
+    """A table for steve.terminal.tables.render(), of which the column that it is sorted by is never left out."""
+    from steve.terminal.tables import columns as grid
+    shown = [column for column in columns if column.head]
+    body = [[cell(row[column.key]) for column in shown] for row in rows]
+    return grid(title, [column.head for column in shown], body,
+                left=[column.head for column in shown if column.is_text],
+                kept=[column.head for column in shown if column.key == order])
+
+
+def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
+    """The lines of CSV, some at a time."""
+    keys = [column.key for column in recorded(columns)]
+    yield _csv_lines([keys])
+    for some in _batches(rows):
+        yield _csv_lines([by_name(row[key]) if isinstance(row[key], dict) else row[key] for key in keys]
+                         for row in some)
+
+
+def _csv_lines(rows: Iterable[list]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
+
+
+def csv_text(rows: Rows, columns: Sequence[Column]) -> str:
+    return "".join(csv_parts(rows, columns))
+
+
+def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
+    """What json.dumps(rows, indent=1) gives, some at a time."""
+    keys = [column.key for column in recorded(columns)]
+    before = "["
+    for some in _batches(rows):
+        yield before + json.dumps([{key: row[key] for key in keys} for row in some], indent=1)[1:-2]
+        before = ","
+    yield "\n]\n" if len(rows) else "[]\n"
+
+
+def _batches(rows: Rows) -> Iterator[List[dict]]:
+    return (rows[i:i + BATCH] for i in range(0, len(rows), BATCH))
+
+
+def facts_csv(found: Dict[str, Any]) -> str:
+    """An object as lines key,value; keys of objects within it come behind a dot. None is empty, truth as in JSON."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("key", "value"))
+    writer.writerows(_flat(found, ""))
+    return buffer.getvalue()
+
+
+def _flat(found: Any, name: str) -> Iterator[Tuple[str, Any]]:
+    if isinstance(found, (dict, list)):
+        items = found.items() if isinstance(found, dict) else enumerate(found)
+        for key, value in items:
+            yield from _flat(value, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, json.dumps(found) if isinstance(found, bool) else found
+
+
+def text(title: str, rows: Rows, columns: Sequence[Column], top: Optional[int], plain: bool,
+         order: Optional[str] = None) -> str:
+    """The table with a remark on the rows that are left out."""
+    from steve.terminal.tables import render
+    most = TOP if top is None else top
+    parts = [table(title, rows[:most], columns, order)] if rows else [title, "(nothing)"]
+    if len(rows) > most:
+        parts.append(f"{len(rows) - most:,} more rows; --top shows more")
+    return render(parts, not plain)
+
+
+def write(args: argparse.Namespace, title: str, rows: List[dict], columns: Sequence[Column]) -> None:
+    """Sort the rows and write them as the arguments say."""
+    write_ranked(args, title, ranked(rows, columns, args.sort), columns)
+
+
+def write_ranked(args: argparse.Namespace, title: str, rows: Rows, columns: Sequence[Column]) -> None:
+    """Write rows that are sorted as the arguments say."""
+    kept = rows if args.top is None else rows[:args.top]
+    with Output(args.output or "-") as out:
+        if args.json or args.csv:
+            for part in (json_parts if args.json else csv_parts)(kept, columns):
+                out.write(part)
+        else:
+            plain = not sys.stdout.isatty() or args.output not in (None, "-")
+            top = SERIES_TOP if args.top is None and args.sort is None else args.top
+            out.write(text(title, rows, columns, top, plain, args.sort))

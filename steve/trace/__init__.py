@@ -1,0 +1,8 @@
+"""The binding of the trace library (_memtrace), and what a trace names: files, stacks, frames, places, lines.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from pkgutil import extend_path
+
+# in the build tree the compiled modules are in another folder, see steve/__init__.py
+__path__ = extend_path(__path__, __name__)

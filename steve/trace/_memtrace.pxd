@@ -1,0 +1,29 @@
+# _memtrace.pxd - what other Cython modules may use of steve.trace._memtrace.
+#
+# SPDX-License-Identifier: GPL-2.0-or-later
+from steve.trace.cmemtrace cimport mt_error, mt_event, mt_packed, mt_reader
+from steve.trace.cops cimport op, ops_reader
+
+
+cdef class Trace:
+    cdef mt_reader *r
+    cdef readonly str path, name
+    cdef readonly object problem
+    cdef bint midway
+    cdef int next(self, const mt_event **events, size_t *n) except -1
+    cdef int next_packed(self, mt_packed *packed) except -1
+    cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1
+    cdef int failed(self) except -1
+
+
+cdef class OpsFile:
+    cdef ops_reader *r
+    cdef readonly str path, name
+    cdef readonly object problem
+    cdef bint delivered
+    cdef int next(self, const op **ops, size_t *n) except -1
+    cdef int next_packed(self, mt_packed *packed) except -1
+    cdef int failed(self) except -1
+
+
+cdef object trace_error(str path, str name, const mt_error *err, bint is_text)

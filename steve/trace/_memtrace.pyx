@@ -1,0 +1,515 @@
+# cython: language_level=3, boundscheck=False
+"""Binding of the trace library: read memtraces and ops files from Python.
+
+    trace = Trace("ljtrace.out.1.ljt")
+    for batch in trace.batches():        # numpy arrays with the fields of struct mt_event
+        news = batch[batch["kind"] == NEW]
+    if trace.problem: ...                # the file is cut off or damaged; all before that was delivered
+
+Fast paths (ops, locks, summary...) are in steve.kernels._ops, which walks the same batches without Python. Ids of
+strings, frames, stacks, sites and heaps count from 0; see memtrace/memtrace.h.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+from collections import namedtuple
+
+from cpython.buffer cimport PyBUF_READ
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.stdlib cimport free
+
+from steve.trace.cmemtrace cimport *
+from steve.trace.cops cimport *
+
+from steve.system.errors import TraceError
+
+cdef extern from "config.h":
+    const char *PACKAGE_VERSION
+
+VERSION = PACKAGE_VERSION.decode()
+NEW, FREE, RESIZE, LOAD, STORE, MODIFY, MARK, BADFREE, LOST, TYPE, STATE, SAMPLE, CALL, REACH = range(MT_KINDS)
+KIND_NAMES = tuple(mt_kind_name(<mt_kind>kind).decode() for kind in range(MT_KINDS))
+HEAP_KIND_NAMES = tuple(mt_heap_kind_name(<mt_heap_kind>k).decode() for k in range(MT_HEAP_KINDS))
+REACH_NAMES = tuple(mt_reach_name(<mt_reach>r).decode() for r in range(MT_REACHES))
+TYPE_NAMES = tuple(mt_type_name(<mt_type>t).decode() for t in range(MT_TYPES))
+VM_NAMES = tuple(mt_vm_name(<mt_vm>v).decode() for v in range(MT_VMS))
+BADFREE_NAMES = tuple(mt_badfree_name(<mt_badfree>b).decode() for b in range(MT_BADFREES))
+# the byte `how` of an event: four bits of how, then these
+HOW_MASK, IMPLIED, KERNEL, BEYOND, FREED = 15, 16, 32, 64, 128
+LINK_NAMES = tuple(mt_link_kind_name(<mt_link_kind>k).decode() for k in range(MT_LINK_KINDS))
+HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
+OPS_HINTS = {None: OPS_UNKNOWN, "ops": OPS_ACCESS, "lockops": OPS_LOCK}
+
+Frame = namedtuple("Frame", "ip function file object line defined kind approximate trace nth",
+                   defaults=(0, "host", False, 0, 0))
+Proto = namedtuple("Proto", "handle heap function file defined offset lines nth")
+JitTrace = namedtuple("JitTrace", "heap number addr size time frame")
+Snapshot = namedtuple("Snapshot", "name heap time total internal event objects links")
+Site = namedtuple("Site", "ip frame size kind")
+Heap = namedtuple("Heap", "id kind")
+
+_CODES = {MT_E_NONE: "none", MT_E_IO: "io", MT_E_FORMAT: "format", MT_E_VERSION: "version",
+          MT_E_CORRUPT: "corrupt", MT_E_TRUNCATED: "truncated", MT_E_MEMORY: "memory", MT_E_GROWING: "growing"}
+_dtypes = {}
+
+
+cdef str path_name(str path):
+    """What messages call a file."""
+    return "standard input" if path == "-" else path
+
+
+cdef object trace_error(str path, str name, const mt_error *err, bint is_text):
+    """The TraceError for an error of the library. The library may or may not name the file itself."""
+    text = (<char *>err.text).decode("utf-8", "backslashreplace")
+    for prefix in (path + ": ", name + ": "):
+        text = text[len(prefix):] if text.startswith(prefix) else text
+    return TraceError(name, _CODES[err.code], err.offset, is_text, text)
+
+
+cdef str text_of(const char *s):
+    """A string of a trace; bytes that are not UTF-8 become \\xNN, so that it can be printed and written."""
+    return s.decode("utf-8", "backslashreplace")
+
+
+def event_dtype():
+    """numpy dtype of struct mt_event, 64 bytes. `offset` shares its bytes with `old_addr`."""
+    import numpy as np
+    if "event" not in _dtypes:
+        fields = [("addr", "u8", 0), ("size", "u8", 8), ("handle", "u8", 16), ("time", "u8", 24),
+                  ("old_addr", "u8", 32), ("offset", "u8", 32), ("old_size", "u8", 40), ("ref", "u4", 48),
+                  ("thread", "u2", 52), ("kind", "u1", 54), ("how", "u1", 55), ("heap", "u4", 56),
+                  ("slot", "u4", 60)]
+        names, formats, offsets = zip(*fields)
+        _dtypes["event"] = np.dtype({"names": names, "formats": formats, "offsets": offsets,
+                                     "itemsize": sizeof(mt_event)})
+    return _dtypes["event"]
+
+
+def op_dtype():
+    """numpy dtype of struct op: handle, addr, size, code (enum ops_code), thread, time (0: not told), 40 bytes."""
+    import numpy as np
+    if "op" not in _dtypes:
+        _dtypes["op"] = np.dtype({"names": ["handle", "addr", "size", "code", "thread", "time"],
+                                  "formats": ["u8", "u8", "u8", "u4", "u4", "u8"],
+                                  "offsets": [0, 8, 16, 24, 28, 32],
+                                  "itemsize": sizeof(op)})
+    return _dtypes["op"]
+
+
+def object_dtype():
+    """numpy dtype of struct mt_object."""
+    import numpy as np
+    return np.dtype({"names": ["addr", "size", "name", "type", "dead", "root"],
+                     "formats": ["u8", "u8", "u4", "u1", "u1", "u1"], "offsets": [0, 8, 16, 20, 21, 22],
+                     "itemsize": sizeof(mt_object)})
+
+
+def link_dtype():
+    """numpy dtype of struct mt_link."""
+    import numpy as np
+    return np.dtype({"names": ["from", "to", "name", "kind", "weak"], "formats": ["u4", "u4", "u4", "u1", "u1"],
+                     "offsets": [0, 4, 8, 12, 13], "itemsize": sizeof(mt_link)})
+
+
+cdef object array_over(const void *data, size_t n, object dtype, bint copy):
+    """n records at `data` as a read-only array, or a copy of them."""
+    import numpy as np
+    if n == 0:
+        return np.empty(0, dtype)
+    array = np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype)
+    return array.copy() if copy else array
+
+
+GROWING: dict = {}  # sizes of files that were being written when they were first opened here, by path
+
+
+cdef class Trace:
+    """An open memtrace: binary, classic text, plain or zstd; "-" is standard input.
+
+    name: what messages call it (default: the path). salvage: skip damaged chunks and go on
+    (stats()["damaged_chunks"] counts them). text: take the file for classic text even if no line looks like
+    it. freed: deliver accesses to freed memory as well (bit FREED of `how`). overlaps: of classic text, let live
+    blocks overlap (MT_OPEN_OVERLAPS). Raises TraceError if the file cannot be opened or is no memtrace.
+
+    problem: None, or the TraceError that ended reading early (file cut off or damaged); everything before
+    it was delivered. Errors that leave nothing to deliver are raised instead."""
+
+    def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False,
+                  bint freed=False, bint snapshots=False, bint overlaps=False):
+        cdef mt_error err
+        cdef bytes path_bytes = os.fsencode(path)
+        cdef const char *c_path = path_bytes
+        cdef unsigned flags = (MT_OPEN_SALVAGE if salvage else 0) | (MT_OPEN_TEXT if text else 0)
+        flags |= MT_OPEN_FREED if freed else 0
+        flags |= MT_OPEN_SNAPSHOTS if snapshots else 0
+        flags |= MT_OPEN_OVERLAPS if overlaps else 0
+        self.path, self.name = path, name or path_name(path)
+        self.problem = None
+        with nogil:
+            self.r = mt_open(c_path, flags, &err)
+        if self.r == NULL:
+            raise trace_error(path, self.name, &err, False)
+        cdef uint64_t growing = mt_growing_size(self.r)
+        if growing:  # all walks over it read the same part
+            mt_limit_size(self.r, GROWING.setdefault(path, growing))
+
+    def __dealloc__(self):
+        if self.r != NULL:
+            mt_close(self.r)
+
+    cdef int next(self, const mt_event **events, size_t *n) except -1:
+        """The next batch: 1, or 0 at the end (then see `problem`)."""
+        cdef int result
+        if self.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = mt_next(self.r, events, n)
+        return self.failed() if result == MT_ERROR else result
+
+    cdef int next_packed(self, mt_packed *packed) except -1:
+        """The same, packed: see mt_next_packed."""
+        cdef int result
+        if self.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = mt_next_packed(self.r, packed)
+        return self.failed() if result == MT_ERROR else result
+
+    cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
+        """As next(), for what follows also the events that do not count. shown: the same events with those hidden
+        (steve/kernels/base/walk.h), NULL if none counts."""
+        cdef int result = self.next(events, n)
+        shown[0] = events[0]
+        return result
+
+    cdef int failed(self) except -1:
+        """Keep the reader's error as `problem`, or raise it when nothing was read or nothing can be
+        trusted."""
+        cdef const mt_error *err = mt_reader_error(self.r)
+        cdef mt_reader_stats_t s
+        mt_get_stats(self.r, &s)
+        error = trace_error(self.path, self.name, err, s.is_text)
+        if err.code not in (MT_E_TRUNCATED, MT_E_GROWING) and (err.code != MT_E_CORRUPT or s.events == 0 and not self.midway):
+            raise error
+        self.problem = error
+        return 0
+
+    def pass_accesses(self):
+        """Deliver no accesses but those of system calls and to freed memory; before anything is read."""
+        mt_pass_accesses(self.r)
+
+    def pass_to_last(self, uint32_t n):
+        """The same, but for the last n chunks; right after read_range()."""
+        mt_pass_to_last(self.r, n)
+
+    def points(self):
+        """Where reading can begin: a list of (events before, News before, offset), one at least."""
+        cdef const mt_point *points
+        cdef uint32_t n
+        if mt_points(self.r, &points, &n) == MT_ERROR:
+            raise trace_error(self.path, self.name, mt_reader_error(self.r), False)
+        return [(points[i].event, points[i].handle, points[i].offset) for i in range(n)]
+
+    def left(self):
+        """The blocks that live at the end, if the file says so there: an array of ordinals, ascending, else None; see
+        mt_left."""
+        import numpy as np
+        cdef uint64_t *ordinals
+        cdef size_t n
+        if not mt_left(self.r, &ordinals, &n):
+            return None
+        try:
+            return array_over(ordinals, n, np.dtype("u8"), True)
+        finally:
+            free(ordinals)
+
+    def sound_points(self):
+        """How many of the points() have no damage before them: see mt_sound_points."""
+        cdef uint32_t n
+        with nogil:
+            n = mt_sound_points(self.r)
+        return n
+
+    def read_range(self, uint32_t first, uint32_t end):
+        """From now on deliver the events from point `first` up to point `end`."""
+        cdef int result
+        with nogil:
+            result = mt_read_range(self.r, first, end)
+        self.midway = first > 0
+        if result == MT_ERROR:
+            self.failed()
+
+    def probe(self):
+        """Read the first events, which are then lost: raises TraceError if this is no memtrace."""
+        cdef const mt_event *events
+        cdef size_t n
+        self.next(&events, &n)
+
+    def batches(self, *, bint copy=False):
+        """Iterate over the events, as arrays of event_dtype() in program order.
+
+        Without `copy` an array is a read-only view of the reader's memory: it is good until the next one is
+        asked for, and no longer than the Trace. Of `how` the lower four bits count (HOW_MASK); above them are IMPLIED,
+        KERNEL, BEYOND and FREED."""
+        cdef const mt_event *events
+        cdef size_t n
+        dtype = event_dtype()
+        while self.next(&events, &n):
+            yield array_over(events, n, dtype, copy)
+
+    def skim(self, tick=None, snapshot=None):
+        """Read to the end for the sake of stats(); tick(done, total) is called now and then, snapshot(number from 0,
+        name) when one has been read."""
+        cdef mt_packed packed
+        cdef unsigned batches = 0
+        cdef uint32_t told = 0
+        cdef bint more = True
+        while more:
+            more = self.next_packed(&packed)
+            while snapshot is not None and told < mt_count_snapshots(self.r):
+                snapshot(told, self.string(mt_get_snapshot(self.r, told).name))
+                told += 1
+            batches += 1
+            if tick is not None and batches % 64 == 0:
+                tick(*self.progress())
+
+    def stats(self):
+        """What the reader counted so far: the fields of struct mt_reader_stats, `ending` by name, `totals`
+        as a dict whose `events` maps kind names to counts (zeros before the END chunk was read)."""
+        cdef mt_reader_stats_t s
+        mt_get_stats(self.r, &s)
+        result = dict(s)
+        result["ending"] = mt_ending_name(s.ending).decode()
+        result["totals"] = dict(s.totals)
+        result["totals"]["events"] = {name: s.totals.events[i] for i, name in enumerate(KIND_NAMES)}
+        return result
+
+    def info(self):
+        """Facts about the recording (command, pid, tool...), in file order."""
+        cdef const char *key
+        cdef const char *value
+        cdef uint32_t i = 0
+        facts = {}
+        while mt_info_at(self.r, i, &key, &value):
+            facts[text_of(key)] = text_of(value)
+            i += 1
+        return facts
+
+    def damages(self):
+        """With salvage: what was wrong with the damaged chunks and where, a line for each of the first
+        100."""
+        cdef const char *text = mt_damage(self.r, 0)
+        lines = []
+        while text != NULL:
+            lines.append(text_of(text))
+            text = mt_damage(self.r, len(lines))
+        return lines
+
+    def counts(self):
+        """How many definitions of each sort were read so far."""
+        return {"strings": mt_count_strings(self.r), "frames": mt_count_frames(self.r),
+                "stacks": mt_count_stacks(self.r), "sites": mt_count_sites(self.r),
+                "heaps": mt_count_heaps(self.r), "protos": mt_count_protos(self.r),
+                "traces": mt_count_traces(self.r)}
+
+    def string(self, uint32_t id):
+        """String by id, "" if there is none; bytes that are not UTF-8 become \\xNN."""
+        return text_of(mt_string(self.r, id))
+
+    def frame(self, uint32_t id):
+        """Frame(ip, function, file, object, line, ...) with strings for ids, or None if there is no such frame."""
+        cdef const mt_frame *f = mt_get_frame(self.r, id)
+        if f == NULL:
+            return None
+        return Frame(f.ip, self.string(f.function), self.string(f.file), self.string(f.object), f.line,
+                     f.defined, mt_frame_kind_name(<mt_frame_kind>f.kind).decode(), bool(f.approximate),
+                     f.trace, f.nth)
+
+    def proto(self, uint32_t id):
+        """Proto(block's handle, heap id, function, file, line where it begins, offset of the first instruction
+        in the block, list of the instructions' lines), or None."""
+        cdef const mt_proto *p = mt_get_proto(self.r, id)
+        if p == NULL:
+            return None
+        return Proto(p.handle, p.heap, self.string(p.function), self.string(p.file), p.defined, p.offset,
+                     [p.lines[i] for i in range(p.count)], p.nth)
+
+    def jit_trace(self, uint32_t id):
+        """JitTrace(heap id, number, address and size of its code, time, frame id of its start), or None."""
+        cdef const mt_trace *t = mt_get_trace(self.r, id)
+        return None if t == NULL else JitTrace(t.heap, t.number, t.addr, t.size, t.time, t.frame)
+
+    def snapshot(self, uint32_t number):
+        """A snapshot by its number from 0: Snapshot(name, heap id, time, total, internal, events before it, objects,
+        links), the last two as arrays of object_dtype() and link_dtype(), copies; None if there is none."""
+        cdef const mt_snapshot *s = mt_get_snapshot(self.r, number)
+        if s == NULL:
+            return None
+        return Snapshot(self.string(s.name), s.heap, s.time, s.total, s.internal, s.event,
+                        array_over(s.objects, s.n_objects, object_dtype(), True),
+                        array_over(s.links, s.n_links, link_dtype(), True))
+
+    def snapshots(self):
+        """The snapshots read so far, if `snapshots` was asked for."""
+        return [self.snapshot(i) for i in range(mt_count_snapshots(self.r))]
+
+    def forget_snapshot(self, uint32_t number):
+        """Give the objects and links of a snapshot back: it has none from now on."""
+        mt_forget_snapshot(self.r, number)
+
+    def stack(self, uint32_t id):
+        """(parent stack id, frame id), or None."""
+        cdef const mt_stack *s = mt_get_stack(self.r, id)
+        return None if s == NULL else (s.parent, s.frame)
+
+    def stack_table(self):
+        """(parents, frames): arrays by stack id of the stacks read so far. A parent's id is lower than its child's; of
+        stack 0 both are 0."""
+        import numpy as np
+        cdef const mt_stack *s
+        cdef uint32_t id, n = mt_count_stacks(self.r)
+        table = np.zeros((2, max(n, 1)), "u4")
+        cdef uint32_t[:, ::1] to = table
+        for id in range(1, n):
+            s = mt_get_stack(self.r, id)
+            to[0, id], to[1, id] = s.parent if s.parent < id else 0, s.frame
+        return table[0], table[1]
+
+    def stack_ids(self, uint32_t id):
+        """The ids of the frames of a stack, innermost first; [0] for stack 0 and stacks that are not known."""
+        cdef const mt_stack *s = mt_get_stack(self.r, id)
+        cdef list ids = []
+        while id != 0 and s != NULL:
+            ids.append(s.frame)
+            id = s.parent if s.parent < id else 0
+            s = mt_get_stack(self.r, id)
+        return ids or [0]
+
+    def stack_frames(self, uint32_t id):
+        """The frames of a stack, innermost first; [] for stack 0."""
+        cdef const mt_stack *s = mt_get_stack(self.r, id)
+        frames = []
+        while id != 0 and s != NULL:
+            frames.append(self.frame(s.frame))
+            if s.parent >= id:
+                break
+            id = s.parent
+            s = mt_get_stack(self.r, id)
+        return frames
+
+    def site(self, uint32_t id):
+        """Site(ip, frame id, size, kind name), or None."""
+        cdef const mt_site *s = mt_get_site(self.r, id)
+        return None if s == NULL else Site(s.ip, s.frame, s.size, KIND_NAMES[s.kind])
+
+    def site_key(self, uint32_t id):
+        """What a site's frame says, in numbers: equal for sites whose frames differ in their address at most. None:
+        it has no frame."""
+        cdef const mt_site *s = mt_get_site(self.r, id)
+        cdef const mt_frame *f = mt_get_frame(self.r, s.frame) if s != NULL and s.frame != 0 else NULL
+        return None if f == NULL else (f.function, f.file, f.object, f.line, f.kind)
+
+    def heap(self, uint32_t id):
+        """Heap(id of the allocator's state, kind name), or None."""
+        cdef const mt_heap *h = mt_get_heap(self.r, id)
+        return None if h == NULL else Heap(h.id, mt_heap_kind_name(<mt_heap_kind>h.kind).decode())
+
+    def progress(self):
+        """(bytes read, bytes in all or 0) of the file as stored."""
+        cdef mt_reader_stats_t s
+        mt_get_stats(self.r, &s)
+        return s.bytes_read, s.bytes_total
+
+
+cdef class OpsFile:
+    """An open ops or lockops file, text or binary, plain or zstd; "-" is standard input.
+
+    kind: "ops" or "lockops" says what L means; None finds out. problem: as of Trace, for text with a
+    line number."""
+
+    def __cinit__(self, str path, str name=None, *, kind=None):
+        cdef mt_error err
+        cdef bytes path_bytes = os.fsencode(path)
+        cdef const char *c_path = path_bytes
+        cdef ops_kind hint = OPS_HINTS[kind]
+        self.path, self.name = path, name or path_name(path)
+        self.problem = None
+        with nogil:
+            self.r = ops_open(c_path, hint, &err)
+        if self.r == NULL:
+            raise trace_error(path, self.name, &err, False)
+        if not ops_reader_check(self.r):
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.r != NULL:
+            ops_close(self.r)
+
+    @property
+    def shared_addresses(self):
+        """N and R until now that made a block at the address of a live one, as files made with --compat have them."""
+        return ops_reader_shared(self.r)
+
+    @property
+    def kind(self):
+        """ "ops" or "lockops", or None while not known."""
+        return {OPS_ACCESS: "ops", OPS_LOCK: "lockops"}.get(ops_reader_kind(self.r))
+
+    @property
+    def binary(self):
+        """Is this the binary form?"""
+        return bool(ops_reader_is_binary(self.r))
+
+    def probe(self):
+        """Read the first operations, which are then lost: raises TraceError if this is no ops file."""
+        cdef const op *ops
+        cdef size_t n
+        self.next(&ops, &n)
+
+    cdef int next(self, const op **ops, size_t *n) except -1:
+        """The next operations: 1, or 0 at the end (then see `problem`)."""
+        cdef int result
+        if self.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = ops_next(self.r, ops, n)
+        self.delivered = self.delivered or result == MT_MORE
+        return self.failed() if result == MT_ERROR else result
+
+    cdef int next_packed(self, mt_packed *packed) except -1:
+        """The same of a file that holds a trace (ops_reader_trace): see mt_next_packed."""
+        cdef int result
+        if self.problem is not None:
+            return 0
+        PyErr_CheckSignals()
+        with nogil:
+            result = mt_next_packed(ops_reader_trace(self.r), packed)
+        self.delivered = self.delivered or result == MT_MORE
+        return self.failed() if result == MT_ERROR else result
+
+    cdef int failed(self) except -1:
+        """As Trace.failed."""
+        cdef const mt_error *err = ops_reader_error(self.r)
+        error = trace_error(self.path, self.name, err, not self.binary)
+        if not self.delivered or err.code not in (MT_E_TRUNCATED, MT_E_CORRUPT):
+            raise error
+        self.problem = error
+        return 0
+
+    def batches(self, *, bint copy=False):
+        """Iterate over the operations, as arrays of op_dtype(); the rules of Trace.batches hold."""
+        cdef const op *ops
+        cdef size_t n
+        dtype = op_dtype()
+        while self.next(&ops, &n):
+            yield array_over(ops, n, dtype, copy)
+
+    def progress(self):
+        """(bytes read, bytes in all or 0) of the file as stored."""
+        cdef uint64_t total = 0
+        cdef uint64_t done = ops_reader_bytes(self.r, &total)
+        return done, total

@@ -1,0 +1,226 @@
+"""What a subcommand reads: a memtrace, or operations in whichever file holds them.
+
+Adds the arguments that all readers share, opens files, and says at the end what was wrong with them:
+results up to a cut are kept, but the exit status tells. Parsing is in the trace library.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import argparse
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from typing import IO, TYPE_CHECKING, Optional, Type, Union
+
+from steve.cli import complain
+from steve.system.errors import SteveError, TraceError, UsageError
+from steve.system.output import is_special
+
+if TYPE_CHECKING:
+    from steve.trace._memtrace import OpsFile, Trace
+
+TRACE_HELP = "memtrace: .ljt or classic text; - is standard input"
+OPS_ENDINGS = ("-ops", "-lockops", "-lockopsfull")
+
+
+def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP) -> None:
+    """FILE, --salvage and -q."""
+    parser.add_argument("file", metavar="FILE", help=what)
+    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
+    add_quiet(parser)
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar and no remarks")
+
+
+def add_output(parser: argparse.ArgumentParser, default: str) -> None:
+    """-o FILE."""
+    parser.add_argument("-o", "--output", metavar="FILE",
+                        help=f"write to FILE; - is standard output ({default})")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")
+
+
+def add_facts(parser: argparse.ArgumentParser) -> None:
+    """--json and --csv of a command whose result is one object."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="write one JSON object instead of text")
+    form.add_argument("--csv", action="store_true", help="write lines key,value; keys within keys with dots")
+
+
+def open_trace(args: argparse.Namespace, kind: "Optional[Type[Trace]]" = None) -> "Trace":
+    """The memtrace that the arguments of add_trace() name; kind: Trace or a class made of it."""
+    from steve.trace._memtrace import Trace
+    return (kind or Trace)(args.file, salvage=args.salvage, overlaps=keeps_overlaps(args))
+
+
+def keeps_overlaps(args: argparse.Namespace) -> bool:
+    """Do the arguments ask for what the first Steve made of a New over a live block: both stay?"""
+    return getattr(args, "compat", False)
+
+
+def add_form(parser: argparse.ArgumentParser) -> None:
+    """--binary and --text: the form of an ops file that is written."""
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--text", dest="form", action="store_const", const="text",
+                      help="write text (the default on standard output, pipes and devices), compressed if -o names "
+                      "a file that ends in .zst")
+    form.add_argument("--binary", dest="form", action="store_const", const="binary",
+                      help="write the compact binary form (the default of files); all of steve and steve-replay "
+                      "read both")
+
+
+def form_of(args: argparse.Namespace, output: str) -> str:
+    """The form that the arguments of add_form() ask for, where `output` is the result: text, zstd or binary. People
+    and other programs look at streams; files are mostly for us."""
+    if output.endswith(".zst"):
+        if args.form == "binary":
+            raise UsageError("--binary is compressed already; give -o a name that does not end in .zst")
+        return "zstd"
+    return args.form or ("text" if output == "-" or is_special(output) else "binary")
+
+
+def result_name(path: str, ending: str) -> str:
+    """Where a result goes by default: FILE or FILE-ops makes FILE + ending; standard input, standard
+    output."""
+    if path == "-":
+        return "-"
+    return path.removesuffix("-ops") + ending
+
+
+def verdict(command: str, source: "Union[Trace, OpsFile]") -> int:
+    """Say what was wrong with a source that was read to its end; the exit status."""
+    problem = source.problem
+    shared = getattr(source, "shared_addresses", 0)
+    if shared:
+        complain(command, f"{source.name}: {shared} N or R make a block at the address of a live one, as in files of "
+                 "`steve ops --compat`; each is a block of its own here")
+    if problem is not None and problem.code == "growing":
+        complain(command, f"{problem}; the result covers that")
+        return 0
+    if problem is not None:
+        complain(command, f"{problem}; the result covers what comes before it")
+        return 1
+    damaged = source.stats()["damaged_chunks"] if hasattr(source, "stats") else 0
+    if not damaged:
+        return 0
+    for text in source.damages():
+        complain(command, f"{source.name}: left out: {text}")
+    complain(command, f"{source.name}: {damaged} damaged chunks were left out")
+    return 1
+
+
+def unmatched_note(source: "Union[Trace, OpsFile]", counts: Optional[dict] = None) -> str:
+    """A remark on events that belong to no block and on blocks that were never freed before a New took their
+    place, "" if there are none of both."""
+    accesses = (counts or {}).get("unmatched", 0) + (counts or {}).get("stray", 0)
+    frees = implied = 0
+    if hasattr(source, "stats"):
+        stats = source.stats()
+        accesses += stats["unmatched_access"]
+        frees, implied = stats["unmatched_free"], stats["implied_free"]
+    remarks = []
+    if accesses or frees:
+        remarks.append(f"left out what matched no live block: accesses {accesses}, frees {frees}")
+    if implied:
+        remarks.append(f"inserted a free of each live block that a new one overlaps: {implied} "
+                       "(--compat keeps both, as the first Steve did)")
+    return f"{source.name}: {'; '.join(remarks)}" if remarks else ""
+
+
+def holds_operations(path: str) -> bool:
+    """Is it a file, no pipe, that begins as an ops or lockops file does?"""
+    from steve.trace._memtrace import OpsFile
+    if path == "-" or not os.path.isfile(path) or os.path.getsize(path) == 0:
+        return False
+    file = OpsFile(path)
+    try:
+        file.probe()
+    except TraceError:
+        return file.binary
+    return True
+
+
+class Operations:
+    """Operations that can be walked over more than once.
+
+    path: an ops file or a memtrace. Standard input and pipes are first copied to a temporary file that has
+    no name and vanishes with the process. overlaps: see steve.trace._memtrace.Trace."""
+
+    def __init__(self, path: str, salvage: bool = False, overlaps: bool = False) -> None:
+        self.overlaps = overlaps
+        self.name = "standard input" if path == "-" else path
+        self.salvage = salvage
+        self._spool: Optional[IO[bytes]] = None
+        self._path = path
+        self._is_ops: Optional[bool] = path.endswith(OPS_ENDINGS) or None
+        if path == "-" or is_pipe(path):
+            self._copy()
+
+    def _copy(self) -> None:
+        self._spool = tempfile.TemporaryFile()
+        if self._path == "-":
+            shutil.copyfileobj(sys.stdin.buffer, self._spool, 1 << 20)
+        else:
+            with open(self._path, "rb") as pipe:
+                shutil.copyfileobj(pipe, self._spool, 1 << 20)
+        self._spool.flush()
+        self._path = f"/proc/self/fd/{self._spool.fileno()}"
+
+    def is_ops(self) -> bool:
+        """Is it an ops file, and no memtrace?"""
+        if self._is_ops is None:
+            self._is_ops = self._looks_like_ops()
+            if not self._is_ops:
+                self._expect_memtrace()
+        return self._is_ops
+
+    def open(self) -> "Union[Trace, OpsFile]":
+        """A fresh source at the first operation."""
+        from steve.trace._memtrace import OpsFile
+        return OpsFile(self._path, self.name) if self.is_ops() else self.open_trace()
+
+    def open_trace(self, freed: bool = False, snapshots: bool = False,
+                   kind: "Optional[Type[Trace]]" = None) -> "Trace":
+        """The same for what can only be a memtrace; freed: with accesses to freed memory; snapshots: keeping
+        those; kind: Trace or a class made of it."""
+        from steve.trace._memtrace import Trace
+        return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots,
+                               overlaps=self.overlaps)
+
+    def _expect_memtrace(self) -> None:
+        """What is no ops file must be a memtrace."""
+        from steve.trace._memtrace import Trace
+        try:
+            Trace(self._path, self.name, salvage=self.salvage).probe()
+        except TraceError as error:
+            if error.code != "format":
+                raise
+            raise SteveError(f"{self.name}: is neither a memtrace nor an ops file") from None
+
+    def _looks_like_ops(self) -> bool:
+        """Is the first line an operation? An empty file counts as one only if its name says so."""
+        from steve.trace._memtrace import OpsFile
+        if os.path.exists(self._path) and os.path.getsize(self._path) == 0:
+            raise SteveError(f"{self.name}: is empty; an empty ops file has a name that ends with -ops")
+        file = OpsFile(self._path, self.name)
+        try:
+            file.probe()
+        except TraceError as error:
+            if file.binary or error.code not in ("format", "corrupt"):
+                raise
+            return False
+        return True
+
+
+def is_pipe(path: str) -> bool:
+    """True for what can be read once only."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)

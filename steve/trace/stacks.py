@@ -1,0 +1,132 @@
+"""Call stacks as text: who allocated.
+
+A label begins where steve.trace.callers says that the caller of the allocator is.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import os
+from typing import TYPE_CHECKING, Callable, Dict, Generic, List, Optional, Tuple, TypeVar, cast
+
+from steve.trace.callers import MOST_ALLOCATORS, callers, is_plain
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.trace._memtrace import Frame, Trace
+
+SITE = ("first three frames of the stack, from the caller of the allocator; LuaJIT's own code between its "
+        "allocator and the line of Lua is no caller")
+
+NO_BOUND = 2**32  # more frames than a stack has
+
+
+def place_text(function: str, file: str, line: int) -> str:
+    """`function (file:line)` of a known file."""
+    return f"{function} ({os.path.basename(file)}{f':{line}' if line else ''})"
+
+
+def frame_text(frame: "Frame") -> str:
+    """`function (file:line)`, or as much of it as is known."""
+    name = frame.function or f"{frame.ip:#x}"
+    if frame.file:
+        return place_text(name, frame.file, frame.line)
+    if frame.object:
+        return f"{name} ({os.path.basename(frame.object)})"
+    return name
+
+
+Known = TypeVar("Known")
+UNKNOWN = object()
+
+
+class Inherited(Generic[Known]):
+    """What is known of stacks of which each adds a frame to what is known of its callers; looked up once for each.
+
+    add(frame id, what is known of the callers); root: what is known of no stack."""
+
+    def __init__(self, trace: "Trace", add: Callable[[int, Known], Known], root: Known) -> None:
+        self._trace, self._add, self._root = trace, add, root
+        self._known: List[object] = [root]  # by stack; UNKNOWN where none was looked up. A tenth of what a dict takes
+
+    def _reach(self, stack: int) -> None:
+        if stack >= len(self._known):
+            self._known += [UNKNOWN] * (max(stack + 1, len(self._known) * 5 // 4) - len(self._known))
+
+    def of(self, stack: int) -> Known:
+        self._reach(stack)
+        path: List[Tuple[int, int]] = []
+        while self._known[stack] is UNKNOWN:
+            entry = self._trace.stack(stack)
+            if entry is None:
+                stack = 0
+                break
+            path.append((stack, entry[1]))
+            stack = entry[0] if entry[0] < stack else 0
+        known = cast(Known, self._known[stack])
+        for below, frame in reversed(path):
+            known = self._add(frame, known)
+            self._known[below] = known
+        return known
+
+
+class Sites:
+    """Allocation sites: the first FRAMES frames of a stack, from its caller of the allocator."""
+
+    FRAMES = 3
+
+    def __init__(self, trace: "Trace") -> None:
+        self.trace = trace
+        self._known: "Dict[int, Optional[Frame]]" = {}
+        self._plain = Inherited(trace, lambda frame, plain: plain and is_plain(self._frame(frame)), True)
+        self._texts: Dict[int, str] = {}
+
+    def _frame(self, number: int) -> "Optional[Frame]":
+        if number not in self._known:
+            self._known[number] = self.trace.frame(number)
+        return self._known[number]
+
+    def _ids(self, stack: int, most: int) -> List[int]:
+        """The ids of the innermost frames, at most so many."""
+        ids: List[int] = []
+        entry = self.trace.stack(stack)
+        while stack and entry is not None and len(ids) < most:
+            parent, frame = entry
+            ids.append(frame)
+            stack = parent if parent < stack else 0
+            entry = self.trace.stack(stack)
+        return ids
+
+    def _callers(self, ids: List[int]) -> Tuple[int, ...]:
+        return tuple(ids[i] for i in callers([self._frame(frame) for frame in ids])[:self.FRAMES])
+
+    def frames(self, stack: int) -> Tuple[int, ...]:
+        """The ids of the site's frames, innermost first. Of a plain stack (steve.trace.callers) the first frames tell."""
+        if self._plain.of(stack):
+            found = self._callers(self._ids(stack, MOST_ALLOCATORS + self.FRAMES))
+            if len(found) == self.FRAMES:
+                return found
+        return self._callers(self._ids(stack, NO_BOUND))
+
+    def _text(self, number: int) -> str:
+        if number not in self._texts:
+            frame = self._frame(number)
+            self._texts[number] = frame_text(frame) if frame is not None else ""
+        return self._texts[number]
+
+    def name(self, frames: Tuple[int, ...]) -> str:
+        """What a person calls the site."""
+        return " < ".join(filter(None, map(self._text, frames))) or "(no stack)"
+
+
+def by_site(trace: "Trace", stacks: "np.ndarray") -> List[dict]:
+    """Sum an array with a row for each stack id over the stacks of each site.
+
+    Gives a dict for each site, in the order of their first stacks: the columns, and `site`, its name."""
+    sites = Sites(trace)
+    sums: Dict[str, List[int]] = {}
+    columns = stacks.dtype.names
+    for stack, row in enumerate(stacks.tolist()):
+        if any(row):
+            key = sites.name(sites.frames(stack))
+            sums[key] = [a + b for a, b in zip(sums.get(key, [0] * len(columns)), row)]
+    return [{**dict(zip(columns, row)), "site": name} for name, row in sums.items()]
