@@ -1,8 +1,7 @@
 """steve: translate, analyse and show memtraces.
 
-The package holds the command line (cli, commands/), the binding of the trace library (_memtrace) and the
-kernels (_kernels). In the build tree the two compiled modules are not beside these files: STEVE_EXT_DIR
-names their folder.
+cli is the command line; docs/internals/steve.md says what is in which folder, and which folder may import which. In
+the build tree the compiled modules are not beside these files: STEVE_EXT_DIR names the folder that has them.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

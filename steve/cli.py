@@ -15,6 +15,7 @@ from typing import NoReturn, Optional, Sequence
 
 from steve.system import interrupts, memory_limit, standard_streams
 from steve.system.errors import SteveError, meant
+from steve.system.messages import complain
 
 COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "leaks", "temporaries",
             "resizes", "globals", "lifetimes", "heat", "fields", "sharing", "workingset", "reuse", "findings",
@@ -52,12 +53,6 @@ def make_parser(command: ModuleType) -> argparse.ArgumentParser:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     command.add_arguments(parser)
     return parser
-
-
-def complain(name: str, message: object) -> None:
-    """One line on stderr."""
-    prefix = f"steve {name}: " if name else "steve: "
-    print(prefix + " ".join(str(message).split("\n")), file=sys.stderr)
 
 
 def wrong_usage(message: str) -> int:

@@ -17,7 +17,7 @@ from steve.trace._memtrace import (CALL, FREE, HOW_NAMES, LOAD, MODIFY, NEW, RES
                              VM_NAMES)
 from steve.trace._memtrace import Trace as Reader
 from steve.trace.line_numbers import LineNumbers
-from steve.analysis.window import Window
+from steve.parallel.window import Window
 from steve.trace.places import Places
 from support import record, steve
 

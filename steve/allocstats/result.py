@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from steve.allocstats.parse import AllocStats
-from steve.plots.style import human_bytes
+from steve.terminal.units import human_bytes
 
 
 @dataclass

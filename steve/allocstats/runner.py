@@ -22,7 +22,7 @@ from steve.allocstats.reduce import heap_events_only
 from steve.allocstats.replay import Driver, Outcome, Replay, plain_name
 from steve.allocstats.result import Summary, summarise
 from steve.system.errors import SteveError
-from steve.plots.style import human_bytes
+from steve.terminal.units import human_bytes
 from steve.system.tempfiles import scratch_folder
 
 T = TypeVar("T")

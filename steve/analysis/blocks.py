@@ -8,14 +8,15 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
 
-from steve.parallel import live_parts
+from steve.analysis import live_parts
+from steve.parallel import processes
 from steve.trace import source
 from steve.system.errors import UsageError
 from steve.trace.line_numbers import LineNumbers
 from steve.analysis.reducers import Sums, Table, sums_of_all
-from steve.analysis.window import Window, located
+from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
 from steve.parallel.rounds import Rounds, asked, has_parts, path_of
 from steve.trace.places import Places
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
     from steve.analysis.program_errors import Faults
     from steve.analysis.reducers import Fold
-    from steve.analysis.window import Span
+    from steve.parallel.window import Span
     from steve.parallel.rounds import Whole
 
 WHERE_HELP = f"""\
@@ -57,9 +58,20 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", dest="end", metavar="MARK", help="end at a named point of the program")
 
 
+def add_parts(parser: argparse.ArgumentParser) -> None:
+    """-j, --scheduler, of commands whose analyses can be made of parts of a trace."""
+    processes.add_arguments(parser)
+    parser.set_defaults(divided=True)
+
+
 def is_whole(args: argparse.Namespace) -> bool:
     """Do the arguments of add_choice() choose everything?"""
     return args.where is None and args.begin is None and args.end is None
+
+
+def divides(args: argparse.Namespace) -> bool:
+    """Do the arguments ask for parts of the whole trace, and can it be read in some?"""
+    return asked(args) and is_whole(args) and has_parts(path_of(args))
 
 
 class Blocks:
@@ -221,7 +233,7 @@ class Blocks:
         """What a function of steve.kernels._accesses makes of the events of the chosen blocks.
 
         chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first. parts: a
-        function of steve.parallel.access_parts that makes the same in parts."""
+        function of steve.analysis.access_parts that makes the same in parts."""
         from steve.kernels._accesses import Walk
         if chosen is None and self.test is not None:
             chosen = self._choose()

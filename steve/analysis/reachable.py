@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve.trace._memtrace import Snapshot, Trace
-    from steve.analysis.window import Window
+    from steve.parallel.window import Window
 
 Sums = Dict[int, Tuple[int, int]]  # stack: bytes of reachable objects, of unreachable ones
 

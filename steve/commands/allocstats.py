@@ -13,9 +13,10 @@ from steve.allocstats.replay import Driver, Replay, choose
 from steve.allocstats.result import Summary
 from steve.allocstats.runner import Failure, Plan, heap_bytes, run_all
 from steve.system.errors import SteveError, UsageError
-from steve.plots.style import human_bytes, human_ns, human_ns_or_less
+from steve.terminal.units import human_bytes, human_ns, human_ns_or_less
 from steve.plots.ranking_tables import aligned
-from steve.terminal.progress import Progress, note
+from steve.system.messages import note
+from steve.terminal.progress import Progress
 
 NAME = "allocstats"
 DEFAULT_HEAP = "4x"

@@ -10,14 +10,14 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from typing import Any
 
-from steve.allocstats.replay import Driver, Outcome, Replay, choose, plain_name
+from steve.allocstats.film import probe
+from steve.allocstats.replay import Driver, Outcome, Replay, choose
 from steve.allocstats.runner import heap_bytes, round_up
 from steve.system.errors import SteveError, UsageError
 from steve.plots.sidebyside import join_films, plan_grid
-from steve.terminal.progress import note
+from steve.system.messages import note
 from steve.system.tempfiles import scratch_folder
 
 NAME = "animate"
@@ -63,43 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--poster", metavar="PNG", help="also a picture of all: address upwards, time to the right")
     parser.add_argument("--json", action="store_true", help="print path, frames and duration as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
-
-
-def probe(film: str) -> dict[str, Any]:
-    """Frames (int), seconds (float), width and height of a film, counted by ffprobe. SteveError if it is
-    none."""
-    if shutil.which("ffprobe") is None:
-        raise SteveError("ffprobe: no such program; install the package ffmpeg")
-    fields = "stream=width,height,nb_read_packets:format=duration"
-    result = subprocess.run(
-        [
-            "ffprobe",
-            "-v",
-            "error",
-            "-count_packets",
-            "-select_streams",
-            "v:0",
-            "-show_entries",
-            fields,
-            "-of",
-            "json",
-            film,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    try:
-        answer = json.loads(result.stdout)
-        stream = answer["streams"][0]
-        return {
-            "frames": int(stream["nb_read_packets"]),
-            "seconds": float(answer["format"]["duration"]),
-            "width": int(stream["width"]),
-            "height": int(stream["height"]),
-        }
-    except (ValueError, KeyError, IndexError):
-        raise SteveError(f"{film}: ffprobe cannot read it: {result.stderr.strip()[:200]}") from None
 
 
 def _heap(args: argparse.Namespace, replay: Replay) -> int:

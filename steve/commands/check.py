@@ -7,9 +7,9 @@ import json
 from typing import Optional
 
 from steve.analysis import blocks
-from steve.parallel import check_parts, processes
+from steve.analysis import check_parts
+from steve.terminal import arguments
 from steve.terminal import listing
-from steve.trace import source
 from steve.system.output import Output
 from steve.parallel.rounds import Whole
 
@@ -56,10 +56,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    source.add_output(parser, "the default")
-    source.add_facts(parser)
-    processes.add_arguments(parser)
-    parser.set_defaults(divided=True)
+    arguments.add_output(parser, "the default")
+    arguments.add_facts(parser)
+    blocks.add_parts(parser)
 
 
 def checked(chosen: blocks.Blocks) -> dict:

@@ -7,6 +7,7 @@ import os
 from typing import Dict, Hashable, List, Tuple
 
 from steve.analysis import blocks
+from steve.terminal import arguments
 from steve.terminal import listing
 from steve.trace import source
 from steve.terminal.listing import Column
@@ -39,11 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", metavar="A", help=source.TRACE_HELP)
     parser.add_argument("second", metavar="B", help="the memtrace to compare with it")
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
-    source.add_quiet(parser)
+    arguments.add_quiet(parser)
     blocks.add_choice(parser)
     parser.add_argument("--by", choices=("site", "line", "function"), default="site",
                         help="what to compare (default: site)")
     listing.add_arguments(parser, COLUMNS, "bytes_change")
+    blocks.add_parts(parser)
 
 
 def place_of(chosen: blocks.Blocks, by: str, stack: int) -> str:

@@ -7,6 +7,7 @@ import os
 import threading
 from typing import Callable
 
+from steve.terminal import arguments
 from steve.trace import source
 from steve.system.output import Output
 from steve.terminal.progress import Progress
@@ -24,7 +25,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
-    source.add_output(parser, "the default")
+    arguments.add_output(parser, "the default")
 
 
 def interruptible(work: threading.Thread, tick: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Callable, Dict, Iterable, NamedTuple
 
 from steve.analysis import blocks
+from steve.terminal import arguments
 from steve.trace import source
 from steve.system.errors import UsageError
 from steve.system.output import Output, wrote
@@ -173,7 +174,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
     source.add_trace(parser)
-    source.add_output(parser, "default: FILE with another ending")
+    arguments.add_output(parser, "default: FILE with another ending")
     parser.add_argument("--format", metavar="FORMAT", required=True, choices=list(FORMATS), help="see below")
     blocks.add_choice(parser)
     parser.add_argument("--metric", metavar="NAME", choices=list(BY_NAME),

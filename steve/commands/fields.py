@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sites", metavar="N", type=count, default=5,
                         help="how many sites, those with most bytes (default: 5)")
     listing.add_arguments(parser, COLUMNS, None)
+    blocks.add_parts(parser)
 
 
 def runs(cells: "np.ndarray") -> Iterator[tuple]:
@@ -82,7 +83,7 @@ def grouped(stacks: "Table", chosen: blocks.Blocks, most: int) -> tuple:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.parallel import access_parts
+    from steve.analysis import access_parts
     from steve.kernels._lives import Selection
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)

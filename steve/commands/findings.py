@@ -95,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         value = DEFAULTS[name.replace("-", "_")]
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
     listing.add_arguments(parser, COLUMNS, "bytes")
+    blocks.add_parts(parser)
 
 
 def rules_of(args: argparse.Namespace) -> List[Rule]:
@@ -207,7 +208,7 @@ def left_out_of(chosen: blocks.Blocks, missing: List[str], args: argparse.Namesp
 
 def run(args: argparse.Namespace) -> int:
     from steve.analysis.program_errors import Faults
-    from steve.terminal.progress import note
+    from steve.system.messages import note
     listing.check(args, COLUMNS)
     rules = rules_of(args)
     met = Faults()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Tuple
 
 from steve.analysis import blocks
 from steve.profilers import files
+from steve.terminal import arguments
 from steve.trace import source
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
@@ -35,7 +36,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from steve.export.profile import BY_NAME
     blocks.add_arguments(parser)
-    source.add_output(parser, "default: FILE.svg")
+    arguments.add_output(parser, "default: FILE.svg")
     parser.add_argument("--metric", metavar="NAME", choices=[SAMPLES, *BY_NAME],
                         help="of a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples, if it "
                              "has them, else alloc_space)")

@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--accesses", metavar="N", type=count, default=1,
                         help="least accesses to it (default: 1)")
     listing.add_arguments(parser, COLUMNS, "accesses")
+    blocks.add_parts(parser)
 
 
 # Of a life, what is shown or asked for.

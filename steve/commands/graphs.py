@@ -12,9 +12,10 @@ from steve.allocstats.ranking import Table, compat_tables, honest_tables, unrank
 from steve.allocstats.result import summarise
 from steve.system.errors import UsageError
 from steve.plots.allocators import draw_multiple, draw_single
-from steve.plots.style import human_bytes, parse_formats, stem_of
+from steve.plots.style import parse_formats, stem_of
+from steve.terminal.units import human_bytes
 from steve.plots.ranking_tables import KINDS, render_tables
-from steve.terminal.progress import note
+from steve.system.messages import note
 
 NAME = "graphs"
 HELP = "draw allocstats files and rank the allocators"

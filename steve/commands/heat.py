@@ -46,6 +46,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, None)
+    blocks.add_parts(parser)
 
 
 def class_of(traffic: "np.ndarray", sizes: "np.ndarray") -> "np.ndarray":

@@ -9,11 +9,13 @@ import sys
 from typing import Any, Tuple
 
 from steve.parallel import processes, rounds
+from steve.terminal import arguments
 from steve.trace import source
-from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
+from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice, divides
 from steve.system.errors import UsageError
 from steve.system.output import Output
-from steve.terminal.progress import Progress, note
+from steve.system.messages import note
+from steve.terminal.progress import Progress
 
 NAME = "histogram"
 HELP = "show how long blocks live, in accesses"
@@ -45,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"which files to write, of {','.join(PARTS)}, or none (default: all)")
     parser.add_argument("--compat", action="store_true",
                         help="a block without own accesses counts as having one, as in the first Steve")
-    source.add_json(parser)
+    arguments.add_json(parser)
     processes.add_arguments(parser)
 
 
@@ -70,7 +72,7 @@ def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> Tup
     """The operations, read to their end by one or several, and what steve.kernels._ops.lifetimes_of says of them."""
     from steve.kernels import _ops
     last = operations.open()
-    if hasattr(last, "points") and rounds.wanted(args):
+    if hasattr(last, "points") and divides(args):
         with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
             return rounds.lifetimes_of(rounds.path_of(args), pool, progress)
     with Progress(NAME, args.quiet) as progress:

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from steve.terminal import arguments
 from steve.trace import source
 from steve.system.output import Output
 from steve.terminal.progress import Progress
@@ -35,8 +36,8 @@ UNSEEN_REASONS = {"static": ("a static program without symbols ", "--heap=mmap")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
-    source.add_output(parser, "the default")
-    source.add_json(parser)
+    arguments.add_output(parser, "the default")
+    arguments.add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -62,6 +62,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
+    blocks.add_parts(parser)
 
 
 def is_live(batch: "np.ndarray") -> "np.ndarray":

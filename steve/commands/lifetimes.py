@@ -11,7 +11,7 @@ from steve.terminal import listing
 from steve.analysis.bins import KINDS, LogBins
 from steve.terminal.listing import Column
 from steve.parallel.rounds import asked
-from steve.terminal.progress import note
+from steve.system.messages import note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bins", choices=tuple(KINDS), default="log", help="kind of bins (default: log)")
     parser.add_argument("--by-size", action="store_true", help="rows for each power of two of sizes")
     listing.add_arguments(parser, COLUMNS, None)
+    blocks.add_parts(parser)
 
 
 class Clock:

@@ -66,6 +66,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "alloc_bytes")
+    blocks.add_parts(parser)
 
 
 def empty(line: Line) -> dict:

@@ -10,12 +10,14 @@ import re
 from typing import TYPE_CHECKING, Optional
 
 from steve.analysis import blocks
+from steve.terminal import arguments
 from steve.terminal import listing
 from steve.trace import source
 from steve.system.errors import UsageError
 from steve.analysis.lock_stats import COLUMNS, object_of, samples_of, text
 from steve.system.output import Output, wrote
-from steve.terminal.progress import Progress, note
+from steve.system.messages import note
+from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from steve.kernels._ops import LockStats
@@ -82,7 +84,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "ops file or memtrace; - is standard input")
     blocks.add_choice(parser)
-    source.add_output(parser, "default: FILE without -ops, with -lockops, -lockopsfull or -stack-lockops")
+    arguments.add_output(parser, "default: FILE without -ops, with -lockops, -lockopsfull or -stack-lockops")
     source.add_form(parser)
     way = parser.add_mutually_exclusive_group()
     for name, what in (("simple", "lock for life or not at all, by macro lifetime"),

@@ -7,9 +7,10 @@ import json
 from typing import Iterable
 
 from steve.profilers import files
+from steve.terminal import arguments
 from steve.terminal import listing
 from steve.trace import source
-from steve.cli import complain
+from steve.system.messages import complain
 from steve.system.errors import SteveError, UsageError
 from steve.profilers.memprof.report import Report
 from steve.system.output import Output
@@ -30,8 +31,8 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "file of memprof, or memtrace; - is standard input")
-    source.add_output(parser, "the default")
-    source.add_json(parser)
+    arguments.add_output(parser, "the default")
+    arguments.add_json(parser)
     parser.add_argument("--leak-only", action="store_true", help="only what is held at the end")
     parser.add_argument("--human-readable", action="store_true", help="sizes in KiB, MiB...")
     parser.add_argument("--heap-snap-interval", metavar="SEC", type=listing.count, default=0,

@@ -5,9 +5,11 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 
 from steve.analysis import blocks
+from steve.terminal import arguments
 from steve.trace import source
 from steve.system.output import Output
-from steve.terminal.progress import Progress, note
+from steve.system.messages import note
+from steve.terminal.progress import Progress
 
 NAME = "memtrace"
 HELP = "write a memtrace as classic text (>>> OP ADDRESS SIZE)"
@@ -25,7 +27,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    source.add_output(parser, "the default")
+    arguments.add_output(parser, "the default")
 
 
 def run(args: argparse.Namespace) -> int:

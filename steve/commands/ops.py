@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Callable, Tuple, Union
 
 from steve.analysis import blocks
 from steve.parallel import processes, rounds
+from steve.terminal import arguments
 from steve.trace import source
 from steve.system.errors import UsageError
 from steve.system.output import Output, wrote
-from steve.terminal.progress import Progress, note
+from steve.system.messages import note
+from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import OpsFile, Trace
@@ -47,7 +49,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    source.add_output(parser, "default: FILE-ops")
+    arguments.add_output(parser, "default: FILE-ops")
     source.add_form(parser)
     processes.add_arguments(parser)
     parser.add_argument("--resize", action="store_true", help="write a resize as R instead of F and N")
@@ -110,7 +112,7 @@ def way_of(args: argparse.Namespace, form: str) -> "Callable[..., Tuple[Union[Tr
     """Which of the functions above takes FILE."""
     if source.holds_operations(args.file):
         return converted
-    divisible = form != "zstd" and not (args.threads or args.times) and rounds.wanted(args)
+    divisible = form != "zstd" and not (args.threads or args.times) and blocks.divides(args)
     return in_parts if divisible and not is_copied(args, form) else whole
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from steve.analysis.blocks import WHERE_HELP, Blocks, add_choice
 from steve.system.errors import UsageError
 from steve.system.output import Output, check_ending, wrote
-from steve.terminal.progress import note
+from steve.system.messages import note
 
 NAME = "report"
 HELP = "write one self-contained HTML file about a trace"

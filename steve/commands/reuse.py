@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", metavar="N", type=positive, default=1,
                         help="follow one line of N (default: 1, exact)")
     listing.add_arguments(parser, COLUMNS, None)
+    blocks.add_parts(parser)
 
 
 def rows_of(found: dict, args: argparse.Namespace) -> List[dict]:
@@ -80,7 +81,7 @@ def title(found: dict, args: argparse.Namespace) -> str:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.parallel import access_parts
+    from steve.analysis import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}

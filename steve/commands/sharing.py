@@ -65,6 +65,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "interleaved")
+    blocks.add_parts(parser)
 
 
 def ranges(bits: int, offset: int) -> str:
@@ -155,7 +156,7 @@ def taken(changes: int) -> str:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.parallel import access_parts
+    from steve.analysis import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     result = chosen.over_events(_accesses.sharing_by_stack, parts=access_parts.sharing_by_stack)

@@ -47,6 +47,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
+    blocks.add_parts(parser)
 
 
 def row_of(site: str, found: dict) -> dict:

@@ -54,6 +54,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "instructions")
+    blocks.add_parts(parser)
 
 
 def starts_of(trace: "Trace") -> Dict[Tuple[int, int], str]:
@@ -69,7 +70,7 @@ def starts_of(trace: "Trace") -> Dict[Tuple[int, int], str]:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.parallel import access_parts
+    from steve.analysis import access_parts
     from steve.trace._memtrace import VM_NAMES
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Tuple
 
 from steve.analysis import blocks
 from steve.parallel import processes, rounds
+from steve.terminal import arguments
 from steve.terminal import listing
 from steve.trace import source
 from steve.terminal.listing import count
@@ -59,8 +60,8 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
-    source.add_output(parser, "the default")
-    source.add_facts(parser)
+    arguments.add_output(parser, "the default")
+    arguments.add_facts(parser)
     processes.add_arguments(parser)
     parser.add_argument("--top", metavar="N", type=count, default=10,
                         help="sites in each table (default: 10)")
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def walk(args: argparse.Namespace) -> "Tuple[Any, Any]":
     """The trace, read to its end by one or several, and its summary."""
     from steve.kernels import _ops
-    if rounds.wanted(args):
+    if blocks.divides(args):
         with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
             return rounds.summary_of(rounds.path_of(args), pool, progress)
     trace = blocks.Blocks(NAME, args).open_chosen()

@@ -7,8 +7,9 @@ import json
 from typing import Any, Dict, Tuple
 
 from steve.profilers import files
+from steve.terminal import arguments
 from steve.trace import source
-from steve.cli import complain
+from steve.system.messages import complain
 from steve.system.errors import UsageError
 from steve.terminal.progress import Progress
 from steve.system.output import Output
@@ -28,13 +29,13 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "file of sysprof, or memtrace with samples; - is standard input")
-    source.add_output(parser, "the default")
+    arguments.add_output(parser, "the default")
     parser.add_argument("--states", action="store_true", help="count samples by VM state, not by stack")
     parser.add_argument("--leaf", action="store_true", help="only the innermost frame of each stack")
     parser.add_argument("--mode", choices=("default", "leaf", "callgraph"),
                         help="as the profiler's own modes: default is --states, leaf is --leaf, callgraph whole "
                              "stacks (the default)")
-    source.add_json(parser)
+    arguments.add_json(parser)
 
 
 def open_profile(path: str) -> Any:

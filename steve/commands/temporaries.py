@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--within", metavar="N", type=count,
                         help="freed within N operations, instead of before the next New")
     listing.add_arguments(parser, COLUMNS, "temporaries")
+    blocks.add_parts(parser)
 
 
 def are_temporary(batch: "np.ndarray", within: Optional[int]) -> "np.ndarray":

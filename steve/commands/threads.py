@@ -40,6 +40,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "alloc_bytes")
+    blocks.add_parts(parser)
 
 
 def join(made: dict, freed: dict, accessed: dict, names: Dict[str, str]) -> List[dict]:

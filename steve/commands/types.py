@@ -48,6 +48,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     listing.add_arguments(parser, COLUMNS, "bytes")
+    blocks.add_parts(parser)
 
 
 def row_of(name: str, found: dict, total: int) -> dict:

@@ -6,12 +6,14 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any, List, Optional
 
+from steve.terminal import arguments
 from steve.terminal import listing
 from steve.trace import source
 from steve.system.errors import SteveError
 from steve.terminal.listing import Column
 from steve.system.output import Output
-from steve.terminal.progress import Progress, note
+from steve.system.messages import note
+from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from steve.snapshots.graph import Universe
@@ -45,8 +47,8 @@ GROWTH = (Column("more_bytes", "more bytes", ""), Column("more_objects", "more",
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
-    source.add_output(parser, "the default")
-    source.add_json(parser)
+    arguments.add_output(parser, "the default")
+    arguments.add_json(parser)
     parser.add_argument("--snapshot", metavar="NAME", help="which one, by name or number (default: the last)")
     parser.add_argument("--diff", metavar="NAME",
                         help="what grew since this snapshot of the trace, and who holds it")

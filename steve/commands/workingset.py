@@ -50,11 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", metavar="N", type=positive, default=WINDOW,
                         help=f"operations of a window (default: {WINDOW})")
     listing.add_arguments(parser, COLUMNS, None)
+    blocks.add_parts(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.parallel import access_parts
+    from steve.analysis import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     found = chosen.over_events(partial(_accesses.working_set, length=args.window),

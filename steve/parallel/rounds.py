@@ -8,7 +8,7 @@ and reads on into the next part.
 Lifetimes: a first round as for ops; in the second each part counts what the blocks that live in it are
 accessed.
 
-Lives of blocks: see steve.parallel.live_parts.
+Lives of blocks: see steve.analysis.live_parts.
 
 Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made
 before it; heights of the heap are relative to the beginning of the part.
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from steve.system.errors import SteveError
-from steve.analysis.window import Cut, walked
+from steve.parallel.window import Cut, walked
 from steve.parallel.processes import PARTS_EACH, Part, Pool, split
 from steve.system.tempfiles import scratch_folder
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from steve.trace._memtrace import Trace
     from steve.system.errors import TraceError
-    from steve.analysis.window import Span, Window
+    from steve.parallel.window import Span, Window
     from steve.terminal.progress import Progress
 
 SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/totals/part_sizes.h
@@ -45,12 +45,6 @@ SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/totals/part_sizes.h
 def asked(args: "argparse.Namespace") -> bool:
     """Do the arguments ask for parts?"""
     return args.jobs != 1 or args.scheduler is not None
-
-
-def wanted(args: "argparse.Namespace") -> bool:
-    """Do the arguments ask for parts, and can the trace have some? Others are read by one process."""
-    from steve.analysis.blocks import is_whole
-    return asked(args) and is_whole(args) and has_parts(path_of(args))
 
 
 class Salvaged(str):
@@ -123,7 +117,7 @@ class Whole:
 
 class Rounds:
     """A trace, its parts and the workers; every round gives a result for each part up to a damaged one. span: of
-    steve.analysis.window.located(): the parts are those between two marks, and `earlier` are those before."""
+    steve.parallel.window.located(): the parts are those between two marks, and `earlier` are those before."""
 
     def __init__(self, path: str, pool: Pool, progress: "Progress", span: "Optional[Span]" = None) -> None:
         self.path, self.pool, self.progress = type(path)(os.path.abspath(path)), pool, progress

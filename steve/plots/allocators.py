@@ -27,17 +27,8 @@ from steve.allocstats.result import (
     summarise,
     timed_points,
 )
-from steve.plots.style import (
-    MEMORY_COLORS,
-    MUTED,
-    binary_step,
-    distinct_styles,
-    drawing,
-    human_bytes,
-    human_count,
-    human_ns,
-    save,
-)
+from steve.plots.style import MEMORY_COLORS, MUTED, binary_step, distinct_styles, drawing, save
+from steve.terminal.units import human_bytes, human_count, human_ns
 
 MEMORY_LABELS = {
     "highest": "up to the highest address in use",

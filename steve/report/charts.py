@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from steve.plots.style import human_bytes, human_count
+from steve.terminal.units import human_bytes, human_count
 from steve.report.collect import TraceData
 from steve.report.svg import Plot, binary_ticks, decimal_ticks
 

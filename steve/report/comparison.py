@@ -18,7 +18,8 @@ from steve.allocstats.result import (
     summarise,
 )
 from steve.plots.allocators import MEMORY_LABELS, mean_times
-from steve.plots.style import distinct_styles, human_bytes, human_count, human_ns
+from steve.plots.style import distinct_styles
+from steve.terminal.units import human_bytes, human_count, human_ns
 from steve.report.svg import Plot, binary_ticks, decimal_ticks, log_ticks
 
 MOST_POINTS = 400

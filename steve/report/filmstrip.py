@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from steve.commands.animate import probe
+from steve.allocstats.film import probe
 from steve.system.errors import SteveError
 
 STILLS, WIDTH = 6, 480

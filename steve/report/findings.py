@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from steve.plots.style import human_bytes
+from steve.terminal.units import human_bytes
 from steve.report.collect import MOST_FOUND, Site, TraceData
 from steve.analysis.rules import DEFAULTS, RULES, Rule
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from steve.system.errors import SteveError
-from steve.plots.style import human_bytes, human_count, human_ns, human_ns_or_less
+from steve.terminal.units import human_bytes, human_count, human_ns, human_ns_or_less
 from steve.report.charts import Drawing, blocks_over_time, lifetimes, memory_over_time, size_lifetime_map
 from steve.report.collect import TraceData
 from steve.report.comparison import Comparison

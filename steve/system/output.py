@@ -14,7 +14,7 @@ from typing import Iterable, List, Optional
 
 from steve.system import tempfiles
 from steve.system.errors import SteveError, UsageError, WriteError
-from steve.terminal.progress import note
+from steve.system.messages import note
 
 # endings of file names that say what the file holds
 PROMISES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ps", ".svg", ".html", ".htm", ".json", ".csv", ".avi",

@@ -13,8 +13,7 @@ import sys
 import textwrap
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
-from steve.parallel import processes
-from steve.trace import source
+from steve.terminal import arguments
 from steve.system.errors import UsageError, meant
 from steve.system.output import Output
 
@@ -67,8 +66,8 @@ def count(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str]) -> None:
-    """-o, --json, --csv, --top, --sort, -j. order: the column to sort by; None: rows have their own order."""
-    source.add_output(parser, "the default")
+    """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have their own order."""
+    arguments.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
     form.add_argument("--csv", action="store_true", help="write comma-separated values, all rows")
@@ -78,8 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
     parser.add_argument("--sort", metavar="COLUMN", default=order,
                         help="the column to sort by, largest first; of text in its order "
                              f"(default: {order or 'the order of the rows'})")
-    processes.add_arguments(parser)
-    parser.set_defaults(divided=True)
 
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:

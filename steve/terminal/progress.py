@@ -7,7 +7,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import sys
 import time
-from typing import Any, Optional
+from typing import Any
 
 PATIENCE = 2.0
 
@@ -54,9 +54,3 @@ def bar_columns(unit: str) -> list:
     if unit == "bytes":
         return columns + [p.DownloadColumn(), p.TransferSpeedColumn(), p.TimeRemainingColumn()]
     return columns + [p.MofNCompleteColumn(), p.TextColumn(unit), p.TimeRemainingColumn()]
-
-
-def note(command: str, text: str, quiet: Optional[bool] = False) -> None:
-    """A remark on stderr that is no error: `steve COMMAND: TEXT`."""
-    if not quiet:
-        print(f"steve {command}: {text}", file=sys.stderr)

@@ -16,7 +16,8 @@ from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks
 from steve.kernels import _accesses
-from steve.parallel import check_parts, rounds
+from steve.analysis import check_parts
+from steve.parallel import rounds
 from steve.trace._memtrace import Trace
 from steve.commands import check
 from test_analyses import runs

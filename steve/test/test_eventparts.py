@@ -17,7 +17,8 @@ from conftest import Steve, make_trace
 from reference_lives import STACKS, Run, script
 from steve.analysis import blocks
 from steve.kernels import _accesses
-from steve.parallel import access_parts, rounds
+from steve.analysis import access_parts
+from steve.parallel import rounds
 from steve.kernels._lives import Selection
 from test_analyses import run_steve, runs
 from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)

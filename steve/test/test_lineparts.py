@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from conftest import Steve, make_trace
 from steve.analysis import blocks
-from steve.parallel import live_parts
+from steve.analysis import live_parts
 from steve.kernels._lives import Selection
 from steve.commands import lines
 from steve.analysis.reducers import Sums

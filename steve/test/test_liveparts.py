@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from conftest import Steve, make_trace
 from reference_lives import STACKS, Run, script
 from steve.analysis import blocks, reducers
-from steve.parallel import live_parts
+from steve.analysis import live_parts
 from steve.kernels._lives import LIFE, Selection
 from steve.trace._memtrace import Trace
 from steve.cli import COMMANDS, load, make_parser

@@ -19,7 +19,8 @@ from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks, window
 from steve.kernels import _accesses
-from steve.parallel import access_parts, check_parts, processes
+from steve.analysis import access_parts, check_parts
+from steve.parallel import processes
 from steve.trace._memtrace import Trace
 from steve.system.errors import SteveError
 from test_analyses import run_steve, runs

@@ -20,7 +20,8 @@ from reference_accesses import History
 from reference_lives import Run, Step, script
 from steve.analysis import blocks
 from steve.kernels import _accesses
-from steve.parallel import access_parts, rounds
+from steve.analysis import access_parts
+from steve.parallel import rounds
 from steve.commands import sharing
 from test_eventparts import choice, plain_sharing
 from test_liveparts import CHUNKS, arguments

@@ -13,9 +13,10 @@ import sys
 import tempfile
 from typing import IO, TYPE_CHECKING, Optional, Type, Union
 
-from steve.cli import complain
+from steve.system.messages import complain
 from steve.system.errors import SteveError, TraceError, UsageError
 from steve.system.output import is_special
+from steve.terminal import arguments
 
 if TYPE_CHECKING:
     from steve.trace._memtrace import OpsFile, Trace
@@ -28,28 +29,7 @@ def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP) -> None:
     """FILE, --salvage and -q."""
     parser.add_argument("file", metavar="FILE", help=what)
     parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
-    add_quiet(parser)
-
-
-def add_quiet(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar and no remarks")
-
-
-def add_output(parser: argparse.ArgumentParser, default: str) -> None:
-    """-o FILE."""
-    parser.add_argument("-o", "--output", metavar="FILE",
-                        help=f"write to FILE; - is standard output ({default})")
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="write one JSON object instead of text")
-
-
-def add_facts(parser: argparse.ArgumentParser) -> None:
-    """--json and --csv of a command whose result is one object."""
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="write one JSON object instead of text")
-    form.add_argument("--csv", action="store_true", help="write lines key,value; keys within keys with dots")
+    arguments.add_quiet(parser)
 
 
 def open_trace(args: argparse.Namespace, kind: "Optional[Type[Trace]]" = None) -> "Trace":

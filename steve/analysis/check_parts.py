@@ -10,7 +10,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from steve.parallel.access_parts import part_of, walk_over
+from steve.analysis.access_parts import part_of, walk_over
 from steve.parallel.rounds import Rounds, View
 
 if TYPE_CHECKING:

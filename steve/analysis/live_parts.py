@@ -7,7 +7,7 @@ of the parts: steve/kernels/lives/lives_parts.h says how. What had to be joined 
 Only operations are not known by number where a part begins. Where a filter or a fold needs these, a round that
 passes over the accesses counts them first. Counting accesses of blocks that a filter chooses takes a round more.
 
-Counting by line (fold_lines) takes a round before: see steve.parallel.line_parts.
+Counting by line (fold_lines) takes a round before: see steve.analysis.line_parts.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from steve.analysis.program_errors import Faults
     from steve.analysis.reducers import Fold
     from steve.trace.line_numbers import LineNumbers
-    from steve.parallel.line_parts import Begin, Known
-    from steve.analysis.window import Span
+    from steve.analysis.line_parts import Begin, Known
+    from steve.parallel.window import Span
     from steve.parallel.processes import Pool
     from steve.terminal.progress import Progress
 
@@ -150,7 +150,7 @@ class Joined:
     def fold_lines(self, make: "Callable[[], Fold]") -> "Fold":
         """The same; afterwards there are lives.line_work() and `lines`, a steve.trace.line_numbers.LineNumbers. There is no
         filter, but what is selected."""
-        from steve.parallel import line_parts
+        from steve.analysis import line_parts
         from steve.kernels._lives import WholeLines
         fold, share = make(), line_parts.SURVEY / (1 + line_parts.SURVEY)
         self.lines, known, begins = line_parts.prepared(self._rounds, share)

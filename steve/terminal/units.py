@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Numbers with units, for people: bytes, counts and times. matplotlib calls these functions with the position of a
+tick as second argument, which does not matter."""
+from __future__ import annotations
+
+
+def human_bytes(n: float, _pos: object = None) -> str:
+    """Bytes with a binary unit: 1536 -> '1.5 KiB'."""
+    size = float(n)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "B" or abs(size) >= 100 else f"{size:.3g} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
+
+
+def human_count(n: float, _pos: object = None) -> str:
+    """A count with a decimal unit: 1500000 -> '1.5 M'."""
+    size = float(n)
+    for unit in ("", " k", " M", " G", " T"):
+        if abs(size) < 1000 or unit == " T":
+            return f"{size:.3g}{unit}"
+        size /= 1000
+    raise AssertionError("unreachable")
+
+
+def human_ns_or_less(ns: float, below: bool, step: float | None) -> str:
+    """A time that was measured by a clock with steps: `<10 ns` if it is less than one."""
+    return f"<{human_ns(step)}" if below and step else human_ns(ns)
+
+
+def human_ns(n: float, _pos: object = None) -> str:
+    """Nanoseconds with a unit: 1500 -> '1.5 µs'."""
+    size = float(n)
+    for unit in ("ns", "µs", "ms", "s"):
+        if abs(size) < 1000 or unit == "s":
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError("unreachable")

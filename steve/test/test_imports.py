@@ -1,0 +1,95 @@
+"""Folders of the package depend downwards only: no module imports one of a folder above its own. The order of the
+folders is that of the table in docs/internals/steve.md.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import ast
+import re
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Set
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent
+DOCUMENT = PACKAGE.parent / "docs" / "internals" / "steve.md"
+CYTHON = re.compile(r"\s*(?:from|c?import)\s+steve\.(\w+)")
+NO_MODULES = {"fuzz", "scripts", "test"}
+COMMAND_LINE = {"cli.py", "__main__.py"}  # above all folders
+
+
+class Import(NamedTuple):
+    """An import of a folder of the package, and where it is."""
+    folder: str
+    place: str
+
+
+def documented_order() -> List[str]:
+    """The folders in the order of the table, lowest first."""
+    section = DOCUMENT.read_text().split("## Folders\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^\| `(\w+)/` \|", section, re.M)
+
+
+def modules() -> List[Path]:
+    """All modules of the package, Cython's too."""
+    found = (path for ending in ("py", "pyx", "pxd") for path in PACKAGE.rglob(f"*.{ending}"))
+    return sorted(path for path in found if path.relative_to(PACKAGE).parts[0] not in NO_MODULES)
+
+
+def names_of(node: ast.AST) -> List[str]:
+    """The full names of what a statement imports."""
+    if isinstance(node, ast.Import):
+        return [name.name for name in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports name the whole path"
+        return [f"{node.module}.{name.name}" for name in node.names]
+    return []
+
+
+def folders_in(text: str, is_cython: bool) -> Iterator["tuple[str, int]"]:
+    """The folders of the package that a module imports, each with the line."""
+    if is_cython:
+        for number, line in enumerate(text.splitlines(), 1):
+            match = CYTHON.match(line)
+            if match:
+                yield match[1], number
+        return
+    for node in ast.walk(ast.parse(text)):
+        for name in names_of(node):
+            package, _, rest = name.partition(".")
+            if package == "steve" and rest:
+                yield rest.split(".")[0], node.lineno
+
+
+def imports_by_folder() -> Dict[str, Set[Import]]:
+    """What the modules of each folder import of other folders."""
+    found: Dict[str, Set[Import]] = {}
+    for path in modules():
+        inside = path.relative_to(PACKAGE)
+        if len(inside.parts) > 1:
+            for folder, line in folders_in(path.read_text(), path.suffix != ".py"):
+                found.setdefault(inside.parts[0], set()).add(Import(folder, f"steve/{inside}:{line}"))
+    return found
+
+
+def test_all_folders_have_a_place_in_the_order() -> None:
+    folders = {path.relative_to(PACKAGE).parts[0] for path in modules()}
+    order = documented_order()
+    assert len(order) == len(set(order))
+    assert set(order) == folders - COMMAND_LINE - {"__init__.py"}
+
+
+@pytest.mark.parametrize("folder", documented_order())
+def test_no_folder_imports_one_above_it(folder: str) -> None:
+    order = documented_order()
+    below = set(order[:order.index(folder) + 1])
+    wrong = sorted(f"{place} imports {other}" for other, place in imports_by_folder().get(folder, ())
+                   if other not in below)
+    assert wrong == []
+
+
+def test_an_import_of_a_folder_above_is_seen() -> None:
+    """The test would notice one in each form that there is."""
+    python = "import os\nimport steve.cli\ndef f():\n    from steve import plots\n    from steve.report.page import x\n"
+    cython = "import os\n\nfrom steve.trace._memtrace cimport Trace\nimport steve.plots\ncimport steve.kernels.x\n"
+    assert set(folders_in(python, False)) == {("cli", 2), ("plots", 4), ("report", 5)}
+    assert set(folders_in(cython, True)) == {("trace", 3), ("plots", 4), ("kernels", 5)}
