@@ -5,6 +5,7 @@ Runs regtest/run on small programs and test files made here, whose results are k
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -168,3 +169,13 @@ def command_lines() -> list[bytes]:
         except OSError:
             continue
     return found
+
+
+def test_the_fast_tests_exist() -> None:
+    """`make check-fast` names test files; one that is renamed must be renamed there, too."""
+    text = (SOURCE / "regtest/part.am").read_text().replace("\\\n", " ")
+    named = [name for line in text.splitlines() if re.match(r"FAST_\w+ =", line) for name in line.split()[2:]]
+    files = [str(path) for suite in ("regtest/cases", "steve/test", "drivers/test", "ljtrace/test", "memtrace/test")
+             for path in (SOURCE / suite).glob("test_*.*")]
+    assert len(named) > 20
+    assert [name for name in named if not any(name in path for path in files)] == []
