@@ -98,7 +98,7 @@ void mt_writer_mapped(struct mt_writer *w, uint64_t addr, uint64_t size);
 /* Of `heap` only [addr, addr + size) remains: blocks are freed or cut to it. O(live blocks). */
 void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
 
-/* Free every live block of a heap: the arena is gone. */
+/* Free every live block of a heap: the heap itself is gone. */
 void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
 
 /* n accesses: sites[i] touched addrs[i]. Those outside blocks are counted as foreign and left out. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void arenas_destroy(struct arenas *a)
+void containers_destroy(struct containers *a)
 {
     for (uint32_t i = 0; i < a->heaps; i++) {
         if (a->of_heap[i])
@@ -17,7 +17,7 @@ void arenas_destroy(struct arenas *a)
     free(a->of_heap);
 }
 
-static bool reach(struct arenas *a, uint32_t heap)
+static bool reach(struct containers *a, uint32_t heap)
 {
     uint32_t heaps = 2 * heap + 8;
     if (heap < a->heaps)
@@ -31,7 +31,7 @@ static bool reach(struct arenas *a, uint32_t heap)
     return true;
 }
 
-static struct blockmap *map_of(struct arenas *a, uint32_t heap)
+static struct blockmap *map_of(struct containers *a, uint32_t heap)
 {
     if (!reach(a, heap))
         return NULL;
@@ -43,7 +43,7 @@ static struct blockmap *map_of(struct arenas *a, uint32_t heap)
     return m && blockmap_init(m) ? m : NULL;
 }
 
-bool arenas_add(struct arenas *a, const struct block *b)
+bool containers_add(struct containers *a, const struct block *b)
 {
     struct blockmap *m = map_of(a, b->heap);
     uint32_t slot = m ? blockmap_add(m, b->base, b->size, b->heap, b->handle) : NO_SLOT;
@@ -52,7 +52,7 @@ bool arenas_add(struct arenas *a, const struct block *b)
     return slot != NO_SLOT;
 }
 
-static bool take(struct arenas *a, uint32_t heap, uint32_t slot, struct block *out)
+static bool take(struct containers *a, uint32_t heap, uint32_t slot, struct block *out)
 {
     if (slot == NO_SLOT)
         return false;
@@ -61,19 +61,21 @@ static bool take(struct arenas *a, uint32_t heap, uint32_t slot, struct block *o
     return true;
 }
 
-bool arenas_take(struct arenas *a, uint32_t heap, uint64_t addr, struct block *out)
+bool containers_take(struct containers *a, uint32_t heap, uint64_t addr, struct block *out)
 {
-    return arenas_has(a, heap) && take(a, heap, blockmap_at(a->of_heap[heap], addr), out);
+    return containers_has(a, heap) && take(a, heap, blockmap_at(a->of_heap[heap], addr), out);
 }
 
-bool arenas_take_overlap(struct arenas *a, uint32_t heap, uint64_t base, uint64_t size, struct block *out)
+bool containers_take_overlap(struct containers *a, uint32_t heap, uint64_t base, uint64_t size,
+                             struct block *out)
 {
-    return arenas_has(a, heap) && take(a, heap, blockmap_overlap(a->of_heap[heap], base, size, NO_SLOT), out);
+    return containers_has(a, heap) &&
+           take(a, heap, blockmap_overlap(a->of_heap[heap], base, size, NO_SLOT), out);
 }
 
-bool arenas_take_any(struct arenas *a, uint32_t heap, struct block *out)
+bool containers_take_any(struct containers *a, uint32_t heap, struct block *out)
 {
-    if (!arenas_has(a, heap))
+    if (!containers_has(a, heap))
         return false;
     const struct blockmap *m = a->of_heap[heap];
     uint32_t slot = 0;
@@ -82,10 +84,10 @@ bool arenas_take_any(struct arenas *a, uint32_t heap, struct block *out)
     return take(a, heap, slot, out);
 }
 
-bool arenas_hold(const struct arenas *a, uint64_t addr)
+bool containers_hold(const struct containers *a, uint64_t addr)
 {
     for (uint32_t heap = 0; heap < a->heaps; heap++)
-        if (arenas_has(a, heap) && blockmap_find(a->of_heap[heap], addr) != NO_SLOT)
+        if (containers_has(a, heap) && blockmap_find(a->of_heap[heap], addr) != NO_SLOT)
             return true;
     return false;
 }

@@ -2,10 +2,10 @@
  *
  * A pool takes its memory from malloc or mmap, and hands out pieces of it. Live blocks never overlap, and an
  * access belongs to the piece; so a block whose bytes another heap hands out leaves the trace (an implied
- * Free) and is kept here until its own allocator takes it back. Arenas of one heap never overlap each other;
+ * Free) and is kept here until its own allocator takes it back. Containers of one heap never overlap each other;
  * those of different heaps may lie in one another (a pool in a pool in a mapping).
  *
- * When memory runs out, functions fail, and the arenas may only be destroyed.
+ * When memory runs out, functions fail, and the containers may only be destroyed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -14,30 +14,31 @@
 
 #include "memtrace/blocks/blockmap.h"
 
-struct arenas {
+struct containers {
     struct blockmap **of_heap; /* by heap id; NULL = none of that heap yet */
     uint32_t heaps;
 };
 
-void arenas_destroy(struct arenas *a);
+void containers_destroy(struct containers *a);
 
 /* Keep a block that has left the map of live ones. False when out of memory. */
-bool arenas_add(struct arenas *a, const struct block *b);
+bool containers_add(struct containers *a, const struct block *b);
 
-/* Take out an arena of `heap` that begins at addr; false if there is none. */
-bool arenas_take(struct arenas *a, uint32_t heap, uint64_t addr, struct block *out);
+/* Take out a container of `heap` that begins at addr; false if there is none. */
+bool containers_take(struct containers *a, uint32_t heap, uint64_t addr, struct block *out);
 
-/* Take out some arena of `heap` that overlaps [base, base + size); false if there is none. */
-bool arenas_take_overlap(struct arenas *a, uint32_t heap, uint64_t base, uint64_t size, struct block *out);
+/* Take out some container of `heap` that overlaps [base, base + size); false if there is none. */
+bool containers_take_overlap(struct containers *a, uint32_t heap, uint64_t base, uint64_t size,
+                             struct block *out);
 
-/* Take out any arena of `heap`; false if there is none. */
-bool arenas_take_any(struct arenas *a, uint32_t heap, struct block *out);
+/* Take out any container of `heap`; false if there is none. */
+bool containers_take_any(struct containers *a, uint32_t heap, struct block *out);
 
-/* Does an arena of some heap hold the byte at addr? */
-bool arenas_hold(const struct arenas *a, uint64_t addr);
+/* Does a container of some heap hold the byte at addr? */
+bool containers_hold(const struct containers *a, uint64_t addr);
 
-/* Does a heap have arenas? The rule is no: then the functions above need not be called. */
-static inline bool arenas_has(const struct arenas *a, uint32_t heap)
+/* Does a heap have containers? The rule is no: then the functions above need not be called. */
+static inline bool containers_has(const struct containers *a, uint32_t heap)
 {
     return heap < a->heaps && a->of_heap[heap] && a->of_heap[heap]->live > 0;
 }

@@ -1,6 +1,6 @@
 /* test_roundtrip.c - random histories through writer and reader, against a slow model of both.
  *
- * No heap here lies in another: test_arena.c has those.
+ * No heap here lies in another: test_containers.c has those.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

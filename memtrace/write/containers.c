@@ -48,53 +48,53 @@ static void release(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t 
         if (is_of_pieces(w, gone.heap))
             writer_note_released(w, gone.base, gone.heap);
     }
-    for (uint32_t heap = 0; heap < w->arenas.heaps; heap++)
-        while (arenas_take_overlap(&w->arenas, heap, base, size, &gone))
+    for (uint32_t heap = 0; heap < w->containers.heaps; heap++)
+        while (containers_take_overlap(&w->containers, heap, base, size, &gone))
             if (is_of_pieces(w, heap))
                 writer_note_released(w, gone.base, heap);
 }
 
-/* An arena's own allocator has taken it back: from now on it is freed memory. */
-static void end_arena(struct mt_writer *w, const struct block *arena, uint32_t stack)
+/* A container's own allocator has taken it back: from now on it is freed memory. */
+static void end_container(struct mt_writer *w, const struct block *container, uint32_t stack)
 {
-    release(w, arena->base, arena->size, stack);
-    writer_cover(w, arena->base, arena->size);
-    if (arena->handle != MT_NO_HANDLE && !freed_add(&w->freed, arena))
+    release(w, container->base, container->size, stack);
+    writer_cover(w, container->base, container->size);
+    if (container->handle != MT_NO_HANDLE && !freed_add(&w->freed, container))
         mt_fail_memory(&w->out.err);
 }
 
-bool writer_free_arena(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
+bool writer_free_container(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack)
 {
-    struct block arena;
-    if (writer_failed(w) || !arenas_take(&w->arenas, heap, addr, &arena))
+    struct block container;
+    if (writer_failed(w) || !containers_take(&w->containers, heap, addr, &container))
         return false;
-    end_arena(w, &arena, stack);
+    end_container(w, &container, stack);
     return true;
 }
 
-void writer_free_arenas(struct mt_writer *w, uint32_t heap, uint32_t stack)
+void writer_free_containers(struct mt_writer *w, uint32_t heap, uint32_t stack)
 {
-    struct block arena;
-    while (!writer_failed(w) && arenas_take_any(&w->arenas, heap, &arena))
-        end_arena(w, &arena, stack);
+    struct block container;
+    while (!writer_failed(w) && containers_take_any(&w->containers, heap, &container))
+        end_container(w, &container, stack);
 }
 
-void writer_forget_arenas(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap)
+void writer_forget_containers(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap)
 {
     struct block gone;
-    while (arenas_take_overlap(&w->arenas, heap, base, size, &gone))
+    while (containers_take_overlap(&w->containers, heap, base, size, &gone))
         ;
 }
 
-void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from)
+void writer_copy_containers(struct mt_writer *to, const struct mt_writer *from)
 {
-    for (uint32_t heap = 0; heap < from->arenas.heaps; heap++) {
-        const struct blockmap *m = from->arenas.of_heap[heap];
+    for (uint32_t heap = 0; heap < from->containers.heaps; heap++) {
+        const struct blockmap *m = from->containers.of_heap[heap];
         for (uint32_t slot = 0; m && slot < m->used; slot++) {
             struct block b = m->blocks[slot];
             bool dead = b.heap == DEAD_HEAP;
             b.handle = MT_NO_HANDLE; /* the child's trace never had it */
-            if (!dead && !arenas_add(&to->arenas, &b))
+            if (!dead && !containers_add(&to->containers, &b))
                 mt_fail_memory(&to->out.err);
         }
     }
@@ -122,28 +122,28 @@ static void cut(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size
         mt_writer_block_new(w, gap_end, end - gap_end, b.heap, note_how(b.note), note_stack(b.note));
 }
 
-/* The same for an arena, of which nobody is told. */
-static void cut_arena(struct mt_writer *w, const struct block *arena, uint64_t addr, uint64_t size)
+/* The same for a container, of which nobody is told. */
+static void cut_container(struct mt_writer *w, const struct block *container, uint64_t addr, uint64_t size)
 {
-    struct block head = *arena, tail = *arena;
-    uint64_t end = arena->base + arena->size, gap_end = addr + size;
-    head.size = addr - arena->base;
+    struct block head = *container, tail = *container;
+    uint64_t end = container->base + container->size, gap_end = addr + size;
+    head.size = addr - container->base;
     tail.base = gap_end;
     tail.size = end - gap_end;
-    bool ok = arena->base >= addr || arenas_add(&w->arenas, &head);
-    ok = ok && (end <= gap_end || arenas_add(&w->arenas, &tail));
+    bool ok = container->base >= addr || containers_add(&w->containers, &head);
+    ok = ok && (end <= gap_end || containers_add(&w->containers, &tail));
     if (!ok)
         mt_fail_memory(&w->out.err);
 }
 
 void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack)
 {
-    struct block arena;
+    struct block container;
     uint32_t slot;
     if (size == 0 || addr + size < addr)
         return;
-    while (!writer_failed(w) && arenas_take_overlap(&w->arenas, heap, addr, size, &arena))
-        cut_arena(w, &arena, addr, size);
+    while (!writer_failed(w) && containers_take_overlap(&w->containers, heap, addr, size, &container))
+        cut_container(w, &container, addr, size);
     while (!writer_failed(w) && (slot = blockmap_overlap(&w->map, addr, size, NO_SLOT)) != NO_SLOT)
         if (w->map.blocks[slot].heap == heap)
             cut(w, slot, addr, size, stack);

@@ -42,7 +42,7 @@ static struct mt_writer *begin(const struct mt_writer *w, int fd, const struct m
     mt_writer_thread(other, w->thread);
     writer_defs_copy(other, w);
     take_over_blocks(other, w, how);
-    writer_copy_arenas(other, w);
+    writer_copy_containers(other, w);
     writer_lua_copy(other, w);
     if (!writer_failed(other))
         return other;

@@ -18,7 +18,7 @@ static bool is_to_be_reached(const struct mt_writer *w, uint32_t heap)
 static bool is_left_over(struct mt_writer *w, uint64_t at, bool allocator)
 {
     const uint64_t page = at & ~(uint64_t)((1 << PAGE_BITS) - 1);
-    if (arenas_hold(&w->arenas, at))
+    if (containers_hold(&w->containers, at))
         return false;
     if (allocator || page == w->reach_page)
         return allocator || w->reach_page_is_heap;

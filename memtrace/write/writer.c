@@ -167,9 +167,9 @@ static void remember_freed(struct mt_writer *w, const struct block *dead)
         mt_fail_memory(&w->out.err);
 }
 
-static void keep_arena(struct mt_writer *w, const struct block *b)
+static void keep_container(struct mt_writer *w, const struct block *b)
 {
-    if (!arenas_add(&w->arenas, b))
+    if (!containers_add(&w->containers, b))
         mt_fail_memory(&w->out.err);
 }
 
@@ -182,7 +182,7 @@ void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum w
     struct block dead = w->map.blocks[slot];
     blockmap_remove(&w->map, slot);
     if (why == WRITER_MATERIAL)
-        keep_arena(w, &dead);
+        keep_container(w, &dead);
     else
         remember_freed(w, &dead);
     w->totals.dropped += why == WRITER_COVERED;
@@ -256,8 +256,8 @@ void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint
     heap = known_heap(w, heap);
     stack = known_stack(w, stack);
     size = fitting_size(addr, size);
-    if (arenas_has(&w->arenas, heap))
-        writer_forget_arenas(w, addr, size, heap);
+    if (containers_has(&w->containers, heap))
+        writer_forget_containers(w, addr, size, heap);
     released_take(&w->released, addr, heap);
     clear_ground(w, addr, size, heap, stack);
     struct buffer *b = writer_begin_event(w, MT_NEW);
@@ -300,7 +300,7 @@ static void free_how(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_
     stack = known_stack(w, stack);
     uint32_t slot = writer_slot_at(w, addr, heap);
     if (slot == NO_SLOT) {
-        if (!writer_free_arena(w, addr, heap, stack) && !released_take(&w->released, addr, heap))
+        if (!writer_free_container(w, addr, heap, stack) && !released_take(&w->released, addr, heap))
             writer_bad_free(w, addr, heap, stack);
         return;
     }
@@ -344,7 +344,7 @@ void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t add
         return;
     }
     if (slot == NO_SLOT) {
-        if (!writer_free_arena(w, old_addr, heap, stack))
+        if (!writer_free_container(w, old_addr, heap, stack))
             writer_bad_free(w, old_addr, heap, stack);
         mt_writer_block_new(w, addr, size, heap, how, stack);
         return;
@@ -367,7 +367,7 @@ void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack)
     for (uint32_t slot = 0; slot < w->map.used; slot++)
         if (w->map.blocks[slot].heap == heap)
             writer_free_slot(w, slot, known_stack(w, stack), WRITER_FREED);
-    writer_free_arenas(w, heap, known_stack(w, stack));
+    writer_free_containers(w, heap, known_stack(w, stack));
 }
 
 /* -- accesses and other events -- */
@@ -467,7 +467,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     encoder_destroy(&w->enc);
     blockmap_destroy(&w->map);
     freed_destroy(&w->freed);
-    arenas_destroy(&w->arenas);
+    containers_destroy(&w->containers);
     released_destroy(&w->released);
     writer_defs_free(w);
     writer_lua_free(w);

@@ -41,8 +41,8 @@ struct mt_writer {
     struct encoder enc;
     struct blockmap map; /* a block's note is its stack << HOW_BITS | how */
     struct freed_blocks freed;
-    struct arenas arenas;     /* with the same notes */
-    struct released released; /* pieces of arenas that have ended */
+    struct containers containers; /* with the same notes */
+    struct released released;     /* pieces of containers that have ended */
     struct buffer defs;       /* DEFS chunk being made */
     struct intern strings, stacks;
     struct table frames, sites, heaps, infos; /* those that are not interned, for forks */
@@ -111,26 +111,26 @@ struct buffer *writer_begin_freed(struct mt_writer *w);
 void writer_end_event(struct mt_writer *w);
 
 /* Why a block is freed: the program did; another came to lie on it (a loss); it went with the memory it was a
- * piece of; another heap hands out its bytes from now on, and it becomes an arena. */
+ * piece of; another heap hands out its bytes from now on, and it becomes a container. */
 enum writer_freeing { WRITER_FREED, WRITER_COVERED, WRITER_RELEASED, WRITER_MATERIAL };
 void writer_free_slot(struct mt_writer *w, uint32_t slot, uint32_t stack, enum writer_freeing why);
 
 /* Freed memory, [addr, addr + size), is taken again. */
 void writer_cover(struct mt_writer *w, uint64_t addr, uint64_t size);
 
-/* Does a new block of `heap` make this one an arena: is it a piece of it, of another allocator's? */
+/* Does a new block of `heap` make this one a container: is it a piece of it, of another allocator's? */
 bool writer_is_material(const struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t size,
                         uint32_t heap);
 enum mt_heap_kind writer_heap_kind(const struct mt_writer *w, uint32_t heap);
-/* The arena of `heap` that begins at addr is freed, with all pieces in it; false if there is none. */
-bool writer_free_arena(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
-/* All arenas of a heap are freed. */
-void writer_free_arenas(struct mt_writer *w, uint32_t heap, uint32_t stack);
+/* The container of `heap` that begins at addr is freed, with all pieces in it; false if there is none. */
+bool writer_free_container(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
+/* All containers of a heap are freed. */
+void writer_free_containers(struct mt_writer *w, uint32_t heap, uint32_t stack);
 /* A heap gives out memory anew, so it has got back what it gave before. */
-void writer_forget_arenas(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap);
+void writer_forget_containers(struct mt_writer *w, uint64_t base, uint64_t size, uint32_t heap);
 /* A piece at addr has ended with its container: a free of it by `heap` is legal, once. */
 void writer_note_released(struct mt_writer *w, uint64_t addr, uint32_t heap);
-void writer_copy_arenas(struct mt_writer *to, const struct mt_writer *from);
+void writer_copy_containers(struct mt_writer *to, const struct mt_writer *from);
 
 /* A block that was there before: of the process this one was forked from, or of this one. All of the former come
  * first. */

@@ -154,7 +154,7 @@ def choice(path: Path, where: Optional[str]) -> List[int]:
 
 
 def eventful(choose: random.Random, steps: int) -> str:
-    """A script: threads, Resizes, types, Lua and mmap heaps, blocks within blocks of an arena, bad frees,
+    """A script: threads, Resizes, types, Lua and mmap heaps, blocks within blocks of a container, bad frees,
     accesses to freed memory and beyond the ends of blocks."""
     lines = ["stack main parse@parser.lua:10 malloc", "stack main draw@ui.c:5", "stack main grow@buf.c:7 realloc",
              "heap 0x77 lua", "heap 0x99 mmap"]

@@ -1,4 +1,4 @@
-/* test_arena.c - heaps in heaps, memory that goes by the range, and files of limited size.
+/* test_containers.c - heaps in heaps, memory that goes by the range, and files of limited size.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -81,7 +81,7 @@ static void test_superblock(void **state)
     reading_free(&got);
 }
 
-static void test_heap_goes_with_its_arenas(void **state)
+static void test_heap_goes_with_its_containers(void **state)
 {
     (void)state;
     struct made m = begin(NULL);
@@ -169,7 +169,7 @@ static void test_unmap(void **state)
     struct made m = begin(NULL);
     block(&m, MMAP, 0x10000, 0x8000);
     mt_writer_unmap(m.w, 0x12000, 0x1000, MMAP, 0);
-    block(&m, POOL, 0x14000, 0x100); /* the second part becomes an arena */
+    block(&m, POOL, 0x14000, 0x100); /* the second part becomes a container */
     mt_writer_unmap(m.w, 0x17000, 0x1000, MMAP, 0);
     mt_writer_unmap(m.w, 0x13000, 0x2000, MMAP, 0);
     mt_writer_remap(m.w, 0x10000, 0x2000, 0x40000, 0x9000, MMAP, 0);
@@ -263,7 +263,7 @@ static void test_random(void **state)
     }
 }
 
-static void test_fork_takes_arenas_along(void **state)
+static void test_fork_takes_containers_along(void **state)
 {
     (void)state;
     struct made m = begin(NULL), child = {.fd = memory_file(NULL, 0)};
@@ -348,11 +348,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_superblock),
-        cmocka_unit_test(test_heap_goes_with_its_arenas),
+        cmocka_unit_test(test_heap_goes_with_its_containers),
         cmocka_unit_test(test_unmap),
         cmocka_unit_test(test_what_is_no_piece),
         cmocka_unit_test(test_random),
-        cmocka_unit_test(test_fork_takes_arenas_along),
+        cmocka_unit_test(test_fork_takes_containers_along),
         cmocka_unit_test(test_pieces_freed_after_their_container),
         cmocka_unit_test(test_piece_made_again),
         cmocka_unit_test(test_pieces_never_freed),
