@@ -9,19 +9,19 @@
  *
  * Grammar of a binary trace (.ljt); docs/memtrace-format.md is the full specification:
  *
- *     file    = magic version chunk* [index]
- *     chunk   = header payload              header: type, flags, sizes, ordinals, checksums
- *     payload = zstd( stream+ )             the streams of a chunk type are fixed, see memtrace/format/records.def
- *     DEFS    = record*                     strings, frames, stacks, sites, segments, heaps, protos, traces,
+ *     file       = magic version chunk* [index]
+ *     chunk      = header payload           header: type, flags, sizes, ordinals, checksums
+ *     payload    = zstd( stream+ )          the streams of a chunk type are fixed, see memtrace/format/records.def
+ *     DEFS       = record*                  strings, frames, stacks, sites, segments, heaps, protos, traces,
  *                                           info
- *     EVENTS  = tokens segments slots offsets record* codes fars
+ *     EVENTS     = tokens segments slots offsets record* codes fars
  *                                           accesses coded against predictors; the records are the rare
  *                                           events (new, free, resize, thread, mark...)
- *     LIVE    = record*                     now and then, all live blocks: a reader can begin here
- *     SNAPSHOT = record*                    all objects of a Lua state at one time, and their links
- *     LEFT    = record*                     the blocks that are never freed
- *     END     = record*                     totals, why the trace ended
- *     INDEX   = record*                     file offset, first event and first handle of each chunk
+ *     LIVE       = record*                  now and then, all live blocks: a reader can begin here
+ *     SNAPSHOT   = record*                  all objects of a Lua state at one time, and their links
+ *     SURVIVORS  = record*                  the blocks that are never freed
+ *     END        = record*                  totals, why the trace ended
+ *     INDEX      = record*                  file offset, first event and first handle of each chunk
  *
  * A definition is in a chunk before the first chunk that uses it. Every chunk decodes from a
  * cold predictor, so that damage stays local and chunks can be decoded apart. The live-block state

@@ -81,7 +81,7 @@ void ops_close(struct ops_reader *r);
 /* The blocks that are never freed, as the end of a file at `path` tells them: *n ordinals, ascending, the
  * caller's to free. False: it does not, or cannot be sought in, or is damaged there. That they are right
  * shows when the file is read. */
-bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n);
+bool ops_read_survivors(const char *path, uint64_t **ordinals, size_t *n);
 
 enum ops_form { OPS_TEXT, OPS_TEXT_ZSTD, OPS_BINARY };
 
@@ -146,7 +146,7 @@ void ops_write_executions(struct ops_writer *w, struct ops_executions *x);
 /* After all operations of a binary file of accesses, if it is known: which of its blocks are never freed, in
  * the whole file. A block is named by its ordinal, how many N stand before its own; they ascend. Nothing in
  * other files, and in pieces that are not the last. */
-void ops_writer_unfreed(struct ops_writer *w, const uint64_t *ordinals, size_t n);
+void ops_writer_survivors(struct ops_writer *w, const uint64_t *ordinals, size_t n);
 
 /* The operations of a trace in a binary file of their own, written several times faster than one by one, for
  * accesses are copied as they stand in the trace, and are decoded by who reads them: the operations read back

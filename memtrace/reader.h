@@ -130,7 +130,7 @@ bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_bloc
  * free. A block's ordinal is how many News and Resizes come before the last of its own. False: it does not
  * say so (cut off, limited in size), cannot be sought in, or is damaged there, or damage
  * is skipped. That they are right shows when all is read; where reading stands stays as it is. */
-bool mt_left(struct mt_reader *r, uint64_t **ordinals, size_t *n);
+bool mt_survivors(struct mt_reader *r, uint64_t **ordinals, size_t *n);
 
 const struct mt_error *mt_reader_error(const struct mt_reader *r);
 

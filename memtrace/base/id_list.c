@@ -7,9 +7,9 @@
 
 #include <stdlib.h>
 
-size_t ordinals_put(uint8_t *to, const uint64_t **list, size_t *n, uint64_t *next)
+size_t id_list_write(uint8_t *to, const uint64_t **list, size_t *n, uint64_t *next)
 {
-    size_t count = *n < ORDINALS_MOST ? *n : ORDINALS_MOST;
+    size_t count = *n < ID_LIST_MOST ? *n : ID_LIST_MOST;
     uint8_t *p = to;
     *p++ = count < *n;
     *n -= count;
@@ -20,7 +20,7 @@ size_t ordinals_put(uint8_t *to, const uint64_t **list, size_t *n, uint64_t *nex
     return (size_t)(p - to);
 }
 
-static bool keep(struct ordinals *o, uint64_t number)
+static bool keep(struct id_list *o, uint64_t number)
 {
     if (o->count == o->room) {
         uint64_t room = o->room ? 2 * o->room : 1024;
@@ -34,7 +34,7 @@ static bool keep(struct ordinals *o, uint64_t number)
     return true;
 }
 
-bool ordinals_take(struct ordinals *o, const uint8_t *piece, size_t size, uint64_t end)
+bool id_list_read(struct id_list *o, const uint8_t *piece, size_t size, uint64_t end)
 {
     struct cursor at = {.p = piece, .end = piece + size};
     uint8_t more = cursor_byte(&at);
@@ -55,11 +55,11 @@ bool ordinals_take(struct ordinals *o, const uint8_t *piece, size_t size, uint64
     return true;
 }
 
-bool ordinals_give(struct ordinals *o, bool whole, uint64_t **list, size_t *n)
+bool id_list_finish(struct id_list *o, bool whole, uint64_t **list, size_t *n)
 {
     if (!whole) {
         free(o->list);
-        *o = (struct ordinals){0};
+        *o = (struct id_list){0};
     }
     *list = o->list;
     *n = o->count;
@@ -72,7 +72,7 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-void ordinals_sort(uint64_t *list, size_t n)
+void id_list_sort(uint64_t *list, size_t n)
 {
     if (n)
         qsort(list, n, sizeof *list, ascending);

@@ -15,11 +15,11 @@
 #include <stdint.h>
 
 /* Numbers in a piece, at most; and its bytes. */
-#define ORDINALS_MOST 262144
-#define ORDINALS_SIZE (1 + ORDINALS_MOST * 10)
+#define ID_LIST_MOST 262144
+#define ID_LIST_SIZE (1 + ID_LIST_MOST * 10)
 
 /* A list being read. */
-struct ordinals {
+struct id_list {
     bool begun, more; /* there is one; its next piece is still to come */
     uint64_t next;    /* the least that the next number can be */
     uint64_t count;   /* so far */
@@ -28,18 +28,18 @@ struct ordinals {
     uint64_t room;
 };
 
-/* Make the next piece at `to`, of ORDINALS_SIZE bytes: its size. *n numbers are left to tell, of which it
+/* Make the next piece at `to`, of ID_LIST_SIZE bytes: its size. *n numbers are left to tell, of which it
  * takes some; *next, of the list and 0 at first, goes from piece to piece. */
-size_t ordinals_put(uint8_t *to, const uint64_t **list, size_t *n, uint64_t *next);
+size_t id_list_write(uint8_t *to, const uint64_t **list, size_t *n, uint64_t *next);
 
 /* Take a piece. False if it is wrong, has a number that is not below `end`, or one cannot be kept for want of
  * memory. */
-bool ordinals_take(struct ordinals *o, const uint8_t *piece, size_t size, uint64_t end);
+bool id_list_read(struct id_list *o, const uint8_t *piece, size_t size, uint64_t end);
 
 /* A list was to be read for who asks for it: all of it, or nothing if it is not whole. */
-bool ordinals_give(struct ordinals *o, bool whole, uint64_t **list, size_t *n);
+bool id_list_finish(struct id_list *o, bool whole, uint64_t **list, size_t *n);
 
 /* Sort a list that is to be put. */
-void ordinals_sort(uint64_t *list, size_t n);
+void id_list_sort(uint64_t *list, size_t n);
 
 #endif

@@ -39,7 +39,7 @@ unsigned chunk_streams(uint8_t type)
     case CHUNK_INDEX:
     case CHUNK_LIVE:
     case CHUNK_SNAPSHOT:
-    case CHUNK_LEFT:
+    case CHUNK_SURVIVORS:
         return 1;
     default:
         return 0;

@@ -37,7 +37,7 @@ enum chunk_type {
     CHUNK_INDEX = 4,
     CHUNK_LIVE = 5,
     CHUNK_SNAPSHOT = 6,
-    CHUNK_LEFT = 7
+    CHUNK_SURVIVORS = 7
 };
 
 /* Streams of an EVENTS chunk, in order of the file; the other types have one. */

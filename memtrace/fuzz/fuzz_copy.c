@@ -89,7 +89,7 @@ static bool tells_never_freed(int fd)
     uint64_t *list;
     size_t n;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    bool told = ops_read_unfreed(path, &list, &n);
+    bool told = ops_read_survivors(path, &list, &n);
     free(list);
     return told;
 }

@@ -118,7 +118,7 @@ static void check_list(const uint8_t *data, size_t size)
     put_block(in, NEWS, NEWS, news, NEWS);
     put_block(in, 0, NEWS, data, size);
     put_block(in, 0, NEWS, NULL, 0);
-    bool told = ops_read_unfreed(path_of(in), &list, &n);
+    bool told = ops_read_survivors(path_of(in), &list, &n);
     if (find_others(in, false, found, &end) != NEWS || told != (end == MT_END) || n > NEWS)
         abort();
     free(list);

@@ -25,11 +25,11 @@ static void check(const struct mt_event *ev, uint64_t *next_handle, uint64_t mad
 }
 
 /* What is said to be left at the end ascends. */
-static void check_left(struct mt_reader *r)
+static void check_survivors(struct mt_reader *r)
 {
     uint64_t *list;
     size_t n;
-    mt_left(r, &list, &n);
+    mt_survivors(r, &list, &n);
     for (size_t i = 1; i < n; i++)
         if (list[i] <= list[i - 1])
             abort();
@@ -46,7 +46,7 @@ static void read_all(const char *path, unsigned flags)
     if (!r && (err.code == MT_E_NONE || !err.text[0]))
         abort();
     if (r)
-        check_left(r);
+        check_survivors(r);
     while (r && mt_next(r, &events, &n) == MT_MORE) {
         struct mt_reader_stats stats;
         mt_reader_stats(r, &stats);

@@ -73,7 +73,7 @@ struct ops_decoder {
     uint64_t total; /* decoded from the file so far */
     bool ended;
     bool passes; /* loads, stores and modifies are not given */
-    struct ordinals unfreed;
+    struct id_list survivors;
     struct ops_predictor predictor;
 };
 
@@ -137,7 +137,7 @@ void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct 
 uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, uint32_t room);
 void ops_encoder_end_run(struct ops_encoder *e);
 /* Write what is left and, of a file of accesses whose end this is, the list of what is never freed. */
-void ops_encode_unfreed(struct ops_encoder *e, struct ops_sink *sink, const uint64_t *ordinals, size_t n);
+void ops_encode_survivors(struct ops_encoder *e, struct ops_sink *sink, const uint64_t *ordinals, size_t n);
 /* Write what is left and the end, and free the encoder. */
 void ops_encoder_finish(struct ops_encoder *e, struct ops_sink *sink);
 

@@ -18,7 +18,7 @@ struct ops_block {
  * list of memtrace/base/id_list.h. */
 static inline uint32_t ops_most_size(enum ops_kind kind, uint32_t count)
 {
-    return count ? count * OPS_LONGEST : kind == OPS_ACCESS ? ORDINALS_SIZE : 0;
+    return count ? count * OPS_LONGEST : kind == OPS_ACCESS ? ID_LIST_SIZE : 0;
 }
 
 /* False if no block can be of such sizes. */

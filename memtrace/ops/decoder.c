@@ -110,7 +110,7 @@ static bool make_room(struct ops_decoder *d, size_t size)
 /* The end of the file: nothing may follow. */
 static bool end_file(struct ops_decoder *d, struct input *in, struct mt_error *err)
 {
-    if (d->unfreed.more)
+    if (d->survivors.more)
         return corrupt(in, err, "the list of blocks that are never freed is cut short");
     input_skip(in, OPS_HEADER_SIZE);
     d->ended = true;
@@ -138,7 +138,7 @@ static bool unpack(struct ops_decoder *d, struct input *in, const struct ops_blo
 static bool look_at_list(struct ops_decoder *d, struct input *in, const struct ops_block *b,
                          struct mt_error *err)
 {
-    return ordinals_take(&d->unfreed, d->raw, b->size, b->total) ||
+    return id_list_read(&d->survivors, d->raw, b->size, b->total) ||
            corrupt(in, err, "the list of blocks that are never freed is none");
 }
 
@@ -156,7 +156,7 @@ static bool begin_block(struct ops_decoder *d, struct input *in, struct mt_error
         return false;
     if (b.count == 0)
         return look_at_list(d, in, &b, err);
-    if (d->unfreed.begun)
+    if (d->survivors.begun)
         return corrupt(in, err, "operations follow the list of blocks that are never freed");
     d->at = (struct cursor){.p = d->raw, .end = d->raw + b.size};
     d->left = b.count;

@@ -213,7 +213,7 @@ void ops_encode_executions(struct ops_encoder *e, struct ops_sink *sink, struct 
     } while (ended && x->step < x->end && sink->err.code == MT_E_NONE);
 }
 
-void ops_encode_unfreed(struct ops_encoder *e, struct ops_sink *sink, const uint64_t *ordinals, size_t n)
+void ops_encode_survivors(struct ops_encoder *e, struct ops_sink *sink, const uint64_t *ordinals, size_t n)
 {
     uint64_t next = 0;
     if (e->kind != OPS_ACCESS || !e->last)
@@ -221,7 +221,7 @@ void ops_encode_unfreed(struct ops_encoder *e, struct ops_sink *sink, const uint
     if (e->count)
         end_block(e, sink);
     do {
-        e->used = ordinals_put(e->raw, &ordinals, &n, &next);
+        e->used = id_list_write(e->raw, &ordinals, &n, &next);
         compress_block(e, sink);
     } while (n && sink->err.code == MT_E_NONE);
 }

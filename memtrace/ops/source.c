@@ -368,13 +368,13 @@ int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *
 }
 
 /* A handle of ours is the block's ordinal. */
-bool op_source_tell_unfreed(struct op_source *s, struct ops_writer *w)
+bool op_source_write_survivors(struct op_source *s, struct ops_writer *w)
 {
     for (size_t slot = 0; slot < s->slots; slot++)
         if (s->handles[slot] && !note_unseen(s, (uint32_t)slot))
             return false;
-    ordinals_sort(s->unseen, s->n_unseen);
-    ops_writer_unfreed(w, s->unseen, s->n_unseen);
+    id_list_sort(s->unseen, s->n_unseen);
+    ops_writer_survivors(w, s->unseen, s->n_unseen);
     return true;
 }
 

@@ -39,8 +39,8 @@ struct op_quota {
 int op_source_write(struct op_source *s, struct ops_writer *w, struct op_quota *q);
 
 /* When all of a trace has been written, once: tell a writer which blocks it does not free
- * (ops_writer_unfreed). False when out of memory. */
-bool op_source_tell_unfreed(struct op_source *s, struct ops_writer *w);
+ * (ops_writer_survivors). False when out of memory. */
+bool op_source_write_survivors(struct op_source *s, struct ops_writer *w);
 
 /* The next events, when op_source_next said MT_END; they stay the caller's and good until it says so again.
  */

@@ -31,17 +31,17 @@ static uint8_t *payload_at(int fd, uint64_t offset, const uint8_t *header, const
     return NULL;
 }
 
-static bool take_at(struct ordinals *list, int fd, uint64_t offset, const uint8_t *header,
+static bool take_at(struct id_list *list, int fd, uint64_t offset, const uint8_t *header,
                     const struct ops_block *b)
 {
     uint8_t *payload = payload_at(fd, offset, header, b);
-    bool taken = payload && ordinals_take(list, payload, b->size, b->total);
+    bool taken = payload && id_list_read(list, payload, b->size, b->total);
     free(payload);
     return taken;
 }
 
 /* Go through the headers up to the end; false if that does not work out. */
-static bool find_list(int fd, struct ordinals *list)
+static bool find_list(int fd, struct id_list *list)
 {
     uint64_t offset = OPS_MAGIC_SIZE + 1;
     for (;;) {
@@ -65,15 +65,15 @@ static bool read_from_trace(const char *path, uint64_t **ordinals, size_t *n)
     struct ops_reader *r = ops_open(path, OPS_ACCESS, &err);
     *ordinals = NULL;
     *n = 0;
-    bool told = r && mt_left(ops_reader_trace(r), ordinals, n);
+    bool told = r && mt_survivors(ops_reader_trace(r), ordinals, n);
     ops_close(r);
     return told;
 }
 
-bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n)
+bool ops_read_survivors(const char *path, uint64_t **ordinals, size_t *n)
 {
     uint8_t magic[OPS_MAGIC_SIZE + 1];
-    struct ordinals list = {.keeps = true};
+    struct id_list list = {.keeps = true};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     bool here = fd >= 0 && read_at(fd, magic, sizeof magic, 0) &&
                 memcmp(magic, OPS_MAGIC, OPS_MAGIC_SIZE - 1) == 0 && magic[OPS_MAGIC_SIZE] == OPS_ACCESS;
@@ -83,5 +83,5 @@ bool ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n)
         close(fd);
     if (version == OPS_VERSION_COPIED)
         return read_from_trace(path, ordinals, n);
-    return ordinals_give(&list, listed, ordinals, n);
+    return id_list_finish(&list, listed, ordinals, n);
 }

@@ -425,7 +425,7 @@ uint64_t ops_copier_operations(const struct ops_copier *c)
     return c->events + (c->resizes ? 0 : c->of.moves);
 }
 
-static void write_left(struct ops_copier *c)
+static void write_survivors(struct ops_copier *c)
 {
     const struct decoder *d = &c->trace->binary.dec;
     const uint64_t *list = c->ordinals;
@@ -434,12 +434,12 @@ static void write_left(struct ops_copier *c)
     for (uint32_t slot = 0; slot < d->block_count; slot++)
         if (d->blocks[slot].heap != NO_HEAP)
             c->ordinals[n++] = c->ordinals[slot];
-    ordinals_sort(c->ordinals, n);
+    id_list_sort(c->ordinals, n);
     do {
         buffer_reset(&c->rare);
-        if (buffer_reserve(&c->rare, ORDINALS_SIZE))
-            c->rare.p += ordinals_put(c->rare.p, &list, &n, &next);
-        write_stream(c, CHUNK_LEFT, &c->rare);
+        if (buffer_reserve(&c->rare, ID_LIST_SIZE))
+            c->rare.p += id_list_write(c->rare.p, &list, &n, &next);
+        write_stream(c, CHUNK_SURVIVORS, &c->rare);
     } while (n && c->sink.err.code == MT_E_NONE);
 }
 
@@ -470,7 +470,7 @@ static void copier_free(struct ops_copier *c)
 int ops_copier_finish(struct ops_copier *c, struct mt_error *err)
 {
     if (!c->unsure)
-        write_left(c);
+        write_survivors(c);
     write_end(c);
     ops_sink_finish(&c->sink);
     int result = c->sink.err.code == MT_E_NONE ? MT_OK : MT_ERROR;

@@ -158,10 +158,10 @@ static void put_bytes(struct ops_writer *w, const char *s, size_t n)
     }
 }
 
-void ops_writer_unfreed(struct ops_writer *w, const uint64_t *ordinals, size_t n)
+void ops_writer_survivors(struct ops_writer *w, const uint64_t *ordinals, size_t n)
 {
     if (w->binary)
-        ops_encode_unfreed(w->binary, &w->sink, ordinals, n);
+        ops_encode_survivors(w->binary, &w->sink, ordinals, n);
 }
 
 void ops_write_comment(struct ops_writer *w, const char *text)

@@ -329,8 +329,8 @@ static enum chunk_result apply_chunk(struct mt_reader *r, const struct chunk_hea
         return read_live(r, sizes[0]);
     case CHUNK_SNAPSHOT:
         return read_snapshot(r, sizes[0]);
-    case CHUNK_LEFT:
-        return reader_take_left(r, sizes[0])
+    case CHUNK_SURVIVORS:
+        return reader_read_survivors(r, sizes[0])
                    ? CHUNK_DONE
                    : damaged(r, r->binary.chunk_offset, "the blocks left at the end are wrong");
     case CHUNK_END:
@@ -358,7 +358,7 @@ static enum chunk_result read_payload(struct mt_reader *r, const struct chunk_he
     const char *wrong = unpack(&r->binary, h, payload, raw);
     if (wrong)
         return damaged(r, r->binary.chunk_offset, wrong);
-    if (r->binary.seen_end != (h->type == CHUNK_INDEX) || !reader_fits_left(r, h->type))
+    if (r->binary.seen_end != (h->type == CHUNK_INDEX) || !reader_fits_survivors(r, h->type))
         return damaged(r, r->binary.chunk_offset, "chunks are missing or out of order at the end");
     enum chunk_result result = check_order(r, h);
     if (result != CHUNK_DONE)
@@ -452,7 +452,7 @@ int binary_go(struct mt_reader *r, const struct mt_point *to)
     b->dec.state_whole = true;
     b->next_event = to->event;
     b->lost = 0;
-    b->left = (struct ordinals){0};
+    b->survivors = (struct id_list){0};
     b->in_chunk = b->seen_end = b->seen_index = b->adrift = false;
     b->moved = true;
     b->stop = UINT64_MAX;

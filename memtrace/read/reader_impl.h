@@ -45,7 +45,7 @@ struct binary_reader {
     uint64_t chunks; /* those before, in a number */
     bool adrift;     /* the live blocks are not known: the next LIVE chunk says them */
     uint64_t index_offset;
-    struct ordinals left;       /* looked at, not kept */
+    struct id_list survivors;   /* looked at, not kept */
     struct places points, defs; /* once asked for: where reading can begin; all DEFS chunks */
     uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
     uint64_t stop;              /* chunks from this offset on are not wanted */
@@ -100,11 +100,11 @@ int binary_go(struct mt_reader *r, const struct mt_point *to);
 /* Read one chunk that is not EVENTS, or any if there is a taker. MT_MORE, MT_END or MT_ERROR. */
 int binary_chunk(struct mt_reader *r);
 
-/* Take a LEFT chunk: is it one, and are there as many as live? Which they are is for who needs them to see.
+/* Take a SURVIVORS chunk: is it one, and are there as many as live? Which they are is for who needs them to see.
  */
-bool reader_take_left(struct mt_reader *r, uint32_t size);
-/* May a chunk of this type come? Behind LEFT chunks there are no events, and all of them come before END. */
-bool reader_fits_left(const struct mt_reader *r, uint8_t type);
+bool reader_read_survivors(struct mt_reader *r, uint32_t size);
+/* May a chunk of this type come? Behind SURVIVORS chunks there are no events, and all of them come before END. */
+bool reader_fits_survivors(const struct mt_reader *r, uint8_t type);
 
 /* Can it be sought in? The header at an offset, reading staying where it is; false if there is none. */
 bool reader_is_plain(const struct mt_reader *r);

@@ -17,21 +17,21 @@ static bool salvaging(const struct mt_reader *r)
     return r->flags & MT_OPEN_SALVAGE;
 }
 
-bool reader_take_left(struct mt_reader *r, uint32_t size)
+bool reader_read_survivors(struct mt_reader *r, uint32_t size)
 {
-    struct ordinals *left = &r->binary.left;
-    return ordinals_take(left, r->binary.raw, size, UINT64_MAX) &&
-           (left->more || salvaging(r) || left->count == r->binary.dec.live);
+    struct id_list *s = &r->binary.survivors;
+    return id_list_read(s, r->binary.raw, size, UINT64_MAX) &&
+           (s->more || salvaging(r) || s->count == r->binary.dec.live);
 }
 
-bool reader_fits_left(const struct mt_reader *r, uint8_t type)
+bool reader_fits_survivors(const struct mt_reader *r, uint8_t type)
 {
-    const struct ordinals *left = &r->binary.left;
-    return !left->begun || type == CHUNK_LEFT || type == CHUNK_INDEX ||
-           (type == CHUNK_END && (!left->more || salvaging(r)));
+    const struct id_list *s = &r->binary.survivors;
+    return !s->begun || type == CHUNK_SURVIVORS || type == CHUNK_INDEX ||
+           (type == CHUNK_END && (!s->more || salvaging(r)));
 }
 
-/* The stream of a LEFT chunk, the caller's to free; NULL if it is damaged. */
+/* The stream of a SURVIVORS chunk, the caller's to free; NULL if it is damaged. */
 static uint8_t *unpack(const uint8_t *payload, const struct chunk_header *h)
 {
     uint32_t stored = h->stored_size - 8;
@@ -46,25 +46,25 @@ static uint8_t *unpack(const uint8_t *payload, const struct chunk_header *h)
 }
 
 static bool take_at(const struct mt_reader *r, uint64_t at, const struct chunk_header *h,
-                    struct ordinals *list)
+                    struct id_list *list)
 {
     uint8_t *payload = malloc(h->stored_size), *raw = NULL;
     if (payload &&
         pread(r->in.fd, payload, h->stored_size, (off_t)(at + CHUNK_HEADER_SIZE)) == (ssize_t)h->stored_size)
         raw = unpack(payload, h);
-    bool taken = raw && ordinals_take(list, raw, h->raw_size, UINT64_MAX);
+    bool taken = raw && id_list_read(list, raw, h->raw_size, UINT64_MAX);
     free(payload);
     free(raw);
     return taken;
 }
 
-bool mt_left(struct mt_reader *r, uint64_t **ordinals, size_t *n)
+bool mt_survivors(struct mt_reader *r, uint64_t **ordinals, size_t *n)
 {
-    struct ordinals list = {.keeps = true};
+    struct id_list list = {.keeps = true};
     struct chunk_header h = {0};
     bool good = reader_is_plain(r) && !salvaging(r);
     for (uint64_t at = FILE_HEADER_SIZE; good && reader_header_at(r, at, &h) && h.type != CHUNK_END;
          at += CHUNK_HEADER_SIZE + h.stored_size)
-        good = h.type != CHUNK_LEFT || take_at(r, at, &h, &list);
-    return ordinals_give(&list, good && list.begun && !list.more && h.type == CHUNK_END, ordinals, n);
+        good = h.type != CHUNK_SURVIVORS || take_at(r, at, &h, &list);
+    return id_list_finish(&list, good && list.begun && !list.more && h.type == CHUNK_END, ordinals, n);
 }

@@ -116,10 +116,10 @@ static void check_passing(struct bytes file, const struct list *all)
 static void check_never_freed(struct bytes file, const struct list *all)
 {
     uint64_t *list;
-    size_t n, unfreed = 0, news = 0;
+    size_t n, survivors = 0, news = 0;
     int fd = memory_file(file.data, file.size);
     bool *freed = calloc(all->n + 1, sizeof *freed);
-    assert_true(ops_read_unfreed(memory_path(fd), &list, &n));
+    assert_true(ops_read_survivors(memory_path(fd), &list, &n));
     for (size_t i = 0; i < all->n; i++) {
         news += all->ops[i].code == OP_NEW;
         if (all->ops[i].code == OP_FREE)
@@ -127,10 +127,10 @@ static void check_never_freed(struct bytes file, const struct list *all)
     }
     for (size_t handle = 0; handle < news; handle++)
         if (!freed[handle]) {
-            assert_true(unfreed < n);
-            assert_int_equal(list[unfreed++], handle);
+            assert_true(survivors < n);
+            assert_int_equal(list[survivors++], handle);
         }
-    assert_int_equal(unfreed, n);
+    assert_int_equal(survivors, n);
     free(freed);
     free(list);
     close(fd);
@@ -206,7 +206,7 @@ static void expect_part(const uint8_t *data, size_t size, const struct list *who
     int fd = memory_file(data, size);
     uint64_t *list;
     size_t n;
-    if (!ops_read_unfreed(memory_path(fd), &list, &n)) /* it may be whole nevertheless */
+    if (!ops_read_survivors(memory_path(fd), &list, &n)) /* it may be whole nevertheless */
         assert_true(list == NULL && n == 0);
     free(list);
     close(fd);

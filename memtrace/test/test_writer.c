@@ -95,7 +95,7 @@ static void test_literal_bytes(void **state)
     data = check_stream(payload, STREAM_CODES, data, codes, sizeof codes);
     check_stream(payload, STREAM_FARS, data, "", 0);
     assert_null(chunk_header_unpack(&h, p += 72 + h.stored_size));
-    assert_int_equal(h.type, CHUNK_LEFT);
+    assert_int_equal(h.type, CHUNK_SURVIVORS);
     check_stream(p + 72, 0, p + 80, (const uint8_t *)"\0", 1); /* nothing is left */
     free(file.data);
 }

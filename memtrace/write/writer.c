@@ -225,7 +225,7 @@ static bool enter(struct mt_writer *w, struct rec_new *r)
     w->map.blocks[slot].note = (uint32_t)(r->stack << HOW_BITS | r->how);
     r->slot = slot;
     writer_lua_new(w, slot);
-    writer_left_note(w, slot);
+    writer_survivors_note(w, slot);
     encoder_touch(&w->enc, r->addr, slot);
     return true;
 }
@@ -329,7 +329,7 @@ static void move(struct mt_writer *w, uint32_t slot, uint64_t addr, uint64_t siz
         mt_fail_memory(&w->out.err);
     else if (old.base > span_last(addr, size) || addr > span_last(old.base, old.size))
         remember_freed(w, &old);
-    writer_left_note(w, slot);
+    writer_survivors_note(w, slot);
     encoder_touch(&w->enc, addr, slot);
 }
 
@@ -456,7 +456,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     output_foreground(&w->out);
     if (!writer_failed(w)) {
         writer_end_limited(w);
-        writer_left(w);
+        writer_survivors(w);
         put_totals(w, ending);
         output_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
     }
@@ -472,7 +472,7 @@ int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error
     writer_defs_free(w);
     writer_lua_free(w);
     reach_free(&w->reach);
-    writer_left_free(w);
+    writer_survivors_free(w);
     buffer_free(&w->snapshot.records);
     free(w);
     return result;

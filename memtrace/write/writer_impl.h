@@ -53,7 +53,7 @@ struct mt_writer {
     uint64_t reach_page;     /* looked at last... */
     bool reach_page_is_heap; /* ... has a block of heap 0 */
     uint64_t inherited;      /* blocks, which have the handles from 0 */
-    uint64_t *ordinals; /* of live blocks by slot, as of mt_left */
+    uint64_t *ordinals;      /* of live blocks by slot, as of mt_survivors */
     uint32_t ordinals_room;
     struct def_counts counts;  /* all */
     struct def_counts written; /* those in chunks before the one being made */
@@ -143,10 +143,10 @@ void writer_bad_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t
 void writer_check_how(struct mt_writer *w, uint32_t slot, enum mt_how how, uint32_t stack);
 
 /* A New or Resize was counted, of the block in a slot. */
-void writer_left_note(struct mt_writer *w, uint32_t slot);
+void writer_survivors_note(struct mt_writer *w, uint32_t slot);
 /* All else is ready to end: say which blocks live. */
-void writer_left(struct mt_writer *w);
-void writer_left_free(struct mt_writer *w);
+void writer_survivors(struct mt_writer *w);
+void writer_survivors_free(struct mt_writer *w);
 
 /* An EVENTS chunk was written: write the live blocks if it is time. */
 void writer_live(struct mt_writer *w);

@@ -120,7 +120,7 @@ def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
     if not chosen.is_whole():
         return dict(CHOSEN)
     import numpy as np
-    said = None if chosen.trace.problem else chosen.trace.left()
+    said = None if chosen.trace.problem else chosen.trace.survivors()
     if said is None:
         return {"count": 0, "skipped": "the file does not say which blocks are left, or cannot be asked"}
     wrong = len(np.setxor1d(said, np.frombuffer(found["left"], "u8"), assume_unique=True))

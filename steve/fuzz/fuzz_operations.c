@@ -122,7 +122,7 @@ static void foretold_locks(bool of_trace)
     uint64_t *list = NULL;
     size_t n;
 
-    if (of_trace ? trace && mt_left(trace, &list, &n) : ops_read_unfreed(s_path, &list, &n))
+    if (of_trace ? trace && mt_survivors(trace, &list, &n) : ops_read_survivors(s_path, &list, &n))
         full_locks_by(list, n, of_trace);
     free(list);
     mt_close(trace);

@@ -803,7 +803,7 @@ def check_of(Walk walk):
     """Verify the invariants of a trace, and tell what events break them that count.
 
     Returns {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
-    finding, "left": of a whole trace the bytes of an array as of Trace.left()}; a finding is {"count": 0} or the count
+    finding, "left": of a whole trace the bytes of an array as of Trace.survivors()}; a finding is {"count": 0} or the count
     with the first event concerned."""
     cdef check c
     check_init(&c)

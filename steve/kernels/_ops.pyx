@@ -119,7 +119,7 @@ cdef class Operations:
         cdef bint ok = True
         if self.trace is not None and writer.form == OPS_BINARY:
             with nogil:
-                ok = op_source_tell_unfreed(self.s, writer.w)
+                ok = op_source_write_survivors(self.s, writer.w)
         return enough(ok)
 
     cdef int failed(self) except -1:
@@ -300,21 +300,21 @@ cdef class Unfreed:
         cdef bytes path = os.fsencode(file.path)
         cdef const char *c_path = path
         with nogil:
-            self.foretold = ops_read_unfreed(c_path, &self.u.list, &self.u.n)
+            self.foretold = ops_read_survivors(c_path, &self.u.list, &self.u.n)
         return self.foretold
 
     cdef int read_trace(self, Trace trace) except -1:
         """The same of a trace that delivers all it has."""
         if type(trace) is Trace:
             with nogil:
-                self.foretold = mt_left(trace.r, &self.u.list, &self.u.n)
+                self.foretold = mt_survivors(trace.r, &self.u.list, &self.u.n)
         return self.foretold
 
     cdef int tell(self, OpsWriter writer) except -1:
         """Write what operations that were fed say; once."""
         enough(unfreed_finish(&self.u))
         with nogil:
-            ops_writer_unfreed(writer.w, self.u.list, self.u.n)
+            ops_writer_survivors(writer.w, self.u.list, self.u.n)
         return 0
 
     cdef int walk_operations(self, Operations source) except -1:

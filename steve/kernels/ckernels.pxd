@@ -34,7 +34,7 @@ cdef extern from "memtrace/ops/source.h" nogil:
     struct op_quota:
         uint64_t skip, left
     int op_source_write(op_source *s, ops_writer *w, op_quota *q)
-    bint op_source_tell_unfreed(op_source *s, ops_writer *w)
+    bint op_source_write_survivors(op_source *s, ops_writer *w)
     void op_source_give(op_source *s, const mt_event *events, size_t n)
     bint op_source_begin(op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
     bint op_source_out_of_memory(const op_source *s)

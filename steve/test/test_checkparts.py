@@ -39,7 +39,7 @@ def test_random_traces(run: Run, chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         assert in_parts(path) == in_one(path)
-        assert in_one(path)["left"] == Trace(str(path)).left().tobytes()
+        assert in_one(path)["left"] == Trace(str(path)).survivors().tobytes()
 
 
 def same(steve: Steve, path: Path, *more: str) -> Any:

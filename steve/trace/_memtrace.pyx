@@ -213,13 +213,13 @@ cdef class Trace:
             raise trace_error(self.path, self.name, mt_reader_error(self.r), False)
         return [(points[i].event, points[i].handle, points[i].offset) for i in range(n)]
 
-    def left(self):
+    def survivors(self):
         """The blocks that live at the end, if the file says so there: an array of ordinals, ascending, else None; see
-        mt_left."""
+        mt_survivors."""
         import numpy as np
         cdef uint64_t *ordinals
         cdef size_t n
-        if not mt_left(self.r, &ordinals, &n):
+        if not mt_survivors(self.r, &ordinals, &n):
             return None
         try:
             return array_over(ordinals, n, np.dtype("u8"), True)

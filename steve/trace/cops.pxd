@@ -29,7 +29,7 @@ cdef extern from "memtrace/ops.h" nogil:
     uint64_t ops_reader_shared(const ops_reader *r)
     uint64_t ops_reader_bytes(const ops_reader *r, uint64_t *total)
     void ops_close(ops_reader *r)
-    bint ops_read_unfreed(const char *path, uint64_t **ordinals, size_t *n)
+    bint ops_read_survivors(const char *path, uint64_t **ordinals, size_t *n)
 
     struct ops_writer:
         pass
@@ -57,5 +57,5 @@ cdef extern from "memtrace/ops.h" nogil:
     ops_writer *ops_writer_piece(int fd, ops_form form, ops_kind kind, ops_piece piece, mt_error *err)
     ops_writer *ops_writer_open(int fd, ops_form form, ops_kind kind, mt_error *err)
     void ops_write(ops_writer *w, const op *ops, size_t n)
-    void ops_writer_unfreed(ops_writer *w, const uint64_t *ordinals, size_t n)
+    void ops_writer_survivors(ops_writer *w, const uint64_t *ordinals, size_t n)
     int ops_writer_finish(ops_writer *w, mt_error *err)

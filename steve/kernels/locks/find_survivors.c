@@ -89,6 +89,6 @@ bool unfreed_finish(struct unfreed *u)
     for (size_t i = 0; i < u->slots; i++)
         if (u->by_slot[i] && !note(u, u->by_slot[i] - 1))
             return false;
-    ordinals_sort(u->list, u->n);
+    id_list_sort(u->list, u->n);
     return true;
 }

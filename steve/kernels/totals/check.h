@@ -31,7 +31,8 @@ enum check_rule {
 
 struct check_block {
     uint64_t handle, addr, size;
-    uint64_t ordinal; /* as of mt_left, from the first event fed on; CHECK_BEFORE if it lived there already */
+    uint64_t
+        ordinal; /* as of mt_survivors, from the first event fed on; CHECK_BEFORE if it lived there already */
     bool live, shown; /* shown: by its New */
 };
 #define CHECK_BEFORE UINT64_MAX

@@ -1,4 +1,4 @@
-/* test_left.c - which blocks live at the end: told by traces as the events say it, to who asks before it
+/* test_survivors.c - which blocks live at the end: told by traces as the events say it, to who asks before it
  * reads; not by traces that are cut off, damaged or limited, and not falsely.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -25,7 +25,7 @@ static struct told told_by(struct bytes file, unsigned flags)
     struct told t = {0};
     int fd = memory_file(file.data, file.size);
     struct mt_reader *r = mt_open(memory_path(fd), flags, NULL);
-    t.told = r && mt_left(r, &t.list, &t.n);
+    t.told = r && mt_survivors(r, &t.list, &t.n);
     mt_close(r);
     close(fd);
     return t;
@@ -120,7 +120,7 @@ static void test_random(void **state)
 /* More than a piece of the list holds, told by a thread. */
 static void test_many(void **state)
 {
-    enum { MANY = 2 * ORDINALS_MOST + 3 };
+    enum { MANY = 2 * ID_LIST_MOST + 3 };
     int fd = memory_file("", 0);
     struct mt_writer *w = mt_writer_new(fd, &(struct mt_writer_options){.background = true}, NULL);
     (void)state;
@@ -210,7 +210,7 @@ static void test_after_reading(void **state)
     uint64_t *list;
     (void)state;
     for (int result = MT_MORE; result == MT_MORE; result = mt_next(r, &events, &n)) {
-        assert_true(mt_left(r, &list, &again));
+        assert_true(mt_survivors(r, &list, &again));
         assert_int_equal(again, before.n);
         assert_memory_equal(list, before.list, again * sizeof *list);
         free(list);
@@ -248,7 +248,7 @@ static struct bytes crafted(const struct piece *pieces, bool more)
 {
     struct bytes file = {0};
     struct buffer end = {0};
-    struct chunk_header h = {.type = CHUNK_LEFT, .first_event = 1, .first_handle = 1};
+    struct chunk_header h = {.type = CHUNK_SURVIVORS, .first_event = 1, .first_handle = 1};
     append_file_header(&file);
     append_new(&file, 0);
     for (; pieces->bytes; pieces++)

@@ -1,4 +1,4 @@
-/* test_ops_unfreed.c - the list of blocks that are never freed, at the end of binary ops files: what was told
+/* test_ops_survivors.c - the list of blocks that are never freed, at the end of binary ops files: what was told
  * is read, by who asks for it alone and without harm to who reads all; wrong and damaged lists are not.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -25,7 +25,7 @@ static struct file make(size_t n, enum ops_form form, enum ops_kind kind, const 
     for (size_t i = 0; i < n; i++)
         f.ops[i] = (struct op){.handle = i, .addr = 4096 + 32 * i, .size = 32, .code = OP_NEW};
     ops_write(w, f.ops, n);
-    ops_writer_unfreed(w, list, n_list);
+    ops_writer_survivors(w, list, n_list);
     assert_int_equal(ops_writer_finish(w, &err), MT_OK);
     f.bytes = memory_bytes(fd);
     close(fd);
@@ -38,12 +38,12 @@ static void drop(struct file *f)
     free(f->bytes.data);
 }
 
-/* What a file tells; *told as ops_read_unfreed returns it. */
+/* What a file tells; *told as ops_read_survivors returns it. */
 static uint64_t *told_by(const void *data, size_t size, size_t *n, bool *told)
 {
     uint64_t *list;
     int fd = memory_file(data, size);
-    *told = ops_read_unfreed(memory_path(fd), &list, n);
+    *told = ops_read_survivors(memory_path(fd), &list, n);
     close(fd);
     return list;
 }
@@ -77,7 +77,7 @@ static void check_list(size_t ops, const uint64_t *list, size_t n_list)
 
 static void test_what_was_told_is_read(void **state)
 {
-    enum { MANY = 2 * ORDINALS_MOST + 5 };
+    enum { MANY = 2 * ID_LIST_MOST + 5 };
     static uint64_t all[MANY], some[MANY / 300];
     (void)state;
     for (size_t i = 0; i < MANY; i++)
@@ -89,8 +89,8 @@ static void test_what_was_told_is_read(void **state)
     check_list(10, (uint64_t[]){0, 3, 9}, 3);
     check_list(OPS_PIECE, (uint64_t[]){OPS_PIECE - 1}, 1);
     check_list(MANY, some, MANY / 300);
-    check_list(MANY, all, ORDINALS_MOST);
-    check_list(MANY, all, ORDINALS_MOST + 1);
+    check_list(MANY, all, ID_LIST_MOST);
+    check_list(MANY, all, ID_LIST_MOST + 1);
     check_list(MANY, all, MANY);
 }
 
@@ -110,7 +110,7 @@ static void test_others_are_silent(void **state)
     expect_silent(untold.data, untold.size);
     free(untold.data);
     expect_silent("", 0);
-    assert_false(ops_read_unfreed("/nonexistent", &(uint64_t *){NULL}, &(size_t){0}));
+    assert_false(ops_read_survivors("/nonexistent", &(uint64_t *){NULL}, &(size_t){0}));
 }
 
 /* Of pieces the last tells; together they are the file that one writer makes. */
@@ -126,7 +126,7 @@ static void test_pieces(void **state)
         struct ops_piece piece = {.before = last ? OPS_PIECE : 0, .first = !last, .last = last};
         struct ops_writer *w = ops_writer_piece(fd, OPS_BINARY, OPS_ACCESS, piece, &err);
         ops_write(w, f.ops + piece.before, last ? 1 : OPS_PIECE);
-        ops_writer_unfreed(w, list, 2);
+        ops_writer_survivors(w, list, 2);
         assert_int_equal(ops_writer_finish(w, &err), MT_OK);
         struct bytes part = memory_bytes(fd);
         append_bytes(&joined, part.data, part.size);
