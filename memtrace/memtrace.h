@@ -17,7 +17,7 @@
  *     EVENTS     = tokens segments slots offsets record* codes fars
  *                                           accesses coded against predictors; the records are the rare
  *                                           events (new, free, resize, thread, mark...)
- *     LIVE       = record*                  now and then, all live blocks: a reader can begin here
+ *     CHECKPOINT = record*                  now and then, all live blocks: a reader can begin here
  *     SNAPSHOT   = record*                  all objects of a Lua state at one time, and their links
  *     SURVIVORS  = record*                  the blocks that are never freed
  *     END        = record*                  totals, why the trace ended

@@ -119,7 +119,7 @@ struct mt_live_block {
 };
 /* Right after mt_read_range: read on to the first event, so that mt_live_block tells the blocks that live
  * there. Of damage it says nothing: the next mt_next does. */
-void mt_read_live(struct mt_reader *r);
+void mt_read_checkpoint(struct mt_reader *r);
 /* Can a thread be that of what was read so far? Accesses that are passed over count. Thread 1 always can. */
 bool mt_met_thread(const struct mt_reader *r, uint16_t thread);
 /* Slots from 0 that may hold a block (text: 0), and what one holds: false if nothing. */

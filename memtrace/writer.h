@@ -19,7 +19,8 @@ struct mt_writer;
 struct mt_writer_options {
     int level;             /* zstd level, 0 = default (1) */
     uint32_t chunk_events; /* events per chunk, 0 = default (1 << 20) */
-    uint32_t live_chunks;  /* write all live blocks after so many chunks of events; 0 = default (at least 4,
+    uint32_t
+        checkpoint_interval; /* write all live blocks after so many chunks of events; 0 = default (at least 4,
                               and so seldom that it stays below two percent of the file) */
     bool
         background;    /* a thread compresses and writes: errors are known some chunks later, or by

@@ -37,7 +37,7 @@ unsigned chunk_streams(uint8_t type)
     case CHUNK_DEFS:
     case CHUNK_END:
     case CHUNK_INDEX:
-    case CHUNK_LIVE:
+    case CHUNK_CHECKPOINT:
     case CHUNK_SNAPSHOT:
     case CHUNK_SURVIVORS:
         return 1;

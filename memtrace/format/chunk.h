@@ -35,7 +35,7 @@ enum chunk_type {
     CHUNK_EVENTS = 2,
     CHUNK_END = 3,
     CHUNK_INDEX = 4,
-    CHUNK_LIVE = 5,
+    CHUNK_CHECKPOINT = 5,
     CHUNK_SNAPSHOT = 6,
     CHUNK_SURVIVORS = 7
 };

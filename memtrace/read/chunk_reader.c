@@ -181,7 +181,7 @@ static enum chunk_result begin_events(struct mt_reader *r, const struct chunk_he
                                       const uint32_t *sizes)
 {
     struct binary_reader *b = &r->binary;
-    if ((b->adrift || !b->dec.state_whole) && !salvaging(r))
+    if ((b->adrift || !b->dec.checkpoint_whole) && !salvaging(r))
         return damaged(r, b->chunk_offset, "live blocks are missing before these events");
     if (!decoder_start(&b->dec, h, b->raw, sizes)) {
         mt_fail_memory(&r->err);
@@ -252,12 +252,12 @@ static enum chunk_result read_live(struct mt_reader *r, uint32_t size)
 {
     struct binary_reader *b = &r->binary;
     struct cursor c = {.p = b->raw, .end = b->raw + size};
-    const char *wrong = decoder_live(&b->dec, &c, b->adrift);
+    const char *wrong = decoder_checkpoint(&b->dec, &c, b->adrift);
     if (wrong && salvaging(r)) {
         decoder_forget(&b->dec);
         b->adrift = true;
     }
-    b->adrift &= !b->dec.state_whole;
+    b->adrift &= !b->dec.checkpoint_whole;
     return wrong ? damaged(r, b->chunk_offset, wrong) : CHUNK_DONE;
 }
 
@@ -325,7 +325,7 @@ static enum chunk_result apply_chunk(struct mt_reader *r, const struct chunk_hea
         return read_defs(r, sizes[0]);
     case CHUNK_EVENTS:
         return begin_events(r, h, sizes);
-    case CHUNK_LIVE:
+    case CHUNK_CHECKPOINT:
         return read_live(r, sizes[0]);
     case CHUNK_SNAPSHOT:
         return read_snapshot(r, sizes[0]);
@@ -449,7 +449,7 @@ int binary_go(struct mt_reader *r, const struct mt_point *to)
     }
     decoder_forget(&b->dec);
     b->dec.handles = to->handle;
-    b->dec.state_whole = true;
+    b->dec.checkpoint_whole = true;
     b->next_event = to->event;
     b->lost = 0;
     b->survivors = (struct id_list){0};

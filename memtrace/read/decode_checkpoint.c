@@ -1,4 +1,4 @@
-/* decode_checkpoint.c - LIVE chunks: the live blocks as the writer knew them; see decoder.h.
+/* decode_checkpoint.c - CHECKPOINT chunks: the live blocks as the writer knew them; see decoder.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -28,35 +28,35 @@ static const char *enter(struct decoder *d, const struct rec_block *r)
     return NULL;
 }
 
-static const char *begin(struct decoder *d, struct cursor *c, struct rec_state *state, bool replace)
+static const char *begin(struct decoder *d, struct cursor *c, struct rec_checkpoint *r, bool replace)
 {
-    if (cursor_byte(c) != REC_STATE || !get_state(c, state))
+    if (cursor_byte(c) != REC_CHECKPOINT || !get_checkpoint(c, r))
         return "live blocks do not begin with their number";
-    if (state->before == 0) {
-        d->state_blocks = 0;
+    if (r->before == 0) {
+        d->checkpoint_blocks = 0;
         if (replace)
             decoder_forget(d);
     }
-    if (state->before != d->state_blocks)
+    if (r->before != d->checkpoint_blocks)
         return "a part of the live blocks is missing";
     return NULL;
 }
 
-const char *decoder_live(struct decoder *d, struct cursor *c, bool replace)
+const char *decoder_checkpoint(struct decoder *d, struct cursor *c, bool replace)
 {
-    struct rec_state state;
+    struct rec_checkpoint begun;
     struct rec_block r;
-    const char *wrong = begin(d, c, &state, replace);
+    const char *wrong = begin(d, c, &begun, replace);
     while (!wrong && c->p < c->end) {
-        if (cursor_byte(c) != REC_BLOCK || !get_block(c, &r) || ++d->state_blocks > state.blocks)
+        if (cursor_byte(c) != REC_BLOCK || !get_block(c, &r) || ++d->checkpoint_blocks > begun.blocks)
             wrong = "a live block is cut off or too many";
         else if (replace)
             wrong = enter(d, &r);
         else if (!same(d, &r))
             wrong = "a live block is not what the events before say";
     }
-    if (!wrong && !replace && state.blocks != d->live)
+    if (!wrong && !replace && begun.blocks != d->live)
         wrong = "live blocks are not as many as the events before say";
-    d->state_whole = !wrong && d->state_blocks == state.blocks;
+    d->checkpoint_whole = !wrong && d->checkpoint_blocks == begun.blocks;
     return wrong;
 }

@@ -16,7 +16,7 @@
 
 bool decoder_init(struct decoder *d, const struct defs *defs)
 {
-    *d = (struct decoder){.defs = defs, .state_whole = true};
+    *d = (struct decoder){.defs = defs, .checkpoint_whole = true};
     return codebook_init(&d->book);
 }
 

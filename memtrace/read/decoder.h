@@ -32,8 +32,8 @@ struct decoder {
     uint64_t live;
     uint64_t handles;
     uint64_t bad_frees;
-    bool state_whole;      /* all LIVE chunks of a state have been taken */
-    uint64_t state_blocks; /* of the LIVE chunks being read, taken so far */
+    bool checkpoint_whole;      /* the last checkpoint has been read to its end */
+    uint64_t checkpoint_blocks; /* of the checkpoint being read: blocks so far */
     bool rare_only;        /* accesses of segments are passed over, and counted: */
     uint64_t passed;
     bool want_freed; /* deliver accesses to freed memory */
@@ -69,10 +69,10 @@ size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
  * finished, or d->wrong says what is wrong. For who decodes nothing else of the chunk. */
 size_t decoder_rare_event(struct decoder *d, struct mt_event *ev);
 
-/* Take a LIVE chunk: check it against the blocks, or, if `replace`, make it the blocks. A state of several
+/* Take a CHECKPOINT chunk: check it against the blocks, or, if `replace`, make it the blocks. A checkpoint of several
  * chunks is replaced at its first and whole at its last. What is wrong is returned in words, NULL = nothing.
  */
-const char *decoder_live(struct decoder *d, struct cursor *c, bool replace);
+const char *decoder_checkpoint(struct decoder *d, struct cursor *c, bool replace);
 
 /* Are the live blocks so many that one of them is often far away? Then asking for it pays: see
  * docs/internals/steve.md, Lines. */

@@ -43,7 +43,7 @@ struct binary_reader {
     bool seen_end, seen_index;
     bool moved;      /* not all chunks before were read: reading began in the middle */
     uint64_t chunks; /* those before, in a number */
-    bool adrift;     /* the live blocks are not known: the next LIVE chunk says them */
+    bool adrift;     /* the live blocks are not known: the next checkpoint lists them */
     uint64_t index_offset;
     struct id_list survivors;   /* looked at, not kept */
     struct places points, defs; /* once asked for: where reading can begin; all DEFS chunks */

@@ -44,14 +44,14 @@ static bool find_places(struct mt_reader *r)
 {
     struct binary_reader *b = &r->binary;
     struct chunk_header h = {0};
-    bool after_live = false, ok = add_place(&b->points, &h, FILE_HEADER_SIZE);
+    bool after_checkpoint = false, ok = add_place(&b->points, &h, FILE_HEADER_SIZE);
     for (uint64_t at = FILE_HEADER_SIZE; ok && reader_is_plain(r) && reader_header_at(r, at, &h);
          at += CHUNK_HEADER_SIZE + h.stored_size) {
         if (h.type == CHUNK_DEFS)
             ok = add_place(&b->defs, &h, at);
-        if (h.type == CHUNK_LIVE && !after_live)
+        if (h.type == CHUNK_CHECKPOINT && !after_checkpoint)
             ok = add_place(&b->points, &h, at);
-        after_live = h.type == CHUNK_LIVE;
+        after_checkpoint = h.type == CHUNK_CHECKPOINT;
     }
     return ok;
 }
@@ -99,22 +99,22 @@ static bool is_sound(const struct mt_reader *r, uint64_t at, const struct chunk_
 /* Do events come here, or the end? */
 static bool ends_lists(const struct chunk_header *h)
 {
-    return h->type != CHUNK_LIVE && h->type != CHUNK_DEFS && h->type != CHUNK_SNAPSHOT;
+    return h->type != CHUNK_CHECKPOINT && h->type != CHUNK_DEFS && h->type != CHUNK_SNAPSHOT;
 }
 
-/* A point counts when what comes right behind its list is sound, too: mt_read_live reads on to there. */
+/* A point counts when what comes right behind its list is sound, too: mt_read_checkpoint reads on to there. */
 uint32_t mt_sound_points(struct mt_reader *r)
 {
     struct chunk_header h;
     struct payload payload = {0};
     uint32_t points = 1, lists = 0;
     uint64_t event = 0;
-    bool after_live = false, whole = reader_is_plain(r) && r->stats.damaged_chunks == 0;
+    bool after_checkpoint = false, whole = reader_is_plain(r) && r->stats.damaged_chunks == 0;
     for (uint64_t at = FILE_HEADER_SIZE; whole && reader_header_at(r, at, &h);
          at += CHUNK_HEADER_SIZE + h.stored_size) {
         whole = h.first_event == event && is_sound(r, at, &h, &payload);
-        lists += h.type == CHUNK_LIVE && !after_live;
-        after_live = h.type == CHUNK_LIVE;
+        lists += h.type == CHUNK_CHECKPOINT && !after_checkpoint;
+        after_checkpoint = h.type == CHUNK_CHECKPOINT;
         if (whole && ends_lists(&h)) {
             points += lists;
             lists = 0;
@@ -193,7 +193,7 @@ static bool before_events(const struct mt_reader *r)
            h.type != CHUNK_INDEX;
 }
 
-void mt_read_live(struct mt_reader *r)
+void mt_read_checkpoint(struct mt_reader *r)
 {
     while (reader_is_plain(r) && r->err.code == MT_E_NONE && !r->binary.in_chunk && before_events(r))
         if (binary_chunk(r) == MT_ERROR)

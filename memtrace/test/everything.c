@@ -209,7 +209,8 @@ static void do_everything(struct world *o, int turns)
 
 /* -- traces ------------------------------------------------------------------------------------- */
 
-static const struct mt_writer_options s_options = {.chunk_events = 60, .live_chunks = 2, .beside = 16};
+static const struct mt_writer_options s_options = {
+    .chunk_events = 60, .checkpoint_interval = 2, .beside = 16};
 
 static void begin(struct world *o, int fd)
 {

@@ -14,13 +14,15 @@
 
 enum { BLOCKS = 3000 };
 
-static struct mt_writer *new_writer(int fd, bool background, uint32_t chunk_events, uint32_t live_chunks)
+static struct mt_writer *new_writer(int fd, bool background, uint32_t chunk_events,
+                                    uint32_t checkpoint_interval)
 {
     struct mt_error err = {0};
     struct mt_writer *w =
         mt_writer_new(fd,
-                      &(struct mt_writer_options){
-                          .background = background, .chunk_events = chunk_events, .live_chunks = live_chunks},
+                      &(struct mt_writer_options){.background = background,
+                                                  .chunk_events = chunk_events,
+                                                  .checkpoint_interval = checkpoint_interval},
                       &err);
     assert_non_null(w);
     return w;
@@ -41,10 +43,10 @@ static void write_some(struct mt_writer *w, uint64_t from, uint64_t to)
     }
 }
 
-static struct bytes trace(bool background, uint32_t chunk_events, uint32_t live_chunks)
+static struct bytes trace(bool background, uint32_t chunk_events, uint32_t checkpoint_interval)
 {
     int fd = memory_file("", 0);
-    struct mt_writer *w = new_writer(fd, background, chunk_events, live_chunks);
+    struct mt_writer *w = new_writer(fd, background, chunk_events, checkpoint_interval);
     write_some(w, 0, BLOCKS);
     assert_int_equal(mt_writer_finish(w, MT_ENDING_EXIT, NULL), MT_OK);
     struct bytes file = memory_bytes(fd);
@@ -64,10 +66,10 @@ static void assert_same_trace(const struct bytes *a, const struct bytes *b)
     reading_free(&y);
 }
 
-static void check_same(uint32_t chunk_events, uint32_t live_chunks)
+static void check_same(uint32_t chunk_events, uint32_t checkpoint_interval)
 {
-    struct bytes at_once = trace(false, chunk_events, live_chunks),
-                 later = trace(true, chunk_events, live_chunks);
+    struct bytes at_once = trace(false, chunk_events, checkpoint_interval),
+                 later = trace(true, chunk_events, checkpoint_interval);
     assert_same_trace(&at_once, &later);
     free(at_once.data);
     free(later.data);

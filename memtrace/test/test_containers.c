@@ -253,7 +253,7 @@ static void test_random(void **state)
     (void)state;
     for (uint64_t seed = 1; seed < 30; seed++) {
         uint64_t numbers = seed;
-        struct made m = begin(&(struct mt_writer_options){.chunk_events = 100, .live_chunks = 2});
+        struct made m = begin(&(struct mt_writer_options){.chunk_events = 100, .checkpoint_interval = 2});
         for (int i = 0; i < 600; i++)
             at_random(&m, &numbers);
         struct reading got = end(&m);
@@ -313,7 +313,7 @@ static void churn(struct made *m, unsigned blocks)
 
 static struct bytes limited(uint64_t bytes, unsigned blocks)
 {
-    struct made m = begin(&(struct mt_writer_options){.chunk_events = 1000, .live_chunks = 1});
+    struct made m = begin(&(struct mt_writer_options){.chunk_events = 1000, .checkpoint_interval = 1});
     mt_writer_limit(m.w, bytes, "too much");
     block(&m, MALLOC, 0x1000, 8); /* lives where the file is cut off, and no more at the end */
     churn(&m, blocks);

@@ -14,7 +14,7 @@ static struct bytes make_trace(void)
     int fd = memory_file("", 0);
     struct mt_error err = {0};
     struct mt_writer *w =
-        mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = 20, .live_chunks = 2}, &err);
+        mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = 20, .checkpoint_interval = 2}, &err);
     assert_non_null(w);
     mt_writer_info(w, "command", "test");
     uint32_t site = mt_writer_site(w, &(struct mt_site){.ip = 16, .size = 8, .kind = MT_STORE});
@@ -211,7 +211,7 @@ static struct bytes make_huge(void)
     int fd = memory_file("", 0);
     struct mt_error err = {0};
     struct mt_writer *w =
-        mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = 20, .live_chunks = 1}, &err);
+        mt_writer_new(fd, &(struct mt_writer_options){.chunk_events = 20, .checkpoint_interval = 1}, &err);
     assert_non_null(w);
     mt_writer_block_new(w, 1ULL << 40, 8ULL << 30, 0, MT_HOW_MALLOC, 0);
     uint32_t sites[6];

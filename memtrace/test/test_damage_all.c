@@ -114,7 +114,7 @@ static const struct {
 } s_hidden[] = {
     {"base", "string"},   {"inherit", "implied=1"}, {"held", "earlier=1"},  {"thread", "thread=2"},
     {"vm", "state"},      {"touch", "kernel=1"},    {"freed", "freed=1"},   {"stop", "end"},
-    {"block", "handle="}, {"chunk", "end"},         {"beside", "beside=1"},
+    {"block", "handle="}, {"chunk", "end"},         {"beside", "beside=1"}, {"checkpoint", "handle="},
 };
 
 static const char *shown_as(const char *name)

@@ -215,7 +215,7 @@ static void run(uint64_t seed, uint32_t chunk_events, int steps)
     h->seed = seed;
     h->m.thread = 1;
     h->w = mt_writer_new(
-        fd, &(struct mt_writer_options){.chunk_events = chunk_events, .live_chunks = seed % 3}, &err);
+        fd, &(struct mt_writer_options){.chunk_events = chunk_events, .checkpoint_interval = seed % 3}, &err);
     assert_non_null(h->w);
     define(h->w);
     for (int i = 0; i < steps; i++)

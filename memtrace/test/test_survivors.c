@@ -111,7 +111,7 @@ static void test_random(void **state)
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct bytes file = random_trace(
             seed, seed < 10 ? (unsigned)seed : 400,
-            &(struct mt_writer_options){.chunk_events = seed % 2 ? 20 : 0, .live_chunks = seed % 3});
+            &(struct mt_writer_options){.chunk_events = seed % 2 ? 20 : 0, .checkpoint_interval = seed % 3});
         check(file);
         free(file.data);
     }
@@ -201,7 +201,7 @@ static void test_silent(void **state)
 static void test_after_reading(void **state)
 {
     struct bytes file =
-        random_trace(4, 300, &(struct mt_writer_options){.chunk_events = 50, .live_chunks = 1});
+        random_trace(4, 300, &(struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 1});
     struct told before = told_by(file, 0);
     int fd = memory_file(file.data, file.size);
     struct mt_reader *r = mt_open(memory_path(fd), 0, NULL);

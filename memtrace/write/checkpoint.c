@@ -1,4 +1,4 @@
-/* checkpoint.c - LIVE chunks: all live blocks, written now and then, so that a reader can begin there.
+/* checkpoint.c - checkpoints: CHECKPOINT chunks list all live blocks now and then, so that a reader can begin there.
  *
  * They repeat what the events before say. They are written so seldom that they stay below two percent of the
  * file, however many blocks live.
@@ -8,28 +8,29 @@
 #include "memtrace/base/error.h"
 #include "memtrace/write/writer_impl.h"
 
-/* EVENTS chunks between two states, at least. */
-#define LIVE_INTERVAL 4
-/* Bytes of other chunks for each byte of state, at least; and what a state takes. */
-#define LIVE_SHARE 50
-#define LIVE_BLOCK_BYTES 8
-#define LIVE_CHUNK_BYTES 200
-/* Blocks in one LIVE chunk: far below what the format allows. */
-#define LIVE_PART (1u << 20)
+/* EVENTS chunks between two checkpoints, at least. */
+#define CHECKPOINT_INTERVAL 4
+/* Bytes of other chunks for each byte of a checkpoint, at least; and the size of a checkpoint. */
+#define CHECKPOINT_SHARE 50
+#define CHECKPOINT_BLOCK_BYTES 8
+#define CHECKPOINT_CHUNK_BYTES 200
+/* Blocks in one CHECKPOINT chunk: far below what the format allows. */
+#define CHECKPOINT_PART (1u << 20)
 
 static bool is_due(const struct mt_writer *w)
 {
-    uint64_t cost = LIVE_CHUNK_BYTES + LIVE_BLOCK_BYTES * w->map.live;
+    uint64_t cost = CHECKPOINT_CHUNK_BYTES + CHECKPOINT_BLOCK_BYTES * w->map.live;
     if (w->out.full || w->cut_off || (w->out.limit && w->out.written + 2 * cost > w->out.limit))
         return false;
-    if (w->live_interval)
-        return w->live_chunks >= w->live_interval;
-    return w->live_chunks >= LIVE_INTERVAL && w->out.written - w->live_written >= LIVE_SHARE * cost;
+    if (w->checkpoint_interval)
+        return w->chunks_since_checkpoint >= w->checkpoint_interval;
+    return w->chunks_since_checkpoint >= CHECKPOINT_INTERVAL &&
+           w->out.written - w->checkpoint_written >= CHECKPOINT_SHARE * cost;
 }
 
 static void write_part(struct mt_writer *w, struct buffer *b)
 {
-    struct chunk_header h = {.type = CHUNK_LIVE,
+    struct chunk_header h = {.type = CHUNK_CHECKPOINT,
                              .first_event = w->chunk_first_event,
                              .first_handle = w->handles,
                              .instructions = w->totals.instructions};
@@ -39,18 +40,18 @@ static void write_part(struct mt_writer *w, struct buffer *b)
     buffer_reset(b);
 }
 
-static void write_state(struct mt_writer *w)
+static void write_checkpoint(struct mt_writer *w)
 {
     struct buffer b = {0};
     uint64_t done = 0;
-    put_state(&b, &(struct rec_state){w->map.live, 0});
+    put_checkpoint(&b, &(struct rec_checkpoint){w->map.live, 0});
     for (uint32_t slot = 0; slot < w->map.used; slot++) {
         const struct block *block = &w->map.blocks[slot];
         if (block->heap == DEAD_HEAP)
             continue;
-        if (done && done % LIVE_PART == 0) {
+        if (done && done % CHECKPOINT_PART == 0) {
             write_part(w, &b);
-            put_state(&b, &(struct rec_state){w->map.live, done});
+            put_checkpoint(&b, &(struct rec_checkpoint){w->map.live, done});
         }
         put_block(&b, &(struct rec_block){slot, block->handle, block->base, block->size, block->heap});
         done++;
@@ -59,12 +60,12 @@ static void write_state(struct mt_writer *w)
     buffer_free(&b);
 }
 
-void writer_live(struct mt_writer *w)
+void writer_checkpoint(struct mt_writer *w)
 {
-    w->live_chunks++;
+    w->chunks_since_checkpoint++;
     if (writer_failed(w) || !is_due(w))
         return;
-    write_state(w);
-    w->live_chunks = 0;
-    w->live_written = w->out.written;
+    write_checkpoint(w);
+    w->chunks_since_checkpoint = 0;
+    w->checkpoint_written = w->out.written;
 }

@@ -50,7 +50,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
     w->thread = 1;
     w->background = opts->background;
     w->beside = opts->beside;
-    w->live_interval = opts->live_chunks;
+    w->checkpoint_interval = opts->checkpoint_interval;
     w->chunk_events = opts->chunk_events ? opts->chunk_events : DEFAULT_CHUNK_EVENTS;
     if (w->chunk_events > MAX_CHUNK_EVENTS)
         w->chunk_events = MAX_CHUNK_EVENTS;
@@ -94,7 +94,7 @@ static void end_chunk(struct mt_writer *w)
     if (!w->out.full)
         w->chunk_first_event += w->enc.count;
     writer_note_kept(w);
-    writer_live(w);
+    writer_checkpoint(w);
     writer_start_chunk(w);
 }
 

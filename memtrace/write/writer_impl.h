@@ -69,8 +69,9 @@ struct mt_writer {
     uint64_t chunk_first_event, chunk_first_handle, chunk_instructions;
     uint64_t handles;
     uint32_t beside;                     /* as of struct mt_writer_options */
-    uint32_t live_interval, live_chunks; /* EVENTS chunks: between LIVE ones, since the last */
-    uint64_t live_written;               /* bytes in the file up to the last */
+    uint32_t checkpoint_interval,
+        chunks_since_checkpoint;         /* EVENTS chunks: between LIVE ones, since the last */
+    uint64_t checkpoint_written;         /* bytes in the file up to the last */
     struct mt_totals kept;               /* with a limit: totals and News of the chunks in the file */
     uint64_t kept_handles;
     uint32_t limit_reason; /* string id */
@@ -149,7 +150,7 @@ void writer_survivors(struct mt_writer *w);
 void writer_survivors_free(struct mt_writer *w);
 
 /* An EVENTS chunk was written: write the live blocks if it is time. */
-void writer_live(struct mt_writer *w);
+void writer_checkpoint(struct mt_writer *w);
 
 /* The slot of the block of `heap` that begins at addr, or NO_SLOT. */
 uint32_t writer_slot_at(const struct mt_writer *w, uint64_t addr, uint32_t heap);

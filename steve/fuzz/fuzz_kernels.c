@@ -278,7 +278,7 @@ static void add_part(struct lives *whole, uint32_t first)
 
     lives_init(&l, NULL, 0);
     if (r && mt_points(r, &points, &n) == MT_OK && mt_read_range(r, first, first + 1) == MT_OK) {
-        mt_read_live(r);
+        mt_read_checkpoint(r);
         for (uint32_t slot = 0; slot < mt_count_slots(r); slot++)
             must(!mt_live_block(r, slot, &block) || livesparts_enter(&l, &block));
         began = l.totals;

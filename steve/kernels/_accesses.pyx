@@ -194,7 +194,7 @@ cdef class Walk:
     cdef int enter(self) except -1:
         cdef mt_live_block_t block
         cdef uint32_t slot
-        mt_read_live(self.trace.r)
+        mt_read_checkpoint(self.trace.r)
         for slot in range(mt_count_slots(self.trace.r)):
             if mt_get_live_block(self.trace.r, slot, &block):
                 enough(walk_enter(&self.w, &block))

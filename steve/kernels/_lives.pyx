@@ -279,7 +279,7 @@ cdef class Lives:
         """Know the blocks that live where the part begins."""
         cdef mt_live_block_t block
         cdef uint32_t slot
-        mt_read_live(self.trace.r)
+        mt_read_checkpoint(self.trace.r)
         for slot in range(mt_count_slots(self.trace.r)):
             if mt_get_live_block(self.trace.r, slot, &block) and not livesparts_enter(&self.l, &block):
                 raise MemoryError
@@ -466,7 +466,7 @@ def followed_threads(Trace trace):
     try:
         if not luacode_init(&code, trace.r):
             raise MemoryError
-        mt_read_live(trace.r)
+        mt_read_checkpoint(trace.r)
         luacode_begin_part(&code)
         if not luacode_learn(&code):
             raise MemoryError

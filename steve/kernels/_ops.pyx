@@ -794,7 +794,7 @@ cdef class Summary:
         """Take the blocks that live where the trace is read from."""
         cdef mt_live_block_t block
         cdef uint32_t slot
-        mt_read_live(trace.r)
+        mt_read_checkpoint(trace.r)
         for slot in range(mt_count_slots(trace.r)):
             if mt_get_live_block(trace.r, slot, &block):
                 enough(summary_enter(&self.s, &block))

@@ -64,9 +64,9 @@ def steve(tmp_path: Path) -> Steve:
     return Steve(tmp_path)
 
 
-def make_trace(path: Path, script: str, chunk_events: int = 0, live_chunks: int = 0) -> Path:
+def make_trace(path: Path, script: str, chunk_events: int = 0, checkpoint_interval: int = 0) -> Path:
     """A memtrace from a script of mktrace; 0: as many as the writer thinks right."""
-    arguments = [str(MKTRACE), str(path), str(chunk_events), str(live_chunks)]
+    arguments = [str(MKTRACE), str(path), str(chunk_events), str(checkpoint_interval)]
     subprocess.run(arguments, input=script.encode("utf-8", "surrogateescape"), check=True)
     return path
 

@@ -1,6 +1,6 @@
 /* mktrace.c - make a memtrace from a script, for the tests.
  *
- *     mktrace OUT [EVENTS-PER-CHUNK [CHUNKS-PER-LIST-OF-LIVE-BLOCKS]] <script
+ *     mktrace OUT [EVENTS-PER-CHUNK [CHUNKS-PER-CHECKPOINT]] <script
  *
  * A script has one command on a line; numbers are decimal or 0x..., stacks and heaps are named by the order
  * of their definition, from 1 (0 = none, C heap):
@@ -355,11 +355,11 @@ int main(int argc, char **argv)
     int fd;
 
     if (argc < 2) {
-        fprintf(stderr, "usage: mktrace OUT [EVENTS-PER-CHUNK [CHUNKS-PER-LIST-OF-LIVE-BLOCKS]] <script\n");
+        fprintf(stderr, "usage: mktrace OUT [EVENTS-PER-CHUNK [CHUNKS-PER-CHECKPOINT]] <script\n");
         return 2;
     }
     options.chunk_events = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 0) : 0;
-    options.live_chunks = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 0) : 0;
+    options.checkpoint_interval = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 0) : 0;
     fd = open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666);
     s_writer = fd < 0 ? NULL : mt_writer_new(fd, &options, &error);
     if (!s_writer)

@@ -124,7 +124,7 @@ cdef extern from "memtrace/memtrace.h" nogil:
     struct mt_live_block_t "mt_live_block":
         uint64_t handle, addr, size
         uint32_t heap, slot
-    void mt_read_live(mt_reader *r)
+    void mt_read_checkpoint(mt_reader *r)
     bint mt_survivors(mt_reader *r, uint64_t **ordinals, size_t *n)
     uint32_t mt_count_slots(const mt_reader *r)
     bint mt_get_live_block "mt_live_block"(const mt_reader *r, uint32_t slot, mt_live_block_t *out)

@@ -1,4 +1,4 @@
-/* test_points.c - LIVE chunks: reading from the middle, in any parts, and going on after lost chunks.
+/* test_points.c - CHECKPOINT chunks: reading from the middle, in any parts, and going on after lost chunks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -76,7 +76,8 @@ static void check_part(struct mt_reader *r, const struct reading *whole, const s
 
 static void test_every_part(void **state)
 {
-    struct bytes file = make_trace(1, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct bytes file =
+        make_trace(1, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     const struct mt_point *points;
     uint32_t n;
@@ -103,7 +104,7 @@ static void check_live(struct mt_reader *r, const struct mt_event *before, size_
 {
     static struct mt_event by_slot[2 * ADDRESSES];
     struct mt_live_block b;
-    mt_read_live(r);
+    mt_read_checkpoint(r);
     memset(by_slot, 0, sizeof by_slot);
     for (size_t i = 0; i < n; i++)
         if (before[i].kind <= MT_RESIZE) {
@@ -121,7 +122,8 @@ static void check_live(struct mt_reader *r, const struct mt_event *before, size_
 
 static void test_live_blocks(void **state)
 {
-    struct bytes file = make_trace(6, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct bytes file =
+        make_trace(6, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     const struct mt_point *points;
     uint32_t n;
@@ -165,7 +167,8 @@ static void check_one_part(const void *data, size_t size)
 static void test_one_part(void **state)
 {
     static uint8_t packed[1 << 20];
-    struct bytes file = make_trace(2, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 1});
+    struct bytes file =
+        make_trace(2, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 1});
     size_t size = ZSTD_compress(packed, sizeof packed, file.data, file.size, 1);
     assert_false(ZSTD_isError(size));
     check_one_part(packed, size);
@@ -190,7 +193,8 @@ static void check_without(struct bytes *file, size_t chunk, const struct reading
 
 static void test_salvage_goes_on(void **state)
 {
-    struct bytes file = make_trace(3, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 3});
+    struct bytes file =
+        make_trace(3, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 3});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     const struct mt_point *points;
     struct chunk_header h;
@@ -223,7 +227,7 @@ static uint32_t check_sound(int fd, const struct reading *whole)
         sound = mt_sound_points(r);
         assert_true(sound >= 1 && sound <= n);
         assert_int_equal(mt_read_range(r, i, i + 1 < sound ? i + 1 : n), MT_OK);
-        mt_read_live(r);
+        mt_read_checkpoint(r);
         while (mt_next(r, &events, &count) == MT_MORE)
             for (size_t k = 0; k < count; k++, at++)
                 assert_true(at < whole->count && same_event(&events[k], &whole->events[at]));
@@ -235,7 +239,8 @@ static uint32_t check_sound(int fd, const struct reading *whole)
 
 static void test_sound_points(void **state)
 {
-    struct bytes file = make_trace(7, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct bytes file =
+        make_trace(7, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct chunk_header h;
     uint32_t before = 1, last = 1;
     for (size_t at = FILE_HEADER_SIZE; at + CHUNK_HEADER_SIZE < file.size;
@@ -306,7 +311,8 @@ static void check_pass_to_last(const struct reading *whole, int fd, uint32_t n)
 
 static void test_pass_to_last(void **state)
 {
-    struct bytes file = make_trace(5, (struct mt_writer_options){.chunk_events = CHUNK, .live_chunks = 2});
+    struct bytes file =
+        make_trace(5, (struct mt_writer_options){.chunk_events = CHUNK, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     int fd = memory_file(file.data, file.size);
     for (uint32_t n = 0; n < 6; n++)
@@ -319,7 +325,8 @@ static void test_pass_to_last(void **state)
 /* A file cut off has the points up to there, and no index. */
 static void test_cut_off(void **state)
 {
-    struct bytes file = make_trace(4, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct bytes file =
+        make_trace(4, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
     const struct mt_point *points;
     uint32_t n, all;
@@ -339,7 +346,8 @@ static void test_cut_off(void **state)
 /* A point that the system cannot seek to is an error with its reason. */
 static void test_failed_seek(void **state)
 {
-    struct bytes file = make_trace(4, (struct mt_writer_options){.chunk_events = 50, .live_chunks = 2});
+    struct bytes file =
+        make_trace(4, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     int fd = memory_file(file.data, file.size);
     const struct mt_point *points;
     const struct mt_event *events;
@@ -370,7 +378,7 @@ static void test_share(void **state)
     for (size_t at = FILE_HEADER_SIZE; at + CHUNK_HEADER_SIZE < file.size;
          at += CHUNK_HEADER_SIZE + h.stored_size) {
         assert_null(chunk_header_unpack(&h, file.data + at));
-        live += h.type == CHUNK_LIVE ? CHUNK_HEADER_SIZE + h.stored_size : 0;
+        live += h.type == CHUNK_CHECKPOINT ? CHUNK_HEADER_SIZE + h.stored_size : 0;
         events += h.events;
     }
     assert_true(live > 0 && live * 50 < file.size);
@@ -382,8 +390,8 @@ static void test_share(void **state)
     close(fd);
 }
 
-/* Write one block at 4096, then a LIVE chunk with these records; read it. */
-static void wrong_state(struct rec_state state, struct rec_block block, const char *what)
+/* Write one block at 4096, then a CHECKPOINT chunk with these records; read it. */
+static void wrong_checkpoint(struct rec_checkpoint state, struct rec_block block, const char *what)
 {
     struct bytes file = {0}, streams[EVENT_STREAMS] = {{0}};
     struct buffer rare = {0}, live = {0};
@@ -393,9 +401,9 @@ static void wrong_state(struct rec_state state, struct rec_block block, const ch
     streams[STREAM_TOKENS] = (struct bytes){(uint8_t[]){0, 0}, 2};
     streams[STREAM_RARE] = (struct bytes){rare.data, buffer_size(&rare)};
     append_chunk(&file, &(struct chunk_header){.type = CHUNK_EVENTS, .events = 1}, streams);
-    put_state(&live, &state);
+    put_checkpoint(&live, &state);
     put_block(&live, &block);
-    append_chunk(&file, &(struct chunk_header){.type = CHUNK_LIVE, .first_event = 1, .first_handle = 1},
+    append_chunk(&file, &(struct chunk_header){.type = CHUNK_CHECKPOINT, .first_event = 1, .first_handle = 1},
                  &(struct bytes){live.data, buffer_size(&live)});
     struct reading got = read_bytes(file.data, file.size, 0);
     assert_int_equal(got.result, MT_ERROR);
@@ -412,15 +420,20 @@ static void wrong_state(struct rec_state state, struct rec_block block, const ch
 static void test_wrong_states(void **state)
 {
     const struct rec_block good = {0, 0, 4096, 16, 0};
-    wrong_state((struct rec_state){1, 0}, good, "before its END"); /* nothing wrong but that */
-    wrong_state((struct rec_state){0, 0}, good, "too many");
-    wrong_state((struct rec_state){2, 0}, good, "not as many");
-    wrong_state((struct rec_state){2, 1}, good, "part of the live blocks is missing");
-    wrong_state((struct rec_state){1, 0}, (struct rec_block){1, 0, 4096, 16, 0}, "not what the events");
-    wrong_state((struct rec_state){1, 0}, (struct rec_block){0, 1, 4096, 16, 0}, "not what the events");
-    wrong_state((struct rec_state){1, 0}, (struct rec_block){0, 0, 4095, 16, 0}, "not what the events");
-    wrong_state((struct rec_state){1, 0}, (struct rec_block){0, 0, 4096, 17, 0}, "not what the events");
-    wrong_state((struct rec_state){1, 0}, (struct rec_block){0, 0, 4096, 16, 1}, "not what the events");
+    wrong_checkpoint((struct rec_checkpoint){1, 0}, good, "before its END"); /* nothing wrong but that */
+    wrong_checkpoint((struct rec_checkpoint){0, 0}, good, "too many");
+    wrong_checkpoint((struct rec_checkpoint){2, 0}, good, "not as many");
+    wrong_checkpoint((struct rec_checkpoint){2, 1}, good, "part of the live blocks is missing");
+    wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){1, 0, 4096, 16, 0},
+                     "not what the events");
+    wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){0, 1, 4096, 16, 0},
+                     "not what the events");
+    wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){0, 0, 4095, 16, 0},
+                     "not what the events");
+    wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){0, 0, 4096, 17, 0},
+                     "not what the events");
+    wrong_checkpoint((struct rec_checkpoint){1, 0}, (struct rec_block){0, 0, 4096, 16, 1},
+                     "not what the events");
 }
 
 int main(void)
