@@ -93,7 +93,7 @@ void mt_pass_to_last(struct mt_reader *r, uint32_t n);
 bool mt_passes(const struct mt_reader *r);
 
 /* A place in a trace where reading can begin. */
-struct mt_point {
+struct mt_seek_point {
     uint64_t event;  /* events before it in the file, those of MT_OPEN_FREED included */
     uint64_t handle; /* News before it */
     uint64_t offset; /* in the file */
@@ -102,11 +102,11 @@ struct mt_point {
 /* All such places in order; the first is the start. *points is the reader's, valid until mt_close. Traces
  * that cannot be read in parts (text, pipes, compressed once more) have just that one. Reading goes on where
  * it was. MT_OK or MT_ERROR. */
-int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n);
+int mt_seek_points(struct mt_reader *r, const struct mt_seek_point **points, uint32_t *n);
 /* How many of the points, from the first one on, have nothing damaged before them or right behind, as far as
  * checksums tell: up to the last of these a damaged trace reads in parts as it does as a whole. All chunks up
  * to the first damaged one are read for that. At least 1. */
-uint32_t mt_sound_points(struct mt_reader *r);
+uint32_t mt_sound_seek_points(struct mt_reader *r);
 /* From now on deliver the events from point `first` up to point `end` (their number: up to the end of the
  * trace), then MT_END. Handles, slots, times and definitions are those of the whole trace. Any number of
  * readers can read parts of one file at the same time. */

@@ -440,7 +440,7 @@ static enum chunk_result next_chunk(struct mt_reader *r)
     return result;
 }
 
-int binary_go(struct mt_reader *r, const struct mt_point *to)
+int binary_go(struct mt_reader *r, const struct mt_seek_point *to)
 {
     struct binary_reader *b = &r->binary;
     if (!input_seek(&r->in, to->offset)) {

@@ -122,7 +122,7 @@ void mt_close(struct mt_reader *r)
     decoder_destroy(&r->binary.dec);
     ZSTD_freeDCtx(r->binary.zstd);
     free(r->binary.raw);
-    free(r->binary.points.at);
+    free(r->binary.seek_points.at);
     free(r->binary.defs.at);
     for (uint32_t i = 0; i < r->note_count; i++)
         free(r->notes[i]);

@@ -19,7 +19,7 @@
 #define MAX_NOTES 100
 
 struct places {
-    struct mt_point *at;
+    struct mt_seek_point *at;
     uint32_t count, capacity;
 };
 
@@ -46,7 +46,7 @@ struct binary_reader {
     bool adrift;     /* the live blocks are not known: the next checkpoint lists them */
     uint64_t index_offset;
     struct id_list survivors;   /* looked at, not kept */
-    struct places points, defs; /* once asked for: where reading can begin; all DEFS chunks */
+    struct places seek_points, defs; /* once asked for: where reading can begin; all DEFS chunks */
     uint64_t defs_end;          /* DEFS chunks before this offset have been applied */
     uint64_t stop;              /* chunks from this offset on are not wanted */
     uint64_t pass_until;        /* accesses of chunks before this offset are not wanted */
@@ -96,7 +96,7 @@ int binary_begin_chunks(struct mt_reader *r);
 struct mt_reader *reader_of_ops(struct input *in, struct mt_error *err);
 
 /* Begin anew at a chunk, with no blocks. MT_OK or MT_ERROR. */
-int binary_go(struct mt_reader *r, const struct mt_point *to);
+int binary_go(struct mt_reader *r, const struct mt_seek_point *to);
 /* Read one chunk that is not EVENTS, or any if there is a taker. MT_MORE, MT_END or MT_ERROR. */
 int binary_chunk(struct mt_reader *r);
 

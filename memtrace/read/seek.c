@@ -17,13 +17,13 @@ static bool add_place(struct places *p, const struct chunk_header *h, uint64_t o
 {
     if (p->count == p->capacity) {
         uint32_t capacity = p->capacity * 2 + 64;
-        struct mt_point *all = realloc(p->at, capacity * sizeof *all);
+        struct mt_seek_point *all = realloc(p->at, capacity * sizeof *all);
         if (!all)
             return false;
         p->at = all;
         p->capacity = capacity;
     }
-    p->at[p->count++] = (struct mt_point){h->first_event, h->first_handle, offset};
+    p->at[p->count++] = (struct mt_seek_point){h->first_event, h->first_handle, offset};
     return true;
 }
 
@@ -44,21 +44,21 @@ static bool find_places(struct mt_reader *r)
 {
     struct binary_reader *b = &r->binary;
     struct chunk_header h = {0};
-    bool after_checkpoint = false, ok = add_place(&b->points, &h, FILE_HEADER_SIZE);
+    bool after_checkpoint = false, ok = add_place(&b->seek_points, &h, FILE_HEADER_SIZE);
     for (uint64_t at = FILE_HEADER_SIZE; ok && reader_is_plain(r) && reader_header_at(r, at, &h);
          at += CHUNK_HEADER_SIZE + h.stored_size) {
         if (h.type == CHUNK_DEFS)
             ok = add_place(&b->defs, &h, at);
         if (h.type == CHUNK_CHECKPOINT && !after_checkpoint)
-            ok = add_place(&b->points, &h, at);
+            ok = add_place(&b->seek_points, &h, at);
         after_checkpoint = h.type == CHUNK_CHECKPOINT;
     }
     return ok;
 }
 
-int mt_points(struct mt_reader *r, const struct mt_point **points, uint32_t *n)
+int mt_seek_points(struct mt_reader *r, const struct mt_seek_point **points, uint32_t *n)
 {
-    struct places *p = &r->binary.points;
+    struct places *p = &r->binary.seek_points;
     if (r->err.code != MT_E_NONE)
         return MT_ERROR;
     if (p->count == 0 && !find_places(r))
@@ -103,7 +103,7 @@ static bool ends_lists(const struct chunk_header *h)
 }
 
 /* A point counts when what comes right behind its list is sound, too: mt_read_checkpoint reads on to there. */
-uint32_t mt_sound_points(struct mt_reader *r)
+uint32_t mt_sound_seek_points(struct mt_reader *r)
 {
     struct chunk_header h;
     struct payload payload = {0};
@@ -128,7 +128,7 @@ uint32_t mt_sound_points(struct mt_reader *r)
 /* -- parts -- */
 
 /* Read the definitions before a point that have not been read. */
-static int read_definitions(struct mt_reader *r, const struct mt_point *point)
+static int read_definitions(struct mt_reader *r, const struct mt_seek_point *point)
 {
     const struct places *defs = &r->binary.defs;
     int result = MT_OK;
@@ -140,9 +140,9 @@ static int read_definitions(struct mt_reader *r, const struct mt_point *point)
 
 int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end)
 {
-    const struct mt_point *points = NULL;
+    const struct mt_seek_point *points = NULL;
     uint32_t n = 0;
-    if (mt_points(r, &points, &n) != MT_OK)
+    if (mt_seek_points(r, &points, &n) != MT_OK)
         return MT_ERROR;
     if (first >= end || end > n)
         return mt_fail(&r->err, MT_E_FORMAT, 0, "part %u to %u of a trace with %u parts", first, end, n);

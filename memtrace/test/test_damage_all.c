@@ -235,14 +235,14 @@ static size_t check_part(struct mt_reader *r, uint32_t part, const struct readin
 /* Parts read by themselves; whether any of them, or looking for them, has met the damage. */
 static bool parts_fail(const struct bytes *file, const struct reading *whole)
 {
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     uint32_t n = 1;
     size_t count = 0;
     bool failed = false;
     int fd = memory_file(file->data, file->size);
     for (uint32_t part = 0; part < n && !failed; part++) {
         struct mt_reader *r = mt_open(memory_path(fd), MT_OPEN_FREED, NULL);
-        failed = !r || mt_points(r, &points, &n) != MT_OK;
+        failed = !r || mt_seek_points(r, &points, &n) != MT_OK;
         if (!failed) {
             count += check_part(r, part, whole, points[part].event);
             failed = mt_reader_error(r)->code != MT_E_NONE;

@@ -1,4 +1,4 @@
-/* test_points.c - CHECKPOINT chunks: reading from the middle, in any parts, and going on after lost chunks.
+/* test_seek.c - CHECKPOINT chunks: reading from the middle, in any parts, and going on after lost chunks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -51,16 +51,16 @@ static struct bytes make_trace(uint64_t seed, struct mt_writer_options options)
     return file;
 }
 
-static struct mt_reader *open_file(int fd, unsigned flags, const struct mt_point **points, uint32_t *n)
+static struct mt_reader *open_file(int fd, unsigned flags, const struct mt_seek_point **points, uint32_t *n)
 {
     struct mt_reader *r = mt_open(memory_path(fd), flags | MT_OPEN_FREED, NULL);
     assert_non_null(r);
-    assert_int_equal(mt_points(r, points, n), MT_OK);
+    assert_int_equal(mt_seek_points(r, points, n), MT_OK);
     return r;
 }
 
 /* The part of a reader's file from one point to another is that of the whole. */
-static void check_part(struct mt_reader *r, const struct reading *whole, const struct mt_point *points,
+static void check_part(struct mt_reader *r, const struct reading *whole, const struct mt_seek_point *points,
                        uint32_t n, uint32_t first, uint32_t end)
 {
     const struct mt_event *events;
@@ -79,7 +79,7 @@ static void test_every_part(void **state)
     struct bytes file =
         make_trace(1, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     uint32_t n;
     int fd = memory_file(file.data, file.size);
     struct mt_reader *all = open_file(fd, 0, &points, &n);
@@ -87,7 +87,7 @@ static void test_every_part(void **state)
     assert_true(n > 10);
     for (uint32_t first = 0; first < n; first++)
         for (uint32_t end = n; end > first; end--) {
-            const struct mt_point *own;
+            const struct mt_seek_point *own;
             struct mt_reader *r = open_file(fd, 0, &own, &n);
             check_part(r, &whole, own, n, first, end);
             mt_close(r);
@@ -125,7 +125,7 @@ static void test_live_blocks(void **state)
     struct bytes file =
         make_trace(6, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     uint32_t n;
     int fd = memory_file(file.data, file.size);
     struct mt_reader *r = open_file(fd, 0, &points, &n);
@@ -146,7 +146,7 @@ static void test_live_blocks(void **state)
 /* Where there is nothing but a beginning, and ranges that are none. */
 static void check_one_part(const void *data, size_t size)
 {
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     const struct mt_event *events;
     uint32_t n;
     size_t count;
@@ -196,7 +196,7 @@ static void test_salvage_goes_on(void **state)
     struct bytes file =
         make_trace(3, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 3});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     struct chunk_header h;
     uint32_t n;
     int fd = memory_file(file.data, file.size);
@@ -218,13 +218,13 @@ static void test_salvage_goes_on(void **state)
 /* One part of a damaged trace after the other is the whole, if all but the last begin at sound points. */
 static uint32_t check_sound(int fd, const struct reading *whole)
 {
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     const struct mt_event *events;
     uint32_t n, sound = 1;
     size_t count, at = 0;
     for (uint32_t i = 0; i < sound; i++) {
         struct mt_reader *r = open_file(fd, MT_OPEN_SALVAGE, &points, &n);
-        sound = mt_sound_points(r);
+        sound = mt_sound_seek_points(r);
         assert_true(sound >= 1 && sound <= n);
         assert_int_equal(mt_read_range(r, i, i + 1 < sound ? i + 1 : n), MT_OK);
         mt_read_checkpoint(r);
@@ -286,7 +286,7 @@ static void test_met_threads(void **state)
 /* Of a part of several chunks the last n are there whole; of what is before them, all but accesses. */
 static void check_pass_to_last(const struct reading *whole, int fd, uint32_t n)
 {
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     const struct mt_event *events;
     size_t count, made = 0, tail = 0;
     uint32_t all;
@@ -328,7 +328,7 @@ static void test_cut_off(void **state)
     struct bytes file =
         make_trace(4, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     struct reading whole = read_bytes(file.data, file.size, MT_OPEN_FREED);
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     uint32_t n, all;
     int fd = memory_file(file.data, file.size), cut_fd = memory_file(file.data, file.size / 2);
     struct mt_reader *r = open_file(fd, 0, &points, &all);
@@ -349,12 +349,12 @@ static void test_failed_seek(void **state)
     struct bytes file =
         make_trace(4, (struct mt_writer_options){.chunk_events = 50, .checkpoint_interval = 2});
     int fd = memory_file(file.data, file.size);
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     const struct mt_event *events;
     uint32_t n;
     size_t count;
     struct mt_reader *r = open_file(fd, 0, &points, &n);
-    ((struct mt_point *)points)[n - 1].offset = UINT64_C(1) << 63;
+    ((struct mt_seek_point *)points)[n - 1].offset = UINT64_C(1) << 63;
     assert_int_equal(mt_read_range(r, n - 1, n), MT_ERROR);
     assert_int_equal(mt_next(r, &events, &count), MT_ERROR);
     assert_int_equal(mt_reader_error(r)->code, MT_E_IO);

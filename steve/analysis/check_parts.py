@@ -22,7 +22,7 @@ def check_task(view: View, chosen: Any) -> "Tuple[dict, Optional[TraceError], di
     """Task: what steve.kernels._accesses.check_part tells of a part."""
     from steve.kernels import _accesses
     walk = walk_over(view, chosen)
-    found = _accesses.check_part(walk, walk.trace.points()[view.first][1])
+    found = _accesses.check_part(walk, walk.trace.seek_points()[view.first][1])
     return found, walk.trace.problem, walk.trace.stats()
 
 

@@ -269,7 +269,7 @@ static void add_part(struct lives *whole, uint32_t first)
 {
     struct mt_error err;
     struct mt_reader *r = mt_open(s_path, 0, &err);
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     struct mt_live_block block;
     struct lives_totals began;
     struct mt_packed packed;
@@ -277,7 +277,7 @@ static void add_part(struct lives *whole, uint32_t first)
     uint32_t n;
 
     lives_init(&l, NULL, 0);
-    if (r && mt_points(r, &points, &n) == MT_OK && mt_read_range(r, first, first + 1) == MT_OK) {
+    if (r && mt_seek_points(r, &points, &n) == MT_OK && mt_read_range(r, first, first + 1) == MT_OK) {
         mt_read_checkpoint(r);
         for (uint32_t slot = 0; slot < mt_count_slots(r); slot++)
             must(!mt_live_block(r, slot, &block) || livesparts_enter(&l, &block));
@@ -295,12 +295,12 @@ static void lives_in_parts(void)
 {
     struct mt_error err;
     struct mt_reader *r = mt_open(s_path, 0, &err);
-    const struct mt_point *points;
+    const struct mt_seek_point *points;
     struct lives whole;
     uint32_t n;
 
     lives_init(&whole, NULL, 0);
-    if (r && mt_points(r, &points, &n) == MT_OK)
+    if (r && mt_seek_points(r, &points, &n) == MT_OK)
         for (uint32_t first = 0; first < n && first < 50; first++)
             add_part(&whole, first);
     do {

@@ -65,7 +65,7 @@ def split(trace: "Trace", n: int, sound: Optional[int] = None, first: int = 0,
           end: Optional[int] = None) -> List[Part]:
     """At most n parts of about the same number of bytes; together they are the trace from point `first` up to point
     `end` (None: its end). sound: they begin at the first so many points only."""
-    offsets = [*(point[2] for point in trace.points()), trace.progress()[1]]
+    offsets = [*(point[2] for point in trace.seek_points()), trace.progress()[1]]
     end = len(offsets) - 1 if end is None else end
     begins = range(first, end if sound is None else max(min(end, sound), first + 1))
     wanted = [offsets[first] + (offsets[end] - offsets[first]) * i // n for i in range(1, n)]

@@ -64,14 +64,14 @@ def open_whole(path: str, freed: bool = False) -> "Trace":
     return Trace(str(path), salvage=isinstance(path, Salvaged), freed=freed)
 
 
-def sound_points(trace: "Trace", path: str) -> int:
+def sound_seek_points(trace: "Trace", path: str) -> int:
     """How many points parts can begin at."""
-    return trace.sound_points() if isinstance(path, Salvaged) else len(trace.points())
+    return trace.sound_seek_points() if isinstance(path, Salvaged) else len(trace.seek_points())
 
 
 def has_parts(path: str) -> bool:
     """Is it a file that can be read in more parts than one?"""
-    return path != "-" and os.path.isfile(path) and sound_points(open_whole(path), path) > 1
+    return path != "-" and os.path.isfile(path) and sound_seek_points(open_whole(path), path) > 1
 
 
 class View(NamedTuple):
@@ -123,7 +123,7 @@ class Rounds:
         self.path, self.pool, self.progress = type(path)(os.path.abspath(path)), pool, progress
         self.name, self.span = path, span
         self._trace = open_whole(path)
-        self._sound, self._points = sound_points(self._trace, path), len(self._trace.points())
+        self._sound, self._points = sound_seek_points(self._trace, path), len(self._trace.seek_points())
         self.earlier: List[Part] = []
         self.parts: List[Part] = []
         self.problem: "Optional[TraceError]" = None
@@ -143,7 +143,7 @@ class Rounds:
 
     def _have(self, parts: List[Part]) -> None:
         self.parts, first = list(parts), parts[0].first
-        self._begin = self._trace.points()[first][2] if first else 0
+        self._begin = self._trace.seek_points()[first][2] if first else 0
         self._end = parts[-1].bytes
 
     def view(self, i: int, onward: bool = False) -> View:

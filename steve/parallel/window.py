@@ -90,7 +90,7 @@ def find(view: "View", begin: Optional[str], end: Optional[str]) -> "Tuple[Found
     import numpy as np
     from steve.trace._memtrace import MARK, NEW
     trace = view.open()
-    handles, since, any_end = trace.points()[view.first][1], None, False
+    handles, since, any_end = trace.seek_points()[view.first][1], None, False
     names: Dict[str, None] = {}
     window = Window(begin, end)
     window.now = "before"

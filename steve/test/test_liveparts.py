@@ -193,7 +193,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Many parts, and what the random runs above are too short for."""
     path = tmp_path_factory.mktemp("liveparts") / "rich.ljt"
     make_trace(path, eventful(random.Random(7), 12000), 100, 2)
-    assert len(Trace(str(path)).points()) > 30
+    assert len(Trace(str(path)).seek_points()) > 30
     return path
 
 
@@ -264,14 +264,14 @@ def damaged(data: bytes, at: int, path: Path) -> Path:
 
 
 def sound(path: Path) -> int:
-    return Trace(str(path), salvage=True).sound_points()
+    return Trace(str(path), salvage=True).sound_seek_points()
 
 
 @pytest.mark.parametrize("command", DIVIDED)
 def test_salvaged(steve: Steve, rich: Path, tmp_path: Path, command: str) -> None:
     """Up to the first damage in parts, all behind it in one."""
     bad = damaged(rich.read_bytes(), rich.stat().st_size * 2 // 3, tmp_path / "bad.ljt")
-    assert 1 < sound(bad) < sound(rich) == len(Trace(str(rich)).points())
+    assert 1 < sound(bad) < sound(rich) == len(Trace(str(rich)).seek_points())
     for more in ((), CHOICES[-1]):
         line = [*map(str, line_of(command, bad)), *more, "--json", "--salvage"]
         one, many = (steve(*line, "-j", jobs) for jobs in ("1", "2"))
@@ -281,7 +281,7 @@ def test_salvaged(steve: Steve, rich: Path, tmp_path: Path, command: str) -> Non
 
 def test_salvaged_wherever_damage_is(steve: Steve, rich: Path, tmp_path: Path) -> None:
     data = rich.read_bytes()
-    points = [offset for _, _, offset in Trace(str(rich)).points()]
+    points = [offset for _, _, offset in Trace(str(rich)).seek_points()]
     # in the file's header, a chunk's header, a list of live blocks, the chunk before one, at the end; and cut off
     places = [12, points[2] + 8, points[2] + 90, points[3] - 50, len(data) - 60]
     files = [damaged(data, at, tmp_path / f"{at}.ljt") for at in places] + [tmp_path / "cut.ljt", rich]

@@ -117,7 +117,7 @@ def test_parts_are_many() -> None:
         path = make_trace(Path(folder) / "t.ljt", script, 3, 1)
         trace = Trace(str(path))
         found = processes.split(trace, 100)
-        assert len(found) > 5 and found[0].first == 0 and found[-1].end == len(trace.points())
+        assert len(found) > 5 and found[0].first == 0 and found[-1].end == len(trace.seek_points())
         assert [part.end for part in found[:-1]] == [part.first for part in found[1:]]
 
 
@@ -126,7 +126,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trace with several places to begin at, and several blocks of binary ops in each part."""
     path = tmp_path_factory.mktemp("parts") / "large.ljt"
     subprocess.run([MKLOAD, path, "10000000", "500"], check=True)
-    assert len(Trace(str(path)).points()) > 2
+    assert len(Trace(str(path)).seek_points()) > 2
     return path
 
 
@@ -173,10 +173,10 @@ def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> Non
 
 def test_salvaged(steve: Steve, large: Path, tmp_path: Path) -> None:
     """All damage is in the last part: a chunk of blocks and accesses is lost, and what belonged to them goes on."""
-    data, (*_, last) = bytearray(large.read_bytes()), Trace(str(large)).points()
+    data, (*_, last) = bytearray(large.read_bytes()), Trace(str(large)).seek_points()
     data[last[2] + (len(data) - last[2]) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
-    assert Trace(str(tmp_path / "bad.ljt")).sound_points() > 1
+    assert Trace(str(tmp_path / "bad.ljt")).sound_seek_points() > 1
     commands = [["ops", *form, "-o"] for form in FORMS] + [["summary", "-o"], ["histogram", "--json", "--parts", "none", "-o"]]
     for command in commands:
         one, many = (steve(*command, f"r{jobs}", "-j", jobs, "--salvage", "bad.ljt") for jobs in (1, 2))

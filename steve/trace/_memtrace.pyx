@@ -205,11 +205,11 @@ cdef class Trace:
         """The same, but for the last n chunks; right after read_range()."""
         mt_pass_to_last(self.r, n)
 
-    def points(self):
+    def seek_points(self):
         """Where reading can begin: a list of (events before, News before, offset), one at least."""
-        cdef const mt_point *points
+        cdef const mt_seek_point *points
         cdef uint32_t n
-        if mt_points(self.r, &points, &n) == MT_ERROR:
+        if mt_seek_points(self.r, &points, &n) == MT_ERROR:
             raise trace_error(self.path, self.name, mt_reader_error(self.r), False)
         return [(points[i].event, points[i].handle, points[i].offset) for i in range(n)]
 
@@ -226,11 +226,11 @@ cdef class Trace:
         finally:
             free(ordinals)
 
-    def sound_points(self):
-        """How many of the points() have no damage before them: see mt_sound_points."""
+    def sound_seek_points(self):
+        """How many of the seek_points() have no damage before them: see mt_sound_seek_points."""
         cdef uint32_t n
         with nogil:
-            n = mt_sound_points(self.r)
+            n = mt_sound_seek_points(self.r)
         return n
 
     def read_range(self, uint32_t first, uint32_t end):

@@ -115,11 +115,11 @@ cdef extern from "memtrace/memtrace.h" nogil:
     void mt_pass_accesses(mt_reader *r)
     void mt_pass_to_last(mt_reader *r, uint32_t n)
     bint mt_passes(const mt_reader *r)
-    struct mt_point:
+    struct mt_seek_point:
         uint64_t event, handle, offset
-    int mt_points(mt_reader *r, const mt_point **points, uint32_t *n)
+    int mt_seek_points(mt_reader *r, const mt_seek_point **points, uint32_t *n)
     int mt_read_range(mt_reader *r, uint32_t first, uint32_t end)
-    uint32_t mt_sound_points(mt_reader *r)
+    uint32_t mt_sound_seek_points(mt_reader *r)
     bint mt_met_thread(const mt_reader *r, uint16_t thread)
     struct mt_live_block_t "mt_live_block":
         uint64_t handle, addr, size
