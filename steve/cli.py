@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 from types import ModuleType
-from typing import NoReturn, Optional, Sequence
+from collections.abc import Sequence
+from typing import NoReturn
 
 from steve.system import interrupts, memory_limit, standard_streams
 from steve.system.errors import SteveError, meant
@@ -105,7 +106,7 @@ def guarded(name: str, argv: Sequence[str]) -> int:
         return 1
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run `steve` with the given arguments (default: those of the process); the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     standard_streams.prepare()

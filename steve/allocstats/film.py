@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""What a film of the heap has: frames, length and size, as ffprobe counts them."""
+"""What a film of the heap has: frames, length and size, as ffprobe counts them.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 import json

@@ -1,8 +1,9 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """The smallest heap in which each of several allocators completes an ops file.
 
 steve-replay finds it by bisection, to 16 bytes for an allocator that works in the memory it is given and to a
 page for the others; here it is asked for each, and a failure of one never stops the others.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """Read allocstats files, the old ones and those of steve-replay.
 
 The format looks like Python source: `key = literal` lines, then `alloc_stats = [`, one `{...}` for each
@@ -6,6 +5,8 @@ data point with commas before or after it, then `]`. It is read as data: every v
 ast.literal_eval by itself and nothing is ever executed. Records may stand in any order (the old files were
 put together by the shell) and are sorted by op_index here. This module does not judge the numbers; that is
 steve.allocstats.result and steve.allocstats.ranking.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """Rank allocators against each other over the data points of one program: Speed and Space.
 
 Speed is the time of an operation (less is better): the mean of those since the data point before, timed
@@ -19,6 +18,8 @@ of the files (the reverse for Space), of equal values the first in the order of 
 a weight is j*|x-1| where the best is 0, and the median is element m/2. These rules give the tables that were
 published for it. Padding makes an allocator that died look fast:
 compare old tables with it, do not conclude from it.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

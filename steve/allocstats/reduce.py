@@ -1,9 +1,10 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """Leave the accesses out of an ops file that is going to be replayed many times.
 
 Replays skip loads, stores and modifies, but each would have to read them again, and they are most of a file.
 What is left (N, F and R, with threads and times) is written in the binary form. A lockops file is taken as it
 is: there every line counts.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

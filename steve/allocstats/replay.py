@@ -1,9 +1,10 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """Talk to the program steve-replay: find it, ask which allocators it has, run it, end it when we are
 interrupted.
 
 The program is $STEVE_REPLAY or `steve-replay` on PATH. Each call is a process of its own, so that an
 allocator that crashes takes nothing along. Nothing here reads ops files.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """What one allocstats file says in one line: memory, time, completeness.
 
 Works on files of any age; a number the file does not hold is None, never guessed.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """Replay an ops file on several allocators, all in one heap: the largest that any of them needs.
 
 The heap is the given one (4 times the live peak by default), or the least in which every one of the allocators
@@ -7,6 +6,8 @@ series that grows by 5% up to 10 times the start, by trials with two data points
 block is what costs), which bisect the series. Then all allocators run again in the largest of these heaps. One
 that runs out of memory in the whole series is given up and does not count. A failure of one allocator never
 stops the others.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""steve allocstats: replay an ops file on real allocators and tabulate what each needed."""
+"""steve allocstats: replay an ops file on real allocators and tabulate what each needed.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 import argparse

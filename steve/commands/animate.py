@@ -1,7 +1,8 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """steve animate: a film of the heap while an ops file is replayed on one allocator, or several side by side.
 
 steve-replay draws the frames and pipes them into ffmpeg; this only names things, runs it and reports.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import json
-from typing import Optional
 
 from steve.analysis import blocks
 from steve.analysis import check_parts
@@ -127,7 +126,7 @@ def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
     return {"count": wrong, **({"stated_and_counted": {"left": [len(said), found["live"]]}} if wrong else {})}
 
 
-def example(finding: dict) -> Optional[str]:
+def example(finding: dict) -> str | None:
     """What is known of the first breach."""
     if "event" in finding:
         return (f"first at event {finding['event']}: {finding['kind']} handle={finding['handle']} "

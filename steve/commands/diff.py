@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import os
-from typing import Dict, Hashable, List, Tuple
+from collections.abc import Hashable
 
 from steve.analysis import blocks
 from steve.terminal import arguments
@@ -58,7 +58,7 @@ def place_of(chosen: blocks.Blocks, by: str, stack: int) -> str:
     return f"{line.function} ({f'{line.file}:{line.line}' if by == 'line' else os.path.basename(line.file)})"
 
 
-def measured(chosen: blocks.Blocks, by: str) -> Dict[Hashable, dict]:
+def measured(chosen: blocks.Blocks, by: str) -> dict[Hashable, dict]:
     """The measures of each place of one trace."""
     sums, = chosen.sum_by("stack")
     found = blocks.merged(sums, lambda stack: place_of(chosen, by, stack))
@@ -76,18 +76,18 @@ def row_of(place: str, first: dict, second: dict) -> dict:
     return row
 
 
-def changed(first: Dict[Hashable, dict], second: Dict[Hashable, dict]) -> List[dict]:
+def changed(first: dict[Hashable, dict], second: dict[Hashable, dict]) -> list[dict]:
     """The rows of places that are not the same in both."""
     rows = [row_of(str(place), first.get(place, {}), second.get(place, {})) for place in {**first, **second}]
     return [row for row in rows if any(row[f"{key}_change"] for key, _, _ in MEASURES)]
 
 
-def total(found: Dict[Hashable, dict], key: str) -> int:
+def total(found: dict[Hashable, dict], key: str) -> int:
     """A measure over all places."""
     return sum(row[key] for row in found.values())
 
 
-def measured_first(args: argparse.Namespace) -> Tuple[str, Dict[Hashable, dict], int]:
+def measured_first(args: argparse.Namespace) -> tuple[str, dict[Hashable, dict], int]:
     """The name of the first trace, its measures, and whether it was sound; what it took is given back."""
     chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.first}))
     found = measured(chosen, args.by)

@@ -5,7 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import argparse
 import os
 import threading
-from typing import Callable
+from collections.abc import Callable
 
 from steve.terminal import arguments
 from steve.trace import source

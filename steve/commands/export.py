@@ -2,10 +2,13 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import gzip
 import os
-from typing import TYPE_CHECKING, Callable, Dict, Iterable, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.terminal import arguments
@@ -80,7 +83,7 @@ def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
     write_all(out, table(profile))
 
 
-def without_accesses(chosen: blocks.Blocks) -> "Trace":
+def without_accesses(chosen: blocks.Blocks) -> Trace:
     """The chosen blocks, for what looks at no accesses."""
     trace = chosen.open_chosen()
     if not chosen.args.salvage:  # what is damaged is found with them
@@ -144,7 +147,7 @@ def run_sysprof(args: argparse.Namespace, out: Output) -> int:
     return source.verdict(NAME, trace)
 
 
-FORMATS: Dict[str, Format] = {
+FORMATS: dict[str, Format] = {
     "pprof": Format(".pb.gz", "`go tool pprof`: allocated, in use and accessed, by stack",
                     with_profile(write_pprof), True),
     "folded": Format(".folded", "folded stacks of one --metric, for flamegraph.pl and speedscope",

@@ -2,9 +2,12 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Dict, Iterator, List
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -51,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_parts(parser)
 
 
-def runs(cells: "np.ndarray") -> Iterator[tuple]:
+def runs(cells: np.ndarray) -> Iterator[tuple]:
     """(first, end, counts) of each run of equal cells."""
     import numpy as np
     edges = np.flatnonzero(cells[1:] != cells[:-1]) + 1
@@ -60,7 +63,7 @@ def runs(cells: "np.ndarray") -> Iterator[tuple]:
         yield first, end, dict(zip(cells.dtype.names, cells[first].tolist()))
 
 
-def rows_of(site: str, largest: int, found: tuple) -> List[dict]:
+def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
     """The fields of a site; found: of steve.kernels._accesses.field_maps."""
     cell, made, cells = found
     return [{"site": site, "cell": cell, "blocks": made, "offset": first * cell,
@@ -68,12 +71,12 @@ def rows_of(site: str, largest: int, found: tuple) -> List[dict]:
             for first, end, counts in runs(cells)]
 
 
-def grouped(stacks: "Table", chosen: blocks.Blocks, most: int) -> tuple:
+def grouped(stacks: Table, chosen: blocks.Blocks, most: int) -> tuple:
     """(sites with most bytes, the most bytes of a block of each, the number of its site for each stack)."""
     import numpy as np
     sums = blocks.merged(stacks, chosen.places.site_name)
     sites = sorted(sums, key=lambda site: (-sums[site]["bytes"], str(site)))[:most]
-    number: Dict[object, int] = {site: i for i, site in enumerate(sites)}
+    number: dict[object, int] = {site: i for i, site in enumerate(sites)}
     numbers = stacks.numbers.tolist()
     group_of = np.full(numbers[-1] + 1 if numbers else 0, 2**32 - 1, "u4")
     for stack in numbers:

@@ -2,11 +2,13 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -98,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_parts(parser)
 
 
-def rules_of(args: argparse.Namespace) -> List[Rule]:
+def rules_of(args: argparse.Namespace) -> list[Rule]:
     """The rules that --rules names."""
     if args.rules is None:
         return list(RULES)
@@ -119,7 +121,7 @@ def wants_errors(args: argparse.Namespace) -> bool:
     return (args.rules is None or names_errors(args)) and blocks.is_whole(args)
 
 
-def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) -> List[dict]:
+def errors_of(chosen: blocks.Blocks, met: Faults, args: argparse.Namespace) -> list[dict]:
     """The errors that the walk met, told in full."""
     from steve.analysis import program_errors
     from steve.terminal.progress import Progress
@@ -127,7 +129,7 @@ def errors_of(chosen: blocks.Blocks, met: "Faults", args: argparse.Namespace) ->
         return program_errors.read(met.contexts(chosen.trace), chosen.trace, chosen.open_again, progress)
 
 
-def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) -> tuple:
+def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> tuple:
     """(arrays by stack of the blocks each rule finds and their size, bytes of all chosen blocks)."""
     import numpy as np
     from steve.kernels._lives import Findings
@@ -140,7 +142,7 @@ def sums_of(chosen: blocks.Blocks, rules: List[Rule], args: argparse.Namespace) 
     return sums, found.bytes()
 
 
-def finding(rule: Rule, sums: Dict[Any, dict], total: int, args: argparse.Namespace) -> dict:
+def finding(rule: Rule, sums: dict[Any, dict], total: int, args: argparse.Namespace) -> dict:
     """What a rule found: the object of --json, with all sites."""
     sites = [{"blocks": row["blocks"], "bytes": row["size"], "share": blocks.share(row["size"], total),
               "site": site} for site, row in sums.items()]
@@ -157,7 +159,7 @@ def heading(found: dict) -> str:
             f"({listing.cell(found['share'])}%)\n  {found['rule']}")
 
 
-def text(chosen: blocks.Blocks, errors: List[dict], findings: List[dict], args: argparse.Namespace,
+def text(chosen: blocks.Blocks, errors: list[dict], findings: list[dict], args: argparse.Namespace,
          left_out: str) -> str:
     """The errors, then tables, one for each rule."""
     from steve.analysis import program_errors
@@ -169,7 +171,7 @@ def text(chosen: blocks.Blocks, errors: List[dict], findings: List[dict], args: 
     return "\n".join(parts)
 
 
-def csv_text(findings: List[dict]) -> str:
+def csv_text(findings: list[dict]) -> str:
     """A line for each context of errors and for each site."""
     columns = (RULE, *COLUMNS, *ERROR_COLUMNS)
     none = dict.fromkeys(column.key for column in columns)
@@ -178,7 +180,7 @@ def csv_text(findings: List[dict]) -> str:
     return listing.csv_text(rows, columns)
 
 
-def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: List[dict], findings: List[dict],
+def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], findings: list[dict],
           left_out: str) -> None:
     if args.json or args.csv:
         for found in errors + findings:
@@ -193,7 +195,7 @@ def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: List[dict], f
             out.write(text(chosen, errors, findings, args, left_out))
 
 
-def left_out_of(chosen: blocks.Blocks, missing: List[str], args: argparse.Namespace) -> str:
+def left_out_of(chosen: blocks.Blocks, missing: list[str], args: argparse.Namespace) -> str:
     """What is asked for and not told, "" if all is: rules about accesses that the trace does not hold, freed memory,
     errors of a part."""
     errors = wants_errors(args)

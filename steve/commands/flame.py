@@ -2,9 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import os
-from typing import TYPE_CHECKING, Tuple
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.profilers import files
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", metavar="TEXT", help="the heading (default: FILE and metric)")
 
 
-Measured = Tuple["Stacks", str, str, int]  # the last three: what they measure, unit, exit status
+Measured = tuple["Stacks", str, str, int]  # the last three: what they measure, unit, exit status
 
 
 def of_folded(args: argparse.Namespace) -> Measured:

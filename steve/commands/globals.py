@@ -2,9 +2,12 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Callable, List, Optional, Union
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -66,17 +69,17 @@ class Candidates:
     def __init__(self, share: float, accesses: int) -> None:
         """share: of the operations; accesses: the least there are."""
         self._share, self._accesses = share, accesses
-        self._kept: "List[np.ndarray]" = []
+        self._kept: list[np.ndarray] = []
         self._n = self._room = 0
 
-    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         touched = batch["loads"] + batch["stores"] + batch["modifies"] >= self._accesses
         self._kept.append(columns(batch[both(keep, touched & self._lasting(batch, batch["died"]))], *KEPT))
         self._n += len(self._kept[-1])
         if self._n > self._room:
             self._drop(int(batch["died"].max()))
 
-    def _lasting(self, lives: "np.ndarray", operations: "Union[int, np.ndarray]") -> "np.ndarray":
+    def _lasting(self, lives: np.ndarray, operations: int | np.ndarray) -> np.ndarray:
         """Which of them are long enough if there are so many operations?"""
         return (lives["died"] - lives["born"]) >= operations * self._share
 
@@ -87,13 +90,13 @@ class Candidates:
         self._n = sum(map(len, self._kept))
         self._room = 2 * self._n + LEAST_ROOM
 
-    def part(self, peak: int) -> "List[np.ndarray]":
+    def part(self, peak: int) -> list[np.ndarray]:
         return self._kept
 
-    def join(self, part: "List[np.ndarray]", peak: int) -> None:
+    def join(self, part: list[np.ndarray], peak: int) -> None:
         self._kept += part
 
-    def lives(self, operations: int) -> "np.ndarray":
+    def lives(self, operations: int) -> np.ndarray:
         """Those that are long enough, of so many operations in all, in the order of their ends."""
         import numpy as np
         from steve.kernels._lives import LIFE
@@ -103,13 +106,13 @@ class Candidates:
         return lives[np.lexsort((lives["handle"], lives["died"]))]
 
 
-def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> "np.ndarray":
+def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> np.ndarray:
     """The lives that are long enough."""
     found = chosen.fold(partial(Candidates, args.share / 100, args.accesses))
     return found.lives(chosen.totals["operations"])
 
 
-def ranked(lives: "np.ndarray", order: str, site_name: "Callable[[int], str]") -> "np.ndarray":
+def ranked(lives: np.ndarray, order: str, site_name: Callable[[int], str]) -> np.ndarray:
     """The lives as listing.ranked() would have their rows, but in place of a million dictionaries; those of equal
     lifetimes are equal in share."""
     import numpy as np
@@ -120,7 +123,7 @@ def ranked(lives: "np.ndarray", order: str, site_name: "Callable[[int], str]") -
     return lives[np.lexsort((sites,) if order == "site" else (sites, ~numbers(lives, order)))]
 
 
-def numbers(lives: "np.ndarray", column: str) -> "np.ndarray":
+def numbers(lives: np.ndarray, column: str) -> np.ndarray:
     """By which of their whole numbers lives are sorted."""
     if column == "share":
         return lives["died"] - lives["born"]
@@ -132,13 +135,13 @@ def numbers(lives: "np.ndarray", column: str) -> "np.ndarray":
 class Rows:
     """A list of rows that are made when they are asked for."""
 
-    def __init__(self, chosen: blocks.Blocks, lives: "np.ndarray") -> None:
+    def __init__(self, chosen: blocks.Blocks, lives: np.ndarray) -> None:
         self._chosen, self._lives = chosen, lives
 
     def __len__(self) -> int:
         return len(self._lives)
 
-    def __getitem__(self, some: slice) -> List[dict]:
+    def __getitem__(self, some: slice) -> list[dict]:
         lives = self._lives[some]
         return [self._row(dict(zip(lives.dtype.names, life))) for life in lives.tolist()]
 

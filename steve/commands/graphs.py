@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""steve graphs: figures and ranking tables from allocstats files."""
+"""steve graphs: figures and ranking tables from allocstats files.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 import argparse

@@ -2,8 +2,10 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
-from typing import TYPE_CHECKING, Dict, List, Optional
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -49,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_parts(parser)
 
 
-def class_of(traffic: "np.ndarray", sizes: "np.ndarray") -> "np.ndarray":
+def class_of(traffic: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """0: no traffic; 1: less than the size; 2, 3...: from 1, 2, 4... times the size."""
     import numpy as np
     from steve.analysis.bins import LogBins
@@ -67,7 +69,7 @@ class Classes:
         import numpy as np
         self._sums = {name: np.zeros(CLASSES, "u8") for name in self.NAMES}
 
-    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         import numpy as np
         batch = batch if keep is None else batch[keep]
         traffic = batch["bytes_read"] + batch["bytes_written"]
@@ -77,14 +79,14 @@ class Classes:
                              ("never_accessed", batch["size"] - batch["used"])):
             np.add.at(self._sums[name], number, values)
 
-    def part(self, peak: int) -> "Dict[str, np.ndarray]":
+    def part(self, peak: int) -> dict[str, np.ndarray]:
         return self._sums
 
-    def join(self, part: "Dict[str, np.ndarray]", peak: int) -> None:
+    def join(self, part: dict[str, np.ndarray], peak: int) -> None:
         for name in self.NAMES:
             self._sums[name] += part[name]
 
-    def rows(self) -> List[dict]:
+    def rows(self) -> list[dict]:
         return [{name: int(self._sums[name][i]) for name in self.NAMES} for i in range(CLASSES)]
 
 
@@ -95,7 +97,7 @@ def bounds(number: int) -> dict:
     return {"from": 1 << (number - 2), "to": 1 << (number - 1) if number < CLASSES - 1 else None}
 
 
-def rows_of(sums: List[dict]) -> List[dict]:
+def rows_of(sums: list[dict]) -> list[dict]:
     """Rows of the classes that hold any, hottest first."""
     size, traffic = (sum(row[key] for row in sums) for key in ("bytes", "traffic"))
     rows, hotter_size, hotter_traffic = [], 0, 0

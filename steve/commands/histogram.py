@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from typing import Any, Tuple
+from typing import Any
 
 from steve.parallel import processes, rounds
 from steve.terminal import arguments
@@ -68,7 +68,7 @@ def stem_of(args: argparse.Namespace) -> str:
     return args.file.removesuffix("-ops")
 
 
-def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> Tuple[Any, tuple]:
+def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> tuple[Any, tuple]:
     """The operations, read to their end by one or several, and what steve.kernels._ops.lifetimes_of says of them."""
     from steve.kernels import _ops
     last = operations.open()

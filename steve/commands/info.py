@@ -2,6 +2,8 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     return source.verdict(NAME, trace)
 
 
-def describe(trace: "Trace") -> dict:
+def describe(trace: Trace) -> dict:
     """file, format, recording (the recorder's facts), ending, sizes and counts."""
     stats = trace.stats()
     stored = stats["bytes_total"] or stats["bytes_read"]

@@ -2,9 +2,12 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Dict, Hashable, List, NamedTuple, Optional, Tuple
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -65,12 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_parts(parser)
 
 
-def is_live(batch: "np.ndarray") -> "np.ndarray":
+def is_live(batch: np.ndarray) -> np.ndarray:
     """Which of the lives did not end?"""
     return batch["freed"] == 0
 
 
-def is_leak(batch: "np.ndarray") -> "np.ndarray":
+def is_leak(batch: np.ndarray) -> np.ndarray:
     """Which of them did this process begin? Inherited blocks are for the parent to free."""
     return (batch["freed"] == 0) & (batch["inherited"] != 1)
 
@@ -81,11 +84,11 @@ class Leaks:
 
     numbered = False
 
-    def __init__(self, rule: "Callable[[np.ndarray], np.ndarray]") -> None:
+    def __init__(self, rule: Callable[[np.ndarray], np.ndarray]) -> None:
         self.sums, self.survivors = Sums(("stack", rule), "stack"), Survivors()
         self.reached = Reached(rule)
 
-    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         self.sums.add(batch, keep)
         self.survivors.add(batch, keep)
         self.reached.add(batch, keep)
@@ -99,7 +102,7 @@ class Leaks:
         self.reached.join(part[2], peak)
 
 
-def told_apart(chosen: blocks.Blocks, survivors: Survivors) -> Optional[Dict[Hashable, Tuple[int, int]]]:
+def told_apart(chosen: blocks.Blocks, survivors: Survivors) -> dict[Hashable, tuple[int, int]] | None:
     """Bytes of reachable and of unreachable objects by site; None if no snapshot tells."""
     lives = survivors.of_lua(chosen.trace)
     if not len(lives):
@@ -107,7 +110,7 @@ def told_apart(chosen: blocks.Blocks, survivors: Survivors) -> Optional[Dict[Has
     by_stack = sums_of(lives, chosen.open_again(snapshots=True), chosen.window())
     if by_stack is None:
         return None
-    found: Dict[Hashable, Tuple[int, int]] = {}
+    found: dict[Hashable, tuple[int, int]] = {}
     for stack, (reachable, lost) in by_stack.items():
         known = found.get(chosen.places.site_name(stack), (0, 0))
         found[chosen.places.site_name(stack)] = known[0] + reachable, known[1] + lost
@@ -117,10 +120,10 @@ def told_apart(chosen: blocks.Blocks, survivors: Survivors) -> Optional[Dict[Has
 class Apart(NamedTuple):
     """By site: bytes of Lua's reachable objects and of its others; bytes of C by how they can be reached. None: not
     known."""
-    lua: Optional[Dict[Hashable, Tuple[int, int]]]
-    c: Optional[Dict[Hashable, Reach]]
+    lua: dict[Hashable, tuple[int, int]] | None
+    c: dict[Hashable, Reach] | None
 
-    def row(self, site: Hashable) -> Dict[str, Optional[int]]:
+    def row(self, site: Hashable) -> dict[str, int | None]:
         """The columns of a site that tell its blocks apart."""
         reachable, garbage = (None, None) if self.lua is None else self.lua.get(site, (0, 0))
         reach = None if self.c is None else self.c.get(site, {})
@@ -137,7 +140,7 @@ class Apart(NamedTuple):
 LOST = ("lost", "indirect", "possible")
 
 
-def looked_for(chosen: blocks.Blocks, reached: Reached) -> Optional[Dict[Hashable, Reach]]:
+def looked_for(chosen: blocks.Blocks, reached: Reached) -> dict[Hashable, Reach] | None:
     """Bytes of C by site; None if the recorder has not looked at how they can be reached at the end chosen."""
     if chosen.trace.info().get("reach") != "done" or chosen.args.end is not None:
         return None
@@ -155,7 +158,7 @@ def of_c(apart: Apart) -> str:
     return f"; of C: {known}" + (f"; {own:,} are the runtime libraries' own" if own else "")
 
 
-def heading(live: Dict[Hashable, dict], apart: Apart) -> str:
+def heading(live: dict[Hashable, dict], apart: Apart) -> str:
     count, size = (sum(found[key] for found in live.values()) for key in ("live_blocks", "live_bytes"))
     title = f"{count:,} blocks of {size:,} bytes never freed{of_c(apart)}"
     if apart.lua is None:
@@ -164,7 +167,7 @@ def heading(live: Dict[Hashable, dict], apart: Apart) -> str:
     return f"{title}; objects of Lua: {held:,} bytes reachable, {lost:,} garbage"
 
 
-def rows_of(live: Dict[Hashable, dict], all_made: Dict[Hashable, dict], apart: Apart) -> List[dict]:
+def rows_of(live: dict[Hashable, dict], all_made: dict[Hashable, dict], apart: Apart) -> list[dict]:
     total = sum(found["live_bytes"] for found in live.values())
     return [{"site": site, "bytes": found["live_bytes"], "blocks": found["live_blocks"],
              "share": blocks.share(found["live_bytes"], total), "made": all_made[site]["blocks"],
@@ -172,7 +175,7 @@ def rows_of(live: Dict[Hashable, dict], all_made: Dict[Hashable, dict], apart: A
             for site, found in live.items()]
 
 
-def shown(apart: Apart) -> Tuple[Column, ...]:
+def shown(apart: Apart) -> tuple[Column, ...]:
     """The columns; a table has only those that say something."""
     silent = {key for key in (*LOST, "runtime") if not apart.sum(key)}
     if not apart.lua:

@@ -2,9 +2,12 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -68,7 +71,7 @@ class Clock:
 
     def __init__(self, chosen: blocks.Blocks) -> None:
         self.chosen = chosen
-        self.points: Dict[int, int] = {0: 0}
+        self.points: dict[int, int] = {0: 0}
 
     def note(self) -> None:
         """Learn where the reader is."""
@@ -77,30 +80,30 @@ class Clock:
             if where["instructions"]:
                 self.points[where["instructions"]] = where["nanoseconds"]
 
-    def at(self, instructions: "np.ndarray") -> "np.ndarray":
+    def at(self, instructions: np.ndarray) -> np.ndarray:
         import numpy as np
         known = sorted(self.points)
         return np.interp(instructions, known, [self.points[i] for i in known])
 
-    def lifetimes(self, batch: "np.ndarray") -> "np.ndarray":
+    def lifetimes(self, batch: np.ndarray) -> np.ndarray:
         """Those of a batch just read."""
         self.note()
         return (self.at(batch["died_time"]) - self.at(batch["born_time"])).round().astype("u8")
 
 
-def in_operations(batch: "np.ndarray") -> "np.ndarray":
+def in_operations(batch: np.ndarray) -> np.ndarray:
     return batch["died"] - batch["born"]
 
 
-def in_instructions(batch: "np.ndarray") -> "np.ndarray":
+def in_instructions(batch: np.ndarray) -> np.ndarray:
     return batch["died_time"] - batch["born_time"]
 
 
-def in_bytes(batch: "np.ndarray") -> "np.ndarray":
+def in_bytes(batch: np.ndarray) -> np.ndarray:
     return batch["died_allocated"] - batch["born_allocated"]
 
 
-MEASURES: "Dict[str, Measure]" = {"operations": in_operations, "instructions": in_instructions, "bytes": in_bytes}
+MEASURES: dict[str, Measure] = {"operations": in_operations, "instructions": in_instructions, "bytes": in_bytes}
 
 
 class Table:
@@ -108,11 +111,11 @@ class Table:
 
     numbered = False
 
-    def __init__(self, measure: "Measure", bins: str, by_size: bool) -> None:
+    def __init__(self, measure: Measure, bins: str, by_size: bool) -> None:
         self.measure, self.make, self.by_size = measure, KINDS[bins], by_size
-        self.classes: Dict[int, Any] = {}
+        self.classes: dict[int, Any] = {}
 
-    def add(self, batch: "np.ndarray", keep: "Optional[np.ndarray]") -> None:
+    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         import numpy as np
         batch = batch if keep is None else batch[keep]
         lives, sizes = self.measure(batch), batch["size"]
@@ -121,22 +124,22 @@ class Table:
             here = number == size
             self.classes.setdefault(size, self.make()).add(lives[here], sizes[here])
 
-    def part(self, peak: int) -> Dict[int, Any]:
+    def part(self, peak: int) -> dict[int, Any]:
         return self.classes
 
-    def join(self, part: Dict[int, Any], peak: int) -> None:
+    def join(self, part: dict[int, Any], peak: int) -> None:
         for size, bins in part.items():
             self.classes.setdefault(size, self.make()).join(bins)
 
-    def rows(self) -> List[dict]:
-        result: List[dict] = []
+    def rows(self) -> list[dict]:
+        result: list[dict] = []
         total = sum(count for bins in self.classes.values() for _, _, count, _ in bins)
         for size, bins in sorted(self.classes.items()):
             result += rows_of(size if self.by_size else None, list(bins), total)
         return result
 
 
-def rows_of(size: Optional[int], bins: list, total: int) -> List[dict]:
+def rows_of(size: int | None, bins: list, total: int) -> list[dict]:
     """The rows of a class of sizes."""
     rows, so_far, own = [], 0, sum(count for _, _, count, _ in bins)
     for first, last, count, weight in bins:

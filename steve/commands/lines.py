@@ -2,8 +2,10 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
-from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -75,23 +77,23 @@ def empty(line: Line) -> dict:
     return {**{column.key: 0 for column in COLUMNS}, **line._asdict(), "kinds": {}, "place": place}
 
 
-def kind_names() -> Tuple[str, ...]:
+def kind_names() -> tuple[str, ...]:
     """Of the kernel's kinds: see LINEWORK_KINDS."""
     from steve.trace._memtrace import HEAP_KIND_NAMES, TYPE_NAMES
     return TYPE_NAMES + HEAP_KIND_NAMES
 
 
-def kinds_of(made: "np.void", names: Tuple[str, ...]) -> Dict[str, Dict[str, int]]:
+def kinds_of(made: np.void, names: tuple[str, ...]) -> dict[str, dict[str, int]]:
     """What a line makes by kind, most bytes first."""
     found = zip(names, made["blocks"].tolist(), made["bytes"].tolist())
     kinds = {name: {"allocs": count, "alloc_bytes": size} for name, count, size in found if count}
     return dict(sorted(kinds.items(), key=lambda kind: (-kind[1]["alloc_bytes"], kind[0])))
 
 
-def accesses_of(work: "np.ndarray") -> List[Dict[str, int]]:
+def accesses_of(work: np.ndarray) -> list[dict[str, int]]:
     """The columns of accesses, by number of the line."""
     from steve.kernels._lives import accesses_of as columns
-    rows: List[Dict[str, int]] = [{} for _ in work]
+    rows: list[dict[str, int]] = [{} for _ in work]
     for whose in ("own", "others"):
         for row, found in zip(rows, columns(work[f"{whose}_counts"], work[f"{whose}_bytes"]).tolist()):
             row.update((f"{whose}_{key}", value) for key, value in zip(ACCESSES, found))
@@ -100,7 +102,7 @@ def accesses_of(work: "np.ndarray") -> List[Dict[str, int]]:
     return rows
 
 
-def add_work(rows: Dict[Line, dict], lives: "Lives", lines: "LineNumbers") -> None:
+def add_work(rows: dict[Line, dict], lives: Lives, lines: LineNumbers) -> None:
     """What the kernel counted for lines."""
     names, (work, made) = kind_names(), lives.line_work()
     for number, (found, accesses) in enumerate(zip(work, accesses_of(work))):
@@ -111,7 +113,7 @@ def add_work(rows: Dict[Line, dict], lives: "Lives", lines: "LineNumbers") -> No
                 cache_lines_touched=int(found["cache_lines"]))
 
 
-def add_lives(rows: Dict[Line, dict], sums: "Table", lines: "LineNumbers") -> None:
+def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
     """What became of the blocks that lines made."""
     for line, found in blocks.merged(sums, lines.of_stack).items():
         rows.setdefault(line, empty(line)).update(
@@ -127,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
     sums, = chosen.sum_with_accesses("stack")
     assert chosen.lines is not None
     chosen.lines.reach_all()
-    rows: Dict[Line, Dict[str, Any]] = {}
+    rows: dict[Line, dict[str, Any]] = {}
     add_lives(rows, sums, chosen.lines)
     add_work(rows, chosen.lives, chosen.lines)
     listing.write(args, chosen.title("lines"), list(rows.values()), COLUMNS)

@@ -2,12 +2,14 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import json
 import math
 import os
 import re
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import arguments
@@ -181,7 +183,7 @@ def of_lockops(args: argparse.Namespace) -> int:
     return source.verdict(NAME, file)
 
 
-def report(args: argparse.Namespace, name: str, stats: "LockStats") -> None:
+def report(args: argparse.Namespace, name: str, stats: LockStats) -> None:
     """Write what --stats asks for."""
     with Output("-") as out:
         if args.csv:
@@ -193,7 +195,7 @@ def report(args: argparse.Namespace, name: str, stats: "LockStats") -> None:
 
 
 def full(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
-         stats: "Optional[LockStats]") -> dict:
+         stats: LockStats | None) -> dict:
     """Two walks: which blocks die, then the locks."""
     from steve.kernels import _ops
     with Progress("lockops: blocks that are freed", args.quiet) as progress:
@@ -205,7 +207,7 @@ def full(args: argparse.Namespace, operations: source.Operations, last: object, 
 
 
 def simple(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
-           stats: "Optional[LockStats]") -> dict:
+           stats: LockStats | None) -> dict:
     """Two walks: macro lifetimes, then the locks."""
     from steve.kernels import _ops
     with Progress("lockops: lifetimes", args.quiet) as progress:
@@ -220,7 +222,7 @@ def simple(args: argparse.Namespace, operations: source.Operations, last: object
 
 
 def stack(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
-          stats: "Optional[LockStats]") -> dict:
+          stats: LockStats | None) -> dict:
     """One walk over the events."""
     from steve.kernels import _ops
     with Progress("lockops: locks", args.quiet) as progress:

@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import json
-from typing import Iterable
+from collections.abc import Iterable
 
 from steve.profilers import files
 from steve.terminal import arguments

@@ -2,8 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
-from typing import TYPE_CHECKING, Callable, Tuple, Union
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.parallel import processes, rounds
@@ -59,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="of classic text: the bytes of the first Steve, where live blocks may overlap")
 
 
-def whole(args: argparse.Namespace, out: Output, form: str) -> "Tuple[Trace, dict]":
+def whole(args: argparse.Namespace, out: Output, form: str) -> tuple[Trace, dict]:
     """Translate by one walk over the trace."""
     from steve.kernels import _ops
     trace = blocks.Blocks(NAME, args).open_chosen()
@@ -68,14 +71,14 @@ def whole(args: argparse.Namespace, out: Output, form: str) -> "Tuple[Trace, dic
                                           threads=args.threads, times=args.times)
 
 
-def in_parts(args: argparse.Namespace, out: Output, form: str) -> "Tuple[rounds.Whole, dict]":
+def in_parts(args: argparse.Namespace, out: Output, form: str) -> tuple[rounds.Whole, dict]:
     """Translate parts of the trace side by side."""
     with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
         return rounds.write_ops(rounds.path_of(args), out.fd, pool, progress, form=form, resizes=args.resize,
                                folder=out.folder)
 
 
-def converted(args: argparse.Namespace, out: Output, form: str) -> "Tuple[OpsFile, dict]":
+def converted(args: argparse.Namespace, out: Output, form: str) -> tuple[OpsFile, dict]:
     """Write the operations of an ops or lockops file in another form."""
     from steve.kernels import _ops
     from steve.trace._memtrace import OpsFile
@@ -108,7 +111,7 @@ def is_copied(args: argparse.Namespace, form: str) -> bool:
     return form == "binary" and _ops.copies(source.open_trace(args))
 
 
-def way_of(args: argparse.Namespace, form: str) -> "Callable[..., Tuple[Union[Trace, OpsFile, rounds.Whole], dict]]":
+def way_of(args: argparse.Namespace, form: str) -> Callable[..., tuple[Trace | OpsFile | rounds.Whole, dict]]:
     """Which of the functions above takes FILE."""
     if source.holds_operations(args.file):
         return converted

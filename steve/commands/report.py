@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""steve report: one HTML file that shows what a trace says."""
+"""steve report: one HTML file that shows what a trace says.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 import argparse

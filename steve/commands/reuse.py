@@ -4,7 +4,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 from functools import partial
-from typing import List
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -59,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_parts(parser)
 
 
-def rows_of(found: dict, args: argparse.Namespace) -> List[dict]:
+def rows_of(found: dict, args: argparse.Namespace) -> list[dict]:
     """A row for each cache of 2^i lines, up to the smallest that only misses first touches."""
     bins = found["bins"]
     last = max((i for i, n in enumerate(bins) if n), default=0)

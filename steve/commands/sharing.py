@@ -2,8 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Tuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -88,7 +91,7 @@ def used(side: tuple) -> str:
     return ranges(written, offset) if written else ranges(read, offset) + " read"
 
 
-def place(sides: Tuple[tuple, tuple], own: int, site_name: Callable[[int], str]) -> str:
+def place(sides: tuple[tuple, tuple], own: int, site_name: Callable[[int], str]) -> str:
     """Where in a block, seen from the site of one side."""
     mine, theirs = sides[own], sides[1 - own]
     text = f"{used(mine)} | {used(theirs)}"
@@ -98,7 +101,7 @@ def place(sides: Tuple[tuple, tuple], own: int, site_name: Callable[[int], str])
     return text if mine[2] == theirs[2] else f"{text} of another"
 
 
-def first_byte(side: tuple) -> Tuple[int, int]:
+def first_byte(side: tuple) -> tuple[int, int]:
     """To sort sides by where in the line they write, or else read."""
     return lowest(side[4] or side[3]), side[0]
 
@@ -107,7 +110,7 @@ def lowest(bits: int) -> int:
     return bits & -bits
 
 
-def found_at(found: "np.ndarray", tests: int, site_name: Callable[[int], str]) -> Iterator[Tuple[str, str, dict]]:
+def found_at(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> Iterator[tuple[str, str, dict]]:
     """Site, place and numbers of each falsely shared line; of each of its sites, if there are two."""
     for line in found[(found["interleaved"] >= LEAST) & (found["chance"] * tests <= BY_CHANCE)]:
         row = {"interleaved": int(line["interleaved"]), "by_chance": float(line["chance"]) * tests,
@@ -118,9 +121,9 @@ def found_at(found: "np.ndarray", tests: int, site_name: Callable[[int], str]) -
             yield site, place(sides, own, site_name), row
 
 
-def by_site(found: "np.ndarray", tests: int, site_name: Callable[[int], str]) -> Dict[str, dict]:
+def by_site(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> dict[str, dict]:
     """The columns that falsely shared lines have."""
-    sites: Dict[str, dict] = {}
+    sites: dict[str, dict] = {}
     for site, where, row in found_at(found, tests, site_name):
         known = sites.setdefault(site, {"interleaved": 0, "lines": 0, "by_chance": 0.0, "threads": 0, "places": {}})
         known["by_chance"] = max(known["by_chance"], row["by_chance"])
@@ -133,13 +136,13 @@ def by_site(found: "np.ndarray", tests: int, site_name: Callable[[int], str]) ->
     return sites
 
 
-def shown(places: Dict[str, dict]) -> str:
+def shown(places: dict[str, dict]) -> str:
     """The first places, for the table."""
     more = len(places) - SHOWN
     return "; ".join(list(places)[:SHOWN]) + (f"; {more} more" if more > 0 else "")
 
 
-def rows_of(result: tuple, site_name: Callable[[int], str]) -> List[dict]:
+def rows_of(result: tuple, site_name: Callable[[int], str]) -> list[dict]:
     """The rows of the list, of what sharing_by_stack() finds."""
     sums, found, tests, _ = result
     lines = by_site(found, tests, site_name)

@@ -2,9 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import os
-from typing import TYPE_CHECKING, Dict, Tuple
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_parts(parser)
 
 
-def starts_of(trace: "Trace") -> Dict[Tuple[int, int], str]:
+def starts_of(trace: Trace) -> dict[tuple[int, int], str]:
     """Where traces start, by heap and number; of several with one number the last."""
     starts = {}
     for i in range(trace.counts()["traces"]):

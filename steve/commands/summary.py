@@ -2,10 +2,12 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Tuple
+from typing import TYPE_CHECKING, Any
 
 from steve.analysis import blocks
 from steve.parallel import processes, rounds
@@ -67,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="sites in each table (default: 10)")
 
 
-def walk(args: argparse.Namespace) -> "Tuple[Any, Any]":
+def walk(args: argparse.Namespace) -> tuple[Any, Any]:
     """The trace, read to its end by one or several, and its summary."""
     from steve.kernels import _ops
     if blocks.divides(args):
@@ -92,14 +94,14 @@ def run(args: argparse.Namespace) -> int:
     return source.verdict(NAME, trace)
 
 
-def text(trace: "Trace", summary: "Summary", figures: dict, args: argparse.Namespace) -> str:
+def text(trace: Trace, summary: Summary, figures: dict, args: argparse.Namespace) -> str:
     """Totals and the two tables of sites."""
     from steve.terminal.tables import render
     parts = [totals_table(trace, figures), *site_tables(trace, summary, args.top)]
     return render(parts, sys.stdout.isatty() and args.output in (None, "-"))
 
 
-def totals_table(trace: "Trace", figures: dict) -> Any:
+def totals_table(trace: Trace, figures: dict) -> Any:
     from steve.terminal.tables import facts, number, size
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
     rows = [(f"{name} events", number(events[name])) for name in events]
@@ -128,7 +130,7 @@ def other_rows(figures: dict) -> list:
             ("dropped events", dropped_text(figures["dropped"], figures["dropped_at_least"]))]
 
 
-def site_tables(trace: "Trace", summary: "Summary", top: int) -> list:
+def site_tables(trace: Trace, summary: Summary, top: int) -> list:
     """The sites that allocated most bytes, and those whose blocks still live at the end."""
     from steve.trace.stacks import by_site
     sites = by_site(trace, summary.stacks())

@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
 import json
-from typing import Any, Dict, Tuple
+from typing import Any
 
 from steve.profilers import files
 from steve.terminal import arguments
@@ -43,10 +43,10 @@ def open_profile(path: str) -> Any:
     return SysprofFile(files.contents(path), files.name_of(path))
 
 
-def fold_file(path: str, leaf: bool = False) -> Tuple[Dict[Tuple[str, ...], int], object]:
+def fold_file(path: str, leaf: bool = False) -> tuple[dict[tuple[str, ...], int], object]:
     """(samples by stack, None or what ended reading early)."""
     from steve.profilers.sysprof.fold import Folder, add
-    file, folded = open_profile(path), {}  # type: Any, Dict[Tuple[str, ...], int]
+    file, folded = open_profile(path), {}  # type: Any, dict[tuple[str, ...], int]
     folder = Folder(file.symbols)
     for sample in file.samples():
         stack = folder.stack(sample)
@@ -56,7 +56,7 @@ def fold_file(path: str, leaf: bool = False) -> Tuple[Dict[Tuple[str, ...], int]
     return folded, file.problem
 
 
-def count_states(path: str) -> Tuple[Dict[str, int], object]:
+def count_states(path: str) -> tuple[dict[str, int], object]:
     """(samples by VM state, problem)."""
     from steve.profilers.sysprof.samples import STATES
     file, counts = open_profile(path), dict.fromkeys(STATES, 0)
@@ -67,7 +67,7 @@ def count_states(path: str) -> Tuple[Dict[str, int], object]:
     return counts, file.problem
 
 
-def states_text(counts: Dict[str, int], as_json: bool) -> str:
+def states_text(counts: dict[str, int], as_json: bool) -> str:
     if as_json:
         return json.dumps(counts, indent=1) + "\n"
     total = max(sum(counts.values()), 1)
@@ -83,7 +83,7 @@ def from_trace(args: argparse.Namespace, out: Output) -> int:
     if args.states:
         out.write(states_text(traced.states(found), args.json))
     else:
-        stacks: Dict[Tuple[str, ...], int] = {}
+        stacks: dict[tuple[str, ...], int] = {}
         for stack, weight in traced.folded(trace, found).items():
             key = stack[-1:] if args.leaf else stack
             stacks[key] = stacks.get(key, 0) + weight
@@ -102,7 +102,7 @@ def from_profile(args: argparse.Namespace, out: Output) -> int:
     return 1 if problem is not None else 0
 
 
-def folded_text(folded: Dict[Tuple[str, ...], int], as_json: bool) -> str:
+def folded_text(folded: dict[tuple[str, ...], int], as_json: bool) -> str:
     from steve.export.folded import lines
     if as_json:
         rows = [{"stack": stack, "samples": n} for stack, n in sorted(folded.items())]

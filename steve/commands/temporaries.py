@@ -2,9 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, List, Optional
+from typing import TYPE_CHECKING
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -46,13 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_parts(parser)
 
 
-def are_temporary(batch: "np.ndarray", within: Optional[int]) -> "np.ndarray":
+def are_temporary(batch: np.ndarray, within: int | None) -> np.ndarray:
     """Which of the lives are those of temporaries?"""
     soon = batch["news"] == 0 if within is None else batch["died"] - batch["born"] <= within
     return soon & (batch["freed"] != 0)
 
 
-def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> List[Table]:
+def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> list[Table]:
     """Sums by stack of the chosen blocks that are temporary, and of all chosen ones."""
     temporary = partial(are_temporary, within=args.within)
     return chosen.fold(partial(Sums, ("stack", temporary), "stack")).rows(chosen.totals["peak"])

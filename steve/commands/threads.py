@@ -3,7 +3,6 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import Dict, List
 
 from steve.analysis import blocks
 from steve.terminal import listing
@@ -43,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_parts(parser)
 
 
-def join(made: dict, freed: dict, accessed: dict, names: Dict[str, str]) -> List[dict]:
+def join(made: dict, freed: dict, accessed: dict, names: dict[str, str]) -> list[dict]:
     """Rows from sums by the thread of the New, of the Free, and of the accesses. names: the trace's facts."""
-    rows: Dict[int, dict] = {}
+    rows: dict[int, dict] = {}
     for thread in {*made, *(t for t in freed if freed[t]["frees"]), *accessed}:
         rows[thread] = dict.fromkeys((column.key for column in COLUMNS), 0)
         rows[thread].update(accessed.get(thread, {}), thread=thread, name=names.get(f"thread {thread}", ""))

@@ -2,9 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import json
-from typing import TYPE_CHECKING, Any, List, Optional
+from typing import TYPE_CHECKING, Any
 
 from steve.terminal import arguments
 from steve.terminal import listing
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"rows of each table (default: {listing.TOP})")
 
 
-def open_universe(args: argparse.Namespace, path: str, wanted: Optional[str]) -> "Universe":
+def open_universe(args: argparse.Namespace, path: str, wanted: str | None) -> Universe:
     from steve.trace._memtrace import Trace
     from steve.snapshots.graph import read
     with Progress(NAME, args.quiet) as progress:
@@ -70,7 +72,7 @@ def open_universe(args: argparse.Namespace, path: str, wanted: Optional[str]) ->
     return universe
 
 
-def type_rows(universe: "Universe", by_name: bool) -> List[dict]:
+def type_rows(universe: Universe, by_name: bool) -> list[dict]:
     """By type, or by type and name, most bytes first."""
     rows = [{"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead,
              "dead_bytes": gone}
@@ -79,30 +81,30 @@ def type_rows(universe: "Universe", by_name: bool) -> List[dict]:
     return rows if by_name else [{key: row[key] for key in row if key != "name"} for row in rows]
 
 
-def holder_rows(universe: "Universe", numbers: List[int]) -> List[dict]:
+def holder_rows(universe: Universe, numbers: list[int]) -> list[dict]:
     return [{"retained": int(universe.retained[n]), "bytes": int(universe.objects["size"][n]),
              "object": universe.label(n), "path": universe.path_text(n)} for n in numbers]
 
 
-def largest(universe: "Universe", most: int) -> List[int]:
+def largest(universe: Universe, most: int) -> list[int]:
     """The objects that retain most."""
     import numpy as np
     order = np.lexsort((np.arange(len(universe.objects)), -universe.retained.astype(np.int64)))
     return order[:most].tolist()
 
 
-def facts(universe: "Universe") -> dict:
+def facts(universe: Universe) -> dict:
     s = universe.snapshot
     return {"snapshot": s.name, "number": universe.number, "heap": s.heap, "time": s.time, "gc_total": s.total,
             "objects": len(universe.objects), "object_bytes": universe.bytes, "internal_bytes": s.internal, "unaccounted": universe.unaccounted}
 
 
-def summary(universe: "Universe", most: int) -> dict:
+def summary(universe: Universe, most: int) -> dict:
     return {**facts(universe), "kinds": type_rows(universe, False), "types": type_rows(universe, True),
             "holders": holder_rows(universe, largest(universe, most))}
 
 
-def difference(before: "Universe", after: "Universe", most: int) -> dict:
+def difference(before: Universe, after: Universe, most: int) -> dict:
     from steve.snapshots.diff import growth, newcomers, swollen
     return {**facts(after), "since": facts(before), "growth": growth(before, after),
             "swollen": swollen(before, after, most),
@@ -115,7 +117,7 @@ def text(result: dict, name: str, most: int, plain: bool) -> str:
     head = (f"{printable(name)}: snapshot '{printable(result['snapshot'])}': {number(result['objects'])} objects of "
             f"{number(result['object_bytes'])} bytes + {number(result['internal_bytes'])} internal = "
             f"{number(result['object_bytes'] + result['internal_bytes'])}; gc.total {number(result['gc_total'])}")
-    parts: List[Any] = [head]
+    parts: list[Any] = [head]
     if "growth" in result:
         since = result["since"]["snapshot"]
         parts.append(listing.table(f"grown since '{since}'", result["growth"][:most], GROWTH))

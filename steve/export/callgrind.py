@@ -5,15 +5,15 @@ stack, also where a function recurses. https://valgrind.org/docs/manual/cl-forma
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, Iterator, List, Sequence, Tuple
+from collections.abc import Iterator, Sequence
 
 from steve.export.profile import METRICS, Profile
 from steve.trace.frames import label
 
 EVENTS = [METRICS.index(metric) for metric in METRICS if metric.name in (
     "alloc_space", "alloc_objects", "inuse_space", "peak_space", "loads", "stores")]
-Function = Tuple[str, str]  # file, name
-Costs = List[int]
+Function = tuple[str, str]  # file, name
+Costs = list[int]
 
 
 class Graph:
@@ -21,14 +21,14 @@ class Graph:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.own: Dict[Function, Dict[int, Costs]] = {}
-        self.calls: Dict[Function, Dict[Tuple[int, Function, int], Costs]] = {}
+        self.own: dict[Function, dict[int, Costs]] = {}
+        self.calls: dict[Function, dict[tuple[int, Function, int], Costs]] = {}
         self.total = [0] * len(EVENTS)
         self._places = {number: self._where(number) for number in profile.used_frames()}
         for sample in profile.samples():
             self._add(profile.frames(sample.stack), [sample.values[column] for column in EVENTS])
 
-    def _where(self, number: int) -> Tuple[Function, int]:
+    def _where(self, number: int) -> tuple[Function, int]:
         if not number:
             return ("???", "(no stack)"), 0
         frame = self.profile.frame(number)

@@ -3,7 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import csv
-from typing import Iterator
+from collections.abc import Iterator
 
 from steve.export.paths import in_order
 from steve.export.profile import METRICS, Profile

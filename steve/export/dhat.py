@@ -6,8 +6,11 @@ viewer wants each stack in one point only, so points of the same frames are adde
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import json
-from typing import TYPE_CHECKING, Dict, Iterator, List
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from steve.analysis.blocks import FEW_ROWS
 from steve.export.paths import frames_of, in_order
@@ -24,7 +27,7 @@ SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), 
         ("wb", "bytes_written"))
 
 
-def frame_text(trace: "Trace", number: int) -> str:
+def frame_text(trace: Trace, number: int) -> str:
     frame = trace.frame(number) if number else None
     return "(no stack)" if frame is None else f"{frame.ip:#x}: {frame_line(frame)}"
 
@@ -33,10 +36,10 @@ class Points:
     """The program points, the one with most bytes first. Frames that read the same are one; 0 is the root, which no
     point names."""
 
-    def __init__(self, history: "Holdings", trace: "Trace") -> None:
+    def __init__(self, history: Holdings, trace: Trace) -> None:
         import numpy as np
         self.trace = trace
-        self.texts: Dict[str, int] = {"[root]": 0}
+        self.texts: dict[str, int] = {"[root]": 0}
         stacks, rows = history.stacks(), history.rows()
         self.indices = {number: self.texts.setdefault(frame_text(trace, number), len(self.texts))
                         for number in frames_of(trace, stacks.tolist())}
@@ -44,8 +47,8 @@ class Points:
         sums = [np.add.reduceat(rows[column][order.indices], order.starts) if len(rows) else rows[column]
                 for _, column in SUMS]
         most = np.argsort(~sums[0], kind="stable")
-        self.sums: "List[np.ndarray]" = [column[most] for column in sums]
-        self.stacks: "np.ndarray" = stacks[order.indices[order.starts[most]]]  # one of each point's
+        self.sums: list[np.ndarray] = [column[most] for column in sums]
+        self.stacks: np.ndarray = stacks[order.indices[order.starts[most]]]  # one of each point's
 
     def json(self) -> Iterator[str]:
         """Each as text; fs is innermost first, as DHAT has it."""
@@ -58,7 +61,7 @@ class Points:
                 yield "{" + form % (*values, frames) + "}"
 
 
-def dhat(history: "Holdings", trace: "Trace") -> Iterator[str]:
+def dhat(history: Holdings, trace: Trace) -> Iterator[str]:
     """The whole file, in pieces."""
     facts, points, (_, peak_time) = trace.info(), Points(history, trace), history.peak
     pid = facts.get("pid", "")

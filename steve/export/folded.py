@@ -2,9 +2,12 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Iterable, Iterator, Tuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from steve.analysis.blocks import FEW_ROWS
 from steve.export.paths import frames_of, in_order
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 NOWHERE = "(no stack)"
-Pair = Tuple[Tuple[str, ...], int]  # names, root first, and a sum
+Pair = tuple[tuple[str, ...], int]  # names, root first, and a sum
 SEPARATORS = re.compile(r"[;\s]+")
 
 
@@ -39,8 +42,8 @@ class Folds:
         self.labels = {n: label(profile.frame(n)) if n else NOWHERE for n in frames_of(self.trace, stacks.tolist())}
         ranks = {text: rank for rank, text in enumerate(sorted(set(self.labels.values())))}
         order = in_order(self.trace, stacks, {n: ranks[text] for n, text in self.labels.items()}, outermost_first=True)
-        self.stacks: "np.ndarray" = stacks[order.indices[order.starts]]  # one of each
-        self.sums: "np.ndarray" = np.add.reduceat(values[order.indices], order.starts) if len(values) else values
+        self.stacks: np.ndarray = stacks[order.indices[order.starts]]  # one of each
+        self.sums: np.ndarray = np.add.reduceat(values[order.indices], order.starts) if len(values) else values
 
     def __iter__(self) -> Iterator[Pair]:
         for first in range(0, len(self.stacks), FEW_ROWS):

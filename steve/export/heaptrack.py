@@ -6,8 +6,11 @@ those of `a` from 0. A resize is a free and an allocation.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 from itertools import chain
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from steve.trace.frames import label
 
@@ -22,12 +25,12 @@ ENOUGH = 1 << 20  # bytes worth writing at once
 class HeaptrackWriter:
     """write(bytes) takes the text in large pieces."""
 
-    def __init__(self, trace: "Trace", write: Callable[[bytes], object]) -> None:
+    def __init__(self, trace: Trace, write: Callable[[bytes], object]) -> None:
         self.trace, self.write = trace, write
-        self._lines: List[str] = []
-        self._strings: Dict[str, int] = {"": 0}
-        self._ips: Dict[int, int] = {}
-        self._stacks: Dict[int, int] = {0: 0}
+        self._lines: list[str] = []
+        self._strings: dict[str, int] = {"": 0}
+        self._ips: dict[int, int] = {}
+        self._stacks: dict[int, int] = {0: 0}
         self._gathered = bytearray()
 
     def _string(self, text: str) -> int:
@@ -50,7 +53,7 @@ class HeaptrackWriter:
 
     def _stack(self, stack: int) -> int:
         """A stack: its innermost frame and the stack it was called from."""
-        missing: List[Tuple[int, int, int]] = []
+        missing: list[tuple[int, int, int]] = []
         while stack not in self._stacks:
             parent, frame = self.trace.stack(stack)
             missing.append((stack, parent, frame))
@@ -72,7 +75,7 @@ class HeaptrackWriter:
         self._flush()
         return number
 
-    def run(self, tick: Optional[Callable] = None) -> None:
+    def run(self, tick: Callable | None = None) -> None:
         """Write the whole trace."""
         from steve.kernels._accesses import HeaptrackLines
         pieces = HeaptrackLines(self.trace, tick).pieces(self._number)

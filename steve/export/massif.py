@@ -5,7 +5,10 @@ allocator adds to a block is not known here (mem_heap_extra_B=0).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Tuple
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.trace.frames import frame_line
 
@@ -31,10 +34,10 @@ class Sampler:
     """Takes snapshots during a walk; spreads them out when there are twice too many."""
 
     def __init__(self) -> None:
-        self.snapshots: List[Snapshot] = []
+        self.snapshots: list[Snapshot] = []
         self.step, self.next = 1, 0
 
-    def run(self, history: "Holdings") -> List[Snapshot]:
+    def run(self, history: Holdings) -> list[Snapshot]:
         """Walk to the end: all snapshots, with the peak and the end."""
         while history.walk(self.next):
             self.snapshots.append(Snapshot(history.time, history.held, "empty"))
@@ -54,7 +57,7 @@ class Sampler:
                 kept.append(snapshot)
         self.snapshots = kept
 
-    def _finished(self, history: "Holdings") -> List[Snapshot]:
+    def _finished(self, history: Holdings) -> list[Snapshot]:
         peak_bytes, peak_time = history.peak
         before = [Snapshot(0, 0, "empty")] + [s for s in self.snapshots if 0 < s.time < peak_time]
         peak = [Snapshot(peak_time, peak_bytes, "peak")] if peak_bytes else []
@@ -66,11 +69,11 @@ class Sampler:
 
 class Held(NamedTuple):
     """What stacks hold: arrays of their ids and of bytes."""
-    stacks: "np.ndarray"
-    bytes: "np.ndarray"
+    stacks: np.ndarray
+    bytes: np.ndarray
 
 
-def held(history: "Holdings", column: str) -> Held:
+def held(history: Holdings, column: str) -> Held:
     """What stacks hold by a column of steve.kernels._accesses.HOLDING: held, peak."""
     sizes = history.rows()[column]
     return Held(history.stacks()[sizes != 0], sizes[sizes != 0])
@@ -87,10 +90,10 @@ class Node(NamedTuple):
 class Trees:
     """Snapshots as trees, innermost frames at the top as massif has them. Only what is shown of a tree is made."""
 
-    def __init__(self, trace: "Trace") -> None:
+    def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.parents, self.frames = trace.stack_table()
-        self._texts: Dict[int, str] = {}
+        self._texts: dict[int, str] = {}
 
     def text(self, number: int) -> str:
         if number not in self._texts:
@@ -105,7 +108,7 @@ class Trees:
         known = Held(np.where(whole.stacks < len(self.frames), whole.stacks, 0), whole.bytes)
         yield from self._node(Node(TOP, 0, total, known), total * THRESHOLD)
 
-    def _split(self, some: Held) -> "Iterator[Tuple[int, int, np.ndarray]]":
+    def _split(self, some: Held) -> Iterator[tuple[int, int, np.ndarray]]:
         """For each innermost frame of the stacks: its id, bytes, the indices of its stacks."""
         import numpy as np
         numbers = self.frames[some.stacks]
@@ -115,7 +118,7 @@ class Trees:
             sums = np.add.reduceat(some.bytes[order], starts).tolist()
             yield from zip(numbers[order[starts]].tolist(), sums, np.split(order, starts[1:]))
 
-    def _rest(self, some: Held, indices: "np.ndarray") -> Held:
+    def _rest(self, some: Held, indices: np.ndarray) -> Held:
         """Some of the stacks without their innermost frames, those that have more."""
         parents = self.parents[some.stacks[indices]]
         return Held(parents[parents != 0], some.bytes[indices][parents != 0])
@@ -140,7 +143,7 @@ class Trees:
                 pending.append(Node(self.text(number), depth + 1, below, self._rest(some, indices)))
 
 
-def massif(trace: "Trace", snapshots: List[Snapshot], peak: Held, again: "Holdings") -> Iterator[str]:
+def massif(trace: Trace, snapshots: list[Snapshot], peak: Held, again: Holdings) -> Iterator[str]:
     """The text of the file. peak: what was held then; again: a second walk, which has not begun."""
     trees, command = Trees(trace), " ".join(trace.info().get("command", trace.name).split())
     yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: i\n"

@@ -4,7 +4,10 @@ Nothing is kept for a stack that it does not need: a trace can have some hundred
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Dict, Iterable, List, Mapping, NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,11 +15,11 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
 
-def frames_of(trace: "Trace", stacks: Iterable[int]) -> List[int]:
+def frames_of(trace: Trace, stacks: Iterable[int]) -> list[int]:
     """The ids of all frames of stacks, each once, in the order of their first use, innermost first. 0 stands for a
     stack that is empty or not known."""
     met = bytearray(trace.counts()["stacks"] + 1)  # the callers of such a stack were met, too
-    found: Dict[int, None] = {}
+    found: dict[int, None] = {}
     for stack in stacks:
         entry = trace.stack(stack) if stack else None
         if entry is None:
@@ -31,11 +34,11 @@ def frames_of(trace: "Trace", stacks: Iterable[int]) -> List[int]:
 
 class Order(NamedTuple):
     """indices: of stacks in order; starts: where in `indices` each run of equal ones begins."""
-    indices: "np.ndarray"
-    starts: "np.ndarray"
+    indices: np.ndarray
+    starts: np.ndarray
 
 
-def in_order(trace: "Trace", stacks: "np.ndarray", ranks: Mapping[int, int], outermost_first: bool = False) -> Order:
+def in_order(trace: Trace, stacks: np.ndarray, ranks: Mapping[int, int], outermost_first: bool = False) -> Order:
     """Stacks in the order of the ranks of their frames. ranks: by id of a frame."""
     import numpy as np
     width = (max(ranks.values(), default=0).bit_length() + 7) // 8 or 1

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import zlib
 from functools import lru_cache
-from typing import Dict, Iterable, Iterator, Tuple
+from collections.abc import Iterable, Iterator
 
 from steve.export.profile import METRICS, Profile
 from steve.trace.frames import label
@@ -48,8 +48,8 @@ class Encoder:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self._strings: Dict[str, int] = {"": 0}
-        self._functions: Dict[Tuple[str, str], int] = {}
+        self._strings: dict[str, int] = {"": 0}
+        self._functions: dict[tuple[str, str], int] = {}
 
     def _string(self, text: str) -> int:
         return self._strings.setdefault(text, len(self._strings))

@@ -2,7 +2,10 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.analysis import blocks
 from steve.export.paths import frames_of
@@ -39,7 +42,7 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 class Sample(NamedTuple):
     """stack: its id; values: in the order of METRICS."""
     stack: int
-    values: Tuple[int, ...]
+    values: tuple[int, ...]
 
 
 class Profile:
@@ -50,12 +53,12 @@ class Profile:
         sums, = chosen.sum_by("stack")
         del chosen.lives  # as large as what follows
         self.trace = chosen.trace
-        self.facts: Dict[str, str] = self.trace.info()
-        self.stacks: "np.ndarray" = sums.numbers
-        self.columns: "List[np.ndarray]" = [sums.rows[metric.key].copy() for metric in METRICS]
-        self._frames: "Dict[int, Frame]" = {}
+        self.facts: dict[str, str] = self.trace.info()
+        self.stacks: np.ndarray = sums.numbers
+        self.columns: list[np.ndarray] = [sums.rows[metric.key].copy() for metric in METRICS]
+        self._frames: dict[int, Frame] = {}
 
-    def samples(self, order: "Optional[np.ndarray]" = None) -> Iterator[Sample]:
+    def samples(self, order: np.ndarray | None = None) -> Iterator[Sample]:
         """One for each stack; order: their indices."""
         for first in range(0, len(self.stacks), blocks.FEW_ROWS):
             few = slice(first, first + blocks.FEW_ROWS)
@@ -63,7 +66,7 @@ class Profile:
             values = zip(*(column[some].tolist() for column in self.columns))
             yield from map(Sample, self.stacks[some].tolist(), values)
 
-    def frames(self, stack: int) -> List[int]:
+    def frames(self, stack: int) -> list[int]:
         """The ids of a stack's frames, innermost first."""
         return self.trace.stack_ids(stack)
 
@@ -71,12 +74,12 @@ class Profile:
     def command(self) -> str:
         return self.facts.get("command", self.trace.name)
 
-    def frame(self, number: int) -> "Frame":
+    def frame(self, number: int) -> Frame:
         """A frame by id; that of id 0 stands for a stack that is not known."""
         if number not in self._frames:
             self._frames[number] = self.trace.frame(number)
         return self._frames[number]
 
-    def used_frames(self) -> List[int]:
+    def used_frames(self) -> list[int]:
         """The ids of all frames, each once, in the order of their first use."""
         return frames_of(self.trace, self.stacks.tolist())

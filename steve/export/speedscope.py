@@ -3,7 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
-from typing import Dict, Iterator
+from collections.abc import Iterator
 
 from steve.analysis.blocks import FEW_ROWS
 from steve.export.profile import METRICS, Metric, Profile
@@ -33,7 +33,7 @@ def pieces(name: str, texts: Iterator[str]) -> Iterator[str]:
     yield "]"
 
 
-def sampled(profile: Profile, metric: Metric, index: Dict[int, str]) -> Iterator[str]:
+def sampled(profile: Profile, metric: Metric, index: dict[int, str]) -> Iterator[str]:
     """One metric's profile, as text; index: of each frame."""
     column = profile.columns[METRICS.index(metric)]
     weights, stacks = column[column != 0], profile.stacks[column != 0]

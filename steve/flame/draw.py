@@ -7,7 +7,7 @@ the same colour in every graph. Frames narrower than a third of a pixel are left
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import zlib
-from typing import Iterator
+from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
 from steve.flame.tree import Box, Stacks, boxes

@@ -2,11 +2,12 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, Iterable, List, NamedTuple, Tuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from steve.system.errors import SteveError
 
-Folded = Dict[Tuple[str, ...], int]
+Folded = dict[tuple[str, ...], int]
 
 
 def parse(lines: Iterable[str], name: str) -> Folded:
@@ -35,7 +36,7 @@ class Box(NamedTuple):
 
 class Stacks(NamedTuple):
     """pairs: names from the root and a weight, each stack once, in the order of the names; total: of the weights."""
-    pairs: Iterable[Tuple[Tuple[str, ...], int]]
+    pairs: Iterable[tuple[tuple[str, ...], int]]
     total: int
 
 
@@ -52,7 +53,7 @@ class Opened:
         self.name, self.start, self.next, self.own, self.number = name, start, start, 0, number
 
 
-def common(one: Tuple[str, ...], other: Tuple[str, ...]) -> int:
+def common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     """How many names two stacks begin with alike."""
     for i, (a, b) in enumerate(zip(one, other)):
         if a != b:
@@ -60,10 +61,10 @@ def common(one: Tuple[str, ...], other: Tuple[str, ...]) -> int:
     return min(len(one), len(other))
 
 
-def boxes(stacks: Stacks, least: float) -> List[Box]:
+def boxes(stacks: Stacks, least: float) -> list[Box]:
     """All frames at least `least` wide, a frame before those below it, siblings by name. Kept are those and the frames
     of one stack."""
-    found: List[Tuple[int, Box]] = []
+    found: list[tuple[int, Box]] = []
     path, opened = [Opened("all", 0, 0)], 1
 
     def close(depth: int) -> None:
@@ -76,7 +77,7 @@ def boxes(stacks: Stacks, least: float) -> List[Box]:
             if end - frame.start >= least:
                 found.append((frame.number, Box(frame.name, len(path), frame.start, end - frame.start, frame.own)))
 
-    before: Tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
     for stack, weight in stacks.pairs:
         alike = common(before, stack)
         close(alike + 1)

@@ -1,3 +1,5 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """Figures and tables of replays. Reading and ranking are in steve.allocstats; nothing here computes
-results."""
+results.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""

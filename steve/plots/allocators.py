@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """The figures made from allocstats files: one allocator alone, or several on the same program.
 
 Three panels share the axis of operations: time of an operation (logarithmic, axis on the left), the largest
@@ -8,6 +7,8 @@ lines of several allocators can be told apart), and a dot one operation timed al
 step of the clock: below it there is nothing to see but the step. Of old files, which have no such means, the line is
 the running median of 1/30 of the single operations. Nothing here is interpolated: where a file has no number,
 nothing is drawn.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

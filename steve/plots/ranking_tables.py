@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""Write ranking tables as plain text, Markdown, LaTeX or JSON. The numbers are steve.allocstats.ranking's."""
+"""Write ranking tables as plain text, Markdown, LaTeX or JSON. The numbers are steve.allocstats.ranking's.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 import json

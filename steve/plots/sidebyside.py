@@ -1,8 +1,9 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """Join films of several allocators into one, side by side and in step.
 
 Every tile shows the same operation at the same moment, because all have the same operations per frame; one
 that ended early (out of memory) stays on its last picture. ffmpeg does the joining; nothing here runs a replay.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """How every figure of this project looks: colours, fonts, number formats, saving.
 
 Colours come from the Okabe-Ito and Tol palettes, which readers with any colour vision can tell apart; each
 allocator keeps its own in every figure, and its own dash pattern for grey prints. matplotlib is imported only
 when a figure is drawn, since that takes longer than most commands run.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

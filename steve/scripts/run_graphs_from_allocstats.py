@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: GPL-2.0-or-later
 """run_graphs_from_allocstats.py FILE, or APP FILE...: figures and tables from allocstats files.
 
 The first Steve's name for `steve graphs`. As in its documents, FILE may lack its ending: NAME stands for
 NAME.allocstats or NAME-kill0-allocstats where there is no allocstats file NAME. The steve beside this file is
 used, else that on PATH.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
 import sys

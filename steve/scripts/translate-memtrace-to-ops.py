@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: GPL-2.0-or-later
 """translate-memtrace-to-ops.py MEMTRACE: write MEMTRACE-ops and, with simple locks, MEMTRACE-lockops.
 
 The first Steve's name for `steve ops` and `steve lockops --simple`, whose options both take; the files are text,
 as its were. The steve beside this file is used, else that on PATH. A trace that is cut off is translated as far
 as it goes, with exit status 1.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
 import sys

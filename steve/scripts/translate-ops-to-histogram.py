@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: GPL-2.0-or-later
 """translate-ops-to-histogram.py STEM: the lifetimes of the blocks in STEM-ops, as files named after it.
 
 The first Steve's name for `steve histogram`. STEM may also be the ops file itself. The steve beside this file
 is used, else that on PATH.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
 import sys

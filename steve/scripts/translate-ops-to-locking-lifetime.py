@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: GPL-2.0-or-later
 """translate-ops-to-locking-lifetime.py STEM: the locks of the blocks in STEM-ops, by lifetime, as
 STEM-lockopsfull.
 
 The first Steve's name for `steve lockops --full`; the file is text, as its was. STEM may also be the ops file
 itself. The steve beside this file is used, else that on PATH.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 import os
 import sys

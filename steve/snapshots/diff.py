@@ -5,19 +5,20 @@ taken by the same type counts as old, which a trace of the same run could tell b
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import List
+
+from __future__ import annotations
 
 import numpy as np
 
 from steve.snapshots.graph import Universe
 
 
-def keys(universe: Universe) -> "np.ndarray":
+def keys(universe: Universe) -> np.ndarray:
     """One number for each object: address and type."""
     return universe.objects["addr"] << np.uint64(8) | universe.objects["type"]
 
 
-def growth(before: Universe, after: Universe) -> List[dict]:
+def growth(before: Universe, after: Universe) -> list[dict]:
     """A row for each type and name whose live bytes or objects changed."""
     old, new = before.groups(True), after.groups(True)
     rows = []
@@ -29,7 +30,7 @@ def growth(before: Universe, after: Universe) -> List[dict]:
     return sorted(rows, key=lambda row: (-row["more_bytes"], row["type"], row["name"]))
 
 
-def newcomers(before: Universe, after: Universe, most: int) -> List[int]:
+def newcomers(before: Universe, after: Universe, most: int) -> list[int]:
     """The new objects that retain most and are not kept by another new one alone."""
     fresh = ~np.isin(keys(after), keys(before)) & (after.retained > 0)
     kept_by = after.keepers
@@ -38,7 +39,7 @@ def newcomers(before: Universe, after: Universe, most: int) -> List[int]:
     return ranked[:most].tolist()
 
 
-def more_retained(before: Universe, after: Universe) -> "np.ndarray":
+def more_retained(before: Universe, after: Universe) -> np.ndarray:
     """For each object of the later snapshot: bytes that it retains more than in the earlier; 0 of those that were
     not there."""
     order = np.argsort(keys(before))
@@ -49,7 +50,7 @@ def more_retained(before: Universe, after: Universe) -> "np.ndarray":
     return np.where(there & (after.retained > 0), after.retained.astype(np.int64) - then, 0)
 
 
-def swollen(before: Universe, after: Universe, most: int) -> List[dict]:
+def swollen(before: Universe, after: Universe, most: int) -> list[dict]:
     """The objects of both snapshots that retain more than before, but for those that do so because of a single old
     one that they keep: of a long path from a root to a table that grew, the table."""
     more = more_retained(before, after)

@@ -5,8 +5,11 @@ apart.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import re
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +27,7 @@ class Universe:
     """One snapshot of a trace that was read to its end. number: of the snapshot in the trace, from 1; namesakes:
     numbers of all that have its name (one for each state, when a program has several)."""
 
-    def __init__(self, trace: "Trace", snapshot: "Snapshot", number: int, namesakes: List[int]) -> None:
+    def __init__(self, trace: Trace, snapshot: Snapshot, number: int, namesakes: list[int]) -> None:
         from steve.trace._memtrace import LINK_NAMES, TYPE_NAMES
         self.trace, self.snapshot = trace, snapshot
         self.number, self.namesakes = number, namesakes
@@ -34,9 +37,9 @@ class Universe:
         self.roots = np.flatnonzero(self.objects["root"])
         if len(self.objects) and not len(self.roots):
             raise SteveError(f"{trace.name}: the snapshot '{snapshot.name}' has no roots")
-        self._retained: "np.ndarray | None" = None
-        self._over: "np.ndarray | None" = None
-        self._via: "np.ndarray | None" = None
+        self._retained: np.ndarray | None = None
+        self._over: np.ndarray | None = None
+        self._via: np.ndarray | None = None
 
     @property
     def bytes(self) -> int:
@@ -57,12 +60,12 @@ class Universe:
         """`type name`, the address where there is no name."""
         return f"{self.type_name(number)} {self.name(number) or hex(int(self.objects['addr'][number]))}"
 
-    def _ends(self) -> "Tuple[np.ndarray, np.ndarray]":
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         links = self.links[self.strong]
         return links["from"].astype(np.int64), links["to"].astype(np.int64)
 
     @property
-    def retained(self) -> "np.ndarray":
+    def retained(self) -> np.ndarray:
         """Bytes that go when an object goes."""
         if self._retained is None:
             from steve.snapshots._graph import dominators, retained
@@ -71,12 +74,12 @@ class Universe:
         return self._retained
 
     @property
-    def keepers(self) -> "np.ndarray":
+    def keepers(self) -> np.ndarray:
         """The object without which an object would go (its immediate dominator); -1 if there is no one such."""
         assert self.retained is not None and self._over is not None
         return np.where(self._over == len(self.objects), -1, self._over)
 
-    def path(self, number: int) -> "List[Tuple[int, int]]":
+    def path(self, number: int) -> list[tuple[int, int]]:
         """[(object, link that leads to it, -1: a root)] of a shortest path from the roots; [] if none."""
         if self._via is None:
             from steve.snapshots._graph import shortest
@@ -106,13 +109,13 @@ class Universe:
         return self.label(steps[0][0]) + "".join(
             f" {self.link_text(link)} {self.label(at)}" for at, link in steps[1:])
 
-    def groups(self, by_name: bool = False) -> Dict[Tuple[str, str], List[int]]:
+    def groups(self, by_name: bool = False) -> dict[tuple[str, str], list[int]]:
         """(type, name or "") -> [live objects, their bytes, dead objects, their bytes]."""
         names = self.objects["name"] if by_name else np.zeros(len(self.objects), np.uint32)
         keys = self.objects["type"].astype(np.uint64) << np.uint64(32) | names
         distinct, group = np.unique(keys, return_inverse=True)
         dead = self.objects["dead"] != 0
-        found: Dict[Tuple[str, str], List[int]] = {}
+        found: dict[tuple[str, str], list[int]] = {}
         columns = [np.bincount(group, weights, len(distinct)).astype(np.int64) for weights in (
             ~dead * 1.0, ~dead * self.objects["size"], dead * 1.0, dead * self.objects["size"])]
         for key, *row in zip(distinct.tolist(), *(column.tolist() for column in columns)):
@@ -136,9 +139,9 @@ class Choice:
     """Of the snapshots that a trace delivers, the last of a name, the one of a number, or the last: only its objects
     are kept."""
 
-    def __init__(self, trace: "Trace", wanted: Optional[str]) -> None:
+    def __init__(self, trace: Trace, wanted: str | None) -> None:
         self.trace, self.wanted = trace, wanted
-        self.names: List[str] = []
+        self.names: list[str] = []
         self.best = -1
         self._named = False
 
@@ -154,7 +157,7 @@ class Choice:
             self.trace.forget_snapshot(number)
 
 
-def read(trace: "Trace", wanted: Optional[str] = None, tick: Optional[Callable] = None) -> Universe:
+def read(trace: Trace, wanted: str | None = None, tick: Callable | None = None) -> Universe:
     """The last snapshot of a trace, or the last of a name (or the one of a number, from 1). Reads the trace; memory
     is that of two snapshots, however many there are."""
     choice = Choice(trace, wanted)

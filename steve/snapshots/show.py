@@ -8,7 +8,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import argparse
-from typing import Dict, Iterator, List
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -37,9 +37,9 @@ class Dump:
     def target(self, link: int) -> str:
         return self.names[self.ends[link]]
 
-    def table_lines(self, links: List[int]) -> Iterator[str]:
+    def table_lines(self, links: list[int]) -> Iterator[str]:
         """Array part and hash part; a key that is no object is told by its text only."""
-        parts: Dict[int, List[int]] = {ARRAY: [], KEY: [], VALUE: []}
+        parts: dict[int, list[int]] = {ARRAY: [], KEY: [], VALUE: []}
         for n in links:
             parts.setdefault(self.kinds[n], []).append(n)
         yield "===== ARRAY PART"

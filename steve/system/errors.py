@@ -2,9 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import difflib
 import re
-from typing import Iterable
+from collections.abc import Iterable
 
 
 def meant(word: str, known: Iterable[str]) -> str:
@@ -45,7 +47,7 @@ class TraceError(SteveError):
         self.path, self.code, self.offset, self.is_text = path, code, offset, is_text
         self._arguments = (path, code, offset, is_text, text)
 
-    def of(self, path: str) -> "TraceError":
+    def of(self, path: str) -> TraceError:
         """The same about a file of another name."""
         return TraceError(path, *self._arguments[1:])
 

@@ -10,13 +10,14 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
-from typing import Any, Iterator, Optional
+from collections.abc import Iterator
+from typing import Any
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MOMENT = 0.02  # seconds
 
 _held = 0                         # how many blocks hold interrupts back, each in another
-_waiting: Optional[int] = None    # the signal that came meanwhile
+_waiting: int | None = None    # the signal that came meanwhile
 
 
 def install() -> None:

@@ -13,13 +13,12 @@ import os
 import re
 import resource
 from pathlib import Path
-from typing import Optional
 
 MEMINFO = Path("/proc/meminfo")
 STATM = Path("/proc/self/statm")
 
 
-def available(meminfo: str) -> Optional[int]:
+def available(meminfo: str) -> int | None:
     """Bytes that a process can have without another losing some, with free swap; None if the text does not say."""
     kilobytes = dict(re.findall(r"^(\w+): +(\d+) kB$", meminfo, re.MULTILINE))
     if "MemAvailable" not in kilobytes:

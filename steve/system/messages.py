@@ -3,7 +3,6 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import sys
-from typing import Optional
 
 
 def complain(name: str, message: object) -> None:
@@ -12,7 +11,7 @@ def complain(name: str, message: object) -> None:
     print(prefix + " ".join(str(message).split("\n")), file=sys.stderr)
 
 
-def note(command: str, text: str, quiet: Optional[bool] = False) -> None:
+def note(command: str, text: str, quiet: bool | None = False) -> None:
     """A remark on stderr that is no error: `steve COMMAND: TEXT`."""
     if not quiet:
         print(f"steve {command}: {text}", file=sys.stderr)

@@ -6,11 +6,13 @@ and pipes are written directly. Not for files that grow while others read them.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import os
 import signal
 import stat
 import sys
-from typing import Iterable, List, Optional
+from collections.abc import Iterable
 
 from steve.system import tempfiles
 from steve.system.errors import SteveError, UsageError, WriteError
@@ -20,7 +22,7 @@ from steve.system.messages import note
 PROMISES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ps", ".svg", ".html", ".htm", ".json", ".csv", ".avi",
             ".mp4")
 
-_inputs: List[str] = []
+_inputs: list[str] = []
 
 
 def protect(paths: Iterable[str]) -> None:
@@ -41,10 +43,10 @@ class Output:
         self.path = path
         self.name = "standard output" if path == "-" else path
         self.fd = -1
-        self._temporary: Optional[str] = None
+        self._temporary: str | None = None
         self._target = path
 
-    def __enter__(self) -> "Output":
+    def __enter__(self) -> Output:
         if self.path == "-":
             sys.stdout.flush()
             # like any filter, end at once when nobody reads on
@@ -71,7 +73,7 @@ class Output:
         os.fchmod(self.fd, file_mode(self._target))
 
     @property
-    def folder(self) -> Optional[str]:
+    def folder(self) -> str | None:
         """Where the file will be, for what belongs beside it; None for what is written directly."""
         return os.path.dirname(self._target) if self._temporary is not None else None
 
@@ -106,13 +108,13 @@ class Output:
             os.close(self.fd)
 
 
-def wrote(command: str, path: str, asked: Optional[str], look: str, quiet: bool) -> None:
+def wrote(command: str, path: str, asked: str | None, look: str, quiet: bool) -> None:
     """Say where a result is, and how to look at it, unless the user asked for a file of that name."""
     if asked is None and path != "-" and os.path.isfile(path):
         note(command, f"wrote {path}: {os.path.getsize(path):,} bytes{f', {look}' if look else ''}", quiet)
 
 
-def check_ending(path: Optional[str], what: str, *endings: str) -> None:
+def check_ending(path: str | None, what: str, *endings: str) -> None:
     """UsageError if the name of a file promises something else than is written to it."""
     kind = os.path.splitext(path or "")[1].lower()
     if kind in PROMISES and kind not in endings:

@@ -12,14 +12,14 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from typing import Iterator, Optional, Set, Tuple
+from collections.abc import Iterator
 
 from steve.system.interrupts import blocked
 
-_listed: Set[str] = set()
+_listed: set[str] = set()
 
 
-def make_file(prefix: str, suffix: str, folder: str) -> Tuple[int, str]:
+def make_file(prefix: str, suffix: str, folder: str) -> tuple[int, str]:
     """A new open file in a folder, and its name; to be ended by named() or remove(). OSError: it cannot
     be."""
     with blocked():
@@ -46,7 +46,7 @@ def remove(path: str) -> None:
 
 
 @contextmanager
-def scratch_folder(prefix: str, folder: Optional[str] = None) -> Iterator[str]:
+def scratch_folder(prefix: str, folder: str | None = None) -> Iterator[str]:
     """A new folder, in another or (None) where temporary files go; it is removed with the block."""
     with blocked():
         path = tempfile.mkdtemp(prefix=prefix, dir=folder)

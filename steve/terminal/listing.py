@@ -11,7 +11,8 @@ import io
 import json
 import sys
 import textwrap
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Sequence, Tuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from steve.terminal import arguments
 from steve.system.errors import UsageError, meant
@@ -38,11 +39,11 @@ class Rows(Protocol):
     def __len__(self) -> int:
         ...
 
-    def __getitem__(self, some: slice) -> List[dict]:
+    def __getitem__(self, some: slice) -> list[dict]:
         ...
 
 
-def recorded(columns: Sequence[Column]) -> List[Column]:
+def recorded(columns: Sequence[Column]) -> list[Column]:
     """Those that JSON and CSV have."""
     return [column for column in columns if column.meaning]
 
@@ -65,7 +66,7 @@ def count(text: str) -> int:
     return int(text)
 
 
-def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: Optional[str]) -> None:
+def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: str | None) -> None:
     """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have their own order."""
     arguments.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
@@ -87,7 +88,7 @@ def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
                          + (meant(args.sort, keys) or f"; there are: {', '.join(keys)}"))
 
 
-def ranked(rows: List[dict], columns: Sequence[Column], order: Optional[str]) -> List[dict]:
+def ranked(rows: list[dict], columns: Sequence[Column], order: str | None) -> list[dict]:
     """Sorted by a column; equal ones by their texts, so that the order is always the same."""
     if order is None:
         return rows
@@ -109,12 +110,12 @@ def cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def by_name(found: Dict[str, Dict[str, int]]) -> str:
+def by_name(found: dict[str, dict[str, int]]) -> str:
     """A dictionary of dictionaries in one cell: `name number number; ...`."""
     return "; ".join(" ".join((name, *map(str, numbers.values()))) for name, numbers in found.items())
 
 
-def table(title: str, rows: List[dict], columns: Sequence[Column], order: Optional[str] = None) -> Any:
+def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | None = None) -> Any:
     """A table for steve.terminal.tables.render(), of which the column that it is sorted by is never left out."""
     from steve.terminal.tables import columns as grid
     shown = [column for column in columns if column.head]
@@ -153,11 +154,11 @@ def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
     yield "\n]\n" if len(rows) else "[]\n"
 
 
-def _batches(rows: Rows) -> Iterator[List[dict]]:
+def _batches(rows: Rows) -> Iterator[list[dict]]:
     return (rows[i:i + BATCH] for i in range(0, len(rows), BATCH))
 
 
-def facts_csv(found: Dict[str, Any]) -> str:
+def facts_csv(found: dict[str, Any]) -> str:
     """An object as lines key,value; keys of objects within it come behind a dot. None is empty, truth as in JSON."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -166,7 +167,7 @@ def facts_csv(found: Dict[str, Any]) -> str:
     return buffer.getvalue()
 
 
-def _flat(found: Any, name: str) -> Iterator[Tuple[str, Any]]:
+def _flat(found: Any, name: str) -> Iterator[tuple[str, Any]]:
     if isinstance(found, (dict, list)):
         items = found.items() if isinstance(found, dict) else enumerate(found)
         for key, value in items:
@@ -175,8 +176,8 @@ def _flat(found: Any, name: str) -> Iterator[Tuple[str, Any]]:
         yield name, json.dumps(found) if isinstance(found, bool) else found
 
 
-def text(title: str, rows: Rows, columns: Sequence[Column], top: Optional[int], plain: bool,
-         order: Optional[str] = None) -> str:
+def text(title: str, rows: Rows, columns: Sequence[Column], top: int | None, plain: bool,
+         order: str | None = None) -> str:
     """The table with a remark on the rows that are left out."""
     from steve.terminal.tables import render
     most = TOP if top is None else top
@@ -186,7 +187,7 @@ def text(title: str, rows: Rows, columns: Sequence[Column], top: Optional[int], 
     return render(parts, not plain)
 
 
-def write(args: argparse.Namespace, title: str, rows: List[dict], columns: Sequence[Column]) -> None:
+def write(args: argparse.Namespace, title: str, rows: list[dict], columns: Sequence[Column]) -> None:
     """Sort the rows and write them as the arguments say."""
     write_ranked(args, title, ranked(rows, columns, args.sort), columns)
 

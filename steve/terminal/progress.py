@@ -5,6 +5,8 @@ seconds are over. Not a clock: rates are those of the last moments.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import sys
 import time
 from typing import Any
@@ -24,7 +26,7 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -9,7 +9,8 @@ import io
 import re
 import shutil
 import sys
-from typing import Any, Container, Iterable, List, NamedTuple, Sequence
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, NamedTuple
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -85,7 +86,7 @@ def total(widths: Sequence[int]) -> int:
     return sum(widths) + 3 * len(widths) + 1
 
 
-def fitting(heads: Sequence[str], widths: Sequence[int], left: Container[str], kept: Container[str]) -> List[int]:
+def fitting(heads: Sequence[str], widths: Sequence[int], left: Container[str], kept: Container[str]) -> list[int]:
     """The indices of the columns for which there is room."""
     shown = list(range(len(heads)))
     for i in reversed(shown[1:]):

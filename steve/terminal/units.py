@@ -1,6 +1,8 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """Numbers with units, for people: bytes, counts and times. matplotlib calls these functions with the position of a
-tick as second argument, which does not matter."""
+tick as second argument, which does not matter.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 

@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""Allocstats files for the tests: the old format written by hand, ours written from given numbers."""
+"""Allocstats files for the tests: the old format written by hand, ours written from given numbers.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 from pathlib import Path

@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Callable, List
+from collections.abc import Callable
+from typing import Any
 
 import hypothesis
 import pytest
@@ -33,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit("run these tests inside the build tree: ./in-place python3 -m pytest ...", 2)
 
 
-def run_group(words: List[str], stdin: bytes = b"", seconds: float = 1800, **more: Any) -> subprocess.CompletedProcess:
+def run_group(words: list[str], stdin: bytes = b"", seconds: float = 1800, **more: Any) -> subprocess.CompletedProcess:
     """Run a command to its end. If that does not come, all that it has started is ended with it."""
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           process_group=0, **more) as process:
@@ -50,7 +51,7 @@ class Steve:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.prefix: List[str] = []
+        self.prefix: list[str] = []
 
     def __call__(self, *arguments: object, stdin: bytes = b"", **more: Any) -> subprocess.CompletedProcess:
         result = run_group([*self.prefix, "steve", *map(str, arguments)], stdin, cwd=self.folder, **more)
@@ -94,7 +95,7 @@ def bound_by_permissions(steve: Steve) -> Steve:
 
 
 @pytest.fixture
-def no_leftovers(tmp_path: Path) -> Callable[[], List[str]]:
+def no_leftovers(tmp_path: Path) -> Callable[[], list[str]]:
     """The temporary files that a failed command left in the folder of the test."""
     return lambda: [entry.name for entry in tmp_path.iterdir() if entry.name.endswith(".part")]
 

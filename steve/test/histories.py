@@ -2,7 +2,6 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, List
 
 from hypothesis import strategies as st
 
@@ -13,10 +12,10 @@ BASE = 0x10000
 
 
 @st.composite
-def histories(draw: st.DrawFn, longest: int = 120) -> List[Event]:
+def histories(draw: st.DrawFn, longest: int = 120) -> list[Event]:
     """New, Free, Resize and accesses; some frees and accesses meet no block."""
-    live: Dict[int, int] = {}
-    history: List[Event] = []
+    live: dict[int, int] = {}
+    history: list[Event] = []
     for _ in range(draw(st.integers(0, longest))):
         add_event(draw, live, history)
     return history
@@ -26,7 +25,7 @@ def place(draw: st.DrawFn) -> int:
     return BASE + GRID * draw(st.integers(0, 12))
 
 
-def add_event(draw: st.DrawFn, live: Dict[int, int], history: List[Event]) -> None:
+def add_event(draw: st.DrawFn, live: dict[int, int], history: list[Event]) -> None:
     """Draw one event and keep account of the live blocks."""
     letter, addr = draw(st.sampled_from("NNFRLLLLSSSM")), place(draw)
     size = draw(st.integers(1, GRID))
@@ -48,10 +47,10 @@ def add_event(draw: st.DrawFn, live: Dict[int, int], history: List[Event]) -> No
 
 
 @st.composite
-def operations(draw: st.DrawFn, longest: int = 200) -> List[Op]:
+def operations(draw: st.DrawFn, longest: int = 200) -> list[Op]:
     """Operations as in an ops file, in runs, so that life counters grow and fall."""
-    live: List[int] = []
-    ops: List[Op] = []
+    live: list[int] = []
+    ops: list[Op] = []
     handles = 0
     for _ in range(draw(st.integers(0, longest // 4))):
         letter = draw(st.sampled_from("NNFRAAAAA"))

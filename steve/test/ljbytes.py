@@ -2,7 +2,6 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Union
 
 
 def uleb(value: int) -> bytes:
@@ -20,11 +19,11 @@ def text(value: str) -> bytes:
     return uleb(len(data)) + data
 
 
-def numbers(*values: Union[int, str]) -> bytes:
+def numbers(*values: int | str) -> bytes:
     return b"".join(text(v) if isinstance(v, str) else uleb(v) for v in values)
 
 
-def record(header: int, *values: Union[int, str]) -> bytes:
+def record(header: int, *values: int | str) -> bytes:
     """A header byte and what follows it."""
     return bytes([header]) + numbers(*values)
 

@@ -6,7 +6,7 @@ here is fast, and nothing is shared with the kernels.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 
 class Event(NamedTuple):
@@ -25,11 +25,11 @@ class Op(NamedTuple):
     size: int
 
 
-def ops_text(ops: List[Op]) -> str:
+def ops_text(ops: list[Op]) -> str:
     return "".join(f"{op.handle} {op.letter} {op.addr} {op.size}\n" for op in ops)
 
 
-def classic_text(history: List[Event]) -> str:
+def classic_text(history: list[Event]) -> str:
     """The classic form of a history."""
     lines = []
     for event in history:
@@ -40,7 +40,7 @@ def classic_text(history: List[Event]) -> str:
     return "".join(lines)
 
 
-def script(history: List[Event], ending: Optional[str] = "exit") -> str:
+def script(history: list[Event], ending: str | None = "exit") -> str:
     """The history as a script of mktrace."""
     lines = []
     for event in history:
@@ -56,7 +56,7 @@ class Heap:
     """Live blocks by address: handle, size."""
 
     def __init__(self) -> None:
-        self.live: Dict[int, Tuple[int, int]] = {}
+        self.live: dict[int, tuple[int, int]] = {}
         self.handles = 0
 
     def new(self, addr: int, size: int) -> int:
@@ -64,7 +64,7 @@ class Heap:
         self.handles += 1
         return self.handles - 1
 
-    def block_at(self, addr: int) -> Optional[int]:
+    def block_at(self, addr: int) -> int | None:
         """The handle of the block that holds a byte."""
         for start, (handle, size) in self.live.items():
             if start <= addr < start + size:
@@ -72,7 +72,7 @@ class Heap:
         return None
 
 
-def translate(history: List[Event], resizes: bool = False) -> Tuple[List[Op], int, int]:
+def translate(history: list[Event], resizes: bool = False) -> tuple[list[Op], int, int]:
     """(operations, unmatched accesses, unmatched frees); resizes: R keeps the handle."""
     heap, ops, accesses, frees = Heap(), [], 0, 0
     for event in history:
@@ -97,7 +97,7 @@ def translate(history: List[Event], resizes: bool = False) -> Tuple[List[Op], in
     return ops, accesses, frees
 
 
-def life_of(ops: List[Op], handle: int) -> Optional[Tuple[int, int]]:
+def life_of(ops: list[Op], handle: int) -> tuple[int, int] | None:
     """Indices of a block's N and F, or None if it is never freed."""
     start = stop = None
     for i, op in enumerate(ops):
@@ -116,7 +116,7 @@ class Rules(NamedTuple):
     unlock: bool = False
 
 
-def lock_events(ops: List[Op], handle: int, rules: Rules = Rules()) -> List[Tuple[int, str]]:
+def lock_events(ops: list[Op], handle: int, rules: Rules = Rules()) -> list[tuple[int, str]]:
     """(index, L or U) of one block, by stepping through its life."""
     life = life_of(ops, handle)
     if life is None:
@@ -130,13 +130,13 @@ def lock_events(ops: List[Op], handle: int, rules: Rules = Rules()) -> List[Tupl
     return events + ([(life[1], "U")] if locked and rules.unlock else [])
 
 
-def handles_of(ops: List[Op]) -> List[int]:
+def handles_of(ops: list[Op]) -> list[int]:
     return sorted({op.handle for op in ops if op.letter == "N"})
 
 
-def lockops_full(ops: List[Op], compat: bool, rules: Rules = Rules()) -> List[Op]:
+def lockops_full(ops: list[Op], compat: bool, rules: Rules = Rules()) -> list[Op]:
     """Every lock event before its operation; compat: one for each index, the last by handle."""
-    at: Dict[int, List[Tuple[int, str]]] = {}
+    at: dict[int, list[tuple[int, str]]] = {}
     for handle in handles_of(ops):
         for index, letter in lock_events(ops, handle, rules):
             at.setdefault(index, []).append((handle, letter))
@@ -151,7 +151,7 @@ def lockops_full(ops: List[Op], compat: bool, rules: Rules = Rules()) -> List[Op
     return result
 
 
-def lifetimes(ops: List[Op]) -> Tuple[int, Dict[int, Tuple[int, int]]]:
+def lifetimes(ops: list[Op]) -> tuple[int, dict[int, tuple[int, int]]]:
     """(accesses in all, {handle: (own, other)})."""
     total = sum(op.letter in "LSM" for op in ops)
     result = {}
@@ -167,10 +167,10 @@ def lifetimes(ops: List[Op]) -> Tuple[int, Dict[int, Tuple[int, int]]]:
     return total, result
 
 
-def lockops_simple(ops: List[Op], compat: bool, threshold: float = 0.5, unlock: bool = False) -> List[Op]:
+def lockops_simple(ops: list[Op], compat: bool, threshold: float = 0.5, unlock: bool = False) -> list[Op]:
     """L right after the N of blocks whose macro lifetime is less than a threshold."""
     total, lives = lifetimes(ops)
-    result: List[Op] = []
+    result: list[Op] = []
     locked = set()
     for op in ops:
         if op.letter not in "NFR":
@@ -187,7 +187,7 @@ def lockops_simple(ops: List[Op], compat: bool, threshold: float = 0.5, unlock: 
     return result
 
 
-def totals(history: List[Event]) -> dict:
+def totals(history: list[Event]) -> dict:
     """The figures of `steve summary` that follow from the history."""
     heap = Heap()
     t = {"new": 0, "free": 0, "resize": 0, "load": 0, "store": 0, "modify": 0, "allocated": 0, "freed": 0,

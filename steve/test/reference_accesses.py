@@ -7,7 +7,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 from fractions import Fraction
 from math import comb
-from typing import Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from reference_lives import LINES, PLACE_LINES, Block, Lives, Run, Step
 
@@ -26,7 +27,7 @@ class History(Lives):
     """What happened, in `log`."""
 
     def __init__(self, run: Run) -> None:
-        self.log: List[Happening] = []
+        self.log: list[Happening] = []
         super().__init__(run)
 
     def note(self, step: Step, block: Block, old_size: int = 0, old_addr: int = 0, size: int = -1) -> None:
@@ -65,7 +66,7 @@ def touched(happening: Happening) -> range:
     return range(event.addr, event.addr + event.size)
 
 
-def working_set(log: List[Happening], length: int, chosen: Chosen) -> List[dict]:
+def working_set(log: list[Happening], length: int, chosen: Chosen) -> list[dict]:
     """bytes, lines, blocks, accesses and live_bytes of each window."""
     result, live = [], 0
     for first in range(0, len(log), length):
@@ -79,9 +80,9 @@ def working_set(log: List[Happening], length: int, chosen: Chosen) -> List[dict]
     return result
 
 
-def misses(log: List[Happening], line: int, lines: int, chosen: Chosen) -> int:
+def misses(log: list[Happening], line: int, lines: int, chosen: Chosen) -> int:
     """Misses of an LRU cache, by having one."""
-    cache: List[int] = []
+    cache: list[int] = []
     missed = 0
     for h in log:
         if h.letter in "LSM" and chosen(h.block):
@@ -94,10 +95,10 @@ def misses(log: List[Happening], line: int, lines: int, chosen: Chosen) -> int:
     return missed
 
 
-def fields(log: List[Happening], stack: int, chosen: Chosen) -> Dict[int, List[int]]:
+def fields(log: list[Happening], stack: int, chosen: Chosen) -> dict[int, list[int]]:
     """loads, stores, modifies of each byte offset of the blocks of a stack."""
-    result: Dict[int, List[int]] = {}
-    addresses: Dict[int, int] = {}
+    result: dict[int, list[int]] = {}
+    addresses: dict[int, int] = {}
     for h in log:
         if h.letter in "NR":
             addresses[h.block.handle] = h.step.event.addr
@@ -110,15 +111,15 @@ def fields(log: List[Happening], stack: int, chosen: Chosen) -> Dict[int, List[i
     return result
 
 
-def shared_blocks(log: List[Happening], chosen: Chosen) -> Dict[int, int]:
+def shared_blocks(log: list[Happening], chosen: Chosen) -> dict[int, int]:
     """By stack, how many blocks several threads accessed."""
-    threads: Dict[int, Set[int]] = {}
-    stacks: Dict[int, int] = {}
+    threads: dict[int, set[int]] = {}
+    stacks: dict[int, int] = {}
     for h in log:
         if h.letter in "LSM" and chosen(h.block):
             threads.setdefault(h.block.handle, set()).add(h.step.thread)
             stacks[h.block.handle] = h.block.stack
-    result: Dict[int, int] = {}
+    result: dict[int, int] = {}
     for handle, some in threads.items():
         if len(some) > 1:
             result[stacks[handle]] = result.get(stacks[handle], 0) + 1
@@ -129,18 +130,18 @@ class Touch(NamedTuple):
     """An access to a line: by the thread's clock; bytes of the line, those of the block; the line in the block."""
     thread: int
     clock: int
-    bytes: Set[int]
+    bytes: set[int]
     writes: bool
     handle: int
-    block: Set[int]
+    block: set[int]
     offset: int
     stack: int
 
 
-def touches_by_line(log: List[Happening], chosen: Chosen) -> Dict[int, List[Touch]]:
-    result: Dict[int, List[Touch]] = {}
-    addresses: Dict[int, int] = {}
-    clocks: Dict[int, int] = {}
+def touches_by_line(log: list[Happening], chosen: Chosen) -> dict[int, list[Touch]]:
+    result: dict[int, list[Touch]] = {}
+    addresses: dict[int, int] = {}
+    clocks: dict[int, int] = {}
     for h in log:
         handle, thread = h.block.handle, h.step.thread
         if h.letter in "NR":
@@ -158,9 +159,9 @@ def touches_by_line(log: List[Happening], chosen: Chosen) -> Dict[int, List[Touc
     return result
 
 
-def episodes(touches: List[Touch]) -> List[List[List[Touch]]]:
+def episodes(touches: list[Touch]) -> list[list[list[Touch]]]:
     """Lists of runs."""
-    result: List[List[List[Touch]]] = [[]]
+    result: list[list[list[Touch]]] = [[]]
     last = touches[0]
     for touch in touches:
         if touch.thread != last.thread and touch.handle != last.handle and touch.block & last.block:
@@ -175,7 +176,7 @@ def episodes(touches: List[Touch]) -> List[List[List[Touch]]]:
 class Sharer:
     """A thread in an episode: what it did in the runs that count, and how it returned."""
 
-    def __init__(self, thread: int, runs: List[List[Touch]]) -> None:
+    def __init__(self, thread: int, runs: list[list[Touch]]) -> None:
         own = [run for run in runs if run[0].thread == thread]
         counted = [run for run in runs[1:-1] if run[0].thread == thread]
         self.thread, self.touches = thread, sum(counted, [])
@@ -188,10 +189,10 @@ class Sharer:
         self.writes = sum(t.writes for t in self.touches)
 
     @staticmethod
-    def span(run: List[Touch]) -> int:
+    def span(run: list[Touch]) -> int:
         return run[-1].clock - run[0].clock + 1
 
-    def accesses(self, contested: Set[int]) -> Tuple[int, int]:
+    def accesses(self, contested: set[int]) -> tuple[int, int]:
         """To words without and with contested bytes; wide accesses are of the latter if there are any."""
         words = {byte // 8 for byte in contested}
         found = [0, 0]
@@ -200,16 +201,16 @@ class Sharer:
             found[bool(own & words if len(own) == 1 else words)] += 1
         return found[0], found[1]
 
-    def side(self, contested: Set[int]) -> tuple:
+    def side(self, contested: set[int]) -> tuple:
         last = self.touches[-1]
         return (self.thread, last.stack, last.offset, bits(self.used - contested), bits(self.written - contested))
 
 
-def bits(some: Set[int]) -> int:
+def bits(some: set[int]) -> int:
     return sum(1 << byte for byte in some)
 
 
-def meetings(sharers: List[Sharer], contested: Set[int], kind: int) -> List[Tuple[float, int, int]]:
+def meetings(sharers: list[Sharer], contested: set[int], kind: int) -> list[tuple[float, int, int]]:
     """For each thread the most accesses that meet another's, it and the other."""
     result = []
     for one in sharers:
@@ -224,7 +225,7 @@ def meetings(sharers: List[Sharer], contested: Set[int], kind: int) -> List[Tupl
     return result
 
 
-def false_line(line: int, runs: List[List[Touch]]) -> Tuple[Optional[tuple], bool]:
+def false_line(line: int, runs: list[list[Touch]]) -> tuple[tuple | None, bool]:
     """What is told of an episode; was it examined?"""
     sharers = [Sharer(thread, runs) for thread in sorted({run[0].thread for run in runs[1:-1]})]
     sharers = [sharer for sharer in sharers if sharer.returns]
@@ -245,16 +246,16 @@ def false_line(line: int, runs: List[List[Touch]]) -> Tuple[Optional[tuple], boo
             *(by_thread[thread].side(contested) for thread in most[1:])), True
 
 
-def false_lines(log: List[Happening], chosen: Chosen) -> Tuple[List[tuple], int]:
+def false_lines(log: list[Happening], chosen: Chosen) -> tuple[list[tuple], int]:
     """All episodes that are told, sorted; how many were examined."""
     told = [false_line(line, runs) for line, touches in touches_by_line(log, chosen).items()
             for runs in episodes(touches)]
     return sorted(row for row, _ in told if row), sum(examined for _, examined in told)
 
 
-def line_work(log: List[Happening], chosen: Chosen) -> Dict[tuple, Dict[str, object]]:
+def line_work(log: list[Happening], chosen: Chosen) -> dict[tuple, dict[str, object]]:
     """By line: accesses to own and others' blocks, distinct blocks and cache lines, what was made by kind."""
-    rows: Dict[tuple, Dict[str, object]] = {}
+    rows: dict[tuple, dict[str, object]] = {}
     for h in log:
         if not chosen(h.block) or h.letter == "F":
             continue

@@ -5,7 +5,7 @@ the name of a mark. Nothing here is fast, and nothing is shared with the kernels
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, List, NamedTuple, Optional, Set, Union
+from typing import NamedTuple
 
 from reference import Event
 
@@ -26,7 +26,7 @@ class Step(NamedTuple):
     place: int
 
 
-Run = List[Union[Step, str]]
+Run = list[Step | str]
 
 
 def script(run: Run) -> str:
@@ -63,12 +63,12 @@ class Block:
         self.handle, self.addr, self.size = handle, step.event.addr, step.event.size
         self.thread, self.stack, self.born, self.bytes = step.thread, step.stack, now, self.size
         self.news_before, self.resizes, self.died = news, 0, None
-        self.uses: List[int] = []
+        self.uses: list[int] = []
         self.count = {"L": 0, "S": 0, "M": 0}
         self.bytes_read = self.bytes_written = self.free_thread = 0
         self.shared = self.freed = False
-        self.parts: Set[int] = set()
-        self.by_line: List[tuple] = []
+        self.parts: set[int] = set()
+        self.by_line: list[tuple] = []
 
     def resize(self, event: Event) -> None:
         old, new = granule(self.size), granule(event.size)
@@ -96,7 +96,7 @@ class Block:
     def end(self, now: int, news: int) -> None:
         self.died, self.news = now, news - self.news_before - 1
 
-    def record(self) -> Dict[str, int]:
+    def record(self) -> dict[str, int]:
         return {"handle": self.handle, "size": self.size, "bytes": self.bytes, "resizes": self.resizes,
                 "born": self.born, "died": self.died, "first_use": (self.uses or [self.died])[0],
                 "last_use": (self.uses or [self.died])[-1], "loads": self.count["L"],
@@ -109,12 +109,12 @@ class Block:
 class Lives:
     """All blocks of a run, in `blocks`; what was live at the last peak is in their peak_bytes."""
 
-    def __init__(self, run: Run, first: Optional[str] = None, last: Optional[str] = None) -> None:
-        self.blocks: List[Block] = []
-        self.live: Dict[int, Block] = {}
-        self.old: Dict[int, int] = {}  # blocks made before the part that counts: their sizes
+    def __init__(self, run: Run, first: str | None = None, last: str | None = None) -> None:
+        self.blocks: list[Block] = []
+        self.live: dict[int, Block] = {}
+        self.old: dict[int, int] = {}  # blocks made before the part that counts: their sizes
         self.now = self.news = self.handles = self.peak = 0
-        self.at_peak: Dict[int, int] = {}
+        self.at_peak: dict[int, int] = {}
         within = first is None
         for step in run:
             if isinstance(step, str):

@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
 import tempfile
-from typing import Callable, List
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ FILTERS = {(): lambda block: True, ("--where", "size >= 30"): lambda block: bloc
 filters = st.sampled_from(sorted(FILTERS))
 
 
-def of(run: Run, command: str, *arguments: str) -> List[dict]:
+def of(run: Run, command: str, *arguments: str) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         return listed(trace_of(folder, run), command, *arguments)
 
@@ -152,7 +152,7 @@ def test_lives_reach_the_end(steve: Steve, trace) -> None:
 
 
 @given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 200), max_size=40))
-def test_bins(values: List[int]) -> None:
+def test_bins(values: list[int]) -> None:
     for make in (LogBins, LinearBins):
         bins = make()
         for i in range(0, len(values), 7):
@@ -187,7 +187,7 @@ def test_diff(first: Run, second: Run) -> None:
         paths = [make_trace(trace_of(folder, first).with_name(name), reference.script(run))
                  for name, run in (("a.ljt", first), ("b.ljt", second))]
         rows = {row["place"]: row for row in listed(paths[0], "diff", str(paths[1]))}
-    measures: List[tuple[str, Callable[[Block], int]]] = [
+    measures: list[tuple[str, Callable[[Block], int]]] = [
         ("blocks", lambda b: 1), ("bytes", lambda b: b.bytes), ("peak_bytes", lambda b: b.peak_bytes),
         ("live_bytes", lambda b: 0 if b.freed else b.size), ("accesses", lambda b: len(b.uses))]
     for stack, site in enumerate(reference.SITES):

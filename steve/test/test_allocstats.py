@@ -1,8 +1,9 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
 """steve allocstats: heaps that grow, failures that do not spread, names and numbers of the results.
 
 A small stand-in for steve-replay plays the allocators that run out of memory, crash or say nothing; the
 real program is used where it is built.
+
+SPDX-License-Identifier: GPL-2.0-or-later
 """
 from __future__ import annotations
 

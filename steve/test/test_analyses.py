@@ -7,7 +7,7 @@ import io
 import json
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import List
 
 import pytest
 from hypothesis import given, settings
@@ -49,11 +49,11 @@ def trace_of(folder: str, run: Run) -> Path:
     return make_trace(Path(folder) / "t.ljt", reference.script(run), 7)
 
 
-def rows_of(lives: Lives) -> Dict[int, dict]:
+def rows_of(lives: Lives) -> dict[int, dict]:
     return {block.handle: {name: block.record()[name] for name in FIELDS} for block in lives.blocks}
 
 
-def found_rows(batches: List) -> Dict[int, dict]:
+def found_rows(batches: List) -> dict[int, dict]:
     return {int(row["handle"]): {name: int(row[name]) for name in FIELDS}
             for batch in batches for row in batch}
 
@@ -93,12 +93,12 @@ def run_steve(*arguments: str) -> str:
         return Path(file.name).read_text()
 
 
-def listed(path: Path, *arguments: str) -> List[dict]:
+def listed(path: Path, *arguments: str) -> list[dict]:
     return json.loads(run_steve(arguments[0], str(path), "--json", *arguments[1:]))
 
 
-def sums(lives: Lives, key: str, value: str) -> Dict[object, int]:
-    result: Dict[object, int] = {}
+def sums(lives: Lives, key: str, value: str) -> dict[object, int]:
+    result: dict[object, int] = {}
     for block in lives.blocks:
         name = getattr(block, key)
         result[name] = result.get(name, 0) + block.record()[value]
@@ -181,7 +181,7 @@ def test_sums_made_as_lives_end(run: Run, key: str, whole: bool) -> None:
 
 @RUNS
 @given(runs(), st.none() | st.integers(0, 30))
-def test_temporaries(run: Run, within: Optional[int]) -> None:
+def test_temporaries(run: Run, within: int | None) -> None:
     made = Lives(run).blocks
     short = [b for b in made if b.freed and (b.news == 0 if within is None else b.died - b.born <= within)]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""steve animate: the film is there, readable, and shows a heap that changes."""
+"""steve animate: the film is there, readable, and shows a heap that changes.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 import json

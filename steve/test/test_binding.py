@@ -3,7 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from pathlib import Path
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 import pytest

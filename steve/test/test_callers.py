@@ -3,7 +3,7 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 from types import SimpleNamespace
-from typing import Any, List
+from typing import Any
 
 import pytest
 from steve.trace.callers import callers
@@ -51,7 +51,7 @@ TREE_NAME, CALLER_NAME = "tree (app.lua:7)", "lua_pcall (luajit)"
     ([host(), host()], ["0x123 (luajit)", "0x123 (luajit)"]),
     ([None, TREE], ["", TREE_NAME]),
 ])
-def test_callers(frames: List[Any], expected: List[str]) -> None:
+def test_callers(frames: list[Any], expected: list[str]) -> None:
     found = callers(frames)
     assert [frame_text(frames[i]) if frames[i] else "" for i in found] == expected
 

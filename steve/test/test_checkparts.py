@@ -7,7 +7,8 @@ import copy
 import json
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, List, Optional
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ def in_one(path: Path) -> dict:
     return blocks.Blocks("check", arguments(path)).over_events(_accesses.check_of)
 
 
-def in_parts(path: Path) -> Optional[dict]:
+def in_parts(path: Path) -> dict | None:
     return check_parts.check_of(rounds.Rounds(str(path), Here(), silent), None)
 
 
@@ -76,7 +77,7 @@ def test_totals_that_are_wrong(rich: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert checked() == (False, False)
 
 
-BREACHES: List[Callable[[List[dict]], Any]] = [
+BREACHES: list[Callable[[list[dict]], Any]] = [
     lambda found: found[1].update(begin=(found[1]["begin"][0], b"others")),
     lambda found: found[1].update(begin=(found[1]["begin"][0] + 1, found[1]["begin"][1])),
     lambda found: found[-1].update(first_time=found[0]["last_time"] - 1),
@@ -86,7 +87,7 @@ BREACHES: List[Callable[[List[dict]], Any]] = [
 
 
 @pytest.mark.parametrize("breach", BREACHES)
-def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[List[dict]], Any]) -> None:  # noqa: F811
+def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[list[dict]], Any]) -> None:  # noqa: F811
     whole = rounds.Rounds(str(rich), Here(), silent)
     found = whole.first(check_parts.check_task, None)
     assert len(found) > 9 and found[0]["last_time"] > 0 and check_parts.is_sound(found, whole.stats)

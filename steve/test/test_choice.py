@@ -7,7 +7,7 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Callable, Dict, List, Tuple
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -27,9 +27,9 @@ WINDOWS = ((None, None), (None, "b"), ("a", None), ("b", "b"))
 # ---- translators and totals, against the reference given only what was chosen --------------------
 
 
-def owners(run: Run) -> List[Tuple[Event, int]]:
+def owners(run: Run) -> list[tuple[Event, int]]:
     """Each event with the handle of the block it belongs to; -1: of none."""
-    live: Dict[int, Tuple[int, int]] = {}
+    live: dict[int, tuple[int, int]] = {}
     made, result = 0, []
     for step in run:
         if isinstance(step, str):
@@ -48,7 +48,7 @@ def owners(run: Run) -> List[Tuple[Event, int]]:
     return result
 
 
-def chosen_history(run: Run, window: tuple, keep: Callable[[Block], bool], all_kept: bool) -> List[Event]:
+def chosen_history(run: Run, window: tuple, keep: Callable[[Block], bool], all_kept: bool) -> list[Event]:
     """The events that count, as a history of their own."""
     handles = {block.handle for block in Lives(run, *window).blocks if keep(block)}
     made = iter(owners(run))
@@ -65,7 +65,7 @@ def chosen_history(run: Run, window: tuple, keep: Callable[[Block], bool], all_k
     return history
 
 
-def chosen_options(window: tuple, where: str) -> List[str]:
+def chosen_options(window: tuple, where: str) -> list[str]:
     ends = [("--from", window[0]), ("--to", window[1]), ("--where", where)]
     return [word for name, value in ends if value for word in (name, value)]
 
@@ -123,9 +123,9 @@ def test_histogram(given_choice: tuple) -> None:
     assert {int(handle): tuple(pair) for handle, pair in found["lifetime-ops"].items()} == lives
 
 
-def beyond(run: Run) -> List[Event]:
+def beyond(run: Run) -> list[Event]:
     """The accesses that begin in a block and end beyond it."""
-    live: Dict[int, int] = {}
+    live: dict[int, int] = {}
     result = []
     for event, handle in owners(run):
         if event.letter in "FR" and handle >= 0:
@@ -161,7 +161,7 @@ ARGUMENTS = {
     "histogram": ("--parts", "none", "--json"), "export": ("--format", "folded", "-o", "-"), "flame": ("-o", "-")}
 
 
-def rows_without(rows: List[dict], *names: str) -> bool:
+def rows_without(rows: list[dict], *names: str) -> bool:
     return all(row[name] == 0 for row in rows for name in names)
 
 
@@ -179,7 +179,7 @@ NOTHING = {
     "check": lambda out: json.loads(out)["live_at_end"] == 0 and json.loads(out)["sound"]}
 
 
-def command_line(command: str) -> List[str]:
+def command_line(command: str) -> list[str]:
     return [command, "-q", "t.ljt", *ARGUMENTS.get(command, ("--json",))]
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Callable, List
+from collections.abc import Callable
 
 import pytest
 
@@ -350,7 +350,7 @@ def one_line(result: subprocess.CompletedProcess, status: int, *words: str) -> N
 
 
 @pytest.mark.parametrize("arguments", [["--frobnicate"], ["frobnicate"]])
-def test_unknown_command(steve: Steve, arguments: List[str]) -> None:
+def test_unknown_command(steve: Steve, arguments: list[str]) -> None:
     one_line(steve(*arguments), 2, arguments[0], "steve --help")
 
 
@@ -370,7 +370,7 @@ def test_unknown_option(steve: Steve, trace: Maker, command: tuple) -> None:
 @pytest.mark.parametrize("arguments", [
     ["ops"], ["lockops", "t.ljt"], ["lockops", "--full", "--simple", "t.ljt"], ["summary", "--top", "-1", "t.ljt"],
     ["histogram", "--parts", "x", "t.ljt"], ["histogram", "-"], []])
-def test_wrong_usage(steve: Steve, trace: Maker, arguments: List[str]) -> None:
+def test_wrong_usage(steve: Steve, trace: Maker, arguments: list[str]) -> None:
     trace(SCRIPT)
     assert steve(*arguments).returncode == 2
 

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import json
 import re
 from pathlib import Path
-from typing import Callable, List, Tuple
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -181,9 +181,9 @@ def test_compat_where_it_has_nothing_to_do(steve: Steve, tmp_path: Path, trace: 
         assert done.returncode == 2 and message in done.err and not done.out
 
 
-def overlapping_ops(lines: List[Tuple[str, int, int]]) -> str:
+def overlapping_ops(lines: list[tuple[str, int, int]]) -> str:
     """The operations where nothing ends a block but its own Free: plainly, the newest of all that fit."""
-    live: List[Tuple[int, int, int]] = []
+    live: list[tuple[int, int, int]] = []
     made, result = 0, ""
     for letter, addr, size in lines:
         if letter == "N":
@@ -205,7 +205,7 @@ SIZES = st.sampled_from([0, 1, 8, 17, 256, 257, 4096, 5000, 1 << 21, 2**63])
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.tuples(st.sampled_from("NNFLSM"), ADDRESSES, SIZES), min_size=1, max_size=120))
-def test_overlapping_blocks_as_by_definition(tmp_path: Path, lines: List[Tuple[str, int, int]]) -> None:
+def test_overlapping_blocks_as_by_definition(tmp_path: Path, lines: list[tuple[str, int, int]]) -> None:
     lines = [line for line in lines if line[0] != "N" or line[1] + line[2] < 2**64]
     path = tmp_path / "trace"
     path.write_text("".join(f">>> {letter} {addr} {size}\n" for letter, addr, size in lines))

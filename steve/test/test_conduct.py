@@ -18,7 +18,7 @@ import threading
 import time
 from concurrent.futures.process import _ThreadWakeup
 from pathlib import Path
-from typing import Callable, List, Tuple
+from collections.abc import Callable
 
 import pytest
 
@@ -39,7 +39,7 @@ AT_ONCE = ("import sys, steve.terminal.progress; steve.terminal.progress.PATIENC
            "from steve.cli import main; sys.exit(main())")
 
 
-def on_terminal(folder: Path, *arguments: object) -> Tuple[int, str, bytes]:
+def on_terminal(folder: Path, *arguments: object) -> tuple[int, str, bytes]:
     """Run a command with a terminal as its standard error: status, what the terminal got, standard output."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
@@ -148,7 +148,7 @@ def test_interrupt_leaves_nothing(tmp_path: Path, command: str) -> None:
     assert os.listdir(folder) == []
 
 
-def leftovers(folder: Path) -> List[str]:
+def leftovers(folder: Path) -> list[str]:
     return [name for name in os.listdir(folder) if name != "result"]
 
 
@@ -171,7 +171,7 @@ def parts_at_work(tmp_path: Path) -> subprocess.Popen:
     return process
 
 
-def fields_of(pid: str) -> List[str]:
+def fields_of(pid: str) -> list[str]:
     """State, parent and so on of a process; none where it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -179,7 +179,7 @@ def fields_of(pid: str) -> List[str]:
         return []
 
 
-def children_of(pid: int) -> List[str]:
+def children_of(pid: int) -> list[str]:
     return [entry for entry in os.listdir("/proc")
             if entry.isdecimal() and fields_of(entry)[1:2] == [str(pid)]]
 

@@ -9,7 +9,8 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Set
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -66,9 +67,9 @@ def plain(page: str) -> str:
     return page.replace("\\&", "").replace("\\-", "-")
 
 
-def sections() -> Dict[str, str]:
+def sections() -> dict[str, str]:
     """The text of the page about each command."""
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     for part in re.split(r"^\.It Nm Cm ", plain(PAGE.read_text()), flags=re.MULTILINE)[1:]:
         name = part.split()[0]
         found[name] = found.get(name, "") + re.split(r"^\.Sh ", part, flags=re.MULTILINE)[0]
@@ -101,7 +102,7 @@ def keys(value: Any) -> Iterator[str]:
             yield from keys(item)
 
 
-def undocumented(command: str, names: Set[str]) -> List[str]:
+def undocumented(command: str, names: set[str]) -> list[str]:
     words = set(re.findall(r"[A-Za-z_][\w-]*", SECTIONS.get(command, "")))
     return sorted(name for name in names if name not in words and not DATA.fullmatch(name))
 

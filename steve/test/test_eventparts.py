@@ -6,7 +6,8 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import random
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, List, Optional
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def stateful(run: Run, choose: random.Random) -> str:
     return "heap 0x77 lua\nheap 0x78 lua\n" + "".join(lines)
 
 
-def choice(path: Path, where: Optional[str]) -> Optional[Selection]:
+def choice(path: Path, where: str | None) -> Selection | None:
     if where is None:
         return None
     chosen = Selection()
@@ -48,17 +49,17 @@ def choice(path: Path, where: Optional[str]) -> Optional[Selection]:
     return chosen
 
 
-def one(path: Path, where: Optional[str], fold: Callable[..., np.ndarray]) -> List[tuple]:
+def one(path: Path, where: str | None, fold: Callable[..., np.ndarray]) -> list[tuple]:
     return blocks.Blocks("test", arguments(path, where)).over_events(fold).tolist()
 
 
-def many(path: Path, where: Optional[str], fold: Callable[..., np.ndarray], *more: Any) -> List[tuple]:
+def many(path: Path, where: str | None, fold: Callable[..., np.ndarray], *more: Any) -> list[tuple]:
     return fold(rounds.Rounds(str(path), Here(), silent), choice(path, where), *more).tolist()
 
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES), st.randoms(use_true_random=False))
-def test_random_states(run: Run, chunk: int, where: Optional[str], choose: random.Random) -> None:
+def test_random_states(run: Run, chunk: int, where: str | None, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
         assert many(path, where, access_parts.states_of) == one(path, where, _accesses.states_of)
@@ -66,7 +67,7 @@ def test_random_states(run: Run, chunk: int, where: Optional[str], choose: rando
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES), st.sampled_from((1, 4, 15, 1000)))
-def test_random_windows(run: Run, chunk: int, where: Optional[str], length: int) -> None:
+def test_random_windows(run: Run, chunk: int, where: str | None, length: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         expected = one(path, where, lambda walk: _accesses.working_set(walk, length))
@@ -75,7 +76,7 @@ def test_random_windows(run: Run, chunk: int, where: Optional[str], length: int)
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES))
-def test_random_fields(run: Run, chunk: int, where: Optional[str]) -> None:
+def test_random_fields(run: Run, chunk: int, where: str | None) -> None:
     groups = {"group_of": np.array([2**32 - 1, 1, 0, 1], "u4"), "largest": [2560, 2560]}
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
@@ -95,7 +96,7 @@ def plain_sharing(result: tuple) -> tuple:
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES))
-def test_random_sharing(run: Run, chunk: int, where: Optional[str]) -> None:
+def test_random_sharing(run: Run, chunk: int, where: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         expected = blocks.Blocks("test", arguments(path, where)).over_events(_accesses.sharing_by_stack)
@@ -105,7 +106,7 @@ def test_random_sharing(run: Run, chunk: int, where: Optional[str]) -> None:
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES), st.sampled_from((4, 6, 12)), st.sampled_from((1, 2)))
-def test_random_reuse(run: Run, chunk: int, where: Optional[str], line_shift: int, rate: int) -> None:
+def test_random_reuse(run: Run, chunk: int, where: str | None, line_shift: int, rate: int) -> None:
     how = {"line_shift": line_shift, "rate": rate}
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
@@ -119,7 +120,7 @@ LINES = (["states"], ["fields"], ["workingset", "--window", "700"], ["sharing"],
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line[0])
-def test_commands_by_processes(steve: Steve, rich: Path, line: List[str]) -> None:  # noqa: F811
+def test_commands_by_processes(steve: Steve, rich: Path, line: list[str]) -> None:  # noqa: F811
     for more in (["--json"], ["--where", "size >= 100 and not freed"]):
         many = steve(*line, rich, *more, "-j", "2")
         assert (many.returncode, many.out, many.err) == (0, run_steve(*line, str(rich), *more), "")

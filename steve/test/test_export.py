@@ -9,7 +9,8 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,7 @@ def test_folded_of_chosen_blocks(exported: Callable) -> None:
     assert text == "main;outer;inner;malloc 1000\nmain;outer;malloc 300\n"
 
 
-def top_of_pprof(path: Path, sample: str) -> Dict[str, int]:
+def top_of_pprof(path: Path, sample: str) -> dict[str, int]:
     text = run(GO_TOOLS[-1], "-top", "-cum", "-nodefraction=0", "-unit=B", f"-sample_index={sample}", path)
     rows = re.findall(r"^\s*\S+ +\S+ +\S+ +(\d+)(?:\.\d+)?B? +\S+ +(.+)$", text, re.MULTILINE)
     return {name: int(cumulative) for cumulative, name in rows}
@@ -170,7 +171,7 @@ sandbox));
 """
 
 
-def points(path: Path) -> List[dict]:
+def points(path: Path) -> list[dict]:
     return json.loads(path.read_text())["pps"]
 
 

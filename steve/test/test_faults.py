@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Callable
+from collections.abc import Callable
 
 SCRIPT = """\
 stack main make@a.c:1

@@ -2,9 +2,11 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import json
 import random
-from typing import Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -37,7 +39,7 @@ def test_order_by_share(run: list) -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def batches(phases: int, live: int) -> "Iterator[np.ndarray]":
+def batches(phases: int, live: int) -> Iterator[np.ndarray]:
     """Ends of blocks: so many live at a time, each for a third of all operations up to its end, when another is made
     in its place."""
     from steve.kernels._lives import LIFE

@@ -8,7 +8,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import os
 import re
 from pathlib import Path
-from typing import List
 
 import pytest
 
@@ -81,5 +80,5 @@ def test_every_command_has_a_golden() -> None:
 
 
 def test_times_are_settled() -> None:
-    lines: List[str] = settled("seconds             0.001\n").splitlines()
+    lines: list[str] = settled("seconds             0.001\n").splitlines()
     assert lines == ["seconds             S"]

@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""steve graphs: reading allocstats files, ranking against a plain reference, figures really drawn."""
+"""steve graphs: reading allocstats files, ranking against a plain reference, figures really drawn.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 import json

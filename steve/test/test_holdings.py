@@ -7,7 +7,8 @@ import json
 import random
 import re
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ STACKS = ["main a b malloc", "main a c malloc", "main b malloc", "main", "main a
 def script(choose: random.Random, events: int) -> str:
     """Blocks of six stacks and of none, resized and freed; accesses in and beside them; some frees of nothing."""
     lines, time = ["info command app", *(f"stack {frames}" for frames in STACKS)], 0
-    live: Dict[int, int] = {}  # size by address
+    live: dict[int, int] = {}  # size by address
     for _ in range(events):
         addr, size = 0x10000 + CELL * choose.randrange(CELLS), choose.randint(1, CELL)
         if choose.random() < 0.8:
@@ -55,28 +56,28 @@ class Kept:
     """All that is to be known of what stacks hold, after each event that counts."""
 
     def __init__(self, path: Path) -> None:
-        self.held: List[Tuple[int, Dict[int, Tuple[int, int]]]] = []  # (time, {stack: (bytes, blocks)})
-        self.sums: Dict[int, Dict[str, int]] = {}
-        self.live: Dict[int, Tuple[int, int, int]] = {}  # by handle: stack, size, time of the New
+        self.held: list[tuple[int, dict[int, tuple[int, int]]]] = []  # (time, {stack: (bytes, blocks)})
+        self.sums: dict[int, dict[str, int]] = {}
+        self.live: dict[int, tuple[int, int, int]] = {}  # by handle: stack, size, time of the New
         trace = mt.Trace(str(path))
         for event in [event for batch in trace.batches(copy=True) for event in batch]:
             self.take(mt.KIND_NAMES[event["kind"]], {name: int(event[name]) for name in event.dtype.names})
         self.end = trace.stats()["totals"]["instructions"]
 
-    def take(self, kind: str, event: Dict[str, int]) -> None:
+    def take(self, kind: str, event: dict[str, int]) -> None:
         if kind in ("load", "store", "modify"):
             sums = self.sums[self.live[event["handle"]][0]]
             sums["bytes_read"] += event["size"] * (kind != "store")
             sums["bytes_written"] += event["size"] * (kind != "load")
         elif kind in ("new", "resize", "free"):
             self.change(kind, event)
-            now: Dict[int, Tuple[int, int]] = {}
+            now: dict[int, tuple[int, int]] = {}
             for stack, size, _ in self.live.values():
                 bytes_before, blocks = now.get(stack, (0, 0))
                 now[stack] = bytes_before + size, blocks + 1
             self.held.append((event["time"], now))
 
-    def change(self, kind: str, event: Dict[str, int]) -> None:
+    def change(self, kind: str, event: dict[str, int]) -> None:
         handle, size = event["handle"], event["size"]
         if kind == "free":
             stack, _, born = self.live.pop(handle)
@@ -89,7 +90,7 @@ class Kept:
         sums["bytes"] += size
         sums["blocks"] += kind == "new"
 
-    def rows(self) -> Dict[int, Dict[str, int]]:
+    def rows(self) -> dict[int, dict[str, int]]:
         """By stack what Holdings.rows() is to say."""
         totals = [sum(size for size, _ in now.values()) for _, now in self.held]
         peak = self.held[totals.index(max(totals))][1]
@@ -104,14 +105,14 @@ class Kept:
         return result
 
 
-def rows_of(history: Holdings) -> Dict[int, Dict[str, int]]:
+def rows_of(history: Holdings) -> dict[int, dict[str, int]]:
     rows = history.rows()
     names = [name for name in rows.dtype.names if name != "seen"]
     return {stack: dict(zip(names, values)) for stack, values in
             zip(history.stacks().tolist(), rows[names].tolist())}
 
 
-def held_now(history: Holdings) -> Dict[int, int]:
+def held_now(history: Holdings) -> dict[int, int]:
     return dict(zip(*(values.tolist() for values in held(history, "held"))))
 
 
@@ -148,7 +149,7 @@ def test_a_walk_that_stops(random_trace: Path) -> None:
         assert not history.walk() and held_now(history) == {s: size for s, (size, _) in known[-1][1].items()}
 
 
-def plain_tree(trace: mt.Trace, sizes: Dict[int, int]) -> Tuple[int, dict]:
+def plain_tree(trace: mt.Trace, sizes: dict[int, int]) -> tuple[int, dict]:
     """(bytes, {frame: the same of what is below})."""
     root: list = [0, {}]
     for stack, size in sizes.items():
@@ -218,8 +219,8 @@ def test_order_of_stacks(trace: Callable) -> None:
 class PlainHeaptrack(HeaptrackWriter):
     """All but what stacks are, in Python."""
 
-    kinds: Dict[Tuple[int, int], int]
-    live: Dict[int, int]  # kind by address
+    kinds: dict[tuple[int, int], int]
+    live: dict[int, int]  # kind by address
 
     def take(self, size: int, stack: int, address: int) -> None:
         if (size, stack) not in self.kinds:
@@ -242,7 +243,7 @@ class PlainHeaptrack(HeaptrackWriter):
 
 
 def test_lines_of_heaptrack(random_trace: Path) -> None:
-    pieces: List[bytes] = []
+    pieces: list[bytes] = []
     HeaptrackWriter(mt.Trace(str(random_trace)), lambda piece: pieces.append(bytes(piece))).run()
     known = PlainHeaptrack(mt.Trace(str(random_trace)), pieces.append).text()
     assert re.sub(rb"(?m)^c \w+\n", b"", b"".join(pieces)) == known and b"\n- " in known  # times are the wall clock's

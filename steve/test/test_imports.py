@@ -3,10 +3,13 @@ folders is that of the table in docs/internals/steve.md.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import ast
 import re
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Set
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -23,19 +26,19 @@ class Import(NamedTuple):
     place: str
 
 
-def documented_order() -> List[str]:
+def documented_order() -> list[str]:
     """The folders in the order of the table, lowest first."""
     section = DOCUMENT.read_text().split("## Folders\n", 1)[1].split("\n## ", 1)[0]
     return re.findall(r"^\| `(\w+)/` \|", section, re.M)
 
 
-def modules() -> List[Path]:
+def modules() -> list[Path]:
     """All modules of the package, Cython's too."""
     found = (path for ending in ("py", "pyx", "pxd") for path in PACKAGE.rglob(f"*.{ending}"))
     return sorted(path for path in found if path.relative_to(PACKAGE).parts[0] not in NO_MODULES)
 
 
-def names_of(node: ast.AST) -> List[str]:
+def names_of(node: ast.AST) -> list[str]:
     """The full names of what a statement imports."""
     if isinstance(node, ast.Import):
         return [name.name for name in node.names]
@@ -45,7 +48,7 @@ def names_of(node: ast.AST) -> List[str]:
     return []
 
 
-def folders_in(text: str, is_cython: bool) -> Iterator["tuple[str, int]"]:
+def folders_in(text: str, is_cython: bool) -> Iterator[tuple[str, int]]:
     """The folders of the package that a module imports, each with the line."""
     if is_cython:
         for number, line in enumerate(text.splitlines(), 1):
@@ -60,9 +63,9 @@ def folders_in(text: str, is_cython: bool) -> Iterator["tuple[str, int]"]:
                 yield rest.split(".")[0], node.lineno
 
 
-def imports_by_folder() -> Dict[str, Set[Import]]:
+def imports_by_folder() -> dict[str, set[Import]]:
     """What the modules of each folder import of other folders."""
-    found: Dict[str, Set[Import]] = {}
+    found: dict[str, set[Import]] = {}
     for path in modules():
         inside = path.relative_to(PACKAGE)
         if len(inside.parts) > 1:

@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Callable, Dict, List
+from collections.abc import Callable
 
 import pytest
 
@@ -51,7 +51,7 @@ PIPED = dict(zip(sorted(COMMANDS), itertools.cycle(TRACE)))
 
 
 @pytest.fixture
-def files(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> Dict[str, Path]:
+def files(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
     """Each kind of file with the same contents. Resizes are told as F and N in all."""
     resized = trace(SCRIPT, "resized.ljt")
     classic = steve("memtrace", resized).out
@@ -71,7 +71,7 @@ def files(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> Dict[str,
     return found
 
 
-def by_name(path: Path, line: List[str]) -> str:
+def by_name(path: Path, line: list[str]) -> str:
     """What a command writes about a file, without a process of its own."""
     output = path.with_name("written")
     arguments = [word for word in line if word not in ("-o", "-")]
@@ -79,7 +79,7 @@ def by_name(path: Path, line: List[str]) -> str:
     return output.read_text()
 
 
-def by_pipes(steve: Steve, path: Path, line: List[str]) -> Dict[str, subprocess.CompletedProcess]:
+def by_pipes(steve: Steve, path: Path, line: list[str]) -> dict[str, subprocess.CompletedProcess]:
     """A command on a pipe with a name, and on standard input."""
     pipe = path.with_name("pipe")
     if not pipe.exists():
@@ -106,7 +106,7 @@ def unnamed(text: str) -> str:
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_kind_of_trace(steve: Steve, files: Dict[str, Path], command: str) -> None:
+def test_every_kind_of_trace(steve: Steve, files: dict[str, Path], command: str) -> None:
     line = [command, "-q", *COMMANDS[command]]
     expected = outcome(by_name(files["ljt"], line))
     assert expected or command == "sharing"  # classic text has no threads
@@ -117,7 +117,7 @@ def test_every_kind_of_trace(steve: Steve, files: Dict[str, Path], command: str)
 
 
 @pytest.mark.parametrize("command", sorted(OTHERS))
-def test_commands_that_tell_kinds_apart(steve: Steve, files: Dict[str, Path], command: str) -> None:
+def test_commands_that_tell_kinds_apart(steve: Steve, files: dict[str, Path], command: str) -> None:
     """What is written depends on the kind of file, but not on the way to read it."""
     line = [command, "-q", *OTHERS[command]]
     for kind in ("zst", "mixed"):
@@ -131,7 +131,7 @@ def test_commands_that_tell_kinds_apart(steve: Steve, files: Dict[str, Path], co
 
 
 @pytest.mark.parametrize("command", sorted(OF_OPS))
-def test_every_kind_of_operations(steve: Steve, files: Dict[str, Path], command: str) -> None:
+def test_every_kind_of_operations(steve: Steve, files: dict[str, Path], command: str) -> None:
     line = [*OF_OPS[command], "-q"]
     expected = outcome(steve(*line, files["ops"]).out)
     assert expected

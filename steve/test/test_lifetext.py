@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
 from pathlib import Path
-from typing import Any, List, Tuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from steve.system.errors import WriteError
 from steve.analysis.lifetimes import Lifetimes, write_lifetime, write_statistics
 from steve.system.output import Output
 
-Rows = List[Tuple[int, int, int]]  # handle, own, other
+Rows = list[tuple[int, int, int]]  # handle, own, other
 
 COUNTS = st.one_of(st.integers(0, 20), st.integers(0, 10**6), st.integers(0, 10**14))
 ROWS = st.lists(st.tuples(st.integers(0, 2**64 - 1), COUNTS, COUNTS), max_size=20)
@@ -29,16 +29,16 @@ def lifetimes(rows: Rows, compat: bool = False) -> Lifetimes:
 
 def statistics(rows: Rows, accesses: int, compat: bool, unmatched: int) -> str:
     """The file of statistics, plainly."""
-    def micro(row: Tuple[int, int, int]) -> float:
+    def micro(row: tuple[int, int, int]) -> float:
         return row[2] / max(row[1], 1)
 
-    def own(row: Tuple[int, int, int]) -> int:
+    def own(row: tuple[int, int, int]) -> int:
         return max(row[1], 1) if compat else row[1]
 
-    def macro(row: Tuple[int, int, int]) -> float:
+    def macro(row: tuple[int, int, int]) -> float:
         return (own(row) + row[2]) / max(accesses, 1)
 
-    def tail(row: Tuple[int, int, int]) -> str:
+    def tail(row: tuple[int, int, int]) -> str:
         return f" (own = {own(row)}, other = {row[2]})\n"
 
     by_micro = sorted(rows, key=micro)

@@ -8,7 +8,6 @@ import random
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Dict, List, Optional
 
 import pytest
 from hypothesis import given, settings
@@ -38,8 +37,8 @@ class Program:
         self.choose = choose
         self.lines = ["heap 0x77 lua", "stack main@main.c:1 f@@a.lua:10", "stack main@main.c:1 g@@a.lua:20",
                       "stack main@main.c:1 grow@buf.c:5", "stack main@main.c:1 g@@a.lua:10"]
-        self.live: Dict[int, tuple] = {}  # by address: heap and size
-        self.protos: Dict[int, int] = {}  # by address: instructions
+        self.live: dict[int, tuple] = {}  # by address: heap and size
+        self.protos: dict[int, int] = {}  # by address: instructions
 
     def deed(self) -> None:
         deeds = [self.make, self.make, self.end, self.resize, self.fetch, self.fetch, self.on_trace,
@@ -110,7 +109,7 @@ def program(choose: random.Random, steps: int) -> str:
     return "\n".join(made.lines) + "\nend exit\n"
 
 
-def rows(sums: object, lives: object, numbers: object) -> List[dict]:
+def rows(sums: object, lives: object, numbers: object) -> list[dict]:
     """What `steve lines` shows."""
     found: dict = {}
     numbers.reach_all()
@@ -119,7 +118,7 @@ def rows(sums: object, lives: object, numbers: object) -> List[dict]:
     return [found[line] for line in sorted(found)]
 
 
-def of_one(path: Path, where: Optional[str]) -> List[dict]:
+def of_one(path: Path, where: str | None) -> list[dict]:
     one = blocks.Blocks("test", arguments(path, where), by_line=True)
     sums, = one.sum_with_accesses("stack")
     return rows(sums, one.lives, one.lines)
@@ -130,7 +129,7 @@ class Few(Here):
     n = 1
 
 
-def of_parts(path: Path, where: Optional[str], pool: Here) -> List[dict]:
+def of_parts(path: Path, where: str | None, pool: Here) -> list[dict]:
     chosen, make = Selection() if where else None, partial(Sums, "stack")
     choice = live_parts.Joined(str(path), pool, silent, where, chosen)
     fold = choice.fold(make)
@@ -143,7 +142,7 @@ def of_parts(path: Path, where: Optional[str], pool: Here) -> List[dict]:
 
 @settings(max_examples=40, deadline=None)
 @given(CHUNKS, st.sampled_from(WHERES), st.integers(1, 200), st.randoms(use_true_random=False))
-def test_random_lines(chunk: int, where: Optional[str], steps: int, choose: random.Random) -> None:
+def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", program(choose, steps), chunk, 1)
         expected = of_one(path, where)
@@ -155,7 +154,7 @@ def test_random_lines(chunk: int, where: Optional[str], steps: int, choose: rand
 @given(CHUNKS, st.integers(20, 200), st.randoms(use_true_random=False))
 def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> None:
     """What comes before the first Lua heap, in slots that its blocks take later, changes nothing of its lines."""
-    def of_lua(found: List[dict]) -> List[dict]:
+    def of_lua(found: list[dict]) -> list[dict]:
         return [row for row in found if row["file"] == "a.lua"]
     late = program(choose, steps)
     early = "".join(f"N {addr} 64\nat e@e.c:1\nL {addr} 8\nF {addr}\n" for addr in range(4096, 12288, 512))

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import tempfile
-from typing import Dict, List, Tuple
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,11 +39,11 @@ def test_line_work(run: Run, least: int) -> None:
         line: {**row, "blocks": len(row["blocks"]), "lines": len(row["lines"])} for line, row in wanted.items()}
 
 
-def by_line(steve: Steve, *arguments: str) -> Dict[int, dict]:
+def by_line(steve: Steve, *arguments: str) -> dict[int, dict]:
     return {row["line"]: row for row in json.loads(steve("lines", "t.ljt", "--json", *arguments).out)}
 
 
-def touching(count: int, rounds: int) -> Tuple[str, List[str]]:
+def touching(count: int, rounds: int) -> tuple[str, list[str]]:
     """(script, blocks): in each round 3 blocks are made, and each of `count` lines touches some of them."""
     script, touches = "stack make@a.c:1000\n", []
     for turn in range(rounds):

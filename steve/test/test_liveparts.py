@@ -8,7 +8,7 @@ import tempfile
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,9 +41,9 @@ class Everything:
     numbered = True
 
     def __init__(self) -> None:
-        self.kept: List[np.ndarray] = []
+        self.kept: list[np.ndarray] = []
 
-    def add(self, batch: np.ndarray, keep: Optional[np.ndarray]) -> None:
+    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
         self.kept.append((batch if keep is None else batch[keep]).copy())
 
     def part(self, peak: int) -> np.ndarray:
@@ -55,7 +55,7 @@ class Everything:
         part["peak"] = peak
         self.kept.append(part)
 
-    def lives(self, peak: int) -> List[dict]:
+    def lives(self, peak: int) -> list[dict]:
         """All by handle; allocated bytes from the block's beginning."""
         lives = self.part(peak)
         lives = lives[np.argsort(lives["handle"])]
@@ -69,12 +69,12 @@ class Everything:
         return rows
 
 
-def arguments(path: Path, where: Optional[str] = None) -> Namespace:
+def arguments(path: Path, where: str | None = None) -> Namespace:
     return Namespace(file=str(path), where=where, begin=None, end=None, salvage=False, quiet=True, jobs=1,
                      scheduler=None)
 
 
-def joined(path: Path, where: Optional[str] = None, **more: Any) -> live_parts.Joined:
+def joined(path: Path, where: str | None = None, **more: Any) -> live_parts.Joined:
     """In as many parts as there can be."""
     return live_parts.Joined(str(path), Here(), silent, where, **more)
 
@@ -91,7 +91,7 @@ def typed(run: Run, choose: random.Random) -> str:
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES), st.randoms(use_true_random=False))
-def test_random_lives(run: Run, chunk: int, where: Optional[str], choose: random.Random) -> None:
+def test_random_lives(run: Run, chunk: int, where: str | None, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", typed(run, choose), chunk, 1)
         one, many = blocks.Blocks("test", arguments(path, where)), joined(path, where)
@@ -103,7 +103,7 @@ def test_random_lives(run: Run, chunk: int, where: Optional[str], choose: random
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES))
-def test_random_sums(run: Run, chunk: int, where: Optional[str]) -> None:
+def test_random_sums(run: Run, chunk: int, where: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         one = blocks.Blocks("test", arguments(path, where))
@@ -119,7 +119,7 @@ def test_random_sums(run: Run, chunk: int, where: Optional[str]) -> None:
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES), st.sampled_from(KEYS))
-def test_random_sums_by_one_key(run: Run, chunk: int, where: Optional[str], key: str) -> None:
+def test_random_sums_by_one_key(run: Run, chunk: int, where: str | None, key: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         expected, = blocks.Blocks("test", arguments(path, where)).sum_by(key)
@@ -135,16 +135,16 @@ class Sums(reducers.Sums):
         super().__init__(*KEYS)
 
 
-def by_key(rows: np.ndarray) -> Dict[Any, dict]:
+def by_key(rows: np.ndarray) -> dict[Any, dict]:
     found = blocks.merged(rows, int)
     return {key: {**row, "peak": 0} for key, row in found.items()}
 
 
-def bits_of(chosen: Selection) -> List[int]:
+def bits_of(chosen: Selection) -> list[int]:
     return np.flatnonzero(np.unpackbits(chosen.as_bits()[0], bitorder="little")).tolist()
 
 
-def choice(path: Path, where: Optional[str]) -> List[int]:
+def choice(path: Path, where: str | None) -> list[int]:
     chosen = Selection()
     blocks.Blocks("test", arguments(path, where)).sum_by("stack", chosen=chosen)
     return bits_of(chosen)
@@ -158,7 +158,7 @@ def eventful(choose: random.Random, steps: int) -> str:
     accesses to freed memory and beyond the ends of blocks."""
     lines = ["stack main parse@parser.lua:10 malloc", "stack main draw@ui.c:5", "stack main grow@buf.c:7 realloc",
              "heap 0x77 lua", "heap 0x99 mmap"]
-    live: Dict[int, tuple] = {}
+    live: dict[int, tuple] = {}
     for now in range(steps):
         lines += [f"time {now * 7}", f"thread {choose.randint(1, 3)}"]
         lines += [f"at f{now}@f.c:3"] if now % 500 == 0 else []
@@ -168,7 +168,7 @@ def eventful(choose: random.Random, steps: int) -> str:
     return "\n".join(lines) + "\nend exit\n"
 
 
-def deed(choose: random.Random, live: Dict[int, tuple], addr: int) -> str:
+def deed(choose: random.Random, live: dict[int, tuple], addr: int) -> str:
     """One event."""
     what, stack = choose.random(), choose.randint(1, 3)
     if addr not in live and what < 0.7:
@@ -232,7 +232,7 @@ def test_which_are_divided() -> None:
             "lifetimes", "diff"} <= {*DIVIDED}
 
 
-def line_of(command: str, path: Path) -> List[Any]:
+def line_of(command: str, path: Path) -> list[Any]:
     return [command, path, path] if command == "diff" else [command, path]
 
 

@@ -6,7 +6,6 @@ import json
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Set, Tuple
 
 import pytest
 from hypothesis import given
@@ -20,13 +19,13 @@ from test_analyses import RUNS, runs, trace_of
 
 FUNCTIONS = [{word.split("@")[0] for word in stack.split()} for stack in reference.STACKS]
 AT = [place.split("@")[0] for place in reference.PLACES]
-Timed = List[Tuple[int, str]]
+Timed = list[tuple[int, str]]
 
 
 def stack_locks(run: Run, unlock_before_free: bool) -> Timed:
     """The lines of --stack, each with the number of the operation it stands before or is."""
-    pins: Dict[int, Set[Tuple[int, str]]] = {}
-    names: Dict[int, int] = {}
+    pins: dict[int, set[tuple[int, str]]] = {}
+    names: dict[int, int] = {}
     lines: Timed = []
     now = made = 0
     for h in History(run).log:
@@ -67,13 +66,13 @@ def test_stack(run: Run, unlock: bool) -> None:
 
 def statistics(lines: Timed) -> dict:
     """What --stats says, from lines with times."""
-    sizes: Dict[str, int] = {}
-    locked: Dict[str, int] = {}
-    holds: List[int] = []
-    ever: Set[Tuple[str, int]] = set()
+    sizes: dict[str, int] = {}
+    locked: dict[str, int] = {}
+    holds: list[int] = []
+    ever: set[tuple[str, int]] = set()
     sums = dict.fromkeys(("live_blocks", "live_bytes", "locked_blocks", "locked_bytes"), 0)
     made = died_locked = unlocks = before = 0
-    states: Dict[int, tuple] = {}
+    states: dict[int, tuple] = {}
     for at, line in lines:
         state = (len(sizes), sum(sizes.values()), len(locked), sum(sizes[b] for b in locked))
         for name, value in zip(sums, state):

@@ -8,7 +8,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ X1, X10, Y1 = PROTOS
 # What accesses are made by, as mktrace has it: and its function
 SITES = {"[vm.so]": "object", "lua_rawget": "C rawget", "f@@x.lua:2/1": X1, "g@@x.lua:11/10": X10, "": None}
 SITE_NAMES = list(SITES)
-STACKS: Tuple[Tuple[str, ...], ...] = (
+STACKS: tuple[tuple[str, ...], ...] = (
     ("[vm.so]",), ("main", "f@@x.lua:3/1"), ("main", "f@@x.lua:3/1", "[vm.so]", "h@@x.lua:12/10"),
     ("g@@y.lua:2/1", "lua_rawget"), ("main",))
 FUNCTIONS = {**SITES, "main": "C main", "f@@x.lua:3/1": X1, "h@@x.lua:12/10": X10, "g@@y.lua:2/1": Y1}
@@ -41,7 +41,7 @@ class Doing(NamedTuple):
 
 
 WHATS = ("fetch", "fetch", "access", "access", "access", "call", "gc", "interp", "N", "N", "F", "R")
-Story = List[Doing]
+Story = list[Doing]
 RUNS = settings(max_examples=30, deadline=None)
 
 
@@ -63,16 +63,16 @@ class Telling:
     """A story as a script of mktrace and, at the same time, the lines that --stack must give of it: of the blocks of
     one heap (None: of all), between the marks that are named."""
 
-    def __init__(self, story: Story, heap: Optional[int] = None, begin: str = "", end: str = "") -> None:
+    def __init__(self, story: Story, heap: int | None = None, begin: str = "", end: str = "") -> None:
         self.heap, self.begin, self.end = heap, begin, end
         self.script = ["heap 77 lua", *("stack " + " ".join(stack) for stack in STACKS)]
-        self.lines: List[str] = []
+        self.lines: list[str] = []
         self.counts = not begin
         self.made = 0
-        self.live: Dict[int, Tuple[int, Optional[int]]] = {}  # by place: heap; number, if it counts
-        self.pins: Dict[int, Set[tuple]] = {}  # by number: (thread, function)
-        self.now: Dict[int, object] = {}
-        self.collects: Dict[int, bool] = {}
+        self.live: dict[int, tuple[int, int | None]] = {}  # by place: heap; number, if it counts
+        self.pins: dict[int, set[tuple]] = {}  # by number: (thread, function)
+        self.now: dict[int, object] = {}
+        self.collects: dict[int, bool] = {}
         self.new(1, OTHER, 8, MALLOC, 0)
         for i, (file, line) in enumerate(PROTOS):
             self.new(1, 65536 + 1024 * i, 500, LUA, 0)
@@ -175,7 +175,7 @@ class Telling:
             self.pins[number] = left
 
 
-def found(folder: str, *options: str) -> List[str]:
+def found(folder: str, *options: str) -> list[str]:
     words = ["steve", "lockops", "--stack", "-q", "-o", "-", f"{folder}/t.ljt", *options]
     return subprocess.run(words, capture_output=True, check=True).stdout.decode().splitlines()
 
@@ -191,7 +191,7 @@ def test_functions_of_lua(story: Story, chunk: int) -> None:
 
 @RUNS
 @given(stories(), st.sampled_from((None, LUA, MALLOC)), st.sampled_from((("a", ""), ("", "a"), ("", ""))))
-def test_of_chosen_blocks(story: Story, heap: Optional[int], ends: Tuple[str, str]) -> None:
+def test_of_chosen_blocks(story: Story, heap: int | None, ends: tuple[str, str]) -> None:
     """What does not count still tells which function of Lua runs."""
     telling = Telling(story, heap, *ends)
     options = [] if heap is None else ["--where", f'heap = "{("malloc", "lua")[heap]}"']

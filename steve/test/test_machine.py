@@ -8,7 +8,7 @@ import json
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Tuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,10 +26,10 @@ Command = Tuple  # word, numbers
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> List[Command]:
+def runs(draw: st.DrawFn) -> list[Command]:
     """Commands; every block lies on a grid of its heap's own, every access in a live block."""
-    live: Dict[int, int] = {}  # address to size
-    run: List[Command] = []
+    live: dict[int, int] = {}  # address to size
+    run: list[Command] = []
     time = 0
     for _ in range(draw(st.integers(0, 80))):
         word = draw(st.sampled_from(["N", "N", "F", "R", "L", "S", "M", "type", "state", "thread", "time"]))
@@ -58,7 +58,7 @@ def runs(draw: st.DrawFn) -> List[Command]:
     return run
 
 
-def listed(run: List[Command], command: str) -> List[dict]:
+def listed(run: list[Command], command: str) -> list[dict]:
     """What steve says of the run."""
     script = HEAPS + "".join(" ".join(map(str, words)) + "\n" for words in run) + "end exit\n"
     with tempfile.TemporaryDirectory() as folder:
@@ -67,12 +67,12 @@ def listed(run: List[Command], command: str) -> List[dict]:
         return json.loads(out.read_text())
 
 
-def states(run: List[Command]) -> Dict[tuple, Counter]:
+def states(run: list[Command]) -> dict[tuple, Counter]:
     """By (state, trace, heap) what happened in it. Time between two events is the first one's thread's; accesses and
     types have the time of the last other event, or that at which their chunk began, as the last one was full."""
-    rows: Dict[tuple, Counter] = defaultdict(Counter)
-    now: Dict[int, tuple] = {}
-    sizes: Dict[int, int] = {}
+    rows: dict[tuple, Counter] = defaultdict(Counter)
+    now: dict[int, tuple] = {}
+    sizes: dict[int, int] = {}
     none = ("none", 0, 0)
     thread, clock, told, began, events = 1, 0, 0, 0, 0
     last = None  # thread of the last event
@@ -92,8 +92,8 @@ def states(run: List[Command]) -> Dict[tuple, Counter]:
     return rows
 
 
-def happen(rows: Dict[tuple, Counter], now: Dict[int, tuple], sizes: Dict[int, int], thread: int, word: str,
-           numbers: List[int]) -> None:
+def happen(rows: dict[tuple, Counter], now: dict[int, tuple], sizes: dict[int, int], thread: int, word: str,
+           numbers: list[int]) -> None:
     """One event in the state of its thread."""
     if word == "state":
         heap, vm, trace = numbers
@@ -116,7 +116,7 @@ def happen(rows: Dict[tuple, Counter], now: Dict[int, tuple], sizes: Dict[int, i
 
 @RUNS
 @given(runs())
-def test_states(run: List[Command]) -> None:
+def test_states(run: list[Command]) -> None:
     found = {(row["state"], row["trace"], row["heap"]): row for row in listed(run, "states")}
     heaps = {heap for _, _, heap in found if heap}
     expected = states(run)
@@ -128,10 +128,10 @@ def test_states(run: List[Command]) -> None:
             assert found[key][name] == counts[name], (key, name)
 
 
-def types(run: List[Command]) -> Dict[str, Counter]:
+def types(run: list[Command]) -> dict[str, Counter]:
     """By type what its blocks were and had; a block has the type told last."""
-    done: List[Counter] = []
-    live: Dict[int, Counter] = {}
+    done: list[Counter] = []
+    live: dict[int, Counter] = {}
     for word, *numbers in run:
         if word == "N":
             live[numbers[0]] = Counter(blocks=1, bytes=numbers[1], size=numbers[1], type=0)
@@ -147,7 +147,7 @@ def types(run: List[Command]) -> Dict[str, Counter]:
             live[numbers[0] // GRID * GRID].update(loads=word == "L", stores=word == "S", modifies=word == "M",
                                                    bytes_read=numbers[1] * (word in "LM"),
                                                    bytes_written=numbers[1] * (word in "SM"))
-    rows: Dict[str, Counter] = defaultdict(Counter)
+    rows: dict[str, Counter] = defaultdict(Counter)
     for block in done:
         end = {} if block["frees"] else {"live_blocks_at_end": 1, "live_bytes_at_end": block["size"]}
         rows[TYPE_NAMES[block["type"]]].update(Counter(block) + Counter(end))
@@ -156,7 +156,7 @@ def types(run: List[Command]) -> Dict[str, Counter]:
 
 @RUNS
 @given(runs())
-def test_types(run: List[Command]) -> None:
+def test_types(run: list[Command]) -> None:
     found = {row["type"]: row for row in listed(run, "types")}
     expected = types(run)
     assert set(found) == set(expected)

@@ -3,11 +3,14 @@ by processes, damage before, between and behind the marks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import random
 import tempfile
 from argparse import Namespace
 from pathlib import Path
-from typing import Any, Callable, Iterator, List, Optional, Tuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +35,7 @@ RUNS = settings(max_examples=40, deadline=None)
 ENDS = ((None, "b"), ("a", None), ("b", None), ("b", "b"), ("a", "b"), (None, "a"))
 WHERES = (None, None, "size >= 30 and lifetime < 20", "born >= 5 and not freed or shared")
 GROUPS = {"group_of": np.array([2**32 - 1, 1, 0, 1], "u4"), "largest": [2560, 2560]}
-Ends = Tuple[Optional[str], Optional[str]]
+Ends = tuple[str | None, str | None]
 
 
 class Parts(Here):
@@ -41,7 +44,7 @@ class Parts(Here):
     def __init__(self, args: Namespace) -> None:
         pass
 
-    def __enter__(self) -> "Parts":
+    def __enter__(self) -> Parts:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,7 +58,7 @@ def here() -> Iterator[None]:
         yield
 
 
-def both(path: Path, where: Optional[str], ends: Ends, tell: Callable[[blocks.Blocks], Any], **more: Any) -> tuple:
+def both(path: Path, where: str | None, ends: Ends, tell: Callable[[blocks.Blocks], Any], **more: Any) -> tuple:
     """What one reader tells, and several; of an error its text."""
     told = []
     for jobs in (1, 2):
@@ -70,7 +73,7 @@ def both(path: Path, where: Optional[str], ends: Ends, tell: Callable[[blocks.Bl
 
 @RUNS
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS))
-def test_random_lives(run: Run, chunk: int, where: Optional[str], ends: Ends) -> None:
+def test_random_lives(run: Run, chunk: int, where: str | None, ends: Ends) -> None:
     def lives(chosen: blocks.Blocks) -> tuple:
         kept = chosen.fold(Everything).lives(chosen.totals["peak"])
         return kept, {**chosen.totals, "peak": 0}
@@ -81,7 +84,7 @@ def test_random_lives(run: Run, chunk: int, where: Optional[str], ends: Ends) ->
 
 @RUNS
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS))
-def test_random_sums(run: Run, chunk: int, where: Optional[str], ends: Ends) -> None:
+def test_random_sums(run: Run, chunk: int, where: str | None, ends: Ends) -> None:
     def sums(chosen: blocks.Blocks) -> tuple:
         found = chosen.fold(Sums, threads=True).rows(chosen.totals["peak"])
         return [by_key(rows) for rows in found], blocks.merged(chosen.lives.thread_accesses(), int)
@@ -114,7 +117,7 @@ def plain(found: Any, what: str) -> Any:
 @pytest.mark.parametrize("what", EVENTS)
 @RUNS
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
-def test_random_events(what: str, run: Run, chunk: int, where: Optional[str], ends: Ends,
+def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends: Ends,
                        choose: random.Random) -> None:
     one_of, parts_of, more = EVENTS[what]
 
@@ -128,8 +131,8 @@ def test_random_events(what: str, run: Run, chunk: int, where: Optional[str], en
 
 @RUNS
 @given(CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.integers(1, 150), st.randoms(use_true_random=False))
-def test_random_lines(chunk: int, where: Optional[str], ends: Ends, steps: int, choose: random.Random) -> None:
-    def lines(chosen: blocks.Blocks) -> List[dict]:
+def test_random_lines(chunk: int, where: str | None, ends: Ends, steps: int, choose: random.Random) -> None:
+    def lines(chosen: blocks.Blocks) -> list[dict]:
         sums, = chosen.sum_with_accesses("stack")
         return test_lineparts.rows(sums, chosen.lives, chosen.lines)
     program = test_lineparts.program(choose, steps).splitlines(keepends=True)
@@ -185,7 +188,7 @@ def test_commands_by_processes(steve: Steve, trace: Path, command: str) -> None:
         assert (many.returncode, many.out, many.err) == (0, run_steve(*line), "")
 
 
-def same(steve: Steve, *line: Any) -> Tuple[int, str]:
+def same(steve: Steve, *line: Any) -> tuple[int, str]:
     one, many = (steve(*line, "-j", jobs) for jobs in ("1", "2"))
     assert (many.returncode, many.out, many.err) == (one.returncode, one.out, one.err)
     return one.returncode, one.err

@@ -5,7 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import resource
 import subprocess
 import sys
-from typing import Any, Tuple
+from typing import Any
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_what_is_behind_the_limit_is_refused(limit: str) -> None:
     assert (taken(limit, 200 << 20), taken(limit, 400 << 20)) == ("had", "refused")
 
 
-def limits_of(command: str) -> Tuple[int, int]:
+def limits_of(command: str) -> tuple[int, int]:
     """The limit of data before and behind a command."""
     limit = "print(resource.getrlimit(resource.RLIMIT_DATA)[0])"
     program = f"import resource\nfrom steve import cli\n{limit}\ncli.main(['{command}', '/nowhere'])\n{limit}\n"

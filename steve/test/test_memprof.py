@@ -4,9 +4,12 @@ The bytes are made by an encoder of the tests' own (ljbytes), so that reader and
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import json
 import os
-from typing import Any, Callable, List
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -161,11 +164,11 @@ def harmless(data: bytes, reads: Callable[[bytes], object]) -> None:
         assert 0 <= error.offset <= len(data)
 
 
-def mutated(good: bytes) -> "st.SearchStrategy[bytes]":
+def mutated(good: bytes) -> st.SearchStrategy[bytes]:
     """The good bytes with some of them changed, taken out or put in."""
     edit = st.tuples(st.integers(0, len(good)), st.integers(0, 4), st.binary(max_size=6))
 
-    def apply(edits: List[tuple]) -> bytes:
+    def apply(edits: list[tuple]) -> bytes:
         data = good
         for at, removed, put in edits:
             data = data[:at] + put + data[at + removed:]
@@ -179,7 +182,7 @@ def test_hostile_bytes(data: bytes) -> None:
     harmless(data, lambda d: MemprofFile(d, "x").read(Heap()))
 
 
-def write(events: List[tuple]) -> bytes:
+def write(events: list[tuple]) -> bytes:
     fd = os.memfd_create("memprof")
     with os.fdopen(fd, "rb") as file:
         writer = MemprofWriter(fd)
@@ -204,7 +207,7 @@ EVENT = st.one_of(st.tuples(st.just("alloc"), PLACE, NUMBER, NUMBER),
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(EVENT, max_size=30))
-def test_what_is_written_is_read(events: List[tuple]) -> None:
+def test_what_is_written_is_read(events: list[tuple]) -> None:
     file = MemprofFile(write(events), "x")
     assert recorded(file) == events
     assert file.problem is None and (file.symtab_version, file.version) == (3, 3)

@@ -9,7 +9,6 @@ SPDX-License-Identifier: GPL-2.0-or-later
 import subprocess
 from collections import Counter
 from pathlib import Path
-from typing import List
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def history(trace: Path) -> List[Event]:
+def history(trace: Path) -> list[Event]:
     rows = np.concatenate([batch.copy() for batch in Trace(str(trace)).batches()])
     return [Event(LETTERS[row["kind"]], int(row["addr"]), 0 if row["kind"] == FREE else int(row["size"]))
             for row in rows if row["kind"] <= MODIFY]
@@ -64,14 +63,14 @@ def test_more_live_blocks_than_stay_near(tmp_path: Path) -> None:
     assert summary.events["new"] - summary.events["free"] == len(live) == 40000
 
 
-def test_ops(steve: Steve, trace: Path, history: List[Event]) -> None:
+def test_ops(steve: Steve, trace: Path, history: list[Event]) -> None:
     assert steve("ops", "--text", "-o", "out-ops", trace).returncode == 0
     ops = reference.translate(history)[0]
     assert (steve.folder / "out-ops").read_text() == reference.ops_text(ops)
 
 
 @pytest.mark.parametrize("compat", [False, True])
-def test_full_locks(tmp_path: Path, trace: Path, history: List[Event], compat: bool) -> None:
+def test_full_locks(tmp_path: Path, trace: Path, history: list[Event], compat: bool) -> None:
     ops = reference.translate(history)[0]
     with open(tmp_path / "locks", "wb") as out:
         _ops.write_lockops_full(Trace(str(trace)), _ops.Unfreed(Trace(str(trace))), out.fileno(),
@@ -81,7 +80,7 @@ def test_full_locks(tmp_path: Path, trace: Path, history: List[Event], compat: b
     assert sum(op.letter == "L" for op in expected) > 100
 
 
-def test_summary(trace: Path, history: List[Event]) -> None:
+def test_summary(trace: Path, history: list[Event]) -> None:
     summary = _ops.Summary(Trace(str(trace)))
     letters = Counter(event.letter for event in history)
     assert [summary.events[name] for name in ("new", "free", "resize", "load", "store", "modify")] == \
@@ -118,7 +117,7 @@ def test_lines(trace: Path) -> None:
         np.testing.assert_array_equal(plain, packed)
 
 
-def test_passed_accesses(trace: Path, history: List[Event]) -> None:
+def test_passed_accesses(trace: Path, history: list[Event]) -> None:
     reader = Trace(str(trace))
     reader.pass_accesses()
     kinds = np.concatenate([batch["kind"].copy() for batch in reader.batches()])

@@ -13,7 +13,8 @@ import time
 from argparse import Namespace
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterator, List
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -63,7 +64,7 @@ def ops_in_one(path: Path, form: str, resizes: bool) -> bytes:
 
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.sampled_from((1, 3, 8)), st.sampled_from(("text", "binary")), st.booleans())
-def test_random_ops(history: List[Event], chunk: int, form: str, resizes: bool) -> None:
+def test_random_ops(history: list[Event], chunk: int, form: str, resizes: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         assert ops_in_parts(path, form, resizes) == ops_in_one(path, form, resizes)
@@ -71,7 +72,7 @@ def test_random_ops(history: List[Event], chunk: int, form: str, resizes: bool) 
 
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.sampled_from((1, 3, 8)))
-def test_random_summaries(history: List[Event], chunk: int) -> None:
+def test_random_summaries(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         one = Trace(str(path))
@@ -83,7 +84,7 @@ def test_random_summaries(history: List[Event], chunk: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.sampled_from((1, 3, 8)))
-def test_random_lifetimes(history: List[Event], chunk: int) -> None:
+def test_random_lifetimes(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         accesses, unmatched, expected = _ops.lifetimes_of(Trace(str(path)))
@@ -131,7 +132,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
-def test_processes(steve: Steve, large: Path, form: List[str], no_leftovers: Any) -> None:
+def test_processes(steve: Steve, large: Path, form: list[str], no_leftovers: Any) -> None:
     for name, jobs in (("one", []), ("parts", ["-j", "2"])):
         assert steve("ops", *form, *jobs, "-o", name, large).returncode == 0
     assert (steve.folder / "one").stat().st_size > 0
@@ -232,7 +233,7 @@ def started_cluster(folder: Path) -> Iterator[str]:
     def start(what: str, *options: str) -> None:
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", *options, *common]
         processes.append(subprocess.Popen(command, cwd=folder, stderr=log, stdout=log))
-    processes: List[subprocess.Popen] = []
+    processes: list[subprocess.Popen] = []
     try:
         start("scheduler", "--port", "0")
         address = address_in(folder / "scheduler.log", processes[0])

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Callable, List
+from collections.abc import Callable
 
 import pytest
 
@@ -19,7 +19,7 @@ from test_cli import CLASSIC, OPS, READERS, SCRIPT, Maker, one_line
 
 @pytest.mark.parametrize("command", [c for c in READERS if c[0] != "histogram"])
 def test_output_cannot_be_written(steve: Steve, trace: Maker, tmp_path: Path, command: tuple,
-                                  no_leftovers: Callable[[], List[str]]) -> None:
+                                  no_leftovers: Callable[[], list[str]]) -> None:
     trace(SCRIPT)
     one_line(steve(*command, "-q", "t.ljt", "-o", "nowhere/result"), 1, "nowhere/result: cannot write in")
     (tmp_path / "folder").mkdir()
@@ -80,7 +80,7 @@ def test_permissions_and_links_of_results(steve: Steve, trace: Maker, tmp_path: 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_leaves_no_half_file(tmp_path: Path, signum: int,
-                                       no_leftovers: Callable[[], List[str]]) -> None:
+                                       no_leftovers: Callable[[], list[str]]) -> None:
     process = subprocess.Popen(["steve", "ops", "-", "-o", "result"], cwd=tmp_path, stdin=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     process.stdin.write(CLASSIC.encode() * 50000)

@@ -1,5 +1,7 @@
-# SPDX-License-Identifier: GPL-2.0-or-later
-"""The script names of the first Steve: they take, and leave behind, what its documents say."""
+"""The script names of the first Steve: they take, and leave behind, what its documents say.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
 from __future__ import annotations
 
 import os

@@ -7,7 +7,7 @@ import json
 import random
 import tempfile
 from pathlib import Path
-from typing import Callable, List, Optional, Tuple
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -37,7 +37,7 @@ def turns(choose: random.Random, steps: int) -> Run:
     """Threads that take turns of several accesses, mostly to places of their own in a few small blocks that are
     made and freed meanwhile."""
     run: Run = []
-    live: List[Tuple[int, int]] = []  # address, size
+    live: list[tuple[int, int]] = []  # address, size
     free = [PAGE + 24 * i for i in range(8)]
 
     def step(letter: str, addr: int, size: int, thread: int) -> None:
@@ -60,7 +60,7 @@ def turns(choose: random.Random, steps: int) -> Run:
 
 @RUNS
 @given(st.integers(20, 400), CHUNKS, st.sampled_from(list(WHERES)), st.randoms(use_true_random=False))
-def test_random_turns(steps: int, chunk: int, where: Optional[str], choose: random.Random) -> None:
+def test_random_turns(steps: int, chunk: int, where: str | None, choose: random.Random) -> None:
     run = turns(choose, steps)
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), 5 * chunk, 1)
@@ -85,7 +85,7 @@ def turn(thread: int, *accesses: str, times: int = 1000) -> str:
     return f"thread {thread}\nat main@a.c:9\n" + "".join(access + "\n" for access in accesses) * times
 
 
-def told(steve: Steve, trace: Callable, *lines: str) -> List[dict]:
+def told(steve: Steve, trace: Callable, *lines: str) -> list[dict]:
     trace(STACKS + "".join(line + "\n" if line[-1] != "\n" else line for line in lines) + "end exit\n")
     rows = json.loads(steve("sharing", "t.ljt", "--json").out)
     return [row for row in rows if row["lines"]]

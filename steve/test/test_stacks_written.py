@@ -8,7 +8,8 @@ import io
 import json
 import random
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from steve.trace.frames import label
 from test_liveparts import arguments
 
 FRAMES = ("main", "a", "b", "b@x.c:3", "b@x.c:4", "work@@app.lua:12/10", "malloc", "[lib.so]")
-Plain = List[Tuple[List[int], Tuple[int, ...]]]  # frames, innermost first, and values
+Plain = list[tuple[list[int], tuple[int, ...]]]  # frames, innermost first, and values
 
 
 def script(seed: int) -> str:
@@ -55,13 +56,13 @@ def plain(profile: Profile) -> Plain:
     return [(profile.trace.stack_ids(stack), row) for stack, row in zip(profile.stacks.tolist(), values)]
 
 
-def names(profile: Profile, frames: List[int]) -> Tuple[str, ...]:
+def names(profile: Profile, frames: list[int]) -> tuple[str, ...]:
     return tuple(label(profile.frame(n)) if n else "(no stack)" for n in reversed(frames))
 
 
 def test_folded(profile: Profile) -> None:
     for metric in METRICS:
-        known: Dict[Tuple[str, ...], int] = {}
+        known: dict[tuple[str, ...], int] = {}
         for frames, values in plain(profile):
             key = names(profile, frames)
             known[key] = known.get(key, 0) + values[METRICS.index(metric)]
@@ -103,8 +104,8 @@ def test_pprof(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gzip.decompress(packed) == b"".join(Encoder(profile).encode())
 
 
-def plain_boxes(stacks: Dict[Tuple[str, ...], int], least: float, prefix: Tuple[str, ...] = (),
-                start: int = 0) -> List[Box]:
+def plain_boxes(stacks: dict[tuple[str, ...], int], least: float, prefix: tuple[str, ...] = (),
+                start: int = 0) -> list[Box]:
     """Of the stacks that begin with `prefix`: what is below it lies side by side, what is its own behind that."""
     mine = {stack: weight for stack, weight in stacks.items() if stack[:len(prefix)] == prefix}
     width, depth = sum(mine.values()), len(prefix)

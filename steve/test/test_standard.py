@@ -6,7 +6,7 @@ import os
 import pty
 import subprocess
 from pathlib import Path
-from typing import Callable, Tuple
+from collections.abc import Callable
 
 import pytest
 
@@ -29,11 +29,11 @@ TO_FILES = ("ops", "lockops", "histogram", "report", "export", "flame")
 
 
 @pytest.fixture
-def shell(steve: Steve, trace: Callable[..., Path]) -> Callable[..., Tuple[int, str, str]]:
+def shell(steve: Steve, trace: Callable[..., Path]) -> Callable[..., tuple[int, str, str]]:
     """Runs `steve ARGUMENTS` with redirections of the shell: status, standard output, standard error."""
     trace(SCRIPT)
 
-    def run(arguments: str, redirections: str, program: str = "steve") -> Tuple[int, str, str]:
+    def run(arguments: str, redirections: str, program: str = "steve") -> tuple[int, str, str]:
         done = subprocess.run(["sh", "-c", f"{program} {arguments} {redirections}"], cwd=steve.folder, timeout=600,
                               capture_output=True, text=True)
         assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr

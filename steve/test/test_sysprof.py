@@ -8,7 +8,8 @@ import json
 import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Any, Callable, List, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -104,7 +105,7 @@ def test_hostile_bytes(data: bytes) -> None:
     harmless(data, consume)
 
 
-def written(samples: List[Tuple[int, List[Frame], int]]) -> bytes:
+def written(samples: list[tuple[int, list[Frame], int]]) -> bytes:
     fd = os.memfd_create("sysprof")
     with os.fdopen(fd, "rb") as file:
         writer = SysprofWriter(fd)
@@ -126,7 +127,7 @@ FRAME = st.one_of(st.builds(Frame, st.just(True), st.sampled_from(["@a.lua", "@b
 
 @settings(max_examples=500, deadline=None)
 @given(st.integers(0, 9), st.lists(FRAME, min_size=1, max_size=12), st.integers(1, 3))
-def test_whole_stacks_survive_the_format(state: int, stack: List[Frame], weight: int) -> None:
+def test_whole_stacks_survive_the_format(state: int, stack: list[Frame], weight: int) -> None:
     """Every frame comes back in its place; only calls into Lua may be added."""
     file = SysprofFile(written([(state, stack, weight)]), "x")
     folder = Folder(file.symbols)

@@ -4,7 +4,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import tempfile
 from pathlib import Path
-from typing import Callable, List, Tuple, Union
+from collections.abc import Callable
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ from steve.trace._memtrace import OpsFile, Trace
 RUNS = settings(max_examples=150, deadline=None)
 
 
-def written(write: Callable[[int], object]) -> Tuple[str, object]:
+def written(write: Callable[[int], object]) -> tuple[str, object]:
     """What a function writes to a descriptor, and its result."""
     with tempfile.TemporaryFile() as file:
         result = write(file.fileno())
@@ -28,26 +28,26 @@ def written(write: Callable[[int], object]) -> Tuple[str, object]:
         return file.read().decode(), result
 
 
-def ops_of(path: Path, **how: bool) -> Tuple[str, dict, dict]:
+def ops_of(path: Path, **how: bool) -> tuple[str, dict, dict]:
     trace = Trace(str(path), **how)
     text, counts = written(lambda fd: _ops.write_ops(trace, fd))
     assert trace.problem is None
     return text, counts, trace.stats()
 
 
-def as_text(folder: str, history: List[Event]) -> Path:
+def as_text(folder: str, history: list[Event]) -> Path:
     path = Path(folder) / "t.memtrace"
     path.write_text(reference.classic_text(history))
     return path
 
 
-def as_binary(folder: str, history: List[Event], chunk: int) -> Path:
+def as_binary(folder: str, history: list[Event], chunk: int) -> Path:
     return make_trace(Path(folder) / "t.ljt", reference.script(history), chunk)
 
 
 @RUNS
 @given(histories())
-def test_ops_of_text(history: List[Event]) -> None:
+def test_ops_of_text(history: list[Event]) -> None:
     expected, accesses, frees = reference.translate(history)
     with tempfile.TemporaryDirectory() as folder:
         text, counts, stats = ops_of(as_text(folder, history), text=True)
@@ -58,7 +58,7 @@ def test_ops_of_text(history: List[Event]) -> None:
 
 @RUNS
 @given(histories(), st.sampled_from((0, 1, 7)))
-def test_ops_of_binary(history: List[Event], chunk: int) -> None:
+def test_ops_of_binary(history: list[Event], chunk: int) -> None:
     expected, _, frees = reference.translate(history)
     with tempfile.TemporaryDirectory() as folder:
         text, counts, stats = ops_of(as_binary(folder, history, chunk))
@@ -69,7 +69,7 @@ def test_ops_of_binary(history: List[Event], chunk: int) -> None:
 @RUNS
 @given(histories(), st.booleans(), st.sampled_from((("text", False), ("zstd", False), ("binary", False), ("binary", True))),
        st.sampled_from((0, 1, 7)))
-def test_every_form_of_ops_reads_back(history: List[Event], resizes: bool, form: Tuple[str, bool], chunk: int) -> None:
+def test_every_form_of_ops_reads_back(history: list[Event], resizes: bool, form: tuple[str, bool], chunk: int) -> None:
     form, copy = form
     expected = reference.translate(history, resizes)[0]
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ def test_every_form_of_ops_reads_back(history: List[Event], resizes: bool, form:
 
 @RUNS
 @given(operations())
-def test_binary_lockops_are_the_text(ops: List[Op]) -> None:
+def test_binary_lockops_are_the_text(ops: list[Op]) -> None:
     def use(source: Callable[[], OpsFile]) -> str:
         unfreed = _ops.Unfreed(source())
         with tempfile.NamedTemporaryFile() as file:
@@ -103,7 +103,7 @@ def test_binary_lockops_are_the_text(ops: List[Op]) -> None:
 
 @RUNS
 @given(histories())
-def test_classic_text_gives_the_same_ops(history: List[Event]) -> None:
+def test_classic_text_gives_the_same_ops(history: list[Event]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         binary = as_binary(folder, history, 0)
         classic, counts = written(lambda fd: _ops.write_classic(Trace(str(binary)), fd))
@@ -113,28 +113,28 @@ def test_classic_text_gives_the_same_ops(history: List[Event]) -> None:
     assert counts["lines"] == classic.count("\n")
 
 
-def with_ops(ops: List[Op], use: Callable[[Callable[[], OpsFile]], str]) -> str:
+def with_ops(ops: list[Op], use: Callable[[Callable[[], OpsFile]], str]) -> str:
     with tempfile.NamedTemporaryFile(suffix="-ops") as file:
         file.write(reference.ops_text(ops).encode())
         file.flush()
         return use(lambda: OpsFile(file.name))
 
 
-def full_locks(ops: List[Op], compat: bool) -> str:
+def full_locks(ops: list[Op], compat: bool) -> str:
     def use(source: Callable[[], OpsFile]) -> str:
         unfreed = _ops.Unfreed(source())
         return written(lambda fd: _ops.write_lockops_full(source(), unfreed, fd, compat=compat))[0]
     return with_ops(ops, use)
 
 
-def simple_locks(ops: List[Op], compat: bool) -> str:
+def simple_locks(ops: list[Op], compat: bool) -> str:
     def use(source: Callable[[], OpsFile]) -> str:
         plan = _ops.SimplePlan(source(), compat=compat)
         return written(lambda fd: _ops.write_lockops_simple(source(), plan, fd))[0]
     return with_ops(ops, use)
 
 
-def lockops_of(ops: List[Op], *arguments: object) -> str:
+def lockops_of(ops: list[Op], *arguments: object) -> str:
     """What the subcommand writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x-ops"
@@ -144,14 +144,14 @@ def lockops_of(ops: List[Op], *arguments: object) -> str:
         return (Path(folder) / "out").read_text()
 
 
-def two_blocks(accesses: int, others: int) -> List[Op]:
+def two_blocks(accesses: int, others: int) -> list[Op]:
     """One block accessed many times, then left alone for a long while: deadlines far beyond the ring."""
     ops = [Op(0, "N", 64, 8), Op(1, "N", 128, 8)]
     ops += [Op(0, "L", 64, 4)] * accesses + [Op(1, "S", 128, 4)] * others
     return ops + [Op(0, "L", 64, 4), Op(0, "F", 64, 0), Op(1, "F", 128, 0)]
 
 
-def many_due_at_once(blocks: int) -> List[Op]:
+def many_due_at_once(blocks: int) -> list[Op]:
     """Blocks whose lives all run out at the same operation."""
     ops = [Op(i, "N", 64 * i, 8) for i in range(blocks)]
     for k, i in enumerate(reversed(range(blocks))):
@@ -166,7 +166,7 @@ def many_due_at_once(blocks: int) -> List[Op]:
 @example(two_blocks(2000, 3000), True)
 @example(many_due_at_once(24), False)
 @example(many_due_at_once(24), True)
-def test_full_locks(ops: List[Op], compat: bool) -> None:
+def test_full_locks(ops: list[Op], compat: bool) -> None:
     assert full_locks(ops, compat) == reference.ops_text(reference.lockops_full(ops, compat))
 
 
@@ -174,7 +174,7 @@ def test_full_locks(ops: List[Op], compat: bool) -> None:
 @given(operations(), st.booleans())
 @example([Op(0, "N", 64, 8), Op(0, "F", 64, 0)], False)
 @example([Op(0, "N", 64, 8), Op(0, "F", 64, 0)], True)
-def test_simple_locks(ops: List[Op], compat: bool) -> None:
+def test_simple_locks(ops: list[Op], compat: bool) -> None:
     assert simple_locks(ops, compat) == reference.ops_text(reference.lockops_simple(ops, compat))
 
 
@@ -183,7 +183,7 @@ def test_simple_locks(ops: List[Op], compat: bool) -> None:
        st.sampled_from((0, 0.5, 3)), st.booleans())
 @example(two_blocks(700, 1500), 7.25, 0.25, 3, True)
 @example(many_due_at_once(24), 0.5, 0.25, 0.5, True)
-def test_rules_of_full_locks(ops: List[Op], gain: float, decay: float, threshold: float,
+def test_rules_of_full_locks(ops: list[Op], gain: float, decay: float, threshold: float,
                              unlock: bool) -> None:
     given_rules = ["--gain", gain, "--decay", decay, "--threshold", threshold]
     text = lockops_of(ops, "--full", *given_rules, *(["--unlock-before-free"] if unlock else []))
@@ -194,7 +194,7 @@ def test_rules_of_full_locks(ops: List[Op], gain: float, decay: float, threshold
 
 @RUNS
 @given(operations(), st.sampled_from((0, 0.2, 0.5, 0.875, 1)), st.booleans())
-def test_rules_of_simple_locks(ops: List[Op], threshold: float, unlock: bool) -> None:
+def test_rules_of_simple_locks(ops: list[Op], threshold: float, unlock: bool) -> None:
     more = ["--unlock-before-free"] if unlock else []
     text = lockops_of(ops, "--simple", "--threshold", threshold, *more)
     assert text == reference.ops_text(reference.lockops_simple(ops, False, threshold, unlock))
@@ -202,7 +202,7 @@ def test_rules_of_simple_locks(ops: List[Op], threshold: float, unlock: bool) ->
 
 @RUNS
 @given(operations())
-def test_no_lock_event_is_lost(ops: List[Op]) -> None:
+def test_no_lock_event_is_lost(ops: list[Op]) -> None:
     text = full_locks(ops, False).splitlines()
     for handle in reference.handles_of(ops):
         own = [line.split()[1] for line in text if line.startswith(f"{handle} ")]
@@ -217,7 +217,7 @@ def binary_ops(path: Path, write: Callable[[int], object]) -> OpsFile:
     return OpsFile(str(path))
 
 
-def foretold_locks(file: Union[OpsFile, Trace]) -> str:
+def foretold_locks(file: OpsFile | Trace) -> str:
     """Full locks of a file that says itself what is never freed; that it is right is checked there."""
     unfreed = _ops.Unfreed(file)
     assert unfreed.foretold
@@ -226,7 +226,7 @@ def foretold_locks(file: Union[OpsFile, Trace]) -> str:
 
 @RUNS
 @given(histories(), st.sampled_from((0, 7)))
-def test_traces_say_what_is_never_freed(history: List[Event], chunk: int) -> None:
+def test_traces_say_what_is_never_freed(history: list[Event], chunk: int) -> None:
     expected = reference.lockops_full(reference.translate(history)[0], False)
     with tempfile.TemporaryDirectory() as folder:
         trace = Trace(str(as_binary(folder, history, chunk)))
@@ -235,7 +235,7 @@ def test_traces_say_what_is_never_freed(history: List[Event], chunk: int) -> Non
 
 @RUNS
 @given(histories(), st.booleans(), st.booleans(), st.sampled_from((0, 3)))
-def test_ops_files_say_what_is_never_freed(history: List[Event], resizes: bool, copy: bool, chunk: int) -> None:
+def test_ops_files_say_what_is_never_freed(history: list[Event], resizes: bool, copy: bool, chunk: int) -> None:
     expected = reference.lockops_full(reference.translate(history, resizes)[0], False)
     with tempfile.TemporaryDirectory() as folder:
         source = str(as_binary(folder, history, chunk))
@@ -246,7 +246,7 @@ def test_ops_files_say_what_is_never_freed(history: List[Event], resizes: bool, 
 
 @RUNS
 @given(operations())
-def test_copies_of_ops_files_say_it_too(ops: List[Op]) -> None:
+def test_copies_of_ops_files_say_it_too(ops: list[Op]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         def use(source: Callable[[], OpsFile]) -> str:
             return foretold_locks(binary_ops(Path(folder) / "x-ops",
@@ -256,7 +256,7 @@ def test_copies_of_ops_files_say_it_too(ops: List[Op]) -> None:
 
 @RUNS
 @given(operations())
-def test_lifetimes(ops: List[Op]) -> None:
+def test_lifetimes(ops: list[Op]) -> None:
     total, expected = reference.lifetimes(ops)
     with tempfile.NamedTemporaryFile(suffix="-ops") as file:
         file.write(reference.ops_text(ops).encode())
@@ -281,7 +281,7 @@ def test_locks_of_a_memtrace_equal_those_of_its_ops(tmp_path: Path) -> None:
 
 @RUNS
 @given(histories())
-def test_summary(history: List[Event]) -> None:
+def test_summary(history: list[Event]) -> None:
     expected = reference.totals(history)
     with tempfile.TemporaryDirectory() as folder:
         summary = _ops.Summary(Trace(str(as_binary(folder, history, 0))))
@@ -294,7 +294,7 @@ def test_summary(history: List[Event]) -> None:
 
 @RUNS
 @given(histories(), st.sampled_from((0, 3)))
-def test_every_trace_of_the_writer_is_sound(history: List[Event], chunk: int) -> None:
+def test_every_trace_of_the_writer_is_sound(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = _accesses.check_of(_accesses.Walk(Trace(str(as_binary(folder, history, chunk)))))
     assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_accesses.RULES, 0)

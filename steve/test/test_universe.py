@@ -3,7 +3,8 @@
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 import json
-from typing import Any, Callable, List, Set, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -156,7 +157,7 @@ def test_rfc_dump(steve: Any, trace: Callable) -> None:
                                     "===== HASH PART", "\t.entries => LJ_TTAB 0x7000"]
 
 
-def reach(n: int, links: List[Tuple[int, int]], roots: Set[int], without: int = -1) -> Set[int]:
+def reach(n: int, links: list[tuple[int, int]], roots: set[int], without: int = -1) -> set[int]:
     """What is reached from the roots when one object is not there, by the definition."""
     seen = {r for r in roots if r != without}
     todo = list(seen)

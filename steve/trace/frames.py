@@ -2,6 +2,8 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import os
 from typing import TYPE_CHECKING
 
@@ -11,18 +13,18 @@ if TYPE_CHECKING:
 LUA_KINDS = frozenset(("lua", "inlined"))  # kinds of frames that stand for a line of Lua
 
 
-def is_lua(frame: "Frame") -> bool:
+def is_lua(frame: Frame) -> bool:
     """A line of Lua, interpreted or compiled."""
     return frame.kind in LUA_KINDS
 
 
-def file_name(frame: "Frame") -> str:
+def file_name(frame: Frame) -> str:
     """The file without its folder; of Lua chunks without LuaJIT's mark of what the name is."""
     name = frame.file[1:] if is_lua(frame) and frame.file[:1] in ("@", "=") else frame.file
     return os.path.basename(name)
 
 
-def label(frame: "Frame") -> str:
+def label(frame: Frame) -> str:
     """`function`, of Lua with `file:line`; else the best that is known. Always one line."""
     name = file_name(frame)
     place = f"{name}:{frame.line}" if name and frame.line else name
@@ -33,7 +35,7 @@ def label(frame: "Frame") -> str:
     return " ".join(text.split())
 
 
-def frame_line(frame: "Frame") -> str:
+def frame_line(frame: Frame) -> str:
     """`function (file:line)` as Valgrind's own tools write a frame; always one line."""
     name = frame.function or "???"
     if frame.file:

@@ -6,8 +6,10 @@ an access, else that of its prototype, which does not know by which name it is c
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 from array import array
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING
 
 from steve.trace.places import Found, Line, Owner, Places
 
@@ -22,11 +24,11 @@ class LineNumbers:
 
     def __init__(self, places: Places) -> None:
         self.places = places
-        self._numbers: Dict[Tuple[object, ...], int] = {}
-        self._lines: List[Found] = []  # by number
-        self._names: Dict[Owner, Tuple[int, str]] = {}  # of functions of Lua: what named them, and how
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._lines: list[Found] = []  # by number
+        self._names: dict[Owner, tuple[int, str]] = {}  # of functions of Lua: what named them, and how
         self._stacks, self._sites, self._places = array("I"), array("I"), array("I")
-        self._of_keys: Dict[Optional[Tuple[int, ...]], int] = {}  # by site_key() of a Trace
+        self._of_keys: dict[tuple[int, ...] | None, int] = {}  # by site_key() of a Trace
         self._protos = 0
 
     def count(self) -> int:
@@ -57,7 +59,7 @@ class LineNumbers:
             self._of_keys[key] = self._number(self.places.find_site(site), SITE)
         return self._of_keys[key]
 
-    def reach(self, stacks: int, sites: int, protos: int) -> "Tuple[np.ndarray, np.ndarray, np.ndarray]":
+    def reach(self, stacks: int, sites: int, protos: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The numbers by stack, by site and by place (instruction after instruction of each prototype), for as many
         stacks, sites and prototypes; good until the next call. Each array has one element at least."""
         import numpy as np

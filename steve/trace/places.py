@@ -6,8 +6,11 @@ access is that of its instruction. A site is longer: the three innermost frames.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import os
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.trace.callers import is_allocator
 from steve.trace.stacks import Inherited, Sites, frame_text
@@ -23,20 +26,20 @@ class Line(NamedTuple):
     function: str
 
 
-Owner = Tuple[str, int, int, str]  # a function of Lua in its source: owner_of
+Owner = tuple[str, int, int, str]  # a function of Lua in its source: owner_of
 
 
 class Found(NamedTuple):
     """A line and, of Lua code, the function in the source that it is a part of."""
     line: Line
-    owner: Optional[Owner] = None
+    owner: Owner | None = None
 
 
 LUA_FRAMES = ("lua", "inlined")
 NOWHERE = Line("", 0, "(unknown)")
 
 
-def line_of(frame: "Frame") -> Line:
+def line_of(frame: Frame) -> Line:
     """What a frame is called: of the code without names that of its object."""
     if frame.function or frame.file:
         return Line(frame.file, frame.line, frame.function)
@@ -50,17 +53,17 @@ def owner_of(file: str, function: str, defined: int, nth: int) -> Owner:
 
 
 # of a stack or frame: the line of Lua, that of a function with a name that is not the allocator; None: there is none
-Lines = Tuple[Optional[Found], Optional[Found]]
+Lines = tuple[Found | None, Found | None]
 
 
-def lua_line(frame: "Frame") -> Optional[Found]:
+def lua_line(frame: Frame) -> Found | None:
     """The line of Lua that a frame is at; vm: the parser reads it."""
     if frame.line and (frame.kind in LUA_FRAMES or frame.kind == "vm"):
         return Found(line_of(frame), owner_of(frame.file, frame.function, frame.defined, frame.nth))
     return None
 
 
-def named_line(frame: "Frame") -> Optional[Found]:
+def named_line(frame: Frame) -> Found | None:
     """A frame that has a name and is not the allocator's."""
     return Found(line_of(frame)) if (frame.function or frame.file) and not is_allocator(frame) else None
 
@@ -68,17 +71,17 @@ def named_line(frame: "Frame") -> Optional[Found]:
 class Places:
     """The places of one trace."""
 
-    def __init__(self, trace: "Trace") -> None:
+    def __init__(self, trace: Trace) -> None:
         from steve.trace._memtrace import HOW_NAMES, TYPE_NAMES
         self.trace = trace
         self.sites = Sites(trace)
-        self._lines: List[Line] = []  # by stack
+        self._lines: list[Line] = []  # by stack
         self._of_stacks: Inherited[Lines] = Inherited(trace, self._add_frame, (None, None))
-        self._of_frames: Dict[int, Lines] = {}
-        self._of_sites: "Dict[Optional[Tuple[int, ...]], Found]" = {}
-        self._functions: Dict[Owner, str] = {}  # what they are called
-        self._site_names: Dict[int, str] = {}
-        self._texts: Dict[str, Callable[[int], str]] = {
+        self._of_frames: dict[int, Lines] = {}
+        self._of_sites: dict[tuple[int, ...] | None, Found] = {}
+        self._functions: dict[Owner, str] = {}  # what they are called
+        self._site_names: dict[int, str] = {}
+        self._texts: dict[str, Callable[[int], str]] = {
             "site": self.site_name, "stack": self.stack_text,
             "function": lambda stack: self.stack_line(stack).function,
             "file": lambda stack: self.stack_line(stack).file,
@@ -107,7 +110,7 @@ class Places:
             self._lines.append(self._named(self.find_stack(each)))
         return self._lines[stack]
 
-    def find_stack(self, stack: int) -> "Found":
+    def find_stack(self, stack: int) -> Found:
         """The line of a stack, called as its own frame has it."""
         lua, named = self._of_stacks.of(stack)
         if lua is not None or named is not None:
@@ -115,7 +118,7 @@ class Places:
         frames = self.trace.stack_frames(stack)
         return Found(line_of(frames[0]) if frames else NOWHERE)
 
-    def _add_frame(self, number: int, callers: "Lines") -> "Lines":
+    def _add_frame(self, number: int, callers: Lines) -> Lines:
         """What a stack's lines are, by its innermost frame and those of its callers."""
         if number not in self._of_frames:
             frame = self.trace.frame(number)
@@ -127,7 +130,7 @@ class Places:
         """The line of an access site."""
         return self._named(self.find_site(site))
 
-    def find_site(self, site: int) -> "Found":
+    def find_site(self, site: int) -> Found:
         """The line of an access site, called as its own frame has it."""
         key = self.trace.site_key(site)
         if key not in self._of_sites:
@@ -138,13 +141,13 @@ class Places:
             self._of_sites[key] = Found(NOWHERE if frame is None else line_of(frame), owner)
         return self._of_sites[key]
 
-    def _named(self, found: "Found") -> Line:
+    def _named(self, found: Found) -> Line:
         """A function of Lua has one name, though it may be called by several: that of its first stack."""
         if found.owner is None:
             return found.line
         return found.line._replace(function=self._functions.setdefault(found.owner, found.line.function))
 
-    def find_proto(self, number: int) -> List["Found"]:
+    def find_proto(self, number: int) -> list[Found]:
         """The lines of the instructions of a Lua prototype. It does not know what its function is called."""
         proto = self.trace.proto(number)
         owner = owner_of(proto.file, proto.function, proto.defined, proto.nth)

@@ -5,13 +5,15 @@ results up to a cut are kept, but the exit status tells. Parsing is in the trace
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import argparse
 import os
 import shutil
 import stat
 import sys
 import tempfile
-from typing import IO, TYPE_CHECKING, Optional, Type, Union
+from typing import IO, TYPE_CHECKING
 
 from steve.system.messages import complain
 from steve.system.errors import SteveError, TraceError, UsageError
@@ -32,7 +34,7 @@ def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP) -> None:
     arguments.add_quiet(parser)
 
 
-def open_trace(args: argparse.Namespace, kind: "Optional[Type[Trace]]" = None) -> "Trace":
+def open_trace(args: argparse.Namespace, kind: type[Trace] | None = None) -> Trace:
     """The memtrace that the arguments of add_trace() name; kind: Trace or a class made of it."""
     from steve.trace._memtrace import Trace
     return (kind or Trace)(args.file, salvage=args.salvage, overlaps=keeps_overlaps(args))
@@ -72,7 +74,7 @@ def result_name(path: str, ending: str) -> str:
     return path.removesuffix("-ops") + ending
 
 
-def verdict(command: str, source: "Union[Trace, OpsFile]") -> int:
+def verdict(command: str, source: Trace | OpsFile) -> int:
     """Say what was wrong with a source that was read to its end; the exit status."""
     problem = source.problem
     shared = getattr(source, "shared_addresses", 0)
@@ -94,7 +96,7 @@ def verdict(command: str, source: "Union[Trace, OpsFile]") -> int:
     return 1
 
 
-def unmatched_note(source: "Union[Trace, OpsFile]", counts: Optional[dict] = None) -> str:
+def unmatched_note(source: Trace | OpsFile, counts: dict | None = None) -> str:
     """A remark on events that belong to no block and on blocks that were never freed before a New took their
     place, "" if there are none of both."""
     accesses = (counts or {}).get("unmatched", 0) + (counts or {}).get("stray", 0)
@@ -135,9 +137,9 @@ class Operations:
         self.overlaps = overlaps
         self.name = "standard input" if path == "-" else path
         self.salvage = salvage
-        self._spool: Optional[IO[bytes]] = None
+        self._spool: IO[bytes] | None = None
         self._path = path
-        self._is_ops: Optional[bool] = path.endswith(OPS_ENDINGS) or None
+        self._is_ops: bool | None = path.endswith(OPS_ENDINGS) or None
         if path == "-" or is_pipe(path):
             self._copy()
 
@@ -159,13 +161,13 @@ class Operations:
                 self._expect_memtrace()
         return self._is_ops
 
-    def open(self) -> "Union[Trace, OpsFile]":
+    def open(self) -> Trace | OpsFile:
         """A fresh source at the first operation."""
         from steve.trace._memtrace import OpsFile
         return OpsFile(self._path, self.name) if self.is_ops() else self.open_trace()
 
     def open_trace(self, freed: bool = False, snapshots: bool = False,
-                   kind: "Optional[Type[Trace]]" = None) -> "Trace":
+                   kind: type[Trace] | None = None) -> Trace:
         """The same for what can only be a memtrace; freed: with accesses to freed memory; snapshots: keeping
         those; kind: Trace or a class made of it."""
         from steve.trace._memtrace import Trace

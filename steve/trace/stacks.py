@@ -4,8 +4,11 @@ A label begins where steve.trace.callers says that the caller of the allocator i
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import os
-from typing import TYPE_CHECKING, Callable, Dict, Generic, List, Optional, Tuple, TypeVar, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from steve.trace.callers import MOST_ALLOCATORS, callers, is_plain
 
@@ -25,7 +28,7 @@ def place_text(function: str, file: str, line: int) -> str:
     return f"{function} ({os.path.basename(file)}{f':{line}' if line else ''})"
 
 
-def frame_text(frame: "Frame") -> str:
+def frame_text(frame: Frame) -> str:
     """`function (file:line)`, or as much of it as is known."""
     name = frame.function or f"{frame.ip:#x}"
     if frame.file:
@@ -44,9 +47,9 @@ class Inherited(Generic[Known]):
 
     add(frame id, what is known of the callers); root: what is known of no stack."""
 
-    def __init__(self, trace: "Trace", add: Callable[[int, Known], Known], root: Known) -> None:
+    def __init__(self, trace: Trace, add: Callable[[int, Known], Known], root: Known) -> None:
         self._trace, self._add, self._root = trace, add, root
-        self._known: List[object] = [root]  # by stack; UNKNOWN where none was looked up. A tenth of what a dict takes
+        self._known: list[object] = [root]  # by stack; UNKNOWN where none was looked up. A tenth of what a dict takes
 
     def _reach(self, stack: int) -> None:
         if stack >= len(self._known):
@@ -54,7 +57,7 @@ class Inherited(Generic[Known]):
 
     def of(self, stack: int) -> Known:
         self._reach(stack)
-        path: List[Tuple[int, int]] = []
+        path: list[tuple[int, int]] = []
         while self._known[stack] is UNKNOWN:
             entry = self._trace.stack(stack)
             if entry is None:
@@ -74,20 +77,20 @@ class Sites:
 
     FRAMES = 3
 
-    def __init__(self, trace: "Trace") -> None:
+    def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._known: "Dict[int, Optional[Frame]]" = {}
+        self._known: dict[int, Frame | None] = {}
         self._plain = Inherited(trace, lambda frame, plain: plain and is_plain(self._frame(frame)), True)
-        self._texts: Dict[int, str] = {}
+        self._texts: dict[int, str] = {}
 
-    def _frame(self, number: int) -> "Optional[Frame]":
+    def _frame(self, number: int) -> Frame | None:
         if number not in self._known:
             self._known[number] = self.trace.frame(number)
         return self._known[number]
 
-    def _ids(self, stack: int, most: int) -> List[int]:
+    def _ids(self, stack: int, most: int) -> list[int]:
         """The ids of the innermost frames, at most so many."""
-        ids: List[int] = []
+        ids: list[int] = []
         entry = self.trace.stack(stack)
         while stack and entry is not None and len(ids) < most:
             parent, frame = entry
@@ -96,10 +99,10 @@ class Sites:
             entry = self.trace.stack(stack)
         return ids
 
-    def _callers(self, ids: List[int]) -> Tuple[int, ...]:
+    def _callers(self, ids: list[int]) -> tuple[int, ...]:
         return tuple(ids[i] for i in callers([self._frame(frame) for frame in ids])[:self.FRAMES])
 
-    def frames(self, stack: int) -> Tuple[int, ...]:
+    def frames(self, stack: int) -> tuple[int, ...]:
         """The ids of the site's frames, innermost first. Of a plain stack (steve.trace.callers) the first frames tell."""
         if self._plain.of(stack):
             found = self._callers(self._ids(stack, MOST_ALLOCATORS + self.FRAMES))
@@ -113,17 +116,17 @@ class Sites:
             self._texts[number] = frame_text(frame) if frame is not None else ""
         return self._texts[number]
 
-    def name(self, frames: Tuple[int, ...]) -> str:
+    def name(self, frames: tuple[int, ...]) -> str:
         """What a person calls the site."""
         return " < ".join(filter(None, map(self._text, frames))) or "(no stack)"
 
 
-def by_site(trace: "Trace", stacks: "np.ndarray") -> List[dict]:
+def by_site(trace: Trace, stacks: np.ndarray) -> list[dict]:
     """Sum an array with a row for each stack id over the stacks of each site.
 
     Gives a dict for each site, in the order of their first stacks: the columns, and `site`, its name."""
     sites = Sites(trace)
-    sums: Dict[str, List[int]] = {}
+    sums: dict[str, list[int]] = {}
     columns = stacks.dtype.names
     for stack, row in enumerate(stacks.tolist()):
         if any(row):

@@ -2,7 +2,7 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, NamedTuple
+from typing import NamedTuple
 
 from steve.terminal.tables import printable
 
@@ -29,7 +29,7 @@ class Names:
 
     def __init__(self, today: bool = False) -> None:
         self.today = today
-        self.aliases: Dict[str, str] = {}
+        self.aliases: dict[str, str] = {}
 
     def chunk(self, name: str) -> str:
         if "\n" not in name:

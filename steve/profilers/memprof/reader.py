@@ -11,7 +11,10 @@ before damage or a cut is kept: `problem` tells.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from steve.profilers.memprof import symtab
 from steve.profilers.memprof.places import C, INSIDE, INTERNAL, LUA, Place
@@ -30,12 +33,12 @@ class MemprofFile:
     def __init__(self, data: Any, name: str) -> None:
         from steve.profilers._ljstream import Cursor
         self.name = name
-        self.cursor: "Cursor" = Cursor(data, name)
+        self.cursor: Cursor = Cursor(data, name)
         self.symtab_version, self.symbols = symtab.read_symtab(self.cursor)
         self.version = self.cursor.prologue(MAGIC, VERSIONS)
-        self.problem: "Optional[StreamError]" = None
+        self.problem: StreamError | None = None
 
-    def place(self, key: Tuple[int, int, int]) -> Place:
+    def place(self, key: tuple[int, int, int]) -> Place:
         """The Place of (source, address or trace number, line)."""
         source, number, line = key
         if source == INTERNAL:
@@ -53,7 +56,7 @@ class MemprofFile:
     def _symbol(self, source: int) -> None:
         self.symbols.read(self.cursor, SYMBOL_KINDS[source])
 
-    def read(self, heap: "Heap", second: Callable[[], None] = lambda: None) -> None:
+    def read(self, heap: Heap, second: Callable[[], None] = lambda: None) -> None:
         """Tell all events to the heap; second() is called at each time mark of version 1."""
         from steve.profilers._ljstream import StreamError, memprof_events
         try:
@@ -65,10 +68,10 @@ class MemprofFile:
             self.problem = error
 
 
-def recorded(file: MemprofFile) -> "List[tuple]":
+def recorded(file: MemprofFile) -> list[tuple]:
     """All events as tuples ("alloc", place, address, size), ... in their order; for tests and small files."""
     from steve.profilers._ljstream import Heap
-    events: "List[tuple]" = []
+    events: list[tuple] = []
 
     class Log(Heap):  # type: ignore[misc]
         def alloc(self, *what: object) -> int:

@@ -11,7 +11,10 @@ bytes with the place before; its sums can so be negative.) Blocks from before th
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Any, Iterator, List
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from steve.profilers.memprof.places import Names
 from steve.terminal.tables import printable
@@ -58,13 +61,13 @@ class Report:
             yield from self.overrides(row)
         yield ""
 
-    def held(self, heap: "Heap", leaks_only: bool = False) -> List[tuple]:
+    def held(self, heap: Heap, leaks_only: bool = False) -> list[tuple]:
         """(place, bytes, allocations, frees) of the places that hold something, or did, the most first."""
         rows = [(place, *numbers) for place, numbers in heap.held.items()]
         rows = [row for row in rows if not leaks_only or row[1] > 0]
         return sorted(rows, key=lambda row: (-row[1], self.names.text(row[0])))
 
-    def summary(self, heap: "Heap", leaks_only: bool = False) -> Iterator[str]:
+    def summary(self, heap: Heap, leaks_only: bool = False) -> Iterator[str]:
         yield "HEAP SUMMARY:"
         for place, held, allocs, frees in self.held(heap, leaks_only):
             if held or leaks_only:
@@ -79,14 +82,14 @@ class Report:
                 yield from map(printable, chunk.splitlines())
                 yield ""
 
-    def whole(self, heap: "Heap", leaks_only: bool = False) -> Iterator[str]:
+    def whole(self, heap: Heap, leaks_only: bool = False) -> Iterator[str]:
         """All lines of the report."""
         for kind, title in () if leaks_only else SECTIONS:
             yield from self.section(title, heap.rows[kind])
         yield from self.summary(heap, leaks_only)
         yield from self.aliases()
 
-    def snapshot(self, heap: "Heap", seconds: int) -> Iterator[str]:
+    def snapshot(self, heap: Heap, seconds: int) -> Iterator[str]:
         """What is held when so many seconds have passed."""
         yield f"===== HEAP SNAPSHOT, {seconds} seconds passed"
         for place, held, _, _ in self.held(heap, leaks_only=True):
@@ -96,7 +99,7 @@ class Report:
                 yield f"{self.names.text(place)} holds {held} bytes"
         yield ""
 
-    def as_json(self, heap: "Heap") -> dict:
+    def as_json(self, heap: Heap) -> dict:
         """The same as one object: lists `alloc`, `realloc`, `free` and `heap`."""
         result: dict = {}
         for kind, title in SECTIONS:

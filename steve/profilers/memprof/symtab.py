@@ -8,8 +8,10 @@ Numbers are ULEB128, strings have their length before them. Not here: what refer
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import bisect
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from steve.profilers._ljstream import Cursor, Packer
@@ -41,10 +43,10 @@ class Symbols:
     """The symbols known so far; a later one of the same address takes the place of the earlier."""
 
     def __init__(self) -> None:
-        self.lua: Dict[int, LuaFunction] = {}
-        self.traces: Dict[int, TraceStart] = {}
-        self._c: Dict[int, str] = {}
-        self._order: List[int] = []
+        self.lua: dict[int, LuaFunction] = {}
+        self.traces: dict[int, TraceStart] = {}
+        self._c: dict[int, str] = {}
+        self._order: list[int] = []
 
     def add_c(self, address: int, name: str) -> None:
         if address not in self._c:
@@ -61,7 +63,7 @@ class Symbols:
         known = self.lua.get(address)
         return known.chunk if known is not None else f"{address:#x}"
 
-    def read(self, cursor: "Cursor", kind: int) -> None:
+    def read(self, cursor: Cursor, kind: int) -> None:
         """One symbol, whose kind was read before."""
         if kind == LUA:
             address, chunk = cursor.uleb(), cursor.text()
@@ -74,7 +76,7 @@ class Symbols:
             self.traces[number] = TraceStart(proto, signed(cursor.uleb()))
 
 
-def skip_vm_address(cursor: "Cursor") -> None:
+def skip_vm_address(cursor: Cursor) -> None:
     """The first RFC has the VM's address here, later writers do not; both call it version 1. An address is
     at least 128, so that its first byte has its top bit set, as only the final symbol's has, behind which
     the events begin."""
@@ -83,7 +85,7 @@ def skip_vm_address(cursor: "Cursor") -> None:
         cursor.uleb()
 
 
-def read_symtab(cursor: "Cursor") -> Tuple[int, Symbols]:
+def read_symtab(cursor: Cursor) -> tuple[int, Symbols]:
     """The whole table; (version, symbols). Raises StreamError."""
     version, symbols = cursor.prologue(MAGIC, VERSIONS), Symbols()
     if version == 1:
@@ -98,11 +100,11 @@ def read_symtab(cursor: "Cursor") -> Tuple[int, Symbols]:
         symbols.read(cursor, kind)
 
 
-def write_prologue(out: "Packer", magic: bytes, version: int) -> None:
+def write_prologue(out: Packer, magic: bytes, version: int) -> None:
     out.raw(magic + bytes((version, 0, 0, 0)))
 
 
-def write_lua(out: "Packer", header: int, address: int, chunk: str, first: int) -> None:
+def write_lua(out: Packer, header: int, address: int, chunk: str, first: int) -> None:
     """A Lua function; first -1 for a builtin."""
     out.byte(header)
     out.uleb(address)
@@ -110,12 +112,12 @@ def write_lua(out: "Packer", header: int, address: int, chunk: str, first: int) 
     out.uleb(first & BUILTIN)
 
 
-def write_c(out: "Packer", header: int, address: int, name: str) -> None:
+def write_c(out: Packer, header: int, address: int, name: str) -> None:
     out.byte(header)
     out.uleb(address)
     out.text(name)
 
 
-def write_trace(out: "Packer", header: int, number: int, proto: int, line: int) -> None:
+def write_trace(out: Packer, header: int, number: int, proto: int, line: int) -> None:
     for write, value in ((out.byte, header), (out.uleb, number), (out.uleb, proto), (out.uleb, line)):
         write(value)

@@ -7,7 +7,10 @@ Without any Lua frame the place is INTERNAL in a Lua heap, and in a C heap the c
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from steve.trace import frames
 from steve.system.errors import SteveError
@@ -23,17 +26,17 @@ NANOSECONDS = 10**9
 class Traced:
     """The events of one trace. heap: "lua" for LuaJIT's heaps, "all" for every heap."""
 
-    def __init__(self, trace: "Trace", heap: str = "lua", tick: Optional[Callable] = None) -> None:
+    def __init__(self, trace: Trace, heap: str = "lua", tick: Callable | None = None) -> None:
         self.trace, self.heap, self.tick = trace, heap, tick
         self.seen = 0
-        self._places: Dict[int, Place] = {}
-        self._numbers: Dict[str, int] = {}
+        self._places: dict[int, Place] = {}
+        self._numbers: dict[str, int] = {}
 
     def _chosen(self, heap: int) -> bool:
         known = self.trace.heap(heap)
         return self.heap == "all" or (known is not None and known.kind == "lua")
 
-    def batches(self) -> Iterator[List[tuple]]:
+    def batches(self) -> Iterator[list[tuple]]:
         """(kind, stack, old address, old size, address, size, nanoseconds, instructions) of events, in lists."""
         from steve.profilers._ljstream import heap_events
         for batch in heap_events(self.trace, self._chosen, self.tick):
@@ -42,7 +45,7 @@ class Traced:
         if not self.seen and self.heap == "lua":
             raise SteveError(f"{self.trace.name}: no event of a Lua heap; --heap all takes every heap")
 
-    def _c_place(self, frame: "Frame") -> Place:
+    def _c_place(self, frame: Frame) -> Place:
         name = frame.function or frames.label(frame)
         number = frame.ip or self._numbers.setdefault(name, 16 * (len(self._numbers) + 1))
         return Place(C, name, number=number)
@@ -82,7 +85,7 @@ class Traced:
                     sink.realloc(self.place(stack), old, old_size, address, size)
 
 
-def lua_place(frame: "Frame") -> Place:
+def lua_place(frame: Frame) -> Place:
     """A Lua line; chunks without LuaJIT's mark are files."""
     chunk = frame.file or "?"
     return Place(LUA, chunk if chunk[:1] in "@=" else "@" + chunk, frame.defined, frame.line)

@@ -6,7 +6,6 @@ numbers given out here: a reader uses them as names only.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, Tuple
 
 from steve.profilers._ljstream import Packer
 from steve.profilers.memprof import symtab
@@ -23,8 +22,8 @@ class MemprofWriter:
 
     def __init__(self, fd: int) -> None:
         self.out = Packer(fd)
-        self._protos: Dict[Tuple[str, int], int] = {}
-        self._known: Dict[Place, Tuple[int, Tuple[int, ...]]] = {}
+        self._protos: dict[tuple[str, int], int] = {}
+        self._known: dict[Place, tuple[int, tuple[int, ...]]] = {}
         symtab.write_prologue(self.out, b"ljs", VERSION)
         self.out.byte(symtab.FINAL)
         symtab.write_prologue(self.out, b"ljm", VERSION)
@@ -37,7 +36,7 @@ class MemprofWriter:
             symtab.write_lua(self.out, LUA << 2, self._protos[key], chunk, first)
         return self._protos[key]
 
-    def _define(self, place: Place) -> Tuple[int, Tuple[int, ...]]:
+    def _define(self, place: Place) -> tuple[int, tuple[int, ...]]:
         """Source bits of the header and numbers of the location; symbols are written first."""
         if place.source == INTERNAL:
             return INTERNAL << 2, ()

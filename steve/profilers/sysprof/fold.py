@@ -6,12 +6,12 @@ such a function, the Lua frames come last, so that none is lost.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, Iterable, List, Tuple
+from collections.abc import Iterable
 
 from steve.profilers.memprof.symtab import Symbols
 from steve.profilers.sysprof.samples import CALLS_LUA, STATES, CFrame, FastFrame, GuestFrame, LuaFrame, Sample
 
-Folded = Dict[Tuple[str, ...], int]
+Folded = dict[tuple[str, ...], int]
 
 
 class Folder:
@@ -31,7 +31,7 @@ class Folder:
             return self.lua(frame.proto, frame.line)
         return f"builtin#{frame.ffid}" if isinstance(frame, FastFrame) else self.host(frame.address)
 
-    def stack(self, sample: Sample) -> Tuple[str, ...]:
+    def stack(self, sample: Sample) -> tuple[str, ...]:
         """The whole stack, root first."""
         if sample.trace is not None:
             return (f"TRACE [{sample.trace.number}] {self.lua(sample.trace.proto, sample.trace.line)}",)
@@ -45,9 +45,9 @@ class Folder:
         return tuple(merged) or (STATES[sample.state],)
 
 
-def runs(frames: Iterable[GuestFrame]) -> List[List[GuestFrame]]:
+def runs(frames: Iterable[GuestFrame]) -> list[list[GuestFrame]]:
     """Lua frames, root first, cut behind each C function."""
-    found: List[List[GuestFrame]] = [[]]
+    found: list[list[GuestFrame]] = [[]]
     for frame in reversed(tuple(frames)):
         found[-1].append(frame)
         if isinstance(frame, CFrame):
@@ -55,10 +55,10 @@ def runs(frames: Iterable[GuestFrame]) -> List[List[GuestFrame]]:
     return [run for run in found if run]
 
 
-def without_end(run: List[GuestFrame]) -> List[GuestFrame]:
+def without_end(run: list[GuestFrame]) -> list[GuestFrame]:
     """The host stack shows the C function itself."""
     return run[:-1] if isinstance(run[-1], CFrame) else run
 
 
-def add(folded: Folded, stack: Tuple[str, ...], weight: int = 1) -> None:
+def add(folded: Folded, stack: tuple[str, ...], weight: int = 1) -> None:
     folded[stack] = folded.get(stack, 0) + weight

@@ -10,7 +10,10 @@ a cut is delivered: `problem` tells.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from steve.profilers.memprof import symtab
 from steve.profilers.sysprof.samples import (FRAME_C, FRAME_END, FRAME_FAST, FRAME_LUA, GUEST_STATES, TRACE, CFrame,
@@ -30,10 +33,10 @@ class SysprofFile:
     def __init__(self, data: Any, name: str) -> None:
         from steve.profilers._ljstream import Cursor
         self.name = name
-        self.cursor: "Cursor" = Cursor(data, name)
+        self.cursor: Cursor = Cursor(data, name)
         _, self.symbols = symtab.read_symtab(self.cursor)
         self.version = self.cursor.prologue(MAGIC, VERSIONS)
-        self.problem: "Optional[StreamError]" = None
+        self.problem: StreamError | None = None
 
     def _lua_frame(self, start: int, kind: int) -> GuestFrame:
         cursor = self.cursor
@@ -45,16 +48,16 @@ class SysprofFile:
             return FastFrame(cursor.uleb())
         raise cursor.error(f"a frame of kind {kind}; the file is damaged", start)
 
-    def _lua_stack(self) -> Tuple[GuestFrame, ...]:
-        frames: List[GuestFrame] = []
+    def _lua_stack(self) -> tuple[GuestFrame, ...]:
+        frames: list[GuestFrame] = []
         while True:
             start, kind = self.cursor.at, self.cursor.byte()
             if kind & FRAME_END:
                 return tuple(frames)
             frames.append(self._lua_frame(start, kind))
 
-    def _host_stack(self) -> Tuple[int, ...]:
-        frames: List[int] = []
+    def _host_stack(self) -> tuple[int, ...]:
+        frames: list[int] = []
         address = self.cursor.uleb()
         while address:
             frames.append(address)

@@ -2,7 +2,9 @@
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import NamedTuple, Tuple, Union
+from __future__ import annotations
+
+from typing import NamedTuple
 
 STATES = ("INTERP", "LFUNC", "FFUNC", "CFUNC", "GC", "EXIT", "RECORD", "OPT", "ASM", "TRACE")
 LFUNC, FFUNC, CFUNC, TRACE = 1, 2, 3, 9
@@ -34,12 +36,12 @@ class TraceSite(NamedTuple):
     line: int
 
 
-GuestFrame = Union[LuaFrame, CFrame, FastFrame]
+GuestFrame = LuaFrame | CFrame | FastFrame
 
 
 class Sample(NamedTuple):
     """state: index of STATES. lua and host: innermost first. trace: only in state TRACE."""
     state: int
-    lua: Tuple[GuestFrame, ...] = ()
-    host: Tuple[int, ...] = ()
-    trace: "Union[TraceSite, None]" = None
+    lua: tuple[GuestFrame, ...] = ()
+    host: tuple[int, ...] = ()
+    trace: TraceSite | None = None

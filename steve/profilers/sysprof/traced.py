@@ -5,7 +5,10 @@ the weight is multiples of the smallest (the interval of the recording).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from steve.trace import frames
 from steve.system.errors import SteveError
@@ -26,7 +29,7 @@ class Weighed(NamedTuple):
     weight: int
 
 
-def collect(trace: "Trace", tick: Optional[Callable] = None) -> List[Weighed]:
+def collect(trace: Trace, tick: Callable | None = None) -> list[Weighed]:
     """The samples of a trace by stack and state. SteveError if there are none."""
     from steve.profilers._ljstream import samples
     from steve.trace._memtrace import VM_NAMES
@@ -37,7 +40,7 @@ def collect(trace: "Trace", tick: Optional[Callable] = None) -> List[Weighed]:
     return found
 
 
-def state_of(trace: "Trace", stack: int, vm: str) -> int:
+def state_of(trace: Trace, stack: int, vm: str) -> int:
     """sysprof's state. Its INTERP has no Lua stack: interpreted Lua is LFUNC there."""
     known = trace.stack_frames(stack)
     if vm == "INTERP" and any(frames.is_lua(frame) for frame in known):
@@ -45,16 +48,16 @@ def state_of(trace: "Trace", stack: int, vm: str) -> int:
     return STATES.index(NAMES.get(vm, vm))
 
 
-def folded(trace: "Trace", found: List[Weighed]) -> Dict[Tuple[str, ...], int]:
+def folded(trace: Trace, found: list[Weighed]) -> dict[tuple[str, ...], int]:
     """Instructions by stack, root first."""
-    result: Dict[Tuple[str, ...], int] = {}
+    result: dict[tuple[str, ...], int] = {}
     for sample in found:
         names = tuple(frames.label(f) for f in reversed(trace.stack_frames(sample.stack))) or (NOWHERE,)
         result[names] = result.get(names, 0) + sample.weight
     return result
 
 
-def states(found: List[Weighed]) -> Dict[str, int]:
+def states(found: list[Weighed]) -> dict[str, int]:
     """Instructions by state."""
     counts = dict.fromkeys(STATES, 0)
     for sample in found:
@@ -62,13 +65,13 @@ def states(found: List[Weighed]) -> Dict[str, int]:
     return counts
 
 
-def whole_stack(trace: "Trace", stack: int) -> List[Frame]:
+def whole_stack(trace: Trace, stack: int) -> list[Frame]:
     """The frames of a stack as sysprof has them, root first; Lua functions by chunk and definition."""
     return [Frame(True, f.file or "?", f.defined) if frames.is_lua(f) else Frame(False, frames.label(f))
             for f in reversed(trace.stack_frames(stack))]
 
 
-def write(trace: "Trace", found: List[Weighed], writer: SysprofWriter) -> None:
+def write(trace: Trace, found: list[Weighed], writer: SysprofWriter) -> None:
     """All samples into a file of sysprof."""
     interval = min(sample.weight for sample in found)
     for sample in found:

@@ -7,7 +7,8 @@ code, for which the format has no stack, are written as Lua functions'.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from steve.profilers._ljstream import Packer
 from steve.profilers.memprof import symtab
@@ -31,7 +32,7 @@ class SysprofWriter:
 
     def __init__(self, fd: int) -> None:
         self.out = Packer(fd)
-        self._addresses: Dict[Frame, int] = {}
+        self._addresses: dict[Frame, int] = {}
         symtab.write_prologue(self.out, b"ljs", SYMTAB_VERSION)
         self.out.byte(symtab.FINAL)
         symtab.write_prologue(self.out, b"ljp", VERSION)
@@ -59,7 +60,7 @@ class SysprofWriter:
             self.out.raw(record)
         self.out.flush(ENOUGH)
 
-    def _encode(self, state: int, lua: List[Frame], host: List[int]) -> bytes:
+    def _encode(self, state: int, lua: list[Frame], host: list[int]) -> bytes:
         """The bytes of one sample."""
         guests = [(frame, self.address(frame)) for frame in lua]
         record = Packer(-1)
@@ -86,10 +87,10 @@ def named(frame: Frame) -> Frame:
     return Frame(False, f"{frame.name}:{frame.line}") if frame.lua else frame
 
 
-def split(stack: Sequence[Frame]) -> Tuple[List[Frame], List[Frame]]:
+def split(stack: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
     """(Lua stack, host stack) of a whole stack, all root first."""
-    lua: List[Frame] = []
-    host: List[Frame] = []
+    lua: list[Frame] = []
+    host: list[Frame] = []
     inside = False  # is the frame before a Lua frame?
     for frame in stack:
         if frame.lua and not inside and (not host or host[-1].name not in CALLS_LUA):
