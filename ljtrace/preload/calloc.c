@@ -1,11 +1,10 @@
-/* calloc.c - inside the program: calloc that says ENOMEM when the product of its arguments is too large.
- * (guest preload)
+/* calloc.c - calloc that sets errno to ENOMEM when the product of its arguments overflows. (guest preload)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Valgrind's returns NULL then and leaves errno alone, and the program tells its user of a "Success". This
- * one has a higher priority in the class of Valgrind's (1007, pub_tool_redir.h) and asks the tool for the
- * block.
+ * Valgrind's calloc returns NULL in this case but leaves errno alone, so that programs report the error
+ * "Success". This replacement has the class of Valgrind's (1007, pub_tool_redir.h) and a higher priority. It
+ * gets the block from the tool.
  */
 #include "ljtrace/ljtrace.h"
 #include "memtrace/memtrace.h"
@@ -26,6 +25,7 @@
         return p;                                                                                            \
     }
 
-/* In libc.so*, and wherever else it is (Valgrind's synonym, which users can change). */
+/* In libc, and in all other objects (VgSoSynsomalloc is Valgrind's synonym for them, which users can change).
+ */
 CALLOC(libcZdsoZa)
 CALLOC(VgSoSynsomalloc)

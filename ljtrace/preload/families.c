@@ -1,14 +1,15 @@
-/* families.c - inside the program: allocation functions of other allocators than libc's. (guest preload)
+/* families.c - wrap the allocation functions of other allocators than libc's. (guest preload)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * ljtrace/protocol/alloc_functions.def lists them. Each is wrapped where a global function of its name is: the block comes from the
- * tool, as with malloc. The wrapped function itself is called where the tool has no memory, and for blocks that are
- * not the tool's: those that the allocator made by a function that is not in the list, or before it was wrapped.
- * So whatever is missing in the list, the program does what it does without the recorder.
+ * ljtrace/protocol/alloc_functions.def lists the functions. A wrapper is active wherever a global function of
+ * that name exists. It gets the block from the tool, as malloc does. It calls the wrapped function in two
+ * cases: if the tool has no memory, and for blocks that are not the tool's. Those were made by a function
+ * that is not in the list, or before the wrapper was active. So a program works as without the recorder even
+ * if the list is incomplete.
  *
- * malloc is here as well, where it is a weak function of an object without a name: musl's, which Valgrind does not
- * replace, as it does the rest of musl's family.
+ * malloc is wrapped here only for musl, where it is a weak function of an object without a soname. Valgrind
+ * replaces the rest of musl's family but not that.
  */
 #include "ljtrace/ljtrace.h"
 #include "memtrace/memtrace.h"
@@ -28,7 +29,8 @@ static inline word make(size_t size, size_t align, enum mt_how how)
     return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_NEW, size, align, how, 0, 0);
 }
 
-/* `zero`: what a block gains is zeroed. 0 = there is no memory, and nothing has changed. */
+/* Resize a block. `zero`: the bytes it gains are zeroed. Returns 0 if there is no memory; the block is
+ * unchanged then. */
 static inline word resize(word p, size_t size, size_t align, int zero)
 {
     word q = VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_RESIZE, p, size, align, zero, 0);
@@ -37,7 +39,7 @@ static inline word resize(word p, size_t size, size_t align, int zero)
     return q;
 }
 
-/* Does the address belong to the tool's allocator? Then a free of it is the tool's business, right or wrong. */
+/* Does the address belong to the tool's allocator? Then the tool handles its free, be it right or wrong. */
 static inline int owns(word p)
 {
     return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_OWNS, p, 0, 0, 0, 0) != 0;
@@ -53,9 +55,10 @@ static inline word bytes_of(word p)
     return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_BYTES, p, 0, 0, 0, 0);
 }
 
-/* -- shapes: how a function is wrapped, by its arguments ------------------------------------------ */
+/* -- shapes: a wrapper for each combination of arguments ------------------------------------------ */
 
-/* 1: above the functions of the same class that Valgrind replaces, which may be at the same address. */
+/* The digit 1 is the priority: above that of Valgrind's replacements of the same class, which may be at the
+ * same address. */
 #define NAME(class, name) _vgw##class##1ZU_VgSoSynsomalloc_##name
 #define WRAP1(class, name, a)                                                                                \
     word NAME(class, name)(word a);                                                                          \
@@ -70,7 +73,7 @@ static inline word bytes_of(word p)
     word NAME(class, name)(word a, word b, word c, word d);                                                  \
     word NAME(class, name)(word a, word b, word c, word d)
 
-/* The wrapped function, and its result. */
+/* Declares `fn`, the wrapped function, and `result`, its result. */
 #define ORIGINAL                                                                                             \
     OrigFn fn;                                                                                               \
     word result;                                                                                             \
@@ -96,7 +99,8 @@ static inline word bytes_of(word p)
         return result;                                                                                       \
     }
 
-/* New blocks. Where the tool has no memory the wrapped function fails in its own way, or finds some. */
+/* Functions that make a block. If the tool has no memory, they call the wrapped function, which fails in its
+ * own way or finds some. */
 #define MAKE1(class, name, align, how)                                                                       \
     WRAP1(class, name, size)                                                                                 \
     {                                                                                                        \
@@ -179,7 +183,7 @@ static inline word bytes_of(word p)
         CALL3(to, align, size)                                                                               \
     }
 
-/* Resized blocks. */
+/* Functions that resize a block. */
 #define RESIZE_AS(class, name, zero, or_free)                                                                \
     WRAP2(class, name, p, size)                                                                              \
     {                                                                                                        \
@@ -227,7 +231,8 @@ static inline word bytes_of(word p)
         return resize(p, size, align, 0);                                                                    \
     }
 
-/* Freed blocks. The functions may be one with those that free blocks of other kinds: none is an error here. */
+/* Functions that free a block. Some of them may share their code with functions that free blocks of other
+ * allocators, so freeing a block of another kind is not reported as an error here. */
 #define FREE_AS(p, CALL)                                                                                     \
     {                                                                                                        \
         ORIGINAL;                                                                                            \
@@ -256,8 +261,8 @@ static inline word bytes_of(word p)
         CALL2(p, a)                                                                                          \
     }
 
-/* jemalloc's flags: the logarithm of the alignment in the lowest six bits, then whether to zero; the others choose
- * among caches and arenas, of which there are none here. */
+/* jemalloc's flags: bits 0-5 are the logarithm of the alignment, bit 6 requests zeroing. The others choose
+ * among caches and arenas, which do not exist here. */
 static inline size_t flagged_align(word flags)
 {
     return (size_t)1 << (flags & 0x3f);
@@ -284,7 +289,7 @@ static inline int flagged_zero(word flags)
             return resize(p, size, flagged_align(flags), flagged_zero(flags));                               \
         CALL3(p, size, flags)                                                                                \
     }
-/* Resizes in place, or as far as that is possible: here not at all. Its result is the size. */
+/* Resizes in place as far as possible, which here is never. Returns the size of the block. */
 #define XALLOCX(class, name)                                                                                 \
     WRAP4(class, name, p, size, extra, flags)                                                                \
     {                                                                                                        \
@@ -293,7 +298,7 @@ static inline int flagged_zero(word flags)
             return bytes_of(p);                                                                              \
         CALL4(p, size, extra, flags)                                                                         \
     }
-/* The size that a block of so many bytes would have. */
+/* Returns the size that a block of `size` bytes would have. */
 #define NALLOCX(class, name)                                                                                 \
     WRAP2(class, name, size, flags)                                                                          \
     {                                                                                                        \
@@ -305,7 +310,8 @@ static inline int flagged_zero(word flags)
 
 /* -- musl --------------------------------------------------------------------------------------- */
 
-/* Any function of this name in an object without a soname: only the one that the program's calls lead to is meant. */
+/* This wraps any function named malloc in an object without a soname. Only the one that the program's calls
+ * are bound to gets its block from the tool. */
 void *_vgw10010ZU_NONE_malloc(size_t size);
 void *_vgw10010ZU_NONE_malloc(size_t size)
 {

@@ -2,14 +2,18 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A small script runs in a scratch state and brings it into situations in which the value of a field is
- * known: which thread is running, what the machine does, where the bytecode is. The global state is
- * sampled in each; the field's place is the one offset that has the right value in all of them. Exactly one
- * must be left, or the layout is not known. What is found is then tried: an allocation of the interpreter, of
- * a fast function and of a trace has to be led back to its line of the script.
+ * A small script runs in a scratch state. It brings the state into situations in which the value of a field
+ * is known: which thread is running, what the virtual machine does, where the bytecode is. In each situation
+ * the global state is sampled. The offset of a field is the one that has the right value in all samples;
+ * unless exactly one offset fits, the layout counts as not known. The result is then tested: an allocation by
+ * the interpreter, one by a fast function and one by a trace have to be attributed to their lines of the
+ * script.
  *
- * Nothing is taken from version numbers or sizes: builds with equal ones differ. Nothing but the scratch
- * state is touched, and memory at a guessed address is read by the tool (LJTRACE_REQUEST_PEEK), never here.
+ * Nothing is derived from version numbers or sizes, because builds in which these are equal still differ.
+ * Nothing but the scratch state is changed. Memory at a guessed address is read by the tool
+ * (LJTRACE_REQUEST_PEEK), never here.
+ *
+ * Start reading at lua_calibrate, at the end.
  */
 #include "ljtrace/preload/lua_calibrate.h"
 #include "ljtrace/ljtrace.h"
@@ -18,7 +22,7 @@
 
 enum { STACK_WORDS = 128, SAMPLE = 1024, GLOBAL_MAX = 16384, FRAME_MAX = 128, GCT_PROTO = 7, GCT_TRACE = 9 };
 
-/* What the machine is sampled in. Names are those of the script's calls. */
+/* The situations in which the state is sampled. The script's calls of `at` pass these numbers. */
 enum situation {
     NONE,
     IN_C,
@@ -32,7 +36,7 @@ enum situation {
     SITUATIONS
 };
 
-/* Lines are those at which the script allocates. */
+/* The LINE_ constants below are the lines at which this script allocates. */
 static const char s_script[] = "local at, collect, wrap, rep, keep = ...\n"
                                "at(1)\n"
                                "wrap(function() at(2) end)()\n"
@@ -62,9 +66,9 @@ struct seen {
     int taken;
     uint8_t g[SAMPLE];
     uint64_t L, cframe;
-    uint64_t stack[STACK_WORDS]; /* of C, from the allocation up */
-    uint64_t link;               /* of the uppermost frame of the Lua stack */
-    uint8_t frame[FRAME_MAX];    /* the machine's frame on the C stack */
+    uint64_t stack[STACK_WORDS]; /* the C stack, from the allocation upwards */
+    uint64_t link;               /* the link word of the innermost frame on the Lua stack */
+    uint8_t frame[FRAME_MAX];    /* the interpreter's frame on the C stack */
 };
 
 static struct calibration {
@@ -92,7 +96,7 @@ static uint64_t word_at(const void *at, uint32_t size)
     return v;
 }
 
-/* Read memory that may not be there. */
+/* Read memory that may not be mapped. Returns 1 if all of it was read. */
 static int peek(uint64_t at, void *to, size_t n)
 {
     return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_PEEK, at, to, n, 0, 0) == n;
@@ -130,7 +134,7 @@ static int32_t state_in(enum situation in, uint32_t o)
     return (int32_t)word_at(s.seen[in].g + o, 4);
 }
 
-/* The C function `at`: what is wanted next. */
+/* The C function `at` of the script: its argument is the situation to sample next. */
 static int on_at(void *L)
 {
     enum situation in = (enum situation)s.api->tointeger(L, 1);
@@ -146,7 +150,7 @@ static int on_at(void *L)
 
 static int find_vmstate(void);
 
-/* The compiler allocates while it records: then its own fields have values that are known. */
+/* While the compiler records a trace it allocates, and its own fields have known values: sample them then. */
 static void sample_recorder(void)
 {
     if (s.armed != ON_TRACE || s.seen[IN_RECORDER].taken || !s.seen[IN_GC].taken || !find_vmstate())
@@ -156,7 +160,7 @@ static void sample_recorder(void)
         sample(IN_RECORDER, s.main);
 }
 
-/* Is this allocation the one that is waited for? */
+/* Is this allocation the one to sample at? */
 static int is_awaited(const void *ptr, size_t nsize)
 {
     if (s.armed == IN_GC)
@@ -194,7 +198,8 @@ static int wrong(const char *what, uint32_t candidates)
     return 0;
 }
 
-/* The one offset below `end` for which `fits` holds; 0 and a reason if there is none or several. */
+/* Find the only offset in [from, end) for which `fits` holds. Returns 0, and notes a reason, if there is none
+ * or several. */
 static int solve(int (*fits)(uint32_t), uint32_t from, uint32_t end, uint32_t step, const char *what,
                  uint32_t *to)
 {
@@ -207,7 +212,8 @@ static int solve(int (*fits)(uint32_t), uint32_t from, uint32_t end, uint32_t st
     return found == 1 || wrong(what, found);
 }
 
-/* Two numberings of the machine's states are in use: with and without kinds of functions. */
+/* LuaJIT numbers the states of its machine in one of two ways: with and without a state for each kind of
+ * function. */
 static int fits_vmstate(uint32_t o)
 {
     int32_t c = ~state_in(IN_C, o), lua = ~state_in(IN_INTERPRETER, o), gc = ~state_in(IN_GC, o);
@@ -248,7 +254,7 @@ static int fits_jit_base(uint32_t o)
            o > s.to->cur_l && o <= s.to->cur_l + 16;
 }
 
-/* The table of traces: its entry is a trace that has the number that was seen. */
+/* The table of traces: its entry of the sampled number is a trace with that number. */
 static int fits_traces(uint32_t o)
 {
     uint64_t table = peek_word(s.g + o, 8), sizes = peek_word(s.g + o + 8, 8);
@@ -268,7 +274,7 @@ static uint64_t proto_of(const void *function)
     return peek_word(proto + (s.to->gc64 ? 9 : 5), 1) == GCT_PROTO ? proto : 0;
 }
 
-/* The line of a code address of the prototype; 0 if it is not in there. */
+/* The source line of a code address in the prototype; 0 if it is outside. */
 static uint32_t line_of(uint64_t proto, uint64_t pc)
 {
     uint64_t code = proto + (s.to->gc64 ? 104 : 64);
@@ -291,7 +297,7 @@ static int fits_cframe_prev(uint32_t o)
     return (word_at(s.seen[IN_NESTED].frame + o, 8) & ~3ULL) == s.seen[IN_INTERPRETER].cframe;
 }
 
-/* The size follows from the place of the link; the return address at its end must be code of this image. */
+/* The frame's size follows from the offset of the link to the previous C frame. */
 static int find_cframe(void)
 {
     struct lua_layout *to = s.to;
@@ -307,7 +313,7 @@ static uint8_t op(uint32_t i)
     return (uint8_t)peek_word(s.script[2] + (s.to->gc64 ? 104 : 64) + 4 * i, 1);
 }
 
-/* The third function's code is known, so are then the numbers of its instructions. */
+/* The code of the script's third function is known, hence the numbers of the bytecodes in it. */
 static int find_opcodes(void)
 {
     struct lua_layout *to = s.to;
@@ -319,7 +325,7 @@ static int find_opcodes(void)
            wrong("numbers of bytecodes", 0);
 }
 
-/* The script's name stands behind the header of the string that every prototype refers to. */
+/* The script's name follows the header of the string that every prototype refers to. */
 static int fits_string_header(uint32_t o)
 {
     static const char name[8] = "=ljtrace";
@@ -327,9 +333,9 @@ static int fits_string_header(uint32_t o)
     return peek_word(string + o, 8) == word_at(name, 8);
 }
 
-/* -- trying what was found -- */
+/* -- testing what was found -- */
 
-/* The compiler's structure begins with the trace being made, of the function `hot`. */
+/* The compiler's structure begins with the trace that is being recorded, here of the function `hot`. */
 static int fits_recorder(uint32_t o)
 {
     uint32_t gc64 = s.to->gc64, size = word_size();
@@ -340,7 +346,7 @@ static int fits_recorder(uint32_t o)
            line_of(s.script[1], word_at(at + (gc64 ? 136 : 112), size) + 4);
 }
 
-/* On a trace: its machine code must have called, from the line that allocates. */
+/* Test of a trace: the allocation was called from its machine code, and the trace starts in `hot`. */
 static int check_trace(void)
 {
     uint32_t gc64 = s.to->gc64, size = word_size();
@@ -357,13 +363,13 @@ static int check_trace(void)
     return wrong("machine code of a trace", 0);
 }
 
-/* In a fast function: its frame links to the line that called it. */
+/* Test of a fast function: its frame links to the line that called it. */
 static int check_fast(void)
 {
     return line_of(s.script[3], s.seen[IN_FAST].link) == LINE_FAST || wrong("line of a fast function", 0);
 }
 
-/* Without traces the JIT is off or not there. */
+/* If no trace was sampled, the JIT is off or not built in. */
 static int find_jit(void)
 {
     if (!s.seen[ON_TRACE].taken)

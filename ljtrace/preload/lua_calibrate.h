@@ -1,6 +1,10 @@
-/* lua_calibrate.h - find out where a build of LuaJIT keeps its state. (guest preload)
+/* lua_calibrate.h - find the offsets at which a build of LuaJIT keeps its state. (guest preload)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Builds of one version differ in these offsets, so they are measured (lua_calibrate.c), not looked up. The
+ * result, struct lua_layout, is what the tool needs to read Lua stacks. Nothing here is used after the probe
+ * of an image.
  */
 #ifndef PRELOAD_LUA_CALIBRATE_H
 #define PRELOAD_LUA_CALIBRATE_H
@@ -11,7 +15,7 @@
 typedef void *alloc_function(void *ud, void *ptr, size_t osize, size_t nsize);
 typedef int c_function(void *L);
 
-/* The functions of one LuaJIT image: pointers only, in the order of find_api (lua_states.c). */
+/* The functions of one LuaJIT image. Only pointers, in the order of the names in find_api (lua_states.c). */
 struct lua_api {
     void *(*newstate)(void);
     alloc_function *(*getallocf)(void *L, void **ud);
@@ -27,8 +31,10 @@ struct lua_api {
     ptrdiff_t (*tointeger)(void *L, int index);
 };
 
-/* Fill `to` from a scratch state that nobody else uses; the caller closes it. Not reentrant. It runs once:
- * what it costs is that Valgrind translates its code, so that the smallest code is the fastest. */
+/* Fill `to` by running a script in the scratch state L. No other code may use L; the caller closes it. Not
+ * reentrant.
+ * This code runs once per image, so most of its cost is that Valgrind translates it: it is compiled for size.
+ */
 __attribute__((cold)) void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to);
 
 #endif

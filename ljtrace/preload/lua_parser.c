@@ -2,10 +2,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A chunk is compiled that has strings of known lengths as the first words of known lines. When the lexer
- * asks for the room of one of them, its state lies on the C stack (ljtrace/tool/luajit/stack/parser.c says how it is
- * recognised), and the line is the one number in it that is right for all the strings. That of the word
- * before is another. A build in which this fails is recorded with the line of the call that loads.
+ * A chunk is compiled in which strings of known lengths are the first tokens of known lines. When the lexer
+ * allocates one of these strings, its state is on the C stack (ljtrace/tool/luajit/stack/parser.c says how it
+ * is recognised). The current line is the one field of it that has the right value for all strings. The lexer
+ * also has the line of the previous token, but that has other values, as each string begins a line.
+ *
+ * In a build for which this fails, allocations of the parser are attributed to the line that called load.
  */
 #include "ljtrace/preload/lua_parser.h"
 #include "ljtrace/ljtrace.h"
@@ -19,7 +21,7 @@ static struct {
     void *L;
     alloc_function *f;
     void *ud;
-    uint64_t at[STRINGS]; /* where the lexer's state was; 0 = not seen */
+    uint64_t at[STRINGS]; /* address of the lexer's state at each string; 0 = not seen */
     uint8_t state[STRINGS][STATE];
 } s;
 
@@ -40,7 +42,8 @@ static int is_lexer(uint64_t at, uint64_t function, uint64_t L)
            peek_word(function + 16) == L;
 }
 
-/* The lexer's state on the C stack above an address; 0 = none. Pieces overlap by one word. */
+/* Find the lexer's state on the C stack above an address; 0 = none. The stack is read in pieces that overlap
+ * by one word. */
 static uint64_t find_lexer(uint64_t from)
 {
     uint64_t word[PIECE / 8 + 1];
@@ -65,7 +68,7 @@ static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
     return s.f(s.ud, ptr, osize, nsize);
 }
 
-/* return { with the strings where they have to be. */
+/* Write "return {" and the strings on their lines. */
 static size_t write_chunk(char *to)
 {
     static const char begin[] = "return {\n";
@@ -94,7 +97,7 @@ static int is_line(uint32_t o)
     return 1;
 }
 
-/* Behind it stands the chunk's name. */
+/* The name of the chunk follows the line. */
 static int has_name(uint32_t o)
 {
     static const char name[8] = "=ljtrace";

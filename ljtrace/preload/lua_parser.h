@@ -1,14 +1,18 @@
-/* lua_parser.h - find where Lua's lexer keeps the line it is at. (guest preload)
+/* lua_parser.h - find the offset of the current line in the state of Lua's lexer. (guest preload)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * An allocation that the parser makes has no Lua function to belong to; with this offset the tool can name
+ * the line of the source text that is being parsed.
  */
 #ifndef LJTRACE_LUA_PARSER_H
 #define LJTRACE_LUA_PARSER_H
 
 #include "ljtrace/preload/lua_calibrate.h"
 
-/* Offset of the line in the lexer's state; 0 = not found. `known`: all the rest. L: main thread of the
- * scratch state, whose allocator is `f` with `ud`. Not reentrant. */
+/* Return the offset of the current line in the lexer's state; 0 = not found.
+ * `known`: the rest of the layout. L: main thread of the scratch state. `f`, `ud`: its allocator. Not
+ * reentrant. */
 uint32_t lua_find_parser_line(const struct lua_api *api, void *L, const struct lua_layout *known,
                               alloc_function *f, void *ud);
 

@@ -1,7 +1,7 @@
-/* lua_requests.c - functions for scripts that cannot make Valgrind's client requests themselves. (guest preload)
+/* lua_requests.c - functions for Lua scripts, which cannot make Valgrind's client requests. (guest preload)
  *
- * The Lua module (ljtrace/lua/ljtrace.lua) calls them by FFI; it finds them because the preload is in the
- * global scope of the program, and knows by their absence that there is no recorder. They have no state.
+ * The Lua module (ljtrace/lua/ljtrace.lua) calls them by FFI. It finds them because the preload is in the
+ * global scope of the program; if they are missing, the program is not being recorded. They have no state.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -12,13 +12,13 @@ void ljtrace_script_switch(int on);
 void ljtrace_script_mark(const char *name);
 void ljtrace_script_snapshot(const char *name);
 
-/* 1 under Valgrind. */
+/* Return 1 under Valgrind, else 0. */
 int ljtrace_script_running(void)
 {
     return RUNNING_ON_VALGRIND != 0;
 }
 
-/* Record accesses, or only heap events. */
+/* Switch the recording of accesses on or off. Heap events are always recorded. */
 void ljtrace_script_switch(int on)
 {
     if (on)
@@ -32,7 +32,7 @@ void ljtrace_script_mark(const char *name)
     LJTRACE_MARK(name);
 }
 
-/* A mark and a snapshot of that name; all before it goes into the file at once. */
+/* Write a mark and a snapshot of this name. All events so far are then in the file. */
 void ljtrace_script_snapshot(const char *name)
 {
     LJTRACE_MARK(name);

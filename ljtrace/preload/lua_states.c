@@ -1,12 +1,15 @@
-/* lua_states.c - inside the program: tell the tool where Lua states take their memory. (guest preload)
+/* lua_states.c - inform the tool of Lua states and of their allocators. (guest preload)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Wraps the functions that make and end Lua states, in whatever object they are. The tool observes the
- * allocator functions itself (ljtrace/tool/luajit/heap/allocator.c); all it needs from here is their addresses, before the first call.
- * LuaJIT's own allocator has no exported name: a scratch state, made and closed before the program's first
- * one in each LuaJIT image, shows its address, and serves to find where that build keeps its state
- * (lua_calibrate.c). Nothing of the program's states is changed.
+ * Wraps the functions that create and close Lua states, in whatever object they are. The tool observes the
+ * calls of the allocator functions by itself (ljtrace/tool/luajit/heap/allocator.c). All it needs from here
+ * is the address of each allocator function, before it is called for the first time.
+ *
+ * LuaJIT's own allocator has no exported name. Therefore each LuaJIT image is probed before the program
+ * creates its first state in it: a scratch state is created and closed. It shows the address of the
+ * allocator, and lua_calibrate.c uses it to find where this build keeps its state. The program's own states
+ * are not changed.
  */
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/preload/lua_calibrate.h"
@@ -14,16 +17,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The functions needed of the image that a Lua function belongs to. */
+/* A LuaJIT image (an executable or shared library that contains LuaJIT), with the functions needed from it.
+ */
 struct image {
     struct lua_api api;
     struct lua_layout layout;
     alloc_function *own; /* LuaJIT's own allocator; NULL = not known */
 };
 
-static struct image s_images[LUA_MAX_IMAGES]; /* by the tool's number, less 1 */
+static struct image s_images[LUA_MAX_IMAGES]; /* index: the tool's image number - 1 */
 static volatile int s_lock;
-static volatile uintptr_t s_prober; /* the thread that holds the lock */
+static volatile uintptr_t s_prober; /* the thread that holds the lock; 0 = none */
 
 static void lock(void)
 {
@@ -38,7 +42,7 @@ static void unlock(void)
     __sync_lock_release(&s_lock);
 }
 
-/* Calls that the probe makes arrive at the wrappers as well: they are let through. */
+/* The calls that the probe makes reach the wrappers as well, which only pass them on. */
 static int is_probing(void)
 {
     return s_lock && s_prober == (uintptr_t)__builtin_thread_pointer();
@@ -54,7 +58,7 @@ static void restore_errno(int error)
     *__errno_location() = error;
 }
 
-/* What the scratch state allocates is not the program's. */
+/* Exclude the scratch state's allocations from the recording: they are not the program's. */
 static void hide(int on)
 {
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_HIDE, on, 0, 0, 0, 0);
@@ -65,8 +69,8 @@ static uint32_t number_of(const struct image *image)
     return image ? (uint32_t)(image - s_images) + 1 : 0;
 }
 
-/* The functions of an image. The first that is missing: then this is another Lua, or none; NULL = all are
- * there. */
+/* Look up the functions of an image. Returns the name of the first that is missing: then the image is another
+ * Lua, or none. NULL = all were found. */
 static const char *find_api(const struct image *image, struct lua_api *api)
 {
     static const char *const names[] = {"luaL_newstate",   "lua_getallocf", "lua_close",
@@ -83,14 +87,14 @@ static const char *find_api(const struct image *image, struct lua_api *api)
     return 0;
 }
 
-/* 1 if the tool wants to know where the image keeps its state. */
+/* Have the tool observe an allocator function. Returns 1 if the tool also wants the layout of the image. */
 static uint32_t watch(alloc_function *f, enum lua_allocator whose, const struct image *image)
 {
     return (uint32_t)VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_WATCH_ALLOCATOR, f, whose,
                                                      number_of(image), 0, 0);
 }
 
-/* The global state of a thread; 0 = the layout is not known. */
+/* The global state of a thread; 0 if the layout is not known. */
 static uint64_t global_of(void *L, const struct image *image)
 {
     if (!image->layout.known)
@@ -98,7 +102,7 @@ static uint64_t global_of(void *L, const struct image *image)
     return image->layout.gc64 ? *(uint64_t *)((char *)L + 16) : *(uint32_t *)((char *)L + 8);
 }
 
-/* A state is there: the tool may not have seen how it was made. L: any thread of it. */
+/* Inform the tool of a state, since it may not have seen how the state was made. L: any thread of it. */
 static void announce(void *L, const struct image *image)
 {
     void *ud = NULL;
@@ -109,13 +113,15 @@ static void announce(void *L, const struct image *image)
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_STATE, g, ud, number_of(image), 0, 0);
 }
 
-/* The tool's number of the image that a function belongs to; 0. With `is_new` it gets one. */
+/* The tool's number of the image that contains a function; 0 = none. With `is_new`, the image is registered
+ * and gets a number. */
 static uint32_t image_of(const void *function, int is_new)
 {
     return (uint32_t)VALGRIND_DO_CLIENT_REQUEST_EXPR(0, LJTRACE_REQUEST_LUA_IMAGE, function, is_new, 0, 0, 0);
 }
 
-/* Make a state just to see what allocator this image's luaL_newstate uses and where it keeps its state. */
+/* Create a scratch state, to see which allocator this image's luaL_newstate uses and where it keeps its
+ * state. */
 static void try_state(struct image *image)
 {
     const struct lua_api *api = &image->api;
@@ -123,7 +129,7 @@ static void try_state(struct image *image)
     if (!(L = api->newstate()))
         return;
     image->own = api->getallocf(L, &ud);
-    /* first: what runs next need not be translated twice */
+    /* Observe the allocator first: then the code that runs from here on is translated only once. */
     image->layout.known &=
         watch(image->own, ud ? LUA_ALLOCATOR_OWN : LUA_ALLOCATOR_OWN_ENDING_ANYWHERE, image);
     if (image->layout.known)
@@ -140,7 +146,8 @@ static void append(char to[LUA_LAYOUT_TEXT], const char *from)
         to[n++] = *from++;
 }
 
-/* What can be known of an image. That another Lua is none is not worth a word. */
+/* Find out all that is needed of an image and report it to the tool. It is worth a message to the user that
+ * symbols of LuaJIT are missing, but not that an image is another Lua. */
 static void probe(struct image *image)
 {
     const struct lua_api *api = &image->api;
@@ -158,7 +165,7 @@ static void probe(struct image *image)
     VALGRIND_DO_CLIENT_REQUEST_STMT(LJTRACE_REQUEST_LUA_LAYOUT, &image->layout, number_of(image), 0, 0, 0);
 }
 
-/* The image of a Lua function, probed at the first time. NULL if it is not known. */
+/* The image that contains a Lua function, probed when it is seen first. NULL if it is not known. */
 static struct image *know(void *function)
 {
     int error = errno_now();
@@ -173,7 +180,7 @@ static struct image *know(void *function)
     return number ? &s_images[number - 1] : 0;
 }
 
-/* A compiler that sees caller and callee need not align the stack between them. */
+/* A compiler that sees caller and callee may leave the stack between them unaligned: align it here. */
 #define WRAPPER __attribute__((force_align_arg_pointer))
 
 /* lua_State *luaL_newstate(void) */
@@ -193,7 +200,7 @@ void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void)
     return L;
 }
 
-/* Small numbers are LuaJIT's way to say "your own allocator". */
+/* Small numbers stand for LuaJIT's own allocator. */
 static int is_function(void *f)
 {
     return (uintptr_t)f >= 65536;
@@ -240,8 +247,9 @@ void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_setallocf)(void *L, void *f, void *ud)
     announce(L, image);
 }
 
-/* void lua_close(lua_State *L): what is left of LuaJIT's own heap afterwards went with its arena. Another
- * allocator is asked to free every block, and may serve other states. */
+/* void lua_close(lua_State *L)
+ * Closing a state with LuaJIT's own allocator unmaps its arenas with all blocks that are left. Any other
+ * allocator is called to free each block, and may serve other states too. */
 WRAPPER void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L);
 void I_WRAP_SONAME_FNNAME_ZZ(Za, lua_close)(void *L)
 {

@@ -1,11 +1,12 @@
-/* pvalloc.c - inside the program: pvalloc, the one allocation function that Valgrind has no replacement for.
- * (guest preload)
+/* pvalloc.c - pvalloc, the one allocation function of libc that Valgrind does not replace. (guest preload)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * libc's own would take memory from libc's own heap, which nobody else uses here, and the program's free
- * would then be an error. It becomes a memalign, which is replaced. 1019 is the class of Valgrind's function
- * that ends the program instead; the priority is above that one's (pub_tool_redir.h).
+ * libc's own pvalloc would allocate from libc's heap, which nothing else uses under Valgrind, and free()
+ * would report such a block as an error. This replacement calls memalign, which Valgrind does replace.
+ *
+ * 1019 is the class of Valgrind's own pvalloc, which only ends the program; the digit after it is the
+ * priority, which has to be above that of Valgrind's (pub_tool_redir.h).
  */
 #include "ljtrace/ljtrace.h"
 #include <errno.h>
@@ -15,7 +16,7 @@ enum { PAGE = 4096 };
 
 void *memalign(size_t align, size_t size);
 
-/* void *pvalloc(size_t size): whole pages; at least one, as with libc. */
+/* void *pvalloc(size_t size): a whole number of pages, at least one, as with libc. */
 void *_vgr10191ZU_libcZdsoZa_pvalloc(size_t size);
 void *_vgr10191ZU_libcZdsoZa_pvalloc(size_t size)
 {
