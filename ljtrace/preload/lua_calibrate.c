@@ -185,15 +185,15 @@ static void *on_allocation(void *ud, void *ptr, size_t osize, size_t nsize)
 
 /* -- solving -- */
 
-static int wrong(const char *what, uint32_t candidates)
+/* Note why the layout is not known: `what` and `why`. Returns 0. */
+static int wrong(const char *what, const char *why)
 {
     char *to = s.to->text;
     uint32_t n = 0;
     while (what[n] && n < LUA_LAYOUT_TEXT - 24)
         to[n] = what[n], n++;
-    const char *tail = candidates ? ": several places fit" : ": no place fits";
-    for (uint32_t i = 0; tail[i]; i++)
-        to[n++] = tail[i];
+    for (uint32_t i = 0; why[i] && n < LUA_LAYOUT_TEXT - 1; i++)
+        to[n++] = why[i];
     to[n] = 0;
     return 0;
 }
@@ -209,7 +209,7 @@ static int solve(int (*fits)(uint32_t), uint32_t from, uint32_t end, uint32_t st
             *to = o;
             found++;
         }
-    return found == 1 || wrong(what, found);
+    return found == 1 || wrong(what, found ? ": several offsets fit" : ": no offset fits");
 }
 
 /* LuaJIT numbers the states of its machine in one of two ways: with and without a state for each kind of
@@ -322,7 +322,7 @@ static int find_opcodes(void)
     to->op_fnew = op(18), to->op_tsets = op(19);
     return (op(5) == to->op_mov && op(6) == to->op_call && op(7) == to->op_mov && op(8) == to->op_tgets &&
             op(9) == to->op_call && op(12) == to->op_call) ||
-           wrong("numbers of bytecodes", 0);
+           wrong("numbers of bytecodes", ": not as expected");
 }
 
 /* The script's name follows the header of the string that every prototype refers to. */
@@ -356,17 +356,18 @@ static int check_trace(void)
     uint64_t code = peek_word(trace + (gc64 ? 88 : 64), size), bytes = peek_word(trace + (gc64 ? 84 : 60), 4);
     uint64_t start = peek_word(trace + (gc64 ? 72 : 52), size);
     if (!line_of(s.script[1], start + 4))
-        return wrong("start of a trace", 0);
+        return wrong("start of a trace", ": not as expected");
     for (uint32_t i = 0; i < STACK_WORDS; i++)
         if (seen->stack[i] - code < bytes)
             return 1;
-    return wrong("machine code of a trace", 0);
+    return wrong("machine code of a trace", ": not as expected");
 }
 
 /* Test of a fast function: its frame links to the line that called it. */
 static int check_fast(void)
 {
-    return line_of(s.script[3], s.seen[IN_FAST].link) == LINE_FAST || wrong("line of a fast function", 0);
+    return line_of(s.script[3], s.seen[IN_FAST].link) == LINE_FAST ||
+           wrong("line of a fast function", ": not as expected");
 }
 
 /* If no trace was sampled, the JIT is off or not built in. */
@@ -385,7 +386,7 @@ static int find_all(void)
 {
     for (int in = IN_C; in <= IN_FAST; in++)
         if (!s.seen[in].taken)
-            return wrong("a situation to be in", 0);
+            return wrong("a situation of the script", ": did not occur");
     if (!find_vmstate() || !solve(fits_cur_l, 0, SAMPLE, word_size(), "current thread", &s.to->cur_l))
         return 0;
     number_states();
@@ -401,7 +402,7 @@ static int find_thread(void)
     s.to->gc64 = wide > L && wide < L + 512;
     s.g = s.to->gc64 ? wide : narrow;
     s.to->thread_size = (uint32_t)(s.g - L);
-    return (s.g > L && s.g < L + 512) || wrong("global state behind the main thread", 0);
+    return (s.g > L && s.g < L + 512) || wrong("global state after the main thread", ": not there");
 }
 
 static int global(void *L, const char *code)
@@ -416,18 +417,18 @@ static int run_script(void *L)
 {
     s.api->openlibs(L);
     if (s.api->loadbuffer(L, s_script, sizeof s_script - 1, "=ljtrace"))
-        return wrong("the script to load", 0);
+        return wrong("the script", ": does not load");
     s.api->pushcclosure(L, on_at, 0);
     if (!global(L, "return collectgarbage") || !global(L, "return coroutine.wrap") ||
         !global(L, "return string.rep") || !global(L, "return {}"))
-        return wrong("the standard library", 0);
+        return wrong("the standard library", ": not complete");
     s.api->setallocf(L, on_allocation, 0);
     int failed = s.api->pcall(L, 5, 4, 0);
     s.api->setallocf(L, s.f, s.ud);
     for (int i = 0; i < 4 && !failed; i++)
         s.script[i] = proto_of(s.api->topointer(L, 1 + i));
     return (!failed && s.script[0] && s.script[1] && s.script[2] && s.script[3]) ||
-           wrong("the script's functions", 0);
+           wrong("the script's functions", ": not returned");
 }
 
 void lua_calibrate(const struct lua_api *api, void *L, struct lua_layout *to)
