@@ -14,32 +14,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Code of a compilation unit: [from, to), as its debug information counts addresses. */
+/* The addresses [from, to) of a compilation unit's code, as its debug information counts them. */
 struct span {
     uint64_t from, to;
-    Dwarf_Off unit; /* of its first entry */
+    Dwarf_Off unit; /* offset of the unit's first entry */
 };
 
+/* An object of the program, with its debug information once it was looked up. */
 struct object {
     struct object *next;
-    char *path;         /* by which it is asked for */
+    char *path;         /* the name used by look-ups */
     struct stat status; /* of the file that was opened */
-    int fd;             /* of the file, as long as it is not looked into; -1: it is opened by its path */
-    bool mapped;        /* the program is known to have mapped this file, whatever the path leads to now */
+    /* The file, until it is read; -1: open it by its path. */
+    int fd;
+    /* The program has mapped this file. The path may lead to another one by now. */
+    bool mapped;
     bool looked_into;
-    Dwfl *dwfl; /* NULL: it has no lines */
+    Dwfl *dwfl; /* NULL: the object has no lines */
     Dwarf *dwarf;
-    const char *problem; /* why lines are missing; NULL = they are not */
-    uint64_t shift;      /* from the file's addresses to the debug information's */
+    const char *problem; /* why lines are missing; NULL = none are */
+    uint64_t shift;      /* debug information's address - file's address */
     struct span *spans;
     size_t count, capacity;
 };
 
 struct debuginfo {
-    struct object *objects; /* the one asked for last is first */
+    struct object *objects; /* most recently used first */
 };
 
-/* Is there a file of this name in the folder `front` + `folder` + `back`? */
+/* Does the folder `front` + `folder` + `back` contain a readable file of this name? */
 static bool is_there(const char *front, const char *folder, const char *back, const char *name)
 {
     char path[PATH_MAX];
@@ -47,7 +50,7 @@ static bool is_there(const char *front, const char *folder, const char *back, co
     return n > 0 && (size_t)n < sizeof path && access(path, R_OK) == 0;
 }
 
-/* Is the debug information that an object refers to by its build id installed? */
+/* Is there a debug file for the build id of this object? */
 static bool is_known_build(Dwfl_Module *module)
 {
     const unsigned char *id;
@@ -63,7 +66,7 @@ static bool is_known_build(Dwfl_Module *module)
     return is_there("", "/usr/lib/debug/.build-id", "", name);
 }
 
-/* Is there a file by the name that an object gives, where debuggers look for it? */
+/* Is there a debug file of the name in the object's .gnu_debuglink, where debuggers look for it? */
 static bool is_known_link(const char *object, const char *link)
 {
     char folder[PATH_MAX];
@@ -74,9 +77,9 @@ static bool is_known_link(const char *object, const char *link)
            is_there("/usr/lib/debug", folder, "", link) || is_there("/usr/lib/debug", "", "", link);
 }
 
-/* What libdwfl does not find it looks for with debuginfod's client, which it loads for that, and libraries
- * for the network with it: 30 ms for an object that has none. So it is asked only where there is something.
- */
+/* If libdwfl finds no debug file itself it calls debuginfod's client. For that it loads libraries for the
+ * network, which takes 30 ms for each object without debug information. So libdwfl is called only if a debug
+ * file exists. */
 static int find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                           const char *file, const char *link, GElf_Word crc, char **found)
 {
@@ -93,11 +96,11 @@ static const Dwfl_Callbacks s_callbacks = {
 
 struct debuginfo *debuginfo_new(void)
 {
-    unsetenv("DEBUGINFOD_URLS"); /* libdwfl would ask there */
+    unsetenv("DEBUGINFOD_URLS"); /* else libdwfl would ask these servers */
     return calloc(1, sizeof(struct debuginfo));
 }
 
-/* False when out of memory. */
+/* Return false when out of memory. */
 static bool add_span(struct object *o, uint64_t from, uint64_t to, Dwarf_Off unit)
 {
     if (o->count == o->capacity) {
@@ -128,14 +131,15 @@ static int by_address(const void *a, const void *b)
     return (x->from > y->from) - (x->from < y->from);
 }
 
-/* Has this unit code? Split debug information leaves a skeleton of it in the object, with its lines. */
+/* Does this unit contain code? If debug information is split, a skeleton unit with the lines remains in the
+ * object. */
 static bool has_code(Dwarf_Die *unit)
 {
     int tag = dwarf_tag(unit);
     return tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit;
 }
 
-/* Where the code of each unit is. The section that may tell so, .debug_aranges, need not be there. */
+/* Collect the address ranges of all units. Not from .debug_aranges, as not every object has that section. */
 static void add_units(struct object *o)
 {
     Dwarf_CU *cu = NULL;
@@ -144,7 +148,7 @@ static void add_units(struct object *o)
     bool ok = true;
     while (ok && end == 0 && (end = dwarf_get_units(o->dwarf, cu, &cu, NULL, NULL, &unit, NULL)) == 0)
         if (dwarf_tag(&unit) == DW_TAG_invalid)
-            end = -1; /* no such abbreviation: nothing that follows can be trusted */
+            end = -1; /* unknown abbreviation: the rest cannot be decoded */
         else
             ok = !has_code(&unit) || add_unit(o, &unit);
     if (end < 0)
@@ -153,7 +157,7 @@ static void add_units(struct object *o)
         qsort(o->spans, o->count, sizeof *o->spans, by_address);
 }
 
-/* Has the file sections of debug information, compressed or not? */
+/* Does the file have sections of debug information, compressed or not? */
 static bool has_sections(Elf *elf)
 {
     size_t names;
@@ -169,7 +173,8 @@ static bool has_sections(Elf *elf)
     return false;
 }
 
-/* The debug information, and how its addresses differ from the file's; NULL if there is none. */
+/* Open the debug information and find how its addresses differ from the file's. Returns NULL if there is
+ * none. */
 static Dwarf *open_dwarf(struct object *o)
 {
     GElf_Addr elf_bias = 0;
@@ -177,7 +182,7 @@ static Dwarf *open_dwarf(struct object *o)
     Elf *elf;
     Dwfl_Module *module = dwfl_report_offline(o->dwfl, o->path, o->path, o->fd);
     if (module)
-        o->fd = -1; /* libdwfl's now */
+        o->fd = -1; /* libdwfl owns it now */
     dwfl_report_end(o->dwfl, NULL, NULL);
     if (!module || !(elf = dwfl_module_getelf(module, &elf_bias)))
         return NULL;
@@ -201,7 +206,7 @@ static void close_object(struct object *o)
     o->looked_into = false;
 }
 
-/* Files without lines need not stay open. */
+/* Read an object's debug information. A file without lines is closed again. */
 static void look_into(struct object *o)
 {
     o->dwfl = dwfl_begin(&s_callbacks);
@@ -219,7 +224,8 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Programs build libraries, load them, and build them again. What is gone is still what it was. */
+/* Close the object's file if its path leads to another file by now: programs may build a library, load it and
+ * build it again. If the file was removed, what was read of it stays valid. */
 static void keep_up(struct object *o)
 {
     struct stat now;
@@ -237,7 +243,7 @@ static void free_object(struct object *o)
     free(o);
 }
 
-/* NULL when out of memory. */
+/* Return NULL when out of memory. */
 static struct object *new_object(const char *path)
 {
     struct object *o = calloc(1, sizeof *o);
@@ -250,7 +256,7 @@ static struct object *new_object(const char *path)
     return o;
 }
 
-/* NULL when out of memory. */
+/* Find an object by the path that look-ups use, or add it. Returns NULL when out of memory. */
 static struct object *find_object(struct debuginfo *d, const char *path)
 {
     struct object **at = &d->objects;
@@ -276,7 +282,7 @@ void debuginfo_free(struct debuginfo *d)
     free(d);
 }
 
-/* The last span that begins at an address or before it. */
+/* Find the span that contains an address; NULL = none. */
 static const struct span *span_at(const struct object *o, uint64_t address)
 {
     size_t low = 0, high = o->count;

@@ -1,17 +1,19 @@
-/* debuginfo.h - source lines of code addresses, from the objects' files.
+/* debuginfo.h - find the source lines of code addresses in the objects' debug information.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The tool lets Valgrind read none: that would take a third of the time that a program takes to start, and ends
- * the program where the debug information has a form that Valgrind does not know (ljtrace/tool/base/overrides.c). The collector, on
- * another core, reads with elfutils' libdw those of the compilation units in which code of frames lies. Debug
- * information in a file of its own is found where debuggers find it, by build id or .gnu_debuglink; never by
- * network.
+ * Valgrind does not read debug information here. Reading it would take a third of the time that a program
+ * takes to start, and Valgrind would end the program where it does not know the form of the debug information
+ * (ljtrace/tool/base/overrides.c). Instead the collector, which runs on another core, reads it with elfutils'
+ * libdw, and only that of the compilation units that contain code of frames. Separate debug files are found
+ * where debuggers find them, by build id or .gnu_debuglink, but never by network.
  *
- * A file of the system is opened when the first line in it is asked for, and again when it has become another
- * file. Any other is opened when the program maps it (debuginfo_mapped), as it may be removed or replaced while
- * the program runs; the replaced one is forgotten when the next is mapped by the same name. A file stays open
- * if it has lines. Names of functions are the tool's: it has the symbols.
+ * A file of the system is opened when its first line is looked up, and again if the file has changed since.
+ * Any other file is opened when the program maps it (debuginfo_mapped), because it may be removed or replaced
+ * while the program runs. If a file is mapped under the name of an earlier one, the earlier one is closed. A
+ * file with lines stays open.
+ *
+ * Function names come from the tool, which has the symbols.
  */
 #ifndef COLLECTOR_DEBUGINFO_H
 #define COLLECTOR_DEBUGINFO_H
@@ -21,20 +23,23 @@
 
 struct debuginfo;
 
+/* The source line of a code address. */
 struct debuginfo_line {
-    const char *file; /* lives as long as the struct debuginfo */
+    const char *file; /* valid as long as the struct debuginfo */
     uint32_t line;
 };
 
-/* NULL when out of memory. */
+/* Return NULL when out of memory. */
 struct debuginfo *debuginfo_new(void);
+/* Free all that debuginfo_new and the look-ups allocated. */
 void debuginfo_free(struct debuginfo *d);
-/* The program has mapped the file that is now found by `path`; later it is asked for as `object`. */
+/* The program has mapped the file that is now at `path`. Look-ups refer to it as `object`. */
 void debuginfo_mapped(struct debuginfo *d, const char *object, const char *path);
-/* The line of an address in the object whose file has this path, as the file's own headers count addresses.
- * False if it is not known. */
+/* Find the line of an address in an object. The address is as in the ELF headers of the object's file.
+ * Returns false if the line is not known. */
 bool debuginfo_find(struct debuginfo *d, const char *object, uint64_t address, struct debuginfo_line *line);
-/* For each object whose debug information could not be read: its name, and why, in English. */
+/* Call `report` for each object whose debug information could not be read, with the object's name and the
+ * reason in English. */
 void debuginfo_problems(const struct debuginfo *d,
                         void (*report)(void *ctx, const char *object, const char *why), void *ctx);
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What may still come into a file when it is seen that a part is full: the events of a slab, those that wait in the
- * chunk being made, and the index. */
+/* Bytes that may be added to a file after it was found to be full: the events of a slab, the unfinished chunk
+ * and the index. */
 #define MARGIN ((uint64_t)4 << 20)
 
 static const char *const s_word = "earlier"; /* in the name of the part before the newest */
@@ -42,7 +42,7 @@ static void put_fact(struct mt_writer *w, const char *key, const char *path)
     mt_writer_info(w, key, slash ? slash + 1 : path);
 }
 
-/* The new part says what is missing before it, and where what is not missing is. */
+/* Begin a part with the name of the part before it and the number of events that were discarded. */
 static void begin(struct keep *k, struct mt_writer *w, const char *before)
 {
     put_fact(w, "continues", before);

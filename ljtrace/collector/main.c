@@ -1,12 +1,15 @@
-/* main.c - ljtrace-collector: empties the tool's ring into a memtrace file.
+/* main.c - ljtrace-collector: reads the tool's ring and writes a memtrace file.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Started by the tool, never by hand. It holds no descriptor of the traced program's: all but the ring, the
- * socket and the output are closed at once, so that pipes of the program end when the program does. When the
- * socket ends without a last word the tool was killed: what it wrote up to its cursor is in the shared
- * memory, and goes into the file. When the file can not be written any more, the tool is told why and the
- * collector ends.
+ * The tool starts it; it is never run by hand. Here are its main loop, its conversation with the tool, and
+ * its behaviour at forks and at the end. Decoding the records is the task of feed.c, opening the output that
+ * of sink.c.
+ *
+ * The collector closes all descriptors that it inherits except the ring, the socket and the output, so that
+ * the program's pipes end when the program does. If the socket closes before the record RAW_END, the tool was
+ * killed. All that it wrote up to its cursor is in the shared memory and still goes into the file. If the
+ * file can no longer be written, the collector reports the reason to the tool and ends.
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/feed.h"
@@ -28,46 +31,50 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Events in a chunk when text is made from it: few, so that it comes soon. */
+/* Number of events in a chunk if the output is text: few, so that the text is not delayed. */
 enum { TEXT_CHUNK_EVENTS = 4096 };
 
-/* Bytes that malloc takes from its heap (the most that there is), keeps when they are free, and has at once.
- */
+/* Settings of malloc in bytes: the largest block from its heap (32 MiB is the maximum), how much free memory
+ * it keeps, and how much it gets at the start. */
 enum { HEAP_BLOCK = 32 << 20, HEAP_KEPT = 64 << 20, HEAP_READY = 24 << 20 };
 
+/* The options of the recording. */
 struct settings {
     int level;
     bool text;
-    bool freed;        /* freed blocks are remembered */
-    uint32_t beside;   /* accesses so many bytes from a block are errors, 0 = none are */
-    uint64_t max_size; /* bytes, 0 = any */
-    bool keep_last;    /* of a limited file, keep the last part */
+    bool freed;        /* remember freed blocks */
+    /* An access so many bytes beside a block is an error; 0 = none is. */
+    uint32_t beside;
+    uint64_t max_size; /* limit of the file in bytes; 0 = none */
+    bool keep_last;    /* when the limit is reached, keep the last part */
 };
 
+/* The state of this process. */
 struct collector {
     int socket;
     struct sink sink;
     const char *name;
     char process[64]; /* "PID@START" of the traced process */
-    struct ring_header *ring; /* of it only `full` is written here */
+    struct ring_header *ring; /* only its field `full` is written here */
     struct mt_writer *writer;
     struct feed *feed;
     struct settings settings;
     struct keep keep;
-    uint32_t begun;        /* slab whose first bytes were fed before it was full; RING_SLABS = none is */
-    uint64_t begun_bytes;  /* how many */
-    struct timespec wrote; /* when all so far was last in the file */
-    uint32_t last_slab;    /* given to us by a token; RING_SLABS = none yet */
+    /* A slab whose first bytes were fed before it was full; RING_SLABS = none. */
+    uint32_t begun;
+    uint64_t begun_bytes;  /* how many bytes of it were fed */
+    struct timespec wrote; /* when the file was last complete up to the ring's end */
+    uint32_t last_slab;    /* the last slab received by a token; RING_SLABS = none yet */
     bool forked;           /* this collector belongs to a forked child */
 };
 
-/* Last words: the tool shows them to the user. */
+/* Send the final message of this process. The tool shows it to the user. */
 static void tell(const struct collector *c, const char *what, const char *why)
 {
     char text[400];
     int n = snprintf(text, sizeof text, "%s %s: %s", what, c->name, why);
     if (n > 0 && send(c->socket, text, strlen(text), MSG_NOSIGNAL) < 0)
-        return; /* nobody listens any more */
+        return; /* the tool is gone */
 }
 
 static int compare(const void *a, const void *b)
@@ -75,7 +82,7 @@ static int compare(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Close all descriptors but these; equal ones count once. */
+/* Close all descriptors except the n in `keep`, which may contain one twice. */
 static void close_others(int *keep, size_t n)
 {
     unsigned from = 0;
@@ -88,7 +95,8 @@ static void close_others(int *keep, size_t n)
     close_range(from, ~0U, 0);
 }
 
-/* All descriptors but our own and those that the output needs: a command may write to the terminal. */
+/* Close all descriptors except our own and those that the output needs; a command may write to the terminal.
+ */
 static void close_all_but(const struct collector *c, int ring)
 {
     int keep[5] = {ring, c->socket};
@@ -102,6 +110,7 @@ static void close_all_but(const struct collector *c, int ring)
     close_others(keep, n);
 }
 
+/* Find the value of an option among the pairs of arguments. Returns 0 if it is missing. */
 static int option(int argc, char **argv, const char *name, const char **value)
 {
     for (int i = 1; i + 1 < argc; i += 2)
@@ -110,7 +119,7 @@ static int option(int argc, char **argv, const char *name, const char **value)
     return 0;
 }
 
-/* The slabs can only be read. */
+/* Map the ring. Its header is writable, its slabs are read-only. */
 static struct ring_header *map_ring(int fd)
 {
     struct ring_header *ring = mmap(NULL, RING_BYTES, PROT_READ, MAP_SHARED, fd, 0);
@@ -128,7 +137,8 @@ static const uint8_t *slab_bytes(const struct collector *c, uint32_t slab)
 
 static struct mt_writer_options writer_options(const struct collector *c)
 {
-    /* text is read while it is made; the size of a part must be known when it is to end */
+    /* Text must not be delayed by a background thread. With parts, the size of the file must be exact at any
+     * time. */
     return (struct mt_writer_options){.level = c->settings.level,
                                       .forget_freed = !c->settings.freed,
                                       .beside = c->settings.beside,
@@ -144,14 +154,15 @@ static const char *begin_part(struct collector *c)
     return wrong;
 }
 
-/* Feed a slab's first bytes, as far as they were not fed already. False: the recording can not go on. */
+/* Feed the first `bytes` bytes of a slab, except those fed before. Returns false if the recording cannot go
+ * on. */
 static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
 {
     const char *wrong = "token out of range";
     const uint64_t fed = slab == c->begun ? c->begun_bytes : 0;
     if (slab < RING_SLABS && bytes <= RING_SLAB_BYTES && fed <= bytes)
         wrong = feed_slab(c->feed, slab_bytes(c, slab) + fed, bytes - fed);
-    /* what could not be written the feed may miss: first things first */
+    /* An error of the writer may be the cause of an error of the feed, so it is reported first. */
     if (mt_writer_error(c->writer)->code != MT_E_NONE)
         wrong = mt_writer_error(c->writer)->text;
     if (!wrong && keep_is_due(&c->keep, c->writer))
@@ -163,7 +174,7 @@ static int consume(struct collector *c, uint32_t slab, uint64_t bytes)
     return !wrong;
 }
 
-/* Receive `size` bytes and, if some come along, two descriptors. 0 = the tool is gone. */
+/* Receive `size` bytes and, if they are sent along, two descriptors. Returns 0 if the tool is gone. */
 static int receive(int socket, void *to, size_t size, int fds[2])
 {
     union {
@@ -189,8 +200,8 @@ static int receive(int socket, void *to, size_t size, int fds[2])
     return 1;
 }
 
-/* The slab that was being written when the tool vanished, up to the cursor. A cursor outside the current slab
- * means that the tool was just changing slabs and the new one is empty. */
+/* Feed the slab that was being written when the tool vanished, up to the cursor. If the cursor is outside the
+ * current slab, the tool was just changing slabs, and the new one is empty. */
 static int consume_tail(struct collector *c)
 {
     uint32_t slab = c->ring->current;
@@ -201,6 +212,7 @@ static int consume_tail(struct collector *c)
     return consume(c, slab, cursor - start);
 }
 
+/* Send one byte to the tool. */
 static int say(const struct collector *c, char what)
 {
     return send(c->socket, &what, 1, MSG_NOSIGNAL) == 1;
@@ -208,7 +220,8 @@ static int say(const struct collector *c, char what)
 
 static int serve(struct collector *c);
 
-/* The process and the file of a forked child: "PID:NAME". False if there is no child (the fork failed). */
+/* Receive "PID:NAME", the process and the file of a forked child. Returns false if there is no child because
+ * the fork failed. */
 static bool receive_name(struct collector *c)
 {
     struct ring_token token;
@@ -224,7 +237,7 @@ static bool receive_name(struct collector *c)
     return true;
 }
 
-/* The first thing in a file is whose it is, for the next image of the process (RING_TAKEN). */
+/* Begin the file with the identity of the process: its next image recognises the file by it (RING_TAKEN). */
 static void begin_writing(struct collector *c)
 {
     if (c->process[0])
@@ -238,7 +251,8 @@ static void begin_writing(struct collector *c)
 
 static bool open_sink(struct collector *c, bool draft)
 {
-    bool ours = sink_descriptor(c->name) == c->socket; /* which the program does not have */
+    /* The program does not have our socket: to the user, this number names no descriptor. */
+    bool ours = sink_descriptor(c->name) == c->socket;
     if (!ours && sink_open(&c->sink, c->name, c->settings.text, draft, c->process)) {
         if (!c->settings.keep_last || sink_is_replaceable(&c->sink))
             return true;
@@ -253,8 +267,8 @@ static bool open_sink(struct collector *c, bool draft)
     return false;
 }
 
-/* In a fork of the collector: leave the parent's ring and file alone and become the child's collector. The
- * file is a draft until the child is seen to be more than the way to another program. */
+/* Called in a fork of the collector: release the parent's ring and file and become the child's collector. The
+ * child's file is a draft until the child turns out not to be just on its way to exec another program. */
 static int become_childs(struct collector *c, const int fds[2])
 {
     const struct mt_writer_options options = writer_options(c);
@@ -290,7 +304,7 @@ static void follow_fork(struct collector *c, const int fds[2])
     close(fds[1]);
 }
 
-/* Answer the tool's question about the state of things. */
+/* Answer RAW_REPORT with a line about the state of the recording. */
 static void report(const struct collector *c)
 {
     struct mt_totals t;
@@ -303,9 +317,10 @@ static void report(const struct collector *c)
         text, sizeof text, "%c%" PRIu64 " events, %" PRIu64 " live blocks, %" PRIu64 " bytes written%c",
         RING_REPORT, events, t.events[MT_NEW] - t.events[MT_FREE], mt_writer_bytes(c->writer), RING_REPORT);
     if (send(c->socket, text, (size_t)n, MSG_NOSIGNAL) < 0)
-        return; /* the tool is gone: then the next token tells */
+        return; /* the tool is gone: the next receive fails */
 }
 
+/* Answer the request for a report or a snapshot, if there was one in the records fed. */
 static void fulfil_wish(struct collector *c)
 {
     enum feed_wish wish = feed_take_wish(c->feed);
@@ -315,14 +330,15 @@ static void fulfil_wish(struct collector *c)
         report(c);
 }
 
-/* -- what is in the file while the program runs --
+/* -- keeping the file up to date while the program runs --
  *
- * When a control group runs out of memory, the kernel kills all its processes at once: the program, and the collector with
- * what it holds. So that little is lost, all that the ring holds goes to the file once a second. */
+ * If a control group runs out of memory, the kernel kills all its processes at once, the program as well as
+ * the collector with all that is in its memory. To limit the loss, the content of the ring is written to the
+ * file about once a second. */
 
 enum { FLUSH_MILLISECONDS = 800 };
 
-/* Milliseconds until it is time to write; 0 = now. */
+/* Milliseconds until the file is due to be updated; 0 = now. */
 static int until_writing(const struct collector *c)
 {
     struct timespec now;
@@ -332,15 +348,17 @@ static int until_writing(const struct collector *c)
     return passed < FLUSH_MILLISECONDS ? (int)(FLUSH_MILLISECONDS - passed) : 0;
 }
 
+/* Wait for a token, at most so long. Returns true if there is one, or the socket has ended. */
 static bool has_token(const struct collector *c, int milliseconds)
 {
     struct pollfd socket = {.fd = c->socket, .events = POLLIN};
     return poll(&socket, 1, milliseconds) != 0;
 }
 
-/* How many bytes of the slab being written are there to stay. What is read is no later than any token that is not seen
- * afterwards: else a fork could lie in between. If the cursor was moved back meanwhile, what was read of it may be from
- * before, and `held` from after: they are read again. */
+/* The number of bytes of the current slab that are final.
+ * Tokens are checked after the header was read: a token that came before may announce a fork, and bytes after
+ * the fork must not be fed before it. If the tool has moved the cursor back meanwhile, `cursor` may be from
+ * before that and `held` from after it; they are read again then. */
 static uint64_t settled_bytes(const struct collector *c, uint32_t *slab)
 {
     const volatile struct ring_header *ring = c->ring;
@@ -353,13 +371,14 @@ static uint64_t settled_bytes(const struct collector *c, uint32_t *slab)
     } while (rewinds != ring->rewinds);
     const uint64_t start = ring->slabs + (uint64_t)*slab * RING_SLAB_BYTES;
     if (held && (held < start || held > cursor))
-        return 0; /* some may be taken back, and it is not known which */
+        return 0; /* bytes outside this slab may be taken back */
     cursor = held ? held : cursor;
     bool same = *slab == ring->current && cursor >= start && cursor <= start + RING_SLAB_BYTES;
     return same && *slab != c->last_slab && !has_token(c, 0) ? cursor - start : 0;
 }
 
-/* Feed what there is of the slab being written, and write all so far to the file. False as of consume. */
+/* Feed the final bytes of the current slab and write all events so far to the file. Returns false like
+ * consume. */
 static int write_so_far(struct collector *c)
 {
     uint32_t slab;
@@ -376,6 +395,8 @@ static int write_so_far(struct collector *c)
     return 1;
 }
 
+/* Read tokens and feed slabs until the recording or the tool has ended. Returns false if the recording
+ * failed. */
 static int collect(struct collector *c)
 {
     struct ring_token token;
@@ -400,7 +421,7 @@ static int collect(struct collector *c)
             return 0;
         c->last_slab = token.slab;
         c->begun = RING_SLABS;
-        say(c, RING_SLAB_FREE); /* the tool may be gone: then the next token tells */
+        say(c, RING_SLAB_FREE); /* the tool may be gone */
         fulfil_wish(c);
         if (feed_ended(c->feed))
             return 1;
@@ -416,7 +437,7 @@ static void tell_limit(const struct collector *c, uint64_t dropped)
     tell(c, "written", text);
 }
 
-/* End the file, and see that those who read it are content. */
+/* End the file. Returns NULL, or what is wrong with the file or with the processes that read it. */
 static const char *end_file(struct collector *c, enum mt_ending ending, struct mt_error *err)
 {
     bool written = mt_writer_finish(c->writer, ending, err) != MT_ERROR;
@@ -427,7 +448,7 @@ static const char *end_file(struct collector *c, enum mt_ending ending, struct m
     return removed ? "the file was removed while it was written" : wrong;
 }
 
-/* A line that the tool shows when the recording ends, which it does not call a failure. */
+/* Send a line that the tool shows at the end of the recording, not as a failure. */
 static void note(const struct collector *c, const char *text)
 {
     char bytes[1000];
@@ -435,10 +456,10 @@ static void note(const struct collector *c, const char *text)
     size_t size = n < 0 ? 0 : (size_t)n < sizeof bytes - 1 ? (size_t)n : sizeof bytes - 2;
     bytes[size++] = RING_NOTE;
     if (send(c->socket, bytes, size, MSG_NOSIGNAL) < 0)
-        return; /* nobody listens any more */
+        return; /* the tool is gone */
 }
 
-/* Tell the user, and whoever reads the file, which source lines are missing. */
+/* Report which source lines are missing, to the user and as a fact in the file. */
 static void note_missing_lines(struct collector *c)
 {
     char text[900];
@@ -455,8 +476,8 @@ static void note_parts(const struct collector *c)
         note(c, text);
 }
 
-/* Put the end on the file, whatever happened before. A child that was forked only to run another program is
- * not worth a file. */
+/* End the file, whatever happened before. If a child was forked only to exec another program, its file is
+ * removed. */
 static int finish(struct collector *c, int complete)
 {
     struct mt_error err = {0};
@@ -475,28 +496,30 @@ static int finish(struct collector *c, int complete)
         tell(c, "cannot write", wrong);
     else if (complete && dropped)
         tell_limit(c, dropped);
-    shutdown(c->socket, SHUT_RDWR); /* the tool need not wait until all memory is given back */
+    shutdown(c->socket, SHUT_RDWR); /* The tool need not wait until all memory is freed. */
     feed_free(c->feed);
     return complete && !wrong;
 }
 
-/* Have memory that need not be asked for page by page. Large blocks would be mappings of their own, which are
- * given back as soon as they are free, and whose pages, made anew, took a tenth of the coder's time on
- * machines where that is slow. While the traced program starts there is time for the first pages. */
+/* Prepare malloc so that it seldom asks the kernel for memory. By default large blocks are mappings of their
+ * own, which are unmapped when they are freed. Mapping their pages again took a tenth of the coder's time on
+ * machines where page faults are slow. While the traced program starts, there is time to populate the first
+ * pages. */
 static void prepare_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
     mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
     void *block = malloc(HEAP_READY);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)block & ~(page - 1);
-    if (block && prctl(PR_GET_SECCOMP) == 0) /* a filter that is inherited may kill for it */
+    /* An inherited seccomp filter may kill the process for this call. */
+    if (block && prctl(PR_GET_SECCOMP) == 0)
         madvise((void *)first, HEAP_READY, MADV_POPULATE_WRITE);
     free(block);
 }
 
 static int serve(struct collector *c)
 {
-    say(c, RING_READY); /* the tool may be gone already: then the file ends here, but it ends */
+    say(c, RING_READY); /* If the tool is gone already, the file is still ended properly. */
     if (!c->forked)
         prepare_memory();
     return finish(c, collect(c));
@@ -520,7 +543,7 @@ static int run(struct collector *c)
     return serve(c) ? 0 : 1;
 }
 
-/* `name value` pairs, all of them needed. */
+/* Parse the arguments: pairs `NAME VALUE`, all of them required. */
 static bool parse(struct collector *c, int argc, char **argv, int *ring)
 {
     static const char *const names[] = {"--ring", "--socket",   "--level", "--out",    "--pid",
@@ -554,7 +577,7 @@ int main(int argc, char **argv)
     }
     close_all_but(&c, ring);
     while (open("/dev/null", O_RDWR) >= 0 && fcntl(STDERR_FILENO, F_GETFD) < 0)
-        ; /* whatever is opened from here on is none of the three */
+        ; /* descriptors opened from here on are not 0, 1 or 2 */
     fcntl(c.socket, F_SETFD, FD_CLOEXEC);
     c.ring = map_ring(ring);
     if (!c.ring) {

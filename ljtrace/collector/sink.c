@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Field 22 of /proc/PID/stat, the time the process began, counted from behind the name in parentheses. */
+/* The start time of a process is field 22 of /proc/PID/stat. The name in parentheses is skipped, since it may
+ * contain spaces. */
 bool sink_process(int pid, char *out, size_t room)
 {
     char path[40], text[1024], start[32];
@@ -60,7 +61,7 @@ bool sink_is_of(const char *name, const char *process)
     struct mt_reader *r = mt_open(name, MT_OPEN_DEFAULT, &err);
     if (!r)
         return false;
-    mt_next(r, &events, &n); /* the facts come first, whatever becomes of the events */
+    mt_next(r, &events, &n); /* the facts come before the events, which do not matter here */
     bool same = strcmp(mt_info(r, "process"), process) == 0;
     mt_close(r);
     return same;
@@ -82,7 +83,7 @@ int sink_descriptor(const char *name)
     return -1;
 }
 
-/* What the collector ignores a command must not. */
+/* Run a command. It must not inherit the collector's ignored signals. */
 static void exec_command(const char *command, int in)
 {
     static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGPIPE, SIGTSTP, SIGCHLD, SIGXFSZ};
@@ -93,8 +94,8 @@ static void exec_command(const char *command, int in)
     _exit(127);
 }
 
-/* Start a child that reads from a pipe; the descriptor to write to, or -1. It runs `command` or, if that is
- * NULL, writes text to `out`. */
+/* Start a child that reads from a pipe. It runs `command` or, if that is NULL, writes text to `out`. Returns
+ * the descriptor to write to, or -1. */
 static int start_reader(struct sink *s, const char *command, int out, const char *process)
 {
     int ends[2];
@@ -115,8 +116,9 @@ static int start_reader(struct sink *s, const char *command, int out, const char
     return child > 0 ? ends[1] : -1;
 }
 
-/* Empty a file, unless another process is writing it: then EWOULDBLOCK. The lock goes with the last copy of
- * the descriptor. Where files cannot be locked, or are none, it is taken as it is. */
+/* Lock a file and empty it. Fails with EWOULDBLOCK if another process is writing it. The lock ends with the
+ * last copy of the descriptor. An output that is not a file is left as it is; a file that cannot be locked is
+ * only emptied. */
 static bool take_file(int fd)
 {
     struct stat st;
@@ -143,7 +145,7 @@ static int open_file(struct sink *s, const char *name, bool draft)
 bool sink_open(struct sink *s, const char *name, bool text, bool draft, const char *process)
 {
     *s = (struct sink){.name = name};
-    signal(SIGCHLD, SIG_DFL); /* children are to be waited for */
+    signal(SIGCHLD, SIG_DFL); /* children have to be waited for */
     if (name[0] == '|')
         s->fd = start_reader(s, name + 1, -1, NULL);
     else if (sink_descriptor(name) >= 0)

@@ -1,10 +1,10 @@
-/* sink.h - where a memtrace goes: a file, standard output, a command; as it is or as classic text.
+/* sink.h - the output: a file, standard output or a command, as a memtrace or as classic text.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The writer sees a descriptor in any case. Text is made by a child process that reads the memtrace from a
- * pipe and writes `>>>` lines; a command is a child as well, that reads from a pipe. Nothing here knows of
- * the ring.
+ * The writer is given a descriptor in all cases. Text is made by a child process that reads the memtrace from
+ * a pipe and writes `>>>` lines. A command is a child process too, which reads the memtrace or the text from
+ * a pipe. This file knows nothing of the ring.
  */
 #ifndef COLLECTOR_SINK_H
 #define COLLECTOR_SINK_H
@@ -12,43 +12,47 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* An output. */
 struct sink {
-    const char *name; /* FILE, a name of a descriptor, or "|COMMAND" */
-    char *draft;      /* the file's name for the time being, or NULL */
-    int fd;           /* to write the memtrace to */
-    pid_t child[2];   /* that read; 0 = has ended */
+    const char *name; /* a file, the name of a descriptor, or "|COMMAND" */
+    char *draft;      /* the file's name until it is published, or NULL */
+    int fd;           /* the writer writes the memtrace to it */
+    pid_t child[2];   /* processes that read the output; 0 = has ended */
     int children;
-    bool failed; /* one of them did not end well */
+    bool failed; /* one of the children has failed */
 };
 
-/* Name of this process for later images of it after exec: "PID@START"; false if it can not be told. */
+/* Write an identity of the process that stays the same across exec: "PID@START". Returns false if it cannot
+ * be found. */
 bool sink_process(int pid, char *out, size_t room);
-/* Is this the trace of an earlier image of that process? Then it must not be overwritten. */
+/* Is the file the trace of an earlier image of that process? Then it must not be overwritten. */
 bool sink_is_of(const char *name, const char *process);
-/* The open descriptor that a name stands for: "-", /dev/stdout, /dev/stderr, /dev/fd/N; -1 = none. */
+/* The open descriptor that a name means: "-", /dev/stdout, /dev/stderr, /dev/fd/N; -1 = none. */
 int sink_descriptor(const char *name);
 
-/* A name beside that of a file: the word is put before its .ljt, or at the end. To be freed; NULL: out of memory. */
+/* A variant of a file's name: the word is inserted before .ljt, or appended. The caller frees it; NULL = out
+ * of memory. */
 char *sink_variant(const char *name, const char *word);
-/* Can files take its place, one after another? Not if it is a pipe, a device or a descriptor. */
+/* Can other files take the place of this one, one after another? Not those of a pipe, a device or a
+ * descriptor. */
 bool sink_is_replaceable(const struct sink *s);
 
-/* Open for writing. `text`: classic text, beginning with a line that names `process`. `draft`: a file is
- * named NAME.part until sink_publish. False with errno set on failure: EWOULDBLOCK if another process is
- * writing the file. */
+/* Open for writing. `text`: write classic text, whose first line names `process`. `draft`: a file is named
+ * NAME.part until sink_publish. Returns false on failure with errno set; EWOULDBLOCK means that another
+ * process is writing the file. */
 bool sink_open(struct sink *s, const char *name, bool text, bool draft, const char *process);
-/* Give a draft its name, or if a later image of `process` has that already the next free one; nothing
- * otherwise. */
+/* Give a draft its final name. If that name holds the trace of a later image of `process`, it gets the next
+ * free variant of the name. Does nothing if the output is not a draft. */
 bool sink_publish(struct sink *s, const char *process);
 /* Remove a draft. */
 void sink_discard(struct sink *s);
-/* Let children that have ended go: those who read, and others that the process has forked. */
+/* Reap children that have ended: those that read the output, and others that this process has forked. */
 void sink_reap(struct sink *s);
-/* Close, and wait for those who read. NULL, or what went wrong with them. */
+/* Close the output and wait for the processes that read it. Returns NULL, or what went wrong with them. */
 const char *sink_close(struct sink *s);
-/* Close this process's copy only. */
+/* Close this process's descriptor, without waiting for the children. */
 void sink_leave(struct sink *s);
-/* Was the file removed while it was written? */
+/* Was the file removed while it was being written? */
 bool sink_is_removed(const struct sink *s);
 
 #endif

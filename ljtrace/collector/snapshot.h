@@ -1,9 +1,9 @@
-/* snapshot.h - a snapshot of a Lua state on its way into the memtrace: addresses become numbers.
+/* snapshot.h - write a snapshot of a Lua state to the memtrace: replace addresses by numbers.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The tool tells objects and links by address; the memtrace numbers objects. Kept while a snapshot is taken:
- * one entry for each object and each name.
+ * The tool identifies objects by address, the memtrace numbers them. While a snapshot is being written, an
+ * entry is kept for each object and each name.
  */
 #ifndef LJTRACE_COLLECTOR_SNAPSHOT_H
 #define LJTRACE_COLLECTOR_SNAPSHOT_H
@@ -12,20 +12,26 @@
 #include "memtrace/memtrace.h"
 #include <stddef.h>
 
+/* The snapshot being written. */
 struct universe {
-    struct map number_of; /* address -> number + 1; 0 = none */
+    struct map number_of; /* address of an object -> its number + 1 */
     struct map string_of; /* key of a name -> string id */
     bool open;
 };
 
+/* Begin a snapshot; one that is not complete is given up. */
 void universe_begin(struct universe *u, struct mt_writer *w, const struct mt_snapshot *s);
-/* A name that objects and links refer to by its key. */
+/* Define a name, to which objects and links refer by its key. */
 void universe_name(struct universe *u, struct mt_writer *w, uint64_t key, const char *text, size_t size);
-/* what: enum mt_type | dead << 8 | root << 9. An address that is already there is left out. */
+/* Add an object. word: payload of RAW_OBJECT. what: enum mt_type | dead << 8 | root << 9. An address that
+ * already has an object is ignored. */
 void universe_object(struct universe *u, struct mt_writer *w, const uint64_t word[3], uint32_t what);
-/* Pairs of what `from` refers to and how, as RAW_LINKS has them; what is no object is left out. */
+/* Add links of the object at `from`. pair: n words of RAW_LINKS, pairs of a target and the kind of link.
+ * Targets that are not objects are left out. */
 void universe_links(struct universe *u, struct mt_writer *w, uint64_t from, const uint64_t *pair, size_t n);
+/* Complete the snapshot. */
 void universe_end(struct universe *u, struct mt_writer *w);
+/* Free the memory. */
 void universe_clear(struct universe *u);
 
 #endif

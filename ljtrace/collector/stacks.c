@@ -78,7 +78,7 @@ uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n)
 {
     if (n == 0)
         return 0;
-    uint64_t hash = XXH3_64bits(ips, n * sizeof *ips) | 1; /* 0 marks an empty memo */
+    uint64_t hash = XXH3_64bits(ips, n * sizeof *ips) | 1; /* 0 marks an empty entry */
     struct stack_memo *memo = &s->memo[hash >> 50];
     if (memo->hash != hash)
         *memo = (struct stack_memo){hash, build(s, ips, n)};

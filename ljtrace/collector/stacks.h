@@ -1,10 +1,10 @@
-/* stacks.h - from raw code addresses to the memtrace's frames and stacks.
+/* stacks.h - convert raw code addresses to the memtrace's frames and stacks.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A code address may come to mean something else (an object unloaded, another loaded); it then gets a new
- * frame, and stacks made from then on use that. Equal stacks are found through a hash of all their
- * addresses, so that the usual event costs one look-up whatever its depth.
+ * A code address may change its meaning, when an object is unloaded and another is loaded at the same place.
+ * It then gets a new frame, which later stacks use. Equal stacks are found by a hash of all their addresses,
+ * so that a typical event costs one look-up, however deep its stack is.
  */
 #ifndef COLLECTOR_STACKS_H
 #define COLLECTOR_STACKS_H
@@ -13,8 +13,10 @@
 #include "ljtrace/protocol/ring.h"
 #include "memtrace/memtrace.h"
 
+/* The number of recent stacks that are found by their hash. */
 enum { STACK_CACHE = 1 << 14 };
 
+/* All frames and stacks so far. */
 struct stacks {
     struct mt_writer *writer;
     struct map frame_of;    /* code address -> frame id */
@@ -24,26 +26,26 @@ struct stacks {
         uint64_t hash;
         uint32_t stack;
     } memo[STACK_CACHE];
-    uint32_t meanings; /* how often a code address has come to mean something else */
+    uint32_t meanings; /* how often the meaning of a code address has changed */
     struct stack_kept {
         uint64_t *ip;
         uint32_t count, capacity;
-        uint32_t stack, meanings; /* what it was, at that time */
+        uint32_t stack, meanings; /* the stack's id when `meanings` had this value */
     } kept[RING_KEPT_STACKS + 1];
 };
 
 void stacks_init(struct stacks *s, struct mt_writer *w);
-/* The code address ip is this frame from now on. */
+/* From now on the code address f->ip means this frame. */
 void stacks_define(struct stacks *s, const struct mt_frame *f);
-/* The same of a key that stands in stacks in the place of a code address. */
+/* The same for a key that occurs in stacks in place of a code address. */
 void stacks_define_as(struct stacks *s, uint64_t key, const struct mt_frame *f);
-/* The frame of a code address, defined without a name if it has none yet. */
+/* The frame of a code address. An address without a frame gets one without a name. */
 uint32_t stacks_frame(struct stacks *s, uint64_t ip);
-/* The stack of n addresses, innermost first. */
+/* The id of the stack of n addresses, innermost first. */
 uint32_t stacks_intern(struct stacks *s, const uint64_t *ips, uint32_t n);
-/* Keep n addresses under a number, 1 to RING_KEPT_STACKS, in the place of those kept there before. */
+/* Store n addresses under a number from 1 to RING_KEPT_STACKS, replacing those stored before. */
 void stacks_keep(struct stacks *s, uint32_t number, const uint64_t *ips, uint32_t n);
-/* The stack of the addresses kept under a number; 0, the empty stack, if there are none. */
+/* The id of the stack whose addresses are stored under a number; 0, the empty stack, if there are none. */
 uint32_t stacks_kept(struct stacks *s, uint32_t number);
 void stacks_free(struct stacks *s);
 

@@ -2,8 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the old patched tools wrote, for those who want to look on or have scripts for it: no stacks, no
- * threads, 100 times the bytes. `steve memtrace` writes the same from a memtrace.
+ * Classic text is what the old patched tools wrote. It is for users who want to watch the events or have
+ * scripts for this form. It has no stacks and no threads, and takes 100 times the bytes. `steve memtrace`
+ * makes the same text from a memtrace file.
  */
 #define _GNU_SOURCE
 #include "ljtrace/collector/text.h"
@@ -32,7 +33,7 @@ static void write_event(FILE *out, const struct mt_event *e)
         line(out, 'F', e->old_addr, 0);
         line(out, 'N', e->addr, e->size);
         break;
-    default: /* classic text has no others */
+    default: /* classic text has no other events */
         break;
     }
 }
