@@ -1,7 +1,8 @@
-"""The command line: `steve COMMAND ...`, and what errors look like.
+"""The command line `steve COMMAND ...`: find the subcommand, run it, report its errors.
 
-One static list names the subcommands; each is a module of steve.commands, imported only when it is asked
-for (all of them for --help). Nothing here knows what a subcommand does, but for which ones start allocators.
+A static list names the subcommands. Each one is a module of steve.commands, imported only when it is
+requested (--help imports all of them). Nothing here depends on what a subcommand does, with two exceptions:
+which subcommands start allocators, and which arguments name input files.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -23,10 +24,10 @@ COMMANDS = ("info", "summary", "sites", "lines", "types", "states", "threads", "
             "diff", "check", "dump", "memtrace", "ops", "lockops", "histogram", "allocstats", "graphs", "animate",
             "report", "export", "flame", "memprof", "sysprof", "universe")
 
-# commands that start allocators, which reserve more than they use
+# commands that start allocators: these reserve more address space than they use, so memory is not limited
 UNBOUND = ("allocstats", "animate")
 
-# arguments that name what a command reads
+# names of the arguments whose values are input files
 INPUTS = ("file", "ops", "first", "second", "names", "diff_file", "allocstats", "film")
 
 
@@ -57,12 +58,13 @@ def make_parser(command: ModuleType) -> argparse.ArgumentParser:
 
 
 def wrong_usage(message: str) -> int:
+    """Report wrong usage of `steve` itself; return the exit status."""
     complain("", message + "; `steve --help` lists the commands")
     return 2
 
 
 def describe(error: Exception) -> str:
-    """What to say of an error that is not a SteveError."""
+    """The message for an error that is not a SteveError."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
@@ -73,7 +75,7 @@ def describe(error: Exception) -> str:
 
 
 def die_by(signum: int) -> NoReturn:
-    """End as the signal would have ended us, once temporary files are gone."""
+    """Remove temporary files, then let signal `signum` end the process as it does by default."""
     from steve.system.tempfiles import remove_all
     remove_all()
     signal.signal(signum, signal.SIG_DFL)
@@ -82,14 +84,14 @@ def die_by(signum: int) -> NoReturn:
 
 
 def protect_inputs(args: argparse.Namespace) -> None:
-    """A result shall not take the place of what it is made from, often not to be had again."""
+    """Refuse to overwrite an input file of the command with its result: inputs often cannot be made again."""
     from steve.system.output import protect
     given = [getattr(args, name, None) for name in INPUTS]
     protect(path for value in given for path in (value if isinstance(value, list) else [value]) if path is not None)
 
 
 def guarded(name: str, argv: Sequence[str]) -> int:
-    """Run a subcommand; every expected failure becomes one line and a status."""
+    """Run a subcommand and return its exit status. Every expected failure becomes one line on stderr."""
     try:
         command = load(name)
         args = make_parser(command).parse_args(argv)
@@ -98,7 +100,7 @@ def guarded(name: str, argv: Sequence[str]) -> int:
     except SteveError as error:
         complain(name, error)
         return error.status
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of standard output has closed it
         standard_streams.give_up_output()
         return 1
     except (OSError, MemoryError, ImportError) as error:
@@ -107,16 +109,16 @@ def guarded(name: str, argv: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `steve` with the given arguments (default: those of the process); the exit status."""
+    """Run `steve` with the given arguments (default: those of the process) and return the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
     standard_streams.prepare()
     interrupts.install()
     try:
         try:
             status = dispatch(argv)
-        except SystemExit as leaving:  # of argparse
+        except SystemExit as leaving:  # raised by argparse
             status = leaving.code if isinstance(leaving.code, int) else 0
-        except OSError as error:  # of help that was asked for; commands are guarded
+        except OSError as error:  # while writing help; guarded() handles the errors of commands
             standard_streams.give_up_output()
             if not isinstance(error, BrokenPipeError):
                 complain("", f"standard output: {describe(error)}")
@@ -127,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def finished(name: str, status: int) -> int:
-    """The exit status, when all that was written has gone to standard output, too."""
+    """Flush standard output; the exit status: `status`, or 1 if it was 0 or if the output could not be written."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -141,6 +143,7 @@ def finished(name: str, status: int) -> int:
 
 
 def print_version() -> int:
+    """Run `steve --version`; return the exit status."""
     try:
         from steve.trace._memtrace import VERSION
     except ImportError as error:
@@ -151,7 +154,7 @@ def print_version() -> int:
 
 
 def dispatch(argv: Sequence[str]) -> int:
-    """Choose by the first argument."""
+    """Run what the first argument names, a subcommand or a general option; return the exit status."""
     if not argv:
         sys.stderr.write(overview())
         return 2

@@ -1,4 +1,4 @@
-"""What steve needs of the operating system: output files, interrupts, limits of memory, errors.
+"""Services close to the operating system: output files, signals, the memory limit, standard streams, errors.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,8 +1,8 @@
-"""Signals that end a command: SIGINT, SIGTERM and SIGHUP unwind the main thread by a KeyboardInterrupt.
+"""Signals that end a command: SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt in the main thread.
 
-An interrupt can come between any two steps of Python. Here are the ways to keep it away from steps that
-belong together, and to have it come again where Python would only print it: while it cleans up an object or a
-module. How the process then ends is steve.cli's; what is temporary is removed by steve.system.tempfiles.
+An interrupt can arrive between any two steps of Python. This module defers it while a group of steps must not
+be split. It also raises it again where Python would print and drop the exception: during the cleanup of an
+object or a module. steve.cli decides how the process then ends; steve.system.tempfiles removes temporary files.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from typing import Any
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-MOMENT = 0.02  # seconds
+MOMENT = 0.02  # seconds until a lost interrupt is raised again
 
-_held = 0                         # how many blocks hold interrupts back, each in another
-_waiting: int | None = None    # the signal that came meanwhile
+_held = 0                    # depth of nested held_back() blocks
+_waiting: int | None = None  # the signal that arrived in them, to be raised at the end of the outermost
 
 
 def install() -> None:
-    """Let the signals that end us raise KeyboardInterrupt(signal number) in the main thread; not a hangup
-    that nohup(1) has us ignore."""
+    """Let ENDING_SIGNALS raise KeyboardInterrupt(signal number) in the main thread. A SIGHUP that is ignored,
+    as under nohup(1), stays ignored."""
     for signum in ENDING_SIGNALS:
         if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, interrupt)
@@ -30,7 +30,7 @@ def install() -> None:
 
 
 def interrupt(signum: int, frame: object) -> None:
-    """The handler. Python calls it in the main thread, whichever thread the signal came to."""
+    """The signal handler. Python calls it in the main thread, whichever thread received the signal."""
     global _waiting
     if _held:
         _waiting = signum
@@ -39,8 +39,8 @@ def interrupt(signum: int, frame: object) -> None:
 
 
 def raise_again(lost: Any) -> None:
-    """For what Python cannot raise where it happened: an interrupt comes again a moment later, when Python is
-    out of there; all else is shown."""
+    """Replacement of sys.unraisablehook, for exceptions that Python cannot raise where they happened: an
+    interrupt is raised again after MOMENT, when Python has left that place; anything else is printed."""
     if isinstance(lost.exc_value, KeyboardInterrupt):
         signum = lost.exc_value.args[0] if lost.exc_value.args else signal.SIGINT
         signal.signal(signal.SIGALRM, lambda *_: interrupt(signum, None))
@@ -51,7 +51,7 @@ def raise_again(lost: Any) -> None:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """What would interrupt the main thread comes when the block has ended. Other threads are never
+    """Defer interrupts of the main thread to the end of the `with` block. Other threads are never
     interrupted."""
     global _held, _waiting
     if threading.current_thread() is not threading.main_thread():
@@ -69,8 +69,8 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def blocked() -> Iterator[None]:
-    """The same for processes that are forked in the block: there, too, signals wait. And for a caller of our
-    modules that has handlers of its own."""
+    """As held_back(), but also block the signals themselves: child processes forked in the block inherit that,
+    and it works in programs that import these modules and have signal handlers of their own."""
     with held_back():
         old = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
         try:

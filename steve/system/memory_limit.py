@@ -1,11 +1,11 @@
-"""How much memory a command may take: what the machine has left, so that a hostile file cannot take the rest.
+"""A limit on the memory of a command, so that a hostile input file cannot exhaust the machine.
 
-A line of text can name an access to terabytes, and an analysis by lines of the cache keeps something for each. Linux
-promises memory that it does not have, and ends some process once it is missing: not always the one that took it. So
-a command may have nine tenths of what was available when it began, and ends with "out of memory" behind that.
+One line of text can describe an access to terabytes, and an analysis by cache lines keeps data for each line. Linux
+overcommits memory: when it runs out, the kernel kills some process, not always the one that used it up. A command
+is therefore limited to nine tenths of the memory available when it began, and fails with "out of memory" beyond that.
 
-Not for commands that replay: an allocator under test may reserve any amount of addresses. Workers (-j) are bound each
-by itself, and a container's limit, which may be lower, is not looked at.
+Commands that replay are not limited: an allocator under test may reserve any amount of address space. Each worker
+process (-j) has its own limit. The limit of a container, which may be lower, is not considered.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,7 +19,9 @@ STATM = Path("/proc/self/statm")
 
 
 def available(meminfo: str) -> int | None:
-    """Bytes that a process can have without another losing some, with free swap; None if the text does not say."""
+    """Bytes that a process can allocate without taking them from others, free swap included.
+
+    meminfo: the text of /proc/meminfo. None if it has no MemAvailable."""
     kilobytes = dict(re.findall(r"^(\w+): +(\d+) kB$", meminfo, re.MULTILINE))
     if "MemAvailable" not in kilobytes:
         return None
@@ -27,7 +29,7 @@ def available(meminfo: str) -> int | None:
 
 
 def bound_by(more: int) -> None:
-    """Let this process have at most `more` bytes of data above what it has. A lower limit stays."""
+    """Limit this process to `more` bytes of data on top of what it has now. A lower limit stays in force."""
     have = int(STATM.read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     lowest = min([have + more] + [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY])
@@ -35,7 +37,7 @@ def bound_by(more: int) -> None:
 
 
 def bound() -> None:
-    """Let this process have most of what is available now; without effect where that cannot be known."""
+    """Limit this process to nine tenths of the memory that is available now. No effect without /proc."""
     try:
         more = available(MEMINFO.read_text())
         if more is not None:

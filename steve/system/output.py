@@ -2,7 +2,7 @@
 
 A result is written to a temporary file in the folder of the result and renamed when it is complete, so that
 neither an error nor an interrupt leaves half a file or destroys the old one. Standard output ("-"), devices
-and pipes are written directly. Not for files that grow while others read them.
+and pipes are written directly. Files that other programs read while they grow need another way.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -18,23 +18,24 @@ from steve.system import tempfiles
 from steve.system.errors import SteveError, UsageError, WriteError
 from steve.system.messages import note
 
-# endings of file names that say what the file holds
+# file name extensions that tell the format of a file
 PROMISES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ps", ".svg", ".html", ".htm", ".json", ".csv", ".avi",
             ".mp4")
 
-_inputs: list[str] = []
+_inputs: list[str] = []  # existing files that Output refuses to replace
 
 
 def protect(paths: Iterable[str]) -> None:
-    """Never replace these of the files that there are: the command reads them."""
+    """Let Output refuse to replace these files, which the command reads. Names that are no files are ignored."""
     _inputs[:] = filter(os.path.isfile, paths)
 
 
 class Output:
-    """`with Output(path) as out:` gives out.fd to write bytes to and out.write(text).
+    """`with Output(path) as out:` provides out.fd, a file descriptor for bytes, and out.write(text).
 
-    The file takes its name when the block ends without an exception. path "-" is standard output, which may be no
-    terminal if what is written is binary."""
+    The file gets its name when the block ends without an exception. path "-" is standard output. binary: raise
+    UsageError if standard output is a terminal. Entering the block raises UsageError if the file is an input
+    of the command, SteveError if its folder cannot be written."""
 
     def __init__(self, path: str, binary: bool = False) -> None:
         if binary and path == "-" and os.isatty(1):
@@ -49,16 +50,16 @@ class Output:
     def __enter__(self) -> Output:
         if self.path == "-":
             sys.stdout.flush()
-            # like any filter, end at once when nobody reads on
+            # like any filter, end at once when the reader closes the pipe
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             self.fd = os.dup(1)
         elif is_special(self.path):
             self.fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         else:
-            self._open_aside()
+            self._open_temporary()
         return self
 
-    def _open_aside(self) -> None:
+    def _open_temporary(self) -> None:
         self._target = os.path.realpath(self.path)
         if os.path.isdir(self._target):
             raise SteveError(f"{self.path}: is a folder; name a file with -o")
@@ -74,14 +75,15 @@ class Output:
 
     @property
     def folder(self) -> str | None:
-        """Where the file will be, for what belongs beside it; None for what is written directly."""
+        """The folder of the result, for files that belong next to it; None if it is written directly."""
         return os.path.dirname(self._target) if self._temporary is not None else None
 
     def write(self, text: str) -> None:
-        """Write text as UTF-8; lone surrogates (bytes that were not UTF-8) go out as they came in."""
+        """Write text as UTF-8. Lone surrogates become the bytes they were decoded from (surrogateescape)."""
         self.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     def write_bytes(self, data: bytes) -> None:
+        """Write all of `data`; SteveError if that fails."""
         view = memoryview(data)
         while view:
             try:
@@ -109,20 +111,24 @@ class Output:
 
 
 def wrote(command: str, path: str, asked: str | None, look: str, quiet: bool) -> None:
-    """Say where a result is, and how to look at it, unless the user asked for a file of that name."""
+    """Report on stderr the name and size of a result file whose name the user did not choose.
+
+    asked: the name the user gave; if there is one, nothing is printed. look: how to view the file, or ""."""
     if asked is None and path != "-" and os.path.isfile(path):
         note(command, f"wrote {path}: {os.path.getsize(path):,} bytes{f', {look}' if look else ''}", quiet)
 
 
 def check_ending(path: str | None, what: str, *endings: str) -> None:
-    """UsageError if the name of a file promises something else than is written to it."""
+    """UsageError if the extension of a result's name does not fit its format.
+
+    what: the format, for the message. endings: the extensions that fit, each with its dot."""
     kind = os.path.splitext(path or "")[1].lower()
     if kind in PROMISES and kind not in endings:
         raise UsageError(f"{path}: {what}; name a file that ends in {' or '.join(endings)}")
 
 
 def is_same(one: str, other: str) -> bool:
-    """Are these names of one file?"""
+    """Do both names belong to one existing file?"""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -130,7 +136,7 @@ def is_same(one: str, other: str) -> bool:
 
 
 def is_special(path: str) -> bool:
-    """True for what exists and is neither a file nor a folder."""
+    """Is there something at `path` that is neither a regular file nor a folder: a device, pipe or socket?"""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -139,7 +145,7 @@ def is_special(path: str) -> bool:
 
 
 def file_mode(path: str) -> int:
-    """The permissions a file is to have: those it has, else those of any new file."""
+    """The permissions of the result: those of the file it replaces, else those of a new file (umask)."""
     try:
         return stat.S_IMODE(os.stat(path).st_mode)
     except OSError:

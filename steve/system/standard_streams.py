@@ -1,4 +1,4 @@
-"""The three standard streams, whatever they are: closed, full, or a pipe that nobody reads.
+"""Make the three standard streams safe to use even if they are closed, full, or a pipe without a reader.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Patient(io.TextIOWrapper):
-    """Standard error: what cannot be said there is not said. It is no reason for another result or status."""
+    """Standard error that drops what it cannot write: lost messages must not change results or exit status."""
 
     def write(self, text: str) -> int:
         try:
@@ -25,23 +25,25 @@ class Patient(io.TextIOWrapper):
 
 
 def occupy() -> None:
-    """Let no file that is opened later have the number of a standard stream that is closed, and be written to as if it
-    were that. The places are taken by /dev/null, opened so that reading or writing fails as it would."""
+    """Open /dev/null in place of each standard stream that is closed.
+
+    Otherwise the next file opened would get descriptor 0, 1 or 2, and would be read or written as a standard
+    stream. /dev/null is opened in the wrong direction, so that reading or writing fails as on a closed stream."""
     for fd, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, flags)  # the lowest number that is free
+            os.open(os.devnull, flags)  # gets the lowest free descriptor, which is fd
             os.set_inheritable(fd, True)
 
 
 def stream(fd: int, mode: str) -> Any:
-    """A stream of text on a descriptor, which stays open."""
+    """A text stream on a file descriptor. Closing the stream leaves the descriptor open."""
     return open(fd, mode, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
 def prepare() -> None:
-    """Have all three streams. Call first of all."""
+    """Provide sys.stdin, sys.stdout and sys.stderr. Must be called before any file is opened."""
     occupy()
     if sys.stdin is None:
         sys.stdin = stream(0, "r")
@@ -53,7 +55,7 @@ def prepare() -> None:
 
 
 def give_up_output() -> None:
-    """Nobody reads standard output any more: keep the interpreter from complaining of it at exit."""
+    """Send standard output to /dev/null, so that the interpreter prints no error for it at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)

@@ -1,8 +1,8 @@
-"""Temporary files and folders that go away whatever ends us, short of a kill.
+"""Temporary files and folders that are removed however the process ends, except by SIGKILL.
 
-An interrupt can come between any two steps of Python, also between the making of a file and the moment its
-name is kept for removal. So a file or folder is made while the signals that end us are held back, and its
-name is listed here until it is removed; what is still listed at the end, or when a signal ends the process
+An interrupt can arrive between any two steps of Python, also after a file was made and before its name was
+recorded for removal. A file or folder is therefore made while signals are blocked, and its name stays in a
+list until it is removed. What is still in the list when the process ends, or when a signal ends it
 (steve.cli), is removed then.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -16,12 +16,12 @@ from collections.abc import Iterator
 
 from steve.system.interrupts import blocked
 
-_listed: set[str] = set()
+_listed: set[str] = set()  # paths to be removed at the end
 
 
 def make_file(prefix: str, suffix: str, folder: str) -> tuple[int, str]:
-    """A new open file in a folder, and its name; to be ended by named() or remove(). OSError: it cannot
-    be."""
+    """Make and open a file in a folder: (file descriptor, path). The caller owns the descriptor and ends the
+    file's temporary life with named() or remove(). OSError if the file cannot be made."""
     with blocked():
         fd, path = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
         _listed.add(path)
@@ -29,14 +29,14 @@ def make_file(prefix: str, suffix: str, folder: str) -> tuple[int, str]:
 
 
 def named(path: str, target: str) -> None:
-    """Give a file its final name."""
+    """Rename a temporary file to its final name; it is no longer temporary."""
     os.replace(path, target)
     _listed.discard(path)
 
 
 def remove(path: str) -> None:
-    """Remove a file or folder made here, if it is still there. A folder in which somebody else makes files
-    just now may stay; it stays listed."""
+    """Remove a file or folder made here, if it still exists. A folder may remain if another process is adding
+    files to it; it then stays in the list."""
     if os.path.isdir(path):
         shutil.rmtree(path, ignore_errors=True)
     elif os.path.lexists(path):
@@ -47,7 +47,8 @@ def remove(path: str) -> None:
 
 @contextmanager
 def scratch_folder(prefix: str, folder: str | None = None) -> Iterator[str]:
-    """A new folder, in another or (None) where temporary files go; it is removed with the block."""
+    """A new temporary folder, removed at the end of the `with` block. folder: the one to make it in; None: the
+    system's folder for temporary files."""
     with blocked():
         path = tempfile.mkdtemp(prefix=prefix, dir=folder)
         _listed.add(path)
@@ -59,6 +60,7 @@ def scratch_folder(prefix: str, folder: str | None = None) -> Iterator[str]:
 
 @atexit.register
 def remove_all() -> None:
-    """Remove what is left; to be called when a signal ends the process, for then Python does not."""
+    """Remove everything in the list. Python calls this at exit, but not when a signal ends the process: then the
+    caller must."""
     for path in list(_listed):
         remove(path)

@@ -1,4 +1,4 @@
-"""What people see on a terminal: tables, listings with their options, progress.
+"""Output for the terminal: tables, listings and their options, the progress bar, numbers with units.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

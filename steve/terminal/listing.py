@@ -1,7 +1,7 @@
-"""Lists: the rows of an analysis as a table for people, as JSON or as CSV, always with the same columns.
+"""Listings: write the rows of an analysis as a table for people, as JSON or as CSV, all with the same columns.
 
-A row is a dictionary; a Column says which key it shows, how, and what the number means (the text of --help
-and of the man page). JSON and CSV have every row and full values; a table has the first --top rows.
+A row is a dictionary. A Column names the key it shows, how to show it, and what the value means (the text of
+--help and of the man page). JSON and CSV contain every row and full values; a table shows the first --top rows.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -18,23 +18,27 @@ from steve.terminal import arguments
 from steve.system.errors import UsageError, meant
 from steve.system.output import Output
 
-TOP = 20
-BATCH = 1000  # rows written at a time
-SERIES_TOP = 100  # of rows that have an order of their own
+TOP = 20          # rows of a table, by default
+SERIES_TOP = 100  # the same for rows with an order of their own, such as a time series
+BATCH = 1000      # rows written at a time
 
 
 class Column(NamedTuple):
-    """key of the row; head of the table ("" = only in JSON and CSV); meaning ("" = only in the table); is it
-    text? a dictionary of dictionaries, by which nothing can be sorted?"""
+    """One column of a listing."""
     key: str
+    """Key in the row's dictionary, and the name in JSON and CSV."""
     head: str
+    """Heading in the table; "" leaves the column out of the table."""
     meaning: str
+    """Explanation for --help and the man page; "" leaves the column out of JSON and CSV."""
     is_text: bool = False
+    """The value is a string: left-aligned, sorted ascending."""
     is_group: bool = False
+    """The value is a dictionary of dictionaries; rows cannot be sorted by it."""
 
 
 class Rows(Protocol):
-    """A list of rows, or what makes them when they are asked for, so that there never is more than a part."""
+    """A list of rows, or an object that makes slices of them on demand so that they are never all in memory."""
 
     def __len__(self) -> int:
         ...
@@ -44,30 +48,31 @@ class Rows(Protocol):
 
 
 def recorded(columns: Sequence[Column]) -> list[Column]:
-    """Those that JSON and CSV have."""
+    """The columns that JSON and CSV contain."""
     return [column for column in columns if column.meaning]
 
 
 def entry(name: str, meaning: str, room: int = 21) -> str:
-    """A name and what it means, for --help."""
+    """A name and its meaning as lines of --help. room: characters for the name."""
     return textwrap.fill(meaning, 108, initial_indent=f"  {name:<{room}}", subsequent_indent=" " * (room + 2))
 
 
 def explained(columns: Sequence[Column]) -> str:
-    """The meaning of each column, for --help."""
+    """The meanings of all columns, for --help."""
     lines = [entry(c.key, c.meaning) for c in recorded(columns)]
     return "columns (names of JSON and CSV; bytes are those the program asked for):\n" + "\n".join(lines)
 
 
 def count(text: str) -> int:
-    """An argument that is a whole number from 0."""
+    """argparse type: a whole number, at least 0 and below 2**63."""
     if not text.isdecimal() or int(text) >= 2**63:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
     return int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], order: str | None) -> None:
-    """-o, --json, --csv, --top, --sort. order: the column to sort by; None: rows have their own order."""
+    """Add -o, --json, --csv, --top and --sort. order: the key of the default sort column; None: the rows have an
+    order of their own."""
     arguments.add_output(parser, "the default")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write a JSON list of all rows")
@@ -76,12 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser, columns: Sequence[Column], or
                         help="only the first N rows "
                              f"(default: {TOP if order else SERIES_TOP} in a table, else all)")
     parser.add_argument("--sort", metavar="COLUMN", default=order,
-                        help="the column to sort by, largest first; of text in its order "
+                        help="the column to sort by, largest first, text alphabetically "
                              f"(default: {order or 'the order of the rows'})")
 
 
 def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
-    """UsageError if --sort names no column."""
+    """UsageError if --sort does not name a column that can be sorted."""
     keys = [column.key for column in columns if not column.is_group]
     if args.sort is not None and args.sort not in keys:
         raise UsageError(f"--sort {args.sort}: no such column"
@@ -89,7 +94,8 @@ def check(args: argparse.Namespace, columns: Sequence[Column]) -> None:
 
 
 def ranked(rows: list[dict], columns: Sequence[Column], order: str | None) -> list[dict]:
-    """Sorted by a column; equal ones by their texts, so that the order is always the same."""
+    """The rows sorted by the column with key `order`; None: as they are. Ties are sorted by the text columns, so
+    that the result does not depend on the input order."""
     if order is None:
         return rows
     texts = [column.key for column in columns if column.is_text]
@@ -100,7 +106,7 @@ def ranked(rows: list[dict], columns: Sequence[Column], order: str | None) -> li
 
 
 def cell(value: Any) -> str:
-    """A value in a table."""
+    """A value as text for a table; "-" for None."""
     if value is None:
         return "-"
     if isinstance(value, dict):
@@ -111,12 +117,12 @@ def cell(value: Any) -> str:
 
 
 def by_name(found: dict[str, dict[str, int]]) -> str:
-    """A dictionary of dictionaries in one cell: `name number number; ...`."""
+    """A dictionary of dictionaries as text for one cell: `name number number; ...`."""
     return "; ".join(" ".join((name, *map(str, numbers.values()))) for name, numbers in found.items())
 
 
 def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | None = None) -> Any:
-    """A table for steve.terminal.tables.render(), of which the column that it is sorted by is never left out."""
+    """A table for steve.terminal.tables.render(). The column it is sorted by is never dropped for lack of room."""
     from steve.terminal.tables import columns as grid
     shown = [column for column in columns if column.head]
     body = [[cell(row[column.key]) for column in shown] for row in rows]
@@ -126,7 +132,7 @@ def table(title: str, rows: list[dict], columns: Sequence[Column], order: str | 
 
 
 def csv_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
-    """The lines of CSV, some at a time."""
+    """The text of the CSV file, BATCH rows at a time."""
     keys = [column.key for column in recorded(columns)]
     yield _csv_lines([keys])
     for some in _batches(rows):
@@ -141,11 +147,12 @@ def _csv_lines(rows: Iterable[list]) -> str:
 
 
 def csv_text(rows: Rows, columns: Sequence[Column]) -> str:
+    """The whole CSV file as one string."""
     return "".join(csv_parts(rows, columns))
 
 
 def json_parts(rows: Rows, columns: Sequence[Column]) -> Iterator[str]:
-    """What json.dumps(rows, indent=1) gives, some at a time."""
+    """The text that json.dumps(rows, indent=1) returns, BATCH rows at a time."""
     keys = [column.key for column in recorded(columns)]
     before = "["
     for some in _batches(rows):
@@ -159,7 +166,8 @@ def _batches(rows: Rows) -> Iterator[list[dict]]:
 
 
 def facts_csv(found: dict[str, Any]) -> str:
-    """An object as lines key,value; keys of objects within it come behind a dot. None is empty, truth as in JSON."""
+    """An object as CSV lines key,value. Keys of nested objects and indices of lists are appended after a dot. None
+    is an empty value; booleans are written as in JSON."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(("key", "value"))
@@ -178,7 +186,8 @@ def _flat(found: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def text(title: str, rows: Rows, columns: Sequence[Column], top: int | None, plain: bool,
          order: str | None = None) -> str:
-    """The table with a remark on the rows that are left out."""
+    """The table as text, with a remark on the rows left out. top: the number of rows to show; None: TOP. plain:
+    without colours."""
     from steve.terminal.tables import render
     most = TOP if top is None else top
     parts = [table(title, rows[:most], columns, order)] if rows else [title, "(nothing)"]
@@ -188,12 +197,12 @@ def text(title: str, rows: Rows, columns: Sequence[Column], top: int | None, pla
 
 
 def write(args: argparse.Namespace, title: str, rows: list[dict], columns: Sequence[Column]) -> None:
-    """Sort the rows and write them as the arguments say."""
+    """Sort the rows and write them as the arguments of add_arguments() request."""
     write_ranked(args, title, ranked(rows, columns, args.sort), columns)
 
 
 def write_ranked(args: argparse.Namespace, title: str, rows: Rows, columns: Sequence[Column]) -> None:
-    """Write rows that are sorted as the arguments say."""
+    """As write(), for rows that are sorted already."""
     kept = rows if args.top is None else rows[:args.top]
     with Output(args.output or "-") as out:
         if args.json or args.csv:

@@ -1,7 +1,7 @@
-"""A progress bar on stderr for whatever takes longer than two seconds.
+"""A progress bar on stderr for operations that take longer than two seconds.
 
-Shown only on a terminal, so that logs and pipes stay clean; drawn by rich, which is imported when the two
-seconds are over. Not a clock: rates are those of the last moments.
+It appears only on a terminal, so that logs and pipes stay clean. rich draws it, and is imported only when the two
+seconds are over. The rate shown is that of the last moments, not the average.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -11,13 +11,13 @@ import sys
 import time
 from typing import Any
 
-PATIENCE = 2.0
+PATIENCE = 2.0  # seconds before the bar appears
 
 
 class Progress:
-    """`with Progress("ops") as progress: progress(done, total)`; done and total in bytes of input.
+    """`with Progress("ops") as progress: progress(done, total)`.
 
-    total 0 means that it is not known. quiet: never show anything."""
+    done and total are amounts of `unit`, by default bytes of input; total 0 means unknown. quiet: show nothing."""
 
     def __init__(self, label: str, quiet: bool = False, unit: str = "bytes") -> None:
         self.label, self.unit = label, unit
@@ -50,7 +50,7 @@ class Progress:
 
 
 def bar_columns(unit: str) -> list:
-    """What a bar shows: label, bar, amount, rate (bytes only), remaining time."""
+    """The columns of the bar: label, bar, amount, rate (bytes only), remaining time."""
     from rich import progress as p
     columns: list = [p.TextColumn("{task.description}"), p.BarColumn()]
     if unit == "bytes":

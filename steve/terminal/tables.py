@@ -1,7 +1,7 @@
-"""Text for people: tables by rich, numbers in groups, and strings that cannot harm a terminal.
+"""Tables drawn by rich, formatted numbers, and strings that are safe to print on a terminal.
 
-Strings of a trace are somebody else's: control characters are shown as escapes, and nothing is taken for
-markup.
+Strings in a trace come from the traced program and are not trusted: control characters are shown as escapes,
+and nothing is interpreted as markup.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,22 +13,21 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-
-LEAST = 24  # characters of a column of text, if it has as many
+LEAST = 24  # a text column is not narrowed below this many characters
 
 
 class Titled(NamedTuple):
-    """A table below its title, which may be longer than the table is wide, and above a remark. width: the least
-    that nothing is cut off with."""
+    """A table with a title above it and a remark below it. The title may be wider than the table."""
     title: str
     table: Any
+    """A renderable of rich."""
     width: int = 0
+    """The least width, in characters, that cuts nothing off; 0: any."""
     remark: str = ""
 
 
 def printable(text: str) -> str:
-    """The text with everything unprintable as an escape."""
+    """The text with each unprintable character replaced by an escape."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -40,7 +39,7 @@ def number(value: int) -> str:
 
 
 def size(value: float) -> str:
-    """Bytes in the unit that leaves one to four digits before the point: 1.5 MiB."""
+    """Bytes in the unit that leaves at most four digits before the point: 1.5 MiB."""
     step = 0
     while abs(value) >= 1024 and step + 1 < len(UNITS):
         value /= 1024
@@ -49,7 +48,8 @@ def size(value: float) -> str:
 
 
 def facts(title: str, rows: Iterable[Sequence[object]], values: str = "left") -> Any:
-    """A table without lines of names and further columns; `values` says how those are aligned."""
+    """A table without lines or headings. The first cell of each row is a name; `values` is the alignment of the
+    other cells."""
     from rich.table import Table
     from rich.text import Text
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -61,10 +61,11 @@ def facts(title: str, rows: Iterable[Sequence[object]], values: str = "left") ->
 
 def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], left: Container[str] = (),
             kept: Container[str] = ()) -> Titled:
-    """A table with heads; columns are numbers, right-aligned, except those named in `left`, which are folded.
+    """A table with headings. Columns hold numbers, right-aligned, except those whose headings are in `left`: these
+    hold text, which is wrapped.
 
-    Where there is no room for all, columns of numbers are left out, the last first, and named below; not the
-    first column and not those named in `kept`."""
+    If the width is not enough, number columns are left out, starting with the last, and a remark names them. The
+    first column and those with headings in `kept` always stay."""
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [needed(head, [row[i] for row in cells], head in left) for i, head in enumerate(heads)]
     shown = fitting(heads, widths, left, kept)
@@ -75,19 +76,20 @@ def columns(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]], 
 
 
 def needed(head: str, cells: Iterable[str], is_text: bool) -> int:
-    """The least width of a column."""
+    """The least width of a column, in terminal cells."""
     from rich.cells import cell_len
     widest = max(map(cell_len, (head, *cells)))
     return max(min(widest, LEAST), cell_len(head)) if is_text else widest
 
 
 def total(widths: Sequence[int]) -> int:
-    """The width of a table of such columns: a blank on both sides of each, one between, one at each edge."""
+    """The width of a table with columns of these widths: a blank on both sides of each, one between two columns
+    and one at each edge."""
     return sum(widths) + 3 * len(widths) + 1
 
 
 def fitting(heads: Sequence[str], widths: Sequence[int], left: Container[str], kept: Container[str]) -> list[int]:
-    """The indices of the columns for which there is room."""
+    """The indices of the columns that fit; see columns()."""
     shown = list(range(len(heads)))
     for i in reversed(shown[1:]):
         if total([widths[j] for j in shown]) > width() and heads[i] not in left and heads[i] not in kept:
@@ -96,7 +98,7 @@ def fitting(heads: Sequence[str], widths: Sequence[int], left: Container[str], k
 
 
 def grid(heads: Sequence[str], cells: Iterable[Sequence[str]], left: Container[str]) -> Any:
-    """The table itself."""
+    """The table of rich, from cells that are printable()."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -110,12 +112,12 @@ def grid(heads: Sequence[str], cells: Iterable[Sequence[str]], left: Container[s
 
 
 def width() -> int:
-    """Columns to fill: those of the terminal, else 120."""
+    """The width to fill, in terminal cells: that of the terminal, else 120."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
 
 
 def render(parts: Iterable[Any], to_terminal: bool) -> str:
-    """Tables, rich's renderables and lines of text as text; colours only for a terminal."""
+    """Render Titled tables, other renderables of rich and strings to text. to_terminal: with colours."""
     from rich.console import Console
     from rich.text import Text
     buffer = io.StringIO()

@@ -1,5 +1,7 @@
-"""Numbers with units, for people: bytes, counts and times. matplotlib calls these functions with the position of a
-tick as second argument, which does not matter.
+"""Numbers with units: bytes, counts and times, rounded for people.
+
+The functions can be used as tick formatters of matplotlib, which passes the position of the tick as second
+argument; it is ignored.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -27,7 +29,8 @@ def human_count(n: float, _pos: object = None) -> str:
 
 
 def human_ns_or_less(ns: float, below: bool, step: float | None) -> str:
-    """A time that was measured by a clock with steps: `<10 ns` if it is less than one."""
+    """A time in ns measured by a clock of limited resolution. below: it is less than one step of the clock, which
+    gives `<10 ns`. step: the clock's resolution in ns; None: unknown."""
     return f"<{human_ns(step)}" if below and step else human_ns(ns)
 
 
