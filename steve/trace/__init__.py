@@ -1,4 +1,4 @@
-"""The binding of the trace library (_memtrace), and what a trace names: files, stacks, frames, places, lines.
+"""Reading traces: the binding of the trace library (_memtrace), and text for stacks, frames, places and lines.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

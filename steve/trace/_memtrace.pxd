@@ -1,4 +1,4 @@
-# _memtrace.pxd - what other Cython modules may use of steve.trace._memtrace.
+# _memtrace.pxd - the part of steve.trace._memtrace that other Cython modules may use.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 from steve.trace.cmemtrace cimport mt_error, mt_event, mt_packed, mt_reader

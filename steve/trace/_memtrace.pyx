@@ -1,13 +1,13 @@
 # cython: language_level=3, boundscheck=False
-"""Binding of the trace library: read memtraces and ops files from Python.
+"""Python binding of the trace library: read memtraces and ops files.
 
     trace = Trace("ljtrace.out.1.ljt")
     for batch in trace.batches():        # numpy arrays with the fields of struct mt_event
         news = batch[batch["kind"] == NEW]
-    if trace.problem: ...                # the file is cut off or damaged; all before that was delivered
+    if trace.problem: ...                # the file is truncated or damaged; everything before that was delivered
 
-Fast paths (ops, locks, summary...) are in steve.kernels._ops, which walks the same batches without Python. Ids of
-strings, frames, stacks, sites and heaps count from 0; see memtrace/memtrace.h.
+The kernels (steve.kernels) walk the same batches without Python objects, which is much faster. Ids of strings,
+frames, stacks, sites and heaps count from 0; see memtrace/memtrace.h.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -35,7 +35,7 @@ REACH_NAMES = tuple(mt_reach_name(<mt_reach>r).decode() for r in range(MT_REACHE
 TYPE_NAMES = tuple(mt_type_name(<mt_type>t).decode() for t in range(MT_TYPES))
 VM_NAMES = tuple(mt_vm_name(<mt_vm>v).decode() for v in range(MT_VMS))
 BADFREE_NAMES = tuple(mt_badfree_name(<mt_badfree>b).decode() for b in range(MT_BADFREES))
-# the byte `how` of an event: four bits of how, then these
+# the byte `how` of an event: its low four bits are an mt_how, the others these flags
 HOW_MASK, IMPLIED, KERNEL, BEYOND, FREED = 15, 16, 32, 64, 128
 LINK_NAMES = tuple(mt_link_kind_name(<mt_link_kind>k).decode() for k in range(MT_LINK_KINDS))
 HOW_NAMES = tuple(mt_how_name(<mt_how>how).decode() for how in range(MT_HOWS))
@@ -55,12 +55,13 @@ _dtypes = {}
 
 
 cdef str path_name(str path):
-    """What messages call a file."""
+    """The name of a file in messages."""
     return "standard input" if path == "-" else path
 
 
 cdef object trace_error(str path, str name, const mt_error *err, bint is_text):
-    """The TraceError for an error of the library. The library may or may not name the file itself."""
+    """Turn an error of the library into a TraceError. The file's name is removed from the text, because the
+    TraceError adds it."""
     text = (<char *>err.text).decode("utf-8", "backslashreplace")
     for prefix in (path + ": ", name + ": "):
         text = text[len(prefix):] if text.startswith(prefix) else text
@@ -68,7 +69,7 @@ cdef object trace_error(str path, str name, const mt_error *err, bint is_text):
 
 
 cdef str text_of(const char *s):
-    """A string of a trace; bytes that are not UTF-8 become \\xNN, so that it can be printed and written."""
+    """Decode a string of a trace. Bytes that are not UTF-8 become \\xNN, so that the text can be printed."""
     return s.decode("utf-8", "backslashreplace")
 
 
@@ -87,7 +88,7 @@ def event_dtype():
 
 
 def op_dtype():
-    """numpy dtype of struct op: handle, addr, size, code (enum ops_code), thread, time (0: not told), 40 bytes."""
+    """numpy dtype of struct op, 40 bytes: handle, addr, size, code (enum ops_code), thread, time (0: unknown)."""
     import numpy as np
     if "op" not in _dtypes:
         _dtypes["op"] = np.dtype({"names": ["handle", "addr", "size", "code", "thread", "time"],
@@ -113,7 +114,7 @@ def link_dtype():
 
 
 cdef object array_over(const void *data, size_t n, object dtype, bint copy):
-    """n records at `data` as a read-only array, or a copy of them."""
+    """n records at `data` as a read-only array that shares the memory, or as a copy."""
     import numpy as np
     if n == 0:
         return np.empty(0, dtype)
@@ -121,19 +122,23 @@ cdef object array_over(const void *data, size_t n, object dtype, bint copy):
     return array.copy() if copy else array
 
 
-GROWING: dict = {}  # sizes of files that were being written when they were first opened here, by path
+# by path of a file that was still being written when this process first opened it: its size at that time
+GROWING: dict = {}
 
 
 cdef class Trace:
-    """An open memtrace: binary, classic text, plain or zstd; "-" is standard input.
+    """An open memtrace: binary or classic text, plain or compressed with zstd. path "-" is standard input.
 
-    name: what messages call it (default: the path). salvage: skip damaged chunks and go on
-    (stats()["damaged_chunks"] counts them). text: take the file for classic text even if no line looks like
-    it. freed: deliver accesses to freed memory as well (bit FREED of `how`). overlaps: of classic text, let live
-    blocks overlap (MT_OPEN_OVERLAPS). Raises TraceError if the file cannot be opened or is no memtrace.
+    name: the file's name in messages (default: the path).
+    salvage: skip damaged chunks and continue; stats()["damaged_chunks"] counts them.
+    text: read the file as classic text even if its first lines do not look like it.
+    freed: also deliver accesses to freed memory (flag FREED of `how`).
+    snapshots: keep the snapshots of Lua heaps, for snapshot().
+    overlaps: in classic text, let live blocks overlap (MT_OPEN_OVERLAPS).
+    Raises TraceError if the file cannot be opened or is not a memtrace.
 
-    problem: None, or the TraceError that ended reading early (file cut off or damaged); everything before
-    it was delivered. Errors that leave nothing to deliver are raised instead."""
+    Attribute problem: None, or the TraceError that ended reading early because the file is truncated or damaged;
+    everything before that was delivered. If nothing could be delivered, the error is raised instead."""
 
     def __cinit__(self, str path, str name=None, *, bint salvage=False, bint text=False,
                   bint freed=False, bint snapshots=False, bint overlaps=False):
@@ -151,7 +156,7 @@ cdef class Trace:
         if self.r == NULL:
             raise trace_error(path, self.name, &err, False)
         cdef uint64_t growing = mt_growing_size(self.r)
-        if growing:  # all walks over it read the same part
+        if growing:  # every walk over the file reads the same part of it
             mt_limit_size(self.r, GROWING.setdefault(path, growing))
 
     def __dealloc__(self):
@@ -159,7 +164,7 @@ cdef class Trace:
             mt_close(self.r)
 
     cdef int next(self, const mt_event **events, size_t *n) except -1:
-        """The next batch: 1, or 0 at the end (then see `problem`)."""
+        """Read the next batch: 1, or 0 at the end (then see `problem`)."""
         cdef int result
         if self.problem is not None:
             return 0
@@ -169,7 +174,7 @@ cdef class Trace:
         return self.failed() if result == MT_ERROR else result
 
     cdef int next_packed(self, mt_packed *packed) except -1:
-        """The same, packed: see mt_next_packed."""
+        """Read the next batch in packed form, as mt_next_packed() does. Returns as next()."""
         cdef int result
         if self.problem is not None:
             return 0
@@ -179,15 +184,16 @@ cdef class Trace:
         return self.failed() if result == MT_ERROR else result
 
     cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
-        """As next(), for what follows also the events that do not count. shown: the same events with those hidden
-        (steve/kernels/base/walk.h), NULL if none counts."""
+        """As next(), for consumers that also need the events that a filter hides. shown: the same batch with the
+        hidden events marked (steve/kernels/base/walk.h), or NULL if all are hidden. Here nothing is hidden;
+        subclasses may hide events."""
         cdef int result = self.next(events, n)
         shown[0] = events[0]
         return result
 
     cdef int failed(self) except -1:
-        """Keep the reader's error as `problem`, or raise it when nothing was read or nothing can be
-        trusted."""
+        """Store the reader's error in `problem` and return 0. Raise it instead if nothing was read or if what was
+        read cannot be trusted."""
         cdef const mt_error *err = mt_reader_error(self.r)
         cdef mt_reader_stats_t s
         mt_get_stats(self.r, &s)
@@ -198,15 +204,16 @@ cdef class Trace:
         return 0
 
     def pass_accesses(self):
-        """Deliver no accesses but those of system calls and to freed memory; before anything is read."""
+        """Deliver no accesses except those of system calls and to freed memory. Call before anything is read."""
         mt_pass_accesses(self.r)
 
     def pass_to_last(self, uint32_t n):
-        """The same, but for the last n chunks; right after read_range()."""
+        """As pass_accesses(), except in the last n chunks. Call directly after read_range()."""
         mt_pass_to_last(self.r, n)
 
     def seek_points(self):
-        """Where reading can begin: a list of (events before, News before, offset), one at least."""
+        """The places where reading can begin: a list of (events before it, News before it, byte offset), never
+        empty."""
         cdef const mt_seek_point *points
         cdef uint32_t n
         if mt_seek_points(self.r, &points, &n) == MT_ERROR:
@@ -214,8 +221,8 @@ cdef class Trace:
         return [(points[i].event, points[i].handle, points[i].offset) for i in range(n)]
 
     def survivors(self):
-        """The blocks that live at the end, if the file says so there: an array of ordinals, ascending, else None; see
-        mt_survivors."""
+        """The ordinals of the blocks that live at the end, ascending, as an array of u8 that the caller owns. None
+        if the file has no list of them; see mt_survivors."""
         import numpy as np
         cdef uint64_t *ordinals
         cdef size_t n
@@ -227,14 +234,14 @@ cdef class Trace:
             free(ordinals)
 
     def sound_seek_points(self):
-        """How many of the seek_points() have no damage before them: see mt_sound_seek_points."""
+        """The number of seek_points() without damage before them; see mt_sound_seek_points."""
         cdef uint32_t n
         with nogil:
             n = mt_sound_seek_points(self.r)
         return n
 
     def read_range(self, uint32_t first, uint32_t end):
-        """From now on deliver the events from point `first` up to point `end`."""
+        """Deliver from now on the events from seek point `first` up to seek point `end`, without it."""
         cdef int result
         with nogil:
             result = mt_read_range(self.r, first, end)
@@ -243,7 +250,7 @@ cdef class Trace:
             self.failed()
 
     def probe(self):
-        """Read the first events, which are then lost: raises TraceError if this is no memtrace."""
+        """Raise TraceError if this is not a memtrace. Consumes the first events."""
         cdef const mt_event *events
         cdef size_t n
         self.next(&events, &n)
@@ -251,9 +258,9 @@ cdef class Trace:
     def batches(self, *, bint copy=False):
         """Iterate over the events, as arrays of event_dtype() in program order.
 
-        Without `copy` an array is a read-only view of the reader's memory: it is good until the next one is
-        asked for, and no longer than the Trace. Of `how` the lower four bits count (HOW_MASK); above them are IMPLIED,
-        KERNEL, BEYOND and FREED."""
+        Without `copy` an array is a read-only view of the reader's memory. It is valid until the next array is
+        requested, and no longer than the Trace. The low four bits of `how` are an mt_how (HOW_MASK); the flags
+        IMPLIED, KERNEL, BEYOND and FREED are above them."""
         cdef const mt_event *events
         cdef size_t n
         dtype = event_dtype()
@@ -261,24 +268,28 @@ cdef class Trace:
             yield array_over(events, n, dtype, copy)
 
     def skim(self, tick=None, snapshot=None):
-        """Read to the end for the sake of stats(); tick(done, total) is called now and then, snapshot(number from 0,
-        name) when one has been read."""
+        """Read to the end without delivering events, to complete stats().
+
+        tick(done, total) is called from time to time with bytes; snapshot(number from 0, name) is called for each
+        snapshot read."""
         cdef mt_packed packed
         cdef unsigned batches = 0
-        cdef uint32_t told = 0
+        cdef uint32_t reported = 0
         cdef bint more = True
         while more:
             more = self.next_packed(&packed)
-            while snapshot is not None and told < mt_count_snapshots(self.r):
-                snapshot(told, self.string(mt_get_snapshot(self.r, told).name))
-                told += 1
+            while snapshot is not None and reported < mt_count_snapshots(self.r):
+                snapshot(reported, self.string(mt_get_snapshot(self.r, reported).name))
+                reported += 1
             batches += 1
             if tick is not None and batches % 64 == 0:
                 tick(*self.progress())
 
     def stats(self):
-        """What the reader counted so far: the fields of struct mt_reader_stats, `ending` by name, `totals`
-        as a dict whose `events` maps kind names to counts (zeros before the END chunk was read)."""
+        """The reader's counts so far: a dict with the fields of struct mt_reader_stats.
+
+        `ending` is a name. `totals` is a dict; its `events` maps names of event kinds to counts, which are 0 until
+        the END chunk has been read."""
         cdef mt_reader_stats_t s
         mt_get_stats(self.r, &s)
         result = dict(s)
@@ -288,7 +299,7 @@ cdef class Trace:
         return result
 
     def info(self):
-        """Facts about the recording (command, pid, tool...), in file order."""
+        """The facts about the recording (command, pid, tool...) as a dict of strings, in file order."""
         cdef const char *key
         cdef const char *value
         cdef uint32_t i = 0
@@ -299,8 +310,7 @@ cdef class Trace:
         return facts
 
     def damages(self):
-        """With salvage: what was wrong with the damaged chunks and where, a line for each of the first
-        100."""
+        """With salvage: one line for each of the first 100 damaged chunks, with its offset and the damage."""
         cdef const char *text = mt_damage(self.r, 0)
         lines = []
         while text != NULL:
@@ -309,18 +319,19 @@ cdef class Trace:
         return lines
 
     def counts(self):
-        """How many definitions of each sort were read so far."""
+        """The numbers of definitions read so far: a dict by sort (strings, frames, stacks...)."""
         return {"strings": mt_count_strings(self.r), "frames": mt_count_frames(self.r),
                 "stacks": mt_count_stacks(self.r), "sites": mt_count_sites(self.r),
                 "heaps": mt_count_heaps(self.r), "protos": mt_count_protos(self.r),
                 "traces": mt_count_traces(self.r)}
 
     def string(self, uint32_t id):
-        """String by id, "" if there is none; bytes that are not UTF-8 become \\xNN."""
+        """The string with an id, "" if there is none. Bytes that are not UTF-8 become \\xNN."""
         return text_of(mt_string(self.r, id))
 
     def frame(self, uint32_t id):
-        """Frame(ip, function, file, object, line, ...) with strings for ids, or None if there is no such frame."""
+        """Frame(ip, function, file, object, line, ...) with strings instead of their ids, or None if the id is
+        unknown."""
         cdef const mt_frame *f = mt_get_frame(self.r, id)
         if f == NULL:
             return None
@@ -329,8 +340,9 @@ cdef class Trace:
                      f.trace, f.nth)
 
     def proto(self, uint32_t id):
-        """Proto(block's handle, heap id, function, file, line where it begins, offset of the first instruction
-        in the block, list of the instructions' lines), or None."""
+        """A Lua prototype: Proto(handle of its block, heap id, function, file, first line, offset of the first
+        instruction in the block, list of the instructions' lines, nth), or None. nth numbers the functions that
+        begin on the same line."""
         cdef const mt_proto *p = mt_get_proto(self.r, id)
         if p == NULL:
             return None
@@ -338,13 +350,14 @@ cdef class Trace:
                      [p.lines[i] for i in range(p.count)], p.nth)
 
     def jit_trace(self, uint32_t id):
-        """JitTrace(heap id, number, address and size of its code, time, frame id of its start), or None."""
+        """A trace of the JIT compiler: JitTrace(heap id, number, address and size of its code, time, id of the frame
+        where it starts), or None."""
         cdef const mt_trace *t = mt_get_trace(self.r, id)
         return None if t == NULL else JitTrace(t.heap, t.number, t.addr, t.size, t.time, t.frame)
 
     def snapshot(self, uint32_t number):
-        """A snapshot by its number from 0: Snapshot(name, heap id, time, total, internal, events before it, objects,
-        links), the last two as arrays of object_dtype() and link_dtype(), copies; None if there is none."""
+        """The snapshot with a number from 0, or None: Snapshot(name, heap id, time, total, internal, events before
+        it, objects, links). objects and links are arrays of object_dtype() and link_dtype() that the caller owns."""
         cdef const mt_snapshot *s = mt_get_snapshot(self.r, number)
         if s == NULL:
             return None
@@ -353,21 +366,21 @@ cdef class Trace:
                         array_over(s.links, s.n_links, link_dtype(), True))
 
     def snapshots(self):
-        """The snapshots read so far, if `snapshots` was asked for."""
+        """All snapshots read so far. Needs Trace(..., snapshots=True)."""
         return [self.snapshot(i) for i in range(mt_count_snapshots(self.r))]
 
     def forget_snapshot(self, uint32_t number):
-        """Give the objects and links of a snapshot back: it has none from now on."""
+        """Free the objects and links of a snapshot, which is empty from now on."""
         mt_forget_snapshot(self.r, number)
 
     def stack(self, uint32_t id):
-        """(parent stack id, frame id), or None."""
+        """The innermost frame of a stack and the stack of its callers: (parent stack id, frame id), or None."""
         cdef const mt_stack *s = mt_get_stack(self.r, id)
         return None if s == NULL else (s.parent, s.frame)
 
     def stack_table(self):
-        """(parents, frames): arrays by stack id of the stacks read so far. A parent's id is lower than its child's; of
-        stack 0 both are 0."""
+        """All stacks read so far: (parents, frames), two arrays of u4 indexed by stack id. The id of a parent is lower
+        than that of its child; stack 0 has parent 0 and frame 0."""
         import numpy as np
         cdef const mt_stack *s
         cdef uint32_t id, n = mt_count_stacks(self.r)
@@ -379,7 +392,7 @@ cdef class Trace:
         return table[0], table[1]
 
     def stack_ids(self, uint32_t id):
-        """The ids of the frames of a stack, innermost first; [0] for stack 0 and stacks that are not known."""
+        """The ids of the frames of a stack, innermost first; [0] for stack 0 and for an unknown stack."""
         cdef const mt_stack *s = mt_get_stack(self.r, id)
         cdef list ids = []
         while id != 0 and s != NULL:
@@ -406,8 +419,8 @@ cdef class Trace:
         return None if s == NULL else Site(s.ip, s.frame, s.size, KIND_NAMES[s.kind])
 
     def site_key(self, uint32_t id):
-        """What a site's frame says, in numbers: equal for sites whose frames differ in their address at most. None:
-        it has no frame."""
+        """A tuple of numbers that is equal for two sites if their frames are equal except for the address. None if
+        the site has no frame."""
         cdef const mt_site *s = mt_get_site(self.r, id)
         cdef const mt_frame *f = mt_get_frame(self.r, s.frame) if s != NULL and s.frame != 0 else NULL
         return None if f == NULL else (f.function, f.file, f.object, f.line, f.kind)
@@ -418,17 +431,19 @@ cdef class Trace:
         return None if h == NULL else Heap(h.id, mt_heap_kind_name(<mt_heap_kind>h.kind).decode())
 
     def progress(self):
-        """(bytes read, bytes in all or 0) of the file as stored."""
+        """(bytes read, total bytes or 0 if unknown) of the file as stored, compressed."""
         cdef mt_reader_stats_t s
         mt_get_stats(self.r, &s)
         return s.bytes_read, s.bytes_total
 
 
 cdef class OpsFile:
-    """An open ops or lockops file, text or binary, plain or zstd; "-" is standard input.
+    """An open ops or lockops file, text or binary, plain or compressed with zstd. path "-" is standard input.
 
-    kind: "ops" or "lockops" says what L means; None finds out. problem: as of Trace, for text with a
-    line number."""
+    name: the file's name in messages (default: the path). kind: "ops" or "lockops", which determines whether L is
+    a Load or a Lock; None: find out from the file. Raises TraceError if the file cannot be opened.
+
+    Attribute problem: as in Trace; its place is a line number if the file is text."""
 
     def __cinit__(self, str path, str name=None, *, kind=None):
         cdef mt_error err
@@ -450,12 +465,13 @@ cdef class OpsFile:
 
     @property
     def shared_addresses(self):
-        """N and R until now that made a block at the address of a live one, as files made with --compat have them."""
+        """The number of N and R read so far that made a block at the address of a live block. Files written with
+        `steve ops --compat` contain such operations."""
         return ops_reader_shared(self.r)
 
     @property
     def kind(self):
-        """ "ops" or "lockops", or None while not known."""
+        """ "ops" or "lockops", or None while unknown."""
         return {OPS_ACCESS: "ops", OPS_LOCK: "lockops"}.get(ops_reader_kind(self.r))
 
     @property
@@ -464,13 +480,13 @@ cdef class OpsFile:
         return bool(ops_reader_is_binary(self.r))
 
     def probe(self):
-        """Read the first operations, which are then lost: raises TraceError if this is no ops file."""
+        """Raise TraceError if this is not an ops file. Consumes the first operations."""
         cdef const op *ops
         cdef size_t n
         self.next(&ops, &n)
 
     cdef int next(self, const op **ops, size_t *n) except -1:
-        """The next operations: 1, or 0 at the end (then see `problem`)."""
+        """Read the next operations: 1, or 0 at the end (then see `problem`)."""
         cdef int result
         if self.problem is not None:
             return 0
@@ -481,7 +497,8 @@ cdef class OpsFile:
         return self.failed() if result == MT_ERROR else result
 
     cdef int next_packed(self, mt_packed *packed) except -1:
-        """The same of a file that holds a trace (ops_reader_trace): see mt_next_packed."""
+        """Read the next operations in packed form, of a file that contains a trace (ops_reader_trace). See
+        mt_next_packed; returns as next()."""
         cdef int result
         if self.problem is not None:
             return 0
@@ -492,7 +509,7 @@ cdef class OpsFile:
         return self.failed() if result == MT_ERROR else result
 
     cdef int failed(self) except -1:
-        """As Trace.failed."""
+        """As Trace.failed()."""
         cdef const mt_error *err = ops_reader_error(self.r)
         error = trace_error(self.path, self.name, err, not self.binary)
         if not self.delivered or err.code not in (MT_E_TRUNCATED, MT_E_CORRUPT):
@@ -501,7 +518,8 @@ cdef class OpsFile:
         return 0
 
     def batches(self, *, bint copy=False):
-        """Iterate over the operations, as arrays of op_dtype(); the rules of Trace.batches hold."""
+        """Iterate over the operations, as arrays of op_dtype(). They are valid as long as those of
+        Trace.batches()."""
         cdef const op *ops
         cdef size_t n
         dtype = op_dtype()
@@ -509,7 +527,7 @@ cdef class OpsFile:
             yield array_over(ops, n, dtype, copy)
 
     def progress(self):
-        """(bytes read, bytes in all or 0) of the file as stored."""
+        """(bytes read, total bytes or 0 if unknown) of the file as stored, compressed."""
         cdef uint64_t total = 0
         cdef uint64_t done = ops_reader_bytes(self.r, &total)
         return done, total

@@ -1,9 +1,10 @@
-"""Which frames of an allocation's stack say who allocated.
+"""Find the frames of an allocation's stack that identify the code that allocated.
 
-The innermost are the allocator's own: malloc and its relatives and, for the blocks of Lua, LuaJIT's C code
-between its allocator and the line of Lua that it works for. Without those a stack begins where its reader
-would look first: at a line of Lua, at a library function or part of the virtual machine that a line called,
-at the C function of a module. Frames of the recorder's own wrappers are no one's. Nothing is looked up here.
+The innermost frames belong to the allocator: malloc and its relatives and, for blocks of Lua, LuaJIT's C code
+between its allocator and the Lua line that needs the memory. Without them a stack begins where a reader
+would look first: at a Lua line, at a library function or part of the virtual machine that a Lua line called,
+or at the C function of a module. Frames of the recorder's own wrappers are dropped. The functions here only
+look at frames that the caller passes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -20,21 +21,23 @@ if TYPE_CHECKING:
 ALLOCATORS = frozenset((
     "malloc", "calloc", "realloc", "reallocarray", "free", "memalign", "posix_memalign", "aligned_alloc",
     "valloc", "pvalloc", "strdup", "strndup"))
-MOST_ALLOCATORS = 8  # frames of one call of the allocator
-INTERNAL = ("lj_",)                 # functions of LuaJIT that only LuaJIT calls
-API = ("lua_", "luaL_", *INTERNAL)  # and those that C code of others does
-WRAPPERS = "vgpreload_ljtrace"
+MOST_ALLOCATORS = 8                 # most frames at the top of a stack that can belong to the allocator
+INTERNAL = ("lj_",)                 # prefixes of functions of LuaJIT that only LuaJIT calls
+API = ("lua_", "luaL_", *INTERNAL)  # prefixes of all functions of LuaJIT, its C API included
+WRAPPERS = "vgpreload_ljtrace"      # prefix of the recorder's preloaded library
 
 
 def is_allocator(frame: Frame) -> bool:
-    """True for malloc and its relatives, operator new in all forms."""
+    """Is it a frame of malloc, one of its relatives, or any operator new?"""
     return frame.function in ALLOCATORS or frame.function.startswith("operator new")
 
 
 def callers(frames: Sequence[Frame | None]) -> list[int]:
-    """The indices, innermost first, of the frames of a stack that say who allocated: those from the caller of
-    the allocator, without what lies between LuaJIT's allocator and the innermost frame of Lua. Frames that are
-    not known (None) are kept, and always at least one if there are any."""
+    """The indices, innermost first, of the frames that identify the code that allocated.
+
+    They start at the caller of the allocator and leave out the frames between LuaJIT's allocator and the
+    innermost Lua frame. frames: a whole stack, innermost first; an unknown frame is None and is kept. At least
+    one index is returned if there are frames."""
     start = _first_caller(frames)
     kept = [i for i in range(start, len(frames)) if not _is_wrapper(frames[i])]
     if all(map(is_plain, frames)):
@@ -48,7 +51,7 @@ def callers(frames: Sequence[Frame | None]) -> list[int]:
 
 
 def _first_caller(frames: Sequence[Frame | None]) -> int:
-    """Behind the frames of malloc and its relatives; the last frame if there is nothing else."""
+    """The index of the first frame after those of malloc and its relatives; of the last frame if all are such."""
     start = 0
     while start < min(len(frames) - 1, MOST_ALLOCATORS) and frames[start] and is_allocator(frames[start]):
         start += 1
@@ -70,27 +73,31 @@ def _is_wrapper(frame: Frame | None) -> bool:
 
 
 def is_plain(frame: Frame | None) -> bool:
-    """Neither of Lua nor of LuaJIT: of a stack of such frames callers() leaves out only the allocator's, of which
-    those of wrappers, which nothing but the program calls, are part."""
+    """Does the frame belong neither to Lua nor to LuaJIT, nor to a wrapper that is not an allocator?
+
+    In a stack of plain frames, callers() leaves out only the allocator's frames, so it need not see all of it."""
     return frame is None or (frame.kind == "host" and not frame.function.startswith(INTERNAL)
                              and not _is_luajit_object(frame.object)
                              and (is_allocator(frame) or not _is_wrapper_object(frame.object)))
 
 
 def _is_lua(frame: Frame | None) -> bool:
-    """Of Lua: a Lua function, one of the library, a C function that Lua calls, a part of the machine."""
+    """Does it belong to Lua: a Lua function, a library function, a C function called from Lua, or a part of the
+    virtual machine?"""
     return frame is not None and frame.kind != "host"
 
 
 def _machine_objects(frames: Sequence[Frame | None]) -> set[str]:
-    """The objects that hold LuaJIT as far as the stack tells: what calls a frame of Lua is LuaJIT's code."""
+    """The object files that contain LuaJIT, as far as the stack shows: the caller of a Lua frame is LuaJIT's
+    code, and so is every object with luajit in its name."""
     found = {outer.object for inner, outer in zip(frames, frames[1:])
              if _is_lua(inner) and outer is not None and outer.kind == "host"}
     return found | {frame.object for frame in frames if frame and _is_luajit_object(frame.object)}
 
 
 def _is_machine(frame: Frame | None, machine: set[str], named: Sequence[str]) -> bool:
-    """LuaJIT's own code: by its name, or code without a name of its object."""
+    """Is it LuaJIT's own code: a function whose name begins with a prefix of `named`, or a nameless function of
+    one of the objects `machine`?"""
     if frame is None or frame.kind != "host":
         return False
     return frame.function.startswith(tuple(named)) or not frame.function and frame.object in machine

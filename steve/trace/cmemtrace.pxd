@@ -1,6 +1,6 @@
 # cmemtrace.pxd - Cython's view of memtrace/memtrace.h: the reader of traces.
 #
-# Only what steve uses; the meaning of every field and function is told in the header.
+# It declares only what steve uses. The header documents every field and function.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t

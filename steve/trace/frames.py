@@ -1,4 +1,4 @@
-"""Of which language a frame of a stack is, and what it is called in the formats of others.
+"""The language of a stack frame, and its text in the file formats of other tools.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from steve.trace._memtrace import Frame
 
-LUA_KINDS = frozenset(("lua", "inlined"))  # kinds of frames that stand for a line of Lua
+LUA_KINDS = frozenset(("lua", "inlined"))  # the kinds of frames that are a line of Lua code
 
 
 def is_lua(frame: Frame) -> bool:
-    """A line of Lua, interpreted or compiled."""
+    """Is the frame a line of Lua code, interpreted or compiled?"""
     return frame.kind in LUA_KINDS
 
 
 def file_name(frame: Frame) -> str:
-    """The file without its folder; of Lua chunks without LuaJIT's mark of what the name is."""
+    """The name of the file without its folder; of a Lua chunk also without the prefix @ or =, by which LuaJIT
+    marks file names and other chunk names."""
     name = frame.file[1:] if is_lua(frame) and frame.file[:1] in ("@", "=") else frame.file
     return os.path.basename(name)
 
 
 def label(frame: Frame) -> str:
-    """`function`, of Lua with `file:line`; else the best that is known. Always one line."""
+    """`function`, for Lua `function file:line`; without a function name, the file, object or address. Always one
+    line of text."""
     name = file_name(frame)
     place = f"{name}:{frame.line}" if name and frame.line else name
     if frame.function:
@@ -36,7 +38,7 @@ def label(frame: Frame) -> str:
 
 
 def frame_line(frame: Frame) -> str:
-    """`function (file:line)` as Valgrind's own tools write a frame; always one line."""
+    """`function (file:line)`, as Valgrind's own tools print a frame. Always one line of text."""
     name = frame.function or "???"
     if frame.file:
         place = f"{file_name(frame)}:{frame.line}" if frame.line else file_name(frame)

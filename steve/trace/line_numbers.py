@@ -1,8 +1,8 @@
-"""Numbers for the lines of a program, for kernels that count by line (steve/kernels/lines/lines.h).
+"""Number the lines of a program, for kernels that count by line (steve/kernels/lines/lines.h).
 
-A line has its function as a part of it: functions that share a line are counted apart. A function of Lua is known by
-its place in the source, whatever it is called; its name is that of the first stack that it is in, else that of a site of
-an access, else that of its prototype, which does not know by which name it is called.
+A line includes its function: two functions that share a source line are counted separately. A Lua function is
+identified by its place in the source, because callers may use different names for it. Its name is taken from the
+first stack that contains it, else from an access site, else from its prototype, which has no name of its own.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,23 +16,23 @@ from steve.trace.places import Found, Line, Owner, Places
 if TYPE_CHECKING:
     import numpy as np
 
-STACK, SITE, PROTO = range(3)  # what gives a function its name, the best first
+STACK, SITE, PROTO = range(3)  # sources of a function's name, the best first
 
 
 class LineNumbers:
-    """Numbers of lines from 0, in the order in which they are met."""
+    """The numbers of lines, counted from 0 in the order in which the lines are first seen."""
 
     def __init__(self, places: Places) -> None:
         self.places = places
         self._numbers: dict[tuple[object, ...], int] = {}
         self._lines: list[Found] = []  # by number
-        self._names: dict[Owner, tuple[int, str]] = {}  # of functions of Lua: what named them, and how
+        self._names: dict[Owner, tuple[int, str]] = {}  # of a Lua function: the source of its name, and the name
         self._stacks, self._sites, self._places = array("I"), array("I"), array("I")
-        self._of_keys: dict[tuple[int, ...] | None, int] = {}  # by site_key() of a Trace
+        self._of_keys: dict[tuple[int, ...] | None, int] = {}  # numbers by Trace.site_key()
         self._protos = 0
 
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines so far."""
         return len(self._lines)
 
     def line(self, number: int) -> Line:
@@ -40,7 +40,7 @@ class LineNumbers:
         return found.line if found.owner is None else found.line._replace(function=self._names[found.owner][1])
 
     def of_stack(self, stack: int) -> Line:
-        """The line of a stack that has been reached."""
+        """The line of a stack that reach() has numbered."""
         return self.line(self._stacks[stack])
 
     def _number(self, found: Found, source: int) -> int:
@@ -60,8 +60,10 @@ class LineNumbers:
         return self._of_keys[key]
 
     def reach(self, stacks: int, sites: int, protos: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The numbers by stack, by site and by place (instruction after instruction of each prototype), for as many
-        stacks, sites and prototypes; good until the next call. Each array has one element at least."""
+        """Number the lines of the first `stacks` stacks, `sites` access sites and `protos` prototypes.
+
+        Returns three arrays of u4, each with one element at least: line numbers indexed by stack id, by site id, and
+        by place. A place is an instruction of a prototype, counted through all prototypes in order."""
         import numpy as np
         for stack in range(len(self._stacks), stacks):
             self._stacks.append(self._number(self.places.find_stack(stack), STACK))
@@ -73,6 +75,6 @@ class LineNumbers:
         return tuple(np.array(a or [0], "u4") for a in (self._stacks, self._sites, self._places))
 
     def reach_all(self) -> None:
-        """Number what the trace has defined by now."""
+        """Number the lines of all stacks, sites and prototypes that the trace has defined so far."""
         counts = self.places.trace.counts()
         self.reach(counts["stacks"], counts["sites"], counts["protos"])

@@ -1,8 +1,8 @@
-"""Where in the program something happens: lines and sites of stacks and of access sites.
+"""The places in the program where something happens: lines and sites of stacks and of access sites.
 
-The line of a stack is its innermost frame of a Lua function or, where there is none, that has a name and is
-not the allocator itself; the line of an
-access is that of its instruction. A site is longer: the three innermost frames. Names are looked up once.
+The line of a stack is that of its innermost Lua function. If it has none, it is that of the innermost frame that
+has a name and does not belong to the allocator. The line of an access is that of its instruction. An allocation
+site is longer: the three innermost frames. Each name is looked up once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """file "" and line 0: not known. function: else the object's name in brackets, else "(unknown)"."""
+    """A line of source code. file is "" and line is 0 if unknown. function: the name of the function, else that of
+    the object in brackets, else "(unknown)"."""
     file: str
     line: int
     function: str
 
 
-Owner = tuple[str, int, int, str]  # a function of Lua in its source: owner_of
+Owner = tuple[str, int, int, str]  # the identity of a Lua function in its source, see owner_of()
 
 
 class Found(NamedTuple):
-    """A line and, of Lua code, the function in the source that it is a part of."""
+    """A line and, if it is Lua code, the function in the source that contains it."""
     line: Line
     owner: Owner | None = None
 
@@ -40,31 +41,34 @@ NOWHERE = Line("", 0, "(unknown)")
 
 
 def line_of(frame: Frame) -> Line:
-    """What a frame is called: of the code without names that of its object."""
+    """The line of a frame; code without a name is named after its object."""
     if frame.function or frame.file:
         return Line(frame.file, frame.line, frame.function)
     return Line("", 0, f"[{os.path.basename(frame.object)}]" if frame.object else NOWHERE.function)
 
 
 def owner_of(file: str, function: str, defined: int, nth: int) -> Owner:
-    """Which function of a file it is: the nth that begins on a line. It may be called by several names, which only
-    tell functions apart of which it is not known where they begin."""
+    """The identity of a Lua function: the nth function that begins on line `defined` of `file`.
+
+    Its name is not part of it, because a function may be called by several names. Only if the first line is
+    unknown (0) does the name distinguish functions."""
     return (file, defined, nth, "") if defined else (file, 0, 0, function)
 
 
-# of a stack or frame: the line of Lua, that of a function with a name that is not the allocator; None: there is none
+# The two candidates for the line of a stack or frame, None where there is none: the Lua line, and the line of a named
+# function that does not belong to the allocator.
 Lines = tuple[Found | None, Found | None]
 
 
 def lua_line(frame: Frame) -> Found | None:
-    """The line of Lua that a frame is at; vm: the parser reads it."""
+    """The Lua line of a frame, or None. A frame of kind vm has a line if it is the parser, which reads that line."""
     if frame.line and (frame.kind in LUA_FRAMES or frame.kind == "vm"):
         return Found(line_of(frame), owner_of(frame.file, frame.function, frame.defined, frame.nth))
     return None
 
 
 def named_line(frame: Frame) -> Found | None:
-    """A frame that has a name and is not the allocator's."""
+    """The line of a frame that has a name and does not belong to the allocator, else None."""
     return Found(line_of(frame)) if (frame.function or frame.file) and not is_allocator(frame) else None
 
 
@@ -79,7 +83,7 @@ class Places:
         self._of_stacks: Inherited[Lines] = Inherited(trace, self._add_frame, (None, None))
         self._of_frames: dict[int, Lines] = {}
         self._of_sites: dict[tuple[int, ...] | None, Found] = {}
-        self._functions: dict[Owner, str] = {}  # what they are called
+        self._functions: dict[Owner, str] = {}  # names of Lua functions
         self._site_names: dict[int, str] = {}
         self._texts: dict[str, Callable[[int], str]] = {
             "site": self.site_name, "stack": self.stack_text,
@@ -89,7 +93,8 @@ class Places:
             "type": lambda number: TYPE_NAMES[number]}
 
     def text(self, field: str, number: int) -> str:
-        """The text of a stack, heap or way of allocation; field: of steve.analysis.filter.TEXTS."""
+        """The text of a number in a text field of the filter: a stack, a heap, a way of allocation or a type.
+        field: one of steve.analysis.filter.TEXTS."""
         return self._texts[field](number)
 
     def site_name(self, stack: int) -> str:
@@ -105,13 +110,14 @@ class Places:
         return known.kind if known is not None else ""
 
     def stack_line(self, stack: int) -> Line:
-        """The line of a stack. Those before it are named first, so that a name does not depend on who is asked for."""
+        """The line of a stack. All stacks with lower ids are named first, so that the name of a function does not
+        depend on the order of calls."""
         for each in range(len(self._lines), stack + 1):
             self._lines.append(self._named(self.find_stack(each)))
         return self._lines[stack]
 
     def find_stack(self, stack: int) -> Found:
-        """The line of a stack, called as its own frame has it."""
+        """The line of a stack, with the function name of its own frame."""
         lua, named = self._of_stacks.of(stack)
         if lua is not None or named is not None:
             return lua or named
@@ -119,7 +125,7 @@ class Places:
         return Found(line_of(frames[0]) if frames else NOWHERE)
 
     def _add_frame(self, number: int, callers: Lines) -> Lines:
-        """What a stack's lines are, by its innermost frame and those of its callers."""
+        """The lines of a stack, from its innermost frame and the lines of its callers."""
         if number not in self._of_frames:
             frame = self.trace.frame(number)
             self._of_frames[number] = (None, None) if frame is None else (lua_line(frame), named_line(frame))
@@ -131,7 +137,7 @@ class Places:
         return self._named(self.find_site(site))
 
     def find_site(self, site: int) -> Found:
-        """The line of an access site, called as its own frame has it."""
+        """The line of an access site, with the function name of its own frame."""
         key = self.trace.site_key(site)
         if key not in self._of_sites:
             known = self.trace.site(site)
@@ -142,13 +148,14 @@ class Places:
         return self._of_sites[key]
 
     def _named(self, found: Found) -> Line:
-        """A function of Lua has one name, though it may be called by several: that of its first stack."""
+        """The line with the one name of its Lua function: of the names used for it, the one named here first."""
         if found.owner is None:
             return found.line
         return found.line._replace(function=self._functions.setdefault(found.owner, found.line.function))
 
     def find_proto(self, number: int) -> list[Found]:
-        """The lines of the instructions of a Lua prototype. It does not know what its function is called."""
+        """The lines of the instructions of a Lua prototype, in order. A prototype does not record by which name its
+        function is called."""
         proto = self.trace.proto(number)
         owner = owner_of(proto.file, proto.function, proto.defined, proto.nth)
         return [Found(Line(proto.file, line, proto.function), owner) for line in proto.lines]

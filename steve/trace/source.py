@@ -1,7 +1,8 @@
-"""What a subcommand reads: a memtrace, or operations in whichever file holds them.
+"""Input of the subcommands: memtraces and ops files.
 
-Adds the arguments that all readers share, opens files, and says at the end what was wrong with them:
-results up to a cut are kept, but the exit status tells. Parsing is in the trace library.
+This module adds the arguments that all readers share, opens the files, and reports at the end what was wrong
+with them. The results from a truncated file are kept, but the exit status shows the problem. The trace library
+does the parsing.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -28,25 +29,26 @@ OPS_ENDINGS = ("-ops", "-lockops", "-lockopsfull")
 
 
 def add_trace(parser: argparse.ArgumentParser, what: str = TRACE_HELP) -> None:
-    """FILE, --salvage and -q."""
+    """Add FILE, --salvage and -q. what: the help text of FILE."""
     parser.add_argument("file", metavar="FILE", help=what)
-    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
+    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     arguments.add_quiet(parser)
 
 
 def open_trace(args: argparse.Namespace, kind: type[Trace] | None = None) -> Trace:
-    """The memtrace that the arguments of add_trace() name; kind: Trace or a class made of it."""
+    """Open the memtrace that the arguments of add_trace() name. kind: Trace or a subclass."""
     from steve.trace._memtrace import Trace
     return (kind or Trace)(args.file, salvage=args.salvage, overlaps=keeps_overlaps(args))
 
 
 def keeps_overlaps(args: argparse.Namespace) -> bool:
-    """Do the arguments ask for what the first Steve made of a New over a live block: both stay?"""
+    """Do the arguments request --compat: a New that overlaps a live block leaves both alive, as in the first
+    Steve?"""
     return getattr(args, "compat", False)
 
 
 def add_form(parser: argparse.ArgumentParser) -> None:
-    """--binary and --text: the form of an ops file that is written."""
+    """Add --binary and --text: the form of an ops file that the command writes."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--text", dest="form", action="store_const", const="text",
                       help="write text (the default on standard output, pipes and devices), compressed if -o names "
@@ -57,8 +59,10 @@ def add_form(parser: argparse.ArgumentParser) -> None:
 
 
 def form_of(args: argparse.Namespace, output: str) -> str:
-    """The form that the arguments of add_form() ask for, where `output` is the result: text, zstd or binary. People
-    and other programs look at streams; files are mostly for us."""
+    """The form of an ops file to write: "text", "zstd" (compressed text) or "binary".
+
+    args: those of add_form(); output: where the result goes. By default streams get text, for people and other
+    programs, and files the binary form, as mostly steve reads them."""
     if output.endswith(".zst"):
         if args.form == "binary":
             raise UsageError("--binary is compressed already; give -o a name that does not end in .zst")
@@ -67,15 +71,15 @@ def form_of(args: argparse.Namespace, output: str) -> str:
 
 
 def result_name(path: str, ending: str) -> str:
-    """Where a result goes by default: FILE or FILE-ops makes FILE + ending; standard input, standard
-    output."""
+    """The default name of a result: FILE + ending for an input FILE or FILE-ops; standard output for standard
+    input."""
     if path == "-":
         return "-"
     return path.removesuffix("-ops") + ending
 
 
 def verdict(command: str, source: Trace | OpsFile) -> int:
-    """Say what was wrong with a source that was read to its end; the exit status."""
+    """Report on stderr what was wrong with a source that was read to its end; return the exit status."""
     problem = source.problem
     shared = getattr(source, "shared_addresses", 0)
     if shared:
@@ -97,8 +101,8 @@ def verdict(command: str, source: Trace | OpsFile) -> int:
 
 
 def unmatched_note(source: Trace | OpsFile, counts: dict | None = None) -> str:
-    """A remark on events that belong to no block and on blocks that were never freed before a New took their
-    place, "" if there are none of both."""
+    """A remark on events that match no live block, and on frees that were inserted because a New overlapped a live
+    block; "" if there are none of either. counts: the numbers of further unmatched accesses that a kernel found."""
     accesses = (counts or {}).get("unmatched", 0) + (counts or {}).get("stray", 0)
     frees = implied = 0
     if hasattr(source, "stats"):
@@ -115,7 +119,7 @@ def unmatched_note(source: Trace | OpsFile, counts: dict | None = None) -> str:
 
 
 def holds_operations(path: str) -> bool:
-    """Is it a file, no pipe, that begins as an ops or lockops file does?"""
+    """Is it a regular file that begins like an ops or lockops file? Pipes are not read."""
     from steve.trace._memtrace import OpsFile
     if path == "-" or not os.path.isfile(path) or os.path.getsize(path) == 0:
         return False
@@ -128,10 +132,10 @@ def holds_operations(path: str) -> bool:
 
 
 class Operations:
-    """Operations that can be walked over more than once.
+    """Operations that can be read more than once.
 
-    path: an ops file or a memtrace. Standard input and pipes are first copied to a temporary file that has
-    no name and vanishes with the process. overlaps: see steve.trace._memtrace.Trace."""
+    path: an ops file or a memtrace. Standard input and pipes are first copied to a temporary file without a name,
+    which disappears with the process. salvage, overlaps: see steve.trace._memtrace.Trace."""
 
     def __init__(self, path: str, salvage: bool = False, overlaps: bool = False) -> None:
         self.overlaps = overlaps
@@ -154,7 +158,7 @@ class Operations:
         self._path = f"/proc/self/fd/{self._spool.fileno()}"
 
     def is_ops(self) -> bool:
-        """Is it an ops file, and no memtrace?"""
+        """Is it an ops file, not a memtrace? SteveError if it is neither."""
         if self._is_ops is None:
             self._is_ops = self._looks_like_ops()
             if not self._is_ops:
@@ -162,20 +166,19 @@ class Operations:
         return self._is_ops
 
     def open(self) -> Trace | OpsFile:
-        """A fresh source at the first operation."""
+        """Open the file anew, at its first operation."""
         from steve.trace._memtrace import OpsFile
         return OpsFile(self._path, self.name) if self.is_ops() else self.open_trace()
 
     def open_trace(self, freed: bool = False, snapshots: bool = False,
                    kind: type[Trace] | None = None) -> Trace:
-        """The same for what can only be a memtrace; freed: with accesses to freed memory; snapshots: keeping
-        those; kind: Trace or a class made of it."""
+        """Open the file anew as a memtrace. freed, snapshots: see Trace; kind: Trace or a subclass."""
         from steve.trace._memtrace import Trace
         return (kind or Trace)(self._path, self.name, salvage=self.salvage, freed=freed, snapshots=snapshots,
                                overlaps=self.overlaps)
 
     def _expect_memtrace(self) -> None:
-        """What is no ops file must be a memtrace."""
+        """SteveError if the file is not a memtrace."""
         from steve.trace._memtrace import Trace
         try:
             Trace(self._path, self.name, salvage=self.salvage).probe()
@@ -185,7 +188,8 @@ class Operations:
             raise SteveError(f"{self.name}: is neither a memtrace nor an ops file") from None
 
     def _looks_like_ops(self) -> bool:
-        """Is the first line an operation? An empty file counts as one only if its name says so."""
+        """Is the first line an operation? An empty file raises SteveError, because only an ending of OPS_ENDINGS can
+        make it an ops file."""
         from steve.trace._memtrace import OpsFile
         if os.path.exists(self._path) and os.path.getsize(self._path) == 0:
             raise SteveError(f"{self.name}: is empty; an empty ops file has a name that ends with -ops")
@@ -200,7 +204,7 @@ class Operations:
 
 
 def is_pipe(path: str) -> bool:
-    """True for what can be read once only."""
+    """Can the file be read only once: is it a pipe, socket or character device?"""
     try:
         mode = os.stat(path).st_mode
     except OSError:

@@ -1,6 +1,6 @@
-"""Call stacks as text: who allocated.
+"""Call stacks as text, shortened to the allocation site.
 
-A label begins where steve.trace.callers says that the caller of the allocator is.
+A site begins at the caller of the allocator, which steve.trace.callers finds.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SITE = ("first three frames of the stack, from the caller of the allocator; LuaJIT's own code between its "
         "allocator and the line of Lua is no caller")
 
-NO_BOUND = 2**32  # more frames than a stack has
+NO_BOUND = 2**32  # more frames than any stack has
 
 
 def place_text(function: str, file: str, line: int) -> str:
@@ -29,7 +29,7 @@ def place_text(function: str, file: str, line: int) -> str:
 
 
 def frame_text(frame: Frame) -> str:
-    """`function (file:line)`, or as much of it as is known."""
+    """`function (file:line)`, or as much of that as is known."""
     name = frame.function or f"{frame.ip:#x}"
     if frame.file:
         return place_text(name, frame.file, frame.line)
@@ -43,19 +43,21 @@ UNKNOWN = object()
 
 
 class Inherited(Generic[Known]):
-    """What is known of stacks of which each adds a frame to what is known of its callers; looked up once for each.
+    """A property of stacks that is computed from the innermost frame and the property of the callers' stack. It is
+    computed once for each stack.
 
-    add(frame id, what is known of the callers); root: what is known of no stack."""
+    add(frame id, property of the callers' stack) returns the property; root: the property of the empty stack."""
 
     def __init__(self, trace: Trace, add: Callable[[int, Known], Known], root: Known) -> None:
         self._trace, self._add, self._root = trace, add, root
-        self._known: list[object] = [root]  # by stack; UNKNOWN where none was looked up. A tenth of what a dict takes
+        self._known: list[object] = [root]  # by stack id, else UNKNOWN; a tenth of the memory of a dict
 
     def _reach(self, stack: int) -> None:
         if stack >= len(self._known):
             self._known += [UNKNOWN] * (max(stack + 1, len(self._known) * 5 // 4) - len(self._known))
 
     def of(self, stack: int) -> Known:
+        """The property of a stack."""
         self._reach(stack)
         path: list[tuple[int, int]] = []
         while self._known[stack] is UNKNOWN:
@@ -73,7 +75,7 @@ class Inherited(Generic[Known]):
 
 
 class Sites:
-    """Allocation sites: the first FRAMES frames of a stack, from its caller of the allocator."""
+    """The allocation sites of a trace: the first FRAMES frames of a stack, from the caller of the allocator."""
 
     FRAMES = 3
 
@@ -89,7 +91,7 @@ class Sites:
         return self._known[number]
 
     def _ids(self, stack: int, most: int) -> list[int]:
-        """The ids of the innermost frames, at most so many."""
+        """The ids of the `most` innermost frames, or of all if there are fewer."""
         ids: list[int] = []
         entry = self.trace.stack(stack)
         while stack and entry is not None and len(ids) < most:
@@ -103,7 +105,8 @@ class Sites:
         return tuple(ids[i] for i in callers([self._frame(frame) for frame in ids])[:self.FRAMES])
 
     def frames(self, stack: int) -> tuple[int, ...]:
-        """The ids of the site's frames, innermost first. Of a plain stack (steve.trace.callers) the first frames tell."""
+        """The ids of the frames of a stack's site, innermost first. For a plain stack (steve.trace.callers) its
+        first frames are enough to find them."""
         if self._plain.of(stack):
             found = self._callers(self._ids(stack, MOST_ALLOCATORS + self.FRAMES))
             if len(found) == self.FRAMES:
@@ -117,14 +120,15 @@ class Sites:
         return self._texts[number]
 
     def name(self, frames: tuple[int, ...]) -> str:
-        """What a person calls the site."""
+        """The text of the site with these frame ids: `function (file:line) < its caller < ...`."""
         return " < ".join(filter(None, map(self._text, frames))) or "(no stack)"
 
 
 def by_site(trace: Trace, stacks: np.ndarray) -> list[dict]:
-    """Sum an array with a row for each stack id over the stacks of each site.
+    """Sum the rows of a structured array, which is indexed by stack id, over the stacks of each site.
 
-    Gives a dict for each site, in the order of their first stacks: the columns, and `site`, its name."""
+    Returns a dict for each site, in the order of their first stacks: the columns of the array, and `site`, its
+    name."""
     sites = Sites(trace)
     sums: dict[str, list[int]] = {}
     columns = stacks.dtype.names
