@@ -1,4 +1,4 @@
-"""Results in the formats of other viewers. Each module writes one format; steve.commands.export chooses.
+"""Exports: each module writes one file format of another viewer. steve.commands.export selects the format.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,7 +1,7 @@
 """callgrind's format: costs by function and line, with the calls between them; for callgrind_annotate and kcachegrind.
 
-Costs are sums over the blocks allocated, not instructions. A call's inclusive cost counts once for each
-stack, also where a function recurses. https://valgrind.org/docs/manual/cl-format.html
+Costs are sums over allocated blocks, not instructions. The inclusive cost of a call is counted once for each
+stack, even if a function recurses. https://valgrind.org/docs/manual/cl-format.html
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -17,7 +17,10 @@ Costs = list[int]
 
 
 class Graph:
-    """own: function -> line -> costs; calls: caller -> (line, callee, its line) -> [stacks, costs...]."""
+    """The call graph of a profile.
+
+    own: function -> line -> costs. calls: caller -> (line of the call, callee, line in the callee) ->
+    [number of stacks, costs...]. Costs are in the order of EVENTS."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -46,6 +49,7 @@ class Graph:
 
 
 def bump(table: dict, key: object, costs: Costs) -> None:
+    """Add costs to those of a key."""
     known = table.get(key)
     table[key] = list(costs) if known is None else [a + b for a, b in zip(known, costs)]
 
@@ -59,6 +63,7 @@ def joined(numbers: Sequence[int]) -> str:
 
 
 def function_lines(graph: Graph, function: Function) -> Iterator[str]:
+    """The text for one function: its own costs by line, then its calls."""
     file, name = map(one_line, function)
     yield f"\nfl={file}\nfn={name}\n"
     for line, costs in sorted(graph.own[function].items()):
@@ -69,7 +74,7 @@ def function_lines(graph: Graph, function: Function) -> Iterator[str]:
 
 
 def callgrind(profile: Profile, version: str) -> Iterator[str]:
-    """The text of the file."""
+    """The text of the file, in pieces. version: of steve."""
     graph = Graph(profile)
     names = joined([METRICS[column].name for column in EVENTS])  # type: ignore[misc]
     yield (f"# callgrind format\nversion: 1\ncreator: steve {version}\ncmd: {one_line(profile.command)}\n"

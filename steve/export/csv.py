@@ -1,4 +1,4 @@
-"""Comma-separated values: a line for each stack, a column for each metric, the stack in the last.
+"""Comma-separated values: a line for each stack, a column for each metric, and the stack in the last column.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -11,14 +11,15 @@ from steve.trace.frames import label
 
 
 class Echo:
-    """A file whose text is what writing to it returns."""
+    """A file object whose write() returns the text instead of storing it."""
 
     def write(self, text: str) -> str:
         return text
 
 
 def table(profile: Profile) -> Iterator[str]:
-    """The text, line by line, the stack with most bytes first; frames are joined by `;`, root first."""
+    """The text, line by line, the stack with most bytes first. The frames of a stack are joined by `;`, outermost
+    first."""
     writer = csv.writer(Echo(), lineterminator="\n")
     yield writer.writerow([metric.name for metric in METRICS] + ["stack"])
     labels = {n: label(profile.frame(n)) if n else "(no stack)" for n in profile.used_frames()}

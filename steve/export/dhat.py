@@ -1,8 +1,8 @@
 """DHAT's JSON, version 2, for dh_view.html, which comes with Valgrind.
 
-Times are guest instructions. Bytes of a resized block count once for each size it had, its block once. The
-viewer wants each stack in one point only, so points of the same frames are added up; accesses of each byte
-(`acc`) are not written.
+Times are instructions of the traced program. A resized block adds the bytes of each size it had, but counts as one
+block. The viewer expects each stack in one program point only, so points with the same frames are merged. The
+optional access counts of each byte (`acc`) are not written.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -33,8 +33,8 @@ def frame_text(trace: Trace, number: int) -> str:
 
 
 class Points:
-    """The program points, the one with most bytes first. Frames that read the same are one; 0 is the root, which no
-    point names."""
+    """The program points, the one with most bytes first. Frames with the same text are one frame; frame 0 is the
+    root, which no point refers to."""
 
     def __init__(self, history: Holdings, trace: Trace) -> None:
         import numpy as np
@@ -48,10 +48,10 @@ class Points:
                 for _, column in SUMS]
         most = np.argsort(~sums[0], kind="stable")
         self.sums: list[np.ndarray] = [column[most] for column in sums]
-        self.stacks: np.ndarray = stacks[order.indices[order.starts[most]]]  # one of each point's
+        self.stacks: np.ndarray = stacks[order.indices[order.starts[most]]]  # one stack id of each point
 
     def json(self) -> Iterator[str]:
-        """Each as text; fs is innermost first, as DHAT has it."""
+        """The JSON text of each point. Its frames (`fs`) are innermost first, as in DHAT's own files."""
         form = ", ".join(f'"{name}": %d' for name, _ in SUMS) + ', "fs": [%s]'
         texts = {number: str(index) for number, index in self.indices.items()}
         for first in range(0, len(self.stacks), FEW_ROWS):

@@ -1,4 +1,4 @@
-"""Folded stacks: `root;...;leaf N`, one line for each stack. What flamegraph.pl and speedscope read.
+"""Folded stacks, the format that flamegraph.pl and speedscope read: a line `root;...;leaf N` for each stack.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -25,13 +25,13 @@ SEPARATORS = re.compile(r"[;\s]+")
 
 @lru_cache(maxsize=1 << 16)
 def frame_name(text: str) -> str:
-    """A name without what separates names in the form, or does something to a terminal."""
+    """A name without the separators of the format and without characters that could control a terminal."""
     return printable(SEPARATORS.sub(" ", text.replace(";", ",")).strip()) or "?"
 
 
 class Folds:
-    """The sums of one metric by stack, those of the same names as one, in the order of their names; stacks without any
-    are left out. total: of all."""
+    """The sums of one metric by stack, in the order of the stacks' frame names. Stacks with the same names are merged,
+    stacks whose sum is 0 are left out. total: the sum over all stacks."""
 
     def __init__(self, profile: Profile, metric: Metric) -> None:
         import numpy as np
@@ -42,7 +42,7 @@ class Folds:
         self.labels = {n: label(profile.frame(n)) if n else NOWHERE for n in frames_of(self.trace, stacks.tolist())}
         ranks = {text: rank for rank, text in enumerate(sorted(set(self.labels.values())))}
         order = in_order(self.trace, stacks, {n: ranks[text] for n, text in self.labels.items()}, outermost_first=True)
-        self.stacks: np.ndarray = stacks[order.indices[order.starts]]  # one of each
+        self.stacks: np.ndarray = stacks[order.indices[order.starts]]  # an example of each
         self.sums: np.ndarray = np.add.reduceat(values[order.indices], order.starts) if len(values) else values
 
     def __iter__(self) -> Iterator[Pair]:
@@ -53,6 +53,6 @@ class Folds:
 
 
 def lines(folded: Iterable[Pair]) -> Iterator[str]:
-    """The text of stacks that come in order."""
+    """The lines of the file, in the order of `folded`."""
     for stack, value in folded:
         yield ";".join(map(frame_name, stack)) + f" {value}\n"

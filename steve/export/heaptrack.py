@@ -1,8 +1,9 @@
 """heaptrack's format, version 3, gzipped: every allocation and free; for heaptrack_print and heaptrack_gui.
 
-Lines of words in hexadecimal: strings `s`, code places `i`, stacks `t`, kinds of allocation `a` (size and stack),
-then `+` and `-` with the number of the kind, and `c` the time in milliseconds. Numbers given out count from 1,
-those of `a` from 0. A resize is a free and an allocation.
+A file consists of lines of words; numbers are hexadecimal. `s` defines a string, `i` a place in code, `t` a stack,
+and `a` a kind of allocation (size and stack). `+` and `-` are an allocation and a free, with the number of their
+kind, and `c` is the time in milliseconds. Definitions are numbered from 1, those of `a` from 0. A resize is written
+as a free and an allocation.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 VERSION, FORMAT = 0x10400, 3
 PAGE = 4096
-ENOUGH = 1 << 20  # bytes worth writing at once
+ENOUGH = 1 << 20  # bytes to gather before they are written
 
 
 class HeaptrackWriter:
-    """write(bytes) takes the text in large pieces."""
+    """Writes one trace as a heaptrack file. write(bytes) is called with large pieces of the text."""
 
     def __init__(self, trace: Trace, write: Callable[[bytes], object]) -> None:
         self.trace, self.write = trace, write
@@ -41,7 +42,7 @@ class HeaptrackWriter:
         return self._strings[text]
 
     def _ip(self, number: int) -> int:
-        """A frame: address, object, function, file, line."""
+        """The number of a frame, defined when first used: address, object, function, file, line."""
         if number not in self._ips:
             frame = self.trace.frame(number)
             module = self._string(frame.object or frame.file)
@@ -52,7 +53,7 @@ class HeaptrackWriter:
         return self._ips[number]
 
     def _stack(self, stack: int) -> int:
-        """A stack: its innermost frame and the stack it was called from."""
+        """The number of a stack, defined when first used: its innermost frame and the stack of the caller."""
         missing: list[tuple[int, int, int]] = []
         while stack not in self._stacks:
             parent, frame = self.trace.stack(stack)
@@ -76,10 +77,10 @@ class HeaptrackWriter:
         return number
 
     def run(self, tick: Callable | None = None) -> None:
-        """Write the whole trace."""
+        """Read the trace and write all of it. tick(done, total): progress in bytes."""
         from steve.kernels._accesses import HeaptrackLines
         pieces = HeaptrackLines(self.trace, tick).pieces(self._number)
-        first = next(pieces)  # the command is known when something was read
+        first = next(pieces)  # the command is known only after something was read
         command = " ".join(self.trace.info().get("command", self.trace.name).split())
         self._lines += [f"v {VERSION:x} {FORMAT:x}", f"X {command}", f"I {PAGE:x} 0"]
         self._flush()

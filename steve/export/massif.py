@@ -1,7 +1,7 @@
-"""massif's format, for ms_print and massif-visualizer: the heap over time, with trees of who holds it.
+"""massif's format, for ms_print and massif-visualizer: the heap over time, with trees of the stacks that hold it.
 
-At most MOST snapshots at even steps of instructions, each DETAIL-th with a tree, and the peak exactly. What the
-allocator adds to a block is not known here (mem_heap_extra_B=0).
+The file has fewer than 2 * MOST snapshots at even steps of instructions, and one exactly at the peak. Each DETAIL-th
+snapshot and the peak have a tree. The bytes that the allocator adds to a block are unknown (mem_heap_extra_B=0).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
 MOST, DETAIL = 100, 10
-THRESHOLD = 0.01  # of the snapshot's bytes; smaller branches are put together
+THRESHOLD = 0.01  # share of a snapshot's bytes; smaller branches are merged into one
 TOP = "(heap allocation functions) malloc/new/new[], --alloc-fns, etc."
 
 
 class Snapshot(NamedTuple):
-    """kind: empty, detailed, peak."""
+    """The heap at one time. time: instructions; kind: massif's heap_tree, "empty", "detailed" or "peak"."""
     time: int
     bytes: int
     kind: str
 
 
 class Sampler:
-    """Takes snapshots during a walk; spreads them out when there are twice too many."""
+    """Takes snapshots during a walk. When there are 2 * MOST, it drops some and doubles the distance at least."""
 
     def __init__(self) -> None:
         self.snapshots: list[Snapshot] = []
         self.step, self.next = 1, 0
 
     def run(self, history: Holdings) -> list[Snapshot]:
-        """Walk to the end: all snapshots, with the peak and the end."""
+        """Walk to the end of the trace; return the snapshots, including those of the peak and the end."""
         while history.walk(self.next):
             self.snapshots.append(Snapshot(history.time, history.held, "empty"))
             if len(self.snapshots) >= 2 * MOST:
@@ -48,7 +48,7 @@ class Sampler:
         return self._finished(history)
 
     def _spread(self) -> None:
-        """Keep those that are at least a step apart, the step chosen so that about MOST stay."""
+        """Increase the step so that about MOST snapshots remain, and keep those at least a step apart."""
         first, last = self.snapshots[0].time, self.snapshots[-1].time
         self.step = max(2 * self.step, (last - first) // MOST)
         kept = self.snapshots[:1]
@@ -61,34 +61,37 @@ class Sampler:
         peak_bytes, peak_time = history.peak
         before = [Snapshot(0, 0, "empty")] + [s for s in self.snapshots if 0 < s.time < peak_time]
         peak = [Snapshot(peak_time, peak_bytes, "peak")] if peak_bytes else []
-        behind = [s for s in self.snapshots if peak_time < s.time < history.time]
+        after = [s for s in self.snapshots if peak_time < s.time < history.time]
         end = [Snapshot(history.time, history.held, "empty")] if history.time > peak_time else []
         return [s._replace(kind="detailed") if i % DETAIL == DETAIL - 1 and s.kind == "empty" else s
-                for i, s in enumerate(before + peak + behind + end)]
+                for i, s in enumerate(before + peak + after + end)]
 
 
 class Held(NamedTuple):
-    """What stacks hold: arrays of their ids and of bytes."""
+    """The bytes that stacks hold: two arrays of the same length, stack ids and bytes."""
     stacks: np.ndarray
     bytes: np.ndarray
 
 
 def held(history: Holdings, column: str) -> Held:
-    """What stacks hold by a column of steve.kernels._accesses.HOLDING: held, peak."""
+    """The stacks that hold bytes. column: of steve.kernels._accesses.HOLDING, "held" (now) or "peak"."""
     sizes = history.rows()[column]
     return Held(history.stacks()[sizes != 0], sizes[sizes != 0])
 
 
 class Node(NamedTuple):
-    """A frame with what is held below it, `below` with the rest of each stack."""
+    """A node of the tree: a frame."""
     text: str
     depth: int
     bytes: int
+    """Held by all stacks that begin with the frames from the root to this one."""
     below: Held
+    """The same stacks without those frames: the ids of the remaining stacks, and their bytes."""
 
 
 class Trees:
-    """Snapshots as trees, innermost frames at the top as massif has them. Only what is shown of a tree is made."""
+    """Writes snapshots as trees with the innermost frames at the top, as massif does. Branches that are not shown are
+    not computed."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -96,6 +99,7 @@ class Trees:
         self._texts: dict[int, str] = {}
 
     def text(self, number: int) -> str:
+        """The text of a frame."""
         if number not in self._texts:
             frame = self.trace.frame(number) if number else None
             self._texts[number] = f"{frame.ip:#X}: {frame_line(frame)}".replace("0X", "0x") if frame \
@@ -103,13 +107,14 @@ class Trees:
         return self._texts[number]
 
     def lines(self, whole: Held) -> Iterator[str]:
+        """The lines of the tree of one snapshot."""
         import numpy as np
         total = int(whole.bytes.sum())
         known = Held(np.where(whole.stacks < len(self.frames), whole.stacks, 0), whole.bytes)
         yield from self._node(Node(TOP, 0, total, known), total * THRESHOLD)
 
     def _split(self, some: Held) -> Iterator[tuple[int, int, np.ndarray]]:
-        """For each innermost frame of the stacks: its id, bytes, the indices of its stacks."""
+        """Group the stacks by their innermost frames: (frame id, bytes, indices in `some`) of each group."""
         import numpy as np
         numbers = self.frames[some.stacks]
         order = numbers.argsort(kind="stable")
@@ -119,12 +124,13 @@ class Trees:
             yield from zip(numbers[order[starts]].tolist(), sums, np.split(order, starts[1:]))
 
     def _rest(self, some: Held, indices: np.ndarray) -> Held:
-        """Some of the stacks without their innermost frames, those that have more."""
+        """The stacks at these indices without their innermost frames, as far as they have more frames."""
         parents = self.parents[some.stacks[indices]]
         return Held(parents[parents != 0], some.bytes[indices][parents != 0])
 
     def _node(self, node: Node, least: float) -> Iterator[str]:
-        """A node and, the largest first, what is below; without recursion, as stacks can be deep."""
+        """The lines of a node and of the nodes below it, the largest first. Not recursive, because stacks can be
+        deep."""
         pending = [node]
         while pending:
             text, depth, size, some = pending.pop()
@@ -144,7 +150,8 @@ class Trees:
 
 
 def massif(trace: Trace, snapshots: list[Snapshot], peak: Held, again: Holdings) -> Iterator[str]:
-    """The text of the file. peak: what was held then; again: a second walk, which has not begun."""
+    """The text of the file, in pieces. peak: what stacks held at the peak; again: a second walk over the trace, not
+    begun, which finds what they held at the other snapshots."""
     trees, command = Trees(trace), " ".join(trace.info().get("command", trace.name).split())
     yield f"desc: steve export --format=massif\ncmd: {command}\ntime_unit: i\n"
     for number, snapshot in enumerate(snapshots):
@@ -154,7 +161,7 @@ def massif(trace: Trace, snapshots: list[Snapshot], peak: Held, again: Holdings)
             yield from trees.lines(peak)
         elif snapshot.kind == "detailed":
             if snapshot is snapshots[-1]:
-                again.walk()  # that is the end
+                again.walk()  # to the end
             else:
                 again.walk(snapshot.time)
             yield from trees.lines(held(again, "held"))

@@ -1,6 +1,6 @@
-"""Stacks as sequences of frames, by ids: which frames there are, and in what order the stacks come.
+"""Stacks as sequences of frame ids: find the frames in use, and sort stacks by their frames.
 
-Nothing is kept for a stack that it does not need: a trace can have some hundred thousand, of some ten frames each.
+Little memory is used for each stack: a trace can have hundreds of thousands of stacks with tens of frames each.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def frames_of(trace: Trace, stacks: Iterable[int]) -> list[int]:
-    """The ids of all frames of stacks, each once, in the order of their first use, innermost first. 0 stands for a
-    stack that is empty or not known."""
-    met = bytearray(trace.counts()["stacks"] + 1)  # the callers of such a stack were met, too
+    """The ids of all frames of the stacks, each once, in the order of first use, innermost first. Frame 0 is that of
+    empty and unknown stacks."""
+    met = bytearray(trace.counts()["stacks"] + 1)  # by stack id: it and the stacks of its callers were seen
     found: dict[int, None] = {}
     for stack in stacks:
         entry = trace.stack(stack) if stack else None
@@ -33,13 +33,14 @@ def frames_of(trace: Trace, stacks: Iterable[int]) -> list[int]:
 
 
 class Order(NamedTuple):
-    """indices: of stacks in order; starts: where in `indices` each run of equal ones begins."""
+    """indices: those of the stacks, sorted. starts: the positions in `indices` where a run of equal stacks begins."""
     indices: np.ndarray
     starts: np.ndarray
 
 
 def in_order(trace: Trace, stacks: np.ndarray, ranks: Mapping[int, int], outermost_first: bool = False) -> Order:
-    """Stacks in the order of the ranks of their frames. ranks: by id of a frame."""
+    """Sort stacks by the ranks of their frames, compared from the innermost (or outermost) frame on. ranks: by frame
+    id; frames of equal rank are equal."""
     import numpy as np
     width = (max(ranks.values(), default=0).bit_length() + 7) // 8 or 1
     codes = {number: rank.to_bytes(width, "big") for number, rank in ranks.items()}

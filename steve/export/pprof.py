@@ -1,8 +1,8 @@
-"""pprof's profile.proto, gzipped: for `go tool pprof` and everything that reads its files.
+"""pprof's profile.proto, gzipped: for `go tool pprof` and other programs that read its files.
 
-The message has 14 fields of two wire types, so it is written here and not by a library. Sample types are those
-of Go's heap profiles (alloc_objects, alloc_space, inuse_objects, inuse_space) and the further METRICS. There
-is no mapping: everything is symbolised. https://github.com/google/pprof/blob/main/proto/profile.proto
+The message has 14 fields of two wire types, few enough to write them without a protobuf library. The sample types
+are those of Go's heap profiles (alloc_objects, alloc_space, inuse_objects, inuse_space) and the other METRICS. There
+are no mappings, since everything is symbolised. https://github.com/google/pprof/blob/main/proto/profile.proto
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 from steve.export.profile import METRICS, Profile
 from steve.trace.frames import label
 
-# numbers of fields
+# field numbers of message Profile
 SAMPLE_TYPE, SAMPLE, LOCATION, FUNCTION, STRING, DURATION, COMMENT, DEFAULT = 1, 2, 4, 5, 6, 10, 13, 14
 MAX_INT64 = 2**63 - 1
 
 
 @lru_cache(maxsize=1 << 16)
 def varint(value: int) -> bytes:
-    """A number, 0 to 2^64 - 1."""
+    """A number from 0 to 2^64 - 1, encoded as a varint."""
     data = bytearray()
     while value >= 0x80:
         data.append(value & 0x7f | 0x80)
@@ -40,11 +40,12 @@ def block(field: int, data: bytes) -> bytes:
 
 
 def packed(field: int, values: Iterable[int]) -> bytes:
+    """A repeated field of numbers, packed."""
     return block(field, b"".join([varint(min(value, MAX_INT64)) for value in values]))
 
 
 class Encoder:
-    """Collects strings and functions as they are first used."""
+    """Encodes one profile. Strings and functions get their numbers at first use."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -55,14 +56,15 @@ class Encoder:
         return self._strings.setdefault(text, len(self._strings))
 
     def _function(self, name: str, file: str) -> bytes:
-        """A function that is not known by now."""
+        """Number and encode a function that is used for the first time."""
         self._functions[name, file] = len(self._functions) + 1
         text = self._string(name)
         return block(FUNCTION, number(1, self._functions[name, file]) + number(2, text) + number(3, text)
                      + number(4, self._string(file)))
 
     def _location(self, frame_id: int) -> Iterator[bytes]:
-        """A location, whose number is its frame's, from 1; before it its function, if that is not known."""
+        """A location, preceded by its function if that is new. The number of the location is that of its frame plus
+        1."""
         frame = self.profile.frame(frame_id) if frame_id else None
         name = "(no stack)" if frame is None else frame.function or label(frame)
         key = name, frame.file if frame else ""
@@ -90,12 +92,12 @@ class Encoder:
             yield block(STRING, text.encode("utf-8", "surrogateescape"))
 
 
-ENOUGH = 1 << 20  # bytes worth compressing at once
+ENOUGH = 1 << 20  # bytes to gather before they are compressed
 
 
 def pprof(profile: Profile) -> Iterator[bytes]:
-    """The whole file, in pieces; the same profile gives the same bytes."""
-    packer = zlib.compressobj(9, wbits=16 + zlib.MAX_WBITS)  # with gzip's header, without a time
+    """The whole file, in pieces. Equal profiles give equal bytes."""
+    packer = zlib.compressobj(9, wbits=16 + zlib.MAX_WBITS)  # 16: a gzip header, which has no time stamp here
     gathered = bytearray()
     for piece in Encoder(profile).encode():
         gathered += piece

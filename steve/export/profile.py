@@ -1,4 +1,4 @@
-"""What most viewers want: call stacks, and for each some sums over the blocks it allocated.
+"""The data that most formats need: call stacks, and for each stack sums over the blocks it allocated.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Metric(NamedTuple):
-    """key: column of the sums; unit: count or bytes; name: what viewers show."""
+    """key: column of the sums; unit: "count" or "bytes"; name: the one that viewers show."""
     key: str
     unit: str
     name: str
@@ -40,18 +40,20 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 class Sample(NamedTuple):
-    """stack: its id; values: in the order of METRICS."""
+    """stack: its id; values: one for each of METRICS, in that order."""
     stack: int
     values: tuple[int, ...]
 
 
 class Profile:
-    """stacks: an array of the ids of those that allocated; columns: for each of METRICS an array of values; facts: what
-    the trace says about its recording."""
+    """The sums of a trace by stack.
+
+    stacks: an array of the ids of the stacks that allocated. columns: for each of METRICS an array of values, parallel
+    to `stacks`. facts: the trace's facts about its recording (Trace.info)."""
 
     def __init__(self, chosen: blocks.Blocks) -> None:
         sums, = chosen.sum_by("stack")
-        del chosen.lives  # as large as what follows
+        del chosen.lives  # frees as much memory as the rest will need
         self.trace = chosen.trace
         self.facts: dict[str, str] = self.trace.info()
         self.stacks: np.ndarray = sums.numbers
@@ -59,7 +61,7 @@ class Profile:
         self._frames: dict[int, Frame] = {}
 
     def samples(self, order: np.ndarray | None = None) -> Iterator[Sample]:
-        """One for each stack; order: their indices."""
+        """A sample for each stack. order: indices into `stacks`, to select and sort them; None: all, as they are."""
         for first in range(0, len(self.stacks), blocks.FEW_ROWS):
             few = slice(first, first + blocks.FEW_ROWS)
             some = few if order is None else order[few]
@@ -75,11 +77,11 @@ class Profile:
         return self.facts.get("command", self.trace.name)
 
     def frame(self, number: int) -> Frame:
-        """A frame by id; that of id 0 stands for a stack that is not known."""
+        """The frame with an id. Frame 0 is that of unknown stacks."""
         if number not in self._frames:
             self._frames[number] = self.trace.frame(number)
         return self._frames[number]
 
     def used_frames(self) -> list[int]:
-        """The ids of all frames, each once, in the order of their first use."""
+        """The ids of all frames of the stacks, each once, in the order of first use."""
         return frames_of(self.trace, self.stacks.tolist())

@@ -1,4 +1,5 @@
-"""speedscope's JSON: one sampled profile for each metric, frames shared. https://www.speedscope.app/file-format-schema.json
+"""speedscope's JSON: a sampled profile for each metric, with one common list of frames.
+https://www.speedscope.app/file-format-schema.json
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,7 +14,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def frame_entry(profile: Profile, number: int) -> dict:
-    """A frame as speedscope describes it."""
+    """A frame as an object of the format."""
     if not number:
         return {"name": "(no stack)"}
     frame = profile.frame(number)
@@ -26,7 +27,7 @@ def frame_entry(profile: Profile, number: int) -> dict:
 
 
 def pieces(name: str, texts: Iterator[str]) -> Iterator[str]:
-    """A member that is a list, of many things."""
+    """The text of an object's member that is a list. texts: those of its elements."""
     yield f', "{name}": ['
     for i, text in enumerate(texts):
         yield ", " + text if i else text
@@ -34,7 +35,7 @@ def pieces(name: str, texts: Iterator[str]) -> Iterator[str]:
 
 
 def sampled(profile: Profile, metric: Metric, index: dict[int, str]) -> Iterator[str]:
-    """One metric's profile, as text; index: of each frame."""
+    """The text of the profile of one metric, in pieces. index: by frame id, its index in the list of frames."""
     column = profile.columns[METRICS.index(metric)]
     weights, stacks = column[column != 0], profile.stacks[column != 0]
     head = {"type": "sampled", "name": metric.name, "unit": "bytes" if metric.unit == "bytes" else "none",
@@ -52,7 +53,7 @@ def sampled(profile: Profile, metric: Metric, index: dict[int, str]) -> Iterator
 
 
 def speedscope(profile: Profile, version: str) -> Iterator[str]:
-    """The whole file, in pieces; metrics without any value are left out."""
+    """The whole file, in pieces. Metrics whose values are all 0 are left out."""
     used = profile.used_frames()
     head = {"$schema": SCHEMA, "name": profile.command, "exporter": f"steve {version}", "activeProfileIndex": 0,
             "shared": {"frames": [frame_entry(profile, number) for number in used]}}

@@ -1,8 +1,10 @@
-"""Draw a flame graph as SVG: one file, no network, readable without scripts, with them zoomable and searchable.
+"""Draw a flame graph as SVG: one file that needs no network. Scripts add zooming and searching; it is readable
+without them.
 
-The root is at the top (icicle) and the x axis is not time: siblings stand by name. Lua frames, C frames and frames
-of LuaJIT itself have families of colours; within one the colour comes from the name, so that the same function has
-the same colour in every graph. Frames narrower than a third of a pixel are left out, which bounds the file.
+The root is at the top (an icicle graph). The x axis is not time: siblings are sorted by name. Lua frames, C frames
+and frames of LuaJIT itself have different ranges of colours. Within a range the colour is computed from the name, so
+that a function has the same colour in every graph. Frames narrower than a third of a pixel are left out, which limits
+the size of the file.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -15,13 +17,14 @@ from steve.terminal.tables import number, printable, size
 
 WIDTH, ROW, TOP, MARGIN = 1200, 18, 64, 10
 NARROWEST = 1 / 3  # pixel
-LETTER = 6.8       # pixels of a letter of the font, about
+LETTER = 6.8       # approximate width of a letter, in pixels
 
 STYLE = """text{font:12px monospace;fill:#222;pointer-events:none}.h{font:bold 16px sans-serif}.n{font:12px sans-serif}
 rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000;stroke-width:1}
 .dim{opacity:.25}.hit rect{fill:#b5179e}.hit text{fill:#fff}"""
 
-# click: zoom to a frame; click the root: back. /: search by regular expression, empty ends it.
+# A click zooms to a frame, a click on the root zooms back. The key / searches for a regular expression; an empty one
+# ends the search.
 SCRIPT = """(function(){var s=document.documentElement,f=[].slice.call(s.querySelectorAll('g.f')),W=%(inner)d,M=%(margin)d,
 T=%(total)s;function d(g,k){return +g.getAttribute('data-'+k)}
 function zoom(z){var a=d(z,'s'),w=d(z,'w'),q=d(z,'d');f.forEach(function(g){var s0=d(g,'s'),w0=d(g,'w'),k=d(g,'d'),
@@ -40,7 +43,7 @@ document.getElementById('found').textContent=r?'found in '+(100*sum/T).toFixed(2
 
 
 def colour(name: str) -> str:
-    """Lua green, LuaJIT's own yellow, C orange."""
+    """The colour of a frame: green for Lua, yellow for LuaJIT's own code, orange for C."""
     shade = zlib.crc32(name.encode("utf-8", "surrogateescape"))
     if ".lua:" in name or name.startswith(("@", "=", "TRACE", "builtin")):
         hue = 95 + shade % 45
@@ -52,7 +55,7 @@ def colour(name: str) -> str:
 
 
 def safe(text: str) -> str:
-    """Text for XML, attributes included."""
+    """Text escaped for XML, also for attributes."""
     return escape(printable(text), {'"': "&quot;"})
 
 
@@ -61,7 +64,7 @@ def amount(value: int, unit: str) -> str:
 
 
 class Drawing:
-    """One graph. unit: bytes, or what the weights count."""
+    """One flame graph. unit: "bytes", or the name of what the weights count."""
 
     def __init__(self, stacks: Stacks, title: str, unit: str) -> None:
         self.title, self.unit, self.weight = title, unit, stacks.total
@@ -82,7 +85,7 @@ class Drawing:
                 f'width="{width:.2f}" height="{ROW - 1}" rx="1" fill="{colour(name)}"/>{text}</g>\n')
 
     def svg(self) -> Iterator[str]:
-        """The file in pieces."""
+        """The text of the file, in pieces."""
         height = TOP + ROW * (1 + max((box.depth for box in self.boxes), default=0)) + MARGIN
         script = SCRIPT % {"inner": self.inner, "margin": MARGIN, "total": self.total, "letter": LETTER}
         yield (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '

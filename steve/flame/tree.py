@@ -1,4 +1,4 @@
-"""Folded stacks as the boxes of a tree of frames, and the reading of folded text.
+"""Turn folded stacks into the boxes of a tree of frames; parse folded text.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -11,7 +11,8 @@ Folded = dict[tuple[str, ...], int]
 
 
 def parse(lines: Iterable[str], name: str) -> Folded:
-    """`root;...;leaf N` lines; empty lines are passed over. SteveError names the line."""
+    """Parse lines `root;...;leaf N` into weights by stack. Empty lines are skipped. name: the file's name for
+    messages. SteveError names the first line that has another form."""
     folded: Folded = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -25,8 +26,8 @@ def parse(lines: Iterable[str], name: str) -> Folded:
 
 
 class Box(NamedTuple):
-    """A frame in the drawing: depth from 0 (the root of all), start and width in the units of the weights;
-    own: the part that is not in frames below."""
+    """A frame in the drawing. depth: 0 is the root. start, width: in the unit of the weights. own: the part of the
+    width that is not in frames below."""
     name: str
     depth: int
     start: int
@@ -35,7 +36,8 @@ class Box(NamedTuple):
 
 
 class Stacks(NamedTuple):
-    """pairs: names from the root and a weight, each stack once, in the order of the names; total: of the weights."""
+    """Weighted stacks. pairs: the names of a stack from the root on, and its weight; each stack occurs once, and they
+    are sorted by their names. total: the sum of the weights."""
     pairs: Iterable[tuple[tuple[str, ...], int]]
     total: int
 
@@ -45,8 +47,10 @@ def sorted_stacks(folded: Folded) -> Stacks:
 
 
 class Opened:
-    """A frame of the latest stack, which may go on; next: where what is below it goes on; number: how many were opened
-    before. What is its own comes after all that is below."""
+    """A frame of the current stack, which the next stack may continue.
+
+    start: its position, in the unit of the weights. next: the position for the next frame below it. own: its own
+    weight so far, which is drawn after all frames below. number: the frames opened before it."""
     __slots__ = ("name", "start", "next", "own", "number")
 
     def __init__(self, name: str, start: int, number: int) -> None:
@@ -54,7 +58,7 @@ class Opened:
 
 
 def common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """How many names two stacks begin with alike."""
+    """The length of the common prefix of two stacks."""
     for i, (a, b) in enumerate(zip(one, other)):
         if a != b:
             return i
@@ -62,13 +66,13 @@ def common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 
 def boxes(stacks: Stacks, least: float) -> list[Box]:
-    """All frames at least `least` wide, a frame before those below it, siblings by name. Kept are those and the frames
-    of one stack."""
+    """The boxes of all frames at least `least` wide, in the unit of the weights. A frame comes before those below it,
+    siblings are sorted by name. Memory: these boxes and the frames of one stack."""
     found: list[tuple[int, Box]] = []
     path, opened = [Opened("all", 0, 0)], 1
 
     def close(depth: int) -> None:
-        """End the frames below a depth."""
+        """End the frames at `depth` and below."""
         while len(path) > depth:
             frame = path.pop()
             end = frame.next + frame.own
