@@ -1,4 +1,4 @@
-"""The streams of LuaJIT's own profilers: memprof and sysprof, read and written.
+"""Read and write the files of LuaJIT's own profilers, memprof and sysprof.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

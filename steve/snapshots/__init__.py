@@ -1,4 +1,4 @@
-"""Universes: all objects of a Lua state at one time, who holds them, and what grew between two.
+"""Heap snapshots of a Lua state (universes): its objects, what keeps them alive, and what grew between two snapshots.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,11 +1,10 @@
-"""What grew between two snapshots, and who holds it.
+"""Compare two snapshots: what grew, and which objects hold it.
 
-An object is new if the earlier snapshot has none of its type at its address: an address that was given up and
-taken by the same type counts as old, which a trace of the same run could tell better.
+An object is new if the earlier snapshot has no object of its type at its address. If an object was freed and another of
+the same type was allocated at its address, the second counts as old. Snapshots alone cannot distinguish the two.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
-
 from __future__ import annotations
 
 import numpy as np
@@ -14,12 +13,12 @@ from steve.snapshots.graph import Universe
 
 
 def keys(universe: Universe) -> np.ndarray:
-    """One number for each object: address and type."""
+    """A number for each object that identifies it in both snapshots, made of its address and type."""
     return universe.objects["addr"] << np.uint64(8) | universe.objects["type"]
 
 
 def growth(before: Universe, after: Universe) -> list[dict]:
-    """A row for each type and name whose live bytes or objects changed."""
+    """A row for each type and name whose number of live objects or bytes changed, the largest growth first."""
     old, new = before.groups(True), after.groups(True)
     rows = []
     for key in {**old, **new}:
@@ -31,7 +30,8 @@ def growth(before: Universe, after: Universe) -> list[dict]:
 
 
 def newcomers(before: Universe, after: Universe, most: int) -> list[int]:
-    """The new objects that retain most and are not kept by another new one alone."""
+    """The numbers of the `most` new objects that retain most bytes. Objects that another new object alone keeps
+    alive are left out."""
     fresh = ~np.isin(keys(after), keys(before)) & (after.retained > 0)
     kept_by = after.keepers
     numbers = np.flatnonzero(fresh & ~((kept_by >= 0) & fresh[kept_by]))
@@ -40,8 +40,8 @@ def newcomers(before: Universe, after: Universe, most: int) -> list[int]:
 
 
 def more_retained(before: Universe, after: Universe) -> np.ndarray:
-    """For each object of the later snapshot: bytes that it retains more than in the earlier; 0 of those that were
-    not there."""
+    """For each object of the later snapshot, by how many bytes its retained size grew (i8; negative: it shrank). 0 for
+    new objects."""
     order = np.argsort(keys(before))
     known = keys(before)[order]
     at = np.minimum(np.searchsorted(known, keys(after)), max(len(known) - 1, 0))
@@ -51,8 +51,10 @@ def more_retained(before: Universe, after: Universe) -> np.ndarray:
 
 
 def swollen(before: Universe, after: Universe, most: int) -> list[dict]:
-    """The objects of both snapshots that retain more than before, but for those that do so because of a single old
-    one that they keep: of a long path from a root to a table that grew, the table."""
+    """A row for each of the `most` old objects whose retained size grew most.
+
+    An object is left out if one object that it keeps alive explains all of its growth. So of a long path from a root
+    to a table that grew, only the table is reported."""
     more = more_retained(before, after)
     kept = np.flatnonzero((after.keepers >= 0) & (more > 0))
     over = after.keepers[kept]

@@ -1,7 +1,7 @@
-"""A snapshot as a graph: sizes by type and name, retained sizes, paths from the roots.
+"""A snapshot as a graph of objects and links: sizes by type and name, retained sizes, paths from the roots.
 
-Weak links keep nothing alive and are no part of paths. Objects that wait for the sweep (dead) are counted
-apart.
+Weak links keep nothing alive and are not used in paths. Dead objects, which wait for the garbage collector's sweep,
+are counted separately.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,13 +19,15 @@ from steve.terminal.tables import printable
 if TYPE_CHECKING:
     from steve.trace._memtrace import Snapshot, Trace
 
-# numbers of enum mt_link_kind: array; upvalue and value, which are named by strings
+# constants of enum mt_link_kind: the kind "array", and the kinds "upvalue" and "value", whose names are strings
 ARRAY, STRINGS = 6, frozenset((4, 8))
 
 
 class Universe:
-    """One snapshot of a trace that was read to its end. number: of the snapshot in the trace, from 1; namesakes:
-    numbers of all that have its name (one for each state, when a program has several)."""
+    """One snapshot of a trace that was read to its end. Objects are identified by their index in `objects`.
+
+    number: that of the snapshot in the trace, from 1. namesakes: the numbers of all snapshots with its name; a program
+    with several Lua states has one for each state."""
 
     def __init__(self, trace: Trace, snapshot: Snapshot, number: int, namesakes: list[int]) -> None:
         from steve.trace._memtrace import LINK_NAMES, TYPE_NAMES
@@ -43,11 +45,12 @@ class Universe:
 
     @property
     def bytes(self) -> int:
+        """The sum of the sizes of all objects."""
         return int(self.objects["size"].sum())
 
     @property
     def unaccounted(self) -> int:
-        """gc.total less objects and internal bytes: 0 in a whole snapshot."""
+        """Bytes of gc.total that belong neither to objects nor to internal data: 0 in a complete snapshot."""
         return self.snapshot.total - self.snapshot.internal - self.bytes
 
     def type_name(self, number: int) -> str:
@@ -57,7 +60,7 @@ class Universe:
         return self.trace.string(int(self.objects["name"][number]))
 
     def label(self, number: int) -> str:
-        """`type name`, the address where there is no name."""
+        """`type name`, or `type address` if the object has no name."""
         return f"{self.type_name(number)} {self.name(number) or hex(int(self.objects['addr'][number]))}"
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +69,8 @@ class Universe:
 
     @property
     def retained(self) -> np.ndarray:
-        """Bytes that go when an object goes."""
+        """By object, the retained size: the bytes that would be freed if the object were freed. 0 if the object is not
+        reachable from the roots."""
         if self._retained is None:
             from steve.snapshots._graph import dominators, retained
             self._over, order = dominators(len(self.objects), *self._ends(), self.roots)
@@ -75,12 +79,14 @@ class Universe:
 
     @property
     def keepers(self) -> np.ndarray:
-        """The object without which an object would go (its immediate dominator); -1 if there is no one such."""
+        """By object, its immediate dominator: the closest object on all paths from the roots to it. -1 if there is
+        none."""
         assert self.retained is not None and self._over is not None
         return np.where(self._over == len(self.objects), -1, self._over)
 
     def path(self, number: int) -> list[tuple[int, int]]:
-        """[(object, link that leads to it, -1: a root)] of a shortest path from the roots; [] if none."""
+        """A shortest path from a root to an object: a list of (object, link that leads to it), where the link of the
+        root is -1. [] if the object cannot be reached."""
         if self._via is None:
             from steve.snapshots._graph import shortest
             self._via = shortest(len(self.objects), *self._ends(), self.roots)
@@ -94,7 +100,7 @@ class Universe:
         return [(number, -1)] + steps[::-1]
 
     def link_text(self, number: int) -> str:
-        """`.key`, `["another key"]`, `[index]`, or the kind of the link."""
+        """A link as text: `.key`, `["another key"]`, `[index]`, or its kind in angle brackets."""
         link = self.links[number]
         kind, name = int(link["kind"]), int(link["name"])
         if kind == ARRAY:
@@ -103,6 +109,7 @@ class Universe:
         return key_text(text) if text else f"<{self._link_names[kind]}>"
 
     def path_text(self, number: int) -> str:
+        """The path to an object as text: labels of objects and links, root first."""
         steps = self.path(number)
         if not steps:
             return "(not reached)"
@@ -110,7 +117,8 @@ class Universe:
             f" {self.link_text(link)} {self.label(at)}" for at, link in steps[1:])
 
     def groups(self, by_name: bool = False) -> dict[tuple[str, str], list[int]]:
-        """(type, name or "") -> [live objects, their bytes, dead objects, their bytes]."""
+        """Objects counted by type and, if by_name, by name: (type, name or "") -> [live objects, their bytes, dead
+        objects, their bytes]."""
         names = self.objects["name"] if by_name else np.zeros(len(self.objects), np.uint32)
         keys = self.objects["type"].astype(np.uint64) << np.uint64(32) | names
         distinct, group = np.unique(keys, return_inverse=True)
@@ -126,7 +134,7 @@ class Universe:
 
 
 def key_text(key: str) -> str:
-    """A key as Lua would write it: a name, an integer or boolean in brackets, another string in quotes."""
+    """A key as Lua code: `.name`, an integer or boolean in brackets, any other string in brackets and quotes."""
     if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
         return f".{key}"
     if re.fullmatch(r"\[(-?\d+|true|false)\]", key, re.ASCII):
@@ -135,9 +143,12 @@ def key_text(key: str) -> str:
     return f'["{quoted}"]'
 
 
-class Choice:
-    """Of the snapshots that a trace delivers, the last of a name, the one of a number, or the last: only its objects
-    are kept."""
+class Selection:
+    """Selects one snapshot while a trace is read, and frees the objects of all others.
+
+    wanted: a name, which selects the last snapshot of that name, or a number from 1; None selects the last snapshot. A
+    name has precedence over a number. best: the number from 0 of the selected snapshot, -1: none. names: those of all
+    snapshots."""
 
     def __init__(self, trace: Trace, wanted: str | None) -> None:
         self.trace, self.wanted = trace, wanted
@@ -146,7 +157,7 @@ class Choice:
         self._named = False
 
     def __call__(self, number: int, name: str) -> None:
-        """Decide about a snapshot that was read."""
+        """Keep or free a snapshot that was just read. number: from 0."""
         self.names.append(name)
         named = self.wanted is None or name == self.wanted
         if named or (self.wanted == str(number + 1) and not self._named):
@@ -158,9 +169,11 @@ class Choice:
 
 
 def read(trace: Trace, wanted: str | None = None, tick: Callable | None = None) -> Universe:
-    """The last snapshot of a trace, or the last of a name (or the one of a number, from 1). Reads the trace; memory
-    is that of two snapshots, however many there are."""
-    choice = Choice(trace, wanted)
+    """Read a trace and return one of its snapshots.
+
+    wanted: see Selection. tick(done, total): progress in bytes. Memory: that of two snapshots, however many there are.
+    SteveError if the trace has no such snapshot."""
+    choice = Selection(trace, wanted)
     trace.skim(tick, choice)
     if not choice.names:
         raise SteveError(f"{trace.name}: has no snapshot; record it with --universe=at-exit or take one with "

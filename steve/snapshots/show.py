@@ -1,4 +1,4 @@
-"""The dump of a universe in the form of the first memprof RFC.
+"""Dump a heap snapshot in the form of the first memprof RFC.
 
     ===== MEMORY SNAPSHOT
     @LJ_TTAB 0x40 holds 96 bytes and linked with
@@ -18,11 +18,11 @@ from steve.terminal.progress import Progress
 from steve.snapshots.graph import ARRAY, Universe, read
 
 METATABLE, KEY, VALUE = 1, 7, 8
-PLAIN = ("str", "udata", "cdata")  # without links, as the RFC has it
+PLAIN = ("str", "udata", "cdata")  # types whose links the RFC does not list
 
 
 class Dump:
-    """The lines of a universe; its columns as lists, since each number is looked at once."""
+    """The lines of a dump. The columns of the snapshot are converted to lists, which Python reads faster."""
 
     def __init__(self, universe: Universe) -> None:
         self.universe = universe
@@ -35,10 +35,11 @@ class Dump:
         self.kinds, self.ends = links["kind"].tolist(), links["to"].tolist()
 
     def target(self, link: int) -> str:
+        """The name of the object that a link leads to."""
         return self.names[self.ends[link]]
 
     def table_lines(self, links: list[int]) -> Iterator[str]:
-        """Array part and hash part; a key that is no object is told by its text only."""
+        """The array part and the hash part of a table. A key that is not an object appears only as text."""
         parts: dict[int, list[int]] = {ARRAY: [], KEY: [], VALUE: []}
         for n in links:
             parts.setdefault(self.kinds[n], []).append(n)
@@ -52,6 +53,7 @@ class Dump:
             yield f"\t{self.universe.link_text(n)} => {self.target(n)}"
 
     def object_lines(self, number: int) -> Iterator[str]:
+        """The lines of one object."""
         links = self.order[self.starts[number]:self.starts[number + 1]]
         yield f"@{self.names[number]} holds {self.sizes[number]} bytes and linked with"
         meta = [n for n in links if self.kinds[n] == METATABLE]
@@ -62,14 +64,14 @@ class Dump:
             yield from (f"\t{self.target(n)}" for n in links if self.kinds[n] != METATABLE)
 
     def lines(self) -> Iterator[str]:
-        """All of them."""
+        """All lines of the dump."""
         yield "===== MEMORY SNAPSHOT"
         for number in range(len(self.types)):
             yield from self.object_lines(number)
 
 
 def memprof_dump(command: str, args: argparse.Namespace) -> int:
-    """`luajit-parse-memprof --dump`; the exit status."""
+    """Run `luajit-parse-memprof --dump`; return the exit status."""
     from steve.trace._memtrace import Trace
     trace = Trace(args.file, salvage=args.salvage, snapshots=True)
     with Progress(command, args.quiet) as progress:

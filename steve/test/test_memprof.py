@@ -148,7 +148,7 @@ def test_files_that_cannot_be_read(data: bytes, offset: int, words: str, steve: 
 @pytest.mark.parametrize("tail,words", [
     (b"\x14", "header 0x14"), (b"\x01", "header 0x01"), (b"\x04", "header 0x04"), (b"\x81", "header 0x81"),
     (b"\x05" + b"\xff" * 10, "over 64 bits"), (b"\x05\x10", "cut off"), (b"", "cut off"),
-    (b"\x80\x00", "behind the end")])
+    (b"\x80\x00", "after the end")])
 def test_what_stands_before_damage_is_reported(tail: bytes, words: str, steve: Any, profile: Callable) -> None:
     head = symtab(3, *SYMBOLS) + stream(b"ljm", 3, *EVENTS)[:-1]
     done = steve("memprof", profile(head + tail))

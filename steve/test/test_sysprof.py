@@ -85,7 +85,7 @@ def test_symbols_among_samples(steve: Any, profile: Callable) -> None:
 
 
 @pytest.mark.parametrize("tail,words", [(b"\x0d", "header 0x0d"), (b"\x01\x05", "frame of kind 5"),
-                                        (b"\x00\x80", "cut off"), (b"\x80a", "behind the end")])
+                                        (b"\x00\x80", "cut off"), (b"\x80a", "after the end")])
 def test_what_stands_before_damage_is_kept(tail: bytes, words: str, steve: Any, profile: Callable) -> None:
     done = steve("sysprof", profile(DATA[:-1] + tail))
     assert done.returncode == 1 and words in done.err and "offset" in done.err

@@ -1,4 +1,4 @@
-"""Where memprof says that memory was taken: in a Lua line, a C function, on a trace, or inside LuaJIT.
+"""The places to which memprof attributes allocations: a Lua line, a C function, a JIT trace, or LuaJIT itself.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from steve.terminal.tables import printable
 
-INTERNAL, LUA, C, TRACE = 1, 2, 3, 4  # the numbers of the ljm stream
+INTERNAL, LUA, C, TRACE = 1, 2, 3, 4  # sources of an event, as numbered in memprof's files
 
 
 class Place(NamedTuple):
-    """source: one of the numbers above. name: chunk of a Lua line (or of the line a trace begins at), name of
-    a C function. first: line of the function's definition; line: the line itself; number: address of a
-    C function, number of a trace."""
+    """source: one of the constants above. name: the chunk of a Lua line, of the line where a JIT trace begins, or the
+    name of a C function. first: the line where the function is defined. line: the line itself. number: the address of
+    a C function or the number of a trace."""
     source: int
     name: str = ""
     first: int = 0
@@ -24,20 +24,24 @@ INSIDE = Place(INTERNAL)
 
 
 class Names:
-    """Places as text. A chunk with more than one line (code from a string) gets a short name, told by
-    `aliases`."""
+    """The text of places. today: in the form of current parsers, see text().
+
+    A chunk whose name has more than one line (code loaded from a string) gets a short name; `aliases` maps such
+    chunks to their short names."""
 
     def __init__(self, today: bool = False) -> None:
         self.today = today
         self.aliases: dict[str, str] = {}
 
     def chunk(self, name: str) -> str:
+        """The name of a chunk, or its short name."""
         if "\n" not in name:
             return printable(name)
         return self.aliases.setdefault(name, f"function_alias_{len(self.aliases)}")
 
     def text(self, place: Place) -> str:
-        """`@file:first, line N` of the first RFC, or `@file:N` of today's parsers."""
+        """The text of a place. A Lua line is `@file:first, line N`, as in the first RFC, or `@file:N`, as in current
+        parsers."""
         if place.source == INTERNAL:
             return "INTERNAL"
         if place.source == C:

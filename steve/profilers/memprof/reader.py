@@ -1,4 +1,4 @@
-"""Read memprof's files: symbols, then every allocation, resize and free (`ljm`, versions 1 and 3).
+"""Read memprof's files: a symbol table, then every allocation, resize and free (`ljm`, versions 1 and 3).
 
     ljm = "ljm" version 0 0 0 event* 0x80
     event = header [place] address size                  header: [FUUSSSEE] in version 3, [FTUUSSEE] in 1
@@ -6,8 +6,8 @@
     E: 0 symbol, 1 allocation, 2 free, 3 resize; S: 1 internal, 2 Lua, 3 C, 4 trace
     place = internal: nothing | Lua: prototype line | C: address | trace: number
 
-The file is mapped, not read into memory, and the sums need memory for live blocks and places only. What stands
-before damage or a cut is kept: `problem` tells.
+The file is mapped, not read into memory. The sums need memory for live blocks and places only. If the file is
+damaged or truncated, everything before that is kept, and the attribute `problem` is set.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -28,7 +28,8 @@ SYMBOL_KINDS = {LUA: symtab.LUA, C: symtab.C, 4: symtab.TRACE}
 
 
 class MemprofFile:
-    """An open file: symbols and version are read at once, the events by read(). Raises StreamError."""
+    """An open file. The constructor reads symbols and version and raises StreamError if it cannot; read() reads the
+    events. data: the content of the file; name: for messages."""
 
     def __init__(self, data: Any, name: str) -> None:
         from steve.profilers._ljstream import Cursor
@@ -39,7 +40,7 @@ class MemprofFile:
         self.problem: StreamError | None = None
 
     def place(self, key: tuple[int, int, int]) -> Place:
-        """The Place of (source, address or trace number, line)."""
+        """The Place of an event. key: (source, address or trace number, line)."""
         source, number, line = key
         if source == INTERNAL:
             return INSIDE
@@ -57,19 +58,20 @@ class MemprofFile:
         self.symbols.read(self.cursor, SYMBOL_KINDS[source])
 
     def read(self, heap: Heap, second: Callable[[], None] = lambda: None) -> None:
-        """Tell all events to the heap; second() is called at each time mark of version 1."""
+        """Deliver all events to `heap`. second() is called at each time mark, which only version 1 has. A StreamError
+        is not raised but stored in `problem`."""
         from steve.profilers._ljstream import StreamError, memprof_events
         try:
             memprof_events(self.cursor, self.version, heap, self.place, self._symbol, second)
             if self.cursor.at != self.cursor.size:
-                raise self.cursor.error(f"{self.cursor.size - self.cursor.at} bytes behind the end of the "
+                raise self.cursor.error(f"{self.cursor.size - self.cursor.at} bytes after the end of the "
                                         "events; two files in one?")
         except StreamError as error:
             self.problem = error
 
 
 def recorded(file: MemprofFile) -> list[tuple]:
-    """All events as tuples ("alloc", place, address, size), ... in their order; for tests and small files."""
+    """All events in order as tuples, such as ("alloc", place, address, size); for tests and small files."""
     from steve.profilers._ljstream import Heap
     events: list[tuple] = []
 

@@ -1,13 +1,14 @@
-"""memprof's report: what each place took, resized and gave back, whose memory that was, and what is held.
+"""memprof's report: what each place allocated, resized and freed, and what it holds at the end.
 
-Sections ALLOCATIONS, REALLOCATIONS and DEALLOCATIONS list places from the most frequent; HEAP SUMMARY lists
-what each place holds at the end. Two forms of a line:
+The sections ALLOCATIONS, REALLOCATIONS and DEALLOCATIONS list places, the most frequent first. HEAP SUMMARY lists
+the bytes that each place holds at the end. A line has one of two forms:
 
-    first RFC   @file:first, line N: events<TAB>bytes taken<TAB>bytes given
+    first RFC   @file:first, line N: events<TAB>bytes allocated<TAB>bytes freed
     today       @file:N: M events<TAB>+X<TAB>-Y
 
-A block belongs to the place that allocated it or resized it last. (Tarantool's parser books a resize's new
-bytes with the place before; its sums can so be negative.) Blocks from before the profile belong to none.
+A block belongs to the place that allocated it or resized it last. (Tarantool's parser adds the new bytes of a
+resize to the previous place, so that its sums can be negative.) Blocks allocated before the profile began belong to
+no place.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -27,13 +28,13 @@ SECTIONS = ((1, "ALLOCATIONS"), (3, "REALLOCATIONS"), (2, "DEALLOCATIONS"))
 
 
 class Report:
-    """today: today's form of lines; human: sizes in KiB and so on."""
+    """Writes the lines of reports. today: in the form of current parsers; human: sizes in KiB and larger units."""
 
     def __init__(self, today: bool = False, human: bool = False) -> None:
         self.names, self.human = Names(today), human
 
     def size(self, value: int) -> str:
-        """A size with its unit."""
+        """A size in bytes as text, with its unit."""
         if not self.human:
             return f"{value}B"
         return readable(value).replace(" ", "") if value >= 0 else "-" + self.size(-value)
@@ -42,18 +43,21 @@ class Report:
         return self.size(value) if self.human else str(value)
 
     def entry(self, place: Any, row: Any) -> str:
+        """The line of one place. row: its sums, as in Heap.rows."""
         where = self.names.text(place)
         if self.names.today:
             return f"{where}: {row.num} events\t+{self.size(row.alloc)}\t-{self.size(row.free)}"
         return f"{where}: {row.num}\t{self._plain(row.alloc)}\t{self._plain(row.free)}"
 
     def overrides(self, row: Any) -> Iterator[str]:
+        """The lines that list the places whose blocks a place resized or freed."""
         if row.overrides:
             yield "\tOverrides:"
             yield from sorted("\t\t" + self.names.text(place) for place in row.overrides)
             yield ""
 
     def section(self, title: str, rows: dict) -> Iterator[str]:
+        """The lines of one section. rows: sums by place."""
         yield title
         ranked = sorted(rows.items(), key=lambda item: (-item[1].num, self.names.text(item[0])))
         for place, row in ranked:
@@ -62,12 +66,14 @@ class Report:
         yield ""
 
     def held(self, heap: Heap, leaks_only: bool = False) -> list[tuple]:
-        """(place, bytes, allocations, frees) of the places that hold something, or did, the most first."""
+        """(place, bytes, allocations, frees) of each place that ever held a block, the one with most bytes first.
+        leaks_only: only of places that hold bytes now."""
         rows = [(place, *numbers) for place, numbers in heap.held.items()]
         rows = [row for row in rows if not leaks_only or row[1] > 0]
         return sorted(rows, key=lambda row: (-row[1], self.names.text(row[0])))
 
     def summary(self, heap: Heap, leaks_only: bool = False) -> Iterator[str]:
+        """The lines of HEAP SUMMARY."""
         yield "HEAP SUMMARY:"
         for place, held, allocs, frees in self.held(heap, leaks_only):
             if held or leaks_only:
@@ -75,6 +81,7 @@ class Report:
         yield ""
 
     def aliases(self) -> Iterator[str]:
+        """The section that shows the text of chunks with short names."""
         if self.names.aliases:
             yield "ALIASES:"
             for chunk, alias in self.names.aliases.items():
@@ -90,7 +97,7 @@ class Report:
         yield from self.aliases()
 
     def snapshot(self, heap: Heap, seconds: int) -> Iterator[str]:
-        """What is held when so many seconds have passed."""
+        """The lines that list what each place holds `seconds` seconds after the start of the profile."""
         yield f"===== HEAP SNAPSHOT, {seconds} seconds passed"
         for place, held, _, _ in self.held(heap, leaks_only=True):
             if self.human:
@@ -100,7 +107,7 @@ class Report:
         yield ""
 
     def as_json(self, heap: Heap) -> dict:
-        """The same as one object: lists `alloc`, `realloc`, `free` and `heap`."""
+        """The report as one object, with the lists `allocations`, `reallocations`, `deallocations` and `heap`."""
         result: dict = {}
         for kind, title in SECTIONS:
             rows = sorted(heap.rows[kind].items(), key=lambda item: -item[1].num)

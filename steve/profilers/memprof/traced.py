@@ -1,9 +1,9 @@
-"""memprof's events out of a memtrace: the same News, Frees and Resizes, placed by their stacks.
+"""Make memprof's events from a memtrace: its News, Frees and Resizes, each with a place found from its stack.
 
-The place of an event is its innermost Lua line; library functions count as the line that calls them. A C function
-that Lua called and that allocated is a place of its own, and what the garbage collector or the compiler does is
-INTERNAL, as memprof has both. Compiled code counts as the line it was compiled from, which memprof cannot tell.
-Without any Lua frame the place is INTERNAL in a Lua heap, and in a C heap the caller of the allocator.
+The place of an event is its innermost Lua line; a library function counts as the line that calls it. As in memprof,
+a C function that Lua called and that allocated is a place of its own, and the garbage collector and the compiler are
+INTERNAL. Compiled code counts as the line it was compiled from, which memprof does not know. For a stack without Lua
+frames, the place is INTERNAL in a Lua heap and the caller of the allocator in a C heap.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -24,7 +24,8 @@ NANOSECONDS = 10**9
 
 
 class Traced:
-    """The events of one trace. heap: "lua" for LuaJIT's heaps, "all" for every heap."""
+    """The events of one trace. heap: "lua" for LuaJIT's heaps only, "all" for every heap. tick(done, total): progress
+    in bytes."""
 
     def __init__(self, trace: Trace, heap: str = "lua", tick: Callable | None = None) -> None:
         self.trace, self.heap, self.tick = trace, heap, tick
@@ -37,7 +38,8 @@ class Traced:
         return self.heap == "all" or (known is not None and known.kind == "lua")
 
     def batches(self) -> Iterator[list[tuple]]:
-        """(kind, stack, old address, old size, address, size, nanoseconds, instructions) of events, in lists."""
+        """The events in order, in lists of tuples (kind, stack, old address, old size, address, size, nanoseconds,
+        instructions). SteveError at the end if a trace has no event of a Lua heap and only those were requested."""
         from steve.profilers._ljstream import heap_events
         for batch in heap_events(self.trace, self._chosen, self.tick):
             self.seen += len(batch)
@@ -57,7 +59,7 @@ class Traced:
                 return lua_place(frame)
             if frame.kind == "c":
                 return self._c_place(frame)
-            if frame.kind == "vm" and not frame.line:  # but the parser works for who called it
+            if frame.kind == "vm" and not frame.line:  # with a line it is the parser, which counts as its caller
                 return INSIDE
         named = [frame for frame in known if frame.function and not is_allocator(frame)]
         return self._c_place(named[0]) if self.heap == "all" and named else INSIDE
@@ -69,8 +71,10 @@ class Traced:
         return self._places[stack]
 
     def feed(self, sink: Any, second: Callable[[int], None] = lambda seconds: None) -> None:
-        """Tell all events to something with alloc(), free() and realloc(); second(n) when n seconds of wall
-        clock have passed, as exactly as the chunks of the trace tell."""
+        """Deliver all events to `sink`, which has methods alloc(), free() and realloc().
+
+        second(n) is called when n seconds of wall clock time have passed. Its precision is limited: a trace records
+        the time once for each chunk."""
         now = 0
         for batch in self.batches():
             for kind, stack, old, old_size, address, size, nanoseconds, _ in batch:
@@ -86,6 +90,6 @@ class Traced:
 
 
 def lua_place(frame: Frame) -> Place:
-    """A Lua line; chunks without LuaJIT's mark are files."""
+    """The Place of a Lua frame. A chunk without LuaJIT's prefix @ or = is a file."""
     chunk = frame.file or "?"
     return Place(LUA, chunk if chunk[:1] in "@=" else "@" + chunk, frame.defined, frame.line)

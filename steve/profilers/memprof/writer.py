@@ -1,8 +1,8 @@
-"""Write memprof's files, version 3, as steve.profilers.memprof.reader describes them.
+"""Write memprof's files, version 3; steve.profilers.memprof.reader describes the format.
 
-Symbols are written among the events when a place is first named, which version 3 allows, so that one pass is
-enough; the table in front is empty but for its end. Addresses of prototypes are those the trace has, else
-numbers given out here: a reader uses them as names only.
+The symbol table at the start is empty. Symbols are written between the events, at the first use of a place, which
+version 3 allows; so one pass over the trace is enough. The addresses of Lua functions are made up here, because
+readers use them as identifiers only.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,12 +13,13 @@ from steve.profilers.memprof.places import C, INTERNAL, LUA, TRACE, Place
 
 VERSION = 3
 ALLOC, FREE, REALLOC = 1, 2, 3
-FIRST_PROTO = 0x1000  # of the addresses given out here; 16 apart, as blocks are
-ENOUGH = 1 << 20      # bytes worth writing
+FIRST_PROTO = 0x1000  # the first of the made-up addresses, which are 16 apart as those of blocks are
+ENOUGH = 1 << 20      # bytes to gather before they are written
 
 
 class MemprofWriter:
-    """Writes to a descriptor; finish() is to be called at the end. Raises WriteError."""
+    """Writes to a file descriptor, which the caller owns. The caller must call finish() at the end. Raises
+    WriteError."""
 
     def __init__(self, fd: int) -> None:
         self.out = Packer(fd)
@@ -29,7 +30,7 @@ class MemprofWriter:
         symtab.write_prologue(self.out, b"ljm", VERSION)
 
     def _proto(self, chunk: str, first: int) -> int:
-        """The address of a Lua function, told when it is new."""
+        """The address of a Lua function; its symbol is written at first use."""
         key = (chunk, first)
         if key not in self._protos:
             self._protos[key] = FIRST_PROTO + 16 * len(self._protos)
@@ -37,7 +38,7 @@ class MemprofWriter:
         return self._protos[key]
 
     def _define(self, place: Place) -> tuple[int, tuple[int, ...]]:
-        """Source bits of the header and numbers of the location; symbols are written first."""
+        """Write the symbols of a place; return the source bits of the event header and the numbers that follow it."""
         if place.source == INTERNAL:
             return INTERNAL << 2, ()
         if place.source == LUA:

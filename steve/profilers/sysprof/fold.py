@@ -1,8 +1,8 @@
-"""One call stack out of the two that a sample has: C and Lua together, from the outermost frame.
+"""Merge the two call stacks of a sample, C and Lua, into one, outermost frame first.
 
-Lua frames follow the host function that called into Lua (lua_pcall, lua_call, lua_cpcall); where C was called
-from Lua and called Lua again, each run of Lua frames follows its own call. If the host stack does not show
-such a function, the Lua frames come last, so that none is lost.
+Lua frames are inserted after the host function that called into Lua (lua_pcall, lua_call or lua_cpcall). If Lua called
+C and C called Lua again, each run of Lua frames follows its own call. If the host stack does not contain such a
+function, the Lua frames are appended at the end, so that none is lost.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -15,24 +15,27 @@ Folded = dict[tuple[str, ...], int]
 
 
 class Folder:
-    """Frames by name, with the symbols known at the time."""
+    """Names frames by the symbols read so far, and merges stacks."""
 
     def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
 
     def host(self, address: int) -> str:
+        """The name of a C function."""
         return self.symbols.c_name(address) or f"{address:#x}"
 
     def lua(self, proto: int, line: int) -> str:
+        """The name of a Lua function: chunk and line."""
         return f"{self.symbols.chunk(proto)}:{'builtin' if line >= 2**63 else line}"
 
     def guest(self, frame: GuestFrame) -> str:
+        """The name of a frame of the Lua stack."""
         if isinstance(frame, LuaFrame):
             return self.lua(frame.proto, frame.line)
         return f"builtin#{frame.ffid}" if isinstance(frame, FastFrame) else self.host(frame.address)
 
     def stack(self, sample: Sample) -> tuple[str, ...]:
-        """The whole stack, root first."""
+        """The names of the whole stack of a sample, root first."""
         if sample.trace is not None:
             return (f"TRACE [{sample.trace.number}] {self.lua(sample.trace.proto, sample.trace.line)}",)
         guests, merged = runs(sample.lua), []
@@ -46,7 +49,7 @@ class Folder:
 
 
 def runs(frames: Iterable[GuestFrame]) -> list[list[GuestFrame]]:
-    """Lua frames, root first, cut behind each C function."""
+    """Lua frames, root first, divided into runs; each C function ends a run. frames: innermost first."""
     found: list[list[GuestFrame]] = [[]]
     for frame in reversed(tuple(frames)):
         found[-1].append(frame)
@@ -56,9 +59,10 @@ def runs(frames: Iterable[GuestFrame]) -> list[list[GuestFrame]]:
 
 
 def without_end(run: list[GuestFrame]) -> list[GuestFrame]:
-    """The host stack shows the C function itself."""
+    """A run without the C function at its end, which the host stack contains, too."""
     return run[:-1] if isinstance(run[-1], CFrame) else run
 
 
 def add(folded: Folded, stack: tuple[str, ...], weight: int = 1) -> None:
+    """Add the weight of a sample to that of its stack."""
     folded[stack] = folded.get(stack, 0) + weight

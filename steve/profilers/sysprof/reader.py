@@ -1,12 +1,12 @@
-"""Read sysprof's files (`ljp`, version 2; and 1, which has no symbols among its samples).
+"""Read sysprof's files (`ljp`, version 2, and version 1, which has no symbols between its samples).
 
     ljp = "ljp" version 0 0 0 (sample | symbol)* 0x80
     sample = state [lua-stack, states 1 to 3] host-stack | 9 trace-number prototype line
     lua-stack = (1 prototype line | 2 address | 3 builtin)* 0x80        host-stack = address* 0
     symbol = 10 prototype chunk line | 11 address name | 12 trace-number prototype line
 
-Stacks stand innermost frame first. The file is mapped; samples come one by one. What stands before damage or
-a cut is delivered: `problem` tells.
+Stacks are stored innermost frame first. The file is mapped into memory; samples are delivered one by one. If the
+file is damaged or truncated, everything before that is delivered, and the attribute `problem` is set.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -28,7 +28,8 @@ FIRST_SYMBOL, LAST_SYMBOL = 10, 12
 
 
 class SysprofFile:
-    """An open file: symbols and version are read at once. Raises StreamError."""
+    """An open file. The constructor reads symbols and version and raises StreamError if it cannot; samples() reads the
+    rest. data: the content of the file; name: for messages."""
 
     def __init__(self, data: Any, name: str) -> None:
         from steve.profilers._ljstream import Cursor
@@ -84,10 +85,10 @@ class SysprofFile:
             else:
                 raise cursor.error(f"a sample with the header {header:#04x}; the file is damaged", start)
         if cursor.at != cursor.size:
-            raise cursor.error(f"{cursor.size - cursor.at} bytes behind the end of the samples")
+            raise cursor.error(f"{cursor.size - cursor.at} bytes after the end of the samples")
 
     def samples(self) -> Iterator[Sample]:
-        """All samples, in their order. `symbols` is right for the sample just delivered."""
+        """All samples, in order. `symbols` is the state that applies to the sample just delivered."""
         from steve.profilers._ljstream import StreamError
         try:
             yield from self._all()

@@ -1,4 +1,4 @@
-"""A sample of sysprof, and what its numbers are called.
+"""The samples of sysprof, and names for the numbers in its files.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -8,29 +8,29 @@ from typing import NamedTuple
 
 STATES = ("INTERP", "LFUNC", "FFUNC", "CFUNC", "GC", "EXIT", "RECORD", "OPT", "ASM", "TRACE")
 LFUNC, FFUNC, CFUNC, TRACE = 1, 2, 3, 9
-GUEST_STATES = (LFUNC, FFUNC, CFUNC)  # their samples have a Lua stack
+GUEST_STATES = (LFUNC, FFUNC, CFUNC)  # the states whose samples have a Lua stack
 FRAME_LUA, FRAME_C, FRAME_FAST, FRAME_END = 1, 2, 3, 0x80
-CALLS_LUA = frozenset(("lua_pcall", "lua_call", "lua_cpcall"))  # host functions from which Lua goes on
+CALLS_LUA = frozenset(("lua_pcall", "lua_call", "lua_cpcall"))  # host functions that call Lua
 
 
 class LuaFrame(NamedTuple):
-    """proto: address; line: of the definition."""
+    """A Lua function. proto: the address of its prototype; line: that of its definition."""
     proto: int
     line: int
 
 
 class CFrame(NamedTuple):
-    """A C function in the Lua stack."""
+    """A C function that Lua called."""
     address: int
 
 
 class FastFrame(NamedTuple):
-    """A builtin, by the number that LuaJIT's build gave it."""
+    """A builtin function. ffid: its number, which depends on the build of LuaJIT."""
     ffid: int
 
 
 class TraceSite(NamedTuple):
-    """The compiled code that ran, and where it begins."""
+    """A JIT trace. proto, line: where it begins."""
     number: int
     proto: int
     line: int
@@ -40,7 +40,8 @@ GuestFrame = LuaFrame | CFrame | FastFrame
 
 
 class Sample(NamedTuple):
-    """state: index of STATES. lua and host: innermost first. trace: only in state TRACE."""
+    """One sample. state: index of STATES. lua, host: the two stacks, innermost frame first. trace: only in state
+    TRACE."""
     state: int
     lua: tuple[GuestFrame, ...] = ()
     host: tuple[int, ...] = ()

@@ -1,7 +1,7 @@
-"""Samples out of a memtrace: whole stacks of C and Lua, with the state of the virtual machine.
+"""Samples from a memtrace: whole stacks of C and Lua, with the state of the virtual machine.
 
-A sample stands for a number of instructions; files of sysprof have no weights, so there it is written as often as
-the weight is multiples of the smallest (the interval of the recording).
+A sample of a memtrace has a weight, a number of instructions. Files of sysprof have no weights: a sample is written
+there several times, its weight divided by the smallest weight (the sampling interval of the recording).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,18 +19,19 @@ from steve.profilers.sysprof.writer import Frame, SysprofWriter
 if TYPE_CHECKING:
     from steve.trace._memtrace import Trace
 
-NAMES = {"C": "CFUNC", "FAST": "FFUNC"}  # of LuaJIT's states, where sysprof has another name
+NAMES = {"C": "CFUNC", "FAST": "FFUNC"}  # sysprof's names of LuaJIT's states, where they differ
 
 
 class Weighed(NamedTuple):
-    """stack: id; state: index of STATES; weight: instructions."""
+    """All samples of one stack and state. stack: its id; state: index of STATES; weight: instructions."""
     stack: int
     state: int
     weight: int
 
 
 def collect(trace: Trace, tick: Callable | None = None) -> list[Weighed]:
-    """The samples of a trace by stack and state. SteveError if there are none."""
+    """The samples of a trace, summed by stack and state. tick(done, total): progress in bytes. SteveError if there are
+    none."""
     from steve.profilers._ljstream import samples
     from steve.trace._memtrace import VM_NAMES
     found = [Weighed(stack, state_of(trace, stack, VM_NAMES[vm]), weight)
@@ -41,7 +42,8 @@ def collect(trace: Trace, tick: Callable | None = None) -> list[Weighed]:
 
 
 def state_of(trace: Trace, stack: int, vm: str) -> int:
-    """sysprof's state. Its INTERP has no Lua stack: interpreted Lua is LFUNC there."""
+    """sysprof's state, as an index of STATES. In sysprof, INTERP has no Lua stack; a stack with a Lua frame is
+    LFUNC."""
     known = trace.stack_frames(stack)
     if vm == "INTERP" and any(frames.is_lua(frame) for frame in known):
         return LFUNC
@@ -49,7 +51,7 @@ def state_of(trace: Trace, stack: int, vm: str) -> int:
 
 
 def folded(trace: Trace, found: list[Weighed]) -> dict[tuple[str, ...], int]:
-    """Instructions by stack, root first."""
+    """Instructions by stack. A stack is the names of its frames, root first."""
     result: dict[tuple[str, ...], int] = {}
     for sample in found:
         names = tuple(frames.label(f) for f in reversed(trace.stack_frames(sample.stack))) or (NOWHERE,)
@@ -58,7 +60,7 @@ def folded(trace: Trace, found: list[Weighed]) -> dict[tuple[str, ...], int]:
 
 
 def states(found: list[Weighed]) -> dict[str, int]:
-    """Instructions by state."""
+    """Instructions by the name of the state, in the order of STATES."""
     counts = dict.fromkeys(STATES, 0)
     for sample in found:
         counts[STATES[sample.state]] += sample.weight
@@ -66,13 +68,13 @@ def states(found: list[Weighed]) -> dict[str, int]:
 
 
 def whole_stack(trace: Trace, stack: int) -> list[Frame]:
-    """The frames of a stack as sysprof has them, root first; Lua functions by chunk and definition."""
+    """The frames of a stack as sysprof describes them, root first: a Lua function by its chunk and first line."""
     return [Frame(True, f.file or "?", f.defined) if frames.is_lua(f) else Frame(False, frames.label(f))
             for f in reversed(trace.stack_frames(stack))]
 
 
 def write(trace: Trace, found: list[Weighed], writer: SysprofWriter) -> None:
-    """All samples into a file of sysprof."""
+    """Write all samples to a file of sysprof."""
     interval = min(sample.weight for sample in found)
     for sample in found:
         writer.sample(sample.state, whole_stack(trace, sample.stack), max(1, round(sample.weight / interval)))

@@ -1,9 +1,9 @@
-"""Write sysprof's files, version 2, as steve.profilers.sysprof.reader describes them, from whole stacks.
+"""Write whole stacks as sysprof's files, version 2; steve.profilers.sysprof.reader describes the format.
 
-The format puts Lua frames only behind a host function that calls into Lua, and only in three states. So that
-nothing of a whole stack is lost on a reader: where the stack lacks such a function, a host frame `lua_pcall`
-is written; in the other states Lua frames are written as host frames with their names; samples of compiled
-code, for which the format has no stack, are written as Lua functions'.
+The format has Lua frames in three states only, and readers insert them after a host function that calls into Lua. So
+that readers see the whole stack, the writer adapts it: a stack without such a function gets a host frame
+`lua_pcall`. In the other states, Lua frames are written as host frames with their names. Samples of compiled code,
+for which the format has no stack, are written in state LFUNC.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,19 +16,20 @@ from steve.profilers.sysprof.samples import CALLS_LUA, FRAME_C, FRAME_LUA, GUEST
 
 VERSION, SYMTAB_VERSION = 2, 3
 LUA_SYMBOL, C_SYMBOL = 10, 11
-FIRST_ADDRESS = 0x1000
-ENOUGH = 1 << 20
+FIRST_ADDRESS = 0x1000  # the first of the made-up addresses of functions, which are 16 apart
+ENOUGH = 1 << 20        # bytes to gather before they are written
 
 
 class Frame(NamedTuple):
-    """lua: a Lua function of `name` (its chunk) defined at `line`; else the C function `name`."""
+    """If `lua`, the Lua function defined at line `line` of chunk `name`; else the C function `name`."""
     lua: bool
     name: str
     line: int = 0
 
 
 class SysprofWriter:
-    """Writes to a descriptor; finish() is to be called at the end. Raises WriteError."""
+    """Writes to a file descriptor, which the caller owns. The caller must call finish() at the end. Raises
+    WriteError."""
 
     def __init__(self, fd: int) -> None:
         self.out = Packer(fd)
@@ -38,7 +39,7 @@ class SysprofWriter:
         symtab.write_prologue(self.out, b"ljp", VERSION)
 
     def address(self, frame: Frame) -> int:
-        """What stands for a frame; its symbol is written when it is new."""
+        """The made-up address of a frame; its symbol is written at first use."""
         known = self._addresses.get(frame)
         if known is None:
             known = self._addresses[frame] = FIRST_ADDRESS + 16 * len(self._addresses)
@@ -49,7 +50,7 @@ class SysprofWriter:
         return known
 
     def sample(self, state: int, stack: Sequence[Frame], weight: int = 1) -> None:
-        """`weight` samples of a stack, root first, in a state of STATES."""
+        """Write a sample `weight` times. state: index of STATES; stack: root first."""
         state = LFUNC if state == TRACE else state
         if state in GUEST_STATES:
             lua, host = split(stack)
@@ -83,12 +84,12 @@ class SysprofWriter:
 
 
 def named(frame: Frame) -> Frame:
-    """A Lua frame as a host frame of that name."""
+    """The frame itself, or for a Lua frame a host frame with its name."""
     return Frame(False, f"{frame.name}:{frame.line}") if frame.lua else frame
 
 
 def split(stack: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """(Lua stack, host stack) of a whole stack, all root first."""
+    """Divide a whole stack into (Lua stack, host stack). All three are root first."""
     lua: list[Frame] = []
     host: list[Frame] = []
     inside = False  # is the frame before a Lua frame?
