@@ -3,24 +3,24 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Three programs work together. The tool, here, instruments the program and writes what happens, raw, into a
- * ring of shared memory (ljtrace/protocol/ring.h). The collector (collector/) reads the ring in another process, knows what is
- * heap, and writes the memtrace. The preload (preload/) runs inside the program and tells the tool where
- * LuaJIT's allocators are. The tool itself never encodes, compresses or writes files: it has no libc, and
- * what it leaves to the collector runs on another core and survives whatever kills the program.
+ * ring of shared memory (ljtrace/protocol/ring.h). The collector (collector/) reads the ring in another process, knows
+ * which addresses are in blocks, and writes the memtrace. The preload (preload/) runs inside the program and
+ * informs the tool of LuaJIT's allocators. The tool itself never encodes, compresses or writes files: it has no
+ * libc, and what it leaves to the collector runs on another core and survives whatever kills the program.
  *
- * Folders, from the bottom up; none uses one that is listed after it, but for calls that are hooks:
+ * Folders, from the bottom up; none uses one that is listed after it, except by calling hooks:
  *
- * base/          options, memory of the program, system calls of the tool's own, changes to the translator
- * ring/          the ring; which blocks are filtered out; records taken back
+ * base/          options, memory of the program, the tool's own system calls, settings of the translator
+ * ring/          the ring; which blocks are filtered out; removal of records that turned out to be an allocator's
  * stacks/        C stacks
  * luajit/core/   images of LuaJIT, its states, names of functions, bytes that a state holds
- * luajit/jit/    the trace recorder and assembler, which line of Lua an access of a trace belongs to
+ * luajit/jit/    the trace recorder and assembler, the Lua line of each access of a trace
  * luajit/stack/  joined Lua and C stacks
  * luajit/state/  types of objects, changes of the VM state
  * luajit/snapshot/  snapshots of all Lua objects
  * luajit/heap/   calls of Lua allocators
  * instrument/    what is added to the translated code; accesses, segments, samples, --toggle-fn
- * heaps/         malloc and its relatives, mappings, custom heaps, observed allocators, heaps that are not seen
+ * heaps/         malloc and its relatives, mappings, custom heaps, observed allocators, memory that was never seen to be allocated
  * syscalls/      what system calls access; futexes, exec, threads and their turns
  * session/       the trace's name, facts, client requests and monitor commands, forked children, the end
  */
@@ -63,7 +63,8 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_tooliface.h"
 
-/* Under the first name that is free; that name, or NULL if recording is not possible. */
+/* Start the recording under the first name that is free. Returns the name, or NULL if recording is not
+ * possible. */
 static const HChar *start_recording(void)
 {
     enum lt_start started = LT_START_TAKEN;
@@ -73,8 +74,9 @@ static const HChar *start_recording(void)
     return started == LT_START_OK ? out : NULL;
 }
 
-/* The user has been told why. A program that another one has started, perhaps in another directory, as
- * another user or within other limits, has to run all the same. */
+/* Recording is not possible; the user was informed why. If another program started this one, perhaps in
+ * another directory, as another user or within other limits, this one runs unrecorded. Otherwise nothing is
+ * run. */
 static void go_without_recording(void)
 {
     if (lt_options.successor && lt_ring_do_without()) {
@@ -119,12 +121,13 @@ static void on_unmapped(Addr a, SizeT len)
     lt_reach_unmapped(a, len);
 }
 
-/* By the program, or for it; not by Valgrind's malloc, whose superblocks may have been here before. */
+/* Memory was mapped by the program or for it. Valgrind's own malloc is not seen here; its superblocks may
+ * have been in the same place before. */
 static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
 {
     uint64_t words[2] = {a, len};
     lt_ring_put(RAW_MAPPED, 0, words, 2, NULL, 0);
-    on_unmapped(a, len); /* what was there before */
+    on_unmapped(a, len); /* whatever was mapped there before is gone */
     lt_observe_mapped();
     if (xx)
         lt_forget_frames();

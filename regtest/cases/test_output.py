@@ -206,7 +206,7 @@ def test_control_of_a_process_at_its_limit(killed: bool, tmp_path: Path) -> None
     path, stop, said = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "said"
     with open(said, "wb") as err, started([*recorder(path, "--max-size=200k"), LIMITED, LATER, 1000, stop],
                                           stderr=err) as traced:
-        wait_for(lambda: "left out since --max-size" in monitor(traced.pid, "status"), "the limit is reached")
+        wait_for(lambda: "dropped since --max-size" in monitor(traced.pid, "status"), "the limit is reached")
         for command in ("off", "on", "mark later", "snapshot"):
             monitor(traced.pid, command)
         assert "accesses left out" in monitor(traced.pid, "status")

@@ -2,10 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The child's blocks are those of its parent, and only the parent's collector knows them. So it is told of
- * the fork at the very place in the stream where it happens, forks as well, and its child takes over the new
- * ring with the map of live blocks as it is. Ring and socket are made before the fork by the parent; the
- * child then says where its trace goes, since only it knows its process id.
+ * The child inherits its parent's blocks, which only the parent's collector knows. So the parent writes the
+ * fork into the ring, at the point of the stream where it happens. There its collector forks too, and the new
+ * collector takes over the child's ring together with the map of live blocks. The parent makes the child's
+ * ring and socket before the fork. The child then sends the name of its trace, which may contain its process
+ * id.
  */
 #include "ljtrace/tool/session/child.h"
 #include "ljtrace/tool/base/options.h"
@@ -19,7 +20,7 @@
 #include "pub_tool_libcproc.h"
 
 static const HChar *s_name;
-static Int s_memfd = -1, s_socket = -1; /* of the child to be */
+static Int s_memfd = -1, s_socket = -1; /* of the child about to be forked; -1 = none */
 static UInt s_children;
 
 const HChar *lt_fork_name(void)
@@ -41,7 +42,7 @@ static void close_both(void)
     s_memfd = s_socket = -1;
 }
 
-/* Whatever fails here leaves the child unrecorded, and the parent as it is. */
+/* If anything fails here, the child is not recorded; the parent's recording goes on. */
 static void before_fork(ThreadId tid)
 {
     Int pair[2];

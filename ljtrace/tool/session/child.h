@@ -1,4 +1,4 @@
-/* child.h - a forked child gets a recording of its own. (host side)
+/* child.h - give each forked child a recording of its own. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,9 +7,9 @@
 
 #include "pub_tool_basics.h"
 
-/* Call once the ring is up; `name` is where the parent's trace goes. */
+/* Call when the ring is open. name: the file of this process's trace. */
 void lt_fork_init(const HChar *name);
-/* Where this process's trace goes. */
+/* The file of this process's trace. */
 const HChar *lt_fork_name(void);
 /* How many children with a recording of their own this process has forked. */
 UInt lt_fork_children(void);

@@ -2,15 +2,15 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * When Valgrind tells its tool that the program has ended, it does not say whether a signal has ended it. The last
- * thing that it does then is to end itself in the same way: by one of the functions that are wrapped here (the
- * linker's --wrap).
+ * Valgrind informs the tool that the program has ended, but not whether a signal ended it. The last action of
+ * Valgrind is to end itself in the same way, by one of the functions that are wrapped here (the linker's
+ * --wrap). They show the exit status or the signal.
  */
 #include "ljtrace/tool/session/end.h"
 #include "ljtrace/tool/session/facts.h"
 #include "pub_tool_basics.h"
 
-static void (*s_finish)(void); /* NULL: the program has not ended, or the recording has */
+static void (*s_finish)(void); /* NULL: the program is still running, or the recording has ended */
 
 void __real_vgPlain_exit(Int status) __attribute__((noreturn));
 void __wrap_vgPlain_exit(Int status) __attribute__((noreturn));

@@ -1,4 +1,4 @@
-/* facts.c - what a trace says about its making. (host side, no libc; see facts.h)
+/* facts.c - facts about how a trace was made. (host side, no libc; see facts.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

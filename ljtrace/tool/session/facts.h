@@ -1,4 +1,4 @@
-/* facts.h - facts about the recording, by key. (host side)
+/* facts.h - write facts about the recording, pairs of a key and a value. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,9 +7,11 @@
 
 #include "pub_tool_basics.h"
 
+/* Write a fact. */
 void lt_put_info(const HChar *key, const HChar *value);
+/* Write a fact whose value is a number. */
 void lt_put_number(const HChar *key, ULong n);
-/* All that is known at the start. */
+/* Write all facts that are known at the start. */
 void lt_put_facts(void);
 
 #endif

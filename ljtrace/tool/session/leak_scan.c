@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What counts as a pointer: an aligned word that is an address in the range of all blocks, or such an address
- * with one of the tags by which LuaJIT marks light userdata.
+ * A pointer is an aligned word that is an address in the range of all blocks, or such an address with one of
+ * the tags by which LuaJIT marks light userdata.
  */
 #include "ljtrace/tool/session/leak_scan.h"
 #include "ljtrace/tool/base/options.h"
@@ -24,22 +24,23 @@
 
 enum { MOST_STACKS = 4096, MOST_FRAMES = 64, RED_ZONE = 128, PAGES_AT_ONCE = 8192, WORDS_AT_ONCE = 1024 };
 
-/* Bits of /proc/thread-self/pagemap's entries: the page is in memory, or has been written out. */
+/* Bits of an entry of /proc/thread-self/pagemap: the page is in memory, or has been swapped out. */
 #define PAGE_THERE ((ULong)1 << 63 | (ULong)1 << 62)
 
 Addr lt_reach_lowest = ~(Addr)0;
 Addr lt_reach_highest;
 
-/* The part of a thread's stack that was in use last, from..to. */
+/* The range of a thread's stack that was last in use. */
 struct stack {
     Addr from, to;
 };
-static struct stack *s_stacks; /* of threads that have ended; room for MOST_STACKS */
+static struct stack *s_stacks; /* of ended threads; room for MOST_STACKS */
 static UInt s_stack_count;
 
 /* -- stacks -- */
 
-/* A stack that begins at the same address is the same memory, used again. */
+/* Remember a stack. A stack with the same upper end is the same memory used again: it replaces the earlier
+ * one. */
 static void note_stack(Addr from, Addr to)
 {
     UInt i = 0;
@@ -75,8 +76,9 @@ static Bool same_object(DiEpoch ep, Addr a, Addr b)
     return VG_(get_objname)(ep, a, &of_a) && VG_(get_objname)(ep, b, &of_b) && VG_(strcmp)(of_a, of_b) == 0;
 }
 
-/* Has main returned? Then the stack pointer of what called it; else 0. So it is if from that caller on inwards there
- * are only functions of the C library: exit and what it calls. */
+/* If main has returned, return the stack pointer of the function that called it, else 0. main has returned if
+ * only functions of the C library (exit and its callees) are on the stack, from the caller of main inwards.
+ */
 static Addr caller_of_main(ThreadId tid)
 {
     Addr ips[MOST_FRAMES], sps[MOST_FRAMES], fps[MOST_FRAMES];
@@ -93,7 +95,7 @@ static Addr caller_of_main(ThreadId tid)
     return sps[below];
 }
 
-/* Stacks of threads that have not ended are added to the others. */
+/* Add the stacks of the threads that have not ended. */
 static void note_live_stacks(ThreadId ended_by, Addr caller)
 {
     ThreadId tid;
@@ -105,8 +107,9 @@ static void note_live_stacks(ThreadId ended_by, Addr caller)
         note_stack(tid == ended_by && caller ? caller : from - RED_ZONE, to);
 }
 
-/* Below a stack that the system or a thread library made there is a page that nobody may touch. Without one, and in
- * blocks, what is below need not be stack. */
+/* Is all of this segment stack? A stack made by the system or by a thread library has an inaccessible page
+ * below it. If there is none, or if the stack is in a block, the memory below the stack may contain other
+ * data. */
 static Bool is_only_stack(const NSegment *seg)
 {
     const NSegment *below = VG_(am_find_nsegment)(seg->start - 1);
@@ -115,7 +118,8 @@ static Bool is_only_stack(const NSegment *seg)
     return below && (below->kind == SkResvn || (!below->hasR && !below->hasW));
 }
 
-/* Where what is in use begins: the segment's start, unless it ends as a stack does. */
+/* The start of the part in use: the segment's start or, if the segment ends like a stack, the stack pointer.
+ */
 static Addr used_from(const NSegment *seg)
 {
     Addr from = seg->start;
@@ -126,11 +130,11 @@ static Addr used_from(const NSegment *seg)
     return VG_ROUNDUP(from, sizeof(UWord));
 }
 
-/* -- words -- */
+/* -- pointers -- */
 
-/* Those found, not yet given to the collector. */
+/* Pointers that were found, not yet sent to the collector. */
 static struct {
-    uint64_t words[1 + WORDS_AT_ONCE]; /* the base, then raw_pointer() */
+    uint64_t words[1 + WORDS_AT_ONCE]; /* first the base, then values of raw_pointer() */
     UInt count;
     Bool allocator;
 } s_found;
@@ -151,8 +155,8 @@ static void found(Addr at, UWord value)
     s_found.words[1 + s_found.count++] = raw_pointer(at, value);
 }
 
-/* The address that a word may be; 0 if it is none. LuaJIT has light userdata of 47 bits with the upper 16 set, or, as
- * a build with 64-bit references, of 39 bits with a tag above bit 46. */
+/* The address that a word points to; 0 if it is not a pointer. LuaJIT's light userdata have 47 bits with the
+ * upper 16 bits set, or, in builds with 64-bit references, 39 bits with a tag above bit 46. */
 static inline Addr pointer_in(UWord word)
 {
     const UWord size = lt_reach_highest - lt_reach_lowest;
@@ -175,7 +179,7 @@ static void look_through(Addr from, Addr to)
 
 /* -- memory -- */
 
-/* Runs of pages that exist. False if the kernel does not say which do. */
+/* Search the pages of a range that exist. Returns false if the kernel does not report which pages exist. */
 static Bool look_at_pages(Int pagemap, Addr from, Addr to)
 {
     static ULong there[PAGES_AT_ONCE];
@@ -196,7 +200,7 @@ static Bool look_at_pages(Int pagemap, Addr from, Addr to)
     return True;
 }
 
-/* Reading a device might do something. */
+/* Devices are not searched: reading from one might have an effect. */
 static Bool is_device(const NSegment *seg)
 {
     const HChar *name = VG_(am_get_filename)(seg);
@@ -215,7 +219,7 @@ static Bool look_at_segment(Int pagemap, const NSegment *seg)
 
 static Bool look_at_memory(void)
 {
-    /* the process's own is gone when its first thread has ended */
+    /* not /proc/self, which is gone when the first thread has ended */
     const Int pagemap = VG_(fd_open)("/proc/thread-self/pagemap", VKI_O_RDONLY, 0);
     Int n = 0;
     Addr *starts = pagemap < 0 ? NULL : VG_(get_segment_starts)(SkFileC | SkAnonC | SkShmC, &n);
@@ -231,8 +235,8 @@ static Bool look_at_memory(void)
     return good;
 }
 
-/* Registers are at addresses 0, 8, 16... */
-static ThreadId s_without; /* the thread whose registers are left over */
+/* Registers are reported as memory at addresses 0, 8, 16... */
+static ThreadId s_without; /* a thread whose registers are ignored, as main has returned */
 static void look_at_register(ThreadId tid, const HChar *name, UWord value)
 {
     const Addr addr = tid == s_without ? 0 : pointer_in(value);

@@ -1,21 +1,22 @@
-/* leak_scan.h - the pointers that the program has when it ends, for the search of lost blocks. (host side)
+/* leak_scan.h - find the pointers that the program holds when it ends, to detect lost blocks. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * All memory that the program can read and its threads' registers are looked through for words that may be
- * pointers to blocks of malloc or of custom heaps. They go to the collector, which knows the blocks and finds
- * those that cannot be reached (memtrace/blocks/reach.h). Of a thread's stack only what is in use counts, of other
- * memory only pages that exist. It is the program that ended that is looked at, so nothing of it changes.
+ * The registers of all threads and all readable memory are searched for words that may be pointers to blocks
+ * of malloc or of custom heaps. The collector, which knows the blocks, receives these pointers and finds the
+ * blocks that cannot be reached (memtrace/blocks/reach.h). Of a stack, only the part in use is searched; of
+ * other memory, only pages that exist. The search runs after the program's last instruction and does not
+ * change its memory.
  */
 #ifndef LJTRACE_TOOL_SESSION_LEAK_SCAN_H
 #define LJTRACE_TOOL_SESSION_LEAK_SCAN_H
 
 #include "pub_tool_basics.h"
 
-/* Lowest and highest address of such a block so far. */
+/* The lowest and the highest address of a block of these heaps so far. */
 extern Addr lt_reach_lowest, lt_reach_highest;
 
-/* There is a block that is to be reached. */
+/* Extend the range by a new block. */
 static inline void lt_reach_block(Addr addr, SizeT size)
 {
     if (addr < lt_reach_lowest)
@@ -24,11 +25,11 @@ static inline void lt_reach_block(Addr addr, SizeT size)
         lt_reach_highest = addr + size;
 }
 
-/* A thread ends: by itself, or because the program does. */
+/* A thread ends, by itself or because the program ends. */
 void lt_reach_thread_ends(ThreadId tid);
-/* Memory is gone, with the stacks that were in it. */
+/* A mapping is gone, with the stacks that were in it. */
 void lt_reach_unmapped(Addr addr, SizeT size);
-/* The program has ended; `tid` is the thread that ended it. */
+/* Search all memory. The program has ended; `tid` is the thread that ended it. */
 void lt_reach_finish(ThreadId tid);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The instrumented code is the same on and off; the collector leaves out what comes while off. A mark of the
- * tool's own stands in the trace at each change. Names that the program tells are copied where they can be
- * read.
+ * The instrumented code is the same in both cases; the collector drops the accesses that were made while
+ * recording was off. At each change a mark of the tool's own is written into the trace. Names that the
+ * program passes are copied from its memory, as far as it is readable.
  */
 #include "ljtrace/tool/session/requests.h"
 #include "ljtrace/ljtrace.h"
@@ -55,7 +55,7 @@ void lt_control_start(void)
 static const HChar *accesses(void)
 {
     if (lt_ring->full)
-        return "left out since --max-size was reached";
+        return "dropped since --max-size was reached";
     return s_on ? "on" : "off";
 }
 
@@ -72,7 +72,8 @@ static void print_status(void)
      lt_fork_children());
 }
 
-/* Everything so far goes into the file, with all objects of all Lua states; what the collector says of it. */
+/* Write all objects of all Lua states and all events so far into the file. Returns a line about the state of
+ * the recording, "" if it has ended. */
 static const HChar *take_snapshot(const HChar *name)
 {
     if (!lt_ring_alive())
@@ -91,16 +92,16 @@ static void print_snapshot(const HChar *name)
     VG_(gdb_printf)("%s: %s\n", lt_fork_name(), lt_ring_report(True));
     if (waiting)
         VG_(gdb_printf)
-    ("%u of the Lua states are at work on an object: snapshots are taken when they allocate next\n", waiting);
+    ("%u Lua states are busy with an object: their snapshots are taken when they allocate next\n", waiting);
 }
 
 static void print_commands(void)
 {
     VG_(gdb_printf)
     ("ljtrace monitor commands:\n"
-     "  status      where to, whether accesses are recorded, events, live blocks, bytes\n"
+     "  status      output file, whether accesses are recorded, events, live blocks, bytes written\n"
      "  on, off     record accesses, or only heap events\n"
-     "  mark NAME   put a named mark into the trace\n"
+     "  mark NAME   write a named mark into the trace\n"
      "  snapshot [NAME]  take a snapshot of all Lua objects; write it and all events so far\n"
      "  stop        end the recording; the program runs on\n");
 }
@@ -127,7 +128,7 @@ static void obey_mark(const HChar *name)
         VG_(gdb_printf)("mark needs a NAME\n");
 }
 
-/* A command of vgdb or gdb; False if it is not ours. */
+/* Run a command of vgdb or gdb. Returns false if it is not a command of this tool. */
 static Bool obey(const HChar *text)
 {
     HChar copy[COMMAND_MAX_BYTES], *rest;
@@ -152,7 +153,7 @@ static Bool obey(const HChar *text)
     return True;
 }
 
-/* The name at an address that the program told; "" if there is none, or nothing to be read. */
+/* Copy the text at an address that the program passed; "" if it is not readable. */
 static const HChar *name_at(UWord addr)
 {
     static HChar name[NAME_MAX_BYTES + 1];

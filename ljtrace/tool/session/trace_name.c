@@ -17,21 +17,21 @@ static Bool begins_with(const HChar *name, const HChar *start)
     return VG_(strncmp)(name, start, VG_(strlen)(start)) == 0;
 }
 
-/* Is it a descriptor of the program's? As the collector understands the names. */
+/* Does the name mean a descriptor of the program? The collector understands these names (sink_descriptor). */
 static Bool is_descriptor(const HChar *name)
 {
     return VG_(strcmp)(name, "-") == 0 || begins_with(name, "/dev/std") || begins_with(name, "/dev/fd/") ||
            begins_with(name, "/proc/self/fd/");
 }
 
-/* Would what a program that a recorded one starts writes there end up amid what that writes? */
+/* Is the output a stream that the program that started this one writes to? Their traces would be mixed. */
 static Bool is_taken_stream(const HChar *name)
 {
     return lt_options.successor && (name[0] == '|' || is_descriptor(name)) &&
            !VG_(strstr)(lt_options.out, "%p");
 }
 
-/* Can there be files of other processes beside it? Not beside commands, devices and pipes. */
+/* Can the trace be a file with variants of its name beside it? Not if it is a command, a device or a pipe. */
 static Bool is_file(const HChar *name)
 {
     struct vg_stat st;
@@ -40,7 +40,8 @@ static Bool is_file(const HChar *name)
     return sr_isError(VG_(stat)(name, &st)) || VKI_S_ISREG(st.mode);
 }
 
-/* The core's expansion puts relative names into the working directory; a command is made to look absolute. */
+/* Expand %p, %n and %q. The core's function puts relative names into the working directory, so a command gets
+ * a "/" in front for the call. */
 static const HChar *expand(void)
 {
     const HChar *out = lt_options.out;
@@ -55,7 +56,7 @@ static const HChar *expand(void)
     return name;
 }
 
-/* Where the ending of a trace's name begins, which tells what the file is; its end if it has none of ours. */
+/* The offset of the file type (.ljt or .txt) in a trace's name; the name's length if it has neither. */
 static UInt ending_of(const HChar *name)
 {
     static const HChar *const endings[] = {".ljt", ".txt"};
@@ -66,7 +67,7 @@ static UInt ending_of(const HChar *name)
     return length;
 }
 
-/* app.2.ljt */
+/* Insert a number: app.ljt becomes app.2.ljt. */
 static const HChar *with_number(const HChar *name, UInt number)
 {
     UInt stem = ending_of(name);
@@ -76,8 +77,10 @@ static const HChar *with_number(const HChar *name, UInt number)
     return longer;
 }
 
-static const HChar *s_first; /* what --out says, in the process that this image began in */
-static const HChar *s_base;  /* what numbers are put into */
+/* The name from --out in the process in which this image began. */
+static const HChar *s_first;
+/* The name into which numbers are inserted. */
+static const HChar *s_base;
 
 const HChar *lt_name_first(void)
 {
@@ -85,7 +88,7 @@ const HChar *lt_name_first(void)
     if (!is_taken_stream(s_first))
         return s_first;
     VG_(fmsg)
-    ("%s has the trace of the program that started this one; with %%p in its name each has its own\n",
+    ("%s has the trace of the program that started this one; with %%p in its name each process gets a file of its own\n",
      s_first);
     return NULL;
 }

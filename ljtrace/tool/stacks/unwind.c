@@ -1,6 +1,13 @@
-/* unwind.c - unwinding and naming. (host side, no libc; see unwind.h)
+/* unwind.c - unwind C stacks and name their frames. (host side, no libc; see unwind.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Unwinding costs as much as all other work for an allocation together, and most allocations have one of few
+ * stacks. So recent stacks are cached. An entry is found by code address, stack pointer and some return
+ * addresses, and is valid if all return addresses that were found then are still in their places on the
+ * stack.
+ *
+ * Start reading at `take`, which is the cache's look-up, and which calls the unwinder if that fails.
  */
 #include "ljtrace/tool/stacks/unwind.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -20,30 +27,28 @@
 enum { NAMED_SLOTS = 1 << 15, NAME_LIMIT = 4000, MEMO_SETS = 1 << 9, MEMO_WAYS = 4, MEMO_DEPTH = 24 };
 enum { TOLD_OBJECTS = 256, HINTS = 2, FARTHEST_HINT = 1 << 16 };
 
-/* Where an address on the stack leads. */
+/* What an address on the stack points to. */
 enum place { NOT_CODE, RUN_TIME_CODE, OBJECT };
 
-/* Direct-mapped: the code address last named in each slot. */
+/* Direct-mapped cache: the code address last named in each slot. */
 static struct named {
     Addr ip;
     enum place place;
 } s_named[NAMED_SLOTS];
 
-/* Unwinding costs as much as all else about an allocation, and most allocations come along few ways. Memos
- * keep the last few stacks seen at a place (code address, stack pointer, return address); one still holds if
- * every return address that was found then is in its place on the stack now. */
+/* A cached stack. */
 struct memo {
     Addr sp;
-    UInt depth, limit; /* at most so many frames were taken */
+    UInt depth, limit; /* limit: how many frames were asked for */
     Addr ips[MEMO_DEPTH];
     Addr sps[MEMO_DEPTH];
 };
 
 static struct memo s_memo[MEMO_SETS][MEMO_WAYS];
-static UInt s_victim; /* the way to be overwritten next */
+static UInt s_victim; /* the way to evict next */
 static UInt s_generation;
 
-/* Frames that were found, innermost first. */
+/* The frames found by the unwinder, innermost first. */
 struct found {
     Addr *ips, *sps;
     UInt depth;
@@ -74,7 +79,8 @@ static UInt limited_length(const HChar *s)
     return n < NAME_LIMIT ? (UInt)n : NAME_LIMIT;
 }
 
-/* in_file: where the collector looks for the line in the object's file; 0 = nowhere */
+/* in_file: the address for which the collector looks up the line in the object's file; 0 = there is no line.
+ */
 static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar *object)
 {
     const HChar *text[2] = {function, object};
@@ -99,17 +105,18 @@ void lt_object_mapped(const HChar *path)
     UInt size[2] = {limited_length(path), limited_length(at)};
     uint64_t word = raw_pair(size[0], size[1]);
     lt_ring_put_text(RAW_LOADED, &word, 1, text, size, 2);
-    lt_ring_drain(); /* then it is open */
+    lt_ring_drain(); /* the collector has opened the file when the ring is drained */
 }
 
-/* Where the collector looks for the line of a code address; 0 = nowhere. */
+/* The address of the code in the object's file, for the collector; 0 = not known. */
 static Addr address_in_file(const DebugInfo *object, Addr ip)
 {
     return object ? ip - VG_(DebugInfo_get_text_bias)(object) : 0;
 }
 
-/* The collector needs some time to open a file with debug information: it may as well begin. Once for each object: in a
- * forked child a slab given away says that the child is there to stay. */
+/* The collector needs some time to open a file with debug information, so let it begin as soon as a frame of
+ * that object occurs. This is done once for each object, because in a forked child a slab that is handed over
+ * early also means that the child is there to stay. */
 static void tell_object(const DebugInfo *object)
 {
     static const DebugInfo *s_told[TOLD_OBJECTS];
@@ -160,7 +167,8 @@ Bool lt_is_run_time_code(Addr ip)
     return name(ip) == RUN_TIME_CODE;
 }
 
-/* A trace's code may have been replaced by another's since it was named. */
+/* Name a code address. In code generated at run time this is repeated, because the code of one trace may have
+ * replaced that of another. */
 void lt_name_frame(Addr ip)
 {
     const struct named *named = &s_named[slot_of(ip)];
@@ -169,8 +177,8 @@ void lt_name_frame(Addr ip)
         lt_trace_name(ip);
 }
 
-/* Code outside all objects was made at run time: it has no unwind information, and what the unwinder guesses
- * beyond it are numbers that happen to lie on the stack. */
+/* The number of frames that can be trusted. Code outside all objects was generated at run time. It has no
+ * unwind information, so beyond it the unwinder only finds numbers that happen to be on the stack. */
 static UInt known_depth(const Addr *ips, UInt found)
 {
     UInt depth = 0;
@@ -185,12 +193,12 @@ static Addr return_address(Addr sp_of_caller)
     return *(Addr *)(sp_of_caller - sizeof(Addr));
 }
 
-/* What the unwinder starts from. */
+/* The registers that the unwinder starts from. */
 struct start {
     Addr ip, sp, bp;
 };
 
-/* Only what lies on the thread's own stack is sure to be readable. */
+/* The range of the thread's stack. Only addresses in it are sure to be readable. */
 struct bounds {
     Addr from, to;
 };
@@ -229,10 +237,10 @@ static void remember(struct memo *m, const struct bounds *b, const struct found 
     m->sp = sp;
     m->depth = f->depth;
     if (!memo_holds(m, b, m->ips[0], sp))
-        m->depth = 0; /* its return addresses are not where they are looked for */
+        m->depth = 0; /* the return addresses are not where memo_holds looks: the entry could never be used */
 }
 
-/* The memo of a stack, as far as `limit` frames; NULL = there is none. */
+/* Find a valid entry that has at least `limit` frames or the whole stack; NULL = there is none. */
 static const struct memo *recall(struct memo *set, const struct bounds *b, Addr ip, Addr sp, UInt limit)
 {
     for (UInt k = 0; k < MEMO_WAYS; k++)
@@ -241,8 +249,9 @@ static const struct memo *recall(struct memo *set, const struct bounds *b, Addr 
     return NULL;
 }
 
-/* Many stacks begin with the same two frames, in the place where they ask for memory. How far above the stack
- * pointer the next return addresses were the last time tells which words tell such stacks apart. */
+/* Many stacks start with the same two frames, at the place that allocates. To distinguish them, the key of
+ * the cache includes the next return addresses. A hint says how far above the stack pointer these were the
+ * last time. */
 static struct hint {
     UInt above[HINTS];
 } s_hints[MEMO_SETS];
@@ -277,7 +286,7 @@ static void get_start(ThreadId tid, struct start *s)
     (tid, (UChar *)&s->bp, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp);
 }
 
-/* Shadow 0 are the registers themselves. */
+/* Shadow area 0 is the registers themselves. */
 static void set_start(ThreadId tid, const struct start *s)
 {
     VG_(set_shadow_regs_area)
@@ -288,7 +297,8 @@ static void set_start(ThreadId tid, const struct start *s)
     (tid, 0, offsetof(VexGuestAMD64State, guest_RBP), sizeof s->bp, (const UChar *)&s->bp);
 }
 
-/* The unwinder starts from the thread's registers: lend it others for the time. `there`: NULL = its own. */
+/* Unwind a thread's stack. The unwinder starts from the thread's registers; unless `there` is NULL, these are
+ * replaced for the time of the call. */
 static void unwind(ThreadId tid, const struct start *there, struct found *f, UInt limit)
 {
     struct start own;
@@ -301,7 +311,8 @@ static void unwind(ThreadId tid, const struct start *there, struct found *f, UIn
         set_start(tid, &own);
 }
 
-/* The stack from `s` on, at most `limit` frames; `borrowed`: these are not the thread's registers. */
+/* Get the stack from `s` on, at most `limit` frames, from the cache or by unwinding. borrowed: `s` is not the
+ * thread's registers. */
 static void take(ThreadId tid, const struct start *s, Bool borrowed, struct found *f, UInt limit)
 {
     struct bounds b = bounds_of(tid);

@@ -1,10 +1,10 @@
-/* unwind.h - call stacks of heap events and the names of their frames. (host side)
+/* unwind.h - C call stacks of heap events, and the names of their frames. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The tool only unwinds; the raw code addresses travel with each event and the collector makes stacks of
- * them. A code address is named (RAW_FRAME) before it is first used. Which were named is kept in a small
- * cache of fixed size: naming one twice is harmless.
+ * The tool only unwinds. Each event carries raw code addresses, and the collector makes stacks of them. The
+ * name of a code address (RAW_FRAME) is written before the address is first used. The addresses named are
+ * kept in a cache of fixed size; if one is evicted it is named again, which is harmless.
  */
 #ifndef LJTRACE_TOOL_STACKS_UNWIND_H
 #define LJTRACE_TOOL_STACKS_UNWIND_H
@@ -13,31 +13,34 @@
 
 #define LT_MAX_DEPTH 200
 
+/* A call stack. */
 struct lt_stack {
-    UInt id; /* the collector knows it by this number (RAW_STACK); 0 = it has none */
+    /* The number by which the collector knows it (RAW_STACK); 0 = none. */
+    UInt id;
     UInt depth;
-    Bool in_run_time_code;  /* the last frame is in code made at run time */
+    /* The last frame is in code that was generated at run time. */
+    Bool in_run_time_code;
     Addr ips[LT_MAX_DEPTH]; /* innermost first */
-    Addr sps[LT_MAX_DEPTH]; /* the stack pointer in each */
+    Addr sps[LT_MAX_DEPTH]; /* the stack pointer of each frame */
 };
 
-/* Unwind thread tid's stack, at most --stack-depth frames, and name its frames. Ends with the first
- * frame in code made at run time (a JIT's). */
+/* Unwind the stack of thread tid, at most --stack-depth frames, and name its frames. The stack ends at the
+ * first frame in code generated at run time (by a JIT compiler). */
 void lt_take_stack(ThreadId tid, struct lt_stack *stack);
-/* The same, at most `limit` frames; none if --stack-depth is 0. */
+/* The same with at most `limit` frames, and with none if --stack-depth is 0. */
 void lt_take_stack_to(ThreadId tid, struct lt_stack *stack, UInt limit);
-/* Go on behind the stack's end: there is a frame whose caller's stack pointer is `sp`, with the return
- * address and the saved frame pointer just below. */
+/* Continue after the last frame of the stack. The next frame is one whose caller's stack pointer is `sp`: its
+ * return address and the saved frame pointer are just below that. */
 void lt_resume_stack(ThreadId tid, struct lt_stack *stack, Addr sp);
-/* Is the address in code that belongs to no object? */
+/* Is the address in executable memory that belongs to no object? */
 Bool lt_is_run_time_code(Addr ip);
-/* Name one code address. */
+/* Write the name of a code address. */
 void lt_name_frame(Addr ip);
-/* Code was mapped or unmapped: what was named may mean something else now. */
+/* Code was mapped or unmapped: forget the names, since they may have changed. */
 void lt_forget_frames(void);
-/* An object file with source lines was mapped: see that the collector finds them. Waits until it has the file. */
+/* An object file with source lines was mapped. Have the collector open it, and wait until it has. */
 void lt_object_mapped(const HChar *path);
-/* How often that has been. */
+/* How often lt_forget_frames was called. */
 UInt lt_frames_generation(void);
 
 #endif

@@ -2,12 +2,15 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The core names what must be defined for a call, which is not what the kernel reads: of a write, all that is
- * to be written, while the kernel takes what there is room for, or nothing; of structures, the fields that
- * matter, while the kernel copies the whole. For the calls below, what the core says is left out and the
- * kernel's copying told: structures when the call begins, data when it is known how much went. But what
- * another thread frees in the meantime may be what is being sent, and rightly so, if it has learnt from the
- * far end that it was received: then the data of all calls are told in full before that.
+ * The core reports what must be defined for a call, which is not what the kernel reads. Of a write it reports
+ * all bytes to be written, while the kernel reads only as many as there is room for, or none. Of structures
+ * it reports the fields that matter, while the kernel copies the whole. For the calls below the core's
+ * reports are ignored, and the copying by the kernel is reported instead: that of structures when the call
+ * begins, that of data when the call returns and the number of bytes is known.
+ *
+ * Another thread may free the data before the call returns. This is correct if it has learnt from the
+ * receiver that the data have arrived. So when a block ends, the data of all waiting calls are reported
+ * first, in full.
  */
 #include "ljtrace/tool/syscalls/buffers.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -18,6 +21,7 @@
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
+/* A range of the program's memory. */
 struct range {
     Addr addr;
     SizeT size;
@@ -25,7 +29,8 @@ struct range {
 
 enum { EPOLL_EVENT = 12, EPOLL_DELETE = 2, FILE_OFFSET = 8, FILE_LOCK = 32 };
 
-/* What the call that begins reads, and is not to be told by the core; all: whatever it is. */
+/* What the call that begins reads, according to this file. s_all: ignore all reports of the core for this
+ * call. */
 static struct range s_told;
 static Bool s_all;
 
@@ -35,7 +40,7 @@ static Bool is_lock(UWord command)
            (command >= VKI_F_OFD_GETLK && command <= VKI_F_OFD_SETLKW);
 }
 
-/* A structure that is read as a whole; size 0: none. */
+/* The structure that a call reads as a whole; size 0: none. */
 static struct range structure(UInt number, const UWord *a)
 {
     if (number == __NR_epoll_ctl && a[1] != EPOLL_DELETE)
@@ -72,21 +77,22 @@ static void touch_structure(struct range r)
         lt_touch(RAW_LOAD, r.addr, r.size);
 }
 
-/* -- calls that send, until they return ------------------------------------------------------------------ */
+/* -- calls that send data, until they return ------------------------------------------------------------- */
 
 enum { MOST_WAITING = 64 };
+/* A call that sends data. */
 static struct waiting {
     ThreadId tid;
     Bool parts;
-    struct range data; /* parts: their vector, and how many there are */
+    struct range data; /* with parts: address and length of their vector */
 } s_waiting[MOST_WAITING];
 UInt lt_transfers_waiting;
 
-/* The first `left` bytes of a vector's parts. */
+/* Report the first `left` bytes of a vector's parts. */
 static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT left)
 {
     struct range part;
-    lt_peek_forget(); /* other threads may have run on during the call */
+    lt_peek_forget(); /* other threads may have run during the call */
     for (UWord i = 0; left > 0 && i < count; i++) {
         if (!lt_peek(vector + i * sizeof part, &part, sizeof part))
             return;
@@ -104,7 +110,7 @@ static void touch_sent(const struct waiting *w, SizeT sent)
         lt_touch(RAW_LOAD, w->data.addr, sent < w->data.size ? sent : w->data.size);
 }
 
-/* One that finds no place is told at once. */
+/* Wait for the result of a call. If too many calls are waiting, the call is reported at once, in full. */
 static void begin_waiting(struct waiting w)
 {
     if (lt_transfers_waiting == MOST_WAITING)
@@ -113,7 +119,7 @@ static void begin_waiting(struct waiting w)
         s_waiting[lt_transfers_waiting++] = w;
 }
 
-/* The thread's call has ended, or begins anew after a signal. */
+/* The thread's call has ended, or is restarted after a signal (sent = 0). */
 static void end_waiting(ThreadId tid, Long sent)
 {
     for (UInt i = 0; i < lt_transfers_waiting; i++)
@@ -167,7 +173,7 @@ Bool lt_transfers_tell(Addr addr, SizeT size)
     return s_all || is_within(s_told, addr, size);
 }
 
-/* process_vm_readv and process_vm_writev: the far end may be the program itself. */
+/* Report the remote side of process_vm_readv and process_vm_writev if it is the program itself. */
 static void touch_far_end(UInt number, const UWord *args, SizeT moved)
 {
     if (args[0] != VG_(getpid)())
@@ -178,7 +184,7 @@ static void touch_far_end(UInt number, const UWord *args, SizeT moved)
         touch_parts(RAW_STORE, args[3], args[4], moved);
 }
 
-/* The places in files that these calls have moved, of which the core knows only that they are read. */
+/* Report that these calls updated their file offsets: the core only reports that they read them. */
 static void store_offsets(UInt number, const UWord *args)
 {
     if (number != __NR_splice && number != __NR_copy_file_range)

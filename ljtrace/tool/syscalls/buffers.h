@@ -1,28 +1,36 @@
-/* buffers.h - what system calls read of the program's memory, where the core tells it inexactly. (host
- * side)
+/* buffers.h - report what system calls read of the program's memory, where the core's report is inexact.
+ * (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The core reports which memory has to be defined for a call, which may be more or less than what the kernel
+ * reads. For the calls that buffers.c knows, the accesses are reported from here, and the core's reports are
+ * ignored.
  */
 #ifndef LJTRACE_TOOL_SYSCALLS_BUFFERS_H
 #define LJTRACE_TOOL_SYSCALLS_BUFFERS_H
 
 #include "pub_tool_basics.h"
 
-/* Around each system call; the result is the kernel's: negative, an errno. What is read is told to lt_touch.
- */
+/* Call before and after each system call. result: the kernel's, that is, negative if it is an errno. Accesses
+ * are reported to lt_touch. */
 void lt_transfers_before(ThreadId tid, UInt number, const UWord *args);
+/* Call when the system call has returned. */
 void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result);
 
-/* How many threads are in calls that send data, of which nothing is told yet. */
+/* The number of threads in calls that send data, whose accesses are not yet reported. */
 extern UInt lt_transfers_waiting;
-/* A block ends: tell them all in full, for what they send may be in it. */
+/* A block ends. Report the accesses of all waiting calls in full, since they may send data that is in this
+ * block. */
 void lt_transfers_tell_all(void);
-/* A signal's handler runs: the thread's call begins anew, or has been told. */
+/* A signal handler of the thread begins. Its system call either is restarted later, or was reported before.
+ */
 void lt_transfers_interrupted(ThreadId tid);
-/* In a forked child: the other threads are not there. */
+/* Call in a forked child, which does not have the other threads. */
 void lt_transfers_forget(void);
 
-/* Is this, which the core says is read by the call that begins, told here? */
+/* The core reports that the call that begins reads this range. Returns true if the range is reported from
+ * here instead. */
 Bool lt_transfers_tell(Addr addr, SizeT size);
 
 #endif

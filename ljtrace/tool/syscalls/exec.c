@@ -1,19 +1,18 @@
-/* exec.c - programs that Valgrind cannot run, and that a recorded program starts. (host side, no libc; see
- * exec.h)
+/* exec.c - let a recorded program exec programs that Valgrind cannot run. (host side, no libc; see exec.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * With --trace-children=yes Valgrind makes the exec of a setuid, setgid or setcap program fail (sudo, su,
- * ping), and of any after chroot into a directory without Valgrind, and starts for a 32-bit one a tool that
- * is not there. The program would not do what it does otherwise. So for that exec alone the choice is taken
- * back, and the new program runs without Valgrind. execveat is left to Valgrind.
+ * With --trace-children=yes, Valgrind makes the exec of a setuid, setgid or setcap program (sudo, su, ping)
+ * fail, and that of any program after a chroot into a directory without Valgrind. For a 32-bit program it
+ * starts a 32-bit tool, which does not exist. So that the recorded program works as usual, the option is
+ * switched off for such an exec, and the new program runs without Valgrind. execveat is left to Valgrind.
  *
- * An exec that fails lets the program go on. Valgrind ends the program if the kernel refuses what Valgrind
- * has found good (an interpreter that is not there, too many arguments), and waits for ever for the other end
- * of a pipe with a name. So an exec that is known to fail is made to fail before that: while no descriptor is
- * to be had, Valgrind cannot open the file and leaves the program alone, which is then given the kernel's
- * errno. For these microseconds other threads get no descriptors, either; no other way leaves the program's
- * memory and files untouched.
+ * If an exec fails, the program continues. But if Valgrind has accepted the file and the kernel then refuses
+ * it (interpreter missing, too many arguments), Valgrind ends the program. And if the file is a named pipe,
+ * Valgrind waits for its other end for ever. So an exec that is bound to fail is made to fail earlier: while
+ * the limit on descriptors is 0, Valgrind cannot open the file and returns an error to the program. That
+ * error is replaced by the errno that the kernel would have returned. For these microseconds the other
+ * threads cannot open descriptors either; every other way would change the program's memory or files.
  */
 #include "ljtrace/tool/syscalls/exec.h"
 #include "ljtrace/tool/base/exec_check.h"
@@ -29,8 +28,8 @@
 
 enum { LONGEST_PATH = 4096 };
 
-/* The option is the core's, as is the program that it starts again for each exec, and they are in no tool's
- * header: configure looks for them. */
+/* The option --trace-children, and the path of the launcher that the core runs at each exec. Both belong to
+ * the core and are not declared in headers for tools: configure looks for them. */
 #if LT_CAN_CHOOSE
 extern Bool VG_(clo_trace_children);
 extern const HChar *VG_(name_of_launcher);
@@ -39,8 +38,11 @@ static Bool VG_(clo_trace_children);
 static const HChar *VG_(name_of_launcher);
 #endif
 
+/* --trace-children was switched off for the exec that is running. */
 static Bool s_taken_back;
-static UInt s_error; /* by which the exec is made to fail; 0 = it is not */
+/* The errno with which the running exec is made to fail; 0 = it is not. */
+static UInt s_error;
+/* The limits on descriptors before they were changed. */
 static struct vki_rlimit s_descriptors;
 
 Bool lt_exec_traces_children(void)
@@ -83,16 +85,16 @@ void lt_exec_before(UInt number, const UWord *args)
     if (!error)
         error = lt_runnable_with(args[0], args[1], args[2]);
     if (hindrance.unreadable && VG_(clo_verbosity) > 0)
-        VG_(umsg)("ljtrace: %s cannot be executed: Valgrind must read it; chmod +r lets it\n", path);
+        VG_(umsg)("ljtrace: %s cannot be executed: Valgrind must be able to read it (chmod +r)\n", path);
     if (error)
         make_fail(error);
     else if (VG_(clo_trace_children) && !is_valgrind_there())
-        run_unrecorded(path, "Valgrind is not there under this root directory");
+        run_unrecorded(path, "Valgrind does not exist under this root directory");
     else if (VG_(clo_trace_children) && hindrance.reason)
         run_unrecorded(hindrance.path, hindrance.reason);
 }
 
-/* An exec that returns has failed. */
+/* An exec that returns has failed: undo what was changed for it. */
 void lt_exec_after(ThreadId tid, UInt number, Long result)
 {
     if (number != __NR_execve)

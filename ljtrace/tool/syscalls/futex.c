@@ -2,8 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What is read and written is said in futex(2) of the Linux manual pages. A lock that is handed over in the
- * kernel (FUTEX_WAIT_REQUEUE_PI) is written there by another thread's call, which is not told.
+ * futex(2) of the Linux manual pages says which words a call reads and writes. One write is not reported: a
+ * lock that the kernel hands over to a waiting thread (FUTEX_WAIT_REQUEUE_PI) is written during another
+ * thread's call.
  */
 #include "ljtrace/tool/syscalls/futex.h"
 #include "ljtrace/tool/syscalls/syscalls.h"
@@ -14,7 +15,7 @@ enum { COMMANDS = 127, LOCK_PI2 = 13, WORD_BYTES = 4 }; /* the other bits are fl
 
 static Addr s_word[2];
 
-/* The word that a command writes, if it succeeds. */
+/* The word that a successful call writes; 0 = none. */
 static Addr written(const UWord *args)
 {
     switch (args[1] & COMMANDS) {
@@ -30,6 +31,7 @@ static Addr written(const UWord *args)
     }
 }
 
+/* The word that a call reads; 0 = none. */
 static Addr read(const UWord *args)
 {
     switch (args[1] & COMMANDS) {

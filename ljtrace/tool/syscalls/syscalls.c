@@ -23,7 +23,7 @@
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
-enum { LONGEST_TEXT = 128 << 10 }; /* that the kernel takes: an argument of execve */
+enum { LONGEST_TEXT = 128 << 10 }; /* of an argument of execve */
 
 void lt_touch(enum raw_access kind, Addr addr, SizeT size)
 {
@@ -32,7 +32,8 @@ void lt_touch(enum raw_access kind, Addr addr, SizeT size)
         lt_ring_put(RAW_TOUCH, kind, words, 2, NULL, 0);
 }
 
-/* For the program, and for which thread of it; the core also reads for itself. */
+/* Is the access made for the program? Then record which thread it belongs to. The core also reports accesses
+ * of its own. */
 static Bool is_for_program(CorePart part, ThreadId tid)
 {
     if (part != Vg_CoreSysCall && part != Vg_CoreSignal)
@@ -55,7 +56,7 @@ static void on_kernel_reads_string(CorePart part, ThreadId tid, const HChar *wha
         lt_touch(RAW_LOAD, addr, length + lt_readable(addr + length, 1));
 }
 
-/* The last writes of the call that is ending, until its result is known. */
+/* The last writes of the call that is ending. They are reported when its result is known. */
 enum { HELD = 4 };
 static struct held {
     Addr addr;
@@ -65,7 +66,7 @@ static UInt s_holds;
 
 static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
 {
-    if (part != Vg_CoreSysCall) { /* a signal's frame, which may lie on a stack on the heap */
+    if (part != Vg_CoreSysCall) { /* a signal frame; the stack may be in a block */
         lt_transfers_interrupted(tid);
         if (is_for_program(part, tid))
             lt_touch(RAW_STORE, addr, size);
@@ -80,14 +81,15 @@ static void on_kernel_wrote(CorePart part, ThreadId tid, Addr addr, SizeT size)
     s_held[s_holds++] = (struct held){addr, size};
 }
 
-/* The core takes these calls to fill their buffers; they fill as much as they say. */
+/* The core reports that these calls fill their whole buffer; they fill as many bytes as they return. */
 static void store_said(const struct held *h, Addr buffer, SysRes result)
 {
     Bool less = buffer == h->addr && !sr_isError(result) && sr_Res(result) < h->size;
     lt_touch(RAW_STORE, h->addr, less ? sr_Res(result) : h->size);
 }
 
-/* Of a siginfo_t, waitid fills si_signo, si_errno, si_code, si_pid, si_uid and si_status. */
+/* waitid fills only these fields of a siginfo_t: si_signo, si_errno, si_code, si_pid, si_uid and si_status.
+ */
 static void store_info(const struct held *h, Addr info)
 {
     if (h->addr != info) {
@@ -98,7 +100,7 @@ static void store_info(const struct held *h, Addr info)
     lt_touch(RAW_STORE, info + 4 * sizeof(Int), 3 * sizeof(Int));
 }
 
-/* Since its second version capget fills two sets, of which the core knows one. */
+/* Since its second version capget fills two sets; the core reports only one. */
 static void store_sets(const struct held *h, Addr header, Addr sets)
 {
     enum { FIRST_VERSION = 0x19980330, SET_BYTES = 12 };
@@ -141,7 +143,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_memory_before(number, args);
 }
 
-/* An exec that returns has failed. */
+/* Call when a system call has returned. An exec that returns has failed. */
 static void after_syscall(ThreadId tid, UInt number, UWord *args, UInt count, SysRes result)
 {
     lt_thread_runs(tid);

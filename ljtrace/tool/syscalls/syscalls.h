@@ -1,8 +1,10 @@
-/* syscalls.h - system calls: the memory they read and write, and the program's replacement. (host side)
+/* syscalls.h - report what system calls read and write of the program's memory. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A `read` into a block is a store of exactly the bytes that came; Valgrind's core knows each call's memory.
+ * A `read` into a block is recorded as a store of exactly the bytes that were read. Which memory a call
+ * accesses is known to Valgrind's core; exceptions are in buffers.c and futex.c. Other parts of the tool that
+ * have to see each system call are called from here too.
  */
 #ifndef LJTRACE_TOOL_SYSCALLS_SYSCALLS_H
 #define LJTRACE_TOOL_SYSCALLS_SYSCALLS_H
@@ -10,9 +12,10 @@
 #include "ljtrace/protocol/ring.h"
 #include "pub_tool_basics.h"
 
+/* Register with the core. */
 void lt_kernel_init(void);
 
-/* Tell an access by the kernel for the program. */
+/* Record an access that the kernel makes for the program. */
 void lt_touch(enum raw_access kind, Addr addr, SizeT size);
 
 #endif

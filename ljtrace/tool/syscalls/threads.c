@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Valgrind gives the number of a thread that has ended to the next one. The trace's numbers are never used again,
- * so that a block's maker and the thread that frees it can be told apart. They have 16 bits: threads after the
- * 65,534th share the last number.
+ * Valgrind reuses the number of a thread that has ended. The trace's thread numbers are never reused, so that
+ * the thread that allocates a block and the one that frees it can be distinguished. They have 16 bits: all
+ * threads after the 65,534th share the last number.
  */
 #include "ljtrace/tool/syscalls/threads.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -28,9 +28,10 @@
 enum { LAST_NUMBER = 0xffff, NAME_BYTES = 16, SET_NAME = 15 /* PR_SET_NAME */ };
 
 static ThreadId s_thread;
-static UInt *s_numbers;           /* by thread of Valgrind's; 0 = none yet */
-static UInt s_given;              /* numbers given so far */
-static HChar s_usual[NAME_BYTES]; /* the name that threads have if nobody names them: the program's */
+static UInt *s_numbers;           /* indexed by Valgrind's thread number; 0 = none yet */
+static UInt s_given;              /* how many numbers were given out */
+/* The name of a thread that was not named by anyone: the program's. */
+static HChar s_usual[NAME_BYTES];
 
 static UInt number_of(ThreadId tid)
 {
@@ -54,7 +55,7 @@ void lt_thread_runs(ThreadId tid)
     lt_observe_thread(tid);
 }
 
-/* The name of the running thread, as the kernel knows it; "" if it cannot be read. */
+/* Read the name of the running thread from the kernel; "" if it cannot be read. */
 static void read_name(HChar name[NAME_BYTES])
 {
     Int fd = VG_(fd_open)("/proc/thread-self/comm", VKI_O_RDONLY, 0);
@@ -83,7 +84,7 @@ void lt_thread_after(ThreadId tid, UInt syscall, const UWord *args, Long result)
         lt_thread_put_name(tid);
 }
 
-/* The next thread of this number of Valgrind's is another one. */
+/* A thread exits. The next thread that Valgrind gives this number is another one. */
 static void on_exit(ThreadId tid)
 {
     lt_thread_put_name(tid);

@@ -1,4 +1,4 @@
-/* threads.h - which thread the words of the ring are of, and what it is called. (host side)
+/* threads.h - the current thread of the records in the ring, and the names of threads. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,17 +7,18 @@
 
 #include "pub_tool_basics.h"
 
-/* What is put into the ring from here on is this thread's. To be called wherever one may follow another: when
- * its code runs on, and when a system call of its is told of, since the core tells what a call did before
- * that. */
+/* From here on, records in the ring belong to this thread. Call it wherever the thread may have changed: when
+ * the code of a thread is about to run, and when a system call of a thread is reported, since the core
+ * reports what a call did before that thread runs. */
 void lt_thread_runs(ThreadId tid);
 
-/* Before the command line is known, and when there is a ring. */
+/* Call before the options are known. */
 void lt_thread_init(void);
+/* Call when the ring is open. */
 void lt_thread_start(void);
-/* After a system call: it may have named the thread. */
+/* Call after a system call, which may have named the thread. */
 void lt_thread_after(ThreadId tid, UInt syscall, const UWord *args, Long result);
-/* Put the name of the running thread into the trace, as "thread NUMBER" of its facts, if it has one of its own. */
+/* If the running thread has a name of its own, write it into the trace as the fact "thread NUMBER". */
 void lt_thread_put_name(ThreadId tid);
 
 #endif

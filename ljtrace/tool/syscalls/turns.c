@@ -15,12 +15,14 @@ enum { WAIT_NANOSECONDS = 100000, WHOLE_TURN = 90000 /* superblocks; a turn has 
 struct sched_lock;
 void __real_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock);
 void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock);
-Int VG_(count_living_threads)(void); /* of the core */
+Int VG_(count_living_threads)(void); /* a function of the core */
 
-static ULong s_begun;            /* superblocks run before the turn */
-static volatile Long s_gives_up; /* the kernel's number of the thread whose turn is over; 0 = none's is */
+static ULong s_begun;            /* superblocks run when this turn began */
+/* The kernel's number of the thread whose turn is over; 0 = none. */
+static volatile Long s_gives_up;
 
-/* Called without the lock. Of its own turn's end only the thread itself has put its number there. */
+/* Called without the lock. s_gives_up can only equal the number of the calling thread if that thread has set
+ * it, so reading it without the lock is safe. */
 void __wrap_vgModuleLocal_acquire_sched_lock(struct sched_lock *lock)
 {
     if (s_gives_up && s_gives_up == lt_sys(__NR_gettid, 0, 0, 0, 0, 0, 0)) {
