@@ -20,7 +20,7 @@
  * luajit/snapshot/  snapshots of all Lua objects
  * luajit/heap/   calls of Lua allocators
  * instrument/    what is added to the translated code; accesses, segments, samples, --toggle-fn
- * heaps/         malloc and its relatives, mappings, custom heaps, observed allocators, memory that was never seen to be allocated
+ * heaps/         malloc and its relatives, mappings, custom heaps, observed and unknown allocators
  * syscalls/      what system calls access; futexes, exec, threads and their turns
  * session/       the trace's name, facts, client requests and monitor commands, forked children, the end
  */
