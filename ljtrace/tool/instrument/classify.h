@@ -1,12 +1,15 @@
-/* classify.h - where a superblock's accesses will go. (host side)
+/* classify.h - predict whether a superblock's accesses go to blocks. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * To look up where an access goes (ljtrace/tool/ring/block_filter.h) takes five instructions a word and four an exit. That is
- * worth while for code that works on the stack or on static data, and wasted on code that nearly always works
- * on blocks. Which of the two a superblock is need not be counted: it is translated right before it is run
- * for the first time, so registers and memory say where it goes then, and mostly it goes there again. A wrong
- * forecast costs time or room in the ring and no event.
+ * The filter (ljtrace/tool/ring/block_filter.h) checks whether a word of a segment is an address in a block.
+ * This takes five instructions for each word and four for each exit. It pays for code that works on the stack
+ * or on static data, but not for code that nearly always works on blocks.
+ *
+ * To find out which kind a superblock is, nothing has to be counted. A superblock is translated right before
+ * it runs for the first time, so the registers and the memory of that moment show where its accesses are
+ * about to go; usually they go there again. A wrong prediction costs time or space in the ring, but no event
+ * is lost.
  */
 #ifndef LJTRACE_TOOL_INSTRUMENT_CLASSIFY_H
 #define LJTRACE_TOOL_INSTRUMENT_CLASSIFY_H
@@ -14,13 +17,17 @@
 #include "libvex_ir.h"
 #include "pub_tool_basics.h"
 
-/* Where the accesses of a superblock go, as far as memory and the registers of the thread that is about to
- * run it tell. */
+/* Where the accesses of a superblock go, as far as the registers of the thread that is about to run it, and
+ * the memory, show. */
 enum lt_forecast {
-    LT_TO_BLOCKS, /* one of them to where blocks may be: with it the whole segment is recorded */
-    LT_ELSEWHERE, /* all of them to where there are none */
+    /* At least one access goes to an address that may be in a block: the whole segment is recorded. */
+    LT_TO_BLOCKS,
+    /* All accesses go to addresses that cannot be in blocks. */
+    LT_ELSEWHERE,
+    /* The address of an access is not known, and no other one goes to a block. */
     LT_UNFORESEEN
 };
+/* Predict where the accesses of the superblock `in`, which thread `tid` is about to run, will go. */
 enum lt_forecast lt_forecast(ThreadId tid, const IRSB *in);
 
 #endif

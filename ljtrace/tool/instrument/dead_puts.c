@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A walk from the superblock's end to its start that knows which bytes of the guest's state will be written
- * before anything sees them: liveness of registers, as every compiler computes it. A call may see all of
- * them, and so may what comes behind an exit.
+ * This is liveness analysis, as in any compiler: it walks from the end of the superblock to its start and
+ * tracks which bytes of the guest state will be written again before anything reads them. Calls, and whatever
+ * follows an exit, may read all bytes.
  */
 #include "ljtrace/tool/instrument/dead_puts.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -17,9 +17,10 @@
 
 enum { STATE_BYTES = sizeof(VexGuestAMD64State) };
 
-static Bool s_precise; /* nothing is left out */
+static Bool s_precise; /* keep all writes */
 
-/* A byte will be written unseen if it has the present stamp; a new stamp makes all of them seen. */
+/* A byte is dead (it will be written before it is read) if its stamp equals s_present. Incrementing s_present
+ * makes all bytes live. */
 static ULong s_stamp[STATE_BYTES], s_present;
 
 void lt_puts_init(void)
@@ -31,7 +32,8 @@ void lt_puts_init(void)
         s_precise |= lt_option_given(options[i]);
 }
 
-/* A signal's number, and the address of what is to be done: the handler first, if it is one. */
+/* Does this rt_sigaction install a handler for faults? args: the signal's number, and the address of a struct
+ * that begins with the handler. */
 static Bool handles_faults(const UWord *args)
 {
     if ((args[0] != VKI_SIGSEGV && args[0] != VKI_SIGBUS) || args[1] == 0)
@@ -49,12 +51,14 @@ void lt_puts_before(UInt number, const UWord *args)
     lt_smc_translate_again();
 }
 
+/* Give a range of bytes a stamp: s_present makes them dead, 0 makes them live. */
 static void stamp(Int offset, Int size, ULong with)
 {
     for (Int i = offset; i < offset + size && i < STATE_BYTES; i++)
         s_stamp[i] = with;
 }
 
+/* Are all bytes of the range dead? */
 static Bool is_unseen(Int offset, Int size)
 {
     for (Int i = offset; i < offset + size; i++)
@@ -63,7 +67,7 @@ static Bool is_unseen(Int offset, Int size)
     return True;
 }
 
-/* A signal's handler and the unwinder see these. */
+/* A memory access: signal handlers and the unwinder read these registers. */
 static void pass_access(void)
 {
     stamp(offsetof(VexGuestAMD64State, guest_RIP), sizeof(ULong), 0);
@@ -111,7 +115,7 @@ static void pass(IRSB *sb, Int i)
     case Ist_NoOp:
     case Ist_IMark:
     case Ist_AbiHint:
-    case Ist_PutI: /* of an element that is not known: what lies in its array stays as it was */
+    case Ist_PutI: /* it writes an unknown element, so all elements of its array keep their state */
         break;
     default:
         s_present++;

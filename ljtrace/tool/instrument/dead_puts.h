@@ -1,16 +1,16 @@
-/* dead_puts.h - leaves out writes of the program's registers that nothing can see. (host side)
+/* dead_puts.h - remove writes to the program's registers that nothing can observe. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * To keep loads whose value is not used (ljtrace/tool/base/vex_settings.c), all registers have to be in their places at each memory
- * access; the translator then keeps every write of a register, four for each instruction that sets flags.
- * Once the accesses are recorded, this is more than anybody asks for: as with other tools, what unwinds the
- * stack is enough (program counter, stack pointer, frame pointer), and of the rest what can leave the
- * superblock or is read by a call. Both the writes and what was computed for them go.
+ * To keep loads whose value is not used (ljtrace/tool/base/vex_settings.c), all registers have to be up to
+ * date at each memory access. For this the translator keeps every write to a register, four of them for each
+ * instruction that sets flags. Once the accesses are recorded, less is needed, as with other tools: at an
+ * access, the registers that unwinding needs (program counter, stack pointer, frame pointer); at an exit and
+ * at a call, all of them. So the other writes are removed, together with the computation of their values.
  *
- * A program that handles SIGSEGV or SIGBUS may look at the registers of the access that failed, or repeat it:
- * all are kept from the moment on at which it says that it does. They are kept, too, if the user asks for a
- * certain precision, or for a debugger's.
+ * A program that handles SIGSEGV or SIGBUS may look at the registers of the access that failed, or repeat it.
+ * From the moment when it installs such a handler, all writes are kept. They are also kept if the user
+ * requests a precision of registers, or a debugger's.
  */
 #ifndef LJTRACE_TOOL_INSTRUMENT_DEAD_PUTS_H
 #define LJTRACE_TOOL_INSTRUMENT_DEAD_PUTS_H
@@ -18,11 +18,11 @@
 #include "libvex_ir.h"
 #include "pub_tool_basics.h"
 
-/* When the options are known. */
+/* Call when the options are known. */
 void lt_puts_init(void);
-/* Ahead of a system call. */
+/* Call before each system call: it may install a handler. */
 void lt_puts_before(UInt number, const UWord *args);
-/* A superblock is whole, with all that is to be recorded: take out the writes that nobody sees. */
+/* Remove the dead writes of a superblock. All code that records it must have been added before. */
 void lt_puts_leave_out(IRSB *sb);
 
 #endif

@@ -1,12 +1,21 @@
-/* instrument.c - a walk over a superblock's statements. (host side, no libc; see instrument.h)
+/* instrument.c - walk over a superblock's statements and add the code that records them. (host side, no libc;
+ * see instrument.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Every memory access of the program becomes part of a segment (segment.c). Accesses through the stack
- * pointer are left out at translation time (provenance.c). Returns and entries of watched allocator functions
- * get their calls here too.
+ * lt_instrument is called for each superblock before it runs for the first time. It copies the statements one
+ * by one, and `visit` adds code before those that matter:
  *
- * VEX drops loads whose value is not used before a tool sees them; ljtrace/tool/base/vex_settings.c sets the option that keeps them.
+ * Memory accesses become parts of a segment, the record of a superblock (segment.c). Accesses relative to the
+ * stack pointer are left out; provenance.c finds them. Whether the segment's code is filtered at run time is
+ * decided by classify.c before the walk. Entries and returns of watched functions get calls: allocators of
+ * Lua (luajit/heap/allocator.c), observed allocators (heaps/observe.c) and functions of --toggle-fn
+ * (toggle.c). Stores that may change the state of LuaJIT's VM are handled by luajit/state/vmstate_store.c.
+ * sample.c adds the counting for --sample-stacks. Finally dead_puts.c removes writes to registers that
+ * nothing can observe.
+ *
+ * Loads whose value is not used have to be recorded too. VEX would remove them before a tool sees them;
+ * base/vex_settings.c sets the option that keeps them.
  */
 #include "ljtrace/tool/instrument/instrument.h"
 #include "ljtrace/tool/base/options.h"
@@ -30,23 +39,24 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 
-/* They lie side by side, from RAX to R15. */
+/* They are contiguous in the guest state, from RAX to R15. */
 enum { GENERAL_REGISTERS = 16 };
 
+/* The state of the walk over one superblock. */
 struct walk {
     struct lt_segment segment;
     IRSB *out;
     Addr ip; /* of the current instruction */
     struct lt_origins origins;
     struct lt_code code;
-    enum lt_store store; /* the store at hand */
-    IRExpr *looked_up;   /* what has been found out about it, or NULL */
-    Bool cut;            /* end the superblock behind this instruction */
-    UInt uncounted;      /* instructions since the last point of exit, for samples */
+    enum lt_store store; /* the kind of the current store */
+    IRExpr *looked_up;   /* what lt_store_tell returned for it, or NULL */
+    Bool cut;            /* end the superblock after this instruction */
+    UInt uncounted;      /* instructions since the last exit, for samples */
 };
 
-static Bool s_static_blocks;     /* a block was met in the data of an object file */
-static Bool s_accesses = True;   /* the code that is translated now records its accesses */
+static Bool s_static_blocks;     /* a block was seen in the data of an object file */
+static Bool s_accesses = True;   /* code that is translated now records its accesses */
 
 Bool lt_instrument_accesses(void)
 {
@@ -76,7 +86,7 @@ void lt_instrument_block(Addr addr)
     lt_smc_translate_again();
 }
 
-/* Is this a constant address in the data of an object file, where no block is? */
+/* Is this a constant address in the data of an object file that contains no blocks? */
 static Bool is_static(const IRExpr *addr)
 {
     return addr->tag == Iex_Const && !s_static_blocks && !lt_options.heap_files &&
@@ -138,7 +148,7 @@ static void visit_dirty(struct walk *w, const IRDirty *d)
         access(w, kinds[d->mFx], d->mSize, d->mAddr, always ? NULL : d->guard);
 }
 
-/* A call of the function, which reads the thread's general registers and its program counter. */
+/* Make a call of a function that reads the thread's general registers and program counter. */
 static IRDirty *call_with_registers(const HChar *name, void *function)
 {
     IRExpr **arg = mkIRExprVec_1(IRExpr_GSPTR());
@@ -153,7 +163,8 @@ static IRDirty *call_with_registers(const HChar *name, void *function)
     return call;
 }
 
-/* A watched function's entry: its arguments are in registers, and the program counter is put in place. */
+/* At the entry of a watched function: its arguments are in registers; the program counter is updated for the
+ * call. */
 static void call_enter(struct walk *w, const HChar *name, void *enter)
 {
     lt_segment_end(&w->segment);
@@ -162,7 +173,7 @@ static void call_enter(struct walk *w, const HChar *name, void *enter)
     addStmtToIRSB(w->out, IRStmt_Dirty(call_with_registers(name, enter)));
 }
 
-/* A return that may end a watched call: compare the stack pointer. */
+/* At a return that may end a watched call: compare the stack pointer. */
 static void call_return(struct walk *w)
 {
     IRTypeEnv *env = w->out->tyenv;
@@ -177,8 +188,9 @@ static void call_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
 
-/* Ahead of a store: a change of the state is told ahead of its instruction, which belongs to the state that
- * it begins, as what is counted and recorded before belongs to the state before. */
+/* Before a store. If it may change the VM state, the change is written into the ring before its instruction.
+ * So the instruction belongs to the new state, and all that was counted and recorded before belongs to the
+ * old one. */
 static void visit_store(struct walk *w, const IRStmt *st)
 {
     IRExpr *addr = st->Ist.Store.addr;
@@ -194,9 +206,9 @@ static void visit_store(struct walk *w, const IRStmt *st)
     access(w, RAW_STORE, size_of(w, st->Ist.Store.data), addr, NULL);
 }
 
-/* Behind it. Where only the call says what was stored, the segment ends. With accesses in the ring, the
- * change is told at the next superblock's start, so this one ends behind the instruction: what comes up to
- * there belongs to the state before. */
+/* After a store. If only a call after the store can find out what was stored, the segment ends here. If
+ * accesses are recorded, that change is reported at the start of the next superblock, so this superblock ends
+ * after the instruction: what comes between belongs to the old state. */
 static void leave_store(struct walk *w, const IRStmt *st)
 {
     if (w->store == LT_STORE_STATE) {
@@ -209,7 +221,7 @@ static void leave_store(struct walk *w, const IRStmt *st)
         lt_store_look_up(&w->code, st);
 }
 
-/* Control goes on at the next instruction, by itself. */
+/* End the superblock before `mark`: control continues there. */
 static void cut_before(IRSB *out, const IRStmt *mark)
 {
     out->next = IRExpr_Const(IRConst_U64(mark->Ist.IMark.addr + mark->Ist.IMark.delta));
@@ -223,7 +235,7 @@ static IRExpr *stack_pointer(const struct walk *w)
     return IRExpr_RdTmp(sp);
 }
 
-/* A function of --toggle-fn begins. */
+/* At the entry of a function of --toggle-fn. */
 static void call_toggle_enter(struct walk *w)
 {
     lt_segment_end(&w->segment);
@@ -232,7 +244,8 @@ static void call_toggle_enter(struct walk *w)
                                                  mkIRExprVec_1(stack_pointer(w)))));
 }
 
-/* A return that leaves the stack pointer where a call of such a function ends, or above. */
+/* At a return: call lt_toggle_return if the stack pointer is at or above the end of a call of such a
+ * function. */
 static void call_toggle_return(struct walk *w)
 {
     IRTypeEnv *env = w->out->tyenv;
@@ -246,7 +259,7 @@ static void call_toggle_return(struct walk *w)
     addStmtToIRSB(w->out, IRStmt_Dirty(call));
 }
 
-/* A return that leaves the stack pointer where a call of an observed function ends, or above. */
+/* The same for observed functions. */
 static void call_observe_return(struct walk *w)
 {
     IRTypeEnv *env = w->out->tyenv;
@@ -272,7 +285,7 @@ static void visit_instruction(struct walk *w, const IRStmt *st)
     w->uncounted++;
 }
 
-/* Control may leave here. */
+/* At an exit: count the instructions up to here. */
 static void count_for_samples(struct walk *w)
 {
     if (lt_options.sample && w->uncounted)
@@ -280,7 +293,7 @@ static void count_for_samples(struct walk *w)
     w->uncounted = 0;
 }
 
-/* Record what a statement does to memory, ahead of the statement itself. */
+/* Add the code that records a statement, before the statement itself. */
 static void visit(struct walk *w, const IRStmt *st)
 {
     switch (st->tag) {
@@ -318,7 +331,8 @@ static void visit(struct walk *w, const IRStmt *st)
     }
 }
 
-/* Statements ahead of the first instruction are the translator's own: only checks not needed are left out. */
+/* Copy the statements before the first instruction. These are the translator's checks for modified code,
+ * which are left out for code that is sealed. */
 static Int copy_preamble(const IRSB *in, IRSB *out, const VexGuestExtents *extents)
 {
     Bool sealed = lt_smc_is_sealed(extents);
@@ -329,9 +343,10 @@ static Int copy_preamble(const IRSB *in, IRSB *out, const VexGuestExtents *exten
     return i;
 }
 
-/* LuaJIT's code, and what is made at run time, nearly always goes to the heap, so that a filter is not worth
- * its time; other code may. What is to be told at the next superblock's start (lt_ring_call_back) does not
- * wait for a call. */
+/* How the segments get into the ring. LuaJIT's code and code generated at run time nearly always access
+ * blocks, so a filter would not pay for them; other code is classified. In a program with Lua states no
+ * segment is written by a call, since reports that are due at the next superblock's start (lt_ring_call_back)
+ * would have to wait for that call. */
 static enum lt_way way_of(const struct walk *w, ThreadId tid, const IRSB *in)
 {
     if (w->code.is_lua || w->code.is_run_time)
@@ -346,7 +361,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
                     const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word,
                     IRType host_word)
 {
-    static struct walk w; /* large, and translation is not reentrant */
+    static struct walk w; /* static because it is large; translation is not reentrant */
     IRSB *out = deepCopyIRSBExceptStmts(in);
     w.out = out;
     lt_origins_begin(&w.origins, in, layout->offset_SP);

@@ -6,12 +6,16 @@
 #include "libvex_guest_amd64.h"
 #include "pub_tool_mallocfree.h"
 
+/* The provenance of a temporary. */
 struct lt_origin {
-    Bool from_sp; /* the stack pointer */
-    IRTemp root;  /* or this one plus `distance` */
+    Bool from_sp; /* it is computed from the stack pointer */
+    IRTemp root;  /* its value is that of this temporary plus `distance` */
     Int distance;
-    Int stepped; /* the part of it that is for the direction up, and would be negative for down */
-    Int step;    /* not 0: this much, or less than 0 by as much if the direction is down */
+    /* The part of `distance` that is due to string instructions going up; it is negative if they go down. */
+    Int stepped;
+    /* Not 0: the temporary is the step of a string instruction, this number or its negative, depending on the
+     * direction. */
+    Int step;
 };
 
 void lt_origins_begin(struct lt_origins *o, const IRSB *in, Int sp_offset)
@@ -47,8 +51,8 @@ static Bool computes_sp(const struct lt_origins *o, const IRExpr *e)
     return lt_is_from_sp(o, e->Iex.Binop.arg1) && e->Iex.Binop.arg2->tag == Iex_Const;
 }
 
-/* The step that a temporary gets: the direction flag, shifted by the width of the elements. Only what was
- * read first is known to be the flag's value: another read may follow a change. */
+/* The step that a temporary is: the direction flag, shifted by the logarithm of the elements' width; 0 if it
+ * is none. Only the first read of the flag counts, as another one may follow a change. */
 static Int step_of(struct lt_origins *o, IRTemp tmp, const IRExpr *e)
 {
     if (e->tag == Iex_Get && e->Iex.Get.offset == (Int)offsetof(VexGuestAMD64State, guest_DFLAG) &&
@@ -65,7 +69,8 @@ static Int step_of(struct lt_origins *o, IRTemp tmp, const IRExpr *e)
     return bits <= 3 ? 1 << bits : 0;
 }
 
-/* Is this a temporary plus or minus a constant, or plus a step? Then which, and how far. */
+/* If the expression is a temporary plus or minus a constant, or plus a step, return the temporary's
+ * provenance and set the distance. */
 static const struct lt_origin *moved_by(const struct lt_origins *o, const IRExpr *e, Long *distance,
                                         Int *stepped)
 {

@@ -1,11 +1,12 @@
-/* provenance.h - what the temporaries of a superblock are computed from, as far as addresses care. (host side)
+/* provenance.h - from what the temporaries of a superblock are computed, for the analysis of addresses. (host
+ * side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Addresses that are the same temporary plus constants share a word in the ring (segment.h), and those
- * that are computed from the stack pointer are left out. Both are found out by following the superblock's
- * assignments, in order: additions and subtractions of constants, masks of the stack pointer, and the steps
- * of string instructions, which add their width, or subtract it if the direction flag is set.
+ * Addresses that equal the same temporary plus a constant share a word in the ring (segment.h). Addresses
+ * computed from the stack pointer are not recorded. To find both, the superblock's assignments are followed
+ * in order, as far as they add or subtract constants, mask the stack pointer, or are the steps of string
+ * instructions. Such a step adds the width of the elements, or subtracts it if the direction flag is set.
  */
 #ifndef LJTRACE_TOOL_INSTRUMENT_PROVENANCE_H
 #define LJTRACE_TOOL_INSTRUMENT_PROVENANCE_H
@@ -14,20 +15,24 @@
 
 struct lt_origin;
 
+/* The provenance of all temporaries of a superblock. */
 struct lt_origins {
-    struct lt_origin *of; /* each temporary of the program */
+    struct lt_origin *of; /* indexed by the program's temporaries */
     Int sp_offset;        /* of the stack pointer in the guest state */
-    IRTemp direction;     /* the direction flag, 1 or -1; IRTemp_INVALID: not read so far */
+    /* The temporary that holds the direction flag, 1 or -1; IRTemp_INVALID: it was not read yet. */
+    IRTemp direction;
 };
 
-/* Begin with a superblock, nothing of which is known. */
+/* Begin a superblock. */
 void lt_origins_begin(struct lt_origins *o, const IRSB *in, Int sp_offset);
+/* Free the memory. */
 void lt_origins_end(struct lt_origins *o);
-/* An assignment to a temporary, the next in order. */
+/* Follow an assignment to a temporary. Call it for all assignments, in order. */
 void lt_origins_assign(struct lt_origins *o, IRTemp tmp, const IRExpr *data);
 /* Is an atom computed from the stack pointer? */
 Bool lt_is_from_sp(const struct lt_origins *o, const IRExpr *atom);
-/* An atom as an address. Where it is `stepped`, o->direction says which way. */
+/* Split an atom into a root and a distance. If it is `stepped`, o->direction is the temporary with the
+ * direction. */
 struct lt_address lt_address_of(const struct lt_origins *o, IRExpr *atom);
 
 #endif

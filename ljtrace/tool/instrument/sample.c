@@ -14,9 +14,9 @@
 #include "pub_tool_threadstate.h"
 #include "pub_tool_tooliface.h"
 
-static ULong s_executed; /* by generated code */
+static ULong s_executed; /* instructions executed, counted by generated code */
 static ULong s_due, s_last;
-static ULong s_paused; /* what was executed when the pause began, + 1; 0 = there is none */
+static ULong s_paused; /* s_executed when the pause began, plus 1; 0 = no pause */
 
 void lt_sample_check(IRSB *out)
 {
@@ -52,7 +52,7 @@ void lt_sample_take(void)
     if (s_paused)
         return;
     s_due = s_executed + lt_options.sample;
-    if (weight == 0) /* the program's first instruction */
+    if (weight == 0) /* before the program's first instruction */
         return;
     s_last = s_executed;
     struct lt_vm *vm = lt_vm_running(tid);

@@ -1,4 +1,4 @@
-/* segment.c - the code that records a segment. (host side, no libc; see segment.h)
+/* segment.c - generate the code that records a segment. (host side, no libc; see segment.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -13,7 +13,7 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_tooliface.h"
 
-static UInt s_segments; /* defined so far, in this process */
+static UInt s_segments; /* number of segments defined so far in this process */
 
 static IRExpr *plus(IRSB *out, IRExpr *e, ULong n)
 {
@@ -37,7 +37,7 @@ void lt_segment_begin(struct lt_segment *s, IRSB *out, enum lt_way way)
     empty(s);
 }
 
-/* May one of the words so far be a block's? */
+/* Add code that checks whether a word may be in a block, in addition to the words before. */
 static void look_up(struct lt_segment *s, IRExpr *value)
 {
     IRExpr *found = lt_filter_lookup(s->out, value);
@@ -54,7 +54,7 @@ static void store_word(struct lt_segment *s, IRExpr *value)
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, at, value));
 }
 
-/* `near`: what is within reach of all accesses to the word. */
+/* Add a word. near: an address that is within reach of all accesses to the word. */
 static UInt add_word(struct lt_segment *s, const struct lt_word *word, IRExpr *near)
 {
     if (s->way != LT_CALLED)
@@ -65,8 +65,8 @@ static UInt add_word(struct lt_segment *s, const struct lt_word *word, IRExpr *n
     return s->words++;
 }
 
-/* Of an access that may not happen, the ring gets address 0 if it does not, which is no block's. Such a word
- * is not shared. */
+/* The word of an access with a condition. If the access does not happen, the word is address 0, which is in
+ * no block. Such a word is not shared. */
 static UInt guarded_word(struct lt_segment *s, IRExpr *addr, IRExpr *guard)
 {
     IRExpr *value = lt_ir_assign(s->out, Ity_I64, IRExpr_ITE(guard, addr, lt_ir_word(0)));
@@ -78,7 +78,7 @@ static Bool is_near(Long distance)
     return distance >= -LT_WORD_REACH && distance <= LT_WORD_REACH;
 }
 
-/* In either direction. */
+/* Is the address near the word's first access, in both directions? */
 static Bool near_first(const struct lt_word *w, const struct lt_address *addr)
 {
     Long distance = addr->distance - w->first;
@@ -90,7 +90,7 @@ static Bool same_root(const IRExpr *a, const IRExpr *b)
     return a && b ? eqIRAtom(a, b) : a == b;
 }
 
-/* The word that an address shares; s->words if there is none within reach. */
+/* Index of the word that an address can share; s->words if there is none within reach. */
 static UInt shared_word(const struct lt_segment *s, const struct lt_address *addr)
 {
     UInt i = 0;
@@ -150,7 +150,8 @@ void lt_segment_direction(struct lt_segment *s, IRTemp flag)
         s->down = lt_ir_assign(s->out, Ity_I64, sign)->Iex.RdTmp.tmp;
 }
 
-/* Tell the collector what the segment is: all of it, or what it has more than the one that was told last. */
+/* Write a definition of the segment into the ring: of all accesses or, with `from`, of those added since the
+ * last definition. Returns its number. */
 static UInt tell(const struct lt_segment *s, UInt from, Bool down)
 {
     uint64_t words[1 + 3 * LT_SEGMENT_ACCESSES];
@@ -170,7 +171,8 @@ static UInt tell(const struct lt_segment *s, UInt from, Bool down)
     return s_segments++;
 }
 
-/* The number that the segment has in the ring. Of one with two numbers that for down is the next one. */
+/* The number of the segment. A segment that depends on the direction has two; the one for down follows the
+ * one for up. */
 static IRExpr *define(struct lt_segment *s)
 {
     UInt up = tell(s, s->directed ? 0 : s->told, False);
@@ -181,8 +183,8 @@ static IRExpr *define(struct lt_segment *s)
     return plus(s->out, IRExpr_RdTmp(s->down), up);
 }
 
-/* Code whose segments may not come into the ring counts its instructions. Nobody else changes the count while
- * a superblock runs, so it is loaded once. */
+/* Add code that counts the instructions: the collector does not count those of segments that may be filtered
+ * out. Nothing else changes the count while a superblock runs, so it is loaded only once. */
 static void emit_count(struct lt_segment *s)
 {
     if (s->counter == IRTemp_INVALID)
@@ -193,13 +195,14 @@ static void emit_count(struct lt_segment *s)
     s->instructions = 0;
 }
 
+/* The condition that some word may be in a block. */
 static IRExpr *maybe(struct lt_segment *s)
 {
     IRExpr *zero = IRExpr_Const(IRConst_U8(0));
     return lt_ir_assign(s->out, Ity_I1, IRExpr_Binop(Iop_CmpNE8, IRExpr_RdTmp(s->maybe), zero));
 }
 
-/* Move the cursor behind the segment's words. */
+/* Advance the cursor past the segment's words. */
 static void emit_cursor(struct lt_segment *s)
 {
     IRExpr *start = IRExpr_RdTmp(s->cursor), *next = plus(s->out, start, mt_stream_bytes(s->words));
@@ -209,7 +212,7 @@ static void emit_cursor(struct lt_segment *s)
     s->moved = s->words;
 }
 
-/* The lower 32 bits. */
+/* The lower 32 bits of an expression. */
 static IRExpr *half(IRSB *out, IRExpr *e)
 {
     if (e->tag == Iex_Const)
@@ -217,7 +220,7 @@ static IRExpr *half(IRSB *out, IRExpr *e)
     return lt_ir_assign(out, Ity_I32, IRExpr_Unop(Iop_64to32, e));
 }
 
-/* Put the segment so far into the ring, over a shorter part of it that may be there. */
+/* Write the segment so far into the ring, over the shorter part that may be there. */
 static void emit_segment(struct lt_segment *s)
 {
     addStmtToIRSB(s->out, IRStmt_Store(Iend_LE, IRExpr_RdTmp(s->cursor), half(s->out, define(s))));
@@ -245,7 +248,7 @@ static void call_4(ULong number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
     lt_ring_put_segment((UInt)number, (uint64_t[]){a, b, c, d}, 4);
 }
 
-/* The segment's number and its words, as arguments. */
+/* The arguments of the call: the segment's number and its words. */
 static IRExpr **arguments(struct lt_segment *s)
 {
     IRExpr *number = define(s);
@@ -262,7 +265,7 @@ static IRExpr **arguments(struct lt_segment *s)
     }
 }
 
-/* Have the segment put into the ring by a call, if one of its words may be a block's. What comes is another
+/* Add the call that writes the segment if one of its words may be in a block. What follows is another
  * segment. */
 static void emit_call(struct lt_segment *s)
 {
@@ -275,7 +278,8 @@ static void emit_call(struct lt_segment *s)
     s->maybe = IRTemp_INVALID;
 }
 
-/* The call comes first: what else it puts into the ring belongs before the superblock. */
+/* The call comes before the count, because the other records that it writes into the ring belong before the
+ * superblock. */
 static void exit_called(struct lt_segment *s)
 {
     if (s->count)
@@ -342,8 +346,8 @@ void lt_segment_check_room(struct lt_segment *s)
     addStmtToIRSB(s->out, IRStmt_Dirty(call));
 }
 
-/* What is called back at a check wants to know which superblock comes after LuaJIT's (ljtrace/tool/luajit/state/vmstate.c): its
- * code is not filtered, and keeps the check. */
+/* A superblock of LuaJIT keeps its check even if it writes nothing: the function that is called back there
+ * needs to know which superblock follows LuaJIT's code (ljtrace/tool/luajit/state/vmstate.c). */
 void lt_segment_finish(struct lt_segment *s)
 {
     lt_segment_end(s);

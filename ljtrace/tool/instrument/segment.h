@@ -2,24 +2,24 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A segment is what a superblock does to memory from its start to a point where control may leave. Accesses
- * whose addresses differ by constants (fields of an object, neighbours on a stack) share a *word*: the value
- * they are all computed from. The ring gets the segment's number and its words; what each access is (code
- * address, kind, size, its word and the distance from it) and how many instructions the segment has, is
- * constant and was told once (RAW_DEFINE).
+ * A segment is the list of memory accesses from the start of a superblock to a point where control may leave
+ * it (an exit). Accesses whose addresses differ by constants (fields of an object, neighbours on a stack)
+ * share a *word*, the value from which these addresses are computed. A segment in the ring is only its number
+ * and its words. The rest is constant and is written once, as its definition (RAW_DEFINE): the number of
+ * instructions and, for each access, the code address, the kind, the size, its word and the distance from it.
  *
- * At the first point of exit the number and the words are put behind the ring's cursor and the cursor is
- * moved. If control goes on, the next exit writes the number of the longer segment over that of the shorter
- * one, adds the words that are new, and moves the cursor farther: an executed superblock is one record. Cost:
- * a load for each superblock, two stores for each exit, one store for each word; no call. Filtered
- * superblocks and those without accesses also keep the count of instructions: a load for each, one store for
- * each exit. An exit behind which there is no new word leaves the cursor where it is.
+ * At the first exit, the number and the words are written at the ring's cursor, and the cursor is advanced.
+ * If control continues, the code at the next exit overwrites the number with that of the longer segment,
+ * appends the new words and advances the cursor further. So each execution of a superblock is one record.
+ * This costs a load for each superblock, two stores for each exit and one store for each word, but no call.
+ * An exit without new words does not move the cursor. Superblocks that are filtered, or that have no
+ * accesses, also keep the count of instructions, by one load for each superblock and one store for each exit.
  *
- * Where hardly ever a word is wanted, none is stored: a call at the exit puts the segment into the ring, if
- * one of its words may be a block's, and what follows is another segment.
+ * Code that hardly ever accesses a block stores no words (LT_CALLED). At the exit, a call writes the segment
+ * into the ring if one of its words may be in a block; after the exit another segment begins.
  *
- * The elements that an unrolled string instruction (rep movs, stos...) touches share a word, too. Such a
- * segment has two numbers, one for each direction, and the code takes the one that is right.
+ * The elements that an unrolled string instruction (rep movs, stos...) accesses share a word, too. Such a
+ * segment has two numbers, one for each direction, and the code uses that of the actual direction.
  */
 #ifndef LJTRACE_TOOL_INSTRUMENT_SEGMENT_H
 #define LJTRACE_TOOL_INSTRUMENT_SEGMENT_H
@@ -27,18 +27,21 @@
 #include "ljtrace/protocol/ring.h"
 #include "libvex_ir.h"
 
-/* The most accesses and the most instructions in one segment; a longer run is cut. */
+/* The most accesses and instructions in one segment. A longer run is cut. */
 #define LT_SEGMENT_ACCESSES 64
+/* The most instructions in one segment. */
 #define LT_SEGMENT_INSTRUCTIONS 200
+/* The most words in one segment. */
 #define LT_SEGMENT_WORDS 20
-/* ... and the most words of one that is told by a call, whose arguments they are. */
+/* The most words of a segment that is written by a call: they are its arguments. */
 #define LT_CALLED_WORDS 4
-/* Accesses share a word if they are no farther than this from its first: most then lie in one block. */
+/* Accesses share a word if their distance from its first access is at most this: then most are in the same
+ * block. */
 #define LT_WORD_REACH 32767
 
-/* An address as `root` plus a constant; the root is a temporary, or, for constant addresses, NULL. Repeated
- * string instructions go on by their width up or down, as the direction flag says: `distance` is for up, and
- * for down it is less by twice `stepped`. */
+/* An address, as `root` plus a constant. The root is a temporary, or NULL for a constant address. A repeated
+ * string instruction steps up or down by its width, depending on the direction flag. `distance` is the one
+ * for up; the one for down is smaller by twice `stepped`. */
 struct lt_address {
     IRExpr *atom; /* the whole address, as in the program's code */
     IRExpr *root;
@@ -46,6 +49,7 @@ struct lt_address {
     Int stepped;
 };
 
+/* An access of the segment. */
 struct lt_access {
     Addr ip;
     UInt size;
@@ -56,65 +60,73 @@ struct lt_access {
     Bool sure; /* it happens whenever the segment runs */
 };
 
-/* What is stored for a group of accesses. */
+/* A word of the segment. */
 struct lt_word {
-    IRExpr *value; /* what that is */
+    IRExpr *value; /* the value that is stored in the ring */
     IRExpr *root;
-    Long first;  /* distance of the first access: the word itself, if the root is NULL */
-    Int stepped; /* of the first access */
+    Long first;  /* distance of its first access; if root is NULL, the address of that access */
+    Int stepped; /* that of its first access */
 };
 
 /* How a superblock's segments get into the ring. */
 enum lt_way {
-    LT_ALWAYS,   /* all of them, by its own code */
-    LT_FILTERED, /* by its own code, if one of their words may be a block's (ljtrace/tool/ring/block_filter.h) */
-    LT_CALLED /* the same by a call, which costs nothing as long as it is not made: such code needs no room,
-                 no cursor, and stores nothing */
+    LT_ALWAYS,   /* always, by the superblock's own code */
+    LT_FILTERED, /* by its own code, if a word may be in a block (ljtrace/tool/ring/block_filter.h) */
+    /* By a call, if a word may be in a block. This costs nothing unless the call is made: such code needs no
+     * room in the ring and no cursor, and stores nothing. */
+    LT_CALLED
 };
 
+/* The segment that is being built, and what is known of its superblock. */
 struct lt_segment {
     IRSB *out;
     enum lt_way way;
-    IRTemp maybe;      /* I8, not 0: some word may be a block's; IRTemp_INVALID while empty */
-    IRTemp cursor;     /* value of the ring's cursor at the segment's start; IRTemp_INVALID while empty */
-    UInt count, told;  /* accesses; those that the collector was told of */
-    UInt words, moved; /* words; those that the cursor has moved behind */
+    /* I8, not 0 if some word may be in a block; IRTemp_INVALID while the segment is empty. */
+    IRTemp maybe;
+    /* The ring's cursor at the segment's start; IRTemp_INVALID while the segment is empty. */
+    IRTemp cursor;
+    /* The number of accesses, and how many of them are in a definition already. */
+    UInt count, told;
+    /* The number of words, and how many of them the cursor has passed. */
+    UInt words, moved;
     UInt instructions;
-    Bool changed;   /* since the last point of exit */
-    Bool directed;  /* some access depends on the direction flag */
-    IRTemp down;    /* I64: 1 if strings go down, else 0; IRTemp_INVALID: nothing has asked for it so far */
-    UInt written;   /* bytes that the superblock's segments before take up in the ring */
-    IRTemp counter; /* the ring's count of instructions when the superblock began; IRTemp_INVALID: not asked
-                       yet */
-    UInt counted;   /* instructions of the superblock that code so far adds to it */
-    Int check;      /* statement that checks for room, at the superblock's start; -1 = none */
+    Bool changed;   /* since the last exit */
+    Bool directed;  /* an access depends on the direction flag */
+    /* I64: 1 if strings go down, else 0; IRTemp_INVALID: not needed yet. */
+    IRTemp down;
+    UInt written;   /* bytes of the superblock's earlier segments in the ring */
+    /* The ring's count of instructions at the superblock's start; IRTemp_INVALID: not needed yet. */
+    IRTemp counter;
+    UInt counted;   /* instructions of the superblock that its code adds to that count so far */
+    Int check;      /* index of the statement that checks for room; -1 = none */
     struct lt_word word[LT_SEGMENT_WORDS];
     struct lt_access access[LT_SEGMENT_ACCESSES];
 };
 
 /* Begin a superblock. */
 void lt_segment_begin(struct lt_segment *s, IRSB *out, enum lt_way way);
-/* An access of the instruction at ip; `guard` may be NULL. A store that follows a load of the same place by
- * the same instruction makes it a modify. */
+/* Add an access by the instruction at ip. `guard` is its condition or NULL. If the same instruction has
+ * loaded from the same place, a store turns that load into a modify. */
 void lt_segment_access(struct lt_segment *s, Addr ip, enum raw_access kind, UInt size,
                        const struct lt_address *addr, IRExpr *guard);
-/* Ahead of addresses that are `stepped`: the direction flag, 1 or -1, the same in the whole superblock. */
+/* Declare the temporary with the direction flag, 1 or -1. Call it before adding a stepped address; the flag
+ * is the same in the whole superblock. */
 void lt_segment_direction(struct lt_segment *s, IRTemp flag);
-/* An instruction begins. */
+/* Begin an instruction. */
 void lt_segment_instruction(struct lt_segment *s);
-/* Control may leave here: emit the code that puts the segment so far into the ring. */
+/* An exit: add the code that writes the segment so far into the ring. */
 void lt_segment_exit(struct lt_segment *s);
-/* The same, and what follows is another segment: something else may write to the ring here. */
+/* The same, and begin another segment: other records may be written to the ring here. */
 void lt_segment_end(struct lt_segment *s);
-/* The same ahead of the instruction at hand, at ip, which will be the first of what follows. False if it has
- * had an access already: then nothing was done. */
+/* End the segment before the current instruction, at ip, which becomes the first one of the next segment.
+ * Returns false, and does nothing, if the instruction has had an access already. */
 Bool lt_segment_split(struct lt_segment *s, Addr ip);
-/* Something else has written at most that many bytes to the ring, behind a segment's end. */
+/* Other code writes at most this many bytes to the ring after a segment's end. */
 void lt_segment_other(struct lt_segment *s, UInt bytes);
-/* Emit the check for room that a superblock begins with, or, where no accesses are recorded, what is written
- * there. */
+/* Add the check for room in the ring. It is added at a superblock's start or, if no accesses are recorded,
+ * before something else is written. */
 void lt_segment_check_room(struct lt_segment *s);
-/* The superblock is done: the check is taken back if nothing needs it. */
+/* End the superblock. The check for room is removed if nothing needs it. */
 void lt_segment_finish(struct lt_segment *s);
 
 #endif

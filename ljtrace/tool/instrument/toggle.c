@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Each thread has one number: the stack pointer just above the return address of its outermost call of such a
- * function. Inner calls change nothing. A return at that place or above it ends the call; one far above is on
- * another stack (a signal's, a coroutine's) and says nothing.
+ * For each thread one number is kept: the stack pointer just above the return address of its outermost call
+ * of such a function. Inner calls do not change it. A return at that place or above it ends the call. A
+ * return far above is on another stack (a signal's, a coroutine's) and is ignored.
  */
 #include "ljtrace/tool/instrument/toggle.h"
 #include "ljtrace/tool/ring/ring.h"
@@ -22,7 +22,7 @@ static const HChar *s_pattern[MAX_PATTERNS];
 static UInt s_patterns;
 static Bool s_entered;
 static ThreadId s_running;
-static Addr s_end[MAX_THREADS]; /* by thread; 0 = not seen yet */
+static Addr s_end[MAX_THREADS]; /* indexed by thread; 0 = not seen yet */
 
 Addr lt_toggle_sp = NOT_INSIDE;
 
@@ -47,7 +47,7 @@ static Bool matches(const HChar *name)
     return False;
 }
 
-/* The length of a name of C++ without its parameters: up to the parenthesis that the last one closes. */
+/* The length of a C++ name without its parameters: up to the parenthesis that matches the last one. */
 static SizeT bare_length(const HChar *name)
 {
     SizeT at = VG_(strlen)(name), open = 0;
@@ -92,13 +92,13 @@ void lt_toggle_thread(ThreadId tid)
     lt_toggle_sp = s_end[tid] ? s_end[tid] : NOT_INSIDE;
 }
 
-/* The number is another thread's next. */
+/* Another thread may get this number. */
 void lt_toggle_thread_ends(ThreadId tid)
 {
     s_end[tid] = 0;
 }
 
-/* An entry at or above the call's own place means that the call was left by a long jump. */
+/* An entry at or above the place of the current call means that this call was left by a long jump. */
 void lt_toggle_enter(Addr sp)
 {
     Addr end = sp + sizeof(Addr);

@@ -1,32 +1,36 @@
-/* toggle.h - --toggle-fn: accesses are recorded while a thread is inside certain functions. (host side)
+/* toggle.h - --toggle-fn: record accesses only while a thread is inside certain functions. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Functions are known by name, so they need a symbol; a call lasts until its frame is gone from the stack, by
- * a return or a long jump. Heap events are recorded everywhere.
+ * Functions are recognised by name, so they need a symbol. A call lasts until its frame is gone from the
+ * stack, by a return or by a long jump. Heap events are recorded everywhere.
  */
 #ifndef LJTRACE_TOOL_INSTRUMENT_TOGGLE_H
 #define LJTRACE_TOOL_INSTRUMENT_TOGGLE_H
 
 #include "pub_tool_basics.h"
 
-/* A pattern from the command line, with * and ?; False if it is empty or there are too many. */
+/* Add a pattern from the command line, with * and ?. Returns false if it is empty or if there are too many.
+ */
 Bool lt_toggle_add(const HChar *pattern);
 
-/* For the instrumenter: are there patterns; does a function that matches begin here? */
+/* Are there patterns? */
 Bool lt_toggle_wanted(void);
+/* Does a function begin at this address whose name matches? Both are for the instrumenter. */
 Bool lt_toggle_is_entry(Addr ip);
-/* Called from generated code: at such an entry, and at each return above lt_toggle_sp. */
+/* Called from generated code at the entry of such a function. */
 void lt_toggle_enter(Addr sp);
+/* Called from generated code at each return at or above lt_toggle_sp. */
 void lt_toggle_return(Addr sp);
-/* The stack pointer that ends the running thread's call when a return leaves it or a higher one;
- * all ones = there is none. */
+/* The running thread's call ends when a return leaves the stack pointer here or higher; all ones = there is
+ * no call. */
 extern Addr lt_toggle_sp;
 
-/* A thread begins to run. */
+/* A thread is about to run. */
 void lt_toggle_thread(ThreadId tid);
+/* A thread has ended. */
 void lt_toggle_thread_ends(ThreadId tid);
-/* At the end: say so if no function matched. */
+/* At the end of the program: warn if no function has matched. */
 void lt_toggle_finish(void);
 
 #endif
