@@ -80,4 +80,4 @@ def test_functions_that_are_missing_are_said(tmp_path: Path) -> None:
     assert trace.run.status == 0
     assert len(layout_messages(trace)) == 1
     assert "lua_getallocf is not among its symbols" in trace.run.complaint
-    assert "what its own allocator hands out is not recorded" in trace.run.complaint
+    assert "blocks of its own allocator are not recorded" in trace.run.complaint

@@ -6,7 +6,7 @@
 #include "pub_tool_hashtable.h"
 #include "pub_tool_mallocfree.h"
 
-/* Begins as the core's hash table wants it. */
+/* An internal block. It begins with the fields that the core's hash table requires. */
 struct internal {
     struct internal *next;
     UWord block;
@@ -15,7 +15,9 @@ struct internal {
 
 enum { COUNTS = 4096 };
 
-static UInt s_count[COUNTS]; /* of internal blocks with this hash: most of what is freed is none */
+/* Number of internal blocks by hash: most blocks that are freed are not internal, so most look-ups end here.
+ */
+static UInt s_count[COUNTS];
 
 static UInt *count_of(Addr block)
 {
@@ -75,7 +77,9 @@ ULong lt_heap_internal_bytes(const struct lt_vm *vm)
     return vm->internal_bytes;
 }
 
-/* Bit 0: length 4 bytes before the text, size not rounded; bit 1: rounded; bits 2, 3: 8 bytes before. */
+/* Find the ways to compute a string's size that fit all strings so far. Bits 0 and 1: the length is stored 4
+ * bytes before the text, and the size is not rounded (0) or rounded (1). Bits 2 and 3: the same with the
+ * length 8 bytes before. */
 void lt_heap_learn_string(struct lt_vm *vm, Addr string, SizeT size)
 {
     UInt header = vm->layout->string_header, fits = 0;

@@ -2,11 +2,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Programs like to give all their states one allocator function and one pointer, often NULL, so that the call
- * itself does not tell them apart. But LuaJIT keeps account of its bytes in the global state, before or after
- * the call, so whoever calls has the global state's address in a register or has just saved it on the stack.
- * The nearest one is the caller's: first registers, then the stack upward. Of several in registers it is the
- * one whose machine was entered last on this thread's stack. If none is found, that machine's alone.
+ * Many programs pass the same allocator function and pointer, often NULL, to all their states, so the
+ * arguments do not show which state calls. But LuaJIT counts its bytes in the global state, before or after
+ * the call. So the caller has the address of the global state in a register or has just saved it on the
+ * stack. The nearest one is the caller's: the registers come first, then the stack from the stack pointer
+ * upwards. If the registers contain several, it is the one whose VM was entered last on this thread's stack.
+ * If none is found anywhere, it is the state whose VM was entered last.
  */
 #include "ljtrace/tool/luajit/core/caller.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
@@ -14,7 +15,7 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_threadstate.h"
 
-enum { REGISTERS = 13, STACK_WORDS = 64 }; /* registers from RBX to R15, as they lie side by side */
+enum { REGISTERS = 13, STACK_WORDS = 64 }; /* registers from RBX to R15, contiguous in the guest state */
 
 static struct lt_vm *with_global(Addr ud, Addr g)
 {
@@ -24,7 +25,7 @@ static struct lt_vm *with_global(Addr ud, Addr g)
     return vm;
 }
 
-/* Where on the stack of the thread, from sp up, the state's machine was entered last; ~0 = it was not. */
+/* Where the state's VM was entered last on the thread's stack, at sp or above; ~0 = it was not. */
 static Addr entered_at(const struct lt_vm *vm, ThreadId tid, Addr sp)
 {
     Addr cframe = lt_vm_cframe(vm);

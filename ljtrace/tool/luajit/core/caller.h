@@ -1,4 +1,4 @@
-/* caller.h - which of several Lua states with one heap asks its allocator. (host side)
+/* caller.h - find which of several Lua states with one heap calls the allocator. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,12 +7,13 @@
 
 #include "ljtrace/tool/luajit/core/states.h"
 
-/* Thread tid has called an allocator function, with the return address at sp, for the heap `ud`: for which
- * state? NULL = none is known, or it is not clear. */
+/* Thread tid has called an allocator function for the heap `ud`, with the return address at sp. For which
+ * state? NULL = no state is known, or it is not clear which. */
 struct lt_vm *lt_vm_asking(ThreadId tid, Addr ud, Addr sp);
-/* The same, by what its registers say alone: even if only one state is known, the call may be for none. */
+/* The same, from the registers only. So it can return NULL even if only one state is known: the call need not
+ * be for that state. */
 struct lt_vm *lt_vm_seen_asking(ThreadId tid, Addr ud, Addr sp);
-/* The state whose machine was entered last on the thread's stack; NULL if none is running there. */
+/* The state whose VM was entered last on the thread's stack; NULL if none is running there. */
 struct lt_vm *lt_vm_running(ThreadId tid);
 
 #endif

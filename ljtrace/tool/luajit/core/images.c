@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Why not dlopen and dlsym, asked by the preload? They know exported symbols only, which a program with
- * LuaJIT linked into it need not have; they leave errors behind that the program's own dlerror would then
- * report; and they find nothing of an object whose file was replaced or opened by a relative path.
+ * Why does the preload not use dlopen and dlsym? They only know exported symbols, and a program that LuaJIT
+ * is linked into need not export them. They leave an error that the program's own dlerror would report. And
+ * they find nothing in an object whose file was replaced, or that was opened by a relative path.
  */
 #include "ljtrace/tool/luajit/core/images.h"
 #include "ljtrace/tool/luajit/core/states.h"
@@ -13,8 +13,9 @@
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 
-/* Valgrind's own, for its redirection of functions; no header of the tool interface has it. Of symbols
- * (amd64) an address is all there is. Early ones take one argument less, which does no harm. */
+/* Functions of Valgrind's core, which it uses to redirect functions; no tool header declares them. On amd64
+ * an address is all that a symbol has. In older versions these functions have one argument less, which does
+ * no harm. */
 typedef struct {
     Addr main;
 } SymAVMAs;
@@ -23,7 +24,7 @@ void VG_(DebugInfo_syms_getidx)(const DebugInfo *di, Int i, SymAVMAs *at, UInt *
                                 const HChar ***others, Bool *is_text, Bool *is_indirect, Bool *is_global);
 
 static struct {
-    Addr from, to; /* code; 0, 0 = free */
+    Addr from, to; /* the code; 0, 0 = free */
 } s_image[LUA_MAX_IMAGES];
 
 UInt lt_image_of(Addr f)

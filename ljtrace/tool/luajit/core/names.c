@@ -1,6 +1,9 @@
 /* names.c - see names.h. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Here are the prototypes that were seen, the lines of their instructions, the search for a function's name
+ * in the code that calls it, and the records that carry all this to the collector.
  */
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/ring/ring.h"
@@ -13,31 +16,31 @@
 enum {
     TOLD_SLOTS = 1 << 14,
     NAME_LIMIT = 400,
-    CHUNK_LIMIT = 4096, /* a path is never longer; of source text that names its chunk this much is kept */
+    CHUNK_LIMIT = 4096, /* the longest path; also the limit for source text that is its chunk's name */
     LINES_AT_ONCE = 4096,
     SEARCH_LIMIT = 250,
     RECENT_SLOTS = 512,
     COUNT_SLOTS = 4096
 };
 
-/* A live prototype that was met. */
+/* A live prototype. */
 struct proto {
     Addr addr;
     UWord bytes;
-    Bool told;           /* with its lines */
-    UInt nth;            /* how many functions of its chunk that begin on the same line are before it */
-    HChar *name, *chunk; /* name: NULL until one is known */
+    Bool told;           /* it was written into the ring, with its lines */
+    UInt nth;            /* how many functions that begin on the same line precede it in its chunk */
+    HChar *name, *chunk; /* name: NULL until it is known */
 };
 
-/* How many functions of the chunk at hand begin on a line. */
+/* How many functions of the current chunk begin on a line. */
 struct beginnings {
     UWord line;
     UInt functions;
 };
 
-static OSet *s_protos; /* by address */
+static OSet *s_protos; /* ordered by address */
 static struct proto *s_recent[RECENT_SLOTS];
-static UInt s_starts[COUNT_SLOTS]; /* how many begin at addresses with this hash */
+static UInt s_starts[COUNT_SLOTS]; /* number of prototypes by the hash of their address */
 static Addr s_told[TOLD_SLOTS];
 static UInt s_generation;
 
@@ -53,7 +56,7 @@ static struct proto *proto_at(Addr a)
     return s_protos ? VG_(OSetGen_LookupWithCmp)(s_protos, &a, holds) : NULL;
 }
 
-/* Forget what was sent: the program forked, or a trace's code is other code now. */
+/* Forget which keys were written: a prototype is gone, so a key may get another meaning. */
 static void forget_places(void)
 {
     VG_(memset)(s_told, 0, sizeof s_told);
@@ -65,7 +68,7 @@ UInt lt_places_generation(void)
     return s_generation;
 }
 
-/* A text that ends in NUL, cut to fit. */
+/* Copy a text that ends in NUL, cut to the limit. */
 static void copy_text(Addr from, HChar *to, UInt limit)
 {
     UInt n = 0;
@@ -80,13 +83,13 @@ static void copy_string(const struct lt_vm *vm, Addr string, HChar *to, UInt lim
     copy_text(string + vm->layout->string_header, to, limit);
 }
 
-/* '@' stands before file names, '=' before other names: neither belongs to it. */
+/* A file name has the mark '@', any other chunk name '='. The mark is not part of the name. */
 static const HChar *without_mark(const HChar *name)
 {
     return name[0] == '@' || name[0] == '=' ? name + 1 : name;
 }
 
-/* LuaJIT has some functions of its libraries in bytecode, which has no lines. */
+/* LuaJIT has some library functions in bytecode, which has no lines. */
 static Bool is_built_in(const struct lt_vm *vm, Addr proto)
 {
     return lt_vm_u32(proto + vm->at->proto_first) == 0xffffffff;
@@ -102,14 +105,15 @@ static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
     return VG_(strdup)("ljtrace.chunk", whole);
 }
 
-/* 0 is the main chunk's; what is built in has none. */
+/* The line on which a function begins. It is 0 for main chunks, and for built-in functions, which have none.
+ */
 static UInt first_line(const struct lt_vm *vm, Addr proto)
 {
     return is_built_in(vm, proto) ? 0 : lt_vm_u32(proto + vm->at->proto_first);
 }
 
-/* Lua makes the prototypes of a chunk one after another, in the order in which their functions end, and that of the
- * main chunk last. So a function has the same number each time its file is loaded. */
+/* Lua creates the prototypes of a chunk in the order in which their functions end, and that of the main chunk
+ * last. So a function gets the same number each time its file is loaded. */
 static UInt number_on_line(const struct lt_vm *vm, Addr proto, const HChar *chunk)
 {
     static OSet *lines; /* of struct beginnings */
@@ -214,7 +218,7 @@ Addr lt_proto_holding(const struct lt_vm *vm, Addr pc)
 
 /* -- lines -- */
 
-/* Line of the i-th instruction; instruction 0 is the function's header. */
+/* The line of the i-th instruction. Instruction 0 is the function's header. */
 static UInt line_of_index(const struct lt_vm *vm, Addr proto, UInt i)
 {
     UInt count = lt_vm_u32(proto + vm->at->proto_line_count), width = count < 256 ? 1 : count < 65536 ? 2 : 4;
@@ -238,7 +242,7 @@ static UInt bc_a(UInt ins)
     return ins >> 8 & 0xff;
 }
 
-/* The n-th string constant. */
+/* The n-th string constant of a prototype. */
 static Addr constant(const struct lt_vm *vm, Addr proto, UInt n)
 {
     Addr k = lt_vm_ref(vm, proto + vm->at->proto_k);
@@ -257,7 +261,8 @@ static ULong read_uleb(Addr *at)
     return v;
 }
 
-/* Name of the local variable in a slot at an instruction; internal ones (small first bytes) have none. */
+/* The name of the local variable in a slot at an instruction. Internal variables, marked by a small first
+ * byte, have no name. */
 static void local_name(const struct lt_vm *vm, Addr proto, UInt index, UInt slot, HChar *to, UInt limit)
 {
     Addr at = lt_vm_ref(vm, proto + vm->at->proto_vars);
@@ -294,8 +299,8 @@ static void upvalue_name(const struct lt_vm *vm, Addr proto, UInt n, HChar *to, 
     copy_text(at, to, limit);
 }
 
-/* The metamethod that an instruction calls; empty if it calls none. Instructions are numbered alike in all
- * builds but for those of arithmetic; comparisons come first. */
+/* The metamethod that an instruction calls; "" if it calls none. The numbers of instructions are the same in
+ * all builds except for those of arithmetic. Comparisons come first. */
 static void copy_metamethod(const struct lua_layout *l, UInt op, HChar *to, UInt limit)
 {
     static const HChar *const compares[] = {"__lt", "__lt", "__le", "__le", "__eq", "__eq"};
@@ -319,7 +324,8 @@ static void copy_metamethod(const struct lua_layout *l, UInt op, HChar *to, UInt
     VG_(snprintf)(to, limit, "%s", name);
 }
 
-/* By which name does the call at pc call? What was put into the slot of the function tells. */
+/* The name by which the instruction at pc calls: it is found by searching for the instruction that loaded the
+ * called function into its slot. */
 static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, UInt limit)
 {
     const struct lua_layout *l = vm->layout;
@@ -350,7 +356,7 @@ static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, 
     }
 }
 
-/* A Lua function's place, which a key or a code address stands for. */
+/* Write the meaning of a key, or of a code address of a trace: a place in a Lua function. */
 static void put_luaplace(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at,
                          const struct proto *p, const HChar *name)
 {
@@ -370,7 +376,8 @@ static void put_luaframe(Addr key, Addr ip, UInt line, UInt kind, const HChar *f
     lt_ring_put_text(RAW_LUAFRAME, words, 5, text, size, 2);
 }
 
-/* Lua's own name for a function that was called by none; with its number, if others begin on its line. */
+/* Lua's own name for a function that no caller has named. If others begin on the same line, its number is
+ * added. */
 static const HChar *default_name(const struct lt_vm *vm, const struct proto *p)
 {
     static HChar name[CHUNK_LIMIT + 40];
@@ -411,7 +418,7 @@ const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto)
     return title;
 }
 
-/* -- telling -- */
+/* -- writing -- */
 
 static void tell_lines(const struct lt_vm *vm, Addr proto)
 {
@@ -456,14 +463,15 @@ static Bool is_told(Addr key)
     return False;
 }
 
-/* Code addresses are multiples of 4 below 2^47: there is room for the rest. */
+/* Make a key. Code addresses are multiples of 4 below 2^47, which leaves room for the rest. */
 static Addr key_of(const struct lt_place *at)
 {
     return (Addr)1 << 63 | (Addr)(at->trace & 0xffff) << 47 | at->pc | (at->inlined ? 2 : 0) |
            (at->approximate ? 1 : 0);
 }
 
-/* Name the function of a place and say what the key is. False: there is no such function. */
+/* Name the function of a place and write the meaning of its key. Returns false if there is no such function.
+ */
 static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at)
 {
     struct proto *p = know(vm, at->proto);
@@ -522,7 +530,7 @@ Addr lt_name_part(enum lt_vm_part part)
     return key;
 }
 
-/* Chunks are numbered as they follow one another; so no two have the same keys. */
+/* Chunks are numbered in the order in which they are parsed, so keys of different chunks are different. */
 Addr lt_name_compiled(const struct lt_vm *vm, Addr string, UInt line)
 {
     static HChar last[CHUNK_LIMIT], name[CHUNK_LIMIT];

@@ -1,56 +1,62 @@
-/* names.h - what a place in Lua is called. (host side)
+/* names.h - names of places in Lua code. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A Lua frame travels as a key in a stack of code addresses; what the key stands for is told to the collector
- * (RAW_LUAFRAME) before it is first used. Prototypes are told with the lines of all their instructions
- * (RAW_PROTO). A function has one name: that by which it was first called, as Lua's own traceback has it.
+ * In a stack of code addresses, a Lua frame is a key. Before a key is first used, its meaning is written into
+ * the ring (RAW_LUAFRAME). A prototype is written together with the lines of all its instructions
+ * (RAW_PROTO). A function has one name: the one by which it was first called, which is also what Lua's
+ * traceback prints.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_CORE_NAMES_H
 #define LJTRACE_TOOL_LUAJIT_CORE_NAMES_H
 
 #include "ljtrace/tool/luajit/core/states.h"
 
-/* Parts of the virtual machine that stand in stacks. */
+/* Parts of the virtual machine that occur in stacks as frames. */
 enum lt_vm_part { LT_PART_GC = 1, LT_PART_JIT, LT_PART_EXIT };
 
-/* A place in a Lua function. `pc`: address of an instruction, of any when `exact` is False. */
+/* A place in a Lua function. pc: the address of an instruction. */
 struct lt_place {
     Addr proto, pc;
-    UInt trace; /* number of the trace it runs in, 0 = the interpreter runs it */
+    UInt trace; /* the trace that runs it; 0 = the interpreter */
     Bool inlined, approximate;
-    Addr caller_proto, caller_pc; /* the call that led here, for its name; 0 = not known */
+    /* The call that led here, from which the function's name is derived; 0 = not known. */
+    Addr caller_proto, caller_pc;
 };
 
-/* The key of a place; 0 if there is no such. */
+/* The key of a place; 0 if there is no such place. */
 Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *place);
-/* Tell that the code address `ip` (of a trace) belongs to that place. */
+/* Write the name of the code address `ip`, which is in a trace, as the given place. */
 void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *place);
-/* Is it a built-in function made while the program runs, as those of coroutine.wrap and string.gmatch? One of
- * these stands for all with that code that are called from its place: they come and go. */
+/* Is it a built-in function that is created at run time, like the results of coroutine.wrap and
+ * string.gmatch? Such functions are short-lived, so all that have the same code and are called from the same
+ * place share a key. */
 Bool lt_fast_is_made(const struct lt_vm *vm, Addr function);
-/* The key of a fast function, called from there. */
+/* The key of a fast function that is called from the given place. */
 Addr lt_name_fast(const struct lt_vm *vm, Addr function, Addr caller_proto, Addr caller_pc);
+/* The key of a part of the virtual machine. */
 Addr lt_name_part(enum lt_vm_part part);
-/* The key of a line of a chunk that is being compiled; `name`: the chunk's, a string object. */
+/* The key of a line in a chunk that is being parsed. name: the string object with the chunk's name. */
 Addr lt_name_compiled(const struct lt_vm *vm, Addr name, UInt line);
 
-/* The prototype of a Lua function object; 0. */
+/* The prototype of a Lua function object; 0 = none. */
 Addr lt_proto_of(const struct lt_vm *vm, Addr function);
-/* The live prototype that holds a code address; 0. */
+/* The live prototype that contains a code address; 0 = none. */
 Addr lt_proto_holding(const struct lt_vm *vm, Addr pc);
-/* Line of the instruction at pc; 0. */
+/* The source line of the instruction at pc; 0 = not known. */
 UInt lt_line_at(const struct lt_vm *vm, Addr proto, Addr pc);
 
-/* What a prototype is called: `name file:line`. Valid until the next call. */
+/* A prototype's name, as `name file:line`. Valid until the next call. */
 const HChar *lt_proto_title(const struct lt_vm *vm, Addr proto);
 
-/* A Lua function was made: tell of its prototype, so that what it executes can be led to its lines. */
+/* A Lua function was created. Its prototype is written into the ring, so that what the function executes can
+ * be attributed to its lines. */
 void lt_function_made(const struct lt_vm *vm, Addr function);
-/* A block is a prototype; a block of a Lua heap is gone. */
+/* A block is a prototype. */
 void lt_proto_made(const struct lt_vm *vm, Addr proto);
+/* A block of a Lua heap is being freed. */
 void lt_proto_gone(Addr block);
-/* Counts how often places were forgotten: what was learnt of places before may not hold any more. */
+/* How often places were forgotten: what was cached about places under an earlier number may be wrong. */
 UInt lt_places_generation(void);
 
 #endif

@@ -120,18 +120,18 @@ static const struct lt_offsets s_narrow = {
     .proto_trace = 38,
 };
 
-/* What the recorder has to do without, and why. */
+/* Report to the user what cannot be recorded, and why. */
 static void complain(const struct lua_layout *layout, const HChar *file)
 {
-    VG_(umsg)("ljtrace: the LuaJIT in %s keeps its state in a way not known:\n", file);
+    VG_(umsg)("ljtrace: the layout of the LuaJIT in %s is not known:\n", file);
     if (layout->thread_size)
         VG_(umsg)
     ("ljtrace:   %s (%s references, thread of %u bytes)\n", layout->text, layout->gc64 ? "8-byte" : "4-byte",
      layout->thread_size);
     else VG_(umsg)("ljtrace:   %s\n", layout->text);
     VG_(umsg)
-    (layout->heap_unknown ? "ljtrace: what its own allocator hands out is not recorded\n"
-                          : "ljtrace: its heaps are recorded without Lua lines, types and states\n");
+    (layout->heap_unknown ? "ljtrace: blocks of its own allocator are not recorded\n"
+                          : "ljtrace: its heaps are recorded without Lua lines, types and VM states\n");
 }
 
 void lt_vm_layout(const struct lua_layout *layout, UInt image)
@@ -177,7 +177,7 @@ void lt_vm_announce(Addr g, Addr ud, UInt image)
         announce(g, ud, image);
 }
 
-/* A state's first block is the main thread with the global state behind it. */
+/* A state's first block contains the main thread, followed by the global state. */
 struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image)
 {
     if (!is_known(image) || size < LT_LEAST_GLOBAL)
@@ -209,7 +209,7 @@ UInt lt_vm_count(Addr ud)
     return n;
 }
 
-/* End all states for which `is_meant` holds. */
+/* Remove all states for which `is_meant` holds. */
 static void end_those(Bool (*is_meant)(const struct lt_vm *vm, Addr a, Addr b), Addr a, Addr b)
 {
     struct lt_vm **at = &s_vms;

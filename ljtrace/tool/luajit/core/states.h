@@ -1,4 +1,4 @@
-/* states.h - the Lua states of the program, and the structures of LuaJIT that are the same in all builds.
+/* states.h - the Lua states of the program, and those structures of LuaJIT that are the same in all builds.
  * (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -9,7 +9,7 @@
 #include "ljtrace/protocol/lua_layout.h"
 #include "ljtrace/tool/base/guest_memory.h"
 
-/* Values of an object's type byte. */
+/* Values of the type byte of an object. */
 enum lt_gct {
     GCT_STR = 4,
     GCT_UPVAL,
@@ -21,15 +21,16 @@ enum lt_gct {
     GCT_TAB,
     GCT_UDATA
 };
-/* LuaJIT's own kinds of userdata. */
+/* Kinds of userdata that LuaJIT's libraries create. */
 enum { UDATA_FILE = 1, UDATA_LIBRARY = 2, UDATA_BUFFER = 3 };
 
-/* Low two bits of a frame's link on the Lua stack: who called. */
+/* The kind of caller: the low two bits of the link of a frame on the Lua stack. */
 enum lt_link { LINK_LUA, LINK_C, LINK_CONTINUED, LINK_VARG };
 
-/* Offsets that depend on the width of references alone. */
+/* Offsets that depend only on the width of references. */
 struct lt_offsets {
-    UInt ref, gct, ffid; /* width; in every object */
+    /* ref: width of a reference. gct, ffid: in every object. */
+    UInt ref, gct, ffid;
     UInt thread_base, thread_stack, thread_size, thread_cframe, thread_open, thread_env;
     UInt proto_code, proto_count, proto_k, proto_bytes, proto_chunk, proto_first, proto_lines,
         proto_line_count, proto_upvalues, proto_vars, proto_constants, proto_trace;
@@ -42,12 +43,12 @@ struct lt_offsets {
     UInt recorder_pc; /* in the compiler's structure */
 };
 
-/* A trace and its snapshot in whose range a code address lies. */
+/* A place in a trace's machine code: the trace, and the snapshot whose range contains the place. */
 struct lt_spot {
     Addr trace; /* 0 = none */
     UInt number;
     Addr ip;
-    Addr code, snap; /* start of its machine code, the snapshot */
+    Addr code, snap; /* start of the machine code; the snapshot */
 };
 
 /* A Lua state. */
@@ -57,47 +58,50 @@ struct lt_vm {
     UInt image;
     const struct lua_layout *layout;
     const struct lt_offsets *at;
-    UInt stores;     /* to its machine's state, as far as the tool has counted them */
-    Bool untold;     /* one of them is not yet in the trace */
-    Bool assembling; /* the machine is in that state */
+    UInt stores;     /* stores to its VM state that the tool has seen */
+    Bool untold;     /* one of them is not in the ring yet */
+    Bool assembling; /* the VM is in the state of assembling */
     struct lt_recording *recording;
     struct lt_assembly *assembly;
-    struct lt_pending *pending;    /* block whose type is not known yet */
-    struct lt_spot asking;         /* the trace that asked for a block last */
-    Addr last_object;              /* table or thread made last */
-    ULong live_bytes;              /* as the allocator was asked for (accounting.c): */
-    struct _VgHashTable *internal; /* blocks that are no objects */
+    struct lt_pending *pending;    /* a block whose type is not known yet */
+    struct lt_spot asking;         /* the trace that allocated last */
+    Addr last_object;              /* the table or thread created last */
+    ULong live_bytes;              /* bytes that the allocator was asked for (accounting.c) */
+    struct _VgHashTable *internal; /* blocks that are not objects */
     ULong internal_bytes;
-    Bool ended;            /* it is being closed */
-    Bool places_sure;      /* a snapshot's sums were right: gc and string_table are where they seem to be */
-    Bool snapshot_due;     /* asked for while the state was at work on an object (ljtrace/tool/luajit/snapshot/snapshot.h) */
-    Bool counted;          /* from its first block on */
-    UInt string_forms;     /* ways to compute a string's size that fit all strings so far */
+    Bool ended;            /* lua_close was called */
+    /* A snapshot's sums were right, so gc and string_table are where it assumed them to be. */
+    Bool places_sure;
+    /* Requested while the state was busy with an object (ljtrace/tool/luajit/snapshot/snapshot.h). */
+    Bool snapshot_due;
+    Bool counted;          /* the bytes are known since its first block */
+    UInt string_forms;     /* the ways to compute a string's size that fit all strings so far */
     Addr gc, string_table; /* where the last snapshot found them */
 };
 
-/* The preload found the layout of an image, or did not: then that is said once. */
+/* The preload has found the layout of an image, or has failed; a failure is reported to the user once. */
 void lt_vm_layout(const struct lua_layout *layout, UInt image);
-/* The image is unloaded: its states run no more, closed or not. */
+/* The image is unloaded: its states no longer run, whether they were closed or not. */
 void lt_vm_image_gone(UInt image);
-/* A state is there whose allocator's state pointer is ud. */
+/* A state exists. ud: the pointer that is passed to its allocator. */
 void lt_vm_announce(Addr g, Addr ud, UInt image);
-/* Least bytes of a state's first block. */
+/* The minimum size of a state's first block. */
 enum { LT_LEAST_GLOBAL = 2048 };
-/* A block was made in a heap of that image, on behalf of no state that is known: if it is a state's first,
- * the state; else NULL. */
+/* A block was allocated in a heap of this image, but for no known state. If it is the first block of a state,
+ * add the state and return it, else return NULL. */
 struct lt_vm *lt_vm_first_block(Addr block, SizeT size, Addr ud, UInt image);
-/* The state of a heap; NULL if none is known or several share the pointer and it is not clear which. */
+/* The state of a heap. NULL if none is known, or if several have this heap and it is not clear which is
+ * meant. */
 struct lt_vm *lt_vm_of(Addr ud);
-/* g: the state; 0 = all states of the heap. */
+/* States were closed. g: the state; 0 = all states of the heap. */
 void lt_vm_closed(Addr ud, Addr g);
 /* How many states have this heap. */
 UInt lt_vm_count(Addr ud);
-/* All states; NULL ends. */
+/* The first in the list of all states. */
 struct lt_vm *lt_vm_first(void);
-/* What its machine does: enum mt_vm. */
+/* What the VM does now: enum mt_vm. */
 UInt lt_machine_state(const struct lt_vm *vm);
-/* Where the machine that runs has its frame on the C stack; 0 = none runs. */
+/* The VM's frame on the C stack; 0 = it is not running. */
 Addr lt_vm_cframe(const struct lt_vm *vm);
 
 static inline Addr lt_vm_ref(const struct lt_vm *vm, Addr a)

@@ -2,11 +2,12 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The assembler's state lies on the C stack. Its fields from the machine code's pointer to the count have had
- * the same order in all of LuaJIT 2.1; builds with assertions have one pointer more. It is recognised by its
- * pointer to the compiler's structure, and what was seen is kept only if it agrees with the finished trace:
- * the code's ends go down, from within the trace to its start or above. The assembler may begin again, to
- * align a loop or to have room for more instructions; then the count begins at the top again.
+ * The assembler's state is on the C stack. In all of LuaJIT 2.1 its fields from the pointer into the machine
+ * code to the number of the current instruction have the same order; builds with assertions have one pointer
+ * more. It is recognised by its pointer to the compiler's structure. What was observed is used only if it
+ * agrees with the finished trace: the ends of the pieces have to descend, and to be within the trace. The
+ * assembler may start again, to align a loop or to make room for more instructions; then the numbers start at
+ * the top again.
  */
 #include "ljtrace/tool/luajit/jit/assembler.h"
 #include "pub_tool_libcbase.h"
@@ -14,12 +15,13 @@
 
 enum { MAX_TRACES = 65536, FIRST_REF = 0x8000, MAX_REFS = 0x8000 };
 
-/* In the assembler's state, from the word with the count. */
+/* Offsets in the assembler's state, relative to the word with the number. */
 enum { COMPILER = -48, WORD_3 = COMPILER - 16, WORD_2 = COMPILER - 24, WORD_1 = COMPILER - 32 };
 
+/* The machine code of an intermediate instruction. */
 struct piece {
     UInt ref;
-    UInt end; /* behind its code, from the trace's start */
+    UInt end; /* the end of its code, relative to the trace's start */
 };
 
 /* The machine code of a trace, from the highest piece to the lowest. */
@@ -29,10 +31,11 @@ struct code {
     struct piece piece[];
 };
 
+/* What is known of a state's traces, and the assembly that is running. */
 struct lt_assembly {
     Bool running;
     UInt trace;
-    Addr word; /* with the count; 0 = not seen yet */
+    Addr word; /* the word with the number; 0 = not seen yet */
     UInt count;
     struct {
         UInt ref;
@@ -66,8 +69,8 @@ void lt_asm_free(struct lt_vm *vm)
     vm->assembly = NULL;
 }
 
-/* Where the assembler is: its pointer stands above the limit of the room there is, and with assertions below
- * the limit stands a pointer more. */
+/* The assembler's pointer into the machine code. The word below it is the limit of the machine code area,
+ * which is lower; with assertions, another pointer comes between. */
 static Addr code_pointer(Addr word)
 {
     Addr above = lt_peek_number(word + WORD_2, 8);
@@ -91,7 +94,7 @@ void lt_asm_store(struct lt_vm *vm, Addr a)
     as->seen[as->count++].end = code_pointer(a);
 }
 
-/* Does all that was seen lie in the finished code, in order? */
+/* Is all that was observed within the finished code, in descending order? */
 static Bool agrees(const struct lt_assembly *as, Addr start, UInt bytes)
 {
     for (UInt i = 0; i < as->count; i++)
@@ -100,7 +103,7 @@ static Bool agrees(const struct lt_assembly *as, Addr start, UInt bytes)
     return as->count && start;
 }
 
-/* Pieces without code are left out. */
+/* Store the pieces, except those without code. */
 static struct code *keep(const struct lt_assembly *as, Addr start, UInt bytes)
 {
     struct code *c = VG_(malloc)("ljtrace.code", sizeof *c + as->count * sizeof *c->piece);
@@ -133,7 +136,7 @@ UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot)
         return LT_ASM_UNKNOWN;
     if (offset >= c->piece[0].end)
         return LT_ASM_AROUND;
-    UInt low = 0, high = c->count - 1; /* the last piece is what comes before the first instruction */
+    UInt low = 0, high = c->count - 1; /* the last piece precedes the first instruction's code */
     while (low < high) {
         UInt middle = (low + high + 1) / 2;
         if (c->piece[middle].end > offset)

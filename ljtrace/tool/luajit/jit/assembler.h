@@ -1,27 +1,30 @@
-/* assembler.h - which intermediate instruction each piece of a trace's machine code was made for. (host side)
+/* assembler.h - map each piece of a trace's machine code to its intermediate instruction. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A finished trace does not tell; the assembler at work does. It goes through the intermediate instructions
- * from the last to the first and writes machine code downwards: whenever it counts the instruction at hand
- * down, its pointer to the machine code is where that instruction's code ends. Its store to the count is seen
- * like the other stores that ljtrace/tool/luajit/state/vmstate.h is about.
+ * A finished trace does not contain this mapping, but the running assembler shows it. The assembler processes
+ * the intermediate instructions from last to first and writes machine code downwards. Whenever it decrements
+ * the number of the current instruction, its pointer to the machine code is where the code of that
+ * instruction ends. These stores are observed like those described in ljtrace/tool/luajit/state/vmstate.h.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_JIT_ASSEMBLER_H
 #define LJTRACE_TOOL_LUAJIT_JIT_ASSEMBLER_H
 
 #include "ljtrace/tool/luajit/core/states.h"
 
-/* The machine begins to assemble; it goes on to something else. */
+/* The VM begins to assemble. */
 void lt_asm_begin(struct lt_vm *vm);
+/* The VM has finished assembling. */
 void lt_asm_end(struct lt_vm *vm);
-/* Something was stored to that address while one of the states assembles. */
+/* A store to address `a`, while one of the states is assembling. */
 void lt_asm_store(struct lt_vm *vm, Addr a);
+/* Free what is kept for a state. */
 void lt_asm_free(struct lt_vm *vm);
 
-/* What code around a trace is for: it brings the trace into its state, or leads on from its end. */
+/* Results of lt_asm_ref: not known; or code around the trace, which loads its state at the start or leads on
+ * from its end. */
 enum { LT_ASM_UNKNOWN, LT_ASM_AROUND };
-/* The intermediate instruction whose code is at that place in a trace, or one of these. */
+/* The intermediate instruction whose code is at this place in a trace, or one of these constants. */
 UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot);
 
 #endif

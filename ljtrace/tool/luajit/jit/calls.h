@@ -1,10 +1,10 @@
-/* calls.h - traces that call functions in C. (host side)
+/* calls.h - record when a trace calls a C function. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What such a function does is done for the line of the call: the interpreter, by whose loads of bytecode
- * lines are known otherwise, has not run for long. A call is a record of two words in the ring; it costs a
- * load and three stores, and only where traces call.
+ * The accesses of the called function belong to the Lua line of the call. In interpreted code the line is
+ * known by the loads of bytecode, but while a trace runs there are none. A call is a record of two words in
+ * the ring. It costs a load and three stores, and only at the calls of traces.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_JIT_CALLS_H
 #define LJTRACE_TOOL_LUAJIT_JIT_CALLS_H
@@ -12,8 +12,8 @@
 #include "pub_tool_basics.h"
 #include "pub_tool_tooliface.h"
 
-/* The superblock ends with the call at ip, in code made at run time; if that is a trace's, emit code that
- * records the call. What the superblock did to memory is in the ring by then. */
+/* The superblock ends with the call at ip, in code generated at run time. If that is a trace's code, add code
+ * that records the call. The superblock's segment must be in the ring already. */
 void lt_call_emit(IRSB *out, Addr ip);
 
 #endif

@@ -2,34 +2,35 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Opcodes are numbered differently in each version, but the groups of those around the end of a concatenation
- * (allocations, buffers, barriers, conversions, calls: lj_ir.h) have the same order in all that compile
- * concatenations. So from that one, which a trace shows, the others follow. What has become needless was
- * replaced by an instruction that has no type. A number that is only put into a buffer becomes no string: its
- * conversion stays in place, but its result has neither register nor stack slot.
+ * The numbers of opcodes differ between versions. But the opcodes around the end of a concatenation
+ * (allocations, buffers, barriers, conversions, calls: lj_ir.h) have the same order in all versions that
+ * compile concatenations. So their numbers follow from that of the end of a concatenation, which traces show.
+ * An instruction that was optimised away is replaced by one without a type. A number that is only put into a
+ * buffer does not become a string: its conversion remains, but has neither a register nor a stack slot for
+ * its result.
  */
 #include "ljtrace/tool/luajit/jit/ir.h"
 
 enum {
     IR_BYTES = 8,
-    FIRST_REF = 0x8000, /* lower numbers are constants; it is the base of the trace */
-    LOOP = 4,           /* its opcode relative to the base's */
-    GUARD = 0x80,       /* in the type */
-    LITERALS = 32,      /* what a load has for its second operand, flags or a field, is smaller */
-    IR_OPERAND = 0,     /* the first; 2 bytes */
+    FIRST_REF = 0x8000, /* lower numbers are constants; this one is the base */
+    LOOP = 4,           /* its opcode - the base's */
+    GUARD = 0x80,       /* bit of the type */
+    LITERALS = 32,      /* the second operand of a load, flags or a field, is smaller */
+    IR_OPERAND = 0,     /* the first operand; 2 bytes */
     IR_OPERAND_2 = 2,
     IR_TYPE = 4, /* low five bits */
     IR_OPCODE = 5,
-    IR_REGISTER = 6, /* with NO_REGISTER: none */
-    IR_SPILL = 7,    /* slot on the stack; 0 = none */
+    IR_REGISTER = 6, /* NO_REGISTER: none */
+    IR_SPILL = 7,    /* stack slot; 0 = none */
     NO_REGISTER = 0x80,
     TYPE_STRING = 4,
     TYPE_ADDRESS_32 = 5,
     TYPE_ADDRESS_64 = 9
 };
 
-/* Opcodes relative to the end of a concatenation. */
-enum { PART_OF_STRING = -8, STRING_OF_MEMORY = -7, STRING_OF_NUMBER = 6 /* after it: calls */ };
+/* Opcodes relative to the end of a concatenation. Those from STRING_OF_NUMBER on are calls. */
+enum { PART_OF_STRING = -8, STRING_OF_MEMORY = -7, STRING_OF_NUMBER = 6 /* and higher: calls */ };
 
 struct lt_ir lt_ir_of(const struct lt_vm *vm, Addr trace)
 {
@@ -47,7 +48,7 @@ static UInt type_of(const struct lt_ir *ir, UInt number)
     return field(ir, number, IR_TYPE, 1) & 31;
 }
 
-/* Its operand is the address of the buffer, left by what was put there last. */
+/* The operand of the end is the address of the buffer, which is the result of the last put. */
 UInt lt_ir_concatenation(const struct lt_ir *ir, UInt from, UInt to)
 {
     UInt last = to - 1;
@@ -84,7 +85,8 @@ UInt lt_ir_loop(const struct lt_ir *ir)
     return 0;
 }
 
-/* A load that left its value nowhere: whoever uses it has loaded it. Addresses are no values of a program. */
+/* Is this a load that is part of another instruction's code? It has no result of its own. Addresses do not
+ * count, since they are not values of the program. */
 static Bool is_fused_load(const struct lt_ir *ir, UInt number)
 {
     UInt type = type_of(ir, number);

@@ -2,31 +2,30 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The optimisation goes through the recorded instructions once more, in order, puts the copies' numbers for
- * the operands, and emits what is not needless. So the copies are found by doing the same: each instruction
- * behind the loop's start is the copy of the next recorded one that has its opcode, its type and, as far as
- * their copies are known, its operands. One that has been folded into something else fits none; it was made
- * between the neighbours that do.
+ * The loop optimisation processes the recorded instructions again, in order, replaces their operands by the
+ * numbers of the operands' copies, and emits the instructions that are still needed. The copies are found by
+ * repeating this: each instruction after the loop's start is a copy of the next recorded instruction with the
+ * same opcode, the same type and, as far as their copies are known, the same operands. An instruction that
+ * was folded into something else matches none; it belongs between its neighbours.
  */
 #include "ljtrace/tool/luajit/jit/loop_copies.h"
 
 enum { IR_BYTES = 8, FIRST_REF = 0x8000, MAX_REFS = 0x8000, TYPE = 0x1f };
-enum { COMPARISONS = 8, MIRRORED = 3 }; /* the first opcodes: <, >=, <=, >, twice */
+enum { COMPARISONS = 8, MIRRORED = 3 }; /* the first opcodes are <, >=, <=, >, twice */
 
-/* An intermediate instruction as it lies in memory; what it was given of the machine's registers is left out.
- */
+/* An intermediate instruction, without the registers assigned to it. */
 struct instruction {
     UShort operand[2];
     UChar type, opcode;
 };
 
-/* Of the trace looked at last. */
+/* The result for the trace that was analysed last. */
 static struct {
     const struct lt_vm *vm;
     Addr trace, code;
     UInt loop, end;
-    UShort copy[MAX_REFS];     /* by recorded instruction; 0 = none is known */
-    UShort original[MAX_REFS]; /* by instruction behind the loop's start; 0 = not known */
+    UShort copy[MAX_REFS];     /* by recorded instruction; 0 = not known */
+    UShort original[MAX_REFS]; /* by instruction after the loop's start; 0 = not known */
 } s_last;
 
 static struct instruction instruction(const struct lt_ir *ir, UInt number)
@@ -40,7 +39,8 @@ static UShort copy_of(UShort operand)
     return operand > FIRST_REF ? s_last.copy[operand - FIRST_REF] : 0;
 }
 
-/* May the copy of the one operand be the other? What was folded may have become anything, even a constant. */
+/* Can `copied` be the copy of the operand `recorded`? If the recorded instruction was folded, its copy may be
+ * anything, even a constant. */
 static Bool becomes(UShort recorded, UShort copied)
 {
     UShort copy = copy_of(recorded);
@@ -52,7 +52,7 @@ static Bool become(const struct instruction *recorded, UShort first, UShort seco
     return becomes(recorded->operand[0], first) && becomes(recorded->operand[1], second);
 }
 
-/* Operands may have changed places; a comparison is mirrored then. */
+/* Can `to` be a copy of `from`? Operands may have been swapped; then a comparison is mirrored. */
 static Bool is_copy(const struct instruction *from, const struct instruction *to)
 {
     UInt changed = from->opcode < COMPARISONS ? from->opcode ^ MIRRORED : from->opcode;
@@ -62,7 +62,7 @@ static Bool is_copy(const struct instruction *from, const struct instruction *to
            (changed == to->opcode && become(from, to->operand[1], to->operand[0]));
 }
 
-/* The next recorded instruction that a copy may be of; 0 = there is none. */
+/* The next recorded instruction of which this may be a copy; 0 = there is none. */
 static UInt next_original(const struct lt_ir *ir, UInt from, const struct instruction *copy)
 {
     for (UInt i = from; i < s_last.loop; i++) {
@@ -79,7 +79,7 @@ static void learn(UShort recorded, UShort copied)
         s_last.copy[recorded - FIRST_REF] = copied;
 }
 
-/* What a recorded instruction and its operands have become, for those that use them. */
+/* Note the copies of a recorded instruction and of its operands, for the instructions that use them. */
 static void learn_all(const struct lt_ir *ir, UInt found, UInt number, const struct instruction *copy)
 {
     struct instruction recorded = instruction(ir, found);

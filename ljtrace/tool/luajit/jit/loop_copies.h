@@ -1,4 +1,4 @@
-/* loop_copies.h - what the loop optimisation copied an intermediate instruction from. (host side)
+/* loop_copies.h - find which recorded instruction the loop optimisation has copied. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,8 +7,8 @@
 
 #include "ljtrace/tool/luajit/jit/ir.h"
 
-/* The recorded instruction that instruction `number` of a trace is a copy of, or was made in the place of a
- * copy of; the same number if it was recorded itself; 0 = not known, or the loop's start. */
+/* The recorded instruction of which instruction `number` of a trace is a copy, or in place of whose copy it
+ * was made. The same number if it was recorded itself; 0 = not known, or the loop's start. */
 UInt lt_copied_from(const struct lt_vm *vm, const struct lt_spot *spot, UInt number);
 
 #endif

@@ -2,20 +2,21 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * LuaJIT makes the whole area of its machine code writable, and no longer executable, for each trace that it
- * adds and each exit that it leads to another trace, and executable again behind that. Valgrind discards all
- * translations of the area each time: three quarters of all that a program with many traces translates are
- * made again of bytes that have not changed. Here the area is copied when it becomes writable; when it is
- * executable again, what differs is discarded, and nothing else.
+ * For each trace that it adds, and for each exit that it links to another trace, LuaJIT makes its whole area
+ * of machine code writable and not executable, and afterwards executable again. Each time Valgrind discards
+ * all translations of the area. In a program with many traces, three quarters of all translations are of code
+ * that has not changed. Therefore the area is copied here when it becomes writable. When it becomes
+ * executable again, the translations of those parts that differ are discarded, and no others.
  *
- * What is not discarded in between could still run, where by itself it would fault. LuaJIT runs no trace
- * then; of other programs nobody knows, so only what its code asks for is treated so. A program that has
- * LuaJIT linked into it, and that means to fault in code of its own, is not told apart.
+ * In between, code of the area could still run, which without Valgrind would be a fault. LuaJIT runs no trace
+ * meanwhile. This is not known of other programs, so only the system calls of LuaJIT's own code are treated
+ * like this. An exception is a program that LuaJIT is linked into and that provokes such faults in code of
+ * its own.
  *
- * Why are a trace's lines right if its translations stay? Machine code is given back as a whole, by munmap,
- * and that discards: in an area that stays, no trace comes to lie where another one was.
+ * The Lua lines of a trace stay right although its translations are kept: LuaJIT frees machine code only by
+ * unmapping a whole area, which does discard translations. Within an area no trace ever replaces another.
  *
- * Valgrind calls VG_(discard_translations) itself; the linker puts the function here in its place (--wrap).
+ * Valgrind itself calls VG_(discard_translations); the linker replaces it by the function here (--wrap).
  */
 #include "ljtrace/tool/luajit/jit/machine_code.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -29,15 +30,16 @@
 
 #if LT_CAN_DISCARD
 
-enum { MAX_OPEN = 8, LARGEST = 1 << 22, NEAR = 8 /* words that are the same between two changes */ };
+/* NEAR: changes with at most this many equal words between them are discarded together. */
+enum { MAX_OPEN = 8, LARGEST = 1 << 22, NEAR = 8 };
 
-/* Areas that are writable, and what was in them. */
+/* The areas that are writable, and a copy of each as it was before. */
 static struct area {
     Addr from, to; /* 0, 0 = free */
     UWord *was;
 } s_open[MAX_OPEN];
 
-/* What mprotect is asked for now; to 0 = nothing. */
+/* The arguments of the current mprotect; to 0 = none. */
 static struct asked {
     Addr from, to;
     UWord prot;
@@ -58,7 +60,7 @@ static void forget(struct area *area)
     *area = (struct area){0, 0, NULL};
 }
 
-/* Areas that reach into the range, but are not the range, are not waited for any longer. */
+/* Give up areas that overlap the range but are not equal to it. */
 static void forget_others(Addr from, Addr to)
 {
     for (struct area *a = s_open; a < s_open + MAX_OPEN; a++)
@@ -76,7 +78,8 @@ static struct area *find(Addr from, Addr to)
     return NULL;
 }
 
-/* Copy what is there, if there is room; what has become writable once more was copied then. */
+/* Copy an area that becomes writable. Returns false if that is not possible. An area that is made writable
+ * twice was copied the first time. */
 static Bool open_area(Addr from, Addr to)
 {
     struct area *a = find(from, to);
@@ -90,7 +93,7 @@ static Bool open_area(Addr from, Addr to)
     return True;
 }
 
-/* Discard what has changed, neighbouring changes at once. */
+/* Discard the translations of all changes, those that are close together at once. */
 static void compare(const struct area *a)
 {
     const UWord *is = (const UWord *)a->from;
@@ -105,7 +108,7 @@ static void compare(const struct area *a)
     }
 }
 
-/* Is this the discarding for what LuaJIT has asked for, and is what would be discarded known? */
+/* Is this the discarding that belongs to LuaJIT's mprotect, and can it be left to close_area? */
 static Bool may_stay(Addr from, Addr to)
 {
     const struct asked *q = &s_asked;
@@ -125,7 +128,8 @@ void __wrap_vgPlain_discard_translations(Addr from, ULong size, const HChar *who
     __real_vgPlain_discard_translations(from, size, who);
 }
 
-/* libc's mprotect keeps nothing on the stack: what called it is there. */
+/* Was mprotect called by LuaJIT? libc's mprotect saves nothing on the stack, so the top word is the return
+ * address. */
 static Bool is_by_luajit(ThreadId tid)
 {
     return lt_image_of(lt_peek_number(VG_(get_SP)(tid), sizeof(Addr))) > 0;
@@ -137,7 +141,7 @@ void lt_mcode_before(ThreadId tid, UInt number, const UWord *args)
         s_asked = (struct asked){args[0], VG_PGROUNDUP(args[0] + args[1]), args[2], is_by_luajit(tid)};
 }
 
-/* Valgrind discards nothing of what becomes executable. */
+/* An area has become executable again. Valgrind discards nothing in this case. */
 static void close_area(struct area *a)
 {
     if (!(s_asked.prot & VKI_PROT_WRITE) && lt_smc_trusts(a->from, a->to))

@@ -1,4 +1,4 @@
-/* machine_code.h - LuaJIT's machine code, of which a change discards what has changed. (host side)
+/* machine_code.h - discard only the translations of machine code that LuaJIT has changed. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,8 +7,9 @@
 
 #include "pub_tool_basics.h"
 
-/* Every system call of the program. */
+/* Call before each system call of the program. */
 void lt_mcode_before(ThreadId tid, UInt number, const UWord *args);
+/* Call when it has returned. */
 void lt_mcode_after(Long result);
 
 #endif

@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The word that is watched is stored to before the trace's number and its count of instructions are set for
- * the first bytecode of a trace. So the count of a step is taken when it begins, and if the next step finds
- * another trace, or a smaller count, then the step before it was the first of a new trace. If there is no
- * next step, the trace of one bytecode is found out when it is assembled.
+ * The VM state is stored to before each step. For the first bytecode of a trace, this happens before the
+ * trace's number and its count of instructions are set. So the count is read when a step begins. If the next
+ * step has another trace number, or a smaller count, the step before it was the first of a new trace. If
+ * there is no next step, the trace has only one bytecode, and is recognised when it is assembled.
  */
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
@@ -24,32 +24,38 @@ enum {
     CERTAIN = 6
 };
 
+/* The recording of one bytecode. */
 struct step {
-    UInt first; /* intermediate instruction */
+    UInt first; /* its first intermediate instruction */
     UInt depth;
-    Int lowest;          /* of the trace so far: it may have returned below the frame that it started in */
-    Int slot[MAX_DEPTH]; /* of each frame's base, relative to the place where the trace starts */
+    /* The lowest slot of a base in the trace so far. The trace may have returned below the frame in which it
+     * started. */
+    Int lowest;
+    /* The base of each frame, relative to the place where the trace starts. */
+    Int slot[MAX_DEPTH];
     Addr proto[MAX_DEPTH], pc[MAX_DEPTH];
 };
 
+/* The steps of a trace. */
 struct steps {
     UInt number; /* of the recording */
     UInt count, capacity;
-    Addr base; /* of the first */
+    Addr base; /* of the first step */
     struct step *step;
 };
 
+/* What is known of a state's traces. */
 struct lt_recording {
     Addr site[MAX_SITES]; /* return addresses of the interpreter's calls of the compiler */
-    UInt trace;           /* being recorded */
-    UInt concatenation;   /* the opcode that ends one; 0 = not seen yet */
+    UInt trace;           /* the one being recorded */
+    UInt concatenation;   /* the opcode that ends a concatenation; 0 = not known */
     Bool has_last;
     Addr last_base;
     struct step last;
     struct steps *of[MAX_TRACES];
 };
 
-static UInt s_begun; /* recordings */
+static UInt s_begun; /* number of recordings so far */
 
 static void free_steps(struct steps *s)
 {
@@ -79,9 +85,9 @@ static Addr proto_of(const struct lt_vm *vm, Addr frame)
     return lt_proto_of(vm, wide ? *(Addr *)(frame - 8) & (((Addr)1 << 47) - 1) : *(UInt *)frame);
 }
 
-/* The frame below the one at hand; its function, if it is Lua's, executes *pc then. 0 = it is C that called.
- * A metamethod has been called by an instruction that the machine goes on with afterwards: it stands below.
- */
+/* The frame below `frame`, and in *pc the bytecode that its function executes, if it is a Lua function.
+ * Returns 0 if the caller is C. If the frame is a metamethod's, *pc is the instruction that has called it;
+ * the VM stores where it continues after that below the frame. */
 static Addr caller_of(const struct lt_vm *vm, Addr frame, Addr *pc)
 {
     Long link = link_of(vm, frame);
@@ -101,8 +107,8 @@ static Bool is_frame(Addr frame)
     return frame && lt_readable(frame - 16, 24);
 }
 
-/* The frames of Lua functions on the Lua stack now; the uppermost executes `pc`. Built-in functions, of which
- * the uppermost may be recorded, count as part of the call. */
+/* Store the frames of Lua functions that are on the Lua stack. The innermost one executes `pc`. Built-in
+ * functions, which may be recorded too, count as part of the call. */
 static void take_frames(const struct lt_vm *vm, Addr pc, Addr base, struct step *s)
 {
     Addr frame = base - 8;
@@ -114,7 +120,7 @@ static void take_frames(const struct lt_vm *vm, Addr pc, Addr base, struct step 
             s->proto[s->depth] = proto;
             s->pc[s->depth++] = pc;
         }
-        if ((link_of(vm, frame) & 7) == LINK_VARG) /* the function's frame proper is below */
+        if ((link_of(vm, frame) & 7) == LINK_VARG) /* a vararg function's own frame is below */
             frame -= (Addr)(link_of(vm, frame) & ~(Long)7);
         frame = caller_of(vm, frame, &pc);
     }
@@ -150,8 +156,8 @@ static void begin_trace(struct lt_recording *r, UInt trace)
         add_step(r, &r->last, r->last_base);
 }
 
-/* The interpreter's stack pointer is that of its frame: there lies the return address of what it has called.
- */
+/* The return address of the function that the interpreter has called: it is just below the interpreter's
+ * frame, whose address is the stack pointer there. */
 static Addr site_of(Addr cframe)
 {
     return lt_peek_number(cframe - sizeof(Addr), sizeof(Addr));
@@ -244,7 +250,7 @@ static Bool is_call(const struct lua_layout *l, UInt op)
     return op == l->op_call || op == l->op_call - 1u;
 }
 
-/* How well does a bytecode fit a call that makes that? 0 = it makes none. */
+/* How well does a bytecode fit a call that creates this? 0 = not at all. */
 static UInt fitness_known(const struct lua_layout *l, UInt op, enum lt_makes makes)
 {
     switch (makes) {
@@ -270,11 +276,12 @@ static UInt fitness_by_size(const struct lt_vm *vm, UInt op, SizeT size)
     return op >= l->op_tsets - 1u && op <= l->op_tsets + 1u ? 2 : 0;
 }
 
+/* How well does a step fit? */
 static UInt fitness(const struct lt_vm *vm, const struct step *s, const struct step *next,
                     const struct lt_wanted *w)
 {
     UInt op = lt_vm_u32(s->pc[0]) & 0xff;
-    if (is_call(vm->layout, op)) /* a call of a Lua function makes nothing by itself */
+    if (is_call(vm->layout, op)) /* calling a Lua function creates nothing by itself */
         return next && next->depth > s->depth ? 0 : 3;
     return w->makes ? fitness_known(vm->layout, op, w->makes) : fitness_by_size(vm, op, w->size);
 }
@@ -298,8 +305,8 @@ static void learn_concatenation(const struct lt_vm *vm, const struct steps *all,
             *opcode = lt_ir_concatenation(ir, all->step[i].first, end_of(all, i));
 }
 
-/* How many strings a step makes in the range that is wanted; 0 also if it is not known. The last step ends a
- * trace and makes nothing. */
+/* How many strings a step creates in the range searched; 0 also if it is not known. The last step ends the
+ * trace and creates nothing. */
 static UInt strings_of(const struct lt_vm *vm, const struct steps *all, UInt i, const struct lt_wanted *w)
 {
     UInt from = all->step[i].first, to = end_of(all, i), concatenation = vm->recording->concatenation;
@@ -308,7 +315,7 @@ static UInt strings_of(const struct lt_vm *vm, const struct steps *all, UInt i, 
     return lt_ir_strings(&w->ir, from > w->from ? from : w->from, to < w->to ? to : w->to, concatenation);
 }
 
-/* How well does a step fit; *calls: how many such calls it has. */
+/* How well does a step fit? *calls: how many such calls it contains. */
 static UInt fitness_of_step(const struct lt_vm *vm, const struct steps *all, UInt i,
                             const struct lt_wanted *w, UInt *calls)
 {
@@ -323,7 +330,7 @@ static UInt fitness_of_step(const struct lt_vm *vm, const struct steps *all, UIn
     return fitness(vm, &all->step[i], i + 1 < all->count ? &all->step[i + 1] : NULL, w);
 }
 
-/* The `rank`-th of those that fit best; *fits: how well. */
+/* The `rank`-th of the steps that fit best. *fits: how well. */
 static const struct step *choose(const struct lt_vm *vm, const struct steps *all, const struct lt_wanted *w,
                                  UInt *fits)
 {
@@ -345,7 +352,8 @@ static const struct step *choose(const struct lt_vm *vm, const struct steps *all
     return chosen;
 }
 
-/* A step's frames, to the one at the trace's base, which goes down with each return below it. */
+/* The places of a step's frames, up to the one at the trace's base. The base moves down with each return
+ * below it. */
 static UInt places_of(const struct lt_vm *vm, const struct step *s, UInt trace, Int base_slot,
                       struct lt_place *to, UInt max)
 {
@@ -374,7 +382,7 @@ UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_s
                      UInt max)
 {
     const struct steps *all = steps_of(vm, trace);
-    UInt low = 0, high = all ? all->count : 0; /* the last step that does not begin behind it */
+    UInt low = 0, high = all ? all->count : 0; /* search the last step that begins at or before `number` */
     while (high - low > 1) {
         UInt middle = (low + high) / 2;
         if (all->step[middle].first <= number)

@@ -1,11 +1,12 @@
-/* recorder.h - which bytecode each part of a trace was recorded from. (host side)
+/* recorder.h - map each part of a trace to the bytecode that it was recorded from. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * While the compiler records, it executes one bytecode after the other and emits intermediate instructions
- * for each. Both counts, and the frames that are on the Lua stack then, are kept for each trace: so an
- * intermediate instruction of a finished trace can be led back to its line and to the functions inlined
- * around it, which the trace's own snapshots tell only for its guards.
+ * While the compiler records a trace, it executes one bytecode after another and emits intermediate
+ * instructions for each. For each trace, these steps are stored: the number of the first intermediate
+ * instruction, and the frames that are on the Lua stack. So an intermediate instruction of a finished trace
+ * can be attributed to its line and to the functions inlined around it. The trace's own snapshots contain
+ * this only for its guards.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_JIT_RECORDER_H
 #define LJTRACE_TOOL_LUAJIT_JIT_RECORDER_H
@@ -15,14 +16,15 @@
 
 /* A bytecode is about to be recorded. */
 void lt_recording_step(struct lt_vm *vm);
-/* The trace has been recorded: one of a single bytecode is known only now. */
+/* The recording of a trace has ended. If it has only one bytecode, it becomes known only now. */
 void lt_recording_done(struct lt_vm *vm);
+/* Free what is kept for a state. */
 void lt_recording_free(struct lt_vm *vm);
-/* The machine is in the state of recording: is it the compiler that works above the machine's frame on the C
- * stack, not what the interpreter has called? */
+/* The VM is in the state of recording. Is the code above its frame on the C stack the compiler, and not
+ * something that the interpreter has called? */
 Bool lt_recording_works(const struct lt_vm *vm, Addr cframe);
 
-/* What a call from a trace's code makes, as far as blocks made there before have told. */
+/* What a call from a trace's code creates, as far as its earlier blocks have shown. */
 enum lt_makes {
     LT_MAKES_ANYTHING,
     LT_MAKES_TABLES,
@@ -31,32 +33,35 @@ enum lt_makes {
     LT_MAKES_FUNCTIONS
 };
 
-/* What to look for in a trace: a range of intermediate instructions, and the size of the block that is made.
- */
+/* What to search a trace for. */
 struct lt_wanted {
+    /* from, to: the range of intermediate instructions */
     UInt trace, from, to;
-    struct lt_ir ir; /* of the trace */
+    struct lt_ir ir; /* the instructions of that trace */
+    /* the size of the block that was allocated */
     SizeT size;
     enum lt_makes makes;
-    UInt rank;     /* of the call in the machine code, among those of the range */
-    Int base_slot; /* of the place where the trace starts */
+    UInt rank;     /* the position of the call among those of the range, in the machine code */
+    Int base_slot; /* the slot of the base where the trace starts */
 };
 
-/* The places of the bytecode in that range that makes such a block: it, then the functions it is inlined in,
- * to the one at the trace's base; 0 = nothing fits. */
+/* Find the bytecode in the range that creates such a block. The result is its place, followed by the
+ * functions that it is inlined in, up to the one at the trace's base. Returns the number of places; 0 =
+ * nothing fits. */
 UInt lt_recording_places(const struct lt_vm *vm, const struct lt_wanted *wanted, struct lt_place *to,
                          UInt max);
-/* The places of the bytecode that an intermediate instruction was recorded for, in the same way. */
+/* The same for the bytecode from which an intermediate instruction was recorded. */
 UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_slot, struct lt_place *to,
                      UInt max);
-/* The first intermediate instruction of the first step at that bytecode, whose base is in that slot relative
- * to the place where the trace starts. False = there is none. */
+/* Find the first step at this bytecode whose base is in this slot, relative to the place where the trace
+ * starts. *first is its first intermediate instruction. Returns false if there is none. */
 Bool lt_recording_first(const struct lt_vm *vm, UInt trace, Addr pc, Int slot, UInt *first);
-/* Does a block of that size look like a table or its hash part? */
+/* Can a block of this size be a table or the hash part of one? */
 Bool lt_recording_is_table(const struct lt_vm *vm, SizeT size);
-/* Changes with what is known of a trace's recording. */
+/* A number that changes when more is known about the recording of a trace. */
 UInt lt_recording_version(const struct lt_vm *vm, UInt trace);
-/* The first intermediate instruction that was not recorded but made by the loop optimisation, or more. */
+/* The number of the first intermediate instruction that may come from the loop optimisation instead of the
+ * recording; possibly a higher one. */
 UInt lt_recording_end(const struct lt_vm *vm, UInt trace);
 
 #endif

@@ -2,8 +2,21 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A trace has snapshots of the interpreter's state at its guards, each with the offset in the machine code
- * from which on it holds, the bytecode address, and the frames of inlined functions.
+ * How to get from a code address in a trace to a Lua line, with the files that do it:
+ *
+ * assembler.c maps the machine code to an intermediate instruction. If the loop optimisation made that
+ * instruction, loop_copies.c finds the recorded instruction that it copies. recorder.c maps this to the
+ * bytecode it was recorded from, and so to its line and the functions inlined around it. recorded_places,
+ * here, is this sequence. ir.c helps where one instruction contains the load of another.
+ *
+ * If the assembler was not observed (the build has another layout, or the trace is older than the recording),
+ * two things are left. For an allocation, find_allocation searches the recorded steps near the code for a
+ * bytecode that creates such a block; ir.c counts those that create strings. Otherwise the line is that of
+ * the trace's last snapshot before the code, which is approximate: a trace has a snapshot of the
+ * interpreter's state at each of its guards, with an offset in the machine code, the address of the bytecode
+ * and the frames of inlined functions.
+ *
+ * calls.c records calls of C functions from traces; machine_code.c avoids translating unchanged code again.
  */
 #include "ljtrace/tool/luajit/jit/trace.h"
 #include "ljtrace/tool/luajit/jit/assembler.h"
@@ -26,10 +39,10 @@ enum {
     MET_PLACES = 8
 };
 
-/* Where code addresses were found. */
+/* A cache of spots, by code address. */
 static struct lt_spot s_memo[MEMO_SLOTS];
 static Addr s_memo_ip[MEMO_SLOTS];
-static Addr s_told[MAX_TRACES]; /* by number: machine code of the trace told of */
+static Addr s_told[MAX_TRACES]; /* by number: the machine code of the trace that was written into the ring */
 
 static Addr code_of(const struct lt_vm *vm, Addr trace, UInt *bytes)
 {
@@ -129,7 +142,8 @@ struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot)
     return vm;
 }
 
-/* The link of the frame below a slot: a constant that the snapshot keeps in the slot before. 0 = none. */
+/* The link of the frame below a slot. The snapshot has it as a constant in the slot before. 0 = there is
+ * none. */
 static ULong frame_link(const struct lt_vm *vm, Addr trace, Addr map, UInt entries, UInt slot)
 {
     for (UInt i = 0; i < entries; i++) {
@@ -165,22 +179,22 @@ UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct 
     }
 }
 
-/* What a snapshot says of the interpreter: bytecode address and slot of the base. */
+/* The interpreter's state according to a snapshot: the bytecode's address and the slot of the base. */
 static ULong snapshot_key(const struct lt_vm *vm, Addr trace, Addr snap)
 {
     Addr map = lt_vm_ref(vm, trace + vm->at->trace_snapmap) + 4 * (Addr)lt_vm_u32(snap);
     return lt_peek_number(map + 4 * lt_peek_number(snap + 10, 1), vm->at->ref);
 }
 
-/* The slot of the base of a trace where it starts. */
+/* The slot of the base where a trace starts. */
 static Int base_slot(const struct lt_vm *vm, Addr trace)
 {
     Addr first = lt_vm_ref(vm, trace + vm->at->trace_snap);
     return vm->layout->gc64 ? (Int)(snapshot_key(vm, trace, first) & 0xff) + 2 : 1;
 }
 
-/* The places of the bytecode that the code there was recorded for; 0 = it is not known for sure. Code around
- * the trace and around its loop belongs to the snapshots at its start and its end. */
+/* The places of the bytecode from which the code was recorded; 0 = not known for sure. Code around the trace
+ * or around its loop belongs to the snapshot at the trace's start or end. */
 static UInt recorded_places(const struct lt_vm *vm, const struct lt_spot *spot, Bool accesses,
                             struct lt_place *to, UInt max)
 {
@@ -225,8 +239,8 @@ static UInt snapshot_ref(Addr snap)
     return (UInt)lt_peek_number(snap + 4, 2);
 }
 
-/* The loop optimisation repeats the recorded instructions without those that have become needless: the first
- * recorded for the bytecode that a snapshot stands at. False = there is none. */
+/* The loop optimisation repeats the recorded instructions except those that are no longer needed. Find the
+ * first one recorded for the bytecode of a snapshot. Returns false if there is none. */
 static Bool original_of(const struct lt_vm *vm, const struct lt_spot *spot, Addr snap, Int base_slot,
                         UInt *first)
 {
@@ -236,20 +250,20 @@ static Bool original_of(const struct lt_vm *vm, const struct lt_spot *spot, Addr
                               wide ? (Int)(key & 0xff) + 2 - base_slot : 0, first);
 }
 
-/* Calls that made blocks, by the range they are in. Code runs straight on, so what was seen before a call
- * is all that stands before it. */
+/* The calls that have allocated blocks, by the snapshot in whose range they are. The code of a range runs
+ * straight on, so all calls before one that is executed were seen before it. */
 static struct calls {
     Addr snap, code;
     UInt kind;
     UInt count;
-    UInt changes; /* of this slot, whatever is in it */
+    UInt changes; /* of this entry, whatever was in it */
     Addr ip[MAX_CALLS];
 } s_calls[CALL_SLOTS];
 
-/* What was made by calls. */
+/* What a call has created. */
 static struct maker {
     Addr ip, trace, code;
-    UInt types; /* a bit for each */
+    UInt types; /* a bit for each type */
 } s_makers[MAKER_SLOTS];
 
 static struct maker *maker_of(const struct lt_spot *spot)
@@ -281,7 +295,7 @@ Bool lt_trace_is_sure(const struct lt_spot *spot)
     return makes(maker_of(spot)) != LT_MAKES_ANYTHING;
 }
 
-/* Calls of other kinds do not count. */
+/* The kind of call: only calls of the same kind are counted for the rank. */
 static UInt kind_of(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size)
 {
     enum lt_makes made = makes(maker_of(spot));
@@ -337,7 +351,8 @@ static UInt find_allocation(const struct lt_vm *vm, const struct lt_spot *spot, 
     return n ? n : lt_trace_places(vm, spot, to, max);
 }
 
-/* Allocations met before. New calls in the range, recordings and dying prototypes change what is found. */
+/* A cache of allocations. Its version changes with new calls in the range, with recordings and with freed
+ * prototypes. */
 static struct met {
     struct lt_spot spot;
     const struct lt_vm *vm;

@@ -1,38 +1,45 @@
-/* trace.h - places in the machine code of traces. (host side)
+/* trace.h - find places in the machine code of traces, and their Lua lines. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The main file of this folder. Begin at lt_trace_name (accesses) and lt_trace_allocation (blocks), in
+ * trace.c.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_JIT_TRACE_H
 #define LJTRACE_TOOL_LUAJIT_JIT_TRACE_H
 
 #include "ljtrace/tool/luajit/core/names.h"
 
-/* Find the trace of a state that holds a code address, and tell of it when it is first met. */
+/* Find the trace of a state that contains a code address. A trace that is found for the first time is written
+ * into the ring. */
 Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot);
-/* Is it, found before, where it was? */
+/* Is a spot that was found before still valid? */
 Bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot);
-/* The state in one of whose traces it is. */
+/* Find the state and the trace that contain a code address; NULL = none. */
 struct lt_vm *lt_trace_owner(Addr ip, struct lt_spot *spot);
 
-/* Tell the line of a code address if it is in a trace; False = it is not. */
+/* If the code address is in a trace, write its Lua line into the ring, else return false. */
 Bool lt_trace_name(Addr ip);
-/* The same of an instruction that calls: its line is not that of what it loads. */
+/* The same for an instruction that calls: its line is that of the call, not that of an operand that it loads.
+ */
 Bool lt_trace_name_call(Addr ip);
 
-/* Where the snapshot says Lua was: the place itself (approximate: the snapshot is the last before it), and
- * the functions inlined around it, innermost first; how many. The last runs at the base of the trace. */
+/* The places according to the snapshot: the place of the code (approximate, since the snapshot precedes it),
+ * and those of the functions inlined around it, innermost first. The last one runs at the base of the trace.
+ * Returns their number. */
 UInt lt_trace_places(const struct lt_vm *vm, const struct lt_spot *spot, struct lt_place *to, UInt max);
-/* The same of a call: of the bytecode that it was recorded for. `size`: of the block that it makes, 0 = none;
- * if the trace's code is not known piece by piece, of the bytecode that makes such a block, if what was
- * recorded tells. */
+/* The places of a call, as the bytecode that it was recorded from. size: that of the block that it allocates,
+ * 0 = none. If the mapping of the trace's code is not known, the recorded steps are searched for a bytecode
+ * that creates a block of that size. */
 UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
                          UInt max);
-/* Changes with what is known of the place and of the calls beside it: so may what is found. */
+/* A number that changes when more is known about the place and the calls beside it, so that
+ * lt_trace_allocation may find something else. */
 ULong lt_trace_version(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size);
-/* Is it known what is made there, whatever its size? */
+/* Is it known what is created there, whatever its size? */
 Bool lt_trace_is_sure(const struct lt_spot *spot);
-/* A block that was asked for there turned out to be of this type (enum mt_type): what is asked for there
- * later is told apart by it. */
+/* A block that was allocated there turned out to have this type (enum mt_type). Later allocations there are
+ * distinguished by it. */
 void lt_trace_made(const struct lt_spot *spot, UInt type);
 
 #endif
