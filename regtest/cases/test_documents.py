@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support import SOURCE
 
-DOCUMENTS = ("docs/architecture.md",)
+DOCUMENTS = ("docs/architecture.md", "docs/internals/recorder.md")
 FILE = re.compile(r"`([\w./-]+\.(?:c|h|def|in|py|pyx|pxd|am|ac|md|lua))`(?:\s+\(((?:`[\w ]+`(?:,\s+)?)+)\))?")
 FOLDER = re.compile(r"`([\w./-]+)/`")
 NOT_SOURCES = {".git", "build", "autom4te.cache"}
