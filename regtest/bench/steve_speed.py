@@ -108,7 +108,7 @@ def against_python(folder: Path, events: int = 20_000) -> List[Dict[str, Any]]:
     """The references of the tests and the kernels, on the same operations."""
     sys.path.insert(0, str(ROOT / "steve" / "test"))
     import reference
-    from steve.kernels import _ops
+    from steve.kernels import _locks, _ops
     from steve.trace._memtrace import OpsFile, Trace
     path = load(folder, events, 200)
     ops_path = folder / "small-ops"
@@ -118,7 +118,7 @@ def against_python(folder: Path, events: int = 20_000) -> List[Dict[str, Any]]:
     history = [reference.Event(op.letter, op.addr, op.size) for op in ops]
 
     def locks(fd: int) -> None:
-        _ops.write_lockops_full(OpsFile(str(ops_path)), _ops.Unfreed(OpsFile(str(ops_path))), fd)
+        _locks.write_lockops_full(OpsFile(str(ops_path)), _locks.Unfreed(OpsFile(str(ops_path))), fd)
 
     with open(os.devnull, "wb") as null:
         pairs = (("ops", lambda: reference.translate(history),

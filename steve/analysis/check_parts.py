@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def check_task(view: View, chosen: Any) -> "Tuple[dict, Optional[TraceError], dict]":
-    """Task: what steve.kernels._accesses.check_part tells of a part."""
-    from steve.kernels import _accesses
+    """Task: what steve.kernels._check.check_part tells of a part."""
+    from steve.kernels import _check
     walk = walk_over(view, chosen)
-    found = _accesses.check_part(walk, walk.trace.seek_points()[view.first][1])
+    found = _check.check_part(walk, walk.trace.seek_points()[view.first][1])
     return found, walk.trace.problem, walk.trace.stats()
 
 
@@ -44,7 +44,7 @@ def is_sound(parts: List[Dict[str, Any]], stats: List[dict]) -> bool:
 def left_by(parts: List[Dict[str, Any]]) -> bytes:
     """What the last of them leaves. A block that is not made nor resized in a part keeps the ordinal it had."""
     import numpy as np
-    from steve.kernels._accesses import LIVED_BEFORE
+    from steve.kernels._check import LIVED_BEFORE
     made, slots, ordinals = 0, np.empty(0, int), np.empty(0, "u8")
     for part in parts:
         n, now, found = part["left"]
@@ -55,7 +55,7 @@ def left_by(parts: List[Dict[str, Any]]) -> bytes:
 
 
 def joined(parts: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """Sound parts, as steve.kernels._accesses.check_of tells of the whole."""
+    """Sound parts, as steve.kernels._check.check_of tells of the whole."""
     walked, crossing = 0, {"count": 0}
     for part in parts:
         found = part["crossing"]
@@ -70,6 +70,6 @@ def joined(parts: List[Dict[str, Any]]) -> Dict[str, Any]:
 
 
 def check_of(rounds: Rounds, chosen: "Optional[Selection]") -> Optional[Dict[str, Any]]:
-    """As of steve.kernels._accesses.check_of, of the chosen blocks; None if anything is broken."""
+    """As of steve.kernels._check.check_of, of the chosen blocks; None if anything is broken."""
     parts = rounds.first(check_task, part_of(chosen))
     return joined(parts) if is_sound(parts, rounds.stats if rounds.span is None else []) else None

@@ -19,7 +19,7 @@ BINS = 75
 
 
 class Lifetimes:
-    """blocks: an array of steve.kernels._ops.LIFETIME; accesses: of the whole program.
+    """blocks: an array of steve.kernels._totals.LIFETIME; accesses: of the whole program.
 
     compat: a block without accesses of its own counts as having one, as in the first Steve."""
 
@@ -53,9 +53,9 @@ def range_name(low: float, high: float) -> str:
 def write_lifetime(out: "Output", lifetimes: Lifetimes) -> None:
     """The -lifetime file: one JSON object, {"mod-op-count": N, "lifetime-ops": {"HANDLE": [own, other],
     ...}}."""
-    from steve.kernels import _ops
+    from steve.kernels import _totals
     out.write(f'{{"mod-op-count": {lifetimes.accesses}, "lifetime-ops": {{')
-    _ops.write_lifetime_pairs(out.fd, lifetimes.blocks)
+    _totals.write_lifetime_pairs(out.fd, lifetimes.blocks)
     out.write("}}")
 
 
@@ -73,8 +73,8 @@ def write_statistics(out: "Output", lifetimes: Lifetimes, unmatched: int) -> Non
 
 def write_lines(out: "Output", lifetimes: Lifetimes, order: "np.ndarray", macro: bool) -> None:
     """One line for each block in the given order: its micro or its macro lifetime."""
-    from steve.kernels import _ops
-    _ops.write_lifetime_lines(out.fd, lifetimes.blocks, order, compat=lifetimes.compat, macro=macro,
+    from steve.kernels import _totals
+    _totals.write_lifetime_lines(out.fd, lifetimes.blocks, order, compat=lifetimes.compat, macro=macro,
                                   accesses=lifetimes.accesses)
 
 

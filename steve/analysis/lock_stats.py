@@ -12,7 +12,7 @@ from steve.terminal import listing
 from steve.terminal.listing import Column
 
 if TYPE_CHECKING:
-    from steve.kernels._ops import LockStats
+    from steve.kernels._locks import LockStats
 
 COLUMNS = (
     Column("operation", "operation", "number of the operation after which this holds"),

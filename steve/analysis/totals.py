@@ -14,7 +14,7 @@ import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from steve.kernels._ops import Summary
+    from steve.kernels._totals import Summary
     from steve.trace._memtrace import Trace
 
 PROGRAM_EVENTS = ("new", "free", "resize", "load", "store", "modify")

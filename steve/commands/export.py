@@ -92,7 +92,7 @@ def without_accesses(chosen: blocks.Blocks) -> Trace:
 
 
 def run_massif(args: argparse.Namespace, out: Output) -> int:
-    from steve.kernels._accesses import Holdings
+    from steve.kernels._holdings import Holdings
     from steve.export.massif import Sampler, held, massif
     chosen = blocks.Blocks(NAME, args, again=True)
     trace = without_accesses(chosen)
@@ -106,7 +106,7 @@ def run_massif(args: argparse.Namespace, out: Output) -> int:
 
 
 def run_dhat(args: argparse.Namespace, out: Output) -> int:
-    from steve.kernels._accesses import Holdings
+    from steve.kernels._holdings import Holdings
     from steve.export.dhat import dhat
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:

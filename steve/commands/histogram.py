@@ -69,14 +69,14 @@ def stem_of(args: argparse.Namespace) -> str:
 
 
 def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> tuple[Any, tuple]:
-    """The operations, read to their end by one or several, and what steve.kernels._ops.lifetimes_of says of them."""
-    from steve.kernels import _ops
+    """The operations, read to their end by one or several, and what steve.kernels._totals.lifetimes_of says of them."""
+    from steve.kernels import _totals
     last = operations.open()
     if hasattr(last, "points") and divides(args):
         with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
             return rounds.lifetimes_of(rounds.path_of(args), pool, progress)
     with Progress(NAME, args.quiet) as progress:
-        return last, _ops.lifetimes_of(last, progress)
+        return last, _totals.lifetimes_of(last, progress)
 
 
 def run(args: argparse.Namespace) -> int:

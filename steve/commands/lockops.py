@@ -22,7 +22,7 @@ from steve.system.messages import note
 from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from steve.kernels._ops import LockStats
+    from steve.kernels._locks import LockStats
 
 NAME = "lockops"
 HELP = "guess from the accesses when blocks have to be locked"
@@ -145,10 +145,10 @@ def run(args: argparse.Namespace) -> int:
     check(args)
     if args.way is None:
         return of_lockops(args)
-    from steve.kernels import _ops
+    from steve.kernels import _locks
     output = args.output or (os.devnull if args.stats else source.result_name(args.file, ENDINGS[args.way]))
     args.form = form_of(args, output)
-    stats = _ops.LockStats() if args.stats else None
+    stats = _locks.LockStats() if args.stats else None
     operations = blocks.Blocks(NAME, args, again=True).operations()
     last = operations.open_trace() if args.way == "stack" else operations.open()
     with Output(output, binary=args.form != "text") as out:
@@ -172,11 +172,11 @@ def form_of(args: argparse.Namespace, output: str) -> str:
 
 def of_lockops(args: argparse.Namespace) -> int:
     """--stats of a lockops file."""
-    from steve.kernels import _ops
+    from steve.kernels import _locks
     from steve.trace._memtrace import OpsFile
     if not blocks.is_whole(args):
         raise UsageError("--where, --from and --to choose blocks of a memtrace, not of a lockops file")
-    stats, file = _ops.LockStats(), OpsFile(args.file, kind="lockops")
+    stats, file = _locks.LockStats(), OpsFile(args.file, kind="lockops")
     with Progress("lockops: statistics", args.quiet) as progress:
         stats.walk(file, progress)
     report(args, file.name, stats)
@@ -197,11 +197,11 @@ def report(args: argparse.Namespace, name: str, stats: LockStats) -> None:
 def full(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
          stats: LockStats | None) -> dict:
     """Two walks: which blocks die, then the locks."""
-    from steve.kernels import _ops
+    from steve.kernels import _locks
     with Progress("lockops: blocks that are freed", args.quiet) as progress:
-        unfreed = _ops.Unfreed(operations.open(), progress)
+        unfreed = _locks.Unfreed(operations.open(), progress)
     with Progress("lockops: locks", args.quiet) as progress:
-        return _ops.write_lockops_full(last, unfreed, fd, rules=life_rules(args), compat=args.compat,
+        return _locks.write_lockops_full(last, unfreed, fd, rules=life_rules(args), compat=args.compat,
                                            unlock_before_free=args.unlock_before_free, tick=progress,
                                            form=args.form, stats=stats)
 
@@ -209,24 +209,24 @@ def full(args: argparse.Namespace, operations: source.Operations, last: object, 
 def simple(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
            stats: LockStats | None) -> dict:
     """Two walks: macro lifetimes, then the locks."""
-    from steve.kernels import _ops
+    from steve.kernels import _locks
     with Progress("lockops: lifetimes", args.quiet) as progress:
         threshold = 500 if args.threshold is None else args.threshold
         first = operations.open()
-        plan = _ops.SimplePlan(first, threshold=threshold, compat=args.compat, tick=progress)
+        plan = _locks.SimplePlan(first, threshold=threshold, compat=args.compat, tick=progress)
     if stats is None and hasattr(last, "pass_accesses") and first.problem is None and not args.salvage:
         last.pass_accesses()  # the locks stand at News; only --stats asks which operations these are
     with Progress("lockops: locks", args.quiet) as progress:
-        return _ops.write_lockops_simple(last, plan, fd, progress, form=args.form,
+        return _locks.write_lockops_simple(last, plan, fd, progress, form=args.form,
                                              unlock_before_free=args.unlock_before_free, stats=stats)
 
 
 def stack(args: argparse.Namespace, operations: source.Operations, last: object, fd: int,
           stats: LockStats | None) -> dict:
     """One walk over the events."""
-    from steve.kernels import _ops
+    from steve.kernels import _locks
     with Progress("lockops: locks", args.quiet) as progress:
-        return _ops.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free,
+        return _locks.write_lockops_stack(last, fd, unlock_before_free=args.unlock_before_free,
                                             tick=progress, form=args.form, stats=stats)
 
 

@@ -19,7 +19,7 @@ from steve.system.output import Output
 from steve.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from steve.kernels._ops import Summary
+    from steve.kernels._totals import Summary
     from steve.trace._memtrace import Trace
 
 NAME = "summary"
@@ -71,13 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def walk(args: argparse.Namespace) -> tuple[Any, Any]:
     """The trace, read to its end by one or several, and its summary."""
-    from steve.kernels import _ops
+    from steve.kernels import _totals
     if blocks.divides(args):
         with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
             return rounds.summary_of(rounds.path_of(args), pool, progress)
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
-        return trace, _ops.Summary(trace, progress)
+        return trace, _totals.Summary(trace, progress)
 
 
 def run(args: argparse.Namespace) -> int:

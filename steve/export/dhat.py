@@ -19,7 +19,7 @@ from steve.trace.frames import frame_line
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.kernels._accesses import Holdings
+    from steve.kernels._holdings import Holdings
     from steve.trace._memtrace import Trace
 
 SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), ("mbk", "most_blocks"),

@@ -78,7 +78,7 @@ class HeaptrackWriter:
 
     def run(self, tick: Callable | None = None) -> None:
         """Read the trace and write all of it. tick(done, total): progress in bytes."""
-        from steve.kernels._accesses import HeaptrackLines
+        from steve.kernels._holdings import HeaptrackLines
         pieces = HeaptrackLines(self.trace, tick).pieces(self._number)
         first = next(pieces)  # the command is known only after something was read
         command = " ".join(self.trace.info().get("command", self.trace.name).split())

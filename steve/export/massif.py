@@ -15,7 +15,7 @@ from steve.trace.frames import frame_line
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.kernels._accesses import Holdings
+    from steve.kernels._holdings import Holdings
     from steve.trace._memtrace import Trace
 
 MOST, DETAIL = 100, 10
@@ -74,7 +74,7 @@ class Held(NamedTuple):
 
 
 def held(history: Holdings, column: str) -> Held:
-    """The stacks that hold bytes. column: of steve.kernels._accesses.HOLDING, "held" (now) or "peak"."""
+    """The stacks that hold bytes. column: of steve.kernels._holdings.HOLDING, "held" (now) or "peak"."""
     sizes = history.rows()[column]
     return Held(history.stacks()[sizes != 0], sizes[sizes != 0])
 

@@ -13,13 +13,12 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from steve.kernels.records cimport view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
@@ -162,12 +161,6 @@ assert LINEWORK.itemsize == sizeof(linework_row) and MADE.itemsize == sizeof(lin
 cdef enum:
     ENOUGH = 8192  # records worth handing out
     TICK = 256     # batches of events between two calls of tick
-
-
-cdef object view_of(const void *data, size_t n, object dtype):
-    if n == 0:
-        return np.empty(0, dtype)
-    return np.frombuffer(PyMemoryView_FromMemory(<char *>data, n * dtype.itemsize, PyBUF_READ), dtype)
 
 
 def accesses_of(counts, sizes):

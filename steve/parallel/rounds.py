@@ -200,14 +200,14 @@ class Rounds:
 
 def summarise(view: View) -> Tuple[dict, "Optional[TraceError]", dict]:
     """Task: the summary of a part."""
-    from steve.kernels import _ops
+    from steve.kernels import _totals
     trace = view.open()
-    part = _ops.Summary(trace).part()
+    part = _totals.Summary(trace).part()
     return part, trace.problem, trace.stats()
 
 
 class Summary:
-    """As steve.kernels._ops.Summary, of parts that are added in their order."""
+    """As steve.kernels._totals.Summary, of parts that are added in their order."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -292,17 +292,17 @@ class Start(NamedTuple):
 
 def survey(view: View, resizes: bool) -> Tuple[tuple, "Optional[TraceError]", dict]:
     """Task: operations and handles of a part."""
-    from steve.kernels import _ops
+    from steve.kernels import _totals
     trace = view.open()
-    return _ops.survey_of(trace, resizes=resizes), trace.problem, trace.stats()
+    return _totals.survey_of(trace, resizes=resizes), trace.problem, trace.stats()
 
 
 def count_operations(view: View) -> Tuple[int, "Optional[TraceError]", dict]:
     """Task: operations of a part, within the window if it ends here. Only then accesses are looked at."""
-    from steve.kernels import _ops
+    from steve.kernels import _totals
     from steve.kernels._accesses import Walk
     trace, window = view.open(), view.window()
-    count = _ops.survey_of(trace)[0] if window is None else Walk(trace, window).finish()
+    count = _totals.survey_of(trace)[0] if window is None else Walk(trace, window).finish()
     return count, trace.problem, trace.stats()
 
 
@@ -369,8 +369,8 @@ def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str
 
 def lifetimes_task(view: View, start: Start) -> tuple:
     """Task: the lifetimes of a part."""
-    from steve.kernels import _ops
-    return _ops.lifetimes_piece(view.open(), start.handles, start.next_handle)
+    from steve.kernels import _totals
+    return _totals.lifetimes_piece(view.open(), start.handles, start.next_handle)
 
 
 def joined(pieces: List[tuple], blocks: int) -> tuple:
@@ -387,7 +387,7 @@ def joined(pieces: List[tuple], blocks: int) -> tuple:
 
 
 def lifetimes_of(path: str, pool: Pool, progress: "Progress") -> Tuple[Whole, tuple]:
-    """As steve.kernels._ops.lifetimes_of."""
+    """As steve.kernels._totals.lifetimes_of."""
     rounds = Rounds(path, pool, progress)
     starts = starts_of(rounds.first(survey, False, share=0.5))
     tasks = [(rounds.view(i), starts[i]) for i in range(len(rounds.parts))]

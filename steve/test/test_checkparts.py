@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks
-from steve.kernels import _accesses
+from steve.kernels import _check
 from steve.analysis import check_parts
 from steve.parallel import rounds
 from steve.trace._memtrace import Trace
@@ -27,7 +27,7 @@ from test_parts import Here, large, silent  # noqa: F401 (a fixture)
 
 
 def in_one(path: Path) -> dict:
-    return blocks.Blocks("check", arguments(path)).over_events(_accesses.check_of)
+    return blocks.Blocks("check", arguments(path)).over_events(_check.check_of)
 
 
 def in_parts(path: Path) -> dict | None:

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import make_trace
 from steve.trace import _memtrace as mt
-from steve.kernels._accesses import Holdings
+from steve.kernels._holdings import Holdings
 from steve.profilers._ljstream import heap_events
 from steve.export.dhat import dhat
 from steve.export.heaptrack import HeaptrackWriter

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steve.kernels import _ops
+from steve.kernels import _totals
 from steve.system.errors import WriteError
 from steve.analysis.lifetimes import Lifetimes, write_lifetime, write_statistics
 from steve.system.output import Output
@@ -24,7 +24,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 2**64 - 1), COUNTS, COUNTS), max_size=2
 
 def lifetimes(rows: Rows, compat: bool = False) -> Lifetimes:
     accesses = max([sum(row[1] for row in rows), *(own + other for _, own, other in rows)], default=0)
-    return Lifetimes(accesses, np.array(rows, _ops.LIFETIME), compat)
+    return Lifetimes(accesses, np.array(rows, _totals.LIFETIME), compat)
 
 
 def statistics(rows: Rows, accesses: int, compat: bool, unmatched: int) -> str:
@@ -94,6 +94,6 @@ def test_a_full_disk() -> None:
     blocks = lifetimes([(1, 2, 3)]).blocks
     with open("/dev/full", "wb") as full:
         with pytest.raises(WriteError, match="No space left"):
-            _ops.write_lifetime_pairs(full.fileno(), blocks)
+            _totals.write_lifetime_pairs(full.fileno(), blocks)
         with pytest.raises(WriteError, match="No space left"):
-            _ops.write_lifetime_lines(full.fileno(), blocks, np.array([0]), compat=False, macro=True, accesses=5)
+            _totals.write_lifetime_lines(full.fileno(), blocks, np.array([0]), compat=False, macro=True, accesses=5)

@@ -21,7 +21,7 @@ import test_lineparts
 from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks, window
-from steve.kernels import _accesses
+from steve.kernels import _accesses, _check
 from steve.analysis import access_parts, check_parts
 from steve.parallel import processes
 from steve.trace._memtrace import Trace
@@ -99,7 +99,7 @@ EVENTS = {
     "windows": (_accesses.working_set, access_parts.working_set, (4,)),
     "reuse": (lambda walk: _accesses.reuse_distances(walk, line_shift=4, rate=1), access_parts.reuse_distances, (4, 1)),
     "fields": (lambda walk: _accesses.field_maps(walk, **GROUPS), access_parts.field_maps, tuple(GROUPS.values())),
-    "check": (_accesses.check_of, check_parts.check_of, ()),
+    "check": (_check.check_of, check_parts.check_of, ()),
 }
 
 

@@ -16,7 +16,7 @@ import pytest
 import reference
 from conftest import BUILD, Steve
 from reference import Event, Rules
-from steve.kernels import _lives, _ops
+from steve.kernels import _lives, _locks, _totals
 from steve.trace._memtrace import FREE, LOAD, MODIFY, NEW, Trace
 from steve.trace.line_numbers import LineNumbers
 from steve.trace.places import Places
@@ -59,7 +59,7 @@ def test_more_live_blocks_than_stay_near(tmp_path: Path) -> None:
                 live[row["handle"]] = row["addr"], row["size"]
             addr, size = live.pop(row["handle"]) if row["kind"] == FREE else live[row["handle"]]
             assert addr <= row["addr"] < addr + size
-    summary = _ops.Summary(Trace(str(path)))
+    summary = _totals.Summary(Trace(str(path)))
     assert summary.events["new"] - summary.events["free"] == len(live) == 40000
 
 
@@ -73,7 +73,7 @@ def test_ops(steve: Steve, trace: Path, history: list[Event]) -> None:
 def test_full_locks(tmp_path: Path, trace: Path, history: list[Event], compat: bool) -> None:
     ops = reference.translate(history)[0]
     with open(tmp_path / "locks", "wb") as out:
-        _ops.write_lockops_full(Trace(str(trace)), _ops.Unfreed(Trace(str(trace))), out.fileno(),
+        _locks.write_lockops_full(Trace(str(trace)), _locks.Unfreed(Trace(str(trace))), out.fileno(),
                                     compat=compat)
     expected = reference.lockops_full(ops, compat, Rules())
     assert (tmp_path / "locks").read_text() == reference.ops_text(expected)
@@ -81,7 +81,7 @@ def test_full_locks(tmp_path: Path, trace: Path, history: list[Event], compat: b
 
 
 def test_summary(trace: Path, history: list[Event]) -> None:
-    summary = _ops.Summary(Trace(str(trace)))
+    summary = _totals.Summary(Trace(str(trace)))
     letters = Counter(event.letter for event in history)
     assert [summary.events[name] for name in ("new", "free", "resize", "load", "store", "modify")] == \
         [letters[letter] for letter in LETTERS]

@@ -25,7 +25,7 @@ from conftest import BUILD, Steve, make_trace
 from histories import histories
 from reference import Event
 from steve.analysis import totals
-from steve.kernels import _ops
+from steve.kernels import _ops, _totals
 from steve.parallel import processes, rounds
 from steve.trace._memtrace import Trace
 from steve.system.errors import SteveError
@@ -76,7 +76,7 @@ def test_random_summaries(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
         one = Trace(str(path))
-        expected = _ops.Summary(one)
+        expected = _totals.Summary(one)
         whole, summary = rounds.summary_of(str(path), Here(), silent)
         assert totals.summary_object(whole, summary) == totals.summary_object(one, expected)
         assert summary.stacks().tolist() == expected.stacks().tolist()
@@ -87,7 +87,7 @@ def test_random_summaries(history: list[Event], chunk: int) -> None:
 def test_random_lifetimes(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", reference.script(history), chunk, 1)
-        accesses, unmatched, expected = _ops.lifetimes_of(Trace(str(path)))
+        accesses, unmatched, expected = _totals.lifetimes_of(Trace(str(path)))
         _, found = rounds.lifetimes_of(str(path), Here(), silent)
         assert (accesses, unmatched, expected.tolist()) == (*found[:2], found[2].tolist())
 
@@ -104,7 +104,7 @@ def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
         data[at] ^= 0x10
         path = rounds.Salvaged(tmp_path / "t.ljt")
         one = Trace(str(path), salvage=True)
-        expected = _ops.Summary(one)
+        expected = _totals.Summary(one)
         found, summary = rounds.summary_of(path, Here(), silent)
         assert totals.summary_object(found, summary) == totals.summary_object(one, expected)
         heap = expected.totals

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conftest import make_trace
-from steve.kernels._accesses import Holdings
+from steve.kernels._holdings import Holdings
 from steve.trace._memtrace import Trace
 from steve.analysis.blocks import Blocks
 from steve.export import dhat, speedscope

@@ -14,7 +14,7 @@ from conftest import make_trace
 from histories import histories, operations
 from reference import Event, Op
 from steve import cli
-from steve.kernels import _accesses, _ops
+from steve.kernels import _accesses, _check, _locks, _ops, _totals
 from steve.trace._memtrace import OpsFile, Trace
 
 RUNS = settings(max_examples=150, deadline=None)
@@ -89,9 +89,9 @@ def test_every_form_of_ops_reads_back(history: list[Event], resizes: bool, form:
 @given(operations())
 def test_binary_lockops_are_the_text(ops: list[Op]) -> None:
     def use(source: Callable[[], OpsFile]) -> str:
-        unfreed = _ops.Unfreed(source())
+        unfreed = _locks.Unfreed(source())
         with tempfile.NamedTemporaryFile() as file:
-            _ops.write_lockops_full(source(), unfreed, file.fileno(), form="binary")
+            _locks.write_lockops_full(source(), unfreed, file.fileno(), form="binary")
             again = OpsFile(file.name)
             batches = [batch for batch in again.batches(copy=True)]
             assert again.kind == "lockops" and again.binary
@@ -122,15 +122,15 @@ def with_ops(ops: list[Op], use: Callable[[Callable[[], OpsFile]], str]) -> str:
 
 def full_locks(ops: list[Op], compat: bool) -> str:
     def use(source: Callable[[], OpsFile]) -> str:
-        unfreed = _ops.Unfreed(source())
-        return written(lambda fd: _ops.write_lockops_full(source(), unfreed, fd, compat=compat))[0]
+        unfreed = _locks.Unfreed(source())
+        return written(lambda fd: _locks.write_lockops_full(source(), unfreed, fd, compat=compat))[0]
     return with_ops(ops, use)
 
 
 def simple_locks(ops: list[Op], compat: bool) -> str:
     def use(source: Callable[[], OpsFile]) -> str:
-        plan = _ops.SimplePlan(source(), compat=compat)
-        return written(lambda fd: _ops.write_lockops_simple(source(), plan, fd))[0]
+        plan = _locks.SimplePlan(source(), compat=compat)
+        return written(lambda fd: _locks.write_lockops_simple(source(), plan, fd))[0]
     return with_ops(ops, use)
 
 
@@ -219,9 +219,9 @@ def binary_ops(path: Path, write: Callable[[int], object]) -> OpsFile:
 
 def foretold_locks(file: OpsFile | Trace) -> str:
     """Full locks of a file that says itself what is never freed; that it is right is checked there."""
-    unfreed = _ops.Unfreed(file)
+    unfreed = _locks.Unfreed(file)
     assert unfreed.foretold
-    return written(lambda fd: _ops.write_lockops_full(file, unfreed, fd))[0]
+    return written(lambda fd: _locks.write_lockops_full(file, unfreed, fd))[0]
 
 
 @RUNS
@@ -261,7 +261,7 @@ def test_lifetimes(ops: list[Op]) -> None:
     with tempfile.NamedTemporaryFile(suffix="-ops") as file:
         file.write(reference.ops_text(ops).encode())
         file.flush()
-        accesses, unmatched, blocks = _ops.lifetimes_of(OpsFile(file.name))
+        accesses, unmatched, blocks = _totals.lifetimes_of(OpsFile(file.name))
         handles = written(lambda fd: _ops.write_handles(OpsFile(file.name), fd))[0]
     assert (accesses, unmatched) == (total, 0)
     assert {int(b["handle"]): (int(b["own"]), int(b["other"])) for b in blocks} == expected
@@ -273,8 +273,8 @@ def test_locks_of_a_memtrace_equal_those_of_its_ops(tmp_path: Path) -> None:
     history += [Event("LSM"[i % 3], 4096 + 64 * (i * i % 20), 4) for i in range(500)]
     history += [Event("F", 4096 + 64 * i, 0) for i in range(20)]
     path = make_trace(tmp_path / "t.ljt", reference.script(history))
-    unfreed = _ops.Unfreed(Trace(str(path)))
-    text = written(lambda fd: _ops.write_lockops_full(Trace(str(path)), unfreed, fd))[0]
+    unfreed = _locks.Unfreed(Trace(str(path)))
+    text = written(lambda fd: _locks.write_lockops_full(Trace(str(path)), unfreed, fd))[0]
     assert text == full_locks(reference.translate(history)[0], False)
     assert "U" in text
 
@@ -284,7 +284,7 @@ def test_locks_of_a_memtrace_equal_those_of_its_ops(tmp_path: Path) -> None:
 def test_summary(history: list[Event]) -> None:
     expected = reference.totals(history)
     with tempfile.TemporaryDirectory() as folder:
-        summary = _ops.Summary(Trace(str(as_binary(folder, history, 0))))
+        summary = _totals.Summary(Trace(str(as_binary(folder, history, 0))))
     found = {**summary.events, **summary.totals}
     assert {name: found[name] for name in expected} == expected
     stacks = summary.stacks()
@@ -296,6 +296,6 @@ def test_summary(history: list[Event]) -> None:
 @given(histories(), st.sampled_from((0, 3)))
 def test_every_trace_of_the_writer_is_sound(history: list[Event], chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = _accesses.check_of(_accesses.Walk(Trace(str(as_binary(folder, history, chunk)))))
-    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_accesses.RULES, 0)
+        found = _check.check_of(_accesses.Walk(Trace(str(as_binary(folder, history, chunk)))))
+    assert {name: rule["count"] for name, rule in found["rules"].items()} == dict.fromkeys(_check.RULES, 0)
     assert found["live"] == reference.totals(history)["live_blocks"]

@@ -1,0 +1,186 @@
+# cython: language_level=3, boundscheck=False
+"""What each stack holds over time, and allocations written as heaptrack does, of a whole trace.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+import numpy as np
+
+from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t
+
+from steve.kernels.records cimport array_of, enough
+from steve.trace._memtrace cimport Trace
+from steve.trace.cmemtrace cimport *
+
+cdef enum:
+    TICK = 256  # batches of events between two calls of tick
+
+cdef extern from "steve/kernels/lives/holdings.h" nogil:
+    struct holding:
+        uint64_t bytes, blocks, held, held_blocks, most, most_blocks, peak, peak_blocks, lifetime
+        uint64_t bytes_read, bytes_written, seen
+    struct holdings:
+        holding *rows
+        uint32_t *stacks
+        size_t n
+        uint64_t time, held, peak, peak_time
+        bint reached
+    void holdings_init(holdings *h)
+    void holdings_free(holdings *h)
+    size_t holdings_feed(holdings *h, const mt_event *events, size_t n, uint64_t until)
+    bint holdings_feed_packed(holdings *h, const mt_packed *p)
+    void holdings_finish(holdings *h, uint64_t time)
+
+
+cdef holding a_holding
+cdef holding[::1] holding_layout = <holding[:1]>&a_holding
+HOLDING = np.asarray(holding_layout).dtype
+
+
+cdef class Holdings:
+    """What each stack holds over time (steve/kernels/lives/holdings.h): one walk over a Trace that was not read before.
+
+    walk() needs no accesses. tick: as of steve.kernels._lives.Lives."""
+    cdef holdings h
+    cdef Trace trace
+    cdef object tick
+    cdef const mt_event *events
+    cdef size_t n
+    cdef unsigned walked
+
+    def __cinit__(self, Trace trace, tick=None):
+        self.trace, self.tick = trace, tick
+        holdings_init(&self.h)
+
+    def __dealloc__(self):
+        holdings_free(&self.h)
+
+    def walk(self, uint64_t until=UINT64_MAX):
+        """Go on up to and with the first New, Free or Resize at or after a time: True; False if the end came before."""
+        cdef size_t used
+        while self.read():
+            with nogil:
+                used = holdings_feed(&self.h, self.events, self.n, until)
+            if used > self.n:
+                raise MemoryError
+            self.events += used
+            self.n -= used
+            if self.h.reached:
+                return True
+        return False
+
+    cdef bint read(self) except -1:
+        """Have events at hand; false at the end."""
+        if self.n > 0:
+            return True
+        if not self.trace.next(&self.events, &self.n):
+            return False
+        self.pause()
+        return True
+
+    cdef int pause(self) except -1:
+        self.walked += 1
+        if self.tick is not None and self.walked % TICK == 0:
+            self.tick(*self.trace.progress())
+        return 0
+
+    def walk_all(self):
+        """Go to the end, and count accesses on the way."""
+        cdef mt_packed packed
+        cdef bint ok
+        while self.trace.next_packed(&packed):
+            with nogil:
+                ok = holdings_feed_packed(&self.h, &packed)
+            enough(ok)
+            self.pause()
+
+    def finish(self):
+        """The walk is at its end: reckon in the trace's."""
+        holdings_finish(&self.h, self.trace.stats()["totals"]["instructions"])
+
+    @property
+    def time(self):
+        """Now, in instructions."""
+        return self.h.time
+
+    @property
+    def held(self):
+        """Bytes, now."""
+        return self.h.held
+
+    @property
+    def peak(self):
+        """The most bytes held until now, and when they were."""
+        return self.h.peak, self.h.peak_time
+
+    def stacks(self):
+        """The ids of the stacks that have blocks, in the order of their first: an array."""
+        return array_of(self.h.stacks, self.h.n, np.dtype("u4"))
+
+    def rows(self):
+        """An array of HOLDING, for each of stacks()."""
+        return array_of(self.h.rows, self.h.n, HOLDING)
+
+
+# -- Allocations written as heaptrack does. ------------------------------------------------------------------
+
+cdef extern from "steve/kernels/lives/heaptrack.h" nogil:
+    struct heaptrack:
+        char *text
+        size_t n_text
+    bint heaptrack_init(heaptrack *h)
+    void heaptrack_free(heaptrack *h)
+    size_t heaptrack_feed(heaptrack *h, const mt_event *events, size_t n, uint64_t milliseconds)
+    bint heaptrack_number(heaptrack *h, uint32_t stack, uint32_t number)
+    bint heaptrack_time(heaptrack *h, uint64_t milliseconds)
+
+
+cdef class HeaptrackLines:
+    """The lines of a Trace's News, Frees and Resizes (steve/kernels/lives/heaptrack.h).
+
+    tick: as of steve.kernels._lives.Lives."""
+    cdef heaptrack h
+    cdef Trace trace
+    cdef object tick
+
+    def __cinit__(self, Trace trace, tick=None):
+        self.trace, self.tick = trace, tick
+        enough(heaptrack_init(&self.h))
+
+    def __dealloc__(self):
+        heaptrack_free(&self.h)
+
+    def pieces(self, stack):
+        """Iterate over the text, as bytes, in pieces; before a stack's first kind stack(id) is called, which says the
+        number that it has in the file, and may write what it is."""
+        cdef const mt_event *events
+        cdef size_t n, used
+        cdef uint64_t milliseconds
+        cdef unsigned walked = 0
+        while self.trace.next(&events, &n):
+            milliseconds = self.milliseconds()
+            while n > 0:
+                with nogil:
+                    used = heaptrack_feed(&self.h, events, n, milliseconds)
+                if used > n:
+                    raise MemoryError
+                yield self.text()
+                events += used
+                n -= used
+                if n > 0:
+                    enough(heaptrack_number(&self.h, events[0].ref, stack(events[0].ref)))
+            walked += 1
+            if self.tick is not None and walked % TICK == 0:
+                self.tick(*self.trace.progress())
+        enough(heaptrack_time(&self.h, self.milliseconds()))
+        yield self.text()
+
+    cdef uint64_t milliseconds(self):
+        cdef mt_reader_stats_t stats
+        mt_get_stats(self.trace.r, &stats)
+        return stats.nanoseconds // 1000000
+
+    cdef bytes text(self):
+        """What is written, which is then taken."""
+        cdef bytes text = self.h.text[:self.h.n_text] if self.h.n_text else b""
+        self.h.n_text = 0
+        return text
