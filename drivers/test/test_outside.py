@@ -68,7 +68,7 @@ def compiler() -> str:
 
 
 def test_user_source_builds_outside(ops: tuple[Path, Model], tmp_path: Path) -> None:
-    src = SOURCE / "drivers"
+    src = SOURCE / "drivers/sdk"
     so = tmp_path / "mine.so"
     subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", '-DUSER_NAME="mine"', "-o", so,
                     src / "example_user.c", src / "user_shim.c"], check=True)
@@ -81,7 +81,7 @@ def test_skeleton_works(tmp_path: Path) -> None:
     path = tmp_path / "ops"
     path.write_text(text)
     assert stats(SKELETON, path, tmp_path / "r", "--heap", "4M", "--check")["overhead_from"] == "walk"
-    src = SOURCE / "drivers"
+    src = SOURCE / "drivers/sdk"
     so = tmp_path / "skeleton.so"
     subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{src}", "-o", so, src / "skeleton.c"],
                    check=True)
@@ -134,7 +134,7 @@ def test_a_crash_in_a_heap_below_the_least_is_no_room(tmp_path: Path) -> None:
     """Such an allocator has a smallest heap, too, and --heap and --min-heap agree on it."""
     (tmp_path / "frail.c").write_text(FRAIL)
     so, ops = tmp_path / "frail.so", tmp_path / "some-ops"
-    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers'}", "-o", so, tmp_path / "frail.c"],
+    subprocess.run([compiler(), "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers/sdk'}", "-o", so, tmp_path / "frail.c"],
                    check=True)
     ops.write_text("0 N 0 100\n0 F 0 0\n")
     found = json.loads(replay("-a", so, "--min-heap", ops, "--json").stdout)

@@ -421,7 +421,7 @@ def broken(tmp_path: Path, place: str, moves: bool = False) -> Path:
         pytest.skip("no C compiler here")
     words = ("STEVE_MOVES", "where", "where", "unlock") if moves else ("0",) * 4
     (tmp_path / "broken.c").write_text(BROKEN % (place, *words))
-    subprocess.run([cc, "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers'}", "-o", tmp_path / "broken.so",
+    subprocess.run([cc, "-O2", "-fPIC", "-shared", f"-I{SOURCE / 'drivers/sdk'}", "-o", tmp_path / "broken.so",
                     tmp_path / "broken.c"], check=True)
     return tmp_path / "broken.so"
 
