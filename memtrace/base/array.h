@@ -15,7 +15,7 @@
 
 /* Make *array (room for *room elements of `size` bytes) hold at least `need`; new elements are zero.
  * False when there is no memory: the array is then as before. */
-static inline bool grow(void *array, size_t *room, size_t need, size_t size)
+static inline bool array_grow(void *array, size_t *room, size_t need, size_t size)
 {
     void *old, *bigger;
     size_t wanted = *room < 32 ? 64 : *room * 2;
@@ -37,9 +37,9 @@ static inline bool grow(void *array, size_t *room, size_t need, size_t size)
 }
 
 /* The same of an array of which *n elements are in use: use at least `need`. */
-static inline bool grow_used(void *array, size_t *n, size_t *room, size_t need, size_t size)
+static inline bool array_grow_used(void *array, size_t *n, size_t *room, size_t need, size_t size)
 {
-    if (!grow(array, room, need, size))
+    if (!array_grow(array, room, need, size))
         return false;
     *n = need > *n ? need : *n;
     return true;

@@ -112,8 +112,8 @@ static uint32_t take_slot(struct overlay *o)
         return slot;
     }
     size_t need = o->used + 1;
-    if (need > NO_SLOT / 2 || !grow(&o->entries, &o->entry_room, 2 * need, sizeof *o->entries) ||
-        !grow_used(&o->blocks, &o->used, &o->room, need, sizeof *o->blocks))
+    if (need > NO_SLOT / 2 || !array_grow(&o->entries, &o->entry_room, 2 * need, sizeof *o->entries) ||
+        !array_grow_used(&o->blocks, &o->used, &o->room, need, sizeof *o->blocks))
         return NO_SLOT;
     return (uint32_t)(need - 1);
 }

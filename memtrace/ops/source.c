@@ -78,7 +78,7 @@ static inline struct op *put(struct op *out, uint64_t handle, enum ops_code code
 /* Something lives in the slot that a New takes: it has ended, but not in the operations. */
 static bool note_unseen(struct op_source *s, uint32_t slot)
 {
-    if (!grow(&s->unseen, &s->unseen_room, s->n_unseen + 1, sizeof *s->unseen))
+    if (!array_grow(&s->unseen, &s->unseen_room, s->n_unseen + 1, sizeof *s->unseen))
         return false;
     s->unseen[s->n_unseen++] = s->handles[slot] - 1;
     return true;
@@ -87,7 +87,7 @@ static bool note_unseen(struct op_source *s, uint32_t slot)
 /* N with the next handle */
 static struct op *put_new(struct op_source *s, struct op *out, const struct mt_event *e)
 {
-    if (!grow(&s->handles, &s->slots, (size_t)e->slot + 1, sizeof *s->handles) ||
+    if (!array_grow(&s->handles, &s->slots, (size_t)e->slot + 1, sizeof *s->handles) ||
         (s->handles[e->slot] && !note_unseen(s, e->slot))) {
         s->out_of_memory = true;
         return out;
@@ -391,7 +391,7 @@ bool op_source_out_of_memory(const struct op_source *s)
 
 bool op_source_begin(struct op_source *s, const uint64_t *handles, size_t n, uint64_t next_handle)
 {
-    if (!grow(&s->handles, &s->slots, n, sizeof *s->handles))
+    if (!array_grow(&s->handles, &s->slots, n, sizeof *s->handles))
         return false;
     if (n)
         memcpy(s->handles, handles, n * sizeof *handles);

@@ -67,7 +67,7 @@ const char *ops_copy_header_unpack(const uint8_t in[OPS_COPY_HEADER], bool *resi
 
 static bool note_record(struct ops_copier *c, bool kept)
 {
-    if (!grow(&c->kept, &c->kept_room, c->records + 1, sizeof *c->kept))
+    if (!array_grow(&c->kept, &c->kept_room, c->records + 1, sizeof *c->kept))
         return false;
     c->kept[c->records++] = kept;
     c->left_out |= !kept;
@@ -77,7 +77,7 @@ static bool note_record(struct ops_copier *c, bool kept)
 /* The block in a slot is the latest. A Resize makes it another one where it is read as an F and an N. */
 static bool note_block(struct ops_copier *c, uint32_t slot)
 {
-    if (!grow(&c->ordinals, &c->slots, (size_t)slot + 1, sizeof *c->ordinals))
+    if (!array_grow(&c->ordinals, &c->slots, (size_t)slot + 1, sizeof *c->ordinals))
         return false;
     c->ordinals[slot] = c->of.news + (c->resizes ? 0 : c->of.moves) - 1;
     return true;

@@ -154,9 +154,9 @@ static void test_grow_refuses_the_impossible(void **unused)
     uint64_t *array = NULL;
     size_t room = 0;
 
-    assert_false(grow(&array, &room, SIZE_MAX / 4, sizeof *array));
+    assert_false(array_grow(&array, &room, SIZE_MAX / 4, sizeof *array));
     assert_int_equal(room, 0);
-    assert_true(grow(&array, &room, 3, sizeof *array));
+    assert_true(array_grow(&array, &room, 3, sizeof *array));
     assert_true(room >= 3 && array[2] == 0);
     free(array);
 }

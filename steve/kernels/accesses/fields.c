@@ -44,7 +44,7 @@ static bool block_new(struct fields *f, const struct mt_event *e)
 {
     uint32_t group = e->ref < f->n_stacks ? f->group_of[e->ref] : UINT32_MAX;
 
-    if (!grow(&f->blocks, &f->room, (size_t)e->slot + 1, sizeof *f->blocks))
+    if (!array_grow(&f->blocks, &f->room, (size_t)e->slot + 1, sizeof *f->blocks))
         return false;
     f->blocks[e->slot] = (struct fields_block){.size = e->size, .group = group + 1};
     if (group != UINT32_MAX)
@@ -54,7 +54,7 @@ static bool block_new(struct fields *f, const struct mt_event *e)
 
 bool fields_enter(struct fields *f, const struct mt_live_block *live, uint32_t group)
 {
-    if (!grow(&f->blocks, &f->room, (size_t)live->slot + 1, sizeof *f->blocks))
+    if (!array_grow(&f->blocks, &f->room, (size_t)live->slot + 1, sizeof *f->blocks))
         return false;
     f->blocks[live->slot] = (struct fields_block){.size = live->size, .group = group};
     return true;

@@ -121,8 +121,9 @@ static bool touch_first(struct reuse *r, uint64_t line, uint32_t *index)
 {
     *index = livemap_add(&r->map, line);
     r->cold++;
-    if (*index == LIVEMAP_NONE || !grow(&r->times, &r->times_room, (size_t)*index + 1, sizeof *r->times) ||
-        !grow(&r->lines, &r->lines_room, (size_t)*index + 1, sizeof *r->lines))
+    if (*index == LIVEMAP_NONE ||
+        !array_grow(&r->times, &r->times_room, (size_t)*index + 1, sizeof *r->times) ||
+        !array_grow(&r->lines, &r->lines_room, (size_t)*index + 1, sizeof *r->lines))
         return false;
     r->lines[*index] = line;
     return true;

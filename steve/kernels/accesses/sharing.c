@@ -23,8 +23,8 @@ void sharing_free(struct sharing *s)
 
 static bool block_new(struct sharing *s, const struct mt_event *e)
 {
-    if (!grow(&s->blocks, &s->blocks_room, (size_t)e->slot + 1, sizeof *s->blocks) ||
-        !grow(&s->rows, &s->rows_room, (size_t)e->ref + 1, sizeof *s->rows))
+    if (!array_grow(&s->blocks, &s->blocks_room, (size_t)e->slot + 1, sizeof *s->blocks) ||
+        !array_grow(&s->rows, &s->rows_room, (size_t)e->ref + 1, sizeof *s->rows))
         return false;
     if (s->blocks[e->slot].live && !sharingparts_end(s, &s->blocks[e->slot])) /* its Free was lost */
         return false;

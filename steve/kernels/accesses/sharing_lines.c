@@ -11,7 +11,7 @@ bool sharinglines_init(struct sharinglines *l)
 {
     memset(l, 0, sizeof *l);
     l->spare = SHARING_NONE;
-    return livemap_init(&l->map) && grow(&l->clocks, &l->clocks_room, 1, sizeof *l->clocks);
+    return livemap_init(&l->map) && array_grow(&l->clocks, &l->clocks_room, 1, sizeof *l->clocks);
 }
 
 void sharinglines_free(struct sharinglines *l)
@@ -33,7 +33,7 @@ uint32_t sharinglines_keep(struct sharinglines *l, const struct sharing_use *use
     if (index != SHARING_NONE) {
         l->spare = l->uses[index].next;
     } else {
-        if (l->n_uses == SHARING_NONE || !grow(&l->uses, &l->uses_room, l->n_uses + 1, sizeof *l->uses))
+        if (l->n_uses == SHARING_NONE || !array_grow(&l->uses, &l->uses_room, l->n_uses + 1, sizeof *l->uses))
             return SHARING_NONE;
         index = (uint32_t)l->n_uses++;
     }
@@ -268,7 +268,7 @@ static bool decide(struct sharinglines *l, uint64_t number, const struct episode
     interleaved = meet_all(e, false, chosen, &threads) - meet_all(e, true, ignored, &others);
     if (interleaved < 1)
         return true;
-    if (!grow(&l->found, &l->found_room, l->n_found + 1, sizeof *l->found))
+    if (!array_grow(&l->found, &l->found_room, l->n_found + 1, sizeof *l->found))
         return false;
     l->found[l->n_found++] =
         (struct sharing_found){.line = number,
@@ -311,7 +311,7 @@ struct sharing_line *sharinglines_at(struct sharinglines *l, uint64_t number)
     if (index != LIVEMAP_NONE)
         return &l->lines[index];
     index = livemap_add(&l->map, number);
-    if (index == LIVEMAP_NONE || !grow(&l->lines, &l->lines_room, (size_t)index + 1, sizeof *l->lines))
+    if (index == LIVEMAP_NONE || !array_grow(&l->lines, &l->lines_room, (size_t)index + 1, sizeof *l->lines))
         return NULL;
     l->lines[index] = (struct sharing_line){.run = SHARING_NONE, .counted = SHARING_NONE};
     return &l->lines[index];
@@ -324,7 +324,7 @@ bool sharinglines_is_other_life(const struct sharing_place *before, const struct
 
 bool sharinglines_turn(struct sharinglines *l, uint16_t thread)
 {
-    if (!grow(&l->clocks, &l->clocks_room, (size_t)thread + 1, sizeof *l->clocks))
+    if (!array_grow(&l->clocks, &l->clocks_room, (size_t)thread + 1, sizeof *l->clocks))
         return false;
     l->changes += l->thread != 0;
     l->first_thread = l->first_thread ? l->first_thread : thread;
@@ -355,7 +355,7 @@ static bool open_line(struct sharinglines *l, struct sharing_line *line, struct 
         begin_episode(l, line, thread);
         return true;
     }
-    if (!grow(&l->heads, &l->heads_room, index + 1, sizeof *l->heads) || !begin(l, line, thread))
+    if (!array_grow(&l->heads, &l->heads_room, index + 1, sizeof *l->heads) || !begin(l, line, thread))
         return false;
     l->heads[index] = (struct sharing_head){
         .place = place, .first = line->run, .counted = SHARING_NONE, .run = SHARING_NONE};

@@ -8,14 +8,15 @@
 /* Have the row of a stack. */
 static bool reach(struct sharing *s, uint32_t stack)
 {
-    return grow(&s->rows, &s->rows_room, (size_t)stack + 1, sizeof *s->rows);
+    return array_grow(&s->rows, &s->rows_room, (size_t)stack + 1, sizeof *s->rows);
 }
 
 /* ---- a part -------------------------------------------------------------------------------- */
 
 bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uint32_t stack)
 {
-    if (!grow(&s->blocks, &s->blocks_room, (size_t)live->slot + 1, sizeof *s->blocks) || !reach(s, stack))
+    if (!array_grow(&s->blocks, &s->blocks_room, (size_t)live->slot + 1, sizeof *s->blocks) ||
+        !reach(s, stack))
         return false;
     s->blocks[live->slot] =
         (struct sharing_block){.size = live->size, .stack = stack, .live = true, .earlier = true};
@@ -24,7 +25,7 @@ bool sharingparts_enter(struct sharing *s, const struct mt_live_block *live, uin
 
 static bool tell(struct sharing *s, const struct sharing_block *b, bool freed)
 {
-    if (!grow(&s->pieces, &s->pieces_room, s->n_pieces + 1, sizeof *s->pieces))
+    if (!array_grow(&s->pieces, &s->pieces_room, s->n_pieces + 1, sizeof *s->pieces))
         return false;
     s->pieces[s->n_pieces++] =
         (struct sharing_piece){.block = *b, .slot = (uint32_t)(b - s->blocks), .freed = freed};
@@ -207,7 +208,7 @@ static bool add_lines(struct sharinglines *l, const struct sharing_part *p)
 {
     struct reading r = {.next = p->uses};
 
-    if (!grow(&l->clocks, &l->clocks_room, p->n_clocks, sizeof *l->clocks))
+    if (!array_grow(&l->clocks, &l->clocks_room, p->n_clocks, sizeof *l->clocks))
         return false;
     r.clocks = l->clocks;
     for (size_t i = 0; i < p->n_told; i++)
@@ -251,7 +252,7 @@ static bool add_pieces(struct sharing *whole, const struct sharing_part *part)
     for (const struct sharing_piece *p = part->pieces; p < part->pieces + part->n_pieces; p++) {
         struct sharing_block *b;
 
-        if (!grow(&whole->blocks, &whole->blocks_room, (size_t)p->slot + 1, sizeof *whole->blocks) ||
+        if (!array_grow(&whole->blocks, &whole->blocks_room, (size_t)p->slot + 1, sizeof *whole->blocks) ||
             !reach(whole, p->block.stack))
             return false;
         b = &whole->blocks[p->slot];

@@ -9,7 +9,7 @@ bool states_init(struct states *s)
 {
     memset(s, 0, sizeof *s);
     s->now = calloc(UINT16_MAX + 1, sizeof *s->now);
-    if (!livemap_init(&s->known) || !s->now || !grow(&s->rows, &s->room, 1, sizeof *s->rows))
+    if (!livemap_init(&s->known) || !s->now || !array_grow(&s->rows, &s->room, 1, sizeof *s->rows))
         return false;
     s->rows[0].vm = MT_VMS;
     s->n = 1;
@@ -31,7 +31,7 @@ static uint32_t row_at(struct states *s, uint64_t key, const struct states_row *
     if (i != LIVEMAP_NONE)
         return i + 1;
     i = livemap_add(&s->known, key);
-    if (i == LIVEMAP_NONE || !grow(&s->rows, &s->room, (size_t)i + 2, sizeof *s->rows))
+    if (i == LIVEMAP_NONE || !array_grow(&s->rows, &s->room, (size_t)i + 2, sizeof *s->rows))
         return 0;
     s->rows[i + 1] = *empty;
     s->n = (size_t)i + 2;

@@ -49,7 +49,7 @@ static struct workingset_page *page_at(struct workingset *w, uint64_t number)
         if (w->last_index == LIVEMAP_NONE)
             w->last_index = livemap_add(&w->map, number);
         if (w->last_index == LIVEMAP_NONE ||
-            !grow(&w->pages, &w->pages_room, (size_t)w->last_index + 1, sizeof *w->pages))
+            !array_grow(&w->pages, &w->pages_room, (size_t)w->last_index + 1, sizeof *w->pages))
             return NULL;
         w->last_page = number;
     }
@@ -89,7 +89,7 @@ static bool touch(struct workingset *w, uint64_t addr, uint64_t size)
 
 static bool block_access(struct workingset *w, const struct mt_event *e)
 {
-    if (!grow(&w->touched, &w->touched_room, (size_t)e->slot + 1, sizeof *w->touched))
+    if (!array_grow(&w->touched, &w->touched_room, (size_t)e->slot + 1, sizeof *w->touched))
         return false;
     w->window.blocks += w->touched[e->slot] != w->number + 1;
     w->touched[e->slot] = w->number + 1;
@@ -99,7 +99,7 @@ static bool block_access(struct workingset *w, const struct mt_event *e)
 
 static bool end_window(struct workingset *w)
 {
-    if (!grow(&w->windows, &w->windows_room, w->n_windows + 1, sizeof *w->windows))
+    if (!array_grow(&w->windows, &w->windows_room, w->n_windows + 1, sizeof *w->windows))
         return false;
     w->window.live_bytes = w->live_bytes;
     w->windows[w->n_windows++] = w->window;

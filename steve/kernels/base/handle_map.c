@@ -95,7 +95,7 @@ uint32_t livemap_remove(struct livemap *m, uint64_t handle)
     index = m->entries[i].index;
     close_hole(m, i);
     m->live--;
-    if (grow(&m->spare, &m->spare_room, m->n_spare + 1, sizeof *m->spare))
+    if (array_grow(&m->spare, &m->spare_room, m->n_spare + 1, sizeof *m->spare))
         m->spare[m->n_spare++] = index; /* without memory the index is merely lost */
     return index;
 }

@@ -83,7 +83,7 @@ bool intervals_add(struct intervals *s, uint32_t node, uint64_t start, uint64_t 
     uint32_t *place = &s->root;
     struct interval *added;
 
-    if (!grow(&s->nodes, &s->room, (size_t)node + 1, sizeof *s->nodes))
+    if (!array_grow(&s->nodes, &s->room, (size_t)node + 1, sizeof *s->nodes))
         return false;
     added = &s->nodes[node];
     *added = (struct interval){.start = start, .last = last, .weight = next_random(s), .present = true};

@@ -14,7 +14,7 @@ void patternruns_free(struct patternruns *r)
 bool patternruns_learn(struct patternruns *r, const struct mt_packed *p)
 {
     return words_learn(&r->words, p) &&
-           grow(&r->met, &r->met_room, (size_t)p->n_patterns + 1, sizeof *r->met);
+           array_grow(&r->met, &r->met_room, (size_t)p->n_patterns + 1, sizeof *r->met);
 }
 
 /* The accesses of a pattern, without its words that did not count. */

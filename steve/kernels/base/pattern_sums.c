@@ -31,7 +31,7 @@ static void add_pattern(struct word_sum *sums, const struct mt_packed *p, const 
 
 bool words_learn_more(struct words *w, const struct mt_packed *p)
 {
-    if (!grow(&w->sums, &w->room, p->n_patterns, sizeof *w->sums))
+    if (!array_grow(&w->sums, &w->room, p->n_patterns, sizeof *w->sums))
         return false;
     for (; w->n < p->n_patterns; w->n++)
         add_pattern(&w->sums[w->n], p, &p->patterns[w->n]);

@@ -26,7 +26,7 @@ static bool is_chosen(const struct walk *w, uint64_t handle)
 
 bool walk_enter(struct walk *w, const struct mt_live_block *live)
 {
-    if (!grow(&w->mine, &w->room, (size_t)live->slot + 1, 1))
+    if (!array_grow(&w->mine, &w->room, (size_t)live->slot + 1, 1))
         return false;
     w->mine[live->slot] = is_chosen(w, live->handle);
     return true;
@@ -47,13 +47,13 @@ static bool counts(struct walk *w, const struct mt_event *e)
 
 const struct mt_event *walk_filter(struct walk *w, const struct mt_event *events, size_t n)
 {
-    if (!grow(&w->copy, &w->copy_room, n, sizeof *w->copy))
+    if (!array_grow(&w->copy, &w->copy_room, n, sizeof *w->copy))
         return NULL;
     memcpy(w->copy, events, n * sizeof *events);
     for (size_t i = 0; i < n; i++) {
         if (events[i].kind > MT_MODIFY)
             continue;
-        if (events[i].kind == MT_NEW && !grow(&w->mine, &w->room, (size_t)events[i].slot + 1, 1))
+        if (events[i].kind == MT_NEW && !array_grow(&w->mine, &w->room, (size_t)events[i].slot + 1, 1))
             return NULL;
         if (!counts(w, &events[i]))
             w->copy[i].kind = WALK_OTHER;

@@ -82,8 +82,8 @@ static bool reserve(struct linework *w, unsigned count)
 {
     size_t touches = (size_t)w->n_touches + count;
 
-    return grow(&w->touches, &w->touches_room, touches, sizeof *w->touches) &&
-           grow(&w->sums, &w->sums_room, touches, sizeof *w->sums);
+    return array_grow(&w->touches, &w->touches_room, touches, sizeof *w->touches) &&
+           array_grow(&w->sums, &w->sums_room, touches, sizeof *w->sums);
 }
 
 static void learn_pattern(struct linework *w, const struct mt_pattern *pattern,
@@ -104,7 +104,7 @@ bool linepatterns_learn_more(struct linework *w, const struct mt_packed *p)
         w->n_patterns = w->n_touches = 0;
         w->learned_lua = w->code->follows;
     }
-    if (!grow(&w->patterns, &w->patterns_room, p->n_patterns, sizeof *w->patterns))
+    if (!array_grow(&w->patterns, &w->patterns_room, p->n_patterns, sizeof *w->patterns))
         return false;
     while (w->n_patterns < p->n_patterns) {
         const struct mt_pattern *pattern = &p->patterns[w->n_patterns];

@@ -31,8 +31,8 @@ bool linework_learn(struct linework *w, const struct linework_map *map)
 {
     w->map = *map;
     w->memo_end = map->n_lines >> LINEWORK_LINE_BITS ? 0 : UINT64_MAX >> LINEWORK_LINE_BITS;
-    return grow(&w->rows, &w->rows_room, map->n_lines, sizeof *w->rows) &&
-           grow(&w->made, &w->made_room, map->n_lines, sizeof *w->made);
+    return array_grow(&w->rows, &w->rows_room, map->n_lines, sizeof *w->rows) &&
+           array_grow(&w->made, &w->made_room, map->n_lines, sizeof *w->made);
 }
 
 /* ---- blocks -------------------------------------------------------------------------------- */
@@ -76,8 +76,8 @@ static bool keep_pair(struct linework *w, struct linework_block *b, uint64_t key
     if (!*is_new)
         return true;
     i = livemap_add(&w->pairs, key);
-    if (i == LIVEMAP_NONE || !grow(&w->next, &w->next_room, (size_t)i + 1, sizeof *w->next) ||
-        !grow(&w->key, &w->key_room, (size_t)i + 1, sizeof *w->key))
+    if (i == LIVEMAP_NONE || !array_grow(&w->next, &w->next_room, (size_t)i + 1, sizeof *w->next) ||
+        !array_grow(&w->key, &w->key_room, (size_t)i + 1, sizeof *w->key))
         return false;
     w->next[i] = b->many;
     w->key[i] = key;

@@ -154,7 +154,7 @@ static inline bool linework_begin(struct linework *w, uint32_t slot, uint32_t st
 {
     struct linework_block *b;
 
-    if (!grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
+    if (!array_grow(&w->blocks, &w->blocks_room, (size_t)slot + 1, sizeof *w->blocks))
         return false;
     b = &w->blocks[slot];
     b->own = linework_line(w->map.stacks, w->map.n_stacks, stack) + 1;

@@ -38,7 +38,7 @@ static bool tell(struct linework *w, uint32_t slot, bool ended)
     const struct linework_block *b = &w->blocks[slot];
     size_t n = count_lines(w, b);
 
-    if (!grow(&w->pieces, &w->pieces_room, w->n_pieces + HEAD + n, sizeof *w->pieces))
+    if (!array_grow(&w->pieces, &w->pieces_room, w->n_pieces + HEAD + n, sizeof *w->pieces))
         return false;
     w->pieces[w->n_pieces++] = slot;
     w->pieces[w->n_pieces++] = (b->earlier ? LINEPARTS_EARLIER : 0) | (ended ? LINEPARTS_ENDED : 0);

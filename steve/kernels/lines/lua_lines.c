@@ -37,7 +37,7 @@ static bool learn_sites(struct luacode *c)
 {
     uint32_t n = mt_count_sites(c->reader);
 
-    if (!grow(&c->jitted, &c->jitted_room, n, sizeof *c->jitted))
+    if (!array_grow(&c->jitted, &c->jitted_room, n, sizeof *c->jitted))
         return false;
     for (; c->n_sites < n; c->n_sites++)
         c->follows |= c->jitted[c->n_sites] = is_jitted(c, c->n_sites);
@@ -48,7 +48,7 @@ static bool learn_heaps(struct luacode *c)
 {
     uint32_t n = mt_count_heaps(c->reader);
 
-    if (!grow(&c->kinds, &c->kinds_room, n, sizeof *c->kinds))
+    if (!array_grow(&c->kinds, &c->kinds_room, n, sizeof *c->kinds))
         return false;
     for (; c->n_heaps < n; c->n_heaps++) {
         c->kinds[c->n_heaps] = (uint8_t)mt_heap(c->reader, c->n_heaps)->kind;
@@ -74,8 +74,9 @@ static bool add_proto(struct luacode *c, uint32_t id)
 
     if (i == LIVEMAP_NONE)
         i = livemap_add(&c->handles, p->handle);
-    if (i == LIVEMAP_NONE || !grow(&c->proto_of, &c->proto_of_room, (size_t)i + 1, sizeof *c->proto_of) ||
-        !grow(&c->protos, &c->protos_room, (size_t)id + 1, sizeof *c->protos) ||
+    if (i == LIVEMAP_NONE ||
+        !array_grow(&c->proto_of, &c->proto_of_room, (size_t)i + 1, sizeof *c->proto_of) ||
+        !array_grow(&c->protos, &c->protos_room, (size_t)id + 1, sizeof *c->protos) ||
         p->count >= LUACODE_NONE - 1 - c->n_places)
         return false;
     c->proto_of[i] = id;
@@ -106,7 +107,7 @@ bool luacode_learn(struct luacode *c)
 /* What a slot holds: `live` as of struct luacode_block. */
 static bool set_block(struct luacode *c, uint32_t slot, uint64_t live, uint64_t base, uint32_t heap)
 {
-    if (!grow(&c->blocks, &c->blocks_room, (size_t)slot + 1, sizeof *c->blocks))
+    if (!array_grow(&c->blocks, &c->blocks_room, (size_t)slot + 1, sizeof *c->blocks))
         return false;
     if (!c->follows)
         return true;

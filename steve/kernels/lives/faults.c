@@ -48,8 +48,8 @@ static uint64_t key_of(const struct mt_event *e)
 /* A case that was not met before: its index, or LIVEMAP_NONE when out of memory. */
 static uint32_t begin_case(struct faults *f, uint64_t key, const struct mt_event *e)
 {
-    if (!grow(&f->first, &f->first_room, f->n + 1, sizeof *f->first) ||
-        !grow(&f->counts, &f->counts_room, f->n + 1, sizeof *f->counts))
+    if (!array_grow(&f->first, &f->first_room, f->n + 1, sizeof *f->first) ||
+        !array_grow(&f->counts, &f->counts_room, f->n + 1, sizeof *f->counts))
         return LIVEMAP_NONE;
     f->first[f->n++] = *e;
     return livemap_add(&f->known, key);

@@ -58,7 +58,7 @@ unsigned findings_of(const struct findings_limits *limits, const struct life *li
 /* Have a row for a stack; false when out of memory. */
 static inline bool reach(struct findings *f, uint32_t stack)
 {
-    return grow_used(&f->rows, &f->n, &f->room, (size_t)stack + 1, sizeof *f->rows);
+    return array_grow_used(&f->rows, &f->n, &f->room, (size_t)stack + 1, sizeof *f->rows);
 }
 
 static void add(struct findings_row *row, unsigned rules, uint64_t bytes)

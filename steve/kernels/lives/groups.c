@@ -18,9 +18,9 @@ void groups_free(struct groups *g)
 
 struct group *groups_begin_row(struct groups *g, uint32_t key)
 {
-    if (!grow(&g->row_of, &g->row_of_room, (size_t)key + 1, sizeof *g->row_of) ||
-        !grow(&g->keys, &g->keys_room, g->n + 1, sizeof *g->keys) ||
-        !grow_used(&g->rows, &g->n, &g->room, g->n + 1, sizeof *g->rows))
+    if (!array_grow(&g->row_of, &g->row_of_room, (size_t)key + 1, sizeof *g->row_of) ||
+        !array_grow(&g->keys, &g->keys_room, g->n + 1, sizeof *g->keys) ||
+        !array_grow_used(&g->rows, &g->n, &g->room, g->n + 1, sizeof *g->rows))
         return NULL;
     g->keys[g->n - 1] = key;
     g->row_of[key] = (uint32_t)g->n;

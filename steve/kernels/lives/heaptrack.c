@@ -25,7 +25,7 @@ void heaptrack_free(struct heaptrack *h)
 
 bool heaptrack_number(struct heaptrack *h, uint32_t stack, uint32_t number)
 {
-    if (!grow(&h->numbers, &h->numbers_room, (size_t)stack + 1, sizeof *h->numbers))
+    if (!array_grow(&h->numbers, &h->numbers_room, (size_t)stack + 1, sizeof *h->numbers))
         return false;
     h->numbers[stack] = number + 1;
     return true;
@@ -40,7 +40,7 @@ static bool has_number(const struct heaptrack *h, uint32_t stack)
 
 static bool reserve_line(struct heaptrack *h)
 {
-    return grow(&h->text, &h->text_room, h->n_text + LONGEST, 1);
+    return array_grow(&h->text, &h->text_room, h->n_text + LONGEST, 1);
 }
 
 /* A blank and a number. */
@@ -143,7 +143,7 @@ static bool take(struct heaptrack *h, const struct mt_event *e)
 {
     uint32_t kind;
 
-    if (!reserve_line(h) || !grow(&h->live, &h->live_room, (size_t)e->slot + 1, sizeof *h->live))
+    if (!reserve_line(h) || !array_grow(&h->live, &h->live_room, (size_t)e->slot + 1, sizeof *h->live))
         return false;
     kind = kind_of(h, e->size, e->ref);
     if (kind == 0)

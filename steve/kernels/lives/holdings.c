@@ -31,11 +31,11 @@ static void note_peak(const struct holdings *h, struct holding *row)
 /* The index plus 1 of a stack's row; 0 when out of memory. */
 static uint32_t row_of(struct holdings *h, uint32_t stack)
 {
-    if (!grow(&h->row_of, &h->row_of_room, (size_t)stack + 1, sizeof *h->row_of))
+    if (!array_grow(&h->row_of, &h->row_of_room, (size_t)stack + 1, sizeof *h->row_of))
         return 0;
     if (h->row_of[stack] == 0) {
-        if (!grow(&h->rows, &h->room, h->n + 1, sizeof *h->rows) ||
-            !grow(&h->stacks, &h->stacks_room, h->n + 1, sizeof *h->stacks))
+        if (!array_grow(&h->rows, &h->room, h->n + 1, sizeof *h->rows) ||
+            !array_grow(&h->stacks, &h->stacks_room, h->n + 1, sizeof *h->stacks))
             return 0;
         h->stacks[h->n++] = stack;
         h->row_of[stack] = (uint32_t)h->n;
@@ -76,7 +76,7 @@ static bool block_new(struct holdings *h, const struct mt_event *e)
     struct holding *row;
     uint32_t index = row_of(h, e->ref);
 
-    if (index == 0 || !grow(&h->blocks, &h->blocks_room, (size_t)e->slot + 1, sizeof *h->blocks))
+    if (index == 0 || !array_grow(&h->blocks, &h->blocks_room, (size_t)e->slot + 1, sizeof *h->blocks))
         return false;
     b = &h->blocks[e->slot];
     if (b->row)

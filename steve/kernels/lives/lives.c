@@ -116,7 +116,7 @@ static bool add_life(struct lives *l, const struct lives_block *b, const struct 
 static bool put_life(struct lives *l, const struct lives_block *b, const struct lives_moment *at,
                      const struct lives_ending *ending)
 {
-    if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
+    if (!array_grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out))
         return false;
     tell(&l->out[l->n_out++], l, b, at, ending);
     return true;
@@ -192,7 +192,7 @@ static bool block_new(struct lives *l, const struct mt_event *e)
 {
     struct lives_block *b;
 
-    if (!grow(&l->blocks, &l->room, (size_t)e->slot + 1, sizeof *l->blocks))
+    if (!array_grow(&l->blocks, &l->room, (size_t)e->slot + 1, sizeof *l->blocks))
         return false;
     b = &l->blocks[e->slot];
     if (b->live && !block_free(l, b, e))
@@ -301,8 +301,8 @@ static void note_reach(struct lives *l, const struct mt_event *e)
 
 static bool reserve_sums(struct lives *l, uint32_t sites)
 {
-    return grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) &&
-           grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads);
+    return array_grow(&l->sites, &l->sites_room, (size_t)sites + 1, sizeof *l->sites) &&
+           array_grow(&l->threads, &l->threads_room, UINT16_MAX + 1, sizeof *l->threads);
 }
 
 /* False when out of memory. */

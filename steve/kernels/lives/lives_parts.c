@@ -12,8 +12,8 @@ bool livesparts_enter(struct lives *l, const struct mt_live_block *live)
 {
     if (!lives_is_selected(l, live->handle))
         return true;
-    if (!grow(&l->blocks, &l->room, (size_t)live->slot + 1, sizeof *l->blocks) ||
-        !grow(&l->maps, &l->maps_room, (size_t)live->slot + 1, sizeof *l->maps))
+    if (!array_grow(&l->blocks, &l->room, (size_t)live->slot + 1, sizeof *l->blocks) ||
+        !array_grow(&l->maps, &l->maps_room, (size_t)live->slot + 1, sizeof *l->maps))
         return false;
     l->blocks[live->slot] = (struct lives_block){.handle = live->handle,
                                                  .addr = live->addr,
@@ -33,7 +33,7 @@ static bool tell(struct lives *l, struct lives_block *b, uint16_t thread, bool f
 {
     uint32_t slot = (uint32_t)(b - l->blocks);
 
-    if (!grow(&l->pieces, &l->pieces_room, l->n_pieces + 1, sizeof *l->pieces))
+    if (!array_grow(&l->pieces, &l->pieces_room, l->n_pieces + 1, sizeof *l->pieces))
         return false;
     lives_note_peak(l, b);
     b->live = !freed;
@@ -120,7 +120,7 @@ static bool enter(struct lives *whole, const struct lives_piece *p, uint64_t at_
 {
     struct lives_block *b;
 
-    if (!grow(&whole->blocks, &whole->room, (size_t)p->slot + 1, sizeof *whole->blocks))
+    if (!array_grow(&whole->blocks, &whole->room, (size_t)p->slot + 1, sizeof *whole->blocks))
         return false;
     b = &whole->blocks[p->slot];
     *b = p->block;

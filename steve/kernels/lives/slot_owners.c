@@ -20,7 +20,7 @@ bool owners_feed(struct owners *o, const struct mt_event *events, size_t n)
     for (const struct mt_event *e = events; e < events + n; e++) {
         if (e->kind != MT_NEW && e->kind != MT_FREE)
             continue;
-        if (!grow(&o->slots, &o->n_slots, (size_t)e->slot + 1, sizeof *o->slots))
+        if (!array_grow(&o->slots, &o->n_slots, (size_t)e->slot + 1, sizeof *o->slots))
             return false;
         o->slots[e->slot] = e->kind == MT_FREE ? OWNERS_NONE : e->ref + OWNERS_MADE;
     }

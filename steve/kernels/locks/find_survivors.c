@@ -22,7 +22,7 @@ void unfreed_free(struct unfreed *u)
 
 static bool note(struct unfreed *u, uint64_t ordinal)
 {
-    if (!grow(&u->list, &u->list_room, u->n + 1, sizeof *u->list))
+    if (!array_grow(&u->list, &u->list_room, u->n + 1, sizeof *u->list))
         return false;
     u->list[u->n++] = ordinal;
     return true;
@@ -37,7 +37,7 @@ static bool block_new(struct unfreed *u, uint64_t handle)
     if (old != LIVEMAP_NONE && !note(u, u->ordinal[old]))
         return false;
     i = livemap_add(&u->live, handle);
-    if (i == LIVEMAP_NONE || !grow(&u->ordinal, &u->room, (size_t)i + 1, sizeof *u->ordinal))
+    if (i == LIVEMAP_NONE || !array_grow(&u->ordinal, &u->room, (size_t)i + 1, sizeof *u->ordinal))
         return false;
     u->ordinal[i] = u->news++;
     return true;
@@ -56,7 +56,7 @@ bool unfreed_feed(struct unfreed *u, const struct op *ops, size_t n)
 
 static bool slot_new(struct unfreed *u, uint32_t slot)
 {
-    if (!grow(&u->by_slot, &u->slots, (size_t)slot + 1, sizeof *u->by_slot))
+    if (!array_grow(&u->by_slot, &u->slots, (size_t)slot + 1, sizeof *u->by_slot))
         return false;
     if (u->by_slot[slot] && !note(u, u->by_slot[slot] - 1))
         return false;

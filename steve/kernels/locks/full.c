@@ -80,7 +80,7 @@ static void sort_due(struct lockfull *l)
 
 static bool make_due(struct lockfull *l, struct lockfull_block *block)
 {
-    if (!grow(&l->due, &l->due_room, l->n_due + 1, sizeof *l->due))
+    if (!array_grow(&l->due, &l->due_room, l->n_due + 1, sizeof *l->due))
         return false;
     block->locked = false;
     l->due[l->n_due++] = block->handle;
@@ -114,8 +114,8 @@ static inline bool reserve(struct lockfull *l, size_t n)
 {
     if (l->n_out + n <= l->out_room && l->n_out + n <= l->at_room)
         return true;
-    return grow(&l->out, &l->out_room, l->n_out + n, sizeof *l->out) &&
-           grow(&l->at, &l->at_room, l->n_out + n, sizeof *l->at);
+    return array_grow(&l->out, &l->out_room, l->n_out + n, sizeof *l->out) &&
+           array_grow(&l->at, &l->at_room, l->n_out + n, sizeof *l->at);
 }
 
 static void give(struct lockfull *l, const struct op *op)
@@ -206,7 +206,7 @@ static bool retire(struct lockfull *l, uint32_t b)
 
 static bool block_new(struct lockfull *l, uint32_t b, const struct op *op)
 {
-    if (!grow(&l->blocks, &l->room, (size_t)b + 1, sizeof *l->blocks) || !others(l))
+    if (!array_grow(&l->blocks, &l->room, (size_t)b + 1, sizeof *l->blocks) || !others(l))
         return false;
     l->blocks[b] = (struct lockfull_block){
         .handle = op->handle, .live = true, .mortal = mortals_new(&l->mortals, l->news++)};

@@ -63,7 +63,7 @@ uint32_t functions_of_frame(struct functions *f, uint32_t frame)
     const struct mt_frame *known = frame ? mt_frame(f->reader, frame) : NULL;
     uint32_t number;
 
-    if (!known || !grow(&f->frames, &f->frames_room, (size_t)frame + 1, sizeof *f->frames))
+    if (!known || !array_grow(&f->frames, &f->frames_room, (size_t)frame + 1, sizeof *f->frames))
         return FUNCTIONS_UNKNOWN;
     if (f->frames[frame])
         return f->frames[frame] - 1;
@@ -77,7 +77,7 @@ static bool learn_places(struct functions *f, uint32_t id)
     const struct mt_proto *p = mt_proto(f->reader, id);
     uint32_t first = f->code.protos[id].first, number = number_of_lua(f, p->file, p->defined);
 
-    if (!grow(&f->places, &f->places_room, (size_t)first + p->count, sizeof *f->places))
+    if (!array_grow(&f->places, &f->places_room, (size_t)first + p->count, sizeof *f->places))
         return false;
     for (uint32_t i = 0; i < p->count; i++)
         f->places[first + i] = number;

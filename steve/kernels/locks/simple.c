@@ -42,7 +42,7 @@ static bool end_life(struct locksimple *s, uint32_t i)
         span++;
     if (!is_long(s, span))
         return true;
-    if (!grow(&s->long_ones, &s->long_room, s->n_long + 1, sizeof life))
+    if (!array_grow(&s->long_ones, &s->long_room, s->n_long + 1, sizeof life))
         return false;
     life.span = span;
     s->long_ones[s->n_long++] = life;
@@ -57,7 +57,7 @@ static bool block_new(struct locksimple *s, uint64_t handle)
     if (old != LIVEMAP_NONE && !end_life(s, old))
         return false;
     i = livemap_add(&s->live, handle);
-    if (i == LIVEMAP_NONE || !grow(&s->lives, &s->room, (size_t)i + 1, sizeof *s->lives))
+    if (i == LIVEMAP_NONE || !array_grow(&s->lives, &s->room, (size_t)i + 1, sizeof *s->lives))
         return false;
     s->lives[i] = (struct locksimple_life){.ordinal = s->news++, .span = s->accesses};
     return true;

@@ -33,8 +33,8 @@ void lockstack_free(struct lockstack *l)
 
 static bool put(struct lockstack *l, struct op op)
 {
-    if (!grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out) ||
-        !grow(&l->at, &l->at_room, l->n_out + 1, sizeof *l->at))
+    if (!array_grow(&l->out, &l->out_room, l->n_out + 1, sizeof *l->out) ||
+        !array_grow(&l->at, &l->at_room, l->n_out + 1, sizeof *l->at))
         return false;
     l->out[l->n_out] = op;
     l->at[l->n_out++] = l->now;
@@ -69,7 +69,7 @@ static bool put_due(struct lockstack *l)
 /* A function is on the stack of the heap operation at hand. */
 static bool see(struct lockstack *l, uint32_t function)
 {
-    if (!grow(&l->seen, &l->seen_room, functions_count(&l->functions), sizeof *l->seen))
+    if (!array_grow(&l->seen, &l->seen_room, functions_count(&l->functions), sizeof *l->seen))
         return false;
     l->seen[function] = l->heap_operations;
     return true;
@@ -161,7 +161,7 @@ static uint32_t new_pin(struct lockstack *l)
         l->spare = pin_at(l, number)->scope_after;
         return number;
     }
-    if (l->n_pins >= UINT32_MAX - 1 || !grow(&l->pins, &l->pins_room, l->n_pins + 1, sizeof *l->pins))
+    if (l->n_pins >= UINT32_MAX - 1 || !array_grow(&l->pins, &l->pins_room, l->n_pins + 1, sizeof *l->pins))
         return 0;
     return (uint32_t)++l->n_pins;
 }
@@ -172,14 +172,14 @@ static struct lockstack_scope *open_scope(struct lockstack *l, uint16_t thread, 
     struct lockstack_thread *t;
     struct lockstack_scope *scope;
 
-    if (!grow(&l->threads, &l->threads_room, (size_t)thread + 1, sizeof *l->threads))
+    if (!array_grow(&l->threads, &l->threads_room, (size_t)thread + 1, sizeof *l->threads))
         return NULL;
     t = &l->threads[thread];
-    if (!grow(&t->scopes, &t->scopes_room, (size_t)function + 1, sizeof *t->scopes))
+    if (!array_grow(&t->scopes, &t->scopes_room, (size_t)function + 1, sizeof *t->scopes))
         return NULL;
     scope = &t->scopes[function];
     if (!scope->listed) {
-        if (!grow(&t->active, &t->active_room, t->n_active + 1, sizeof *t->active))
+        if (!array_grow(&t->active, &t->active_room, t->n_active + 1, sizeof *t->active))
             return NULL;
         t->active[t->n_active++] = function;
         scope->listed = true;
@@ -229,7 +229,7 @@ static bool close_scope(struct lockstack *l, struct lockstack_scope *scope)
         drop_pin(l, scope->pins);
         if (block->pins)
             continue;
-        if (!grow(&l->due, &l->due_room, l->n_due + 1, sizeof *l->due))
+        if (!array_grow(&l->due, &l->due_room, l->n_due + 1, sizeof *l->due))
             return false;
         l->due[l->n_due++] = block->handle;
     }
@@ -261,7 +261,7 @@ static bool learn(struct lockstack *l, const struct mt_event *e)
 
 static bool block_new(struct lockstack *l, const struct mt_event *e)
 {
-    if (!grow(&l->blocks, &l->blocks_room, (size_t)e->slot + 1, sizeof *l->blocks))
+    if (!array_grow(&l->blocks, &l->blocks_room, (size_t)e->slot + 1, sizeof *l->blocks))
         return false;
     l->blocks[e->slot] = (struct lockstack_block){.handle = l->next_handle++, .live = true};
     return put(l, (struct op){

@@ -103,7 +103,7 @@ static bool block_new(struct lockstats *s, const struct op *op)
 
     block_free(s, op->handle);
     index = livemap_add(&s->live, op->handle);
-    if (index == LIVEMAP_NONE || !grow(&s->blocks, &s->room, (size_t)index + 1, sizeof *s->blocks))
+    if (index == LIVEMAP_NONE || !array_grow(&s->blocks, &s->room, (size_t)index + 1, sizeof *s->blocks))
         return false;
     s->blocks[index] = (struct lockstats_block){.size = op->size};
     s->blocks_made++;

@@ -65,7 +65,7 @@ static bool on_new(struct check *c, const struct mt_event *e)
 {
     struct check_block *before;
 
-    if (!grow(&c->blocks, &c->room, (size_t)e->slot + 1, sizeof *c->blocks))
+    if (!array_grow(&c->blocks, &c->room, (size_t)e->slot + 1, sizeof *c->blocks))
         return false;
     before = &c->blocks[e->slot];
     expect(c, e->handle == c->next_handle, CHECK_HANDLE, e);
@@ -153,7 +153,7 @@ bool check_enter(struct check *c, const struct mt_live_block *live, bool shown)
     struct mt_event e = {.addr = live->addr, .size = live->size, .handle = live->handle, .slot = live->slot};
 
     c->live += shown;
-    return grow(&c->blocks, &c->room, (size_t)live->slot + 1, sizeof *c->blocks) &&
+    return array_grow(&c->blocks, &c->room, (size_t)live->slot + 1, sizeof *c->blocks) &&
            place(c, &e, CHECK_BEFORE, shown);
 }
 

@@ -39,8 +39,8 @@ static bool block_new(struct lifetimes *l, uint64_t handle)
 
     block_free(l, handle);
     i = livemap_add(&l->live, handle);
-    if (i == LIVEMAP_NONE || !grow(&l->ordinal, &l->room, (size_t)i + 1, sizeof *l->ordinal) ||
-        !grow(&l->blocks, &l->blocks_room, l->n + 1, sizeof *l->blocks))
+    if (i == LIVEMAP_NONE || !array_grow(&l->ordinal, &l->room, (size_t)i + 1, sizeof *l->ordinal) ||
+        !array_grow(&l->blocks, &l->blocks_room, l->n + 1, sizeof *l->blocks))
         return false;
     l->ordinal[i] = l->n;
     l->blocks[l->n++] = (struct lifetime){.handle = handle, .other = l->accesses};

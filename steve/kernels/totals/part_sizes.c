@@ -17,7 +17,7 @@ void survey_free(struct survey *s)
 
 static bool set(struct survey *s, uint32_t slot, uint64_t what)
 {
-    if (!grow(&s->slots, &s->n_slots, (size_t)slot + 1, sizeof *s->slots))
+    if (!array_grow(&s->slots, &s->n_slots, (size_t)slot + 1, sizeof *s->slots))
         return false;
     s->slots[slot] = what;
     return true;

@@ -26,7 +26,7 @@ static uint32_t known_stack(const struct summary *s, uint32_t stack)
 
 bool summary_enter(struct summary *s, const struct mt_live_block *live)
 {
-    if (!grow(&s->blocks, &s->room, (size_t)live->slot + 1, sizeof *s->blocks))
+    if (!array_grow(&s->blocks, &s->room, (size_t)live->slot + 1, sizeof *s->blocks))
         return false;
     s->blocks[live->slot] = (struct summary_block){live->size, 0, SUMMARY_BEFORE};
     return true;
@@ -35,7 +35,7 @@ bool summary_enter(struct summary *s, const struct mt_live_block *live)
 /* A block that was made before the beginning: its stack is not known here. */
 static bool note_ended(struct summary *s, uint32_t slot)
 {
-    if (!grow(&s->ended, &s->ended_room, s->n_ended + 1, sizeof *s->ended))
+    if (!array_grow(&s->ended, &s->ended_room, s->n_ended + 1, sizeof *s->ended))
         return false;
     s->ended[s->n_ended++] = slot;
     return true;
@@ -66,7 +66,7 @@ static bool begin(struct summary *s, const struct mt_event *e)
     uint32_t stack = known_stack(s, e->ref);
     struct summary_stack *made = &s->stacks[stack];
 
-    if (!grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks) || !leave(s, e->slot))
+    if (!array_grow(&s->blocks, &s->room, (size_t)e->slot + 1, sizeof *s->blocks) || !leave(s, e->slot))
         return false;
     s->blocks[e->slot] = (struct summary_block){e->size, stack, SUMMARY_LIVE};
     s->allocated += e->size;
@@ -86,7 +86,7 @@ static bool begin(struct summary *s, const struct mt_event *e)
 static bool end(struct summary *s, uint32_t slot, uint64_t size)
 {
     s->freed += size;
-    return grow(&s->blocks, &s->room, (size_t)slot + 1, sizeof *s->blocks) && leave(s, slot);
+    return array_grow(&s->blocks, &s->room, (size_t)slot + 1, sizeof *s->blocks) && leave(s, slot);
 }
 
 static bool heap_event(struct summary *s, const struct mt_event *e)
@@ -122,7 +122,7 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
 {
     size_t wanted = stacks ? stacks : 1;
 
-    if (wanted > s->n_stacks && !grow(&s->stacks, &s->n_stacks, wanted, sizeof *s->stacks))
+    if (wanted > s->n_stacks && !array_grow(&s->stacks, &s->n_stacks, wanted, sizeof *s->stacks))
         return false;
     for (size_t i = 0; i < n; i++) {
         const struct mt_event *e = &events[i];

@@ -50,7 +50,7 @@ static bool keep(struct opshapes *o, uint32_t pattern)
 {
     if (!o->latest[pattern].shape)
         return true;
-    if (!grow(&o->others, &o->room, o->n + 2, sizeof *o->others))
+    if (!array_grow(&o->others, &o->room, o->n + 2, sizeof *o->others))
         return false;
     o->others[++o->n] = (struct opshape){o->latest[pattern], o->others_of[pattern]};
     o->others_of[pattern] = (uint32_t)o->n;
@@ -71,8 +71,8 @@ bool opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_pac
     struct ops_shape_of was;
     uint32_t other;
 
-    if (!grow(&o->latest, &o->latest_room, (size_t)pattern + 1, sizeof *o->latest) ||
-        !grow(&o->others_of, &o->others_room, (size_t)pattern + 1, sizeof *o->others_of))
+    if (!array_grow(&o->latest, &o->latest_room, (size_t)pattern + 1, sizeof *o->latest) ||
+        !array_grow(&o->others_of, &o->others_room, (size_t)pattern + 1, sizeof *o->others_of))
         return false;
     was = o->latest[pattern];
     if (was.shape && was.absent == absent)
