@@ -32,7 +32,7 @@ bool blockmap_init(struct blockmap *m)
     *m = (struct blockmap){.free_slot = NO_SLOT, .free_crowd = UINT32_MAX};
     bool ok = grow_slots(m);
     for (unsigned i = 0; i < BLOCKMAP_LEVELS; i++)
-        ok &= pagetab_init(&m->levels[i]);
+        ok &= page_table_init(&m->levels[i]);
     return ok;
 }
 
@@ -47,12 +47,12 @@ static void free_leaves(struct leaf *leaf)
 
 void blockmap_destroy(struct blockmap *m)
 {
-    struct pagetab *t = &m->levels[0];
+    struct page_table *t = &m->levels[0];
     for (uint64_t i = 0; t->entries && i <= t->mask; i++)
         if (t->entries[i].value && !is_owner(t->entries[i].value))
             free((void *)(uintptr_t)t->entries[i].value);
     for (unsigned i = 0; i < BLOCKMAP_LEVELS; i++)
-        pagetab_free(&m->levels[i]);
+        page_table_free(&m->levels[i]);
     free_leaves(m->free_leaves);
     free(m->blocks);
     free(m->crowds);
@@ -64,8 +64,8 @@ static bool count_above(struct blockmap *m, unsigned level, uint64_t page)
 {
     while (++level < BLOCKMAP_LEVELS) {
         page >>= LEVEL_BITS;
-        uint64_t v = pagetab_get(&m->levels[level], page);
-        if (!pagetab_set(&m->levels[level], page, v + 2))
+        uint64_t v = page_table_get(&m->levels[level], page);
+        if (!page_table_set(&m->levels[level], page, v + 2))
             return false;
         if (v)
             break;
@@ -77,12 +77,12 @@ static void uncount_above(struct blockmap *m, unsigned level, uint64_t page)
 {
     while (++level < BLOCKMAP_LEVELS) {
         page >>= LEVEL_BITS;
-        struct page_entry *e = pagetab_entry(&m->levels[level], page);
+        struct page_entry *e = page_table_entry(&m->levels[level], page);
         if (e->value > 2) {
             e->value -= 2;
             break;
         }
-        pagetab_delete(&m->levels[level], page);
+        page_table_delete(&m->levels[level], page);
     }
 }
 
@@ -92,7 +92,7 @@ static bool own_page(struct blockmap *m, unsigned level, uint64_t page, uint32_t
     m->pages_made++;
     if (level > m->top)
         m->top = level;
-    return pagetab_set(&m->levels[level], page, (uint64_t)slot << 1 | 1) && count_above(m, level, page);
+    return page_table_set(&m->levels[level], page, (uint64_t)slot << 1 | 1) && count_above(m, level, page);
 }
 
 static void disown_page(struct blockmap *m, unsigned level, uint64_t page)
@@ -100,7 +100,7 @@ static void disown_page(struct blockmap *m, unsigned level, uint64_t page)
     m->owners[level]--;
     while (m->top > 0 && m->owners[m->top] == 0)
         m->top--;
-    pagetab_delete(&m->levels[level], page);
+    page_table_delete(&m->levels[level], page);
     uncount_above(m, level, page);
 }
 
@@ -135,7 +135,7 @@ static struct leaf *split_page(struct blockmap *m, uint64_t page, uint32_t owner
         return NULL;
     /* neither can run out of memory: granules are empty, and the entry exists */
     leaf_add(m, leaf, owner, b->base > first ? b->base : first, b_last < last ? b_last : last);
-    pagetab_set(&m->levels[0], page, (uint64_t)(uintptr_t)leaf);
+    page_table_set(&m->levels[0], page, (uint64_t)(uintptr_t)leaf);
     m->owners[0]--;
     return leaf;
 }
@@ -143,7 +143,7 @@ static struct leaf *split_page(struct blockmap *m, uint64_t page, uint32_t owner
 static bool add_piece(struct blockmap *m, uint32_t slot, const struct piece *p)
 {
     uint64_t page = p->first >> level_shift(p->level);
-    uint64_t v = p->level == 0 ? pagetab_get(&m->levels[0], page) : 0;
+    uint64_t v = p->level == 0 ? page_table_get(&m->levels[0], page) : 0;
     if (!v)
         return own_page(m, p->level, page, slot);
     struct leaf *leaf = is_owner(v) ? split_page(m, page, owner_slot(v)) : (struct leaf *)(uintptr_t)v;
@@ -153,7 +153,7 @@ static bool add_piece(struct blockmap *m, uint32_t slot, const struct piece *p)
 static void remove_piece(struct blockmap *m, uint32_t slot, const struct piece *p)
 {
     uint64_t page = p->first >> level_shift(p->level);
-    uint64_t v = pagetab_get(&m->levels[p->level], page);
+    uint64_t v = page_table_get(&m->levels[p->level], page);
     if (is_owner(v)) {
         disown_page(m, p->level, page);
         return;
@@ -162,7 +162,7 @@ static void remove_piece(struct blockmap *m, uint32_t slot, const struct piece *
     leaf_remove(m, leaf, slot, p->first, p->last);
     if (leaf->count == 0) {
         leaf_release(m, leaf);
-        pagetab_delete(&m->levels[0], page);
+        page_table_delete(&m->levels[0], page);
         uncount_above(m, 0, page);
     }
 }
@@ -256,7 +256,7 @@ static uint32_t overlap_pages(const struct blockmap *m, unsigned level, uint64_t
 
 static uint32_t overlap_below(const struct blockmap *m, unsigned level, uint64_t page, const struct range *r)
 {
-    uint64_t v = pagetab_get(&m->levels[level], page);
+    uint64_t v = page_table_get(&m->levels[level], page);
     uint64_t first = page << level_shift(level), last = first | (((uint64_t)1 << level_shift(level)) - 1);
     first = first > r->first ? first : r->first;
     last = last < r->last ? last : r->last;

@@ -58,7 +58,7 @@ struct blockmap {
     uint32_t free_slot; /* head of the list of free slots, NO_SLOT = none */
     uint64_t live;
     uint64_t pages_made; /* entries ever made: while it stays, empty pages stay empty */
-    struct pagetab levels[BLOCKMAP_LEVELS];
+    struct page_table levels[BLOCKMAP_LEVELS];
     uint64_t owners[BLOCKMAP_LEVELS]; /* entries of a level that are whole pages of a block */
     unsigned top;                     /* highest level with owners */
     struct leaf *free_leaves;
@@ -112,7 +112,7 @@ static inline uint32_t owner_slot(uint64_t value)
 static inline uint32_t blockmap_find_high(const struct blockmap *m, uint64_t addr)
 {
     for (unsigned level = 1; level <= m->top; level++) {
-        uint64_t v = pagetab_get(&m->levels[level], addr >> (PAGE_BITS + LEVEL_BITS * level));
+        uint64_t v = page_table_get(&m->levels[level], addr >> (PAGE_BITS + LEVEL_BITS * level));
         if (v)
             return is_owner(v) ? owner_slot(v) : NO_SLOT;
     }
@@ -122,7 +122,7 @@ static inline uint32_t blockmap_find_high(const struct blockmap *m, uint64_t add
 /* The only block that can hold addr, not yet compared with its bounds. */
 static inline uint32_t blockmap_candidate(const struct blockmap *m, uint64_t addr)
 {
-    uint64_t v = pagetab_get(&m->levels[0], addr >> PAGE_BITS);
+    uint64_t v = page_table_get(&m->levels[0], addr >> PAGE_BITS);
     if (is_owner(v))
         return owner_slot(v);
     if (!v)
@@ -135,7 +135,7 @@ static inline uint32_t blockmap_candidate(const struct blockmap *m, uint64_t add
 /* Does no block touch the 4 KB page of addr? */
 static inline bool blockmap_empty_page(const struct blockmap *m, uint64_t addr)
 {
-    return !pagetab_get(&m->levels[0], addr >> PAGE_BITS) && blockmap_find_high(m, addr) == NO_SLOT;
+    return !page_table_get(&m->levels[0], addr >> PAGE_BITS) && blockmap_find_high(m, addr) == NO_SLOT;
 }
 
 /* The block that holds the byte at addr, or NO_SLOT. */

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-static bool allocate(struct pagetab *t, unsigned log2_capacity)
+static bool allocate(struct page_table *t, unsigned log2_capacity)
 {
     t->entries = calloc((size_t)1 << log2_capacity, sizeof *t->entries);
     t->mask = ((uint64_t)1 << log2_capacity) - 1;
@@ -18,41 +18,41 @@ static bool allocate(struct pagetab *t, unsigned log2_capacity)
     return t->entries != NULL;
 }
 
-bool pagetab_init(struct pagetab *t)
+bool page_table_init(struct page_table *t)
 {
     return allocate(t, 6);
 }
 
-void pagetab_free(struct pagetab *t)
+void page_table_free(struct page_table *t)
 {
     free(t->entries);
     t->entries = NULL;
 }
 
-static bool grow(struct pagetab *t)
+static bool grow(struct page_table *t)
 {
-    struct pagetab bigger;
+    struct page_table bigger;
     if (!allocate(&bigger, 64 - t->shift + 1)) {
         free(bigger.entries);
         return false;
     }
     for (uint64_t i = 0; i <= t->mask; i++)
         if (t->entries[i].value)
-            *pagetab_entry(&bigger, t->entries[i].page) = t->entries[i];
+            *page_table_entry(&bigger, t->entries[i].page) = t->entries[i];
     bigger.count = t->count;
     free(t->entries);
     *t = bigger;
     return true;
 }
 
-bool pagetab_set(struct pagetab *t, uint64_t page, uint64_t value)
+bool page_table_set(struct page_table *t, uint64_t page, uint64_t value)
 {
-    struct page_entry *e = pagetab_entry(t, page);
+    struct page_entry *e = page_table_entry(t, page);
     if (!e->value) {
         if (t->count * 2 > t->mask) {
             if (!grow(t))
                 return false;
-            e = pagetab_entry(t, page);
+            e = page_table_entry(t, page);
         }
         t->count++;
     }
@@ -60,18 +60,18 @@ bool pagetab_set(struct pagetab *t, uint64_t page, uint64_t value)
     return true;
 }
 
-void pagetab_delete(struct pagetab *t, uint64_t page)
+void page_table_delete(struct page_table *t, uint64_t page)
 {
-    struct page_entry *e = pagetab_entry(t, page);
+    struct page_entry *e = page_table_entry(t, page);
     if (e->value)
-        pagetab_delete_entry(t, e);
+        page_table_delete_entry(t, e);
 }
 
-void pagetab_delete_entry(struct pagetab *t, struct page_entry *e)
+void page_table_delete_entry(struct page_table *t, struct page_entry *e)
 {
     uint64_t hole = (uint64_t)(e - t->entries);
     for (uint64_t i = (hole + 1) & t->mask; t->entries[i].value; i = (i + 1) & t->mask) {
-        uint64_t home = pagetab_home(t, t->entries[i].page);
+        uint64_t home = page_table_home(t, t->entries[i].page);
         if (((i - home) & t->mask) >= ((i - hole) & t->mask)) {
             t->entries[hole] = t->entries[i];
             hole = i;

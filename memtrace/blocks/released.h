@@ -16,7 +16,7 @@
 enum { RELEASED_MOST = 1 << 16 };
 
 struct released {
-    struct pagetab heaps; /* address -> heap + 1 | number of the entry << 32; made when needed */
+    struct page_table heaps; /* address -> heap + 1 | number of the entry << 32; made when needed */
     uint64_t *order;      /* addresses as they were added, a ring of RELEASED_MOST */
     uint64_t added;
 };

@@ -15,7 +15,7 @@
 
 /* How many live blocks begin at each address. */
 struct ops_addresses {
-    struct pagetab table;
+    struct page_table table;
     uint64_t shared; /* N and R that made a block at the address of a live one */
 };
 
@@ -26,7 +26,7 @@ bool ops_addresses_add(struct ops_addresses *a, uint64_t addr);
 void ops_addresses_remove(struct ops_addresses *a, uint64_t addr);
 
 struct ops_check {
-    struct pagetab live; /* handle -> address + 1, or 1 for the last address there is */
+    struct page_table live; /* handle -> address + 1, or 1 for the last address there is */
     struct ops_addresses addresses;
 };
 
