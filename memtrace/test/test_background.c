@@ -75,7 +75,7 @@ static void check_same(uint32_t chunk_events, uint32_t checkpoint_interval)
     free(later.data);
 }
 
-/* Many small chunks fill the outbox; definitions and live blocks stand between those of events. */
+/* Many small chunks fill the queue; definitions and live blocks stand between those of events. */
 static void test_same_trace(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ static void write_part(struct mt_writer *w, struct buffer *b)
                              .instructions = w->totals.instructions};
     if (b->failed)
         mt_fail_memory(&w->out.err);
-    output_chunk(&w->out, &h, b);
+    chunk_writer_put(&w->out, &h, b);
     buffer_reset(b);
 }
 

@@ -14,61 +14,61 @@
 /* The thread's stack; compressors have their memory elsewhere. */
 enum { STACK_BYTES = 1 << 18 };
 
-struct parcel {
+struct queued_chunk {
     struct chunk_header header;
     struct buffer streams[EVENT_STREAMS];
     uint64_t bytes;
 };
 
-struct outbox {
+struct chunk_queue {
     pthread_t thread;
-    pthread_mutex_t lock; /* for all but `parcels`, whose owner is known from first and count, and `out` */
-    pthread_cond_t come, done;
-    struct parcel parcels[OUTBOX_CHUNKS];
+    pthread_mutex_t lock; /* for all but `chunks`, whose owner is known from first and count, and `out` */
+    pthread_cond_t not_empty, done;
+    struct queued_chunk chunks[CHUNK_QUEUE_CHUNKS];
     unsigned first, count;
     uint64_t bytes; /* of these */
     bool ending;
-    struct output out;         /* the thread's */
+    struct chunk_writer out;   /* the thread's */
     uint64_t written, dropped; /* of `out`, when a chunk was done last */
     struct mt_error err;       /* the same */
 };
 
 /* The chunk to be written next; NULL when there will be no more. */
-static struct parcel *next_parcel(struct outbox *box)
+static struct queued_chunk *next_chunk(struct chunk_queue *q)
 {
-    pthread_mutex_lock(&box->lock);
-    while (box->count == 0 && !box->ending)
-        pthread_cond_wait(&box->come, &box->lock);
-    struct parcel *p = box->count ? &box->parcels[box->first] : NULL;
-    pthread_mutex_unlock(&box->lock);
+    pthread_mutex_lock(&q->lock);
+    while (q->count == 0 && !q->ending)
+        pthread_cond_wait(&q->not_empty, &q->lock);
+    struct queued_chunk *p = q->count ? &q->chunks[q->first] : NULL;
+    pthread_mutex_unlock(&q->lock);
     return p;
 }
 
-static void finish_parcel(struct outbox *box, const struct parcel *p)
+static void finish_chunk(struct chunk_queue *q, const struct queued_chunk *p)
 {
-    pthread_mutex_lock(&box->lock);
-    box->first = (box->first + 1) % OUTBOX_CHUNKS;
-    box->count--;
-    box->bytes -= p->bytes;
-    box->written = box->out.written;
-    box->dropped = box->out.dropped;
-    box->err = box->out.err;
-    pthread_cond_signal(&box->done);
-    pthread_mutex_unlock(&box->lock);
+    pthread_mutex_lock(&q->lock);
+    q->first = (q->first + 1) % CHUNK_QUEUE_CHUNKS;
+    q->count--;
+    q->bytes -= p->bytes;
+    q->written = q->out.written;
+    q->dropped = q->out.dropped;
+    q->err = q->out.err;
+    pthread_cond_signal(&q->done);
+    pthread_mutex_unlock(&q->lock);
 }
 
 static void *work(void *arg)
 {
-    struct outbox *box = arg;
-    for (struct parcel *p; (p = next_parcel(box));) {
-        output_chunk(&box->out, &p->header, p->streams);
-        finish_parcel(box, p);
+    struct chunk_queue *q = arg;
+    for (struct queued_chunk *p; (p = next_chunk(q));) {
+        chunk_writer_put(&q->out, &p->header, p->streams);
+        finish_chunk(q, p);
     }
     return NULL;
 }
 
 /* A thread without signals: those that a write raises become its error. */
-static bool start_thread(struct outbox *box)
+static bool start_thread(struct chunk_queue *q)
 {
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -77,47 +77,47 @@ static bool start_thread(struct outbox *box)
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = pthread_create(&box->thread, &attributes, work, box) == 0;
+    bool ok = pthread_create(&q->thread, &attributes, work, q) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return ok;
 }
 
-struct outbox *outbox_start(struct output *o)
+struct chunk_queue *chunk_queue_start(struct chunk_writer *o)
 {
-    struct outbox *box = calloc(1, sizeof *box);
-    if (!box)
+    struct chunk_queue *q = calloc(1, sizeof *q);
+    if (!q)
         return NULL;
-    box->out = *o;
-    box->written = o->written;
-    box->dropped = o->dropped;
-    pthread_mutex_init(&box->lock, NULL);
-    pthread_cond_init(&box->come, NULL);
-    pthread_cond_init(&box->done, NULL);
-    if (start_thread(box))
-        return box;
-    free(box);
+    q->out = *o;
+    q->written = o->written;
+    q->dropped = o->dropped;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->not_empty, NULL);
+    pthread_cond_init(&q->done, NULL);
+    if (start_thread(q))
+        return q;
+    free(q);
     return NULL;
 }
 
 /* With the lock: wait until there is room for a chunk of so many bytes. */
-static void wait_for_room(struct outbox *box, uint64_t bytes)
+static void wait_for_room(struct chunk_queue *q, uint64_t bytes)
 {
-    while (box->count == OUTBOX_CHUNKS || (box->count && box->bytes + bytes > OUTBOX_BYTES))
-        pthread_cond_wait(&box->done, &box->lock);
+    while (q->count == CHUNK_QUEUE_CHUNKS || (q->count && q->bytes + bytes > CHUNK_QUEUE_BYTES))
+        pthread_cond_wait(&q->done, &q->lock);
 }
 
 /* With the lock: tell the owner how it goes. An error of its own stays. */
-static void bring_up_to_date(const struct outbox *box, struct output *o)
+static void bring_up_to_date(const struct chunk_queue *q, struct chunk_writer *o)
 {
-    o->written = box->written;
-    o->dropped = box->dropped;
+    o->written = q->written;
+    o->dropped = q->dropped;
     if (o->err.code == MT_E_NONE)
-        o->err = box->err;
+        o->err = q->err;
 }
 
 /* Exchange a place's empty buffers for those of a chunk. */
-static void fill(struct parcel *p, const struct chunk_header *h, struct buffer *streams, uint64_t bytes)
+static void fill(struct queued_chunk *p, const struct chunk_header *h, struct buffer *streams, uint64_t bytes)
 {
     for (unsigned i = 0; i < chunk_streams(h->type); i++) {
         struct buffer spare = p->streams[i];
@@ -137,44 +137,45 @@ static uint64_t bytes_of(const struct chunk_header *h, const struct buffer *stre
     return bytes;
 }
 
-void outbox_put(struct outbox *box, struct output *o, const struct chunk_header *h, struct buffer *streams)
+void chunk_queue_put(struct chunk_queue *q, struct chunk_writer *o, const struct chunk_header *h,
+                     struct buffer *streams)
 {
     uint64_t bytes = bytes_of(h, streams);
-    pthread_mutex_lock(&box->lock);
-    wait_for_room(box, bytes);
-    fill(&box->parcels[(box->first + box->count) % OUTBOX_CHUNKS], h, streams, bytes);
-    box->count++;
-    box->bytes += bytes;
-    bring_up_to_date(box, o);
-    pthread_cond_signal(&box->come);
-    pthread_mutex_unlock(&box->lock);
+    pthread_mutex_lock(&q->lock);
+    wait_for_room(q, bytes);
+    fill(&q->chunks[(q->first + q->count) % CHUNK_QUEUE_CHUNKS], h, streams, bytes);
+    q->count++;
+    q->bytes += bytes;
+    bring_up_to_date(q, o);
+    pthread_cond_signal(&q->not_empty);
+    pthread_mutex_unlock(&q->lock);
 }
 
-void outbox_wait(struct outbox *box, struct output *o)
+void chunk_queue_wait(struct chunk_queue *q, struct chunk_writer *o)
 {
-    pthread_mutex_lock(&box->lock);
-    while (box->count)
-        pthread_cond_wait(&box->done, &box->lock);
-    bring_up_to_date(box, o);
-    pthread_mutex_unlock(&box->lock);
+    pthread_mutex_lock(&q->lock);
+    while (q->count)
+        pthread_cond_wait(&q->done, &q->lock);
+    bring_up_to_date(q, o);
+    pthread_mutex_unlock(&q->lock);
 }
 
-void outbox_end(struct outbox *box, struct output *o)
+void chunk_queue_end(struct chunk_queue *q, struct chunk_writer *o)
 {
     struct mt_error own = o->err;
-    pthread_mutex_lock(&box->lock);
-    box->ending = true;
-    pthread_cond_signal(&box->come);
-    pthread_mutex_unlock(&box->lock);
-    pthread_join(box->thread, NULL);
-    *o = box->out;
+    pthread_mutex_lock(&q->lock);
+    q->ending = true;
+    pthread_cond_signal(&q->not_empty);
+    pthread_mutex_unlock(&q->lock);
+    pthread_join(q->thread, NULL);
+    *o = q->out;
     if (own.code != MT_E_NONE)
         o->err = own;
-    for (unsigned i = 0; i < OUTBOX_CHUNKS; i++)
+    for (unsigned i = 0; i < CHUNK_QUEUE_CHUNKS; i++)
         for (unsigned k = 0; k < EVENT_STREAMS; k++)
-            buffer_free(&box->parcels[i].streams[k]);
-    pthread_cond_destroy(&box->come);
-    pthread_cond_destroy(&box->done);
-    pthread_mutex_destroy(&box->lock);
-    free(box);
+            buffer_free(&q->chunks[i].streams[k]);
+    pthread_cond_destroy(&q->not_empty);
+    pthread_cond_destroy(&q->done);
+    pthread_mutex_destroy(&q->lock);
+    free(q);
 }

@@ -14,22 +14,23 @@
 #include "memtrace/write/chunk_writer.h"
 
 /* Chunks that wait or are being written; and the bytes of their streams, unless it is one chunk. */
-enum { OUTBOX_CHUNKS = 4, OUTBOX_BYTES = 8 << 20 };
+enum { CHUNK_QUEUE_CHUNKS = 4, CHUNK_QUEUE_BYTES = 8 << 20 };
 
-struct outbox;
+struct chunk_queue;
 
 /* Start a thread that writes to what `o` writes to, and leave o's compressor and index to it. NULL if there
  * is no thread to be had: then o is as it was. */
-struct outbox *outbox_start(struct output *o);
+struct chunk_queue *chunk_queue_start(struct chunk_writer *o);
 
 /* Give a chunk away, with what its streams hold; they are empty afterwards, with other memory. Waits while
- * the outbox is full. Of o what has been written, dropped and gone wrong is brought up to date. */
-void outbox_put(struct outbox *box, struct output *o, const struct chunk_header *h, struct buffer *streams);
+ * the queue is full. Of o what has been written, dropped and gone wrong is brought up to date. */
+void chunk_queue_put(struct chunk_queue *q, struct chunk_writer *o, const struct chunk_header *h,
+                     struct buffer *streams);
 
 /* Wait until all is written. */
-void outbox_wait(struct outbox *box, struct output *o);
+void chunk_queue_wait(struct chunk_queue *q, struct chunk_writer *o);
 
 /* The same, and end the thread: o has all back. */
-void outbox_end(struct outbox *box, struct output *o);
+void chunk_queue_end(struct chunk_queue *q, struct chunk_writer *o);
 
 #endif

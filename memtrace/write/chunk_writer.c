@@ -20,12 +20,12 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint64_t output_nanoseconds(const struct output *o)
+uint64_t chunk_writer_nanoseconds(const struct chunk_writer *o)
 {
     return now() - o->start;
 }
 
-static void write_all(struct output *o, const uint8_t *p, size_t n)
+static void write_all(struct chunk_writer *o, const uint8_t *p, size_t n)
 {
     while (n && o->err.code == MT_E_NONE) {
         ssize_t done = write(o->fd, p, n);
@@ -44,17 +44,18 @@ static void write_all(struct output *o, const uint8_t *p, size_t n)
     }
 }
 
-void output_init(struct output *o, int fd, int level)
+void chunk_writer_init(struct chunk_writer *o, int fd, int level)
 {
     uint8_t header[FILE_HEADER_SIZE];
-    *o = (struct output){.fd = fd, .level = level ? level : 1, .start = now(), .zstd = ZSTD_createCCtx()};
+    *o = (struct chunk_writer){
+        .fd = fd, .level = level ? level : 1, .start = now(), .zstd = ZSTD_createCCtx()};
     if (!o->zstd)
         mt_fail_memory(&o->err);
     file_header_pack(header);
     write_all(o, header, sizeof header);
 }
 
-void output_free(struct output *o)
+void chunk_writer_free(struct chunk_writer *o)
 {
     ZSTD_freeCCtx(o->zstd);
     buffer_free(&o->payload);
@@ -62,7 +63,7 @@ void output_free(struct output *o)
 }
 
 /* Append one compressed stream to the payload; its entry in the stream table is at byte `entry`. */
-static void pack_stream(struct output *o, const struct buffer *s, size_t entry)
+static void pack_stream(struct chunk_writer *o, const struct buffer *s, size_t entry)
 {
     size_t raw = buffer_size(s), stored = 0;
     if (!buffer_reserve(&o->payload, ZSTD_compressBound(raw)))
@@ -78,7 +79,7 @@ static void pack_stream(struct output *o, const struct buffer *s, size_t entry)
     store_u32(o->payload.data + entry + 4, (uint32_t)stored);
 }
 
-static void pack_payload(struct output *o, struct chunk_header *h, const struct buffer *streams)
+static void pack_payload(struct chunk_writer *o, struct chunk_header *h, const struct buffer *streams)
 {
     unsigned n = chunk_streams(h->type);
     h->raw_size = 0;
@@ -94,21 +95,21 @@ static void pack_payload(struct output *o, struct chunk_header *h, const struct 
     h->stored_size = (uint32_t)buffer_size(&o->payload);
 }
 
-static void note_chunk(struct output *o, const struct chunk_header *h)
+static void note_chunk(struct chunk_writer *o, const struct chunk_header *h)
 {
     struct rec_chunk r = {h->type, o->written, h->events, h->first_event, h->first_handle};
     put_chunk(&o->index, &r);
 }
 
 /* Room for the END chunk, the index and the trailer. */
-static uint64_t room_for_end(const struct output *o)
+static uint64_t room_for_end(const struct chunk_writer *o)
 {
     return 3 * CHUNK_HEADER_SIZE + 512 + 2 * buffer_size(&o->index);
 }
 
 /* Is there no room for this chunk? Those that end the file always have it, and live blocks are not written if
  * they would take it. */
-static bool refused(struct output *o, const struct chunk_header *h)
+static bool refused(struct chunk_writer *o, const struct chunk_header *h)
 {
     if (o->limit == 0 || (h->type != CHUNK_EVENTS && h->type != CHUNK_DEFS))
         return false;
@@ -116,7 +117,7 @@ static bool refused(struct output *o, const struct chunk_header *h)
     return o->full;
 }
 
-static void write_chunk(struct output *o, struct chunk_header *h, const struct buffer *streams)
+static void write_chunk(struct chunk_writer *o, struct chunk_header *h, const struct buffer *streams)
 {
     uint8_t header[CHUNK_HEADER_SIZE];
     if (o->err.code == MT_E_NONE)
@@ -124,7 +125,7 @@ static void write_chunk(struct output *o, struct chunk_header *h, const struct b
     if (refused(o, h))
         return;
     if (o->err.code == MT_E_NONE) {
-        h->nanoseconds = output_nanoseconds(o);
+        h->nanoseconds = chunk_writer_nanoseconds(o);
         h->payload_hash = XXH3_64bits(o->payload.data, h->stored_size);
         chunk_header_pack(h, header);
         note_chunk(o, h);
@@ -135,33 +136,33 @@ static void write_chunk(struct output *o, struct chunk_header *h, const struct b
         o->dropped += h->events;
 }
 
-void output_chunk(struct output *o, struct chunk_header *h, struct buffer *streams)
+void chunk_writer_put(struct chunk_writer *o, struct chunk_header *h, struct buffer *streams)
 {
-    if (o->outbox)
-        outbox_put(o->outbox, o, h, streams);
+    if (o->queue)
+        chunk_queue_put(o->queue, o, h, streams);
     else
         write_chunk(o, h, streams);
 }
 
-void output_background(struct output *o)
+void chunk_writer_background(struct chunk_writer *o)
 {
-    if (!o->outbox && !o->limit && o->err.code == MT_E_NONE)
-        o->outbox = outbox_start(o);
+    if (!o->queue && !o->limit && o->err.code == MT_E_NONE)
+        o->queue = chunk_queue_start(o);
 }
 
-void output_wait(struct output *o)
+void chunk_writer_wait(struct chunk_writer *o)
 {
-    if (o->outbox)
-        outbox_wait(o->outbox, o);
+    if (o->queue)
+        chunk_queue_wait(o->queue, o);
 }
 
-void output_foreground(struct output *o)
+void chunk_writer_foreground(struct chunk_writer *o)
 {
-    if (o->outbox)
-        outbox_end(o->outbox, o);
+    if (o->queue)
+        chunk_queue_end(o->queue, o);
 }
 
-void output_index(struct output *o, uint64_t events, uint64_t handles, uint64_t instructions)
+void chunk_writer_index(struct chunk_writer *o, uint64_t events, uint64_t handles, uint64_t instructions)
 {
     uint8_t trailer[TRAILER_SIZE];
     uint64_t offset = o->written;
@@ -169,7 +170,7 @@ void output_index(struct output *o, uint64_t events, uint64_t handles, uint64_t 
     struct chunk_header h = {
         .type = CHUNK_INDEX, .first_event = events, .first_handle = handles, .instructions = instructions};
     o->index = (struct buffer){0};
-    output_chunk(o, &h, &index);
+    chunk_writer_put(o, &h, &index);
     buffer_free(&index);
     trailer_pack(offset, trailer);
     write_all(o, trailer, sizeof trailer);

@@ -13,9 +13,9 @@
 
 #include <zstd.h>
 
-struct outbox;
+struct chunk_queue;
 
-struct output {
+struct chunk_writer {
     int fd;
     int level;
     uint64_t written;
@@ -26,29 +26,29 @@ struct output {
     struct buffer index;   /* CHUNK records */
     uint64_t limit;        /* bytes the file may have, 0 = any number */
     bool full;             /* a chunk did not fit: it and all later ones of events are left out */
-    struct outbox *outbox; /* a thread does the rest; NULL = done at once */
+    struct chunk_queue *queue; /* a thread does the rest; NULL = done at once */
     struct mt_error err;
 };
 
 /* Write the file header; errors are in o->err. */
-void output_init(struct output *o, int fd, int level);
-void output_free(struct output *o);
+void chunk_writer_init(struct chunk_writer *o, int fd, int level);
+void chunk_writer_free(struct chunk_writer *o);
 
 /* Write a chunk of h->type, h->events...; the sizes, time and hash of h are filled in here, or by the thread.
  * The streams may have other memory afterwards, and may be empty: they are to be reset. */
-void output_chunk(struct output *o, struct chunk_header *h, struct buffer *streams);
+void chunk_writer_put(struct chunk_writer *o, struct chunk_header *h, struct buffer *streams);
 
 /* Let a thread compress and write the chunks that come, if there is one to be had. What was written, dropped
- * and went wrong is known behind output_wait; before, up to some chunk. With a limit it is to be known at
+ * and went wrong is known behind chunk_writer_wait; before, up to some chunk. With a limit it is to be known at
  * once, so there is no thread then. */
-void output_background(struct output *o);
-void output_wait(struct output *o);
+void chunk_writer_background(struct chunk_writer *o);
+void chunk_writer_wait(struct chunk_writer *o);
 /* Wait, and go on without the thread. */
-void output_foreground(struct output *o);
+void chunk_writer_foreground(struct chunk_writer *o);
 
 /* INDEX chunk and trailer. */
-void output_index(struct output *o, uint64_t events, uint64_t handles, uint64_t instructions);
+void chunk_writer_index(struct chunk_writer *o, uint64_t events, uint64_t handles, uint64_t instructions);
 
-uint64_t output_nanoseconds(const struct output *o);
+uint64_t chunk_writer_nanoseconds(const struct chunk_writer *o);
 
 #endif

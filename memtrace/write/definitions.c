@@ -52,7 +52,7 @@ void writer_defs_flush(struct mt_writer *w)
                              .first_event = w->chunk_first_event,
                              .first_handle = w->chunk_first_handle,
                              .instructions = w->chunk_instructions};
-    output_chunk(&w->out, &h, &w->defs);
+    chunk_writer_put(&w->out, &h, &w->defs);
     buffer_reset(&w->defs);
     w->written = w->counts;
 }

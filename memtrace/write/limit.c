@@ -19,7 +19,7 @@
 void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason)
 {
     uint32_t string = mt_writer_string(w, reason, strlen(reason));
-    output_foreground(&w->out);
+    chunk_writer_foreground(&w->out);
     w->out.limit = bytes;
     writer_defs_flush(w);
     w->limit_reason = w->out.full ? 0 : string;

@@ -26,7 +26,7 @@ static void end_part(struct mt_writer *w)
         mt_fail_memory(&w->out.err);
     writer_defs_flush(w);
     if (!writer_failed(w))
-        output_chunk(&w->out, &h, &s->records);
+        chunk_writer_put(&w->out, &h, &s->records);
     buffer_reset(&s->records);
 }
 

@@ -38,7 +38,7 @@ static void write_piece(struct mt_writer *w, struct buffer *b)
                              .first_event = w->chunk_first_event,
                              .first_handle = w->handles,
                              .instructions = w->totals.instructions};
-    output_chunk(&w->out, &h, b);
+    chunk_writer_put(&w->out, &h, b);
     buffer_reset(b);
 }
 

@@ -42,7 +42,7 @@ struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, st
         return NULL;
     }
     opts = opts ? opts : &none;
-    output_init(&w->out, fd, opts->level);
+    chunk_writer_init(&w->out, fd, opts->level);
     bool ok = encoder_init(&w->enc) & blockmap_init(&w->map) & freed_init(&w->freed, opts->forget_freed) &
               writer_defs_init(w) & writer_lua_init(w);
     if (!ok)
@@ -90,7 +90,7 @@ static void end_chunk(struct mt_writer *w)
     put_stop(encoder_rare(&w->enc), &(struct rec_stop){});
     if (encoder_bytes(&w->enc) == UINT64_MAX)
         mt_fail_memory(&w->out.err);
-    output_chunk(&w->out, &h, w->enc.streams);
+    chunk_writer_put(&w->out, &h, w->enc.streams);
     if (!w->out.full)
         w->chunk_first_event += w->enc.count;
     writer_note_kept(w);
@@ -103,7 +103,7 @@ static void check_chunk(struct mt_writer *w)
 {
     bool full = w->enc.count >= w->chunk_events || encoder_bytes(&w->enc) > CHUNK_FULL;
     if (full && w->background)
-        output_background(&w->out);
+        chunk_writer_background(&w->out);
     if (full)
         end_chunk(w);
     else
@@ -122,7 +122,7 @@ int mt_writer_flush(struct mt_writer *w)
 {
     if (!writer_failed(w))
         end_chunk(w);
-    output_wait(&w->out);
+    chunk_writer_wait(&w->out);
     return writer_failed(w) ? MT_ERROR : MT_OK;
 }
 
@@ -446,24 +446,24 @@ static void put_totals(struct mt_writer *w, enum mt_ending ending)
                              .instructions = t.instructions};
     if (b.failed)
         mt_fail_memory(&w->out.err);
-    output_chunk(&w->out, &h, &b);
+    chunk_writer_put(&w->out, &h, &b);
     buffer_free(&b);
 }
 
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err)
 {
     mt_writer_flush(w);
-    output_foreground(&w->out);
+    chunk_writer_foreground(&w->out);
     if (!writer_failed(w)) {
         writer_end_limited(w);
         writer_survivors(w);
         put_totals(w, ending);
-        output_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
+        chunk_writer_index(&w->out, w->chunk_first_event, w->handles, w->totals.instructions);
     }
     int result = writer_failed(w) ? MT_ERROR : MT_OK;
     if (err)
         *err = w->out.err;
-    output_free(&w->out);
+    chunk_writer_free(&w->out);
     encoder_destroy(&w->enc);
     blockmap_destroy(&w->map);
     freed_destroy(&w->freed);
@@ -492,5 +492,5 @@ void mt_writer_totals(const struct mt_writer *w, struct mt_totals *out)
 {
     *out = w->totals;
     out->dropped += w->out.dropped;
-    out->nanoseconds = output_nanoseconds(&w->out);
+    out->nanoseconds = chunk_writer_nanoseconds(&w->out);
 }

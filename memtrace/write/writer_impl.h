@@ -37,7 +37,7 @@ struct told_call {
 
 struct mt_writer {
     struct snapshot_part snapshot;
-    struct output out;
+    struct chunk_writer out;
     struct encoder enc;
     struct blockmap map; /* a block's note is its stack << HOW_BITS | how */
     struct freed_blocks freed;
