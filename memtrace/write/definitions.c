@@ -208,7 +208,7 @@ uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s)
         mt_fail_memory(&w->out.err);
         return UINT32_MAX;
     }
-    return w->enc.join.count - 1;
+    return w->enc.fusion.count - 1;
 }
 
 uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h)
@@ -253,12 +253,12 @@ static bool copy_interned(struct mt_writer *to, const struct mt_writer *from)
     return strings;
 }
 
-/* Those that were joined are not: the callers know nothing of them. */
+/* Those that were fused are not: the callers know nothing of them. */
 static void copy_segments(struct mt_writer *to, const struct mt_writer *from)
 {
     const struct codebook *e = &from->enc.book;
-    for (uint32_t i = 0; i < from->enc.join.count; i++) {
-        const struct coded_segment *s = &e->segments[from->enc.join.of[i].segment];
+    for (uint32_t i = 0; i < from->enc.fusion.count; i++) {
+        const struct coded_segment *s = &e->segments[from->enc.fusion.of[i].segment];
         mt_writer_segment(to,
                           &(struct mt_segment){&e->accesses[s->first], s->count, s->words, s->instructions});
     }

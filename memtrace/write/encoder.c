@@ -24,14 +24,14 @@ void encoder_destroy(struct encoder *e)
     for (unsigned i = 0; i < EVENT_STREAMS; i++)
         buffer_free(&e->streams[i]);
     codebook_free(&e->book);
-    join_free(&e->join);
+    fusion_free(&e->fusion);
 }
 
 bool encoder_segment(struct encoder *e)
 {
     const uint32_t segment = e->book.segment_count - 1, line = e->book.segments[segment].line;
-    e->book.lines[line].name = e->join.count * 2;
-    return join_add(&e->join, segment, line);
+    e->book.lines[line].name = e->fusion.count * 2;
+    return fusion_add(&e->fusion, segment, line);
 }
 
 void encoder_start(struct encoder *e, uint64_t time)
@@ -140,43 +140,43 @@ static inline __attribute__((always_inline)) void take_line(struct encoder *e, c
 }
 
 /* Define what is to begin with this segment, if that can be. */
-static void join(struct encoder *e, const struct surroundings *in, uint32_t id)
+static void fuse(struct encoder *e, const struct surroundings *in, uint32_t id)
 {
     struct mt_access accesses[MT_SEGMENT_MOST];
-    uint32_t parts[JOIN_PARTS];
+    uint32_t parts[FUSION_PARTS];
     struct mt_segment s;
-    unsigned n = join_plan(&e->join, &e->book, id, &s, accesses, parts);
+    unsigned n = fusion_plan(&e->fusion, &e->book, id, &s, accesses, parts);
     if (n > 1 && !in->define(in->writer, &s))
         n = 0;
-    join_made(&e->join, &e->book, id, parts, n);
+    fusion_made(&e->fusion, &e->book, id, parts, n);
 }
 
-/* Gather the words of the joined segment that begins with this one, which is made now if it is time; how many
+/* Gather the words of the fused segment that begins with this one, which is made now if it is time; how many
  * bytes of the stream it takes, 0 if something else comes. */
 static size_t gather(struct encoder *e, const struct surroundings *in, uint32_t id, const uint8_t *at,
-                     const uint8_t *end, uint64_t words[JOIN_WORDS])
+                     const uint8_t *end, uint64_t words[FUSION_WORDS])
 {
-    const struct joint *s = &e->join.of[id];
-    if (s->state == JOIN_READY)
-        join(e, in, id);
-    return s->state == JOIN_MADE ? join_gather(&e->book.lines[s->joined], at, end, words) : 0;
+    const struct fusible *s = &e->fusion.of[id];
+    if (s->state == FUSION_READY)
+        fuse(e, in, id);
+    return s->state == FUSION_MADE ? fusion_gather(&e->book.lines[s->fused], at, end, words) : 0;
 }
 
 /* A segment that did not follow the one before the last time, or something else. */
 static __attribute__((noinline)) size_t take_other(struct encoder *e, const struct surroundings *in,
                                                    struct batch *b, const uint8_t *at, const uint8_t *end)
 {
-    uint64_t words[JOIN_WORDS];
+    uint64_t words[FUSION_WORDS];
     const uint32_t id = mt_stream_id(at);
-    if (id >= e->join.count)
+    if (id >= e->fusion.count)
         return take_between(e, in, b, at, end);
-    const struct joint *s = &e->join.of[id];
+    const struct fusible *s = &e->fusion.of[id];
     const size_t bytes = mt_stream_bytes(e->book.lines[s->line].words);
     if (bytes > (size_t)(end - at))
         return 0;
     size_t used = gather(e, in, id, at, end, words);
     if (used)
-        take_line(e, in, b, s->joined, words_gathered(words));
+        take_line(e, in, b, s->fused, words_gathered(words));
     else
         take_line(e, in, b, s->line, words_of(at));
     return used ? used : bytes;
@@ -216,24 +216,24 @@ static inline __attribute__((always_inline)) size_t take_segment(struct encoder 
         take_guessed(e, in, b, first, line, words_of(at));
         return bytes;
     }
-    uint64_t words[JOIN_WORDS];
-    size_t used = ((uint64_t)id << 1 | 1) == first->name ? join_gather(first, at, end, words) : 0;
+    uint64_t words[FUSION_WORDS];
+    size_t used = ((uint64_t)id << 1 | 1) == first->name ? fusion_gather(first, at, end, words) : 0;
     if (!used)
         return take_other(e, in, b, at, end);
     take_guessed(e, in, b, first, line, words_gathered(words));
     return used;
 }
 
-/* Watch what was taken: segments, the last of which is *last, JOIN_NOTHING for none. */
+/* Watch what was taken: segments, the last of which is *last, FUSION_NOTHING for none. */
 static __attribute__((noinline)) void watch(struct encoder *e, const uint8_t *at, size_t used, uint32_t *last)
 {
     for (const uint8_t *end = at + used; at < end;
-         at += mt_stream_bytes(e->book.lines[e->join.of[*last].line].words)) {
-        const uint32_t found = mt_stream_id(at), id = found < e->join.count ? found : JOIN_NOTHING;
-        if (*last != JOIN_NOTHING)
-            join_watch(&e->join, &e->book, *last, id);
+         at += mt_stream_bytes(e->book.lines[e->fusion.of[*last].line].words)) {
+        const uint32_t found = mt_stream_id(at), id = found < e->fusion.count ? found : FUSION_NOTHING;
+        if (*last != FUSION_NOTHING)
+            fusion_observe(&e->fusion, &e->book, *last, id);
         *last = id;
-        if (id == JOIN_NOTHING)
+        if (id == FUSION_NOTHING)
             return;
     }
 }
@@ -262,16 +262,16 @@ size_t encoder_segments(struct encoder *e, const struct surroundings *in, const 
     const uint8_t *at = stream, *const end = stream + n;
     const uint8_t *const stop = stream + (n < ENCODE_BYTES + MT_STREAM_ID ? ids_end(n) : ENCODE_BYTES);
     struct batch b = {.blocks = in->live->blocks, .between = between, .began = *instructions};
-    const bool watched = join_watches(&e->join);
-    uint32_t last = JOIN_NOTHING;
+    const bool watched = fusion_samples(&e->fusion);
+    uint32_t last = FUSION_NOTHING;
     check_foreign(e, in);
     for (size_t used = 1; used && at < stop; at += used) {
         used = take_segment(e, in, &b, at, end);
         if (__builtin_expect(watched, 0))
             watch(e, at, used, &last);
     }
-    if (last != JOIN_NOTHING && (at < stop || n < ENCODE_BYTES + MT_STREAM_ID))
-        join_watch(&e->join, &e->book, last, JOIN_NOTHING);
+    if (last != FUSION_NOTHING && (at < stop || n < ENCODE_BYTES + MT_STREAM_ID))
+        fusion_observe(&e->fusion, &e->book, last, FUSION_NOTHING);
     end_batch(e, in, &b, instructions);
     return (size_t)(at - stream);
 }

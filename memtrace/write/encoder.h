@@ -21,7 +21,7 @@ enum { FOREIGN_PAGES = 1024 };
 struct encoder {
     struct buffer streams[EVENT_STREAMS];
     struct codebook book;
-    struct joiner join;
+    struct fusion fusion;
     uint32_t epoch;
     uint32_t prev_line;
     struct recent recent;

@@ -364,7 +364,7 @@ static void mark_foreign(struct encoder *e, uint32_t line, struct coding *c)
     }
 }
 
-/* Behind the part of a joined segment that has accesses of their own come the next ones': one by one, too. */
+/* Behind the part of a fused segment that has accesses of their own come the next ones': one by one, too. */
 static void code_rest_alone(struct batch *b, const struct word_state *first, uint32_t i, uint32_t n,
                             struct coding *c)
 {
@@ -378,12 +378,12 @@ static void code_words(struct encoder *e, const struct surroundings *in, struct 
 {
     struct word_state *first = &e->book.lines[m->line];
     for (uint32_t i = m->taken; i < n;) {
-        if (c->alone && join_begins(&first[i])) {
+        if (c->alone && fusion_begins(&first[i])) {
             code_rest_alone(b, first, i, n, c);
             return;
         }
         code_unknown(e, in, b, m, i, c);
-        for (i++; i < n && !(c->alone && join_begins(&first[i])) &&
+        for (i++; i < n && !(c->alone && fusion_begins(&first[i])) &&
                   take_word(e, b, &first[i], word_at(m->words, i), &c->live);)
             i++;
     }

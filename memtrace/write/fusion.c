@@ -1,6 +1,6 @@
-/* fusion.c - which segments are joined; see fusion.h.
+/* fusion.c - which segments are fused; see fusion.h.
  *
- * What a joined segment consists of stands in the lines of its words, where others have nothing: next[0] of a
+ * What a fused segment consists of stands in the lines of its words, where others have nothing: next[0] of a
  * word with which a part begins is the part's id + 1, else 0; next[1] of the second is the number of parts.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -11,49 +11,49 @@
 #include <string.h>
 
 enum {
-    LEAST_SEEN = 48,    /* times before anything is joined */
+    LEAST_SEEN = 48,    /* times before anything is fused */
     MOST_SEEN = 1024,   /* then half of it is forgotten */
-    RARELY_BROKEN = 48, /* joined: once in so many times at most */
+    RARELY_BROKEN = 48, /* fused: once in so many times at most */
     OFTEN_BROKEN = 12   /* no longer: once in fewer */
 };
 
-void join_free(struct joiner *j)
+void fusion_free(struct fusion *f)
 {
-    free(j->of);
-    *j = (struct joiner){0};
+    free(f->of);
+    *f = (struct fusion){0};
 }
 
-bool join_add(struct joiner *j, uint32_t segment, uint32_t line)
+bool fusion_add(struct fusion *f, uint32_t segment, uint32_t line)
 {
-    if (j->count == j->capacity) {
-        uint32_t bigger = 2 * j->capacity + 256;
-        struct joint *of = realloc(j->of, bigger * sizeof *of);
+    if (f->count == f->capacity) {
+        uint32_t bigger = 2 * f->capacity + 256;
+        struct fusible *of = realloc(f->of, bigger * sizeof *of);
         if (!of)
             return false;
-        j->of = of;
-        j->capacity = bigger;
+        f->of = of;
+        f->capacity = bigger;
     }
-    j->of[j->count++] = (struct joint){.segment = segment, .line = line, .next = JOIN_NOTHING};
+    f->of[f->count++] = (struct fusible){.segment = segment, .line = line, .next = FUSION_NOTHING};
     return true;
 }
 
-bool join_watches(struct joiner *j)
+bool fusion_samples(struct fusion *f)
 {
-    return (j->calls++ * 0x9e3779b1u >> 27) == 0;
+    return (f->calls++ * 0x9e3779b1u >> 27) == 0;
 }
 
 /* A segment has to be looked up by its id when it comes next, and not to be taken as guessed. */
-static void hide(struct codebook *book, const struct joint *s)
+static void hide(struct codebook *book, const struct fusible *s)
 {
     book->lines[s->line].name = NO_NAME;
 }
 
-static void show(struct codebook *book, uint32_t id, const struct joint *s)
+static void show(struct codebook *book, uint32_t id, const struct fusible *s)
 {
     book->lines[s->line].name = id * 2;
 }
 
-static void count(struct joint *s, uint32_t next)
+static void count(struct fusible *s, uint32_t next)
 {
     s->broken += s->next != next;
     s->seen++;
@@ -68,36 +68,36 @@ static void count(struct joint *s, uint32_t next)
     }
 }
 
-static bool is_stable(const struct joint *s)
+static bool is_stable(const struct fusible *s)
 {
-    return s->next != JOIN_NOTHING && s->seen >= LEAST_SEEN && s->broken * RARELY_BROKEN <= s->seen;
+    return s->next != FUSION_NOTHING && s->seen >= LEAST_SEEN && s->broken * RARELY_BROKEN <= s->seen;
 }
 
-static void part(struct codebook *book, uint32_t id, struct joint *s)
+static void part(struct codebook *book, uint32_t id, struct fusible *s)
 {
-    hide(book, &(struct joint){.line = s->joined});
+    hide(book, &(struct fusible){.line = s->fused});
     show(book, id, s);
-    s->state = JOIN_NEVER;
+    s->state = FUSION_NEVER;
 }
 
-void join_watch(struct joiner *j, struct codebook *book, uint32_t id, uint32_t next)
+void fusion_observe(struct fusion *f, struct codebook *book, uint32_t id, uint32_t next)
 {
-    struct joint *s = &j->of[id];
+    struct fusible *s = &f->of[id];
     count(s, next);
-    if (s->state == JOIN_UNKNOWN && is_stable(s)) {
-        s->state = JOIN_READY;
+    if (s->state == FUSION_UNKNOWN && is_stable(s)) {
+        s->state = FUSION_READY;
         hide(book, s);
-    } else if (s->state == JOIN_MADE && s->broken * OFTEN_BROKEN > s->seen) {
+    } else if (s->state == FUSION_MADE && s->broken * OFTEN_BROKEN > s->seen) {
         part(book, id, s);
     }
 }
 
 /* Append what a part does; false if that is too much. */
-static bool append(const struct codebook *book, const struct joint *part, struct mt_segment *s,
+static bool append(const struct codebook *book, const struct fusible *part, struct mt_segment *s,
                    struct mt_access *accesses)
 {
     const struct coded_segment *c = &book->segments[part->segment];
-    if (s->count + c->count > MT_SEGMENT_MOST || s->words + c->words > JOIN_WORDS ||
+    if (s->count + c->count > MT_SEGMENT_MOST || s->words + c->words > FUSION_WORDS ||
         s->instructions + c->instructions > MT_SEGMENT_INSTRUCTIONS)
         return false;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -110,35 +110,35 @@ static bool append(const struct codebook *book, const struct joint *part, struct
     return true;
 }
 
-unsigned join_plan(const struct joiner *j, const struct codebook *book, uint32_t id, struct mt_segment *s,
-                   struct mt_access accesses[MT_SEGMENT_MOST], uint32_t parts[JOIN_PARTS])
+unsigned fusion_plan(const struct fusion *f, const struct codebook *book, uint32_t id, struct mt_segment *s,
+                     struct mt_access accesses[MT_SEGMENT_MOST], uint32_t parts[FUSION_PARTS])
 {
     unsigned n = 0;
     *s = (struct mt_segment){.accesses = accesses};
-    while (n < JOIN_PARTS && append(book, &j->of[id], s, accesses)) {
+    while (n < FUSION_PARTS && append(book, &f->of[id], s, accesses)) {
         parts[n++] = id;
-        if (!is_stable(&j->of[id]))
+        if (!is_stable(&f->of[id]))
             break;
-        id = j->of[id].next;
+        id = f->of[id].next;
     }
     return n;
 }
 
-void join_made(struct joiner *j, struct codebook *book, uint32_t id, const uint32_t *parts, unsigned n)
+void fusion_made(struct fusion *f, struct codebook *book, uint32_t id, const uint32_t *parts, unsigned n)
 {
-    struct joint *head = &j->of[id];
+    struct fusible *head = &f->of[id];
     if (n < 2) {
-        head->state = JOIN_NEVER;
+        head->state = FUSION_NEVER;
         show(book, id, head);
         return;
     }
-    head->state = JOIN_MADE;
-    head->joined = book->segments[book->segment_count - 1].line;
-    struct word_state *word = &book->lines[head->joined];
+    head->state = FUSION_MADE;
+    head->fused = book->segments[book->segment_count - 1].line;
+    struct word_state *word = &book->lines[head->fused];
     word->name = id * 2 + 1;
     word[1].next[1] = n;
     for (unsigned i = 1; i < n; i++) {
-        word += book->segments[j->of[parts[i - 1]].segment].words;
+        word += book->segments[f->of[parts[i - 1]].segment].words;
         word->next[0] = parts[i] + 1;
     }
 }

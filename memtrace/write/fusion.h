@@ -1,12 +1,12 @@
-/* fusion.h - segments that always follow one another, which the writer joins to one.
+/* fusion.h - segments that always follow one another, which the writer fuses into one.
  *
  * A superblock of a program is mostly followed by the same other one: of a trace's segments more than half
  * need no telling of their own. So the writer watches some of the stream, and where a segment was followed by
- * the same one all the time, it defines a *joined* segment that does what up to JOIN_PARTS of them do one
+ * the same one all the time, it defines a *fused* segment that does what up to FUSION_PARTS of them do one
  * after the other. For a reader it is a segment like others; there are half as many to read, and to write.
  * Callers know nothing of it: their ids of segments are mapped here to those in the file.
  *
- * Only what stands in the stream without anything in between is joined. Whether the stream has all parts is
+ * Only what stands in the stream without anything in between is fused. Whether the stream has all parts is
  * seen before anything is coded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -17,53 +17,53 @@
 #include "memtrace/format/codebook.h"
 #include "memtrace/stream.h"
 
-enum { JOIN_PARTS = 8, JOIN_WORDS = 14 };
+enum { FUSION_PARTS = 8, FUSION_WORDS = 14 };
 
 /* No segment: what stands there is something else, or the stream ends. */
-#define JOIN_NOTHING UINT32_MAX
+#define FUSION_NOTHING UINT32_MAX
 
-/* Whether a joined segment begins with one: not seen often enough, to be tried when it comes next, there is
+/* Whether a fused segment begins with one: not seen often enough, to be tried when it comes next, there is
  * one, never. */
-enum join_state { JOIN_UNKNOWN, JOIN_READY, JOIN_MADE, JOIN_NEVER };
+enum fusion_state { FUSION_UNKNOWN, FUSION_READY, FUSION_MADE, FUSION_NEVER };
 
 /* A segment by the caller's id. */
-struct joint {
+struct fusible {
     uint32_t segment, line; /* in the codebook */
-    uint32_t joined;        /* line of the joined segment that begins with this one, if JOIN_MADE */
+    uint32_t fused;         /* line of the fused segment that begins with this one, if FUSION_MADE */
     uint32_t next;          /* what followed it, mostly, of the times it was watched: */
     uint16_t seen, broken;  /* all of them; when something else followed */
-    uint8_t state;          /* enum join_state */
+    uint8_t state;          /* enum fusion_state */
 };
 
-struct joiner {
-    struct joint *of; /* by the caller's id */
+struct fusion {
+    struct fusible *of; /* by the caller's id */
     uint32_t count, capacity;
-    uint32_t calls; /* to join_watches */
+    uint32_t calls; /* to fusion_samples */
 };
 
-void join_free(struct joiner *j);
+void fusion_free(struct fusion *f);
 
 /* The caller's next segment, whose line has got its name; false when out of memory. */
-bool join_add(struct joiner *j, uint32_t segment, uint32_t line);
+bool fusion_add(struct fusion *f, uint32_t segment, uint32_t line);
 
 /* Is this part of the stream to be watched? One in 32 is, at random. */
-bool join_watches(struct joiner *j);
+bool fusion_samples(struct fusion *f);
 
-/* The caller's segment `next`, or JOIN_NOTHING, followed `id`. */
-void join_watch(struct joiner *j, struct codebook *book, uint32_t id, uint32_t next);
+/* The caller's segment `next`, or FUSION_NOTHING, followed `id`. */
+void fusion_observe(struct fusion *f, struct codebook *book, uint32_t id, uint32_t next);
 
-/* The joined segment that is to begin with a JOIN_READY one: *s, whose accesses go to `accesses`, by the
+/* The fused segment that is to begin with a FUSION_READY one: *s, whose accesses go to `accesses`, by the
  * parts' ids. How many parts; fewer than 2: none can be. */
-unsigned join_plan(const struct joiner *j, const struct codebook *book, uint32_t id, struct mt_segment *s,
-                   struct mt_access accesses[MT_SEGMENT_MOST], uint32_t parts[JOIN_PARTS]);
+unsigned fusion_plan(const struct fusion *f, const struct codebook *book, uint32_t id, struct mt_segment *s,
+                     struct mt_access accesses[MT_SEGMENT_MOST], uint32_t parts[FUSION_PARTS]);
 
 /* It was defined, as the codebook's last segment; or, `parts` fewer than 2, could not be. */
-void join_made(struct joiner *j, struct codebook *book, uint32_t id, const uint32_t *parts, unsigned n);
+void fusion_made(struct fusion *f, struct codebook *book, uint32_t id, const uint32_t *parts, unsigned n);
 
-/* Gather the words of a joined segment from a stream that begins with its first part; how many bytes of the
+/* Gather the words of a fused segment from a stream that begins with its first part; how many bytes of the
  * stream it takes, 0 if other segments follow there. */
-static inline size_t join_gather(const struct word_state *first, const uint8_t *at, const uint8_t *end,
-                                 uint64_t words[JOIN_WORDS])
+static inline size_t fusion_gather(const struct word_state *first, const uint8_t *at, const uint8_t *end,
+                                   uint64_t words[FUSION_WORDS])
 {
     const uint8_t *p = at + MT_STREAM_ID;
     const uint32_t n = first->words;
@@ -83,8 +83,8 @@ static inline size_t join_gather(const struct word_state *first, const uint8_t *
     return (size_t)(p + MT_STREAM_WORD - at);
 }
 
-/* Does a part of a joined segment begin with this word, which is not its first? */
-static inline bool join_begins(const struct word_state *s)
+/* Does a part of a fused segment begin with this word, which is not its first? */
+static inline bool fusion_begins(const struct word_state *s)
 {
     return s->words & NOT_FIRST && s->next[0];
 }

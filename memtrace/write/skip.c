@@ -34,7 +34,7 @@ static inline const uint8_t *behind(const uint8_t *at, uint32_t words)
 size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions)
 {
     const struct codebook *book = &w->enc.book;
-    const struct joiner *callers = &w->enc.join;
+    const struct fusion *callers = &w->enc.fusion;
     const uint8_t *at = stream, *end = stream + n;
     uint64_t sum = 0, accesses = 0;
     while (end - at >= MT_STREAM_ID && mt_stream_id(at) < callers->count) {

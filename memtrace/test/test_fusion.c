@@ -1,4 +1,4 @@
-/* test_join.c - segments that follow one another again and again are joined, and nobody can tell.
+/* test_fusion.c - segments that follow one another again and again are fused, and nobody can tell.
  *
  * The same programs run through a writer as segments and as accesses one by one: loops of segments, left and
  * broken off now and then, over blocks that come and go, with words on the stack, in freed memory, across
@@ -137,7 +137,7 @@ static void sort_segments(struct reading *r)
 }
 
 /* How many segments a reader is told of that do more than any that was defined here. */
-static unsigned joined(int fd)
+static unsigned fused(int fd)
 {
     struct mt_error err = {0};
     struct mt_reader *reader = mt_open(memory_path(fd), 0, &err);
@@ -177,7 +177,7 @@ static void run_program(struct run *r)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         if (i == ROUNDS / 2 && !r->segment[LATE].count)
-            make_segment(r, LATE); /* when others were joined */
+            make_segment(r, LATE); /* when others were fused */
         if (below(r, 4) == 0)
             change_heap(r);
         run_loops(r, i < ROUNDS / 2 ? 0 : 1, 3);
@@ -192,14 +192,14 @@ static void test_loops(void **state)
         start(r, seed);
         run_program(r);
         compare(r);
-        assert_true(joined(r->fd[0]) > r->said / 20);
-        assert_int_equal(joined(r->fd[1]), 0);
+        assert_true(fused(r->fd[0]) > r->said / 20);
+        assert_int_equal(fused(r->fd[1]), 0);
         close_files(r);
         free(r);
     }
 }
 
-/* A forked process's writer knows the callers' segments by the same ids, and joins its own. */
+/* A forked process's writer knows the callers' segments by the same ids, and fuses its own. */
 static void test_fork(void **state)
 {
     struct run *r = calloc(1, sizeof *r), *child = calloc(1, sizeof *child);
@@ -214,7 +214,7 @@ static void test_fork(void **state)
     }
     run_program(child);
     compare(child);
-    assert_true(joined(child->fd[0]) > child->said / 40);
+    assert_true(fused(child->fd[0]) > child->said / 40);
     compare(r);
     close_files(child);
     close_files(r);
