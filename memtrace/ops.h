@@ -123,16 +123,16 @@ struct ops_word {
  * ops_writer_finish tells. */
 uint32_t ops_writer_shape(struct ops_writer *w, const struct ops_part *parts, unsigned count, unsigned words);
 
-/* Of which shape the executions of a pattern (reader.h) are. */
+/* Of which shape the executions of a segment (reader.h) are. */
 struct ops_shape_of {
     uint32_t shape;  /* 0 = not known */
-    uint32_t absent; /* bit i: word i of the pattern is not of the shape, for it lies in no block */
+    uint32_t absent; /* bit i: word i of the segment is not of the shape, for it lies in no block */
 };
 /* What was read of a trace, of no known thread and time, and is not yet written. */
 struct ops_executions {
     const struct mt_step *step, *end;
     const struct mt_place *places;     /* of their words, one after the other */
-    const struct ops_shape_of *shapes; /* by pattern */
+    const struct ops_shape_of *shapes; /* by segment */
     size_t n_shapes;
     const uint64_t *handles; /* by slot: of the block that lives there, plus 1; 0 = none */
     size_t slots;

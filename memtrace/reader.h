@@ -36,51 +36,58 @@ void mt_limit_size(struct mt_reader *r, uint64_t size);
  * everything before the cut, then MT_ERROR with MT_E_TRUNCATED. */
 int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n);
 
-/* The same events, several times cheaper, for those who need not see each access by itself. A program does
- * the same again and again: a *pattern* is a run of accesses, of which `words` places tell all addresses. */
-struct mt_pattern_access {
+/* -- segments --------------------------------------------------------------------------------------
+ *
+ * mt_next_batch delivers the same events as mt_next, several times faster, to readers that need not see each
+ * access as an event. Programs repeat themselves: a *segment* is a run of accesses that always follow one
+ * another, at constant distances from a few base addresses, the segment's *words*. A batch says which
+ * segments ran, one after the other, and where their words were.
+ */
+
+/* One access of a segment. */
+struct mt_segment_access {
     uint32_t site;
     uint32_t size;
-    uint16_t offset; /* from the place of its word */
+    uint16_t offset; /* from the address of its word */
     uint8_t kind;    /* MT_LOAD, MT_STORE or MT_MODIFY */
-    uint8_t word;    /* < words of the pattern */
+    uint8_t word;    /* < words of the segment */
 };
-struct mt_pattern {
-    uint32_t first;  /* its accesses are accesses[first .. first + count - 1], in program order */
-    uint32_t extent; /* end of this word's highest access, from its place; > INT32_MAX: never packed */
-    uint8_t count;   /* 1 .. MT_SEGMENT_MOST; 0 = this is another word of a pattern before */
-    uint8_t words;   /* what is said of word w stands in the pattern w behind this one */
+/* One word of a segment. Word w of the segment with id s is segments[s + w] of a batch. */
+struct mt_segment_word {
+    uint32_t first;  /* first word only: the segment's accesses are accesses[first .. first + count - 1] */
+    uint32_t extent; /* end of this word's highest access, from its address; > INT32_MAX: never in a batch */
+    uint8_t count;   /* first word: 1 .. MT_SEGMENT_MOST accesses, in program order; other words: 0 */
+    uint8_t words;   /* first word only: words of the segment */
     uint8_t own;     /* accesses of this word */
 };
-/* Where a word's lowest access was. All its accesses lie in that block, whole. */
+/* Address of a word's lowest access. All accesses of the word lie whole in the block of that slot. */
 struct mt_place {
     uint64_t addr;
     uint32_t
-        slot; /* as of struct mt_event; MT_NO_SLOT: the word touched no block, its accesses do not count */
+        slot; /* as in struct mt_event; MT_NO_SLOT: the word touched no block, its accesses do not count */
 };
 #define MT_NO_SLOT UINT32_MAX
-/* What came next: a pattern, or events that are not of patterns. */
+/* One step of a batch: a segment ran, or some single events follow. */
 struct mt_step {
-    uint64_t time;    /* of the pattern's accesses, as of struct mt_event */
-    uint32_t pattern; /* id; or MT_STEP_EVENTS: the next `count` of the events */
-    uint16_t thread;  /* of the pattern */
-    uint16_t count;   /* events that it stands for: 1 .. MT_STEP_MOST */
+    uint64_t time;    /* of the segment's accesses, as in struct mt_event */
+    uint32_t segment; /* id; or MT_STEP_EVENTS: the next `count` of the batch's events */
+    uint16_t thread;  /* that ran the segment */
+    uint16_t count;   /* events in this step: 1 .. MT_STEP_MOST */
 };
 #define MT_STEP_EVENTS 0
 #define MT_STEP_MOST 512
-struct mt_packed {
+struct mt_batch {
     const struct mt_step *steps;
-    const struct mt_place *places; /* of the patterns' words, one after the other */
-    const struct mt_event *events;
-    const struct mt_pattern *patterns; /* by id */
-    const struct mt_pattern_access *accesses;
-    size_t n_steps, n_places, n_events; /* that there are of those */
-    uint32_t n_patterns;                /* ids are below this; what an id means never changes */
-    uint64_t count;                     /* events that all steps stand for */
+    const struct mt_place *places;          /* for each segment that ran, the places of its words */
+    const struct mt_event *events;          /* the single events */
+    const struct mt_segment_word *segments; /* by id */
+    const struct mt_segment_access *accesses;
+    size_t n_steps, n_places, n_events;
+    uint32_t n_segments; /* ids are below this; the meaning of an id never changes */
+    uint64_t count;      /* events in all steps */
 };
-/* As mt_next, and may be called in turns with it. Everything in *p is the reader's, valid until the next
- * call. */
-int mt_next_packed(struct mt_reader *r, struct mt_packed *p);
+/* As mt_next; the two may be mixed. Everything in *p is the reader's, valid until the next call. */
+int mt_next_batch(struct mt_reader *r, struct mt_batch *p);
 
 /* From now on deliver no accesses but those of system calls and, if asked for, to freed memory: many times
  * faster, for they are not decoded. mt_reader_stats counts them as `passed`, once a chunk is done. Call it

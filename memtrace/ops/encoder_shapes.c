@@ -249,7 +249,7 @@ __attribute__((always_inline)) static inline bool execute(struct ops_encoder *e,
     return true;
 }
 
-/* The words of an execution that are present, where some of its pattern's are absent: those, and no others,
+/* The words of an execution that are present, where some of its segment's are absent: those, and no others,
  * must be of no block. How many of both; 0 if they are not. */
 static __attribute__((noinline)) uint32_t gather_present(struct mt_place *to, const struct mt_place *places,
                                                          uint32_t present, uint32_t absent)
@@ -276,7 +276,7 @@ static inline uint32_t pass_absent(const struct mt_place *places, uint32_t prese
     return n;
 }
 
-/* Where the present ones of an execution are, some of whose pattern's words are absent, and how many both
+/* Where the present ones of an execution are, some of whose segment's words are absent, and how many both
  * are; 0 if not these are absent. */
 static inline const struct mt_place *find_present(struct mt_place *to, const struct mt_place *places,
                                                   uint32_t present, uint32_t absent, uint32_t *all)
@@ -289,7 +289,7 @@ static inline const struct mt_place *find_present(struct mt_place *to, const str
     return to;
 }
 
-/* The execution at hand; false if it is none of the shape that its pattern had last. */
+/* The execution at hand; false if it is none of the shape that its segment had last. */
 __attribute__((always_inline)) static inline bool execute_step(struct ops_encoder *e, struct going *g,
                                                                struct ops_line *lines, struct handles h,
                                                                struct ops_shape_of shape,
@@ -335,11 +335,11 @@ uint32_t ops_encoder_execute(struct ops_encoder *e, struct ops_executions *x, ui
     struct ops_line *lines = e->lines;
     uint32_t left = room;
     for (; g.step < end; g.step++) {
-        const uint32_t pattern = g.step->pattern, count = g.step->count;
+        const uint32_t segment = g.step->segment, count = g.step->count;
         const struct mt_place *places = g.places;
-        if (count > left || pattern >= n_shapes || shapes[pattern].shape == 0)
+        if (count > left || segment >= n_shapes || shapes[segment].shape == 0)
             break;
-        if (!execute_step(e, &g, lines, h, shapes[pattern], present)) {
+        if (!execute_step(e, &g, lines, h, shapes[segment], present)) {
             g.places = places;
             break;
         }

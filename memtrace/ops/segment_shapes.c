@@ -1,13 +1,13 @@
-/* pattern_shapes.c - which shape of an ops file an execution of a trace's pattern is; see pattern_shapes.h.
+/* segment_shapes.c - which shape of an ops file an execution of a trace's segment is; see segment_shapes.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "memtrace/ops/pattern_shapes.h"
+#include "memtrace/ops/segment_shapes.h"
 
 #include "memtrace/base/array.h"
 
 _Static_assert(OPS_SHAPE_MOST >= MT_SEGMENT_MOST && OPS_SHAPE_WORDS >= MT_SEGMENT_WORDS &&
                    MT_SEGMENT_WORDS <= 32,
-               "a pattern fits into a shape, and its words into a mask");
+               "a segment fits into a shape, and its words into a mask");
 
 void opshapes_free(struct opshapes *o)
 {
@@ -16,10 +16,10 @@ void opshapes_free(struct opshapes *o)
     free(o->others);
 }
 
-static uint32_t tell(struct ops_writer *w, const struct mt_packed *p, uint32_t pattern, uint32_t absent)
+static uint32_t tell(struct ops_writer *w, const struct mt_batch *p, uint32_t segment, uint32_t absent)
 {
-    const struct mt_pattern *all = &p->patterns[pattern];
-    const struct mt_pattern_access *a = &p->accesses[all->first];
+    const struct mt_segment_word *all = &p->segments[segment];
+    const struct mt_segment_access *a = &p->accesses[all->first];
     struct ops_part parts[OPS_SHAPE_MOST];
     uint8_t word[OPS_SHAPE_WORDS];
     unsigned n = 0, words = 0;
@@ -35,10 +35,10 @@ static uint32_t tell(struct ops_writer *w, const struct mt_packed *p, uint32_t p
     return ops_writer_shape(w, parts, n, words);
 }
 
-/* One of the others that a pattern has; 0 = there is none. */
-static uint32_t find_other(const struct opshapes *o, uint32_t pattern, uint32_t absent)
+/* One of the others that a segment has; 0 = there is none. */
+static uint32_t find_other(const struct opshapes *o, uint32_t segment, uint32_t absent)
 {
-    uint32_t i = o->others_of[pattern];
+    uint32_t i = o->others_of[segment];
 
     while (i && o->others[i].is.absent != absent)
         i = o->others[i].next;
@@ -46,41 +46,41 @@ static uint32_t find_other(const struct opshapes *o, uint32_t pattern, uint32_t 
 }
 
 /* Keep the one met last among the others. */
-static bool keep(struct opshapes *o, uint32_t pattern)
+static bool keep(struct opshapes *o, uint32_t segment)
 {
-    if (!o->latest[pattern].shape)
+    if (!o->latest[segment].shape)
         return true;
     if (!array_grow(&o->others, &o->room, o->n + 2, sizeof *o->others))
         return false;
-    o->others[++o->n] = (struct opshape){o->latest[pattern], o->others_of[pattern]};
-    o->others_of[pattern] = (uint32_t)o->n;
+    o->others[++o->n] = (struct opshape){o->latest[segment], o->others_of[segment]};
+    o->others_of[segment] = (uint32_t)o->n;
     return true;
 }
 
-static bool add(struct opshapes *o, uint32_t pattern, struct ops_shape_of new)
+static bool add(struct opshapes *o, uint32_t segment, struct ops_shape_of new)
 {
-    if (!new.shape || !keep(o, pattern))
+    if (!new.shape || !keep(o, segment))
         return false;
-    o->latest[pattern] = new;
+    o->latest[segment] = new;
     return true;
 }
 
-bool opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_packed *p, uint32_t pattern,
+bool opshapes_find(struct opshapes *o, struct ops_writer *w, const struct mt_batch *p, uint32_t segment,
                    uint32_t absent)
 {
     struct ops_shape_of was;
     uint32_t other;
 
-    if (!array_grow(&o->latest, &o->latest_room, (size_t)pattern + 1, sizeof *o->latest) ||
-        !array_grow(&o->others_of, &o->others_room, (size_t)pattern + 1, sizeof *o->others_of))
+    if (!array_grow(&o->latest, &o->latest_room, (size_t)segment + 1, sizeof *o->latest) ||
+        !array_grow(&o->others_of, &o->others_room, (size_t)segment + 1, sizeof *o->others_of))
         return false;
-    was = o->latest[pattern];
+    was = o->latest[segment];
     if (was.shape && was.absent == absent)
         return false;
-    other = find_other(o, pattern, absent);
+    other = find_other(o, segment, absent);
     if (!other)
-        return add(o, pattern, (struct ops_shape_of){tell(w, p, pattern, absent), absent});
-    o->latest[pattern] = o->others[other].is;
+        return add(o, segment, (struct ops_shape_of){tell(w, p, segment, absent), absent});
+    o->latest[segment] = o->others[other].is;
     o->others[other].is = was;
     return true;
 }

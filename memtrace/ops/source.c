@@ -1,13 +1,13 @@
 /* source.c - operations from a memtrace or an ops file; see source.h.
  *
- * A trace is read packed and translated in pieces that stay in the cache until they are used.
+ * A trace is read in batches and translated in pieces that stay in the cache until they are used.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "memtrace/ops/source.h"
 
 #include "memtrace/base/array.h"
 #include "memtrace/base/id_list.h"
-#include "memtrace/ops/pattern_shapes.h"
+#include "memtrace/ops/segment_shapes.h"
 
 #define PIECE 1536 /* operations made at a time: at least what one step of a batch can make */
 #define NOBODY UINT64_MAX
@@ -16,7 +16,7 @@
 struct op_source {
     struct mt_reader *trace;
     struct ops_reader *ops;
-    struct mt_packed packed; /* read; not yet translated is, of it: */
+    struct mt_batch batch; /* read; not yet translated is, of it: */
     const struct mt_step *step, *steps_end;
     const struct mt_place *places;
     const struct mt_event *events;
@@ -192,14 +192,14 @@ static struct op *translate_events(struct op_source *s, struct op *out, size_t n
     return out;
 }
 
-static struct op *translate_pattern(struct op_source *s, struct op *out, const struct mt_step *step)
+static struct op *translate_segment(struct op_source *s, struct op *out, const struct mt_step *step)
 {
-    const struct mt_pattern *pattern = &s->packed.patterns[step->pattern];
-    const struct mt_pattern_access *a = &s->packed.accesses[pattern->first];
+    const struct mt_segment_word *segment = &s->batch.segments[step->segment];
+    const struct mt_segment_access *a = &s->batch.accesses[segment->first];
     const uint32_t thread = s->wishes.threads ? step->thread : 0;
     const uint64_t time = time_of(s, step->time, true);
 
-    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+    for (const struct mt_segment_access *end = a + segment->count; a < end; a++) {
         const struct mt_place *place = &s->places[a->word];
         uint64_t handle = handle_in(s, place->slot);
 
@@ -215,7 +215,7 @@ static struct op *translate_pattern(struct op_source *s, struct op *out, const s
         out->time = time;
         out++;
     }
-    s->places += pattern->words;
+    s->places += segment->words;
     return out;
 }
 
@@ -225,14 +225,14 @@ static size_t translate(struct op_source *s)
     struct op *out = s->buffer;
 
     for (; s->step < s->steps_end; s->step++) {
-        size_t most = s->step->pattern == MT_STEP_EVENTS ? 2 * (size_t)s->step->count : s->step->count;
+        size_t most = s->step->segment == MT_STEP_EVENTS ? 2 * (size_t)s->step->count : s->step->count;
 
         if (most > (size_t)(s->buffer + PIECE - out))
             break;
-        if (s->step->pattern == MT_STEP_EVENTS)
+        if (s->step->segment == MT_STEP_EVENTS)
             out = translate_events(s, out, s->step->count);
         else
-            out = translate_pattern(s, out, s->step);
+            out = translate_segment(s, out, s->step);
     }
     return (size_t)(out - s->buffer);
 }
@@ -244,7 +244,7 @@ static int take_given(struct op_source *s)
 
     if (n == 0)
         return MT_END;
-    s->given = (struct mt_step){.pattern = MT_STEP_EVENTS, .count = (uint16_t)n};
+    s->given = (struct mt_step){.segment = MT_STEP_EVENTS, .count = (uint16_t)n};
     s->step = &s->given;
     s->steps_end = s->step + 1;
     s->n_given -= n;
@@ -258,12 +258,12 @@ static int read_batch(struct op_source *s)
 
     if (!s->trace)
         return take_given(s);
-    result = mt_next_packed(s->trace, &s->packed);
+    result = mt_next_batch(s->trace, &s->batch);
     if (result == MT_MORE) {
-        s->step = s->packed.steps;
-        s->steps_end = s->step + s->packed.n_steps;
-        s->places = s->packed.places;
-        s->events = s->packed.events;
+        s->step = s->batch.steps;
+        s->steps_end = s->step + s->batch.n_steps;
+        s->places = s->batch.places;
+        s->events = s->batch.events;
     }
     return result;
 }
@@ -319,12 +319,12 @@ static uint32_t absent_words(const struct op_source *s, const struct mt_place *p
  */
 static bool find_shape(struct op_source *s, struct ops_writer *w)
 {
-    uint32_t pattern = s->step->pattern, absent;
+    uint32_t segment = s->step->segment, absent;
 
-    if (pattern == MT_STEP_EVENTS)
+    if (segment == MT_STEP_EVENTS)
         return false;
-    absent = absent_words(s, s->places, s->packed.patterns[pattern].words);
-    return absent != STRAY && opshapes_find(&s->shapes, w, &s->packed, pattern, absent);
+    absent = absent_words(s, s->places, s->batch.segments[segment].words);
+    return absent != STRAY && opshapes_find(&s->shapes, w, &s->batch, segment, absent);
 }
 
 /* Write the executions that come next; false if the next step is none of them. */
@@ -349,8 +349,8 @@ static bool write_executions(struct op_source *s, struct ops_writer *w, struct o
 /* The next step, operation by operation. */
 static void write_step(struct op_source *s, struct ops_writer *w, struct op_quota *q)
 {
-    struct op *end = s->step->pattern == MT_STEP_EVENTS ? translate_events(s, s->buffer, s->step->count)
-                                                        : translate_pattern(s, s->buffer, s->step);
+    struct op *end = s->step->segment == MT_STEP_EVENTS ? translate_events(s, s->buffer, s->step->count)
+                                                        : translate_segment(s, s->buffer, s->step);
 
     write_some(w, s->buffer, (size_t)(end - s->buffer), q);
     s->step++;

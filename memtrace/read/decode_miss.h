@@ -1,7 +1,7 @@
 /* decode_miss.h - what the streams of an EVENTS chunk tell of segments that were not as guessed.
  *
  * In a header, for there is hardly more than one segment as guessed between two of these: whoever decodes has
- * these functions in its own loop. Used by decoder.c and decode_patterns.c only.
+ * these functions in its own loop. Used by decoder.c and decode_batch.c only.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

@@ -8,7 +8,7 @@
  */
 #include "memtrace/read/decode_access.h"
 #include "memtrace/read/decode_miss.h"
-#include "memtrace/read/decode_patterns.h"
+#include "memtrace/read/decode_batch.h"
 #include "memtrace/read/decode_records.h"
 
 #include <stdlib.h>
@@ -165,7 +165,8 @@ static inline bool take_word(struct decoder *d, const struct run_state *run, str
     return true;
 }
 
-size_t decoder_unpacked(struct decoder *d, struct mt_event *ev, uint32_t line, const struct mt_place *places)
+size_t decoder_segment_events(struct decoder *d, struct mt_event *ev, uint32_t line,
+                              const struct mt_place *places)
 {
     const struct run_state run = run_state(d);
     return count_events(d, make_events(d, &run, ev, line, places));
@@ -174,7 +175,7 @@ size_t decoder_unpacked(struct decoder *d, struct mt_event *ev, uint32_t line, c
 /* Is there room for what a segment can make? */
 static inline bool has_room(const struct decoder *d, size_t room)
 {
-    return room >= MT_SEGMENT_MOST && (!d->packer || packer_has_room(d->packer));
+    return room >= MT_SEGMENT_MOST && (!d->batch || batch_has_room(d->batch));
 }
 
 /* Segments guessed right, as long as there is room for them; how many events they made. */
@@ -247,7 +248,7 @@ static size_t decode_miss(struct decoder *d, struct mt_event *ev)
         return 0;
     d->prev_line = line;
     d->misses = -1;
-    return decoder_unpacked(d, ev, line, places);
+    return decoder_segment_events(d, ev, line, places);
 }
 
 /* The end of a chunk whose accesses were not decoded. */
@@ -293,18 +294,18 @@ size_t decoder_rare_event(struct decoder *d, struct mt_event *ev)
     return !ev->freed || d->want_freed;
 }
 
-/* What was not decoded from segments is an event for packers too. */
+/* What was not decoded from segments is an event in a batch, too. */
 static size_t as_events(struct decoder *d, size_t made)
 {
-    if (d->packer)
-        packer_events(d->packer, made);
+    if (d->batch)
+        batch_events(d->batch, made);
     return made;
 }
 
 /* What stands behind a run: a miss or a rare record. */
 static size_t decode_other(struct decoder *d, struct mt_event *ev)
 {
-    if (d->misses && d->packer)
+    if (d->misses && d->batch)
         return 0;
     return d->misses ? decode_miss(d, ev) : as_events(d, decoder_rare_event(d, ev));
 }
@@ -320,8 +321,8 @@ static size_t decode_rare_only(struct decoder *d, struct mt_event *events, size_
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
 {
     size_t made = 0;
-    if (d->packer)
-        packer_empty(d->packer);
+    if (d->batch)
+        batch_empty(d->batch);
     if (d->rare_only)
         return decode_rare_only(d, events, n);
     while (has_room(d, n - made) && !d->finished && !d->wrong) {
@@ -329,12 +330,12 @@ size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n)
             read_token(d, d->left);
         if (d->wrong)
             break;
-        if (d->packer && (d->run || d->misses)) /* rare records often follow each other */
+        if (d->batch && (d->run || d->misses)) /* rare records often follow each other */
             made += decoder_pack_segments(d, events + made);
         else if (d->run)
             made += decode_run(d, events + made, n - made);
         if (!d->wrong && !d->run && has_room(d, n - made))
             made += decode_other(d, events + made);
     }
-    return d->packer ? d->packer->n_steps : made;
+    return d->batch ? d->batch->n_steps : made;
 }

@@ -12,7 +12,7 @@
 #include "memtrace/format/codebook.h"
 #include "memtrace/format/predictor.h"
 #include "memtrace/read/definitions.h"
-#include "memtrace/read/patterns.h"
+#include "memtrace/read/batch.h"
 
 /* A block by slot; size 0 and heap NO_HEAP while dead. */
 struct live_block {
@@ -24,7 +24,7 @@ struct live_block {
 struct decoder {
     struct cursor streams[EVENT_STREAMS];
     const struct defs *defs;
-    struct packer *packer; /* NULL: segments are made into events */
+    struct batch *batch; /* NULL: segments are made into events */
     struct codebook book;
     struct recent recent;
     struct live_block *blocks;
@@ -62,7 +62,7 @@ bool decoder_start(struct decoder *d, const struct chunk_header *h, const uint8_
 #define DECODE_LEAST MT_SEGMENT_MOST
 
 /* Decode up to n >= DECODE_LEAST events; how many. 0 = the chunk is finished, or d->wrong says what is wrong.
- * With a packer, whose steps begin anew, how many steps; they may stand for more events than that. */
+ * With a batch, which is emptied first, how many steps; they may stand for more events than that. */
 size_t decoder_events(struct decoder *d, struct mt_event *events, size_t n);
 
 /* Take the next rare record. 1: *ev is the event that it is; 0: it is none, or not wanted, the chunk is

@@ -127,7 +127,7 @@ void mt_close(struct mt_reader *r)
     for (uint32_t i = 0; i < r->note_count; i++)
         free(r->notes[i]);
     free(r->notes);
-    packer_free(r->packer);
+    batch_free(r->batch);
     free(r);
 }
 
@@ -140,7 +140,7 @@ static int next(struct mt_reader *r, size_t *n)
 
 int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n)
 {
-    r->binary.dec.packer = NULL;
+    r->binary.dec.batch = NULL;
     int result = next(r, n);
     *events = r->events;
     if (result == MT_MORE) {
@@ -153,40 +153,40 @@ int mt_next(struct mt_reader *r, const struct mt_event **events, size_t *n)
 /* The time of the last event of a batch. */
 static uint64_t last_time(const struct mt_reader *r)
 {
-    const struct packer *p = r->packer;
+    const struct batch *p = r->batch;
     const struct mt_step *last = &p->steps[p->n_steps - 1];
-    return last->pattern == MT_STEP_EVENTS ? r->events[p->n_events - 1].time : last->time;
+    return last->segment == MT_STEP_EVENTS ? r->events[p->n_events - 1].time : last->time;
 }
 
-static struct mt_packed packed_view(const struct mt_reader *r)
+static struct mt_batch batch_view(const struct mt_reader *r)
 {
-    const struct packer *p = r->packer;
-    return (struct mt_packed){.steps = p->steps,
-                              .places = p->places,
-                              .events = r->events,
-                              .patterns = p->patterns,
-                              .accesses = p->accesses,
-                              .n_steps = p->n_steps,
-                              .n_places = p->n_places,
-                              .n_events = p->n_events,
-                              .n_patterns = p->n_patterns,
-                              .count = p->total};
+    const struct batch *p = r->batch;
+    return (struct mt_batch){.steps = p->steps,
+                             .places = p->places,
+                             .events = r->events,
+                             .segments = p->segments,
+                             .accesses = p->accesses,
+                             .n_steps = p->n_steps,
+                             .n_places = p->n_places,
+                             .n_events = p->n_events,
+                             .n_segments = p->n_segments,
+                             .count = p->total};
 }
 
-int mt_next_packed(struct mt_reader *r, struct mt_packed *packed)
+int mt_next_batch(struct mt_reader *r, struct mt_batch *batch)
 {
-    if (!r->packer && !(r->packer = calloc(1, sizeof *r->packer)))
+    if (!r->batch && !(r->batch = calloc(1, sizeof *r->batch)))
         return mt_fail_memory(&r->err);
-    r->binary.dec.packer = r->packer;
-    packer_empty(r->packer);
+    r->binary.dec.batch = r->batch;
+    batch_empty(r->batch);
     size_t n;
     int result = next(r, &n);
     if (result == MT_MORE) {
-        if (r->packer->n_steps == 0) /* text, or a word about what was lost */
-            packer_events(r->packer, n);
-        r->stats.events += r->packer->total;
+        if (r->batch->n_steps == 0) /* text, or a word about what was lost */
+            batch_events(r->batch, n);
+        r->stats.events += r->batch->total;
         r->stats.instructions = last_time(r);
-        *packed = packed_view(r);
+        *batch = batch_view(r);
     }
     return result;
 }

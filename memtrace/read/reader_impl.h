@@ -78,7 +78,7 @@ struct mt_reader {
     struct text_reader text;
     char **notes;
     uint32_t note_count;
-    struct packer *packer; /* once asked for */
+    struct batch *batch; /* once asked for */
     struct mt_event events[READER_BATCH];
 };
 

@@ -71,7 +71,7 @@ struct reading read_bytes(const void *data, size_t size, unsigned flags)
         snprintf(out.damage, sizeof out.damage, "%s", mt_damage(r, 0) ? mt_damage(r, 0) : "");
     }
     mt_close(r);
-    assert_packed_equal(memory_path(fd), flags, &out);
+    assert_batches_equal(memory_path(fd), flags, &out);
     close(fd);
     return out;
 }

@@ -39,8 +39,8 @@ struct reading {
 };
 struct reading read_bytes(const void *data, size_t size, unsigned flags);
 struct reading read_string(const char *text, unsigned flags);
-/* Reading the file packed gives the same. read_bytes does that too, for every trace. */
-void assert_packed_equal(const char *path, unsigned flags, const struct reading *plain);
+/* Reading the file in batches gives the same. read_bytes does that too, for every trace. */
+void assert_batches_equal(const char *path, unsigned flags, const struct reading *plain);
 void reading_free(struct reading *r);
 
 /* Equal in all fields that are specified for the kind. */

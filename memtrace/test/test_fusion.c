@@ -141,13 +141,13 @@ static unsigned fused(int fd)
 {
     struct mt_error err = {0};
     struct mt_reader *reader = mt_open(memory_path(fd), 0, &err);
-    struct mt_packed p;
+    struct mt_batch p;
     unsigned found = 0;
     assert_non_null(reader);
-    while (mt_next_packed(reader, &p) == MT_MORE)
+    while (mt_next_batch(reader, &p) == MT_MORE)
         for (size_t i = 0; i < p.n_steps; i++)
             found +=
-                p.steps[i].pattern != MT_STEP_EVENTS && p.patterns[p.steps[i].pattern].count > SITES_EACH;
+                p.steps[i].segment != MT_STEP_EVENTS && p.segments[p.steps[i].segment].count > SITES_EACH;
     mt_close(reader);
     return found;
 }

@@ -104,7 +104,7 @@ static void free_history(struct history *h)
     free(h);
 }
 
-/* Executions as a trace has them: shape k is pattern k + 1, and each word has a slot of its own. */
+/* Executions as a trace has them: shape k is segment k + 1, and each word has a slot of its own. */
 struct batch {
     struct mt_step steps[STEPS];
     struct mt_place places[STEPS * OPS_SHAPE_WORDS];
@@ -119,7 +119,7 @@ static void gather(struct batch *b, struct ops_writer *w, const struct history *
     const struct shape *s = &h->shapes[k];
     if (b->shapes[k + 1].shape == 0)
         b->shapes[k + 1].shape = ops_writer_shape(w, s->parts, s->count, s->words);
-    b->steps[b->n++] = (struct mt_step){.pattern = (uint32_t)k + 1, .count = (uint16_t)s->count};
+    b->steps[b->n++] = (struct mt_step){.segment = (uint32_t)k + 1, .count = (uint16_t)s->count};
     for (unsigned word = 0; word < s->words; word++, b->used++) {
         b->places[b->used] = (struct mt_place){h->steps[i].words[word].addr, (uint32_t)b->used};
         b->handles[b->used] = h->steps[i].words[word].handle + 1;
@@ -129,7 +129,7 @@ static void gather(struct batch *b, struct ops_writer *w, const struct history *
 /* The next execution, operation by operation. */
 static void write_alone(struct ops_writer *w, const struct history *h, struct ops_executions *x)
 {
-    const struct shape *s = &h->shapes[x->step->pattern - 1];
+    const struct shape *s = &h->shapes[x->step->segment - 1];
     struct op ops[OPS_SHAPE_MOST];
     for (unsigned i = 0; i < s->count; i++) {
         const struct mt_place *place = &x->places[s->parts[i].word];
@@ -258,7 +258,7 @@ static void test_what_stays(void **state)
     const struct mt_place both[] = {{64, 0}, {72, 0}}, dead[] = {{64, 0}, {72, 1}},
                           one[] = {{64, 0}, {0, MT_NO_SLOT}}, none[] = {{0, MT_NO_SLOT}, {0, MT_NO_SLOT}};
     const struct {
-        uint32_t pattern;
+        uint32_t segment;
         const struct mt_place *places;
         uint64_t left;
         bool taken;
@@ -266,7 +266,7 @@ static void test_what_stays(void **state)
                  {2, one, 2, true},    {2, both, 2, false}, {2, none, 2, false}, {3, both, 2, false},
                  {99, both, 2, false}, {0, both, 2, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct mt_step step = {.pattern = cases[i].pattern, .count = cases[i].pattern == 2 ? 1 : 2};
+        const struct mt_step step = {.segment = cases[i].segment, .count = cases[i].segment == 2 ? 1 : 2};
         struct ops_executions x = {&step, &step + 1, cases[i].places, shapes, 4, handles, 2, cases[i].left};
         ops_write_executions(w, &x);
         assert_int_equal(x.step - &step, cases[i].taken);

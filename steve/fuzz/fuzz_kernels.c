@@ -17,7 +17,7 @@
 #include "steve/kernels/accesses/states.h"
 #include "steve/kernels/accesses/workingset.h"
 #include "steve/kernels/base/walk.h"
-#include "steve/kernels/lines/line_patterns.h"
+#include "steve/kernels/lines/line_segments.h"
 #include "steve/kernels/lines/lua_lines.h"
 #include "steve/kernels/lives/faults.h"
 #include "steve/kernels/lives/groups.h"
@@ -272,7 +272,7 @@ static void add_part(struct lives *whole, uint32_t first)
     const struct mt_seek_point *points;
     struct mt_live_block block;
     struct lives_totals began;
-    struct mt_packed packed;
+    struct mt_batch batch;
     struct lives l;
     uint32_t n;
 
@@ -282,8 +282,8 @@ static void add_part(struct lives *whole, uint32_t first)
         for (uint32_t slot = 0; slot < mt_count_slots(r); slot++)
             must(!mt_live_block(r, slot, &block) || livesparts_enter(&l, &block));
         began = l.totals;
-        while (mt_next_packed(r, &packed) == MT_MORE)
-            must(lives_feed_packed(&l, &packed, mt_count_sites(r)));
+        while (mt_next_batch(r, &batch) == MT_MORE)
+            must(lives_feed_batch(&l, &batch, mt_count_sites(r)));
         must(livesparts_finish(&l) && livesparts_add(whole, l.pieces, l.n_pieces, &l.totals, &began));
     }
     lives_free(&l);
@@ -326,15 +326,15 @@ static bool learn_lines(struct linework *w, struct luacode *code, const struct m
     return code->n_places < MANY && linework_learn(w, &map);
 }
 
-/* Batches by turns as events and packed. */
+/* Batches by turns as events and as segments. */
 static void feed_lines(struct lives *l, struct mt_reader *r)
 {
-    struct mt_packed packed;
+    struct mt_batch batch;
     const struct mt_event *events;
     size_t n;
 
-    while (mt_next_packed(r, &packed) == MT_MORE && learn_lines(l->lines, l->lines->code, r)) {
-        must(lives_feed_packed(l, &packed, mt_count_sites(r)));
+    while (mt_next_batch(r, &batch) == MT_MORE && learn_lines(l->lines, l->lines->code, r)) {
+        must(lives_feed_batch(l, &batch, mt_count_sites(r)));
         if (mt_next(r, &events, &n) != MT_MORE || !learn_lines(l->lines, l->lines->code, r))
             return;
         feed_all(l, events, n, mt_count_sites(r));
@@ -358,7 +358,7 @@ static void lines_of(void)
     must(luacode_init(&code, r) && linework_init(&work, &code));
     l.lines = &work;
     feed_lines(&l, r);
-    linepatterns_settle(&work);
+    line_segments_settle(&work);
     must(linework_catch_up(&work) && lives_finish(&l));
     lives_free(&l);
     linework_free(&work);
@@ -366,36 +366,36 @@ static void lines_of(void)
     mt_close(r);
 }
 
-/* ---- kernels of packed events -------------------------------------------------------------- */
+/* ---- kernels of batches ---------------------------------------------------------------------- */
 
-struct packed_kernels {
+struct batch_kernels {
     struct summary summary;
     struct lockfull locks;
     struct faults faults;
 };
 
-static void walk_packed(struct packed_kernels *k)
+static void walk_batch(struct batch_kernels *k)
 {
-    struct mt_packed packed;
+    struct mt_batch batch;
     struct mt_error err;
     struct mt_reader *r = mt_open(s_path, 0, &err);
 
-    while (r && mt_next_packed(r, &packed) == MT_MORE) {
-        must(summary_feed_packed(&k->summary, &packed, mt_count_stacks(r)));
-        must(lockfull_feed_packed(&k->locks, &packed));
-        must(faults_add(&k->faults, packed.events, packed.n_events));
+    while (r && mt_next_batch(r, &batch) == MT_MORE) {
+        must(summary_feed_batch(&k->summary, &batch, mt_count_stacks(r)));
+        must(lockfull_feed_batch(&k->locks, &batch));
+        must(faults_add(&k->faults, batch.events, batch.n_events));
     }
     mt_close(r);
 }
 
-static void packed(void)
+static void batches(void)
 {
     const struct lockfull_rules rules = {.gain = 2, .decay = 1};
-    struct packed_kernels k;
+    struct batch_kernels k;
 
     summary_init(&k.summary);
     must(lockfull_init(&k.locks, NULL, 0, rules) && faults_init(&k.faults));
-    walk_packed(&k);
+    walk_batch(&k);
     summary_finish(&k.summary);
     summary_free(&k.summary);
     lockfull_free(&k.locks);
@@ -486,7 +486,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lives_of(&chosen);
     lives_in_parts();
     lines_of();
-    packed();
+    batches();
     fields_of(&chosen);
     check_of(&chosen);
     stack_locks();

@@ -233,7 +233,7 @@ cdef class Chosen(Trace):
     cdef readonly uint64_t bad_frees
     cdef uint64_t last_time
     cdef list points
-    cdef const mt_event *waiting  # delivered by next() and not yet by next_packed()
+    cdef const mt_event *waiting  # delivered by next() and not yet by next_batch()
     cdef size_t n_waiting
     cdef mt_step step
 
@@ -265,15 +265,15 @@ cdef class Chosen(Trace):
             self.window.verify(self.name)
         return 0
 
-    cdef int next_packed(self, mt_packed *packed) except -1:
-        """The same, packed: as events, for what a pattern holds is not all chosen."""
+    cdef int next_batch(self, mt_batch *batch) except -1:
+        """The same in a batch: as events, for what a segment holds is not all chosen."""
         if self.n_waiting == 0 and not self.next(&self.waiting, &self.n_waiting):
             return 0
-        memset(packed, 0, sizeof(packed[0]))
-        self.step.pattern, self.step.count = MT_STEP_EVENTS, <uint16_t>min(self.n_waiting, <size_t>UINT16_MAX)
-        packed.steps, packed.n_steps = &self.step, 1
-        packed.events, packed.count = self.waiting, self.step.count
-        packed.n_events = self.step.count
+        memset(batch, 0, sizeof(batch[0]))
+        self.step.segment, self.step.count = MT_STEP_EVENTS, <uint16_t>min(self.n_waiting, <size_t>UINT16_MAX)
+        batch.steps, batch.n_steps = &self.step, 1
+        batch.events, batch.count = self.waiting, self.step.count
+        batch.n_events = self.step.count
         self.waiting += self.step.count
         self.n_waiting -= self.step.count
         return 1

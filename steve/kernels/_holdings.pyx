@@ -27,7 +27,7 @@ cdef extern from "steve/kernels/lives/holdings.h" nogil:
     void holdings_init(holdings *h)
     void holdings_free(holdings *h)
     size_t holdings_feed(holdings *h, const mt_event *events, size_t n, uint64_t until)
-    bint holdings_feed_packed(holdings *h, const mt_packed *p)
+    bint holdings_feed_batch(holdings *h, const mt_batch *p)
     void holdings_finish(holdings *h, uint64_t time)
 
 
@@ -85,11 +85,11 @@ cdef class Holdings:
 
     def walk_all(self):
         """Go to the end, and count accesses on the way."""
-        cdef mt_packed packed
+        cdef mt_batch batch
         cdef bint ok
-        while self.trace.next_packed(&packed):
+        while self.trace.next_batch(&batch):
             with nogil:
-                ok = holdings_feed_packed(&self.h, &packed)
+                ok = holdings_feed_batch(&self.h, &batch)
             enough(ok)
             self.pause()
 

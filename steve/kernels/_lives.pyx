@@ -66,8 +66,8 @@ cdef extern from "steve/kernels/lines/lines.h" nogil:
     bint linework_learn(linework *w, const linework_map *map)
     bint linework_catch_up(linework *w)
 
-cdef extern from "steve/kernels/lines/line_patterns.h" nogil:
-    void linepatterns_settle(linework *w)
+cdef extern from "steve/kernels/lines/line_segments.h" nogil:
+    void line_segments_settle(linework *w)
 
 cdef extern from "steve/kernels/base/life.h" nogil:
     struct life:
@@ -111,7 +111,7 @@ cdef extern from "steve/kernels/lives/lives.h" nogil:
     void lives_init(lives *l, const uint8_t *selected, uint64_t n_selected)
     void lives_free(lives *l)
     size_t lives_feed(lives *l, const mt_event *events, size_t n, uint32_t sites)
-    bint lives_feed_packed(lives *l, const mt_packed *packed, uint32_t sites)
+    bint lives_feed_batch(lives *l, const mt_batch *batch, uint32_t sites)
     void lives_end(lives *l, uint64_t time)
     bint lives_finish(lives *l)
     bint lives_is_selected(const lives *l, uint64_t handle)
@@ -298,7 +298,7 @@ cdef class Lives:
         cdef const mt_event *events
         cdef size_t n
         if self.window is None:
-            return self.walk_packed()
+            return self.walk_batch()
         while self.l.n_out < ENOUGH:
             if self.state == "after" or not self.trace.next(&events, &n):
                 return False
@@ -306,21 +306,21 @@ cdef class Lives:
             self.pause()
         return True
 
-    cdef bint walk_packed(self) except -1:
+    cdef bint walk_batch(self) except -1:
         """The same, without marks that count."""
-        cdef mt_packed packed
+        cdef mt_batch batch
         cdef uint32_t sites
         cdef bint ok, seek_errors = self.errors is not None
         while self.l.n_out < ENOUGH:
-            if not self.trace.next_packed(&packed):
+            if not self.trace.next_batch(&batch):
                 return False
             sites = mt_count_sites(self.trace.r)
             if self.lines is not None:
                 self.learn()
             with nogil:
-                ok = lives_feed_packed(&self.l, &packed, sites)
+                ok = lives_feed_batch(&self.l, &batch, sites)
                 if ok and seek_errors:
-                    ok = faults_add(&self.met, packed.events, packed.n_events)
+                    ok = faults_add(&self.met, batch.events, batch.n_events)
             if not ok:
                 raise MemoryError
             self.pause()
@@ -394,7 +394,7 @@ cdef class Lives:
     def line_work(self):
         """Arrays of LINEWORK and of MADE by number of the line."""
         cdef size_t n = self.work.map.n_lines
-        linepatterns_settle(&self.work)
+        line_segments_settle(&self.work)
         if not linework_catch_up(&self.work):
             raise MemoryError
         return view_of(self.work.rows, n, LINEWORK), view_of(self.work.made, n, MADE)
@@ -418,7 +418,7 @@ cdef size_t to_mark(const mt_event *events, size_t n) nogil:
 cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
     enum:
         LUACODE_BEFORE, LUACODE_NONE, LUACODE_THREADS
-    bint luacode_pass_packed(luacode *c, const mt_packed *packed)
+    bint luacode_pass_batch(luacode *c, const mt_batch *batch)
     void luacode_begin_part(luacode *c)
     void luacode_lose_place(luacode *c)
     bint luacode_enter(luacode *c, const mt_live_block_t *live)
@@ -454,7 +454,7 @@ def followed_threads(Trace trace):
     """What threads did last in a part that is read to its end: an array of THREAD, without the ends of which nothing
     is known. Where accesses are passed over nothing is known of instructions."""
     cdef luacode code
-    cdef mt_packed packed
+    cdef mt_batch batch
     cdef bint ok, passed = False
     try:
         if not luacode_init(&code, trace.r):
@@ -464,12 +464,12 @@ def followed_threads(Trace trace):
         if not luacode_learn(&code):
             raise MemoryError
         enter_code(&code, trace)
-        while trace.next_packed(&packed):
+        while trace.next_batch(&batch):
             if passed and not mt_passes(trace.r):
                 luacode_lose_place(&code)
             passed = mt_passes(trace.r)
             with nogil:
-                ok = luacode_learn(&code) and luacode_pass_packed(&code, &packed)
+                ok = luacode_learn(&code) and luacode_pass_batch(&code, &batch)
             if not ok:
                 raise MemoryError
         if passed:

@@ -107,21 +107,21 @@ cdef bint has_events(object origin):
     return ops_reader_trace((<OpsFile>origin).r) != NULL and not ops_reader_resizes((<OpsFile>origin).r)
 
 
-cdef int next_events(object origin, mt_packed *packed) except -1:
+cdef int next_events(object origin, mt_batch *batch) except -1:
     """The next events of a source that has them."""
     if isinstance(origin, Trace):
-        return (<Trace>origin).next_packed(packed)
-    return (<OpsFile>origin).next_packed(packed)
+        return (<Trace>origin).next_batch(batch)
+    return (<OpsFile>origin).next_batch(batch)
 
 
 cdef int lock_events(lockfull *l, object origin, OpsWriter writer, LockStats stats, object tick) except -1:
     """Write the locks of a source that has events."""
-    cdef mt_packed packed
+    cdef mt_batch batch
     cdef unsigned batches = 0
     cdef bint ok
-    while next_events(origin, &packed):
+    while next_events(origin, &batch):
         with nogil:
-            ok = lockfull_feed_packed(l, &packed)
+            ok = lockfull_feed_batch(l, &batch)
             ops_write(writer.w, l.out, l.n_out)
         enough(ok)
         if stats is not None:

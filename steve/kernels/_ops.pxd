@@ -13,7 +13,7 @@ cdef class Operations:
     cdef OpsFile file
     cdef object tick
     cdef unsigned batches
-    cdef bint given, packed
+    cdef bint given, by_batch
 
     cdef int next(self, const op **ops, size_t *n) except -1
     cdef int write(self, ops_writer *w, ops_form form, op_quota *q) except -1

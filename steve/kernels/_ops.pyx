@@ -46,7 +46,7 @@ cdef class Operations:
         else:
             self.file = origin
             self.s = op_source_new(NULL, self.file.r, wishes)
-        self.packed = self.trace is not None and not (self.given or threads or times)
+        self.by_batch = self.trace is not None and not (self.given or threads or times)
         if self.s == NULL:
             raise MemoryError
 
@@ -79,7 +79,7 @@ cdef class Operations:
         cdef unsigned i
         if q.left == 0:
             return 0
-        if not self.packed or form != OPS_BINARY:
+        if not self.by_batch or form != OPS_BINARY:
             return self.write_each(w, q)
         if self.origin.problem is not None:
             return 0

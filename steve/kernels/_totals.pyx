@@ -24,17 +24,17 @@ cdef class Summary:
     cdef summary s
 
     def __cinit__(self, Trace trace, tick=None):
-        cdef mt_packed packed
+        cdef mt_batch batch
         cdef uint32_t stacks
         cdef unsigned batches = 0
         cdef bint ok
         summary_init(&self.s)
         if trace.midway:
             self.enter(trace)
-        while trace.next_packed(&packed):
+        while trace.next_batch(&batch):
             stacks = mt_count_stacks(trace.r)
             with nogil:
-                ok = summary_feed_packed(&self.s, &packed, stacks)
+                ok = summary_feed_batch(&self.s, &batch, stacks)
             enough(ok)
             ticked(trace, tick, &batches)
         summary_finish(&self.s)

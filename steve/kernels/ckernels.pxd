@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from steve.trace.cmemtrace cimport mt_event, mt_live_block_t, mt_packed, mt_reader
+from steve.trace.cmemtrace cimport mt_event, mt_live_block_t, mt_batch, mt_reader
 from steve.trace.cops cimport op, ops_reader, ops_writer
 
 
@@ -70,7 +70,7 @@ cdef extern from "steve/kernels/locks/full.h" nogil:
         mortals mortals
     bint lockfull_init(lockfull *l, const uint64_t *unfreed, size_t n_unfreed, lockfull_rules rules)
     bint lockfull_feed(lockfull *l, const op *ops, size_t n)
-    bint lockfull_feed_packed(lockfull *l, const mt_packed *packed)
+    bint lockfull_feed_batch(lockfull *l, const mt_batch *batch)
     void lockfull_free(lockfull *l)
 
 cdef extern from "steve/kernels/locks/simple.h" nogil:
@@ -168,7 +168,7 @@ cdef extern from "steve/kernels/totals/summary.h" nogil:
     void summary_init(summary *s)
     bint summary_enter(summary *s, const mt_live_block_t *live)
     bint summary_feed(summary *s, const mt_event *events, size_t n, uint32_t stacks)
-    bint summary_feed_packed(summary *s, const mt_packed *packed, uint32_t stacks)
+    bint summary_feed_batch(summary *s, const mt_batch *batch, uint32_t stacks)
     void summary_finish(summary *s)
     unsigned summary_threads(const summary *s)
     void summary_free(summary *s)

@@ -1,7 +1,7 @@
 # _memtrace.pxd - the part of steve.trace._memtrace that other Cython modules may use.
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
-from steve.trace.cmemtrace cimport mt_error, mt_event, mt_packed, mt_reader
+from steve.trace.cmemtrace cimport mt_error, mt_event, mt_batch, mt_reader
 from steve.trace.cops cimport op, ops_reader
 
 
@@ -11,7 +11,7 @@ cdef class Trace:
     cdef readonly object problem
     cdef bint midway
     cdef int next(self, const mt_event **events, size_t *n) except -1
-    cdef int next_packed(self, mt_packed *packed) except -1
+    cdef int next_batch(self, mt_batch *batch) except -1
     cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1
     cdef int failed(self) except -1
 
@@ -22,7 +22,7 @@ cdef class OpsFile:
     cdef readonly object problem
     cdef bint delivered
     cdef int next(self, const op **ops, size_t *n) except -1
-    cdef int next_packed(self, mt_packed *packed) except -1
+    cdef int next_batch(self, mt_batch *batch) except -1
     cdef int failed(self) except -1
 
 

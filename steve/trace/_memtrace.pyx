@@ -173,14 +173,14 @@ cdef class Trace:
             result = mt_next(self.r, events, n)
         return self.failed() if result == MT_ERROR else result
 
-    cdef int next_packed(self, mt_packed *packed) except -1:
-        """Read the next batch in packed form, as mt_next_packed() does. Returns as next()."""
+    cdef int next_batch(self, mt_batch *batch) except -1:
+        """Read the next events in batches of segments, as mt_next_batch() does. Returns as next()."""
         cdef int result
         if self.problem is not None:
             return 0
         PyErr_CheckSignals()
         with nogil:
-            result = mt_next_packed(self.r, packed)
+            result = mt_next_batch(self.r, batch)
         return self.failed() if result == MT_ERROR else result
 
     cdef int next_shown(self, const mt_event **events, const mt_event **shown, size_t *n) except -1:
@@ -272,12 +272,12 @@ cdef class Trace:
 
         tick(done, total) is called from time to time with bytes; snapshot(number from 0, name) is called for each
         snapshot read."""
-        cdef mt_packed packed
+        cdef mt_batch batch
         cdef unsigned batches = 0
         cdef uint32_t reported = 0
         cdef bint more = True
         while more:
-            more = self.next_packed(&packed)
+            more = self.next_batch(&batch)
             while snapshot is not None and reported < mt_count_snapshots(self.r):
                 snapshot(reported, self.string(mt_get_snapshot(self.r, reported).name))
                 reported += 1
@@ -496,15 +496,15 @@ cdef class OpsFile:
         self.delivered = self.delivered or result == MT_MORE
         return self.failed() if result == MT_ERROR else result
 
-    cdef int next_packed(self, mt_packed *packed) except -1:
-        """Read the next operations in packed form, of a file that contains a trace (ops_reader_trace). See
-        mt_next_packed; returns as next()."""
+    cdef int next_batch(self, mt_batch *batch) except -1:
+        """Read the next operations in batches of segments, of a file that contains a trace (ops_reader_trace). See
+        mt_next_batch; returns as next()."""
         cdef int result
         if self.problem is not None:
             return 0
         PyErr_CheckSignals()
         with nogil:
-            result = mt_next_packed(ops_reader_trace(self.r), packed)
+            result = mt_next_batch(ops_reader_trace(self.r), batch)
         self.delivered = self.delivered or result == MT_MORE
         return self.failed() if result == MT_ERROR else result
 

@@ -104,14 +104,14 @@ cdef extern from "memtrace/memtrace.h" nogil:
     enum: MT_STEP_EVENTS
     struct mt_step:
         uint64_t time
-        uint32_t pattern
+        uint32_t segment
         uint16_t thread, count
-    struct mt_packed:
+    struct mt_batch:
         const mt_step *steps
         const mt_event *events
         size_t n_steps, n_events
         uint64_t count
-    int mt_next_packed(mt_reader *r, mt_packed *p)
+    int mt_next_batch(mt_reader *r, mt_batch *p)
     void mt_pass_accesses(mt_reader *r)
     void mt_pass_to_last(mt_reader *r, uint32_t n)
     bint mt_passes(const mt_reader *r)

@@ -1,4 +1,4 @@
-/* prefetch.h - what a packed batch will need of an array with one element for each live block, asked for before.
+/* prefetch.h - what a batch will need of an array with one element for each live block, asked for before.
  *
  * Blocks are made, freed and met in any order, and what is kept of ten thousand of them is more than the
  * nearer caches hold: a kernel that takes them one after the other waits for each. A batch tells all of its
@@ -41,8 +41,8 @@ __attribute__((always_inline)) static inline void ahead_slot(const struct ahead 
 
 /* The blocks of those n of the batch's events that are AHEAD_EVENTS behind the next: of all kinds, for those
  * that have no block have slot 0. */
-__attribute__((always_inline)) static inline void
-ahead_events(const struct ahead a, const struct mt_packed *p, const struct mt_event *next, unsigned n)
+__attribute__((always_inline)) static inline void ahead_events(const struct ahead a, const struct mt_batch *p,
+                                                               const struct mt_event *next, unsigned n)
 {
     size_t left = (size_t)(p->events + p->n_events - next);
 
@@ -54,9 +54,9 @@ ahead_events(const struct ahead a, const struct mt_packed *p, const struct mt_ev
         ahead_slot(a, next->slot);
 }
 
-/* The blocks of the patterns' words, of which many one after the other lie in one. Most are met again and
+/* The blocks of the segments' words, of which many one after the other lie in one. Most are met again and
  * again, so that it pays for large arrays only. */
-__attribute__((always_inline)) static inline void ahead_words(const struct ahead a, const struct mt_packed *p)
+__attribute__((always_inline)) static inline void ahead_words(const struct ahead a, const struct mt_batch *p)
 {
     uint32_t last = MT_NO_SLOT;
 

@@ -20,7 +20,7 @@ void linework_free(struct linework *w)
     free(w->blocks);
     free(w->next);
     free(w->key);
-    free(w->patterns);
+    free(w->segments);
     free(w->touches);
     free(w->sums);
     free(w->pieces);

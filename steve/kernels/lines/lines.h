@@ -9,7 +9,7 @@
  * dies and its handle never comes again. A block remembers the few lines that touched it first; those of a
  * block that many lines touch stand in a table, behind a memo. Distinct cache lines: pairs of a line of the
  * program and a line of 64 bytes of the address space; exact: line_pages.h. An access over a border touches
- * all the cache lines it lies in. What patterns do: line_patterns.h.
+ * all the cache lines it lies in. What segments do: line_segments.h.
  *
  * Memory: O(lines + live blocks x lines that touch them + pages x lines that touch them).
  *
@@ -64,7 +64,7 @@ struct linework_block {
 /* Four lines, to be compared at once. */
 typedef uint32_t linework_lanes __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* What a pattern does with one word at one line, within a cache line: see line_patterns.h. */
+/* What a segment does with one word at one line, within a cache line: see line_segments.h. */
 struct linework_touch {
     /* that it touched a block of others, of its own line's, as its sites' own; the rows do not know yet */
     uint64_t times[2];
@@ -77,8 +77,8 @@ struct linework_touch {
     bool jitted, fetch; /* is it by machine code of a trace; might it fetch an instruction: one access */
 };
 
-/* A pattern, by id: its touches, in program order. */
-struct linework_pattern {
+/* A segment, by id: its touches, in program order. */
+struct linework_segment {
     uint32_t first;
     uint8_t n;
     bool jitted; /* are all by machine code of traces? */
@@ -108,11 +108,11 @@ struct linework {
     unsigned n_late;                           /* how many */
     uint64_t memo[LINEWORK_MEMO]; /* cache line << LINEWORK_LINE_BITS | line, plus 1, met lately */
     uint64_t memo_end;            /* cache lines that it can tell are below this */
-    struct linework_pattern *patterns;
+    struct linework_segment *segments;
     struct linework_touch *touches;
     struct linework_accesses *sums; /* what a touch does in one execution */
-    size_t patterns_room, touches_room, sums_room;
-    uint32_t n_patterns, n_touches; /* that are known, */
+    size_t segments_room, touches_room, sums_room;
+    uint32_t n_segments, n_touches; /* that are known, */
     bool learned_lua;               /* and was Lua followed when they were learned? */
     uint32_t *pieces;               /* of a part of a trace: see lines_parts.h */
     size_t n_pieces, pieces_room;

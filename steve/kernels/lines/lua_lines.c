@@ -168,14 +168,14 @@ bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n)
     return ok;
 }
 
-/* A pattern ran. */
-static void pass_pattern(struct luacode *c, const struct mt_packed *p, const struct mt_step *step,
+/* A segment ran. */
+static void pass_segment(struct luacode *c, const struct mt_batch *p, const struct mt_step *step,
                          const struct mt_place *places)
 {
-    const struct mt_pattern *pattern = &p->patterns[step->pattern];
-    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+    const struct mt_segment_word *segment = &p->segments[step->segment];
+    const struct mt_segment_access *a = &p->accesses[segment->first];
 
-    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+    for (const struct mt_segment_access *end = a + segment->count; a < end; a++) {
         struct mt_event e;
 
         if (places[a->word].slot >= c->blocks_room)
@@ -185,15 +185,15 @@ static void pass_pattern(struct luacode *c, const struct mt_packed *p, const str
     }
 }
 
-bool luacode_pass_packed(struct luacode *c, const struct mt_packed *p)
+bool luacode_pass_batch(struct luacode *c, const struct mt_batch *p)
 {
     const struct mt_place *places = p->places;
     const struct mt_event *events = p->events;
 
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->pattern != MT_STEP_EVENTS) {
-            pass_pattern(c, p, step, places);
-            places += p->patterns[step->pattern].words;
+        if (step->segment != MT_STEP_EVENTS) {
+            pass_segment(c, p, step, places);
+            places += p->segments[step->segment].words;
         } else {
             if (!luacode_pass(c, events, step->count))
                 return false;

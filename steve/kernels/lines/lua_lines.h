@@ -121,10 +121,10 @@ __attribute__((always_inline)) static inline void luacode_access(struct luacode 
         luacode_fetch(c, &c->protos[c->blocks[e->slot].held - 1], e);
 }
 
-/* An access that a pattern made, whose word lies at a place with a slot below blocks_room: as an event, as
+/* An access that a segment made, whose word lies at a place with a slot below blocks_room: as an event, as
  * far as it matters. Always inline, so that it is never written out. */
 __attribute__((always_inline)) static inline void luacode_event(const struct luacode *c,
-                                                                const struct mt_pattern_access *a,
+                                                                const struct mt_segment_access *a,
                                                                 const struct mt_place *place, uint16_t thread,
                                                                 struct mt_event *e)
 {
@@ -151,8 +151,8 @@ static inline bool luacode_follow(struct luacode *c, const struct mt_event *e)
 
 /* Follow n events that do not count, such as those before a mark. */
 bool luacode_pass(struct luacode *c, const struct mt_event *events, size_t n);
-/* The same for a packed batch. */
-bool luacode_pass_packed(struct luacode *c, const struct mt_packed *packed);
+/* The same for a batch. */
+bool luacode_pass_batch(struct luacode *c, const struct mt_batch *batch);
 
 /* A part of a trace is to be followed, of which nothing is known before: threads are as before it. */
 void luacode_begin_part(struct luacode *c);

@@ -1,7 +1,7 @@
 /* faults.h - the events that are errors of the program, summed up by what they are and where.
  *
  * Bad frees, accesses to freed memory, and accesses that begin in a block and end behind it; of the last,
- * aligned loads are excused (steve/analysis/program_errors.py says why). Patterns of a packed trace lie whole in their blocks,
+ * aligned loads are excused (steve/analysis/program_errors.py says why). Segments of a batch lie whole in their blocks,
  * so only its events need to be looked at. Those of one kind, manner (all that shares a byte with `how`) and
  * place (`ref`) are one case: the first of them is kept, and how many there are. Memory: O(cases).
  *

@@ -157,13 +157,13 @@ static bool take_any(struct holdings *h, const struct mt_event *e)
     return true;
 }
 
-/* A pattern ran, its words in these places. */
-static void take_pattern(struct holdings *h, const struct mt_packed *p, const struct mt_pattern *pattern,
+/* A segment ran, its words in these places. */
+static void take_segment(struct holdings *h, const struct mt_batch *p, const struct mt_segment_word *segment,
                          const struct mt_place *places)
 {
-    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+    const struct mt_segment_access *a = &p->accesses[segment->first];
 
-    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+    for (const struct mt_segment_access *end = a + segment->count; a < end; a++) {
         const struct holdings_block *b = block_at(h, places[a->word].slot);
 
         if (b)
@@ -171,15 +171,15 @@ static void take_pattern(struct holdings *h, const struct mt_packed *p, const st
     }
 }
 
-bool holdings_feed_packed(struct holdings *h, const struct mt_packed *p)
+bool holdings_feed_batch(struct holdings *h, const struct mt_batch *p)
 {
     const struct mt_place *places = p->places;
     const struct mt_event *events = p->events;
 
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->pattern != MT_STEP_EVENTS) {
-            take_pattern(h, p, &p->patterns[step->pattern], places);
-            places += p->patterns[step->pattern].words;
+        if (step->segment != MT_STEP_EVENTS) {
+            take_segment(h, p, &p->segments[step->segment], places);
+            places += p->segments[step->segment].words;
             continue;
         }
         for (const struct mt_event *end = events + step->count; events < end; events++)

@@ -47,7 +47,7 @@ void holdings_free(struct holdings *h);
  * many; SIZE_MAX when out of memory. */
 size_t holdings_feed(struct holdings *h, const struct mt_event *events, size_t n, uint64_t until);
 /* Take a batch whole, with its accesses; false when out of memory. */
-bool holdings_feed_packed(struct holdings *h, const struct mt_packed *p);
+bool holdings_feed_batch(struct holdings *h, const struct mt_batch *p);
 /* The trace ends, at a time that changes nothing if it lies before the last event's. */
 void holdings_finish(struct holdings *h, uint64_t time);
 

@@ -9,7 +9,7 @@
 #include "memtrace/base/array.h"
 #include "steve/kernels/base/prefetch.h"
 #include "steve/kernels/base/walk.h"
-#include "steve/kernels/lines/line_patterns.h"
+#include "steve/kernels/lines/line_segments.h"
 #include "steve/kernels/lives/lives_parts.h"
 
 #define PIECE 8192 /* records of lives_finish */
@@ -29,7 +29,7 @@ void lives_free(struct lives *l)
     free(l->threads);
     free(l->maps);
     free(l->pieces);
-    patternruns_free(&l->runs);
+    segment_runs_free(&l->runs);
 }
 
 /* ---- births and deaths --------------------------------------------------------------------- */
@@ -337,8 +337,8 @@ size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint
     return i < n ? i + 1 : n;
 }
 
-/* What a pattern does to a block with one access. */
-static inline void pattern_access(struct lives_block *b, const struct mt_pattern_access *a, uint64_t offset,
+/* What a segment does to a block with one access. */
+static inline void segment_access(struct lives_block *b, const struct mt_segment_access *a, uint64_t offset,
                                   uint64_t now, uint16_t thread)
 {
     unsigned kind = a->kind - MT_LOAD;
@@ -363,14 +363,14 @@ struct used {
     uint64_t operations; /* that an access is: 0 outside of all blocks, else 1 */
 };
 
-/* A word of a pattern that lies in no block that counts. */
-static void miss_word(struct lives *l, const struct mt_packed *p, const struct mt_step *step, unsigned word)
+/* A word of a segment that lies in no block that counts. */
+static void miss_word(struct lives *l, const struct mt_batch *p, const struct mt_step *step, unsigned word)
 {
-    patternruns_absent(&l->runs, step->pattern + word, &l->threads[step->thread]);
-    l->totals.accesses -= p->patterns[step->pattern + word].own;
+    segment_runs_absent(&l->runs, step->segment + word, &l->threads[step->thread]);
+    l->totals.accesses -= p->segments[step->segment + word].own;
 }
 
-static inline void find_words(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+static inline void find_words(struct lives *l, const struct mt_batch *p, const struct mt_step *step,
                               const struct mt_place *places, unsigned n, struct used *to)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -384,36 +384,36 @@ static inline void find_words(struct lives *l, const struct mt_packed *p, const 
     }
 }
 
-/* A pattern ran. */
-static inline void feed_pattern(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+/* A segment ran. */
+static inline void feed_segment(struct lives *l, const struct mt_batch *p, const struct mt_step *step,
                                 const struct mt_place *places)
 {
-    const struct mt_pattern *pattern = &p->patterns[step->pattern];
-    const struct mt_pattern_access *a = &p->accesses[pattern->first];
+    const struct mt_segment_word *segment = &p->segments[step->segment];
+    const struct mt_segment_access *a = &p->accesses[segment->first];
     uint64_t now = l->totals.operations;
     struct used words[MT_SEGMENT_WORDS];
 
-    patternruns_add(&l->runs, step->pattern, &l->threads[step->thread]);
-    l->totals.accesses += pattern->count;
-    find_words(l, p, step, places, pattern->words, words);
-    for (const struct mt_pattern_access *end = a + pattern->count; a < end; a++) {
+    segment_runs_add(&l->runs, step->segment, &l->threads[step->thread]);
+    l->totals.accesses += segment->count;
+    find_words(l, p, step, places, segment->words, words);
+    for (const struct mt_segment_access *end = a + segment->count; a < end; a++) {
         const struct used *word = &words[a->word];
 
         if (word->block)
-            pattern_access(word->block, a, word->offset + a->offset, now, step->thread);
+            segment_access(word->block, a, word->offset + a->offset, now, step->thread);
         now += word->operations;
     }
     l->totals.operations += step->count;
     l->totals.time = step->time;
 }
 
-/* A pattern ran: what that is to lines. False when out of memory. */
-static bool feed_lines(struct lives *l, const struct mt_packed *p, const struct mt_step *step,
+/* A segment ran: what that is to lines. False when out of memory. */
+static bool feed_lines(struct lives *l, const struct mt_batch *p, const struct mt_step *step,
                        const struct mt_place *places)
 {
     l->totals.operations += step->count;
     l->totals.time = step->time;
-    return linepatterns_ran(l->lines, p, step, places);
+    return line_segments_ran(l->lines, p, step, places);
 }
 
 /* What a batch will need of blocks: with a linework that does not include what accesses change. */
@@ -422,12 +422,12 @@ static struct ahead ahead_of(const struct lives *l, size_t past, size_t need)
     return (struct ahead){l->blocks, l->room, sizeof *l->blocks, past, need};
 }
 
-static void ask_for_words(const struct lives *l, const struct mt_packed *p)
+static void ask_for_words(const struct lives *l, const struct mt_batch *p)
 {
     ahead_words(l->lines ? linework_ahead(l->lines) : ahead_of(l, 0, 2 * AHEAD_LINE), p);
 }
 
-static inline void ask_for_events(const struct lives *l, const struct mt_packed *p,
+static inline void ask_for_events(const struct lives *l, const struct mt_batch *p,
                                   const struct mt_event *next, unsigned n)
 {
     const size_t past = l->lines ? sizeof(struct lives_use) : 0;
@@ -437,22 +437,22 @@ static inline void ask_for_events(const struct lives *l, const struct mt_packed 
         ahead_events(linework_ahead(l->lines), p, next, n);
 }
 
-bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t sites)
+bool lives_feed_batch(struct lives *l, const struct mt_batch *p, uint32_t sites)
 {
     const struct mt_place *places = p->places;
     const struct mt_event *events = p->events;
 
-    if (!reserve_sums(l, sites) || !patternruns_learn(&l->runs, p) ||
-        (l->lines && !linepatterns_learn(l->lines, p)))
+    if (!reserve_sums(l, sites) || !segment_runs_learn(&l->runs, p) ||
+        (l->lines && !line_segments_learn(l->lines, p)))
         return false;
     ask_for_words(l, p);
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->pattern != MT_STEP_EVENTS) {
+        if (step->segment != MT_STEP_EVENTS) {
             if (!l->lines)
-                feed_pattern(l, p, step, places);
+                feed_segment(l, p, step, places);
             else if (!feed_lines(l, p, step, places))
                 return false;
-            places += p->patterns[step->pattern].words;
+            places += p->segments[step->segment].words;
         } else {
             ask_for_events(l, p, events, step->count);
             for (const struct mt_event *end = events + step->count; events < end; events++)
@@ -460,7 +460,7 @@ bool lives_feed_packed(struct lives *l, const struct mt_packed *p, uint32_t site
                     return false;
         }
     }
-    patternruns_settle(&l->runs, p, l->sites, l->sites_room);
+    segment_runs_settle(&l->runs, p, l->sites, l->sites_room);
     return true;
 }
 

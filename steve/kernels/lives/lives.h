@@ -20,7 +20,7 @@
 #define STEVE_KERNELS_LIVES_LIVES_H
 
 #include "steve/kernels/base/life.h"
-#include "steve/kernels/base/pattern_runs.h"
+#include "steve/kernels/base/segment_runs.h"
 #include "steve/kernels/base/used_bytes.h"
 #include "steve/kernels/lines/lines.h"
 #include "steve/kernels/lives/groups.h"
@@ -79,7 +79,7 @@ struct lives {
     size_t finished;                     /* slots whose blocks lives_finish has told */
     struct access_sums *sites, *threads; /* by site id, by thread number */
     size_t sites_room, threads_room;
-    struct patternruns runs; /* of a batch, whose accesses are not yet added to those of sites */
+    struct segment_runs runs; /* of a batch, whose accesses are not yet added to those of sites */
     struct linework *lines;  /* NULL, or the caller's, who has it and its luacode learn before each batch */
     const uint8_t *selected; /* a bit for each handle; NULL = all blocks */
     uint64_t n_selected;     /* handles that have a bit; those beyond are not selected */
@@ -97,8 +97,8 @@ void lives_free(struct lives *l);
 /* Take events up to and with the next MT_MARK, or all n: how many; SIZE_MAX when out of memory. sites: how
  * many the reader knows. */
 size_t lives_feed(struct lives *l, const struct mt_event *events, size_t n, uint32_t sites);
-/* The same for all of a packed batch, marks or not. */
-bool lives_feed_packed(struct lives *l, const struct mt_packed *packed, uint32_t sites);
+/* The same for all of a batch, marks or not. */
+bool lives_feed_batch(struct lives *l, const struct mt_batch *batch, uint32_t sites);
 /* What is looked at ends at a time, in instructions; one before the last event's changes nothing. */
 void lives_end(struct lives *l, uint64_t time);
 /* Records of blocks that still live, a limited number at each call, none when all are told. Nothing may be

@@ -1,4 +1,4 @@
-/* full.c - fine-grained locks from the pattern of accesses; see full.h.
+/* full.c - fine-grained locks from the segment of accesses; see full.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "steve/kernels/locks/full.h"
@@ -448,13 +448,13 @@ static bool use_event(struct lockfull *l, const struct mt_event *e)
     }
 }
 
-static inline bool use_pattern(struct lockfull *l, const struct mt_packed *p,
-                               const struct mt_pattern *pattern, const struct mt_place *places)
+static inline bool use_segment(struct lockfull *l, const struct mt_batch *p,
+                               const struct mt_segment_word *segment, const struct mt_place *places)
 {
-    const struct mt_pattern_access *a = &p->accesses[pattern->first], *end = a + pattern->count;
+    const struct mt_segment_access *a = &p->accesses[segment->first], *end = a + segment->count;
 
-    if (pattern->words == 1)
-        return places->slot == MT_NO_SLOT || use_slot(l, places->slot, pattern->count);
+    if (segment->words == 1)
+        return places->slot == MT_NO_SLOT || use_slot(l, places->slot, segment->count);
     while (a < end) {
         uint32_t slot = places[a->word].slot, n = 1;
 
@@ -467,19 +467,19 @@ static inline bool use_pattern(struct lockfull *l, const struct mt_packed *p,
     return true;
 }
 
-bool lockfull_feed_packed(struct lockfull *l, const struct mt_packed *p)
+bool lockfull_feed_batch(struct lockfull *l, const struct mt_batch *p)
 {
     const struct mt_place *places = p->places;
     const struct mt_event *e = p->events;
 
     l->n_out = 0;
     for (const struct mt_step *s = p->steps; s < p->steps + p->n_steps; s++) {
-        if (s->pattern != MT_STEP_EVENTS) {
-            const struct mt_pattern *pattern = &p->patterns[s->pattern];
+        if (s->segment != MT_STEP_EVENTS) {
+            const struct mt_segment_word *segment = &p->segments[s->segment];
 
-            if (!use_pattern(l, p, pattern, places))
+            if (!use_segment(l, p, segment, places))
                 return false;
-            places += pattern->words;
+            places += segment->words;
         } else {
             for (uint32_t i = 0; i < s->count; i++)
                 if (!use_event(l, e++))

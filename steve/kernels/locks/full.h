@@ -1,4 +1,4 @@
-/* full.h - fine-grained locks from the pattern of accesses, in one walk over the operations.
+/* full.h - fine-grained locks from the segment of accesses, in one walk over the operations.
  *
  * Every block has a life counter: 0 when it is new, `gain` more for each operation on the block, `decay` less
  * (not below 0) for each operation on any other; New and Free of others count, its own do not; a Resize is an
@@ -72,7 +72,7 @@ bool lockfull_init(struct lockfull *l, const uint64_t *unfreed, size_t n_unfreed
 bool lockfull_feed(struct lockfull *l, const struct op *ops, size_t n);
 /* The same for events, as if they were translated to operations first (memtrace/ops/source.h): a Resize is an
  * F and an N. One source feeds either by this or by the other. */
-bool lockfull_feed_packed(struct lockfull *l, const struct mt_packed *packed);
+bool lockfull_feed_batch(struct lockfull *l, const struct mt_batch *batch);
 void lockfull_free(struct lockfull *l);
 
 #endif

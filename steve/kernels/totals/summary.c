@@ -139,41 +139,41 @@ bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, ui
     return true;
 }
 
-/* The words of a pattern that lay in no block. */
+/* The words of a segment that lay in no block. */
 static void count_absent(struct word_sum *sums, uint32_t words, const struct mt_place *places)
 {
     for (uint32_t w = 0; w < words; w++)
         sums[w].absent += places[w].slot == MT_NO_SLOT;
 }
 
-/* A pattern ran. Nearly always all of its words lay in blocks: then one number counts it. */
-static inline const struct mt_place *count_pattern(struct summary *s, const struct mt_pattern *pattern,
+/* A segment ran. Nearly always all of its words lay in blocks: then one number counts it. */
+static inline const struct mt_place *count_segment(struct summary *s, const struct mt_segment_word *segment,
                                                    const struct mt_step *step, const struct mt_place *places)
 {
-    struct word_sum *sums = &s->words.sums[step->pattern];
+    struct word_sum *sums = &s->words.sums[step->segment];
 
     sums->runs++;
-    if (step->count != pattern->count)
-        count_absent(sums, pattern->words, places);
-    return places + pattern->words;
+    if (step->count != segment->count)
+        count_absent(sums, segment->words, places);
+    return places + segment->words;
 }
 
-bool summary_feed_packed(struct summary *s, const struct mt_packed *p, uint32_t stacks)
+bool summary_feed_batch(struct summary *s, const struct mt_batch *p, uint32_t stacks)
 {
     const struct mt_place *places = p->places;
     const struct mt_event *events = p->events;
-    uint32_t thread = UINT32_MAX; /* of the pattern before */
+    uint32_t thread = UINT32_MAX; /* of the segment before */
 
     if (!words_learn(&s->words, p))
         return false;
     for (const struct mt_step *step = p->steps; step < p->steps + p->n_steps; step++) {
-        if (step->pattern == MT_STEP_EVENTS) {
+        if (step->segment == MT_STEP_EVENTS) {
             if (!summary_feed(s, events, step->count, stacks))
                 return false;
             events += step->count;
             continue;
         }
-        places = count_pattern(s, &p->patterns[step->pattern], step, places);
+        places = count_segment(s, &p->segments[step->segment], step, places);
         s->last_event = step->time;
         if (step->thread != thread)
             note_thread(s, step->thread);
@@ -193,7 +193,7 @@ static void add_accesses(struct summary *s, const struct access_sums *sums)
 void summary_finish(struct summary *s)
 {
     struct access_sums sums = {0};
-    uint64_t runs = 0; /* of the pattern that a word is of */
+    uint64_t runs = 0; /* of the segment that a word is of */
 
     for (size_t i = 0; i < s->words.n; i++) {
         struct word_sum *w = &s->words.sums[i];

@@ -15,7 +15,7 @@
 #ifndef STEVE_KERNELS_TOTALS_SUMMARY_H
 #define STEVE_KERNELS_TOTALS_SUMMARY_H
 
-#include "steve/kernels/base/pattern_sums.h"
+#include "steve/kernels/base/segment_sums.h"
 
 struct mt_live_block;
 
@@ -55,9 +55,9 @@ void summary_init(struct summary *s);
 bool summary_enter(struct summary *s, const struct mt_live_block *live);
 /* stacks: how many the reader knows. False when out of memory. */
 bool summary_feed(struct summary *s, const struct mt_event *events, size_t n, uint32_t stacks);
-/* The same, packed: nothing is done for an access, little for a word. summary_finish must follow at the end.
+/* The same for a batch: nothing is done for an access, little for a word. summary_finish must follow at the end.
  */
-bool summary_feed_packed(struct summary *s, const struct mt_packed *packed, uint32_t stacks);
+bool summary_feed_batch(struct summary *s, const struct mt_batch *batch, uint32_t stacks);
 void summary_finish(struct summary *s);
 unsigned summary_threads(const struct summary *s);
 void summary_free(struct summary *s);

@@ -1,12 +1,12 @@
-/* line_patterns.c - what executions of a pattern do to blocks, by line; see line_patterns.h.
+/* line_segments.c - what executions of a segment do to blocks, by line; see line_segments.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
-#include "steve/kernels/lines/line_patterns.h"
+#include "steve/kernels/lines/line_segments.h"
 
 #include "memtrace/base/array.h"
 
-/* Are all accesses of a pattern by machine code of traces? */
-static bool all_jitted(const struct luacode *c, const struct mt_pattern_access *a, unsigned n)
+/* Are all accesses of a segment by machine code of traces? */
+static bool all_jitted(const struct luacode *c, const struct mt_segment_access *a, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         if (!luacode_is_jitted(c, a[i].site))
@@ -40,7 +40,7 @@ static uint32_t touch_of(struct linework *w, uint32_t first, const struct linewo
     return w->n_touches++;
 }
 
-static struct linework_touch touch_by(const struct linework *w, const struct mt_pattern_access *a)
+static struct linework_touch touch_by(const struct linework *w, const struct mt_segment_access *a)
 {
     return (struct linework_touch){.line = linework_line(w->map.sites, w->map.n_sites, a->site),
                                    .extent = a->size + (a->size == 0),
@@ -51,7 +51,7 @@ static struct linework_touch touch_by(const struct linework *w, const struct mt_
                                    .fetch = a->kind == MT_LOAD && a->size == LUACODE_INSTRUCTION};
 }
 
-static void add_touch(struct linework *w, uint32_t first, const struct mt_pattern_access *a,
+static void add_touch(struct linework *w, uint32_t first, const struct mt_segment_access *a,
                       const struct linework_touch *one)
 {
     struct linework_accesses *sums = &w->sums[touch_of(w, first, one)];
@@ -60,18 +60,18 @@ static void add_touch(struct linework *w, uint32_t first, const struct mt_patter
     sums->bytes[a->kind - MT_LOAD] += a->size;
 }
 
-/* The accesses of a pattern, for which there is room. Where Lua is followed what sets its line stands by
+/* The accesses of a segment, for which there is room. Where Lua is followed what sets its line stands by
  * itself, and before it and behind it are different touches. */
-static void add_accesses(struct linework *w, const struct mt_pattern_access *a, unsigned n, bool split)
+static void add_accesses(struct linework *w, const struct mt_segment_access *a, unsigned n, bool split)
 {
     uint32_t first = w->n_touches;
 
-    for (const struct mt_pattern_access *end = a + n; a < end; a++) {
+    for (const struct mt_segment_access *end = a + n; a < end; a++) {
         struct linework_touch one = touch_by(w, a);
         bool alone = split && (one.jitted || one.fetch);
 
         if (a->kind < MT_LOAD || a->kind > MT_MODIFY)
-            continue; /* its site was lost: such a word is never packed */
+            continue; /* its site was lost: such a word is never in a batch */
         first = alone ? w->n_touches : first;
         add_touch(w, first, a, &one);
         first = alone ? w->n_touches : first;
@@ -86,37 +86,37 @@ static bool reserve(struct linework *w, unsigned count)
            array_grow(&w->sums, &w->sums_room, touches, sizeof *w->sums);
 }
 
-static void learn_pattern(struct linework *w, const struct mt_pattern *pattern,
-                          const struct mt_pattern_access *a)
+static void learn_segment(struct linework *w, const struct mt_segment_word *segment,
+                          const struct mt_segment_access *a)
 {
-    struct linework_pattern *known = &w->patterns[w->n_patterns++];
+    struct linework_segment *known = &w->segments[w->n_segments++];
 
     *known =
-        (struct linework_pattern){.first = w->n_touches, .jitted = all_jitted(w->code, a, pattern->count)};
-    add_accesses(w, a, pattern->count, w->code->follows && !known->jitted);
+        (struct linework_segment){.first = w->n_touches, .jitted = all_jitted(w->code, a, segment->count)};
+    add_accesses(w, a, segment->count, w->code->follows && !known->jitted);
     known->n = (uint8_t)(w->n_touches - known->first);
 }
 
-bool linepatterns_learn_more(struct linework *w, const struct mt_packed *p)
+bool line_segments_learn_more(struct linework *w, const struct mt_batch *p)
 {
     if (w->learned_lua != w->code->follows) { /* all of them again */
-        linepatterns_settle(w);
-        w->n_patterns = w->n_touches = 0;
+        line_segments_settle(w);
+        w->n_segments = w->n_touches = 0;
         w->learned_lua = w->code->follows;
     }
-    if (!array_grow(&w->patterns, &w->patterns_room, p->n_patterns, sizeof *w->patterns))
+    if (!array_grow(&w->segments, &w->segments_room, p->n_segments, sizeof *w->segments))
         return false;
-    while (w->n_patterns < p->n_patterns) {
-        const struct mt_pattern *pattern = &p->patterns[w->n_patterns];
+    while (w->n_segments < p->n_segments) {
+        const struct mt_segment_word *segment = &p->segments[w->n_segments];
 
-        if (!reserve(w, pattern->count))
+        if (!reserve(w, segment->count))
             return false;
-        learn_pattern(w, pattern, &p->accesses[pattern->first]);
+        learn_segment(w, segment, &p->accesses[segment->first]);
     }
     return true;
 }
 
-void linepatterns_settle(struct linework *w)
+void line_segments_settle(struct linework *w)
 {
     for (uint32_t i = 0; i < w->n_touches; i++) {
         struct linework_touch *t = &w->touches[i];

@@ -1,4 +1,4 @@
-/* decode_patterns.c - segments that are handed on packed; see decode_patterns.h.
+/* decode_batch.c - segments that are handed on as such; see decode_batch.h.
  *
  * Segments have one to three words, mostly, and between two that were not all as guessed there is hardly more
  * than one that was: so one loop reads both, and the tokens. What it changes stands in local variables, for
@@ -6,7 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "memtrace/read/decode_patterns.h"
+#include "memtrace/read/decode_batch.h"
 #include "memtrace/read/decode_miss.h"
 
 /* What changes from segment to segment; and, behind that, what does not. Only inline functions get its
@@ -38,33 +38,34 @@ static inline void put_step(struct mt_step *step, uint64_t time, uint32_t line, 
                             uint32_t accesses)
 {
     step->time = time;
-    step->pattern = line;
+    step->segment = line;
     step->thread = thread;
     step->count = (uint16_t)accesses;
 }
 
-static bool know_patterns(struct decoder *d)
+static bool know_segments(struct decoder *d)
 {
-    if (d->packer->n_patterns >= d->book.line_count || packer_learn(d->packer, &d->book))
+    if (d->batch->n_segments >= d->book.line_count || batch_learn(d->batch, &d->book))
         return true;
-    d->wrong = "out of memory for patterns";
+    d->wrong = "out of memory for segments";
     return false;
 }
 
 static size_t unpack(struct decoder *d, struct mt_event *ev, uint32_t line, const struct mt_place *places)
 {
-    size_t made = decoder_unpacked(d, ev, line, places);
-    packer_events(d->packer, made);
+    size_t made = decoder_segment_events(d, ev, line, places);
+    batch_events(d->batch, made);
     return made;
 }
 
 /* A word of the segment, as guessed. */
 static inline void pack_word(struct packing *k, struct decoder *d, const struct live_block *blocks,
-                             struct word_state *s, const struct mt_pattern *pattern, struct mt_place *place)
+                             struct word_state *s, const struct mt_segment_word *segment,
+                             struct mt_place *place)
 {
     if (s->mode & MODE_FOREIGN) {
         place->slot = MT_NO_SLOT;
-        k->accesses -= pattern->own;
+        k->accesses -= segment->own;
         return;
     }
     const struct guess g = guess_word_at(s, &d->recent, k->next);
@@ -72,7 +73,7 @@ static inline void pack_word(struct packing *k, struct decoder *d, const struct 
         k->wrong = true;
         return;
     }
-    k->whole |= lies_whole(&blocks[g.slot], g.addr, pattern->extent);
+    k->whole |= lies_whole(&blocks[g.slot], g.addr, segment->extent);
     learn_own(s, g.addr, g.slot);
     recent_put(&d->recent, k->next++, g.addr, g.slot);
     place->addr = g.addr;
@@ -81,44 +82,45 @@ static inline void pack_word(struct packing *k, struct decoder *d, const struct 
 
 /* The next segment, as guessed, without its step. */
 static inline void pack_segment(struct packing *k, struct decoder *d, struct word_state *lines,
-                                const struct live_block *blocks, const struct mt_pattern *patterns)
+                                const struct live_block *blocks, const struct mt_segment_word *segments)
 {
     uint32_t line = lines[k->line].next[0];
     struct word_state *s = &lines[line];
     const uint32_t words = s->words;
     k->line = line;
-    k->accesses = patterns[line].count;
-    pack_word(k, d, blocks, s, &patterns[line], k->places);
+    k->accesses = segments[line].count;
+    pack_word(k, d, blocks, s, &segments[line], k->places);
     for (uint32_t i = 1; i < words; i++)
-        pack_word(k, d, blocks, &s[i], &patterns[line + i], &k->places[i]);
+        pack_word(k, d, blocks, &s[i], &segments[line + i], &k->places[i]);
 }
 
-/* Can the segment at hand not be handed on packed? */
+/* Can the segment at hand not be handed on as such? */
 static inline bool is_early(const struct packing *k)
 {
     return __builtin_expect((k->whole < 0) | k->wrong, 0) || __builtin_expect(k->accesses > k->left, 0) ||
            __builtin_expect(k->line == NO_LINE, 0);
 }
 
-static inline void tell_segment(struct packing *k, const struct decoder *d, const struct mt_pattern *patterns)
+static inline void tell_segment(struct packing *k, const struct decoder *d,
+                                const struct mt_segment_word *segments)
 {
     k->left -= k->accesses;
     if (!k->accesses)
         return;
     put_step(k->step++, k->time, k->line, d->thread, k->accesses);
-    k->places += patterns[k->line].words;
+    k->places += segments[k->line].words;
 }
 
 /* Segments as guessed; false if it stopped before their end. */
 __attribute__((always_inline)) static inline bool pack_run(struct packing *k, struct decoder *d)
 {
-    const struct mt_pattern *patterns = d->packer->patterns;
+    const struct mt_segment_word *segments = d->batch->segments;
     uint64_t run = d->run;
     for (; run && k->step < k->end; run--) {
-        pack_segment(k, d, d->book.lines, d->blocks, patterns);
+        pack_segment(k, d, d->book.lines, d->blocks, segments);
         if (is_early(k))
             break;
-        tell_segment(k, d, patterns);
+        tell_segment(k, d, segments);
     }
     d->run = run;
     return run == 0;
@@ -146,18 +148,18 @@ __attribute__((always_inline)) static inline bool decode_missed(struct decoder *
 
 __attribute__((always_inline)) static inline void pack_missed(struct packing *k, struct decoder *d,
                                                               struct word_state *s,
-                                                              const struct mt_pattern *pattern, unsigned code,
-                                                              struct mt_place *place)
+                                                              const struct mt_segment_word *segment,
+                                                              unsigned code, struct mt_place *place)
 {
     if (code == WORD_FOREIGN) {
         s->mode |= MODE_FOREIGN;
         place->slot = MT_NO_SLOT;
-        k->accesses -= pattern->own;
+        k->accesses -= segment->own;
         return;
     }
     d->recent.next = k->next;
     if (decode_missed(d, s, code, place))
-        k->whole |= lies_whole(&d->blocks[place->slot], place->addr, pattern->extent);
+        k->whole |= lies_whole(&d->blocks[place->slot], place->addr, segment->extent);
     else
         k->wrong = true;
     k->next = d->recent.next;
@@ -167,14 +169,14 @@ __attribute__((always_inline)) static inline void pack_missed(struct packing *k,
 __attribute__((always_inline)) static inline void pack_words(struct packing *k, struct decoder *d,
                                                              struct word_state *first, uint64_t codes)
 {
-    const struct mt_pattern *pattern = &d->packer->patterns[k->line];
+    const struct mt_segment_word *segment = &d->batch->segments[k->line];
     const uint32_t words = first->words;
-    k->accesses = pattern->count;
+    k->accesses = segment->count;
     for (uint32_t i = 0; i < words; i++, codes >>= WORD_BITS)
         if (codes & WORD_MASK)
-            pack_missed(k, d, &first[i], &pattern[i], codes & WORD_MASK, &k->places[i]);
+            pack_missed(k, d, &first[i], &segment[i], codes & WORD_MASK, &k->places[i]);
         else
-            pack_word(k, d, d->blocks, &first[i], &pattern[i], &k->places[i]);
+            pack_word(k, d, d->blocks, &first[i], &segment[i], &k->places[i]);
 }
 
 /* The segment behind a run; false if it stopped there. */
@@ -188,7 +190,7 @@ __attribute__((always_inline)) static inline bool pack_miss(struct packing *k, s
         d->wrong = "a segment is not defined or not as it can be";
         return false;
     }
-    if (!know_patterns(d))
+    if (!know_segments(d))
         return false;
     k->line = line;
     pack_words(k, d, first, codes);
@@ -196,11 +198,11 @@ __attribute__((always_inline)) static inline bool pack_miss(struct packing *k, s
         d->wrong = "access streams are cut off";
     if (d->wrong || is_early(k))
         return false;
-    tell_segment(k, d, d->packer->patterns);
+    tell_segment(k, d, d->batch->segments);
     return true;
 }
 
-/* The segment that is not handed on packed; how many events were made of it. */
+/* The segment that is not handed on as such; how many events were made of it. */
 static size_t end_early(struct decoder *d, const struct packing *k, struct mt_event *ev)
 {
     if (d->wrong)
@@ -223,7 +225,7 @@ static size_t end_early(struct decoder *d, const struct packing *k, struct mt_ev
 /* Tell the others how far it has come. */
 static void end_packing(struct decoder *d, const struct packing *k)
 {
-    struct packer *p = d->packer;
+    struct batch *p = d->batch;
     p->n_steps = (uint32_t)(k->step - p->steps);
     p->n_places = (uint32_t)(k->places - p->places);
     p->total += d->left - k->left;
@@ -234,10 +236,10 @@ static void end_packing(struct decoder *d, const struct packing *k)
 
 static inline struct packing begin_packing(const struct decoder *d)
 {
-    struct packer *p = d->packer;
+    struct batch *p = d->batch;
     return (struct packing){.step = &p->steps[p->n_steps],
-                            .end = &p->steps[PACKED_STEPS],
-                            .places = packer_places(p),
+                            .end = &p->steps[BATCH_STEPS],
+                            .places = batch_places(p),
                             .time = d->streams[STREAM_RARE].time,
                             .left = d->left,
                             .line = d->prev_line,
@@ -246,7 +248,7 @@ static inline struct packing begin_packing(const struct decoder *d)
 
 size_t decoder_pack_segments(struct decoder *d, struct mt_event *ev)
 {
-    if (!know_patterns(d))
+    if (!know_segments(d))
         return 0;
     struct packing k = begin_packing(d);
     bool whole;

@@ -1,4 +1,4 @@
-/* support_packed.c - reading a trace packed gives the events that reading it plainly gives.
+/* support_batches.c - reading a trace in batches gives the same events as mt_next.
  *
  * Called for every trace that a test reads, the damaged and hostile ones too.
  *
@@ -21,7 +21,7 @@ static const struct mt_event *expected(struct unpacking *u)
     return &u->plain->events[u->at++];
 }
 
-static void unpack_access(struct unpacking *u, const struct mt_step *s, const struct mt_pattern_access *a,
+static void unpack_access(struct unpacking *u, const struct mt_step *s, const struct mt_segment_access *a,
                           const struct mt_place *p)
 {
     const struct mt_event *e = expected(u);
@@ -35,26 +35,26 @@ static void unpack_access(struct unpacking *u, const struct mt_step *s, const st
     assert_false(e->beyond || e->kernel || e->freed);
 }
 
-static void unpack_pattern(struct unpacking *u, const struct mt_packed *p, const struct mt_step *s,
+static void unpack_segment(struct unpacking *u, const struct mt_batch *p, const struct mt_step *s,
                            const struct mt_place *places)
 {
-    const struct mt_pattern *pattern = &p->patterns[s->pattern];
+    const struct mt_segment_word *segment = &p->segments[s->segment];
     size_t before = u->at;
     uint32_t own[MT_SEGMENT_WORDS] = {0};
-    assert_true(s->pattern < p->n_patterns && pattern->count > 0);
-    for (uint32_t i = 0; i < pattern->count; i++) {
-        const struct mt_pattern_access *a = &p->accesses[pattern->first + i];
-        assert_true(a->word < pattern->words && a->offset + a->size <= pattern[a->word].extent);
+    assert_true(s->segment < p->n_segments && segment->count > 0);
+    for (uint32_t i = 0; i < segment->count; i++) {
+        const struct mt_segment_access *a = &p->accesses[segment->first + i];
+        assert_true(a->word < segment->words && a->offset + a->size <= segment[a->word].extent);
         own[a->word]++;
         if (places[a->word].slot != MT_NO_SLOT)
             unpack_access(u, s, a, &places[a->word]);
     }
-    for (uint32_t w = 0; w < pattern->words; w++)
-        assert_int_equal(pattern[w].own, own[w]);
+    for (uint32_t w = 0; w < segment->words; w++)
+        assert_int_equal(segment[w].own, own[w]);
     assert_int_equal(u->at - before, s->count);
 }
 
-static void unpack(struct unpacking *u, const struct mt_packed *p)
+static void unpack(struct unpacking *u, const struct mt_batch *p)
 {
     const struct mt_place *places = p->places;
     const struct mt_event *events = p->events;
@@ -62,30 +62,30 @@ static void unpack(struct unpacking *u, const struct mt_packed *p)
     assert_true(p->n_steps > 0);
     for (const struct mt_step *s = p->steps; s < p->steps + p->n_steps; s++) {
         assert_true(s->count > 0);
-        if (s->pattern == MT_STEP_EVENTS) {
+        if (s->segment == MT_STEP_EVENTS) {
             for (uint32_t i = 0; i < s->count; i++)
                 assert_true(same_event(expected(u), events++));
         } else {
-            unpack_pattern(u, p, s, places);
-            places += p->patterns[s->pattern].words;
+            unpack_segment(u, p, s, places);
+            places += p->segments[s->segment].words;
         }
     }
     assert_int_equal(u->at - before, p->count);
     assert_int_equal(events - p->events, p->n_events);
 }
 
-void assert_packed_equal(const char *path, unsigned flags, const struct reading *plain)
+void assert_batches_equal(const char *path, unsigned flags, const struct reading *plain)
 {
     struct unpacking u = {plain, 0};
-    struct mt_packed packed;
+    struct mt_batch batch;
     struct mt_reader_stats stats;
     struct mt_reader *r = mt_open(path, flags, NULL);
     int result = MT_ERROR;
     assert_int_equal(r != NULL, plain->opened);
     if (!r)
         return;
-    while ((result = mt_next_packed(r, &packed)) == MT_MORE)
-        unpack(&u, &packed);
+    while ((result = mt_next_batch(r, &batch)) == MT_MORE)
+        unpack(&u, &batch);
     assert_int_equal(result, plain->result);
     assert_int_equal(u.at, plain->count);
     assert_string_equal(mt_reader_error(r)->text, plain->err.text);

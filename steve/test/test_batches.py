@@ -1,6 +1,6 @@
-"""Kernels that take a trace packed, on one that has patterns of several words, against plain references.
+"""Kernels that take a trace in batches, on one that has segments of several words, against plain references.
 
-The random histories of the other tests are written access by access, so their patterns have one word each; here
+The random histories of the other tests are written access by access, so their segments have one word each; here
 the accesses come in segments, some of whose words touch no block. The references are fed with the plain events
 of the same file.
 
@@ -93,14 +93,14 @@ def test_summary(trace: Path, history: list[Event]) -> None:
 
 def test_lives(trace: Path) -> None:
     plain = _lives.Lives(Trace(str(trace)), Always())
-    packed = _lives.Lives(Trace(str(trace)))
-    rows = [np.concatenate([batch.copy() for batch in lives.batches()]) for lives in (plain, packed)]
+    batched = _lives.Lives(Trace(str(trace)))
+    rows = [np.concatenate([batch.copy() for batch in lives.batches()]) for lives in (plain, batched)]
     assert len(rows[0]) > 100 and rows[0]["loads"].sum() > 100
     np.testing.assert_array_equal(*[np.sort(found, order="handle") for found in rows])
-    assert plain.totals() == packed.totals()
-    for plain_sums, packed_sums in ((plain.site_accesses(), packed.site_accesses()),
-                                    (plain.thread_accesses(), packed.thread_accesses())):
-        np.testing.assert_array_equal(plain_sums, packed_sums)
+    assert plain.totals() == batched.totals()
+    for plain_sums, batch_sums in ((plain.site_accesses(), batched.site_accesses()),
+                                    (plain.thread_accesses(), batched.thread_accesses())):
+        np.testing.assert_array_equal(plain_sums, batch_sums)
 
 
 def test_lines(trace: Path) -> None:
@@ -113,8 +113,8 @@ def test_lines(trace: Path) -> None:
         lines.reach_all()
         work.append([array.copy() for array in lives.line_work()])
     assert work[0][0]["own_counts"].sum() + work[0][0]["others_counts"].sum() > 1000
-    for plain, packed in zip(*work):
-        np.testing.assert_array_equal(plain, packed)
+    for plain, batched in zip(*work):
+        np.testing.assert_array_equal(plain, batched)
 
 
 def test_passed_accesses(trace: Path, history: list[Event]) -> None:

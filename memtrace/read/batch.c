@@ -1,21 +1,21 @@
-/* patterns.c - the patterns of segments; see patterns.h.
+/* batch.c - the segments of segments; see batch.h.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
-#include "memtrace/read/patterns.h"
+#include "memtrace/read/batch.h"
 
 #include <stdlib.h>
 
 /* A word whose accesses are not all known, or too long: its extent is of those that no block holds, so it is
- * never packed. */
+ * never in a batch. */
 #define NEVER UINT32_MAX
 #define LONGEST (INT32_MAX - UINT16_MAX) /* with its offset less than any such */
 
-void packer_free(struct packer *p)
+void batch_free(struct batch *p)
 {
     if (!p)
         return;
-    free(p->patterns);
+    free(p->segments);
     free(p->accesses);
     free(p);
 }
@@ -33,14 +33,14 @@ static bool reserve(void **items, uint32_t *room, uint32_t need, size_t size)
     return true;
 }
 
-static void add_access(struct packer *p, const struct codebook *b, uint32_t line, const struct mt_access *a)
+static void add_access(struct batch *p, const struct codebook *b, uint32_t line, const struct mt_access *a)
 {
     const struct coded_site *site = &b->sites[a->site];
-    struct mt_pattern *word = &p->patterns[line + a->word];
+    struct mt_segment_word *word = &p->segments[line + a->word];
     uint16_t offset = (uint16_t)(a->distance - b->lines[line + a->word].lowest);
     /* one of no bytes has to begin in its block, too */
     uint32_t end = offset + site->size + !site->size;
-    p->accesses[p->n_accesses++] = (struct mt_pattern_access){
+    p->accesses[p->n_accesses++] = (struct mt_segment_access){
         .site = a->site, .size = site->size, .offset = offset, .kind = site->kind, .word = (uint8_t)a->word};
     word->own++;
     if (!site->kind || site->size > LONGEST)
@@ -49,8 +49,8 @@ static void add_access(struct packer *p, const struct codebook *b, uint32_t line
         word->extent = end;
 }
 
-/* The pattern that begins at a line. */
-static bool add_pattern(struct packer *p, const struct codebook *b, uint32_t line)
+/* The segment that begins at a line. */
+static bool add_segment(struct batch *p, const struct codebook *b, uint32_t line)
 {
     const struct word_state *first = &b->lines[line];
     const uint32_t name = b->names[line];
@@ -63,22 +63,22 @@ static bool add_pattern(struct packer *p, const struct codebook *b, uint32_t lin
     }
     if (!reserve((void **)&p->accesses, &p->room_accesses, p->n_accesses + count, sizeof *p->accesses))
         return false;
-    p->patterns[line].first = p->n_accesses;
-    p->patterns[line].count = (uint8_t)count;
-    p->patterns[line].words = first->words;
+    p->segments[line].first = p->n_accesses;
+    p->segments[line].count = (uint8_t)count;
+    p->segments[line].words = first->words;
     for (uint32_t i = 0; i < count; i++)
         add_access(p, b, line, &a[i]);
     return true;
 }
 
-bool packer_learn(struct packer *p, const struct codebook *b)
+bool batch_learn(struct batch *p, const struct codebook *b)
 {
-    if (!reserve((void **)&p->patterns, &p->room_patterns, b->line_count, sizeof *p->patterns))
+    if (!reserve((void **)&p->segments, &p->room_segments, b->line_count, sizeof *p->segments))
         return false;
-    for (uint32_t i = p->n_patterns; i < b->line_count; i++)
-        p->patterns[i] = (struct mt_pattern){0};
-    for (; p->n_patterns < b->line_count; p->n_patterns++)
-        if (b->names[p->n_patterns] != NO_NAME && !add_pattern(p, b, p->n_patterns))
+    for (uint32_t i = p->n_segments; i < b->line_count; i++)
+        p->segments[i] = (struct mt_segment_word){0};
+    for (; p->n_segments < b->line_count; p->n_segments++)
+        if (b->names[p->n_segments] != NO_NAME && !add_segment(p, b, p->n_segments))
             return false;
     return true;
 }
