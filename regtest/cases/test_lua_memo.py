@@ -1,6 +1,6 @@
 """test_lua_memo - stacks of Lua that are taken for ones met before are the same as if they were taken anew.
 
-The tool's own check (--check-stacks=yes) walks every stack that it has found kept, and stops if it differs. That
+The tool's own check (--check-stacks=yes) walks again every stack that it has found in its cache, and stops if it differs. That
 most stacks are found so is checked too: else nothing would have been compared.
 
 SPDX-License-Identifier: GPL-2.0-or-later
@@ -14,14 +14,14 @@ from steve.trace._memtrace import NEW
 from support import SOURCE, record
 from test_lua_lines import events, lua_frames
 
-SAID = re.compile(r"of (\d+) stacks of Lua (\d+) were met before, and the same")
+SAID = re.compile(r"(\d+) Lua stacks, of which (\d+) came from the cache")
 SCRIPTS = ("coroutines", "ffi_callback", "gc_churn", "jit_allocs", "jit_exits", "jit_flush", "jit_recursion", "load",
            "meta_call", "meta_gc", "parser", "recursion", "tailcalls", "varargs")
 PROGRAMS = {"closures": 5000, "coroutines": 5000, "trees": 9, "parsing": 200}
 
 
 def checked(tmp_path: Path, argv: list[object], *options: str) -> tuple[int, int]:
-    """Stacks taken, and those of them that were met before."""
+    """Stacks taken, and those of them that came from the cache."""
     trace = record(tmp_path / "x.ljt", argv, "--trace-mem=no", "--check-stacks=yes", *options)
     assert trace.run.status == 0, trace.run.complaint
     said = SAID.search(trace.run.complaint)

@@ -1,11 +1,11 @@
-/* allocator.c - entry and return of watched allocator functions. (host side, no libc; see allocator.h)
+/* allocator.c - see allocator.h. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Each thread has a short stack of pending calls. A call ends when a return leaves the stack pointer just
- * above the return address of the innermost pending call; generated code compares it with the shared header's
- * return_sp at each return that may be the one. Calls that never return (a long jump out of a custom
- * allocator) are dropped when a later call is found to stand at or above their place on the stack.
+ * above the return address of the innermost pending call. Generated code compares the stack pointer with
+ * return_sp of the shared header, at each return that can be the one. A call may never return (a long jump
+ * out of a custom allocator); it is dropped when a later call is at or above its place on the stack.
  */
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/base/options.h"
@@ -31,36 +31,41 @@
 
 enum { MAX_WATCHED = 16, MAX_NESTED = 4, FIRST_SLOTS = 16, MAX_THREADS = 10000, MOST_TRIES = 64 };
 
+/* A watched function. */
 struct watched {
     Addr f;
-    Addr from, to; /* code that may hold its return; 0, 0 = anywhere */
-    UInt image;    /* the preload's number of the LuaJIT that calls it; 0 = not known */
+    /* The code that may contain its return; 0, 0 = anywhere. */
+    Addr from, to;
+    /* The number of the LuaJIT that calls it; 0 = not known. */
+    UInt image;
 };
 
+/* A pending call. */
 struct call {
-    Addr sp; /* at entry, where the return address lies */
+    Addr sp; /* at entry: the address of the return address */
     Addr ud, ptr;
     UWord osize, nsize;
     struct lt_vm *vm; /* NULL = not known */
     struct lt_stack stack;
 };
 
+/* The pending calls of a thread. */
 struct calls {
     UInt depth;
-    struct lt_ring_place entered; /* the outermost */
+    struct lt_ring_place entered; /* the cursor when the outermost call began */
     struct call call[MAX_NESTED];
 };
 
 static struct watched s_watched[MAX_WATCHED];
 static UInt s_count;
 
-/* Blocks that may be states that are being made. */
+/* Blocks that may be the first ones of new states. */
 static struct first {
     Addr ud, block;
     SizeT size;
-    UInt tries; /* threads that share the heap may come between */
+    UInt tries; /* calls so far; other threads may share the heap */
 } s_first[FIRST_SLOTS];
-static SizeT s_state_size; /* of the first block of a state, once one was seen */
+static SizeT s_state_size; /* of a state's first block, once one was seen */
 static struct calls *s_calls[MAX_THREADS];
 
 static struct calls *calls_of(ThreadId tid)
@@ -71,7 +76,7 @@ static struct calls *calls_of(ThreadId tid)
     return s_calls[tid];
 }
 
-/* NULL = not watched. */
+/* NULL = not watched */
 static struct watched *watched_at(Addr f)
 {
     for (UInt i = 0; i < s_count; i++)
@@ -99,7 +104,7 @@ Bool lt_lua_may_return(Addr ip)
     return False;
 }
 
-/* The code translated so far knows nothing of the watch: have it translated again. */
+/* Code that was translated before does not observe the function: discard its translations. */
 static void retranslate(const struct watched *w)
 {
     if (w->to)
@@ -112,7 +117,7 @@ void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image)
 {
     struct watched *known = watched_at(f);
     if (known)
-        known->image = image; /* called by one that was loaded later, perhaps */
+        known->image = image; /* perhaps another LuaJIT, loaded later, uses it too */
     if (known || !lt_options.heap_luajit)
         return;
     if (s_count == MAX_WATCHED) {
@@ -171,7 +176,7 @@ void lt_lua_thread(ThreadId tid)
     expect_return(calls_of(tid));
 }
 
-/* Calls at or below this place on the stack can not return any more. */
+/* Drop calls at or below this place on the stack: they cannot return any more. */
 static void drop_stale(struct calls *c, Addr sp)
 {
     UInt before = c->depth;
@@ -181,7 +186,7 @@ static void drop_stale(struct calls *c, Addr sp)
         lt_inside_drop(&c->entered);
 }
 
-/* A state is known as soon as its first block is filled in: before the second is asked for. */
+/* A state is recognised at the second call for its heap: by then its first block is filled in. */
 static void find_new_state(Addr ud, Addr function)
 {
     struct first *first = &s_first[ud / 16 % FIRST_SLOTS];
@@ -202,14 +207,14 @@ static void find_new_state(Addr ud, Addr function)
     first->block = 0;
 }
 
-/* May the call make one more state? Then it is on a state's behalf only if there are signs of it. */
+/* Can this call create one more state? Then it is for a known state only if the registers show that. */
 static Bool may_make_state(Addr ptr, UWord nsize)
 {
     return !ptr && nsize == s_state_size;
 }
 
-/* An inner call is a detail of the outermost. What that frees is told at once: its place may be used again
- * before it returns. */
+/* Only the outermost call is recorded; inner calls are details of it. A free is recorded at its entry,
+ * because the memory may be reused before the call returns. */
 static void enter_outermost(struct calls *c)
 {
     const struct call *call = &c->call[0];
@@ -221,7 +226,7 @@ static void enter_outermost(struct calls *c)
     lt_inside_enter(&c->entered);
 }
 
-/* For whom the call is, and where from. */
+/* Find the state for which the call is made, and its stack. */
 static void find_caller(ThreadId tid, struct call *call, Bool outermost)
 {
     Addr ud = call->ud, ptr = call->ptr;
@@ -232,7 +237,8 @@ static void find_caller(ThreadId tid, struct call *call, Bool outermost)
         lt_take_stack(tid, &call->stack);
         return;
     }
-    if (ptr || call->nsize) /* the first string table replaces nothing, and is not in its place then */
+    /* Not before the state's first string table: that replaces nothing, and is not in its place then. */
+    if (ptr || call->nsize)
         lt_types_settle(vm, call->nsize == 0 ? ptr : 0, call->osize);
     if (lt_universe_waiting && outermost && call->nsize > call->osize)
         lt_universe_try_due(vm);
@@ -245,7 +251,7 @@ void lt_lua_enter(const VexGuestAMD64State *regs)
 {
     ThreadId tid = VG_(get_running_tid)();
     if (lt_heap_is_hiding(tid))
-        return; /* the preload's scratch state */
+        return; /* a call by the preload's scratch state */
     struct calls *c = calls_of(tid);
     drop_stale(c, regs->guest_RSP);
     if (c->depth == MAX_NESTED)

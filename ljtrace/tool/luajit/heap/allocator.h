@@ -1,11 +1,11 @@
-/* allocator.h - LuaJIT's heaps: watching an allocator function by its address. (host side)
+/* allocator.h - LuaJIT's heaps: observe the calls of an allocator function. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A Lua state takes all its memory through one function, f(ud, ptr, osize, nsize). The preload finds the
- * function's address; here its calls are observed from outside, on entry and on return, without the program
- * being changed: lua_getallocf tells the truth, lua_close frees the arena as ever, and the blocks made before
- * any hook could be set (GG_State, the first strings) are seen like all others.
+ * A Lua state gets all its memory by one function, f(ud, ptr, osize, nsize). The preload finds its address.
+ * Its calls are observed here, at entry and at return, without changing the program: lua_getallocf still
+ * returns that function, and lua_close still unmaps the arena. Blocks from before any hook could be set
+ * (GG_State, the first strings) are recorded like all others.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_HEAP_ALLOCATOR_H
 #define LJTRACE_TOOL_LUAJIT_HEAP_ALLOCATOR_H
@@ -14,33 +14,36 @@
 #include "libvex_guest_amd64.h"
 #include "pub_tool_basics.h"
 
-/* Watch the function at `f`. The object that holds LuaJIT's own is watched for what its machine does, too. */
+/* Watch the function at `f`. If it is LuaJIT's own, the VM state is watched too, in the code of the same
+ * object. */
 void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image);
-/* The functions with code there are gone. */
+/* The code in this range is gone, with the functions in it. */
 void lt_lua_unwatch(Addr from, Addr to);
-/* The state with the global state g (0 = not known) is gone; with `heap_too`, all blocks of its heap are. */
+/* The state with the global state g (0 = not known) was closed. heap_too: all blocks of its heap are gone. */
 void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too);
-/* A state's allocator is told another pointer from here on: it is the same heap. If the other pointer is that
- * of other states already, they stay apart. */
+/* A state's allocator gets another pointer from here on, but it is the same heap. If other states have that
+ * pointer already, the heaps remain separate. */
 void lt_lua_heap_moved(Addr from, Addr to);
-/* A heap's number in the ring: the pointer that its allocator function is told, but for a few small ones, as
- * NULL, which are other heaps' numbers. */
+/* A heap's number in the ring: the pointer that its allocator function gets. A few small numbers mean other
+ * heaps, so small pointers like NULL are changed. */
 static inline Addr lt_lua_heap(Addr ud)
 {
     return ud < 8 ? ud + 8 : ud;
 }
 
-/* For the instrumenter: does a watched function begin here; may a return here end one? */
+/* Does a watched function begin at this address? For the instrumenter. */
 Bool lt_lua_is_entry(Addr ip);
+/* May a return at this address end a watched call? For the instrumenter. */
 Bool lt_lua_may_return(Addr ip);
-/* Called from generated code with the registers of the thread that runs: the function's arguments are in them
- * as it begins, its result as it returns. */
+/* Called from generated code at the entry of a watched function, with the registers of the running thread,
+ * which contain the arguments. */
 void lt_lua_enter(const VexGuestAMD64State *regs);
+/* Called at a return that ends such a call; the registers contain the result. */
 void lt_lua_return(const VexGuestAMD64State *regs);
 
 /* Is this thread inside a watched function? */
 Bool lt_lua_inside(ThreadId tid);
-/* A thread begins to run. */
+/* A thread is about to run. */
 void lt_lua_thread(ThreadId tid);
 
 #endif

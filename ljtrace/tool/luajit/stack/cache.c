@@ -1,6 +1,9 @@
 /* cache.c - see cache.h. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The entries are in sets, which a hash of the stack's most typical words selects. Before the look-up, the
+ * entry that followed the last one used is tried, since programs repeat sequences.
  */
 #include "ljtrace/tool/luajit/stack/cache.h"
 #include "ljtrace/tool/base/options.h"
@@ -28,42 +31,42 @@ struct word {
     UWord value;
 };
 
-/* A thread that resumed, and where its stack is. */
+/* A thread that has resumed another one, and its stack. */
 struct thread {
     Addr L, base, cframe, from, to;
 };
 
-/* A stack, and all that was read for it. */
+/* An entry: a stack, and all that was read for it. */
 struct memo {
     UWord basis[BASIS_WORDS];
-    struct memo *next; /* was found after this one, the last time; NULL = not known */
-    Bool again;        /* and the time before */
-    UInt count;        /* of words; 0 = there is no memo here */
+    /* The entry that was used after this one the last time; NULL = not known. */
+    struct memo *next;
+    Bool again;        /* it was also used after it the time before */
+    UInt count;        /* number of words; 0 = the entry is empty */
     UInt functions, threads;
-    Addr last;                                              /* of those on the C stack, the highest */
-    struct lt_spot asking;                                  /* on a trace: where, */
-    SizeT size;                                             /* for how much, */
-    ULong version;                                          /* and what was known of that */
+    Addr last;                                              /* the highest of the words on the C stack */
+    struct lt_spot asking;                                  /* on a trace: the place of the call, */
+    SizeT size;                                             /* the size requested, */
+    ULong version;                                          /* word: filled up with copies of the first */
     UWord sum;                                              /* of the stack, for --check-stacks */
-    struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* these filled up with the first */
+    struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* word: padded with copies of the first */
     struct thread thread[MOST_THREADS];
 };
 
 static struct memo s_memo[SETS][WAYS];
-static UInt s_tag[SETS][WAYS]; /* of what a memo was found by: others need not be looked at */
-static struct memo *s_last;    /* found or made last */
-static UInt s_victim;          /* the way to be overwritten next */
+static UInt s_tag[SETS][WAYS]; /* part of the hash, to skip most entries of the set */
+static struct memo *s_last;    /* the entry used or made last */
+static UInt s_victim;          /* the way to evict next */
 
-/* How many of Lua's frames a stack has at least, by the place that asks, if the others were cut off. 0 = not
- * known.
- */
+/* How many frames of Lua a stack has at least, if the rest was cut off, by the place that allocates; 0 = not
+ * known. */
 static UInt s_frames[PLACES];
 
-/* What the walk at hand has read. */
+/* What the current walk has read. */
 static struct {
     Addr at[MOST_WORDS], function[MOST_FUNCTIONS], thread[MOST_THREADS];
     UInt count, functions, threads;
-    UInt frames; /* of Lua's stack, if it has more; else 0 */
+    UInt frames; /* links that were needed, if the Lua stack has more; else 0 */
     Bool failed;
 } s_notes;
 
@@ -77,7 +80,7 @@ static Addr word_at(const struct lt_basis *b, Addr at)
     return lt_on_c_stack(b, at) || lt_on_lua_stack(b, at) ? *(const Addr *)at : 0;
 }
 
-/* The code that asks, in C and in Lua. */
+/* A hash of the code that allocates, in C and in Lua. */
 static UWord place_of(const struct lt_vm *vm, const struct lt_basis *b)
 {
     Addr pc = (b->word[BASIS_CFRAME] & ~(Addr)3) + vm->layout->cframe_pc;
@@ -91,7 +94,7 @@ static UInt *frames_of(const struct lt_basis *b)
     return &s_frames[(b->place >> 54) % PLACES];
 }
 
-/* Down to the next frame of Lua's stack; 0 = there is none, or the machine was entered there. */
+/* The next frame further down the Lua stack; 0 = there is none, or the VM was entered here. */
 static Addr next_frame(const struct lt_vm *vm, const struct lt_basis *b, Addr frame)
 {
     Bool wide = vm->layout->gc64;
@@ -103,8 +106,8 @@ static Addr next_frame(const struct lt_vm *vm, const struct lt_basis *b, Addr fr
     return (link & 3) != 1 && below < frame && lt_on_lua_stack(b, below) ? below : 0;
 }
 
-/* Where to look: the words most likely to differ between stacks tell it, and no others: where frames return
- * to in Lua, as far as these are part of the stack. */
+/* The hash that selects the set. It contains the words that most probably differ between stacks: the return
+ * addresses of Lua frames, as far as these are part of the stack. */
 static UWord hash_of(const struct lt_vm *vm, const struct lt_basis *b)
 {
     UWord sum = b->place ^ b->word[BASIS_SP] * 0xff51afd7ed558ccdULL ^ lt_base_of(b) * 0xc4ceb9fe1a85ec53ULL;
@@ -130,7 +133,8 @@ static UInt tag_of(UWord hash)
 
 /* -- finding -- */
 
-/* Type, number of a built-in one, upvalues; and where its bytecode is. */
+/* The type of a function object, the number of a built-in function, and the number of upvalues; *pc is the
+ * address of its bytecode. */
 static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
 {
     const struct lt_offsets *at = vm->at;
@@ -143,9 +147,8 @@ static inline UInt header_at(const struct lt_vm *vm, Addr function, Addr *pc)
     return *(const UInt *)(function + at->gct - 1) >> 8;
 }
 
-/* What a frame's function is, as far as a stack's frames go: of a function that was made while the program
- * ran its bytecode, since closures come and go; of another itself. With 4-byte references the slot holds the
- * frame's link as well. */
+/* What identifies a frame's function: its bytecode if it was created at run time, since closures are
+ * short-lived, else the object. With 4-byte references the slot contains the frame's link as well. */
 static inline UWord function_at(const struct lt_vm *vm, Addr slot)
 {
     UWord word = *(const UWord *)slot;
@@ -173,7 +176,7 @@ static struct thread thread_at(const struct lt_vm *vm, Addr L)
                            from + 8 * (Addr)lt_vm_u32(L + vm->at->thread_size)};
 }
 
-/* Their stacks are readable then, as they were. */
+/* Are the threads' stacks where they were, with the same frames? Then they are readable. */
 static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
 {
     for (UInt i = 0; i < m->threads; i++) {
@@ -185,7 +188,7 @@ static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
     return True;
 }
 
-/* Nearly all memos that are looked at hold, so there is one branch for several words. */
+/* Nearly all entries that are compared are valid, so there is only one branch for several words. */
 static inline Bool same_words(const struct memo *m)
 {
     const struct word *w = m->word;
@@ -206,7 +209,8 @@ static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const s
     return same_words(m) && same_functions(m, vm);
 }
 
-/* What a trace asks for is told apart by what is known of the call, and if that is not enough by the size. */
+/* On a trace, the stack also depends on what is known about the call and, unless that is certain, on the
+ * size. */
 static Bool asks_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
 {
     if (!b->word[BASIS_JIT])
@@ -217,7 +221,7 @@ static Bool asks_the_same(const struct memo *m, const struct lt_vm *vm, const st
 
 static UInt id_of(const struct memo *m)
 {
-    return (UInt)(m - s_memo[0]) + 1; /* 0 is none */
+    return (UInt)(m - s_memo[0]) + 1; /* 0 means none */
 }
 
 static Bool holds(const struct memo *m, const struct lt_vm *vm, const struct lt_basis *b, SizeT size)
@@ -245,8 +249,8 @@ static void follow(struct memo *m)
     s_last = m;
 }
 
-/* Programs do the same again and again, as collectors do when they free: what was found after the last one
- * twice is asked first. */
+/* The entry that followed the last one twice is tried first, because programs repeat the same sequences. The
+ * garbage collector does so when it frees. */
 Bool lt_memo_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_basis *b, struct lt_stack *stack)
 {
     if (!lt_basis_get(tid, vm, b))
@@ -276,7 +280,7 @@ Bool lt_memo_is(UInt id, const struct lt_stack *stack)
     return s_memo[(id - 1) / WAYS][(id - 1) % WAYS].sum == sum_of(stack);
 }
 
-/* -- remembering -- */
+/* -- adding an entry -- */
 
 void lt_memo_begin(void)
 {
@@ -322,11 +326,11 @@ void lt_memo_note_return(Addr sp, Addr ip)
 {
     Addr at = sp - sizeof(Addr);
     if (!lt_readable(at, sizeof(Addr)) || *(const Addr *)at != ip + 1)
-        s_notes.failed = True; /* it is not where it was looked for */
+        s_notes.failed = True; /* the unwinder has found it in another way */
     lt_memo_note(at);
 }
 
-/* On the stack of the thread that runs, or of one that resumed? */
+/* Is the address on the stack of the running thread, or of one that has resumed another? */
 static Bool on_some_lua_stack(const struct memo *m, const struct lt_basis *b, Addr at)
 {
     Bool found = lt_on_lua_stack(b, at);
@@ -335,7 +339,7 @@ static Bool on_some_lua_stack(const struct memo *m, const struct lt_basis *b, Ad
     return found;
 }
 
-/* False: it has been read somewhere else, where it can not be read again so easily. */
+/* Returns false if the address is not on one of the stacks: then it could not be compared quickly. */
 static Bool add_word(struct memo *m, const struct lt_basis *b, Addr at)
 {
     if (lt_on_c_stack(b, at))
@@ -373,7 +377,7 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_basis *
     return m->count > 0;
 }
 
-/* In its set in the place of another; the number under which it is known. */
+/* Put an entry into its set, in place of another. Returns its number. */
 static UInt put(const struct memo *made, UWord hash)
 {
     UInt set = set_of(hash), way = s_victim++ % WAYS;

@@ -10,10 +10,10 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_threadstate.h"
 
-/* What was found readable since the program last ran on: all fields of a state, a stack of C from some stack
- * pointer up, a stack of Lua. */
+/* The ranges that were found to be readable since the program's code last ran: the fields of a state, a C
+ * stack and a Lua stack. */
 static struct {
-    UInt turn; /* lt_peek_turn when that was */
+    UInt turn; /* the lt_peek_turn for which this holds */
     Addr g;
     const struct lua_layout *layout;
     ThreadId tid;
@@ -44,7 +44,7 @@ static inline Bool has_global(const struct lt_vm *vm)
     return known || find_global(vm);
 }
 
-/* From its stack pointer up, the running thread's stack is readable. */
+/* The running thread's stack is readable from its stack pointer upwards. */
 static Bool find_c_stack(ThreadId tid, Addr sp)
 {
     s_seen.tid = tid;
@@ -72,7 +72,7 @@ static inline Bool has_lua_stack(Addr from, Addr to)
     return known || find_lua_stack(from, to);
 }
 
-/* The fields of a thread up to its stack's size, which is the last of them. */
+/* Are the fields of a thread readable? The stack's size is the last of them. */
 static inline Bool has_thread(const struct lt_vm *vm, Addr L)
 {
     UInt bytes = vm->at->thread_size + sizeof(UInt);
@@ -85,7 +85,8 @@ static inline void load_thread(const struct lt_vm *vm, Addr L, Bool wide, UWord 
     const struct lt_offsets *at = vm->at;
     w[BASIS_THREAD] = L;
     w[BASIS_CFRAME] = *(const Addr *)(L + at->thread_cframe);
-    w[BASIS_BASE] = w[BASIS_JIT] ? 0 : load_ref(L + at->thread_base, wide); /* on a trace it is an old one */
+    /* While a trace runs, the thread's base is not up to date. */
+    w[BASIS_BASE] = w[BASIS_JIT] ? 0 : load_ref(L + at->thread_base, wide);
     w[BASIS_FROM] = load_ref(L + at->thread_stack, wide);
     w[BASIS_TO] = w[BASIS_FROM] + 8 * (Addr) * (const UInt *)(L + at->thread_size);
 }

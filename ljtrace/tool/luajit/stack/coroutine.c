@@ -2,15 +2,15 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The machine keeps the thread in its frame, at a place that differs from build to build. A thread keeps the
- * place of its innermost frame. So a frame of the C stack is the machine's, and a word in it is the thread,
- * if it leads to a thread that leads back. coroutine.resume and what coroutine.wrap makes call from the very
- * frame below; with lua_resume there are frames of C between, and those of the host's unwinder are tried one
- * by one.
+ * The VM stores the thread in its C frame, at an offset that differs between builds, and a thread has the
+ * address of its innermost C frame. So a frame on the C stack is the VM's, and a word in it is the thread, if
+ * the word points to a thread that points back to the frame. coroutine.resume and the functions made by
+ * coroutine.wrap call from the very next frame. With lua_resume there are C frames in between, so all frames
+ * of the C stack are tried.
  */
 #include "ljtrace/tool/luajit/stack/coroutine.h"
 
-/* Is that word of the machine's frame the thread that runs in it? */
+/* Is this word of the VM's frame the thread that runs in it? */
 static Bool leads_back(const struct lt_vm *vm, Addr L, Addr cframe)
 {
     return L && (lt_peek_number(L + vm->at->thread_cframe, 8) & ~(Addr)3) == cframe &&

@@ -1,10 +1,10 @@
-/* coroutine.h - who resumed a coroutine. (host side)
+/* coroutine.h - find the thread that has resumed a coroutine. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A coroutine's stack ends at its own bottom, and so does its chain of the machine's frames: nothing in Lua
- * leads from there to the thread that resumed it. The C stack does: the machine runs the coroutine on it,
- * above the frame in which it ran the other.
+ * A coroutine's stack ends at its own bottom, and so does its chain of C frames of the VM. So nothing in Lua
+ * leads from there to the thread that has resumed it. But the VM runs both on the same C stack: the frame of
+ * the resuming thread is the VM's next one further out.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_STACK_COROUTINE_H
 #define LJTRACE_TOOL_LUAJIT_STACK_COROUTINE_H
@@ -12,15 +12,15 @@
 #include "ljtrace/tool/luajit/core/states.h"
 #include "ljtrace/tool/stacks/unwind.h"
 
-/* A thread, and the machine's innermost frame of it. */
+/* A thread and its innermost frame of the VM. */
 struct lt_resumer {
     Addr L; /* 0 = none */
     Addr cframe;
-    Addr word; /* on the C stack, which tells the thread */
+    Addr word; /* the word on the C stack that refers to the thread */
 };
 
-/* The thread that the machine ran in the next frame of its own farther up the C stack `host` than `cframe`,
- * which is the outermost of another thread. */
+/* Find the thread that has resumed the one whose outermost frame of the VM is `cframe`. Its frame is the VM's
+ * next one further out on the C stack `host`. */
 struct lt_resumer lt_find_resumer(const struct lt_vm *vm, const struct lt_stack *host, Addr cframe);
 
 #endif

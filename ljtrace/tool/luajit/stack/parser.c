@@ -2,14 +2,15 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * While a chunk is compiled, the lexer's state lies on the C stack in the frame of the function that loads,
- * and that calls the machine, which calls the parser: so it lies a little above the innermost entry of the
- * machine. It begins with pointers to the state of the function being compiled and to the thread; that
- * state lies below, in the parser's frame, and has pointers back to both as its second and third field. These
- * four words agree by no accident. Where the line stands has been found by the calibration, or is not known.
+ * While a chunk is parsed, the lexer's state is on the C stack, in the frame of the function that loads the
+ * chunk. That function calls the VM, which calls the parser. So the lexer's state is a little above the VM's
+ * innermost C frame. It begins with pointers to the state of the function being parsed and to the thread.
+ * That function state is further down, in the parser's frame, and has pointers back to both as its second and
+ * third field. It is hardly possible that these four words agree by accident. The offset of the line was
+ * found by calibration, or is not known.
  *
- * The line is the lexer's: what is made for the last words of a line may be made when the first word of the
- * next has been read.
+ * The line is the lexer's: an object for the last token of a line may be created when the first token of the
+ * next line has been read.
  */
 #include "ljtrace/tool/luajit/stack/parser.h"
 #include "ljtrace/tool/luajit/core/names.h"

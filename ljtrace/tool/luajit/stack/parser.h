@@ -1,4 +1,4 @@
-/* parser.h - which line of a chunk Lua's parser is at. (host side)
+/* parser.h - find the line of a chunk that Lua's parser is at. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,8 +7,8 @@
 
 #include "ljtrace/tool/luajit/core/states.h"
 
-/* The key of the line of the chunk that is being compiled (a frame of the virtual machine, with file and
- * line) if thread L compiles one just now; else 0. cframe: the innermost entry of the machine. */
+/* If thread L is parsing a chunk, return the key of the current line (a frame of the virtual machine with
+ * file and line), else 0. cframe: the innermost C frame of the VM. */
 Addr lt_parser_key(const struct lt_vm *vm, Addr L, Addr cframe);
 
 #endif

@@ -2,7 +2,11 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Where the C stack has a frame of the interpreter, the Lua frames that belong to it take its place.
+ * How a joined stack is made: cache_key.c reads the values on which it depends, and cache.c looks for an
+ * earlier stack with the same ones. If there is none, tool/stacks/unwind.c unwinds the C stack, and walk.c
+ * walks the Lua stack. walk.c uses coroutine.c to continue in the thread that has resumed a coroutine,
+ * parser.c for the line of a chunk being parsed, and luajit/jit/trace.c for the frames on a trace. Finally
+ * `join`, here, puts the Lua frames in place of the interpreter's frames on the C stack.
  */
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/base/options.h"
@@ -21,13 +25,13 @@ static void get_registers(ThreadId tid, struct registers *r)
     VG_(get_shadow_regs_area)(tid, (UChar *)&r->pc, 0, offsetof(VexGuestAMD64State, guest_RBX), sizeof r->pc);
 }
 
-/* How many frames a stack has at most. With --stack-depth=0 that is one, the innermost line of Lua. */
+/* The most frames of a stack. With --stack-depth=0 it is one, the innermost Lua line. */
 static UInt room(void)
 {
     return lt_options.stack_depth ? lt_options.stack_depth : 1;
 }
 
-/* Unless the room is used up; or would be, and a line has still to come. */
+/* Append a frame if there is room. line_comes: a frame with a line follows, for which room has to remain. */
 static void put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
 {
     if (to->depth + (line_comes ? 1 : 0) < room()) {
@@ -36,8 +40,8 @@ static void put(struct lt_stack *to, Addr ip, Addr sp, Bool line_comes)
     }
 }
 
-/* The Lua frames of a cframe take the place of the interpreter's frame there. However deep the C stack above
- * is, the innermost Lua line stays: for it there is always room. */
+/* Replace each frame of the interpreter by the Lua frames of this entry into the VM. The innermost Lua line
+ * is always included, however deep the C stack above it is. */
 static void join(const struct lt_stack *host, const struct lua_frames *lua, struct lt_stack *to)
 {
     UInt i = 0;
@@ -57,8 +61,8 @@ static void join(const struct lt_stack *host, const struct lua_frames *lua, stru
         to->depth = 0;
 }
 
-/* Some of the machine's code can not be unwound (exits of traces): the first of its frames that was not come
- * to shows where to go on. */
+/* Some of the VM's code cannot be unwound (exits of traces). Continue at the first of its frames that the
+ * unwinder has not reached. */
 static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
 {
     Addr cframe = lt_vm_cframe(vm), reached = host->depth ? host->sps[host->depth - 1] : ~(Addr)0;
@@ -68,8 +72,8 @@ static void go_on_behind_machine(ThreadId tid, const struct lt_vm *vm, struct lt
         lt_resume_stack(tid, host, cframe + vm->layout->cframe_size);
 }
 
-/* Behind a trace's code, which has no unwind information, the C stack goes on at the machine's frame. The
- * trace's own frame is taken off, since Lua's stand for it; the code address is given. */
+/* A trace's code has no unwind information. Continue the C stack at the VM's frame. The trace's own frame is
+ * removed, since the Lua frames represent it; its code address is returned. */
 static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_stack *host)
 {
     if (!host->depth || !host->in_run_time_code)
@@ -82,7 +86,7 @@ static Addr go_on_behind_trace(ThreadId tid, const struct lt_vm *vm, struct lt_s
     return code;
 }
 
-/* How many frames fit behind those of the functions in C that the machine has called. */
+/* How many frames there is room for after the C functions that the VM has called. */
 static UInt room_behind(const struct lt_stack *host, Addr cframe)
 {
     UInt above = 0;
@@ -98,7 +102,8 @@ static void take_stack(ThreadId tid, struct lt_vm *vm, SizeT size, Bool sampled,
     static struct lua_frames lua;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     lt_memo_begin();
-    lt_take_stack_to(tid, host, on_trace ? LT_MAX_DEPTH : room()); /* it is to reach the trace */
+    /* On a trace, the stack has to reach the trace's frame. */
+    lt_take_stack_to(tid, host, on_trace ? LT_MAX_DEPTH : room());
     lua.count = lua.lined = 0;
     Addr code = go_on_behind_trace(tid, vm, host);
     if (sampled && !code)
@@ -118,14 +123,14 @@ static void check(ThreadId tid, struct lt_vm *vm, SizeT size, UInt id)
     static struct lt_stack host, anew;
     take_stack(tid, vm, size, False, &host, &anew);
     if (!lt_memo_is(id, &anew))
-        VG_(tool_panic)("a stack taken for one met before is another");
+        VG_(tool_panic)("a cached stack differs from the walked one");
     s_checked++;
 }
 
 void lt_report_checked_stacks(void)
 {
     if (lt_options.recheck)
-        VG_(umsg)("ljtrace: of %lu stacks of Lua %lu were met before, and the same\n", s_taken, s_checked);
+        VG_(umsg)("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken, s_checked);
 }
 
 void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)

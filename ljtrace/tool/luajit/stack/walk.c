@@ -2,10 +2,13 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * LuaJIT keeps two stacks: that of C, in which each entry into the interpreter has a frame of its own
- * (cframe), and that of Lua, whose frames have links with their kind in the low bits. A Lua frame belongs
- * to the innermost cframe around it; so the frames of Lua take the place of the interpreter's on the C stack.
- * A frame's program counter is the return address in the frame above, or the cframe's for the uppermost.
+ * LuaJIT has two stacks. On the C stack, each entry into the VM has a frame of its own (cframe). On the Lua
+ * stack, each frame has a link to the next one, with its kind in the low bits. A Lua frame belongs to the
+ * innermost cframe around it, so the Lua frames replace the interpreter's frame on the C stack. The program
+ * counter of a Lua frame is the return address in the frame above it; that of the innermost frame is in the
+ * cframe.
+ *
+ * Begin at lt_walk_lua, at the end.
  */
 #include "ljtrace/tool/luajit/stack/walk.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
@@ -18,31 +21,32 @@
 
 enum { SEEN_SLOTS = 2048, MOST_STEPS = 100000 };
 
-/* Frames met before: the same function at the same place has the same key as long as no prototype dies. */
+/* A cache of frames: the same function at the same place has the same key, until a prototype is freed. */
 static struct seen {
     const struct lt_vm *vm;
-    Addr function, pc; /* pc: behind the instruction */
+    Addr function, pc; /* pc: after the instruction */
     UInt generation;
     Addr proto, key;
 } s_seen[SEEN_SLOTS];
 
-/* A walk down a Lua stack. */
+/* A walk over a Lua stack. */
 struct walk {
     struct lt_vm *vm;
     Addr L, bottom, top;
     UInt steps;
-    Addr frame, next; /* the frame at hand and the one above it; 0 = it is the uppermost */
+    Addr frame, next; /* the current frame, and the one above; 0 = it is the innermost */
     Addr cframe;
-    Addr outermost; /* the cframe that no other of this thread comes before; 0 = not met yet */
+    Addr outermost; /* the thread's first cframe; 0 = not reached yet */
     const struct lt_stack *host;
-    Addr pc; /* of the uppermost frame, if a register holds it; else 0 */
+    Addr pc; /* of the innermost frame if it is in a register; else 0 */
     struct lua_frames *out;
-    /* Functions whose caller, which knows their names, comes next: a Lua function and a fast one above it. */
+    /* Functions that are named by their caller, which is found next: a Lua function, and a fast function
+     * above it. */
     Addr fast; /* 0 = none */
     struct lt_place pending;
     Bool has_pending;
     Addr fast_cframe, pending_cframe;
-    struct seen *fast_seen, *pending_seen; /* where to keep their keys; NULL = nowhere */
+    struct seen *fast_seen, *pending_seen; /* where to cache their keys; NULL = nowhere */
 };
 
 static struct seen *seen_slot(Addr function, Addr pc)
@@ -56,7 +60,7 @@ static Bool is_seen(const struct seen *s, const struct lt_vm *vm, Addr function,
            s->generation == lt_places_generation();
 }
 
-/* A frame's key is known: so it will be next time. */
+/* Cache a frame's key. */
 static Addr keep(struct seen *s, Addr key)
 {
     if (s)
@@ -69,7 +73,7 @@ static Bool is_wide(const struct walk *w)
     return w->vm->layout->gc64;
 }
 
-/* Slots of the stack have been found readable. */
+/* The link of a frame. The stack's slots were checked to be readable. */
 static Long link_of(const struct walk *w, Addr frame)
 {
     return is_wide(w) ? *(Long *)frame : *(Int *)(frame + 4);
@@ -93,8 +97,8 @@ static Addr cframe_prev(const struct walk *w)
     return lt_peek_number(w->cframe + w->vm->layout->cframe_prev, 8) & ~(Addr)3;
 }
 
-/* The slots that say all of a frame. Where the frame above returns to Lua, its link says the function, too.
- */
+/* Note the slots that identify a frame. If the frame above returns to Lua, its link also identifies the
+ * function. */
 static void note_frame(const struct walk *w)
 {
     Bool wide = is_wide(w), known = wide && w->next && (link_of(w, w->next) & 3) == LINK_LUA;
@@ -104,7 +108,7 @@ static void note_frame(const struct walk *w)
         lt_memo_note_function(w->frame - (wide ? 8 : 0));
 }
 
-/* The address behind the instruction that the frame at hand executes; 0 = not known. */
+/* The address after the instruction that the current frame executes; 0 = not known. */
 static Addr return_pc(const struct walk *w)
 {
     if (!w->next)
@@ -135,7 +139,7 @@ static void add_lined(struct walk *w, Addr key, Addr cframe)
         w->out->lined = w->out->count;
 }
 
-/* A caller has been found (or there is none): what waited for its name can be named. */
+/* The caller was found, or there is none: name the functions that are waiting for it. */
 static void settle(struct walk *w, Addr proto, Addr pc)
 {
     if (w->fast)
@@ -158,7 +162,7 @@ static void visit_place(struct walk *w, const struct lt_place *place)
     w->pending_seen = NULL;
 }
 
-/* What waits for its name may have the same slot: it is settled first. */
+/* A function that is waiting for its name may use the same cache slot, so it is named first. */
 static void visit_new_frame(struct walk *w, Addr function, Addr pc, struct seen *seen)
 {
     Addr proto = lt_proto_of(w->vm, function);
@@ -210,7 +214,7 @@ static void leave_cframe(struct walk *w)
     w->cframe = before;
 }
 
-/* Go on to the frame below; False at the bottom. */
+/* Step to the frame below. Returns false at the bottom. */
 static Bool step(struct walk *w)
 {
     w->steps++;
@@ -232,7 +236,7 @@ static Bool step(struct walk *w)
     return inside(w, below);
 }
 
-/* As many frames as are wanted, and one with a line. */
+/* Are there as many frames as wanted, and one with a line? */
 static Bool is_enough(const struct lua_frames *out)
 {
     return out->count >= out->wanted && (out->lined || out->count == LT_MAX_DEPTH);
@@ -251,8 +255,8 @@ static Bool use_thread(struct walk *w, Addr L)
     return lt_readable(stack, bytes);
 }
 
-/* At the bottom of a coroutine: go on with the thread that resumed it. False: there is none, or it is not
- * known. */
+/* At the bottom of a coroutine, continue with the thread that has resumed it. Returns false if there is none,
+ * or if it is not known. */
 static Bool go_on_with_resumer(struct walk *w)
 {
     if (!w->outermost || w->cframe)
@@ -266,13 +270,13 @@ static Bool go_on_with_resumer(struct walk *w)
     return inside(w, w->frame);
 }
 
-/* Go on to the frame below, of whichever thread; False: there is none. */
+/* Step to the frame below, in whichever thread. Returns false if there is none. */
 static Bool go_on(struct walk *w)
 {
     return step(w) || go_on_with_resumer(w);
 }
 
-/* From the frame at hand down. */
+/* Visit the current frame and all below. */
 static void walk_down(struct walk *w)
 {
     Bool more = inside(w, w->frame), is_pseudo = False;
@@ -283,7 +287,7 @@ static void walk_down(struct walk *w)
             lt_memo_cut(w->steps);
             break;
         }
-        is_pseudo = (link_of(w, w->frame) & 7) == LINK_VARG; /* the same function once more below */
+        is_pseudo = (link_of(w, w->frame) & 7) == LINK_VARG; /* the same function's own frame is below */
         more = go_on(w);
     }
     settle(w, 0, 0);
@@ -299,7 +303,7 @@ static Bool begin(struct walk *w, struct lt_vm *vm, const struct lt_stack *host,
     return use_thread(w, L);
 }
 
-/* A trace runs: first what is inlined in it, then what was below when it was entered. */
+/* A trace is running: visit the functions inlined in it, then the frames below the trace's base. */
 static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
 {
     struct lt_place place[32];
@@ -315,7 +319,7 @@ static void walk_trace(struct walk *w, const struct lt_spot *spot, SizeT size)
     settle(w, 0, 0);
 }
 
-/* An exit from a trace makes what the trace had left out: the frame on the stack may be not yet there. */
+/* An exit from a trace restores what the trace has left out, so the frame may not be on the stack yet. */
 static void walk_exit(struct walk *w)
 {
     Addr pc = cframe_pc(w), proto = pc ? lt_proto_holding(w->vm, pc - 4) : 0;
@@ -326,7 +330,8 @@ static void walk_exit(struct walk *w)
     walk_down(w);
 }
 
-/* While a trace is recorded, the interpreter goes on executing one instruction after the other. */
+/* Is the compiler at work? While a trace is recorded, the interpreter still executes one instruction after
+ * another. */
 static Bool is_compiling(const struct walk *w, UInt state)
 {
     if (state != MT_VM_RECORD && state != MT_VM_OPT && state != MT_VM_ASM)
@@ -345,7 +350,8 @@ static void put_part(struct walk *w, UInt state)
         add(w, lt_name_part(LT_PART_EXIT), w->cframe);
 }
 
-/* The compiler is called in the midst of an instruction, when nothing is saved yet: it knows where it is. */
+/* The compiler is called in the middle of an instruction, before the program counter is saved; but the
+ * compiler has a copy. */
 static void use_recorder(struct walk *w)
 {
     if (!w->vm->layout->recorder || w->pc || !inside(w, w->frame))
@@ -356,7 +362,7 @@ static void use_recorder(struct walk *w)
         w->pc = pc + 4;
 }
 
-/* The parser is called by a function in C, by an entry of the machine of its own: what called that function
+/* The parser is called by a C function through an entry into the VM of its own. The caller of that C function
  * belongs to the entry before. */
 static void put_parser(struct walk *w)
 {
@@ -370,11 +376,11 @@ static void put_parser(struct walk *w)
     if (key)
         w->cframe = cframe_prev(w);
     if (key)
-        lt_memo_give_up(); /* the lexer goes on meanwhile */
+        lt_memo_give_up(); /* the line changes although the stacks do not */
 }
 
-/* They are what they are taken for if they agree: a frame of a function that has this bytecode, or of a fast
- * function that returns there. */
+/* Use the interpreter's registers, if they are consistent: the frame's function contains this bytecode, or it
+ * is a fast function that returns to it. */
 static void use_registers(struct walk *w, const struct registers *r)
 {
     Addr frame = r->base - 8;
@@ -405,7 +411,7 @@ void lt_walk_lua(struct lt_vm *vm, const struct lt_stack *host, const struct reg
     put_part(&w, state);
     vm->asking.trace = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
-    if (!on_trace) /* there nothing is compiled, and the base is not kept */
+    if (!on_trace) /* on a trace nothing is parsed, and the base is not up to date */
         put_parser(&w);
     if (on_trace && code && lt_trace_spot(vm, code, &spot)) {
         vm->asking = spot;

@@ -13,21 +13,21 @@
 #include "pub_tool_threadstate.h"
 
 enum {
-    HAND_WORDS = 24,      /* of the C stack above a call of the allocator */
-    SAVED_REGISTERS = 13, /* from RBX to R15, as they lie side by side */
-    NEAR_BYTES = 1024,    /* of the global state in which the string table and buffers are */
-    FAR_BYTES = 6400,     /* and behind it the compiler's structure */
-    LEAST_MASK = 255,     /* of a string table */
+    HAND_WORDS = 24,      /* words of the C stack above a call of the allocator */
+    SAVED_REGISTERS = 13, /* from RBX to R15, contiguous in the guest state */
+    NEAR_BYTES = 1024,    /* the string table and buffers are in these bytes of the global state */
+    FAR_BYTES = 6400,     /* and up to here follows the compiler's structure */
+    LEAST_MASK = 255,     /* the smallest mask of a string table */
     TRACE_BYTES = 100,
-    SLOT_BYTES = 8,  /* of an array */
-    NODE_BYTES = 24, /* of a hash */
+    SLOT_BYTES = 8,  /* of a table's array part */
+    NODE_BYTES = 24, /* of a table's hash part */
 };
 
-/* What is needed of a block until its type is known. */
+/* What is kept of a block until its type is known. */
 struct lt_pending {
     Addr block; /* 0 = none */
     SizeT size;
-    struct lt_spot from; /* the trace that asked for it */
+    struct lt_spot from; /* the trace that has allocated it */
     UInt words;
     Addr at_hand[HAND_WORDS + SAVED_REGISTERS]; /* words that may point to the owner */
 };
@@ -37,8 +37,8 @@ void lt_types_global(const struct lt_vm *vm, Addr block)
     lt_put_type(block, vm->ud, MT_TYPE_GLOBAL);
 }
 
-/* Each block made needs them. One by one: most were written one by one right before, and a load of two such
- * words at once waits for both stores. */
+/* Copy words, for each block allocated. One at a time: most of them were stored one at a time just before,
+ * and a load of two words at once would have to wait for both stores. */
 static inline void copy_words(Addr *restrict to, const volatile Addr *from, UInt n)
 {
     for (UInt i = 0; i < n; i++)
@@ -72,8 +72,9 @@ void lt_types_unmade(Addr block)
 
 /* -- objects -- */
 
-/* A string stands in a chain of the string table: another follows, or none. What a freed one has left in a
- * block that is no object (a buffer's text) has the owner's first words there. */
+/* Is a string in a chain of the string table, that is, followed by another or by none? If the block is a
+ * buffer's text, and so not an object, it may still contain a freed string, but its first words are
+ * different. */
 static Bool is_chained(const struct lt_vm *vm, Addr o)
 {
     Addr next = lt_vm_ref(vm, o);
@@ -106,7 +107,7 @@ static Bool is_table(const struct lt_vm *vm, SizeT size)
     return size >= vm->at->tab_bytes && rest <= 17 * 8 && rest % 8 == 0;
 }
 
-/* An object made is the first of the collector's list: another follows. */
+/* A new object is the first in the collector's list, so it points to another object. */
 static Bool is_linked(const struct lt_vm *vm, Addr o)
 {
     Addr next = lt_vm_ref(vm, o);
@@ -114,7 +115,7 @@ static Bool is_linked(const struct lt_vm *vm, Addr o)
     return gct >= GCT_STR && gct <= GCT_UDATA;
 }
 
-/* Closed it holds its value itself; open it refers to one on a stack. */
+/* A closed upvalue contains its value; an open one refers to a value on a stack. */
 static Bool is_upvalue(const struct lt_vm *vm, Addr o)
 {
     UInt closed = (UInt)lt_peek_number(o + vm->at->ffid, 1);
@@ -122,7 +123,7 @@ static Bool is_upvalue(const struct lt_vm *vm, Addr o)
     return closed ? closed == 1 && v == o + vm->at->upval_value / 2 : v && v % 8 == 0 && lt_readable(v, 8);
 }
 
-/* Its snapshots stand in its own block. */
+/* A trace's snapshots are in its own block. */
 static Bool is_trace(const struct lt_vm *vm, Addr o, SizeT size)
 {
     return size > TRACE_BYTES && lt_vm_ref(vm, o + vm->at->trace_snap) - o < size;
@@ -133,8 +134,8 @@ static Bool is_thread(const struct lt_vm *vm, Addr o, SizeT size)
     return size == vm->layout->thread_size && lt_vm_ref(vm, o + vm->at->ref * 2) == vm->g;
 }
 
-/* The object that the block says it is, if its size agrees, and something else that it refers to: a part of a
- * table may say anything. */
+/* The type that the object's header says, if the block's size and something else agree with it. A part of a
+ * table can contain anything. */
 static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 {
     const struct lt_offsets *at = vm->at;
@@ -165,8 +166,9 @@ static enum mt_type object_type(const struct lt_vm *vm, Addr o, SizeT size)
 
 /* -- parts -- */
 
-/* Which part of the object is the block? A buffer may look like a table: its begin is where a table has its
- * array, and if an address in it has a certain byte, that is a table's mark. So sizes have to agree. */
+/* Which part of an object is the block? A buffer can look like a table: its pointer to the text is where a
+ * table has the pointer to its array, and a byte of an address can equal the type of tables. So the sizes
+ * have to agree as well. */
 static enum mt_type part_of(const struct lt_vm *vm, Addr object, Addr block, SizeT size)
 {
     const struct lt_offsets *at = vm->at;
@@ -192,14 +194,14 @@ static enum mt_type part_at_hand(const struct lt_vm *vm, const struct lt_pending
     return type;
 }
 
-/* What points to a buffer's begin stands behind what points to its end. */
+/* In a buffer, the pointer to the end of the text precedes the pointer to its start. */
 static Bool ends_before(const struct lt_vm *vm, Addr at, Addr end)
 {
     return lt_peek_number(at - 8, 8) == end || lt_vm_ref(vm, at - vm->at->ref) == end;
 }
 
-/* The global state points to it, from there: with its mask behind it is the string table, whose pointer is
- * native in all builds. */
+/* The block is a part to which the global state has a pointer, at `at`. If that is followed by the mask for
+ * the block's size, the block is the string table; this pointer has 8 bytes in all builds. */
 static enum mt_type near_part(const struct lt_vm *vm, Addr at, Addr block, SizeT size)
 {
     UInt mask = size / vm->at->ref - 1;
@@ -219,22 +221,24 @@ static enum mt_type global_part(const struct lt_vm *vm, Addr block, SizeT size)
     return MT_TYPE_UNKNOWN;
 }
 
-/* Tables of strings have a power of two of chains. */
+/* Can a block of this size be a string table? Those have a power of two of chains. */
 static Bool has_table_size(const struct lt_vm *vm, SizeT size)
 {
     return size > LEAST_MASK * vm->at->ref && (size & (size - 1)) == 0;
 }
 
-/* A new string table takes the place of the old one, half or twice as large, only after that is freed. It
- * begins with pointers to strings, and so may look like any object that is linked to another. Blocks of other
- * sizes are most, and to search the global state takes longer than all else that is done for them. */
+/* Does this block replace the string table that is about to be freed? A new string table has half or twice
+ * the size of the old one, and replaces it only when that is freed. It begins with pointers to strings, so it
+ * may look like any object that is linked to another. The sizes are compared first, as searching the global
+ * state takes longer than all else that is done for a block. */
 static Bool replaces_strings(const struct lt_vm *vm, SizeT size, Addr gone, SizeT gone_size)
 {
     return gone && (size == 2 * gone_size || gone_size == 2 * size) && has_table_size(vm, gone_size) &&
            global_part(vm, gone, gone_size) == MT_TYPE_STRING_TABLE;
 }
 
-/* A string.buffer keeps its begin third; what grows it has it at hand, not the userdata that it is in. */
+/* Is the block the text of a string.buffer? Code that enlarges it has a pointer to the buffer, which is in a
+ * userdata; its third word is the pointer to the text. */
 static Bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
 {
     SizeT header = vm->at->udata_bytes;
@@ -248,7 +252,7 @@ static Bool is_buffer_text(const struct lt_vm *vm, const struct lt_pending *p)
     return False;
 }
 
-/* What is in no object, or in one that is not made for it. */
+/* The type of a block that belongs to no object, or to one that was not created for it. */
 static enum mt_type other_part(const struct lt_vm *vm, const struct lt_pending *p)
 {
     enum mt_type type = global_part(vm, p->block, p->size);

@@ -1,28 +1,30 @@
-/* types.h - what the blocks of Lua heaps hold. (host side)
+/* types.h - the types of blocks in Lua heaps. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A block is filled in after the allocator returned it, and before its state asks for the next: then it is
- * looked at. An object says itself what it is; that it does is checked against its size. A part of an object
- * is known by the pointer to it: from the global state, from the thread, or from a table or string.buffer
- * among those that the code that asked for the block had at hand.
+ * A block is filled in after the allocator has returned it and before its state calls the allocator again. At
+ * that next call its content is examined. An object contains its type, which is checked against its size. A
+ * part of an object is recognised by the pointer to it: in the global state, in the thread, or in a table or
+ * string.buffer to which the code that allocated had a pointer.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_STATE_TYPES_H
 #define LJTRACE_TOOL_LUAJIT_STATE_TYPES_H
 
 #include "ljtrace/tool/luajit/core/states.h"
 
-/* A block was made there; its type comes later. `sp`: the stack pointer of the code that asked for it,
- * `saved`: its registers from RBX to R15, as they lie side by side. */
+/* A block was allocated; its type is found later. sp: the stack pointer of the code that called the
+ * allocator. saved: its registers from RBX to R15, contiguous. */
 void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp, const ULong *saved);
-/* The state's next heap event comes: tell the type of what was made last. `gone`: the block that is going to
- * be freed, of that size; 0 = none. */
+/* The state's next heap event begins: write the type of the block allocated last. gone: a block that is about
+ * to be freed, and its size; 0 = none. */
 void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size);
+/* A state begins. */
 void lt_types_begin(struct lt_vm *vm);
+/* A state has ended. */
 void lt_types_end(struct lt_vm *vm);
-/* A block turned out to be another state's first: it is no state's that it was made for. */
+/* A block turned out to be the first one of another state, so it was not allocated for a known state. */
 void lt_types_unmade(Addr block);
-/* The state's first block is this: tell. */
+/* This is the first block of the state: write its type. */
 void lt_types_global(const struct lt_vm *vm, Addr block);
 
 #endif

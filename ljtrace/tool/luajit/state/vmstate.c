@@ -12,10 +12,10 @@
 #include "pub_tool_libcbase.h"
 
 enum { MAX_RANGES = 16, MAX_DISPLACEMENTS = 8 };
-/* Calls for stores of constants to a state's word, by which displacements are learned. */
+/* The number of calls for stores of constants to a state's word, from which displacements are learned. */
 enum { LESSONS = 1000 };
-/* Of the states other than traces, those the code tells by itself: LuaJIT's first ones, all that are
- * frequent. */
+/* The states that generated code writes into the ring itself: all traces, and LuaJIT's first few states,
+ * which include all frequent ones. */
 enum { PLAIN_STATES = 4, MAX_TRACE = 65535 };
 
 UChar lt_watch_table[LT_WATCH_SLOTS];
@@ -24,7 +24,7 @@ static struct {
     Addr from, to;
 } s_code[MAX_RANGES];
 static UInt s_ranges;
-static Long s_displacements[MAX_DISPLACEMENTS]; /* with which code has stored to a state's word */
+static Long s_displacements[MAX_DISPLACEMENTS]; /* of stores to a state's word */
 
 void lt_watch_code(Addr from, Addr to)
 {
@@ -36,7 +36,7 @@ void lt_watch_code(Addr from, Addr to)
     }
 }
 
-/* Number of the range with that address; s_ranges = none. */
+/* Index of the range that contains an address; s_ranges = none. */
 static UInt range_of(Addr ip)
 {
     UInt i = 0;
@@ -92,7 +92,8 @@ static Bool is_any_assembling(void)
     return vm != NULL;
 }
 
-/* Where the assembler keeps its count is not known before it stores to it: then all stores are looked at. */
+/* Notice when the VM begins or ends to assemble. It is not known where the assembler keeps its count before
+ * it stores to it, so all stores are looked up while it assembles. */
 static void note_assembly(struct lt_vm *vm)
 {
     Bool now = lt_machine_state(vm) == MT_VM_ASM;
@@ -127,8 +128,8 @@ void lt_watch_tell_all(void)
             tell_state(vm);
 }
 
-/* Must the tool itself see all stores of constants to the state? To learn, and where one means the assembler.
- */
+/* Does the tool have to see all stores of constants to the state? It has to while it learns, and if one of
+ * these constants means the assembler. */
 static Bool must_see(const struct lt_vm *vm)
 {
     Bool assembler = False;

@@ -1,13 +1,16 @@
-/* vmstate.h - stores of LuaJIT to the two words that say what its machine does. (host side)
+/* vmstate.h - observe stores to the two words in which LuaJIT keeps the state of its VM. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Each state has a word with the state of its machine and one with the bytecode address being recorded.
- * Generated code looks an address that is stored to up in a table of one byte for each hash; a hit calls
- * lt_watch_hit, which compares exactly; frequent states are told by the code itself (vmstate_store.h). Only
- * stores that can be meant are looked up: of 4 bytes, or to the compiler's structure, in code of a LuaJIT
- * image, or a constant in code made at run time; and what counts something down on the stack, as the
- * assembler of traces does.
+ * Each Lua state has a word with the state of its VM and one with the bytecode address that is being
+ * recorded. Generated code looks up the address of a store in a table of one byte for each hash. If the byte
+ * is set, it calls lt_watch_hit, which compares the address exactly. Frequent states are written into the
+ * ring without a call (vmstate_store.h).
+ *
+ * Only stores that can be to these words are looked up. In code of a LuaJIT image, these are stores of 4
+ * bytes, and stores to the compiler's structure. In code generated at run time, these are stores of a
+ * constant. Stores that decrement a number on the stack are looked up too, as the assembler of traces makes
+ * them.
  */
 #ifndef LJTRACE_TOOL_LUAJIT_STATE_VMSTATE_H
 #define LJTRACE_TOOL_LUAJIT_STATE_VMSTATE_H
@@ -16,36 +19,39 @@
 
 enum { LT_WATCH_SLOTS = 4096 };
 
-/* By (address >> 2) modulo LT_WATCH_SLOTS: 0 = not watched. CALLS: the tool is called for constants, too,
- * that code tells by itself. */
+/* Indexed by (address >> 2) modulo LT_WATCH_SLOTS; 0 = not watched. LT_WATCH_CALLS: the tool is called even
+ * for constants that generated code writes into the ring itself. */
 enum { LT_WATCH_HIT = 1, LT_WATCH_CALLS = 2 };
 extern UChar lt_watch_table[LT_WATCH_SLOTS];
 
-/* Tell all states: a trace begins in the midst of the program. */
+/* Write the states of all VMs into the ring: a trace begins in the middle of the program. */
 void lt_watch_tell_all(void);
-/* Watch a state that is new or has another heap, and say so; a state ends. */
+/* Watch a state that is new or has another heap, and write that into the ring. */
 void lt_watch_begin(const struct lt_vm *vm);
+/* A state has ended. */
 void lt_watch_end(const struct lt_vm *vm);
-/* Make the table anew: a state is gone. */
+/* Rebuild the table, after a state has ended. */
 void lt_watch_all(void);
-/* Called behind the store; displacement: 0 if the address is of another form than register and constant. What
- * is found is told at once if no accesses are recorded, else before the next superblock: nothing may be put
- * into the ring in the midst of a segment. */
+/* Called after a store. displacement: that of its address, or 0 if the address is not a register plus a
+ * constant. If accesses are recorded, the change is written into the ring before the next superblock, because
+ * nothing may be written in the middle of a segment; otherwise at once. */
 void lt_watch_hit(Addr a, ULong displacement);
 
-/* Code of a LuaJIT image lies there. */
+/* The code of a LuaJIT image is in this range. */
 void lt_watch_code(Addr from, Addr to);
-/* That with this address is unloaded. */
+/* The image that contains this address is unloaded. */
 void lt_watch_forget_code(Addr ip);
+/* Is this address in the code of a LuaJIT image? */
 Bool lt_watch_is_lua_code(Addr ip);
-/* May this constant be a state of the machine, other than a trace? */
+/* Can this constant be a VM state other than a trace? */
 Bool lt_watch_is_state(UInt value);
-/* May it be told without a call: a trace, or one of the frequent states? */
+/* Can it be written into the ring without a call? It has to be a trace or one of the frequent states. */
 Bool lt_watch_is_plain_state(Int state);
-/* Is this a word with a machine's state; has code stored to one with this displacement? */
+/* Is this the word with a VM state? */
 Bool lt_watch_is_state_word(Addr a);
+/* Has code stored to such a word with this displacement? */
 Bool lt_watch_is_state_displacement(Long displacement);
-/* May a store with this displacement be to the word that says what is being recorded? */
+/* Can a store with this displacement be to the word with the bytecode that is being recorded? */
 Bool lt_watch_is_recorder(Long displacement);
 
 #endif

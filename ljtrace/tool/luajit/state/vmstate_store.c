@@ -10,7 +10,7 @@
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
 
-/* What a temporary is computed from; NULL = it is not seen here. */
+/* The expression from which a temporary is computed; NULL = it is not in this superblock. */
 static const IRExpr *definition(const IRSB *out, const IRExpr *e)
 {
     for (Int i = out->stmts_used - 1; e->tag == Iex_RdTmp && i >= 0; i--) {
@@ -21,7 +21,7 @@ static const IRExpr *definition(const IRSB *out, const IRExpr *e)
     return NULL;
 }
 
-/* The displacement of an address in the form register + constant; 0 = of another form. */
+/* The displacement of an address that is a register plus a constant; 0 = it has another form. */
 static Long displacement(const IRSB *out, const IRExpr *addr)
 {
     const IRExpr *e = definition(out, addr);
@@ -30,7 +30,7 @@ static Long displacement(const IRSB *out, const IRExpr *addr)
     return plus ? (Long)e->Iex.Binop.arg2->Iex.Const.con->Ico.U64 : 0;
 }
 
-/* The same through copies and changes of width. */
+/* The same, but look through copies and changes of width. */
 static const IRExpr *computation(const IRSB *out, const IRExpr *e)
 {
     for (;;) {
@@ -44,7 +44,7 @@ static const IRExpr *computation(const IRSB *out, const IRExpr *e)
     }
 }
 
-/* Is this 4-byte value another less 1? */
+/* Is this 4-byte value another one minus 1? */
 static Bool is_decrement(const IRSB *out, const IRExpr *e)
 {
     const IRExpr *from = computation(out, e);
@@ -60,7 +60,7 @@ static UInt size_of(const struct lt_code *c, const IRExpr *e)
     return sizeofIRType(typeOfIRExpr(c->out->tyenv, e));
 }
 
-/* Of 4-byte constants. */
+/* Can this 4-byte constant be a VM state? */
 static Bool is_state_of_lua(const IRExpr *data)
 {
     return data->tag == Iex_Const && lt_watch_is_state(data->Iex.Const.con->Ico.U32);
@@ -81,7 +81,7 @@ static Bool may_be_watched(const struct lt_code *c, const IRStmt *st, Bool from_
     return size == 8 && lt_watch_is_recorder(displacement(c->out, st->Ist.Store.addr));
 }
 
-/* Is this a store that changes the machine's state, as far as can be seen from the code? */
+/* Is this a store that changes the VM state, as far as the code shows? */
 static Bool changes_state(const struct lt_code *c, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.Store.data, *addr = st->Ist.Store.addr;
@@ -117,7 +117,7 @@ static IRExpr *look(IRSB *out, IRExpr *addr)
     return lt_ir_assign(out, Ity_I8, IRExpr_Load(Iend_LE, Ity_I8, e));
 }
 
-/* I1: is this byte not 0? */
+/* An I1: is this byte not 0? */
 static IRExpr *is_set(IRSB *out, IRExpr *byte)
 {
     return lt_ir_assign(out, Ity_I1, IRExpr_Binop(Iop_CmpNE8, byte, IRExpr_Const(IRConst_U8(0))));
@@ -143,7 +143,7 @@ static IRExpr *combine(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
     return lt_ir_assign(out, Ity_I64, IRExpr_Binop(op, a, b));
 }
 
-/* raw_state() of an address that is known when the code runs. */
+/* raw_state() of an address that is only known when the code runs. */
 static IRExpr *address_and_state(IRSB *out, IRExpr *addr, Int state)
 {
     if (addr->tag == Iex_Const)
@@ -152,7 +152,7 @@ static IRExpr *address_and_state(IRSB *out, IRExpr *addr, Int state)
     return combine(out, Iop_Or64, shifted, lt_ir_word(raw_state(0, state)));
 }
 
-/* The record. What it returns is the cursor behind it. */
+/* Add the record. Returns the cursor after it. */
 static IRExpr *put(IRSB *out, IRExpr *cursor, IRExpr *addr, Int state)
 {
     IRExpr *words = combine(out, Iop_Add64, cursor, lt_ir_word(RAW_STATE_HEADER_BYTES));
@@ -164,8 +164,8 @@ static IRExpr *put(IRSB *out, IRExpr *cursor, IRExpr *addr, Int state)
     return combine(out, Iop_Add64, cursor, lt_ir_word(RAW_STATE_BYTES));
 }
 
-/* A trace's store with a known displacement is hardly ever to anything else, and the collector knows the
- * words; LuaJIT's own code stores such constants elsewhere, too. */
+/* In a trace, a store with a known displacement is hardly ever to another word, and the collector ignores
+ * such a one. LuaJIT's own code stores such constants to other words as well, so it looks up the address. */
 IRExpr *lt_store_tell(const struct lt_code *c, const IRStmt *st)
 {
     IRSB *out = c->out;
