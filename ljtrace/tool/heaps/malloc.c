@@ -1,10 +1,10 @@
-/* malloc.c - malloc and its relatives, replaced and recorded. (host side, no libc; see malloc.h)
+/* malloc.c - replace and record malloc and its relatives. (host side, no libc; see malloc.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The program's C allocator is Valgrind's, as with other heap tools: all forms of allocation arrive here and
- * the allocator's own bookkeeping never looks like the program's accesses. A table of live blocks tells valid
- * frees from invalid ones; an invalid free is recorded and otherwise ignored.
+ * The program's C allocator is Valgrind's, as with other heap tools. So all forms of allocation come here,
+ * and the allocator's own accesses are not seen as the program's. A table of live blocks distinguishes valid
+ * frees from invalid ones. An invalid free is recorded and otherwise ignored.
  */
 #include "ljtrace/tool/heaps/malloc.h"
 #include "ljtrace/tool/base/options.h"
@@ -33,18 +33,18 @@ struct block {
     UWord
         base; /* what Valgrind's allocator knows it by: less than addr if it is aligned more than that can */
     SizeT size : 63;
-    SizeT hidden : 1; /* not in the trace, and so neither are its resizes and its free */
+    SizeT hidden : 1; /* neither the block nor its resizes and its free are recorded */
 };
 
-/* Valgrind's allocator ends the program if it is asked for a size near that of half the address space, or for
- * an alignment of more than 16 MiB; libc's gives NULL, or the block. */
+/* If Valgrind's allocator is asked for nearly half the address space, or for an alignment of more than 16
+ * MiB, it ends the program. libc's returns NULL or the block. */
 static const SizeT MOST_BYTES = 1ULL << 47, MOST_ALIGNED = 1 << 20;
 
 static VgHashTable *s_blocks;
-static ThreadId s_hiding; /* the thread whose allocations are hidden now; 0 = none */
+static ThreadId s_hiding; /* the thread whose allocations are hidden; 0 = none */
 static PoolAlloc *s_pool;
 
-/* A block may grow in place into the slack that the allocator's rounding leaves. */
+/* Can a block be resized in place? The allocator's rounding leaves some slack after it. */
 static Bool fits_in_place(struct block *b, SizeT size)
 {
     SizeT usable = VG_(cli_malloc_usable_size)((void *)b->base) - (b->addr - b->base);
@@ -142,14 +142,14 @@ Bool lt_heap_is_hiding(ThreadId tid)
     return s_hiding == tid;
 }
 
-/* What a Lua state's allocator function or an observed one takes from the C heap is its raw material, not the
- * program's blocks. */
+/* What an allocator function of a Lua state, or an observed one, gets from the C heap is its raw material,
+ * not blocks of the program. */
 static Bool hidden_now(ThreadId tid)
 {
     return !lt_options.heap_malloc || s_hiding == tid || lt_lua_inside(tid) || lt_observe_inside(tid);
 }
 
-/* A block that is not in the trace takes memory that others had. */
+/* A block that is not recorded may take memory of blocks that were. */
 static void put_hidden(ThreadId tid, Addr addr, SizeT size)
 {
     uint64_t words[2] = {addr, size};
@@ -157,7 +157,8 @@ static void put_hidden(ThreadId tid, Addr addr, SizeT size)
         lt_ring_put(RAW_MAPPED, 0, words, 2, NULL, 0);
 }
 
-/* Memory for a block; its address, and in *base that of the allocator's block. 0 = there is none. */
+/* Allocate memory for a block. Returns its address, and in *base that of the allocator's block; 0 = there is
+ * no memory. */
 static Addr find_room(SizeT size, SizeT align, Addr *base)
 {
     if (size > MOST_BYTES || align > MOST_BYTES)
@@ -238,7 +239,7 @@ static void *resize_block(ThreadId tid, void *old, SizeT size, SizeT align)
     return p;
 }
 
-/* Later Valgrinds tell the alignment that was asked for as well as the one to give. */
+/* Newer versions of Valgrind pass the alignment requested in addition to the one to give. */
 #if LT_ASKED_ALIGN
 #define AND_ASKED , SizeT asked
 #else
@@ -342,7 +343,7 @@ static void on_vec_delete_aligned(ThreadId tid, void *p, SizeT align)
 }
 static void *on_realloc(ThreadId tid, void *p, SizeT n)
 {
-    if (!p) /* only reallocarray comes here so: Valgrind makes realloc(NULL, n) a malloc, and so do we */
+    if (!p) /* Only reallocarray does this: Valgrind makes realloc(NULL, n) a malloc. */
         return new_block(tid, n, VG_(clo_alignment), False, MT_HOW_MALLOC);
     if (n == 0) {
         free_block(tid, p, MT_HOW_REALLOC);

@@ -1,4 +1,4 @@
-/* malloc.h - the program's C heap. (host side)
+/* malloc.h - malloc and its relatives: the program's C heap. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,24 +11,26 @@
 /* Replace malloc and its relatives in the program. */
 void lt_heap_init(void);
 
-/* What this thread allocates while hidden is the recorder's own (in the preload), and never in the trace. */
+/* Begin or end hiding: what this thread allocates meanwhile is the recorder's own (in the preload), and is
+ * not recorded. */
 void lt_heap_hide(ThreadId tid, Bool hide);
 Bool lt_heap_is_hiding(ThreadId tid);
 
-/* For the preload's functions: a block of `how` (enum mt_how; calloc's is zeroed), aligned to `align` bytes
- * at least (a power of two; 0 = as malloc does). NULL if there is no room. */
+/* The following functions are for the preload.
+ * Allocate a block as `how` does (enum mt_how; calloc zeroes it), aligned to at least `align` bytes (a power
+ * of two; 0 = as malloc). Returns NULL if there is no memory. */
 void *lt_heap_new(ThreadId tid, SizeT size, SizeT align, UInt how);
-/* As realloc of a block, aligned as above; zero: what it gains is zeroed. NULL, and nothing changes, if there is no
- * room. */
+/* Resize a block like realloc, aligned as above. zero: the bytes that it gains are zeroed. Returns NULL, and
+ * changes nothing, if there is no memory. */
 void *lt_heap_resize(ThreadId tid, Addr old, SizeT size, SizeT align, Bool zero);
-/* A free by a function that may free blocks made in any way. */
+/* Free a block, by a function that may free blocks however they were allocated. */
 void lt_heap_free(ThreadId tid, Addr addr);
-/* Is there a block, or memory that blocks come from? Else another allocator's blocks are there. */
+/* Does this address belong to a block, or to memory from which blocks are allocated? If not, it belongs to
+ * another allocator. */
 Bool lt_heap_owns(Addr addr);
-/* Size of the block that begins at addr; 0 = there is none. */
+/* The size of the block that begins at addr; 0 = there is none. */
 SizeT lt_heap_bytes(Addr addr);
-/* A block that was made in another way is the program's by `how` from now on; told as a free by `freed` and a
- * new one. */
+/* From now on the block counts as allocated by `how`. It is recorded as a free by `freed` and a new block. */
 void lt_heap_made_by(ThreadId tid, Addr addr, UInt freed, UInt how);
 
 /* Write heap events; `heap` is RAW_HEAP_C or an allocator's state pointer. */

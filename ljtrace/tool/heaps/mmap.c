@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Seen are the program's system calls: the C allocator is Valgrind's and makes none, and what a Lua state's
- * allocator maps while it is watched is its raw material. A mapping over part of a file's (the zeroed data of
- * a library) belongs to the file. The break is one block, from where it began. The collector cuts blocks that
- * are unmapped in part.
+ * Only the program's system calls are seen here. The C allocator is Valgrind's and makes none of them. What
+ * the allocator of a Lua state maps while it is watched is its raw material. A mapping over a part of a
+ * file's mapping (the zeroed data of a library) belongs to the file. The program break is one block, from
+ * where it was first. If a block is unmapped in part, the collector cuts it.
  */
 #include "ljtrace/tool/heaps/mmap.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -23,7 +23,7 @@
 
 enum { PAGE = 4096, MAP_ANONYMOUS_FLAG = 0x20, MAP_FIXED_FLAG = 0x10, REMAP_DONTUNMAP = 4 };
 
-static Bool s_over_file; /* the mapping being made replaces a part of a file's */
+static Bool s_over_file; /* the mapping being made replaces a part of a file's mapping */
 static Addr s_break_base, s_break;
 
 static UWord pages(UWord size)
@@ -31,13 +31,13 @@ static UWord pages(UWord size)
     return (size + PAGE - 1) & ~(UWord)(PAGE - 1);
 }
 
-/* The system call has just changed what may be read. */
+/* The system call has just changed which memory is readable. */
 static const struct lt_stack *take(ThreadId tid)
 {
     static struct lt_stack stack;
     lt_peek_forget();
     if (lt_lua_inside(tid))
-        lt_take_stack(tid, &stack); /* raw material: whose it is, the call of the allocator tells */
+        lt_take_stack(tid, &stack); /* raw material: the call of the allocator shows whose it is */
     else
         lt_take_own_stack(tid, &stack);
     return &stack;
@@ -77,7 +77,7 @@ static void mapped(ThreadId tid, const UWord *a, Addr addr)
     lt_put_new(addr, a[1], heap(), MT_HOW_CUSTOM, take(tid));
 }
 
-/* A block is as long as was asked for; a mapping ends with its last page. */
+/* A block has the size that was requested; its mapping extends to the end of the last page. */
 static void moved(ThreadId tid, const UWord *a, Addr addr)
 {
     uint64_t words[6] = {heap(), a[0], a[1], addr, a[2], lt_ring->instructions};

@@ -1,4 +1,4 @@
-/* mmap.h - mappings as blocks: mmap, munmap, mremap, brk. (host side)
+/* mmap.h - record mappings as blocks: mmap, munmap, mremap, brk. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -7,8 +7,9 @@
 
 #include "pub_tool_basics.h"
 
-/* A system call of the program is about to begin; has ended with `result` (negative: an errno). */
+/* Call before each system call of the program. */
 void lt_mmap_before(UInt number, const UWord *args);
+/* Call after it. result: the kernel's, that is, negative if it is an errno. */
 void lt_mmap_after(ThreadId tid, UInt number, const UWord *args, Long result);
 
 #endif

@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Only a thread's outermost call is an event: what an observed function calls or jumps to is a detail of it. A call ends
- * when a return leaves the stack pointer just above its return address. If the pointer is further up on the same stack,
- * the call was left by a long jump, and is forgotten. A signal handler that interrupts a call begins anew, at a level
- * above it.
+ * Only a thread's outermost call is an event; what the observed function calls or jumps to is a detail of it.
+ * A call ends when a return leaves the stack pointer just above the call's return address. If the stack
+ * pointer is then further up on the same stack, the call was left by a long jump, and it is dropped. If a
+ * signal handler interrupts a call, calls inside the handler are on another level.
  */
 #include "ljtrace/tool/heaps/observe.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -33,7 +33,7 @@
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
-/* Valgrind's own; no header of the tool interface has them. See ljtrace/tool/luajit/core/images.c. */
+/* Functions of Valgrind's core; no tool header declares them. See ljtrace/tool/luajit/core/images.c. */
 typedef struct {
     Addr main;
 } SymAVMAs;
@@ -56,16 +56,16 @@ enum {
 
 enum action {
     NOTHING,
-    WITHIN,         /* of the allocator itself: what it gives back was never given out */
+    WITHIN,         /* internal to the allocator: what it frees was never given out */
     MAKE,           /* (size, ...) */
     MAKE_SECOND,    /* (alignment, size) */
     MAKE_COUNT,     /* (count, size, ...) */
-    MAKE_AT,        /* (&block, alignment, size), 0 if it was made */
+    MAKE_AT,        /* (&block, alignment, size); returns 0 on success */
     RESIZE,         /* (block, size, ...) */
-    RESIZE_OR_FREE, /* the same; frees the block if it cannot */
+    RESIZE_OR_FREE, /* the same; frees the block on failure */
     RESIZE_COUNT,   /* (block, count, size) */
     RESIZE_FOURTH,  /* (block, old size, alignment, size) */
-    RESIZE_HERE,    /* (block, size, ...), gives the size that the block has then */
+    RESIZE_HERE,    /* (block, size, ...); returns the block's new size */
     FREE            /* (block, ...) */
 };
 
@@ -75,7 +75,7 @@ struct function {
     UInt how;
 };
 
-/* What the shapes of ljtrace/protocol/alloc_functions.def come to. */
+/* What each shape of ljtrace/protocol/alloc_functions.def does. */
 #define DOES_SIZE MAKE, MT_HOW_MALLOC
 #define DOES_SIZE_ZERO MAKE, MT_HOW_CALLOC
 #define DOES_SIZE_ALIGN MAKE, MT_HOW_MEMALIGN
@@ -147,7 +147,7 @@ static const struct function s_functions[] = {
 };
 enum { FUNCTIONS = sizeof s_functions / sizeof *s_functions };
 
-/* NULL = none has this name. */
+/* The function of this name; NULL = none. */
 static const struct function *by_name(const HChar *name)
 {
     for (UInt i = 0; i < FUNCTIONS; i++)
@@ -156,7 +156,7 @@ static const struct function *by_name(const HChar *name)
     return NULL;
 }
 
-/* The one with the longest name that this one ends with, or NULL. */
+/* The function with the longest name that is the end of this one; NULL = none. */
 static const struct function *by_ending(const HChar *name)
 {
     const struct function *found = NULL;
@@ -165,15 +165,16 @@ static const struct function *by_ending(const HChar *name)
     return found;
 }
 
-/* -- what the user named --------------------------------------------------------------------------------- */
+/* -- the names from the command line ----------------------------------------------------------------------
+ */
 
-/* Blocks of each prefix are a heap of their own; those of all patterns are one, since a pattern may name no more than
- * the function that frees them. */
+/* A prefix or pattern from the command line. The blocks of each prefix are a heap of their own. The blocks of
+ * all patterns are one heap, since a pattern may only name the function that frees them. */
 struct wish {
     const HChar *text;
     Bool is_pattern;
     const struct function *as; /* of a pattern with =NAME */
-    Bool found;                /* has a function that it names been found? */
+    Bool found;                /* a function was found that it names */
 };
 static struct wish s_wish[MOST_NAMES];
 static UInt s_wishes;
@@ -216,7 +217,7 @@ Bool lt_observe_is_static(void)
     return s_static;
 }
 
-/* A program that is started without a dynamic linker. */
+/* Is this the file of a program without a dynamic linker? */
 static Bool is_static(Int fd)
 {
     Elf64_Ehdr header;
@@ -233,23 +234,25 @@ static Bool is_static(Int fd)
     return True;
 }
 
-/* -- where they are -------------------------------------------------------------------------------------- */
+/* -- the addresses of the functions -----------------------------------------------------------------------
+ */
 
+/* An observed function. */
 struct entry {
     struct entry *next;
     UWord addr;
     const struct function *function;
-    UInt heap; /* 0: the C heap; OBSERVED_HEAP; else the number of a prefix's wish, from 1 */
+    UInt heap; /* 0: the C heap; OBSERVED_HEAP; else the index of a prefix + 1 */
 };
 
 static VgHashTable *s_entries;
-static Addr s_scanned[MOST_OBJECTS]; /* where the code of objects begins whose symbols were looked at */
+static Addr s_scanned[MOST_OBJECTS]; /* start addresses of the code of objects whose symbols were searched */
 static UInt s_scans;
 static Bool s_new_objects = True;
 static Bool s_any_symbols;
 
-/* Older compilers of Rust give its allocation functions their plain names, __rust_alloc; newer ones write them as functions
- * of a crate __rustc: _RNvCs2pZ_7___rustc12___rust_alloc. What is the plain name? */
+/* The plain name of a function. Older Rust compilers give allocation functions plain names, __rust_alloc;
+ * newer ones mangle them as functions of a crate __rustc: _RNvCs2pZ_7___rustc12___rust_alloc. */
 static const HChar *plain_name(const HChar *name)
 {
     static const HChar crate[] = "7___rustc";
@@ -262,7 +265,8 @@ static const HChar *plain_name(const HChar *name)
     return *at == '_' ? at + 1 : name;
 }
 
-/* A family's own name, __rust_realloc, says more than what follows the prefix. */
+/* The function of a name with a prefix. If the whole name is a known one, as __rust_realloc, it says more
+ * than the part after the prefix. */
 static const struct function *behind_prefix(const HChar *name, const HChar *prefix)
 {
     SizeT n = VG_(strlen)(prefix);
@@ -272,7 +276,7 @@ static const struct function *behind_prefix(const HChar *name, const HChar *pref
     return f ? f : by_name(name + n);
 }
 
-/* The function that this symbol is, if it is to be observed, and its heap. */
+/* The function that this symbol means, if it is to be observed, and its heap. */
 static const struct function *wanted_as(const HChar *name, UInt *heap)
 {
     const HChar *plain = plain_name(name);
@@ -325,7 +329,7 @@ static Bool was_scanned(Addr code)
     return False;
 }
 
-/* Valgrind has read its symbols, too. */
+/* Is this object the tool itself, whose symbols Valgrind has read too? */
 static Bool is_this_tool(const DebugInfo *object)
 {
     return (Addr)is_this_tool - VG_(DebugInfo_get_text_avma)(object) < VG_(DebugInfo_get_text_size)(object);
@@ -362,7 +366,7 @@ void lt_observe_mapped(void)
     s_new_objects = True;
 }
 
-/* One that lies in the range, or NULL. */
+/* An entry in this range; NULL = none. */
 static struct entry *entry_in(Addr from, SizeT size)
 {
     struct entry *e;
@@ -387,17 +391,19 @@ void lt_observe_unmapped(Addr from, SizeT size)
 
 /* -- calls ----------------------------------------------------------------------------------------------- */
 
+/* A call of an observed function. */
 struct call {
     Bool active;
-    Addr sp;          /* at entry, where the return address lies */
-    Addr interrupted; /* the stack pointer of what the signal of this level interrupted */
+    Addr sp;          /* at entry: the address of the return address */
+    Addr interrupted; /* stack pointer of the code that this level's signal interrupted */
     struct entry entry;
     Addr block;
     SizeT size;
     struct lt_stack stack;
 };
 
-/* By level: 0, and one for each signal handler that is running. */
+/* The calls of a thread by level: level 0, and one for each signal handler that is running. deeper: handlers
+ * without a level. */
 struct calls {
     UInt level, deeper; /* deeper: handlers without a level */
     struct call call[MOST_LEVELS];
@@ -405,7 +411,7 @@ struct calls {
 
 static struct calls *s_calls[MAX_THREADS];
 static ThreadId s_highest;
-static UInt s_resizing; /* calls of all threads that may free their block before they return */
+static UInt s_resizing; /* number of calls, of all threads, that may free their block before they return */
 
 Addr lt_observe_sp = NOWHERE;
 
@@ -447,7 +453,7 @@ static Bool may_move(const struct call *call)
     return a == RESIZE || a == RESIZE_OR_FREE || a == RESIZE_COUNT || a == RESIZE_FOURTH;
 }
 
-/* The running thread's. */
+/* End a call of the running thread. */
 static void end_call(struct call *call)
 {
     call->active = False;
@@ -466,7 +472,7 @@ void lt_observe_thread_ends(ThreadId tid)
     VG_(memset)(c, 0, sizeof *c);
 }
 
-/* Does the instruction before the return address call this function, and by name? */
+/* Is the instruction before the return address a direct call of this function? */
 static Bool is_called(Addr sp, Addr function)
 {
     enum { CALL = 0xe8, CALL_BYTES = 5 };
@@ -475,8 +481,8 @@ static Bool is_called(Addr sp, Addr function)
            back + (Int)lt_peek_number(back - 4, 4) == function;
 }
 
-/* Calls and handlers that were left by a long jump. A call at the place of one that is not done is that, too, unless
- * the first has jumped to the second. */
+/* Drop calls and handlers that were left by a long jump. A call at the same place as an unfinished one shows
+ * this too, unless the first function has jumped to the second. */
 static void drop_stale(struct calls *c, Addr sp, Addr function)
 {
     while (c->level && sp > top_of(c)->interrupted && sp - top_of(c)->interrupted < SAME_STACK) {
@@ -494,7 +500,7 @@ static void drop_stale(struct calls *c, Addr sp, Addr function)
         end_call(call);
 }
 
-/* Number of the heap in the ring: above those of other kinds, and no address of a pool. */
+/* The number of the heap in the ring. It is above those of other kinds, and is not the address of a pool. */
 static Addr heap_of(const struct call *call)
 {
     static Bool told[OBSERVED_HEAP + 1];
@@ -522,7 +528,8 @@ static void put_free(const struct call *call, UInt how)
     lt_put_free(call->block, heap_of(call), how_of(call, how), &call->stack);
 }
 
-/* Another thread gets memory that a resize has freed already, and has not said so. */
+/* A thread gets a block whose memory another thread's resize has freed already, before that call has
+ * returned. Record the free now. */
 static void give_up(Addr block)
 {
     for (ThreadId tid = 0; s_resizing && tid <= s_highest; tid++) {
@@ -643,7 +650,7 @@ static void record(const struct call *call, Addr result)
         if (result >= call->size)
             put_resize(call, call->block);
         break;
-    default: /* a free was told at its entry: its place may be used again before it returns */
+    default: /* a free was recorded at its entry, since its memory may be reused before it returns */
         break;
     }
 }

@@ -1,10 +1,11 @@
-/* observe.h - allocation functions that are watched, not replaced. (host side)
+/* observe.h - record allocation functions without replacing them. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A fully static program has no preload, and families with a prefix of their own are not known by name. Their functions
- * are found by symbol: the arguments are noted at entry, the result at return, and the program's own allocator does the
- * work. --alloc-prefix and --observe-alloc name them; of a static program those of ljtrace/protocol/alloc_functions.def are taken.
+ * A statically linked program has no preload, and functions with a prefix of their own are not known by name.
+ * Such functions are found by their symbols: the arguments are read at entry, the result at return, and the
+ * program's own allocator does the work. --alloc-prefix and --observe-alloc name them. In a static program,
+ * the functions of ljtrace/protocol/alloc_functions.def are also observed.
  */
 #ifndef LJTRACE_TOOL_HEAPS_OBSERVE_H
 #define LJTRACE_TOOL_HEAPS_OBSERVE_H
@@ -12,35 +13,40 @@
 #include "libvex_guest_amd64.h"
 #include "pub_tool_basics.h"
 
-/* From the command line; False if the text is empty or there are too many. */
+/* Add a prefix from the command line. Returns false if it is empty or if there are too many. */
 Bool lt_observe_prefix(const HChar *prefix);
+/* Add a pattern from the command line, with the same result. */
 Bool lt_observe_pattern(const HChar *pattern);
-/* Once the program is known. */
+/* Call when the program is known. */
 void lt_observe_start(void);
-/* At the end: name the wishes of the command line that no function was found for. */
+/* At the end: warn of prefixes and patterns for which no function was found. */
 void lt_observe_finish(void);
-/* Is the program one without a dynamic linker, so that nothing can be preloaded? */
+/* Has the program no dynamic linker, so that nothing can be preloaded? */
 Bool lt_observe_is_static(void);
-/* Has a symbol of a function been found in any object? Asked of static programs; others are not looked through. */
+/* Was the symbol of any function found in any object? Only known of static programs; objects of others are
+ * not searched. */
 Bool lt_observe_any_symbols(void);
 
-/* For the instrumenter: may there be such functions; does one begin here? */
+/* Can there be such functions? For the instrumenter. */
 Bool lt_observe_wanted(void);
+/* Does one begin at this address? For the instrumenter. */
 Bool lt_observe_is_entry(Addr ip);
-/* Called from generated code: at such an entry, and at each return that leaves the stack pointer at lt_observe_sp or
- * above it. */
+/* Called from generated code at such an entry. */
 void lt_observe_enter(const VexGuestAMD64State *regs);
+/* Called from generated code at each return that leaves the stack pointer at lt_observe_sp or above. */
 void lt_observe_return(const VexGuestAMD64State *regs);
-/* The stack pointer that ends the running thread's call; all ones = there is none. */
+/* The stack pointer at which the running thread's call ends; all ones = there is no call. */
 extern Addr lt_observe_sp;
 
-/* Is the thread inside such a function? What it takes from other heaps there is raw material. */
+/* Is the thread inside such a function? What it gets from other heaps meanwhile is raw material. */
 Bool lt_observe_inside(ThreadId tid);
-/* A thread begins to run, or has ended. */
+/* A thread is about to run. */
 void lt_observe_thread(ThreadId tid);
+/* A thread has ended. */
 void lt_observe_thread_ends(ThreadId tid);
-/* Objects have come, or gone. */
+/* Objects may have been loaded. */
 void lt_observe_mapped(void);
+/* A range was unmapped. */
 void lt_observe_unmapped(Addr from, SizeT size);
 
 #endif

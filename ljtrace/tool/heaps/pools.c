@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Each pool is a heap of its own, known by its anchor address; blocks without a pool (MALLOCLIKE) are one
- * heap together. Only the set of pools is kept here; which blocks they have, and what their superblocks
- * become, is the collector's knowledge. What the allocator of a Lua state declares is that state's raw
- * material, as is what it takes from the C heap. Red zones and "is zeroed" mean nothing to a recorder.
+ * Each pool is a heap of its own, identified by its anchor address. All blocks without a pool
+ * (MALLOCLIKE_BLOCK) are one heap. Only the set of pools is kept here; the collector knows their blocks, and
+ * the blocks that a pool's memory came from. What the allocator of a Lua state declares is its raw material,
+ * as is what it gets from the C heap. Red zones and "is zeroed" have no meaning for a recorder.
  */
 #include "ljtrace/tool/heaps/pools.h"
 #include "ljtrace/ljtrace.h"
@@ -27,12 +27,13 @@ enum { POOL_NAME_BYTES = 1000 };
 
 struct pool {
     struct pool *next;
-    UWord anchor; /* as its heap is called in the ring */
+    UWord anchor; /* the number of its heap in the ring */
 };
 
 static VgHashTable *s_pools;
 
-/* Its number in the ring; a Lua state's allocator may be told the same pointer. */
+/* The number of a pool in the ring. It differs from the anchor, because the allocator of a Lua state may have
+ * the same pointer. */
 static Addr heap_of(Addr anchor)
 {
     return anchor | RAW_HEAP_POOL;
@@ -52,7 +53,7 @@ static void put_heap(Addr heap, const HChar *name)
     lt_ring_put_text_as(RAW_HEAP, RAW_KIND_CUSTOM, words, 2, &name, &size, 1);
 }
 
-/* Blocks without a pool: their heap is told at the first of them. */
+/* The heap of blocks without a pool, which is declared with the first of them. */
 static Addr unpooled(void)
 {
     static Bool told;
@@ -62,7 +63,7 @@ static Addr unpooled(void)
     return RAW_HEAP_CUSTOM;
 }
 
-/* The name is the program's: an address where it may not be; 0 = none. */
+/* Create a pool. name: an address in the program, which may be wrong; 0 = none. */
 static void create(Addr anchor, Addr name)
 {
     HChar text[POOL_NAME_BYTES + 1];
@@ -195,8 +196,7 @@ static Bool is_about_a_block(UWord request)
     return False;
 }
 
-/* Without --heap=custom the requests are accepted and mean nothing, but for the question that has an answer.
- */
+/* Without --heap=custom, requests are accepted but ignored, except for the one that has an answer. */
 Bool lt_pools_request(ThreadId tid, const UWord *args, UWord *ret)
 {
     *ret = 0;

@@ -2,15 +2,17 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * By Valgrind's requests (MALLOCLIKE and its like, memory pools) and ljtrace.h's.
+ * They are declared by Valgrind's client requests (MALLOCLIKE_BLOCK and similar ones, memory pools) and by
+ * those of ljtrace.h.
  */
 #ifndef LJTRACE_TOOL_HEAPS_POOLS_H
 #define LJTRACE_TOOL_HEAPS_POOLS_H
 
 #include "pub_tool_basics.h"
 
+/* Call at the start. */
 void lt_pools_init(void);
-/* A client request: False if it is none of pools. */
+/* Handle a client request. Returns false if it is not about pools or blocks. */
 Bool lt_pools_request(ThreadId tid, const UWord *args, UWord *ret);
 
 #endif

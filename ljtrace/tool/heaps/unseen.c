@@ -2,12 +2,13 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * libc alone makes a few blocks in nearly every program, so what counts is how their bytes compare with those that
- * were mapped. Not counted are stacks, memory that is only reserved, the zeroed data of libraries, and what a recorded
- * allocator maps.
+ * In nearly every program libc allocates some blocks, so the bytes of all blocks are compared with the bytes
+ * that were mapped. Stacks, reserved memory, the zeroed data of libraries, and what a recorded allocator maps
+ * do not count.
  *
- * Functions are found by their symbols. A static program may have none, and Valgrind reads those of a file once: a
- * library that is loaded a second time, into another namespace, has none for it. Then no option can name the functions.
+ * An allocator's functions are found by their symbols. A static program may have none. Valgrind reads the
+ * symbols of a file only once, so a library that is loaded a second time, into another namespace, has none
+ * for the second copy. In both cases no option can name the functions.
  */
 #include "ljtrace/tool/heaps/unseen.h"
 #include "ljtrace/tool/base/options.h"
@@ -29,7 +30,7 @@ enum { LEAST_MAPPED = 64 << 10, MANY_TIMES = 16 };
 
 static ULong s_blocks, s_mapped; /* bytes */
 static Addr s_break;
-static Bool s_over_file; /* the mapping being made replaces a part of a file's */
+static Bool s_over_file; /* the mapping being made replaces a part of a file's mapping */
 
 void lt_unseen_block(SizeT size)
 {
@@ -59,7 +60,7 @@ void lt_unseen_after(ThreadId tid, UInt number, const UWord *a, Long result)
         s_mapped += a[1];
 }
 
-/* The code of a library, or NULL. */
+/* The code segment of a library; NULL = it is none. */
 static const NSegment *library_code(Addr at)
 {
     const NSegment *segment = VG_(am_find_nsegment)(at);
@@ -89,7 +90,7 @@ static Bool is_a_library_loaded_twice(void)
     return twice;
 }
 
-/* Why its allocator may not be recorded: a word for the trace, and what helps. */
+/* Why the allocator may not be recorded: a word for the trace, and advice for the user. */
 struct reason {
     const HChar *word, *text;
 };

@@ -1,8 +1,9 @@
-/* unseen.h - tells the user if the program's heap was not seen. (host side)
+/* unseen.h - warn the user if the program's allocator was not recorded. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A program whose allocator is neither replaced nor observed maps memory, and hardly any block is recorded.
+ * If the allocator is neither replaced nor observed, the program maps memory but hardly any block is
+ * recorded.
  */
 #ifndef LJTRACE_TOOL_HEAPS_UNSEEN_H
 #define LJTRACE_TOOL_HEAPS_UNSEEN_H
@@ -11,10 +12,11 @@
 
 /* A block was recorded. */
 void lt_unseen_block(SizeT size);
-/* System calls. */
+/* Call before each system call. */
 void lt_unseen_before(UInt number, const UWord *args);
+/* Call after each system call. */
 void lt_unseen_after(ThreadId tid, UInt number, const UWord *args, Long result);
-/* At the end: a line for the user, and one in the trace. */
+/* At the end of the program: write the warning, and facts into the trace. */
 void lt_unseen_finish(void);
 
 #endif

@@ -2,11 +2,13 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The FFI keeps its types in one table. An entry has a word that says what it is (the kind in its highest 4
- * bits, flags, the number of the type it refers to in its lowest 16), its size, and the name of structures,
- * enumerations and typedefs. Names are those that LuaJIT itself prints (tostring(ffi.typeof(x))): `struct
- * node`, `int [16]`, `const char *`, `int (*)()`; only what has no name is called by the typedef that refers
- * to it, if there is one, and else by its number.
+ * The FFI keeps its types in a table. An entry contains a word with the kind of the type (in the highest 4
+ * bits), flags and the number of another type to which it refers (in the lowest 16 bits); then its size; and,
+ * for structures, enumerations and typedefs, its name.
+ *
+ * Names are those that LuaJIT itself prints (tostring(ffi.typeof(x))): `struct node`, `int [16]`, `const char
+ * *`, `int (*)()`. A type without a name gets that of a typedef that refers to it or, if there is none, its
+ * number.
  */
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
 #include "pub_tool_libcbase.h"
@@ -61,7 +63,7 @@ static UInt kind_of(const struct ctype *t)
     return t->info >> 28;
 }
 
-/* Attributes and typedefs stand before the type itself. */
+/* Get the type itself, which attributes and typedefs may precede. */
 static Bool get_raw(const struct universe *u, UInt id, struct ctype *to)
 {
     Bool found = get(u, id, to);
@@ -73,8 +75,9 @@ static Bool get_raw(const struct universe *u, UInt id, struct ctype *to)
     return False;
 }
 
-/* What has no fixed size or a large alignment is told by what stands before it: how far the block begins
- * before it (2 bytes), how much the block has besides the content (2), and the content's bytes (4). */
+/* A cdata that has a variable size or a large alignment is preceded by the distance to the start of its block
+ * (2 bytes), the bytes that its block has besides the content (2 bytes), and the bytes of the content (4
+ * bytes). */
 static ULong variable_bytes(Addr cdata, Addr *block)
 {
     *block = cdata - lt_peek_number(cdata - 8, 2);
@@ -93,11 +96,11 @@ ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block)
     return head + (kind_of(&t) <= KIND_ENUM ? t.size : POINTER_BYTES);
 }
 
-/* A name in the making: what stands before the declared, and what behind it. */
+/* A name that is being built: the text before and after the declared object. */
 struct spelling {
     HChar before[UNIVERSE_TEXT], behind[UNIVERSE_TEXT];
-    UInt qualifiers; /* of what comes next */
-    Bool pointed_to; /* the last was a pointer: an array or function needs parentheses around it */
+    UInt qualifiers; /* of the next type */
+    Bool pointed_to; /* the last type was a pointer: an array or function needs parentheses */
 };
 
 static void append(HChar *to, const HChar *text)
@@ -116,7 +119,7 @@ static void prepend(HChar *to, const HChar *text)
     VG_(memcpy)(to, text, m);
 }
 
-/* A word goes before what is there, with a space between. */
+/* Prepend a word, and a space if text follows. */
 static void prepend_word(HChar *to, const HChar *word)
 {
     if (to[0])
@@ -147,7 +150,7 @@ static const HChar *number_name(const struct ctype *t)
     return t->info & FLOAT ? float_name(t->size) : names[(t->info & UNSIGNED) != 0][log];
 }
 
-/* The typedef that refers to a type without a name of its own. */
+/* The name of a typedef that refers to this type, which has no name of its own. */
 static Addr typedef_of(const struct universe *u, UInt id)
 {
     struct ctype t;
@@ -188,7 +191,7 @@ static void spell_pointer(struct spelling *s, const struct ctype *t)
     s->pointed_to = True;
 }
 
-/* A pointer to an array or function stands in parentheses. */
+/* Put a pointer to an array or function into parentheses. */
 static void enclose(struct spelling *s)
 {
     if (s->pointed_to) {
@@ -198,7 +201,7 @@ static void enclose(struct spelling *s)
     s->pointed_to = False;
 }
 
-/* How many elements there are is known when their size is. */
+/* The number of elements is known if their size is. */
 static void spell_array(struct spelling *s, const struct universe *u, const struct ctype *t)
 {
     HChar text[40];
@@ -213,8 +216,8 @@ static void spell_array(struct spelling *s, const struct universe *u, const stru
     append(s->behind, text);
 }
 
-/* Complex numbers and vectors are arrays to the FFI. True if it was one, and ends the name or begins a
- * vector's. */
+/* To the FFI, complex numbers and vectors are arrays. Returns true if the type is a complex number, which
+ * ends the name. */
 static Bool spell_complex(struct spelling *s, const struct ctype *t)
 {
     if (!(t->info & COMPLEX))
@@ -230,7 +233,7 @@ static void spell_vector(struct spelling *s, const struct ctype *t)
     prepend_word(s->before, text);
 }
 
-/* One step from the outside to the innermost type; True if there is more. */
+/* Spell one type, from the outside inwards. Returns true if another one follows. */
 static Bool spell(struct spelling *s, const struct universe *u, UInt id, const struct ctype *t)
 {
     HChar name[UNIVERSE_TEXT];
@@ -268,7 +271,7 @@ static Bool spell(struct spelling *s, const struct universe *u, UInt id, const s
     return False;
 }
 
-/* From the outermost type inwards: what is declared stands in the middle. */
+/* The types are spelled from the outermost inwards, with the declared object in the middle. */
 void ctype_name(const struct universe *u, UInt id, HChar *to)
 {
     struct spelling s = {.before = ""};

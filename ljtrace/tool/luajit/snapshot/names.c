@@ -1,9 +1,10 @@
-/* names.c - names of objects and links. (host side, no libc)
+/* names.c - names of objects and references. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * A name travels once, with a key (RAW_NAME): the address of what bears it, or, of C types, a small number.
- * Which keys were told is kept in a table of fixed size: telling one twice is harmless.
+ * A name is written once, with a key (RAW_NAME): the address of the object that has the name or, for C types,
+ * a small number. Which keys were written is kept in a table of fixed size; a key that was evicted is written
+ * again, which is harmless.
  */
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
@@ -14,18 +15,18 @@
 
 enum { TOLD_SLOTS = 1 << 15, KEY_TEXT = 120, METATABLES = 256, REGISTERED = 1 << 12 };
 
-/* Keys that are no addresses. C types have theirs below: no state has so many. */
+/* Keys that are not addresses. C types have smaller ones; no state has so many types. */
 enum { BUILTINS = 0x100000, OWN_UDATA = 0x200000 };
 
 static Addr s_told[TOLD_SLOTS];
 
-/* What was looked up in a metatable. */
+/* A cache of what was found in a metatable. */
 static struct metatable {
     Addr table, name;
     UInt mode;
 } s_metatable[METATABLES];
 
-/* Tables in the registry by name: luaL_newmetatable keeps metatables there. */
+/* The names of tables in the registry, where luaL_newmetatable stores metatables. */
 static struct registered {
     Addr table, name;
 } s_registered[REGISTERED];
@@ -105,9 +106,9 @@ Addr universe_text(Addr at)
     return tell(at, text, n);
 }
 
-/* -- keys that are no objects -- */
+/* -- keys that are not objects -- */
 
-/* As the bits of a double; a value with a tag in its highest bits is none. */
+/* Is the value an integer, stored as a double? Values of other types have a tag in the highest bits. */
 static Bool is_integer(ULong v, Long *integer)
 {
     enum { FIRST_TAG = 0xfff9 };
@@ -182,7 +183,7 @@ static UInt mode_of(const struct universe *u, Addr table)
     return mode;
 }
 
-/* Its own word first, then what the registry calls it. */
+/* The name in its own field __name or, if there is none, its name in the registry. */
 static Addr metatable_name(const struct universe *u, Addr table)
 {
     Addr own = string_field(u, table, "__name");
@@ -216,20 +217,20 @@ static Addr name_ctype(const struct universe *u, Addr cdata)
     return tell(key, text, VG_(strlen)(text));
 }
 
-/* LuaJIT's own userdata by what they are, others by their metatable. */
+/* LuaJIT's own userdata are named by their kind, others by their metatable. */
 static Addr name_udata(const struct universe *u, Addr o)
 {
     static const HChar *const own[] = {
         [UDATA_FILE] = "FILE*", [UDATA_LIBRARY] = "ffi.clib", [UDATA_BUFFER] = "string.buffer"};
     UInt kind = (UInt)lt_peek_number(o + u->at->ffid, 1);
-    Addr table = lt_vm_ref(u->vm, o + u->at->tab_meta); /* at the same place as a table's */
+    Addr table = lt_vm_ref(u->vm, o + u->at->tab_meta); /* at the same offset as a table's */
     Addr name = table ? metatable(u, table)->name : 0;
     if (name)
         return universe_string(u, name);
     return kind >= UDATA_FILE && kind <= UDATA_BUFFER ? name_plain(OWN_UDATA + kind, own[kind]) : 0;
 }
 
-/* The tables that everybody looks for. */
+/* The tables that every user knows by name. */
 static Addr name_table(const struct universe *u, Addr o)
 {
     if (o == u->registry)
@@ -245,7 +246,7 @@ static Addr name_proto(const struct universe *u, Addr proto)
     return tell(proto, title, VG_(strlen)(title));
 }
 
-/* A function written in C has the name that its code has. */
+/* The name of a Lua function is its prototype's; that of a C function is the symbol of its code. */
 static Addr name_function(const struct universe *u, Addr o)
 {
     HChar text[KEY_TEXT];

@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Sizes are computed from the objects themselves, as the collector does when it frees them. Two ways to round
- * the size of a string and two places of its length are in use; which is this build's was learned from
- * the strings that were made (ljtrace/tool/luajit/core/accounting.c).
+ * The size of an object is computed from its content, as LuaJIT's garbage collector does when it frees it.
+ * There are two ways to round the size of a string, and two places of its length; which ones this build uses
+ * was learned from strings that it has allocated (ljtrace/tool/luajit/core/accounting.c).
  */
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
 
@@ -60,7 +60,7 @@ static ULong thread_bytes(const struct universe *u, Addr o)
     return o == universe_main(u) ? stack : stack + u->vm->layout->thread_size;
 }
 
-/* The instructions, snapshots and their maps stand behind the trace in this order. */
+/* The trace is followed by its instructions, its snapshots and their maps. */
 static ULong trace_bytes(const struct universe *u, Addr o)
 {
     UInt nk = lt_vm_u32(o + u->at->trace_nk), maps = lt_vm_u32(o + u->at->trace_nk + 4);
@@ -71,9 +71,9 @@ static ULong trace_bytes(const struct universe *u, Addr o)
            (ULong)maps * 4;
 }
 
-/* A string.buffer keeps, one behind the other: end of the text, end of the block, its begin, a thread with
- * flags, the string it shows if the text is not its own, the place it reads at, two dictionaries. Builds
- * before it had userdata of other kinds there; the thread tells. */
+/* A string.buffer has these fields: end of the text, end of the block, start of the block, a thread with
+ * flags, the string that it shows if the text is not its own, the read position, and two dictionaries. Older
+ * builds use this kind of userdata for something else, which has no such thread. */
 Bool universe_buffer(const struct universe *u, Addr udata, struct universe_buffer *b)
 {
     enum { SHOWN = 2, LENT = 4, FLAGS = 7, REFERENCES = 24 };
@@ -149,7 +149,7 @@ void object_parts(const struct universe *u, Addr o, Addr part[2])
         part[0] = b.data;
 }
 
-/* An object dies if it has the other white alone, and is not fixed. */
+/* An object is garbage if it has only the other white and is not fixed. */
 Bool object_is_dead(const struct universe *u, Addr o)
 {
     UInt marked = (UInt)lt_peek_number(o + u->at->gct - 1, 1);

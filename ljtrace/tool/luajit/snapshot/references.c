@@ -1,9 +1,9 @@
-/* references.c - what each object refers to. (host side, no libc)
+/* references.c - the references of each object. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Links go to the collector by address, a batch for each object or part of a large one; links to what is no
- * object (a slot of a stack that is not in use) fall away there.
+ * They are written as pairs of addresses, in one record for an object or for a part of a large one. A target
+ * that is not an object (in an unused slot of a stack) is ignored by the collector.
  */
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
@@ -13,7 +13,7 @@
 enum { BATCH = 1000, MOST_SLOTS = 1 << 28 };
 enum { IRT_MASK = 0x1f, IRT_PTR32 = 5, IRT_PTR64 = 9, IR_BIAS_TRUE = 0x7ffd };
 
-/* Links of one object that are not sent yet. */
+/* References of one object that are not written yet. */
 static struct {
     UInt words;
     Addr from;
@@ -28,7 +28,7 @@ static void send(void)
     s_batch.words = 1;
 }
 
-/* `name`: an index, or the key of a name that was told. */
+/* Add a reference. name: an index, or the key of a name that was written. */
 static void link(Addr to, UInt kind, Bool weak, ULong name)
 {
     if (!to)
@@ -52,7 +52,7 @@ static void link_ref(const struct universe *u, Addr at, UInt kind)
 
 /* -- tables -- */
 
-/* Strings are values and never cleared from weak tables. */
+/* Strings count as values: they are never cleared from weak tables. */
 static Bool is_weak(Bool weak, UInt gct)
 {
     return weak && gct != GCT_STR;
@@ -69,7 +69,7 @@ static void link_array(const struct universe *u, Addr o, UInt mode)
     }
 }
 
-/* A pair counts as long as its value is not nil. */
+/* A pair exists only if its value is not nil. */
 static Bool is_nil(const struct universe *u, Addr slot)
 {
     ULong v = lt_peek_number(slot, 8);
@@ -101,7 +101,7 @@ static void link_table(const struct universe *u, Addr o)
 
 /* -- functions -- */
 
-/* Names of upvalues stand one behind the other. */
+/* The names of upvalues follow one another in memory. */
 static Addr next_text(Addr at)
 {
     for (UInt i = 0; i < UNIVERSE_TEXT && lt_peek_number(at, 1); i++)
@@ -155,8 +155,8 @@ static void link_proto(const struct universe *u, Addr o)
 
 /* -- traces -- */
 
-/* The number of the instruction that holds an object differs from build to build: its type tells, if there is
- * such an object where it says. */
+/* The object that an instruction contains; 0 = none. The number of this instruction differs between builds,
+ * so it is recognised by its type, if there is an object of that type where it points. */
 static Addr constant_at(const struct universe *u, Addr instruction)
 {
     UInt type = (UInt)lt_peek_number(instruction + 4, 1) & IRT_MASK;
@@ -177,7 +177,8 @@ static void link_trace(const struct universe *u, Addr o)
             i++;
     }
     link_ref(u, o + u->at->trace_start, MT_LINK_PROTO);
-    for (UInt i = 1; i < 5; i++) { /* the traces it leads to, its root, and others of that root */
+    /* The traces that it links to, its root, and other side traces of that root. */
+    for (UInt i = 1; i < 5; i++) {
         Addr other = trace_at(u, (UInt)lt_peek_number(o + u->at->trace_number + 2 * i, 2));
         link(other != o ? other : 0, MT_LINK_OTHER, False, 0);
     }
@@ -185,23 +186,24 @@ static void link_trace(const struct universe *u, Addr o)
 
 /* -- threads -- */
 
-/* The interpreter's top is up to date in C functions only; a Lua function may use its whole frame. */
+/* The end of the used part of a stack. The top is up to date only in C functions; a Lua function may use its
+ * whole frame. */
 static Addr end_of_stack(const struct universe *u, Addr o, Addr stack, Addr end)
 {
     Addr base = lt_vm_ref(u->vm, o + u->at->thread_base),
          top = lt_vm_ref(u->vm, o + u->at->thread_base + u->at->ref);
     Addr callee = lt_vm_ref(u->vm, base - (u->vm->layout->gc64 ? 16 : 8)) & (((Addr)1 << 47) - 1);
     Addr proto = lt_proto_of(u->vm, callee);
-    if (proto)
-        base +=
-            8 * lt_peek_number(proto + u->at->func_upvalues, 1); /* its frame's size is at the same place */
+    if (proto) /* the size of its frame is at the same offset as a function's number of upvalues */
+        base += 8 * lt_peek_number(proto + u->at->func_upvalues, 1);
     if (proto && base > top)
         top = base;
     return top > stack && top <= end ? top : end;
 }
 
-/* With 4-byte references a frame's function shares its slot with the link to the frame before, and has no
- * tag. A link is the caller's program counter, whose instruction before tells the distance, or a distance. */
+/* With 4-byte references a frame's function is in the same slot as the link to the frame before, without a
+ * tag. The link is the caller's program counter (the instruction before it contains the distance) or the
+ * distance itself. */
 static void link_frames(const struct universe *u, Addr o, Addr stack)
 {
     enum { KIND = 3, FLAGS = 7, OPERAND_A = 3 };

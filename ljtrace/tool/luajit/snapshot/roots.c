@@ -1,12 +1,15 @@
-/* roots.c - where a global state keeps what a snapshot begins with. (host side, no libc)
+/* roots.c - find the lists and roots from which a snapshot starts. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The collector's counters have had one shape in all builds but not one place; so have the string table, the
- * FFI's state and the roots. Each is found by what must be true of it alone: the list of all objects holds
- * the main thread; the string table has as many strings as it says; the FFI's state refers back; the names of
- * metamethods begin with __index. A place is looked for until the sums of a snapshot were right, and checked
- * each time: what is not as it should be is then the moment, not the place.
+ * In all builds the collector's counters have the same structure, but not the same offset in the global
+ * state. This is also true of the string table, the FFI's state and the roots. Each of them is found by a
+ * property that nothing else has: the list of all objects contains the main thread; the string table contains
+ * as many strings as it counts; the FFI's state points back to the global state; the names of metamethods
+ * begin with __index.
+ *
+ * The offsets are searched for at each snapshot until the sums of one were right. After that they are only
+ * checked: if something is wrong then, the state is not consistent at this moment.
  */
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
 #include "pub_tool_libcbase.h"
@@ -19,7 +22,8 @@ enum {
     MOST_ROOTS = 64,
     LEAST_OBJECT = 16
 };
-#define LARGEST (1ULL << 36) /* bytes of a heap; a wrong number does not keep the walk busy for long */
+/* The most bytes of a heap. This limits the time of the walks if the number read is wrong. */
+#define LARGEST (1ULL << 36)
 
 static UInt root_offset(const struct universe *u)
 {
@@ -35,9 +39,9 @@ static Bool is_object(const struct universe *u, Addr o)
     return gct >= GCT_STR && gct <= GCT_UDATA;
 }
 
-/* -- the collector's counters -- */
+/* -- the counters of LuaJIT's garbage collector -- */
 
-/* No more objects than a heap of that many bytes can hold. */
+/* The most objects that a heap of this size can contain. */
 static ULong most_objects(ULong bytes)
 {
     return (bytes < LARGEST ? bytes : LARGEST) / LEAST_OBJECT + 1024;
@@ -74,7 +78,7 @@ static Bool find_counters(struct universe *u)
 
 /* -- the string table -- */
 
-/* The lowest bit of a chain tells how its strings were hashed. */
+/* The first string of a chain. The lowest bit of the pointer says how its strings were hashed. */
 static Addr chain(const struct universe *u, UInt i)
 {
     return lt_vm_ref(u->vm, u->strings + (Addr)i * u->at->ref) & ~(Addr)1;
@@ -111,7 +115,7 @@ static Bool find_strings(struct universe *u)
     return False;
 }
 
-/* -- the FFI's state: it has a pointer to the global state as its fifth word -- */
+/* -- the FFI's state: its fourth pointer is to the global state -- */
 
 static void find_ctypes(struct universe *u)
 {
@@ -165,7 +169,7 @@ const HChar *universe_find(struct universe *u, struct lt_vm *vm)
     return NULL;
 }
 
-/* -- the registry and what else the global state refers to -- */
+/* -- the registry and the other roots in the global state -- */
 
 static Bool is_registry(const struct universe *u, Addr slot)
 {
@@ -199,7 +203,7 @@ static Bool visit_one(struct universe *u, Addr o, object_visitor *visit)
     return True;
 }
 
-/* Upvalues that still refer to a thread's stack hang in a list of the thread's own. */
+/* Open upvalues, which refer to a thread's stack, are in a list of that thread. */
 static Bool walk_open(struct universe *u, Addr thread, object_visitor *visit)
 {
     for (Addr o = lt_vm_ref(u->vm, thread + u->at->thread_open); o; o = lt_vm_ref(u->vm, o))
@@ -228,7 +232,7 @@ static Bool walk_strings(struct universe *u, object_visitor *visit)
     return True;
 }
 
-/* What waits for its finaliser hangs in a ring whose last is known. */
+/* Objects that wait for their finaliser are in a ring; the collector has a pointer to the last one. */
 static Bool walk_finalised(struct universe *u, object_visitor *visit)
 {
     Addr last = lt_vm_ref(u->vm, u->gc + root_offset(u) + 5 * u->at->ref), o = last;

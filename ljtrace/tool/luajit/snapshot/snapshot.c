@@ -2,9 +2,9 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The sums are checked: bytes of the objects, by their own word, and of the blocks that are no objects, by
- * the allocator's, must equal what the state counts itself. If they do not, it is said, and the snapshot
- * shows it.
+ * The sums are checked. The bytes of all objects, computed from their contents, plus those of the internal
+ * blocks, known from the allocator's calls, must equal the number of bytes that the state counts itself. If
+ * they do not, the user is informed, and the snapshot contains both numbers.
  */
 #include "ljtrace/tool/luajit/snapshot/snapshot.h"
 #include "ljtrace/tool/base/options.h"
@@ -20,9 +20,9 @@ enum { MOST_ROOTS = 80 };
 
 static Addr s_root[MOST_ROOTS];
 static UInt s_roots;
-static ULong s_bytes; /* of the objects */
+static ULong s_bytes; /* bytes of the objects */
 
-/* What states whose snapshot is due will call it. */
+/* The name of the postponed snapshots. */
 static HChar s_due_name[1024];
 UInt lt_universe_waiting;
 
@@ -35,7 +35,7 @@ static UInt type_of(UInt gct)
     return types[gct];
 }
 
-/* Fixed strings are never collected, and what waits for its finaliser not before that has run. */
+/* Fixed strings are never collected, and objects that wait for their finaliser not before it has run. */
 static Bool is_root(const struct universe *u, Addr o)
 {
     enum { FIXED = 0x60 };
@@ -47,7 +47,7 @@ static Bool is_root(const struct universe *u, Addr o)
     return lt_vm_gct(u->vm, o) == GCT_STR && lt_peek_number(o + u->at->gct - 1, 1) & FIXED;
 }
 
-/* The main thread is a part of the state's own block. */
+/* Add an object to the sum. The main thread is a part of the state's own block. */
 static void count_object(struct universe *u, Addr o)
 {
     Addr part[2];
@@ -66,14 +66,15 @@ static void tell_object(struct universe *u, Addr o)
     lt_ring_put(RAW_OBJECT, flags, words, 3, NULL, 0);
 }
 
-/* What the dead refer to may be gone. */
+/* Objects to which garbage refers may have been freed. */
 static void tell_links(struct universe *u, Addr o)
 {
     if (!object_is_dead(u, o))
         universe_links(u, o);
 }
 
-/* Without the allocator's word (its calls were not seen from the first on) they are what is left. */
+/* If the allocator's calls were not seen from the beginning, assume that the sums are right: these are the
+ * bytes that remain. */
 static ULong internal_bytes(const struct universe *u)
 {
     ULong total = lt_peek_number(u->gc, u->at->ref);
@@ -120,8 +121,9 @@ static void set_due(struct lt_vm *vm, Bool due)
     vm->snapshot_due = due;
 }
 
-/* Three walks: for the sums, which a snapshot begins with; for the objects, which get numbers; for the links.
- * With may_wait nothing is taken if the lists or sums are not whole. */
+/* Take a snapshot in three walks: one for the sums, with which a snapshot begins; one for the objects, which
+ * get numbers; one for the references. With may_wait, it is postponed if the lists or the sums are not
+ * consistent. */
 static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
 {
     struct universe u;
@@ -147,7 +149,7 @@ static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
     return True;
 }
 
-/* Who asks for objects and switched Lua off is told so, once. */
+/* Inform a user who wants objects although --lua=no is set. Once is enough. */
 static void mention_option(void)
 {
     static Bool told;

@@ -1,13 +1,10 @@
-/* snapshot_impl.h - how the files of this folder work together. (host side)
+/* snapshot_impl.h - what the files of this folder share. (host side)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * snapshot.c         takes the snapshot and checks its sums
- * roots.c    where the global state keeps its lists, found and checked at the first snapshot
- * object.c  sizes, colours, values
- * references.c   what an object refers to
- * names.c   names of functions, userdata and keys
- * ctype.c   names and sizes of cdata
+ * snapshot.c    takes a snapshot and checks its sums; begin here roots.c       finds the lists in the global
+ * state, at the first snapshot object.c      sizes, colours and values of objects references.c  what an
+ * object refers to names.c       names of functions, userdata and keys ctype.c       names and sizes of cdata
  */
 #ifndef LJTRACE_TOOL_LUAJIT_SNAPSHOT_SNAPSHOT_IMPL_H
 #define LJTRACE_TOOL_LUAJIT_SNAPSHOT_SNAPSHOT_IMPL_H
@@ -16,7 +13,7 @@
 
 enum { UNIVERSE_TEXT = 400, NODE_BYTES = 24, FFID_LUA = 0, FFID_C = 1 };
 
-/* What a string.buffer keeps in its userdata; references of the width that the build has. */
+/* The content of a string.buffer's userdata. The width of references depends on the build. */
 struct universe_buffer {
     Addr data; /* its block; 0 = it has none of its own */
     ULong bytes;
@@ -24,68 +21,75 @@ struct universe_buffer {
     Addr strings, metatables; /* dictionaries; 0 = none */
 };
 
-/* A state while its snapshot is taken. */
+/* A state while its snapshot is being taken. */
 struct universe {
     struct lt_vm *vm;
     const struct lt_offsets *at;
-    Addr gc;      /* of the collector's counters: total first */
+    Addr gc;      /* address of the collector's counters; the first is the total */
     Addr strings; /* the string table */
     UInt string_mask, string_count;
-    Addr ctypes; /* the FFI's state; 0 = there is none */
-    Addr roots;  /* names of metamethods, then metatables of types: references */
+    Addr ctypes; /* the FFI's state; 0 = none */
+    Addr roots;  /* references: names of metamethods, then metatables of types */
     UInt root_count;
     Addr registry;  /* 0 = not found */
-    Bool finalised; /* the walk is among those that wait for their finalisers */
-    ULong limit;    /* a list can not have more objects */
-    ULong seen;     /* in this walk */
+    Bool finalised; /* the walk is in the list of objects that wait for their finalisers */
+    ULong limit;    /* the most objects that a list can have */
+    ULong seen;     /* objects seen in this walk */
 };
 
+/* A function that is called for each object. */
 typedef void object_visitor(struct universe *u, Addr object);
 
-/* Fill u; NULL, or why not. */
+/* Fill u for a state. Returns NULL, or why that is not possible. */
 const HChar *universe_find(struct universe *u, struct lt_vm *vm);
-/* Visit every object once; False if a list is broken. */
+/* Visit each object once. Returns false if a list is broken. */
 Bool universe_walk(struct universe *u, object_visitor *visit);
+/* The main thread: it precedes the global state. */
 static inline Addr universe_main(const struct universe *u)
 {
     return u->vm->g - u->vm->layout->thread_size;
 }
 
-/* The object that the value at `slot` refers to, with its type; 0 if it is a number or the like. */
+/* The object to which the value in `slot` refers, and its type; 0 if the value is not an object. */
 Addr object_value(const struct universe *u, Addr slot, UInt *gct);
-/* Bytes of an object with its parts; 0 if they make no sense. Of the main thread only its stack. */
+/* The size of an object with its parts; 0 if it is impossible. For the main thread only that of its stack. */
 ULong object_bytes(const struct universe *u, Addr object);
-/* Begin of the blocks that the object has besides its own; 0 = none. */
+/* The blocks that the object has besides its own; 0 = none. */
 void object_parts(const struct universe *u, Addr object, Addr part[2]);
+/* Is the object garbage? */
 Bool object_is_dead(const struct universe *u, Addr object);
+/* The size of a string object. */
 ULong string_bytes(const struct lt_vm *vm, Addr string);
-/* Length of the text of a string. */
+/* The length of a string's text. */
 UInt string_length(const struct lt_vm *vm, Addr string);
 
-/* Read the string.buffer that a userdata is; False if it is none. */
+/* Read the string.buffer in a userdata. Returns false if there is none. */
 Bool universe_buffer(const struct universe *u, Addr udata, struct universe_buffer *b);
 
-/* Tell what an object refers to. */
+/* Write the references of an object into the ring. */
 void universe_links(struct universe *u, Addr object);
-/* Where the collector begins, besides the main thread; u->registry is one of them. */
+/* The objects from which the collector marks, besides the main thread; they include u->registry. */
 void universe_roots(struct universe *u, Addr *root, UInt *count, UInt most);
 
-/* The key of the object's name, told before it is returned; 0 = none. */
+/* The key of the object's name, which is written into the ring before; 0 = it has none. */
 Addr universe_name(const struct universe *u, Addr object);
-/* The same for a string, and for a text in the program's memory. */
+/* The same for the text of a string object. */
 Addr universe_string(const struct universe *u, Addr string);
+/* The same for a text in the program's memory. */
 Addr universe_text(Addr text);
-/* The same for a table's key that is an integer or a boolean, as [1000000]; 0 = it is something else. */
+/* The same for a table key that is an integer or a boolean, for example [1000000]; 0 = it is something else.
+ */
 Addr universe_plain_key(const struct universe *u, Addr slot);
-/* A snapshot begins: nothing is told yet. */
+/* Begin a snapshot: no name was written yet. */
 void universe_begin_names(const struct universe *u, Addr registry);
-/* Value of a field of a table with a string as key; 0. */
+/* The slot of the value that a table has for a string key; 0 = none. */
 Addr table_field(const struct universe *u, Addr table, const HChar *name);
-/* Weak keys 1, weak values 2, of tables with this metatable. */
+/* The weakness of tables with this metatable: 1 = keys, 2 = values. */
 UInt table_mode(const struct universe *u, Addr metatable);
 
-/* Bytes of a cdata; 0 = not known. Its block begins at *block. */
+/* The size of a cdata; 0 = not known. *block: where its block begins. */
 ULong cdata_bytes(const struct universe *u, Addr cdata, Addr *block);
+/* Write the name of a C type. */
 void ctype_name(const struct universe *u, UInt id, HChar *to);
 
 #endif
