@@ -26,23 +26,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static struct board *open_board(void)
+static struct shared *open_shared(void)
 {
     struct stat s;
-    if (fstat(BOARD_FD, &s) != 0 || s.st_size < (off_t)sizeof(struct board))
+    if (fstat(SHARED_FD, &s) != 0 || s.st_size < (off_t)sizeof(struct shared))
         return NULL;
-    long p = sysmem_call(SYS_mmap, 0, s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, BOARD_FD, 0);
-    return sysmem_failed(p) ? NULL : (struct board *)p;
+    long p = sysmem_call(SYS_mmap, 0, s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
+    return sysmem_failed(p) ? NULL : (struct shared *)p;
 }
 
-static void fail(struct board *b, const char *text)
+static void fail(struct shared *b, const char *text)
 {
     if (text != b->text)
         snprintf(b->text, sizeof b->text, "%s", text);
     b->status = STATUS_FAILED;
 }
 
-static void copy_info(struct board_info *i, const struct steve_driver *d)
+static void copy_info(struct shared_info *i, const struct steve_driver *d)
 {
     snprintf(i->name, sizeof i->name, "%s", d->name);
     snprintf(i->description, sizeof i->description, "%s", d->description);
@@ -56,7 +56,7 @@ static void copy_info(struct board_info *i, const struct steve_driver *d)
 }
 
 /* JOB_INFO: what the driver is, and whether it would work here. */
-static void tell_info(struct board *b)
+static void tell_info(struct shared *b)
 {
     const struct steve_driver *d = load_driver(b->job.driver, b->text, sizeof b->text);
     if (!d) {
@@ -73,7 +73,7 @@ static void tell_info(struct board *b)
 }
 
 /* Set up the heap and, where the driver needs it, the capture of its calls: before it is opened. */
-static bool prepare_heap(struct board *b)
+static bool prepare_heap(struct shared *b)
 {
     if (!region_reserve(b->job.heap)) {
         fail(b, "a heap of this size cannot be had from the system: give a smaller --heap");
@@ -90,7 +90,7 @@ static bool prepare_heap(struct board *b)
     return true;
 }
 
-static void replay(struct board *b, struct engine *e)
+static void replay(struct shared *b, struct engine *e)
 {
     switch (b->job.kind) {
     case JOB_FIT:
@@ -117,14 +117,14 @@ static void replay(struct board *b, struct engine *e)
     }
 }
 
-static void tell_clock(struct board *b)
+static void tell_clock(struct shared *b)
 {
     b->clock_counter = clock_facts.counter;
     b->clock_cost = (uint64_t)((double)clock_facts.cost * clock_facts.nanoseconds * 1000);
     b->clock_step = (uint64_t)((double)clock_facts.step * clock_facts.nanoseconds * 1000);
 }
 
-static void do_replay(struct board *b)
+static void do_replay(struct shared *b)
 {
     struct engine engine;
     if (b->job.kind != JOB_FIT) { /* nothing is timed then */
@@ -146,7 +146,7 @@ static void do_replay(struct board *b)
 
 int worker_main(void)
 {
-    struct board *b = open_board();
+    struct shared *b = open_shared();
     if (!b)
         return 1;
     signal(SIGPIPE, SIG_IGN);

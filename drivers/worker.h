@@ -6,7 +6,7 @@
 
 #define WORKER_ARGUMENT "--worker" /* how steve-replay calls itself for it */
 
-/* Do the job on the board at BOARD_FD. Returns the exit status; all else is on the board. */
+/* Do the job in shared memory at SHARED_FD. Returns the exit status; all else is in shared memory. */
 int worker_main(void);
 
 #endif

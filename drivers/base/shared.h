@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { BOARD_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
+enum { SHARED_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
 
 /* What a process is started for. Each is a fresh one. */
 enum job_kind {
@@ -71,7 +71,7 @@ struct job {
     struct film_size film;
 };
 
-enum board_status {
+enum job_status {
     STATUS_RUNNING,
     STATUS_DONE,
     STATUS_NO_ROOM, /* the heap was too small at op_index */
@@ -93,7 +93,7 @@ struct point {
     char op;
 };
 
-struct board_info {
+struct shared_info {
     char name[64], description[160], package[64], reason[240];
     uint32_t confinement, flags;
     uint64_t least_heap;
@@ -118,14 +118,14 @@ struct team_space {
     struct fragmentation fragmentation;
 };
 
-struct board {
+struct shared {
     struct job job;
     pid_t owner; /* steve-replay's own process: when that ends, so does the driver's */
-    struct board_info info;
+    struct shared_info info;
     /* the driver's process writes the rest */
     volatile uint64_t heartbeat; /* changes as long as something goes on */
     volatile uint64_t op_index;  /* N, F or R operation under way, from 0, across rounds */
-    volatile enum board_status status;
+    volatile enum job_status status;
     char text[240];
     uint64_t rounds, odd_locks, killed;
     uint64_t wall, cpu;                   /* nanoseconds of the whole replay, the first in the process */
@@ -147,8 +147,8 @@ struct board {
     struct point points[];
 };
 
-/* A board in shared memory with its descriptor; NULL: out of memory. */
-struct board *board_new(uint64_t room, int *fd);
-void board_delete(struct board *b, int fd);
+/* The shared memory with its descriptor; NULL: out of memory. */
+struct shared *shared_new(uint64_t room, int *fd);
+void shared_delete(struct shared *b, int fd);
 
 #endif

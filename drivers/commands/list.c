@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 struct line {
-    struct board_info info;
+    struct shared_info info;
     char reason[512]; /* "" = it works */
 };
 

@@ -42,7 +42,7 @@ static uint64_t at_least_1(uint64_t x)
 static uint64_t span(const struct session *s, uint64_t *first)
 {
     const struct schedule_facts *f = &s->plan.facts.schedule;
-    uint64_t last = 0, count = s->board->op_index < f->times ? s->board->op_index : f->times;
+    uint64_t last = 0, count = s->shared->op_index < f->times ? s->shared->op_index : f->times;
     off_t at = (off_t)f->times_at;
     if (count == 0 || pread(s->plan.fd, first, sizeof *first, at) != sizeof *first ||
         pread(s->plan.fd, &last, sizeof last, at + (off_t)((count - 1) * sizeof last)) != sizeof last)
@@ -55,17 +55,17 @@ static uint64_t total_time(const struct session *s, uint64_t *first)
 {
     switch (s->options->time) {
     case FILM_BYTES:
-        return s->board->allocated;
+        return s->shared->allocated;
     case FILM_INSTRUCTIONS:
         return span(s, first);
     default:
-        return s->board->op_index;
+        return s->shared->op_index;
     }
 }
 
 static struct film_size plan_film(const struct session *s)
 {
-    const struct board *b = s->board;
+    const struct shared *b = s->shared;
     const struct options *o = s->options;
     uint64_t first = 0, total = total_time(s, &first), reach = b->highest_block - b->lowest_block;
     uint64_t peak = s->job.facts.live_peak, most = b->most_resident > peak ? b->most_resident : peak;
@@ -85,12 +85,12 @@ static struct film_size plan_film(const struct session *s)
 static int survey(struct session *s)
 {
     int status = EXIT_DONE;
-    enum board_status space = session_run(s, JOB_SPACE, 0, -1);
+    enum job_status space = session_run(s, JOB_SPACE, 0, -1);
     if (space != STATUS_DONE)
         status = session_complain(s);
-    if (!s->board)
+    if (!s->shared)
         return EXIT_BAD;
-    s->job.total_ops = s->board->op_index;
+    s->job.total_ops = s->shared->op_index;
     s->job.film = plan_film(s);
     return status;
 }
@@ -103,8 +103,8 @@ static bool make(struct session *s, const char *path, enum film_kind kind, uint6
     s->job.film.kind = kind;
     if (!encoder_start(&e, path, kind != FILM_MOVIE, o->width, o->height, o->fps))
         return false;
-    enum board_status status = session_run(s, JOB_FILM, 0, e.frames);
-    *frames = s->board ? s->board->frames : 0;
+    enum job_status status = session_run(s, JOB_FILM, 0, e.frames);
+    *frames = s->shared ? s->shared->frames : 0;
     bool good = status != STATUS_FAILED && *frames > 0;
     bool written = encoder_finish(&e, good);
     if (!good)
@@ -133,7 +133,7 @@ static void tell_json(const struct session *s, const char *path, uint64_t frames
 
 static void tell(const struct session *s, const char *path, uint64_t frames)
 {
-    bool whole = s->board->status == STATUS_DONE;
+    bool whole = s->shared->status == STATUS_DONE;
     if (s->options->json)
         tell_json(s, path, frames, whole);
     else if (!s->options->quiet && s->job.film.kind != FILM_MOVIE)

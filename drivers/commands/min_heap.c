@@ -26,11 +26,11 @@ struct search {
     unsigned trials;
 };
 
-static enum board_status try_heap(struct search *h, uint64_t heap)
+static enum job_status try_heap(struct search *h, uint64_t heap)
 {
     h->s->job.heap = heap;
     h->trials++;
-    enum board_status status = session_run(h->s, JOB_FIT, 0, -1);
+    enum job_status status = session_run(h->s, JOB_FIT, 0, -1);
     if (status == STATUS_DONE)
         h->fits = heap;
     else if (status == STATUS_NO_ROOM)
@@ -44,18 +44,18 @@ static uint64_t round_up(uint64_t bytes, uint64_t step)
 }
 
 /* From the live peak upwards until a heap is large enough. */
-static enum board_status double_heap(struct search *h)
+static enum job_status double_heap(struct search *h)
 {
-    enum board_status status;
+    enum job_status status;
     uint64_t peak = h->s->plan.facts.live_peak, heap = round_up(peak ? peak : 1, h->step);
     while ((status = try_heap(h, heap)) == STATUS_NO_ROOM && heap < LARGEST_HEAP)
         heap *= 2;
     return status;
 }
 
-static enum board_status bisect(struct search *h)
+static enum job_status bisect(struct search *h)
 {
-    enum board_status status = STATUS_DONE;
+    enum job_status status = STATUS_DONE;
     while (h->fits - h->fails > h->step && status != STATUS_FAILED)
         status = try_heap(h, round_up(h->fails + (h->fits - h->fails) / 2, h->step));
     return status;

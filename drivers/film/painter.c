@@ -49,7 +49,7 @@ static uint64_t overhead_of(const struct painter *p, const struct block *b)
  */
 static uint64_t place_of(const struct painter *p, const char *address)
 {
-    return region_offset(address) - p->e->board->job.film.start;
+    return region_offset(address) - p->e->shared->job.film.start;
 }
 
 /* The header of a block at `at`, or what of it is in the drawn part. */
@@ -74,7 +74,7 @@ static bool made(void *ctx, const struct block *b, void *address)
 {
     struct painter *p = ctx;
     p->facts.used += b->size;
-    if (!guard_made(p->e->board, p->e->driver, b, address))
+    if (!guard_made(p->e->shared, p->e->driver, b, address))
         return false;
     if (!address || !region_holds(address, b->size))
         return true;
@@ -132,7 +132,7 @@ static void lay_all(struct painter *p)
     heapmap_clear(&p->map, LAYER_USED);
     heapmap_clear(&p->map, LAYER_OVERHEAD);
     heapmap_clear(&p->map, LAYER_LOCKED);
-    lay_list(p, p->e->blocks, p->e->board->job.facts.slots);
+    lay_list(p, p->e->blocks, p->e->shared->job.facts.slots);
     lay_list(p, p->e->kept, p->e->kept_count);
 }
 
@@ -142,20 +142,20 @@ static bool write_bytes(struct painter *p, const void *bytes, size_t left)
     while (left) {
         ssize_t n = write(FRAMES_FD, at, left);
         if (n < 0 && errno != EINTR) {
-            snprintf(p->e->board->text, sizeof p->e->board->text, "ffmpeg ended before the film did");
+            snprintf(p->e->shared->text, sizeof p->e->shared->text, "ffmpeg ended before the film did");
             return false;
         }
         at += n > 0 ? n : 0;
         left -= n > 0 ? (size_t)n : 0;
-        p->e->board->heartbeat++;
+        p->e->shared->heartbeat++;
     }
-    p->e->board->frames++;
+    p->e->shared->frames++;
     return true;
 }
 
 static bool write_canvas(struct painter *p, const struct canvas *c)
 {
-    if (p->e->board->job.film.kind != FILM_MOVIE)
+    if (p->e->shared->job.film.kind != FILM_MOVIE)
         return write_bytes(p, c->pixels, (size_t)c->width * (size_t)c->height * sizeof(uint32_t));
     yuv_from_canvas(p->yuv, c);
     return write_bytes(p, p->yuv, yuv_bytes(c->width, c->height));
@@ -164,7 +164,7 @@ static bool write_canvas(struct painter *p, const struct canvas *c)
 /* The film's time after this operation. */
 static uint64_t time_now(const struct painter *p)
 {
-    const struct job *j = &p->e->board->job;
+    const struct job *j = &p->e->shared->job;
     if (j->film.time == FILM_OPS)
         return p->e->ops;
     if (j->film.time == FILM_BYTES)
@@ -177,8 +177,8 @@ static uint64_t time_now(const struct painter *p)
 /* The program did nothing to the heap for longer than a frame: the picture stands still for as long. */
 static bool hold(struct painter *p)
 {
-    const struct film_size *f = &p->e->board->job.film;
-    if (f->kind != FILM_MOVIE || f->time != FILM_INSTRUCTIONS || !p->e->board->frames)
+    const struct film_size *f = &p->e->shared->job.film;
+    if (f->kind != FILM_MOVIE || f->time != FILM_INSTRUCTIONS || !p->e->shared->frames)
         return true;
     for (; p->due + f->per_frame <= p->now; p->due += f->per_frame)
         if (!write_bytes(p, p->yuv, yuv_bytes((int)f->width, (int)f->height)))
@@ -189,10 +189,10 @@ static bool hold(struct painter *p)
 /* Is there something to draw after this operation? */
 static bool is_due(struct painter *p)
 {
-    const struct film_size *f = &p->e->board->job.film;
+    const struct film_size *f = &p->e->shared->job.film;
     uint64_t now = p->now;
     bool still = f->kind == FILM_STILL && p->e->ops == f->at;
-    if (now < p->due && p->e->ops != p->e->board->job.total_ops && !still)
+    if (now < p->due && p->e->ops != p->e->shared->job.total_ops && !still)
         return false;
     p->facts.done = f->total ? (double)now / (double)f->total : 1;
     return true;
@@ -217,13 +217,13 @@ static void look(struct painter *p)
     p->facts.op = p->e->ops;
     p->facts.extent = measure_extent(p->e->driver);
     p->facts.resident = region_resident();
-    if (p->e->board->job.film.time != FILM_OPS)
-        time_words(p->when, p->e->board->job.film.time, p->now);
+    if (p->e->shared->job.film.time != FILM_OPS)
+        time_words(p->when, p->e->shared->job.film.time, p->now);
 }
 
 static bool paint_poster(struct painter *p)
 {
-    const struct job *j = &p->e->board->job;
+    const struct job *j = &p->e->shared->job;
     char time[TIME_TEXT];
     poster_add(&p->poster, &p->map, p->facts.done);
     if (p->e->ops != j->total_ops)
@@ -236,18 +236,18 @@ static bool paint_poster(struct painter *p)
 static bool done(void *ctx, char op, uint64_t size)
 {
     struct painter *p = ctx;
-    enum film_kind kind = p->e->board->job.film.kind;
+    enum film_kind kind = p->e->shared->job.film.kind;
     p->allocated += op == 'F' ? 0 : size;
     p->now = time_now(p);
     if (!is_due(p))
         return true;
     if (!hold(p))
         return false;
-    p->due = (p->now / p->e->board->job.film.per_frame + 1) * p->e->board->job.film.per_frame;
+    p->due = (p->now / p->e->shared->job.film.per_frame + 1) * p->e->shared->job.film.per_frame;
     look(p);
     if (kind == FILM_POSTER)
         return paint_poster(p);
-    if (kind == FILM_STILL && p->e->ops != p->e->board->job.film.at) {
+    if (kind == FILM_STILL && p->e->ops != p->e->shared->job.film.at) {
         frame_pass(&p->frame, &p->facts);
         return true;
     }
@@ -280,14 +280,14 @@ static bool open_picture(struct painter *p, const struct job *j)
 
 void painter_run(struct engine *e)
 {
-    const struct job *j = &e->board->job;
+    const struct job *j = &e->shared->job;
     struct painter p = {.e = e, .moves = e->driver->flags & STEVE_MOVES, .due = j->film.per_frame};
     struct watcher w = {&p, made, freeing, kept, locked, used, done};
     p.facts =
         (struct frame_facts){.name = e->driver->name, .when = p.when, .total = j->total_ops, .heap = j->heap};
     if (!open_times(&p, j) || !open_picture(&p, j)) {
-        snprintf(e->board->text, sizeof e->board->text, "out of memory for the picture");
-        e->board->status = STATUS_FAILED;
+        snprintf(e->shared->text, sizeof e->shared->text, "out of memory for the picture");
+        e->shared->status = STATUS_FAILED;
         return;
     }
     engine_watched(e, &w);

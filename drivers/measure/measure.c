@@ -31,15 +31,15 @@ static uint64_t usable_of(const struct measure *m, const struct block *b)
 }
 
 /* Which part of the heap do blocks ever lie in? */
-static void note_reach(struct board *board, const struct block *b, const char *address)
+static void note_reach(struct shared *shared, const struct block *b, const char *address)
 {
     if (!address || !region_holds(address, b->size))
         return;
     uint64_t at = region_offset(address);
-    if (at < board->lowest_block || board->highest_block == 0)
-        board->lowest_block = at;
-    if (at + b->size > board->highest_block)
-        board->highest_block = at + b->size;
+    if (at < shared->lowest_block || shared->highest_block == 0)
+        shared->lowest_block = at;
+    if (at + b->size > shared->highest_block)
+        shared->highest_block = at + b->size;
 }
 
 static bool made(void *ctx, const struct block *b, void *address)
@@ -48,8 +48,8 @@ static bool made(void *ctx, const struct block *b, void *address)
     m->used += b->size;
     m->usable += usable_of(m, b);
     m->blocks++;
-    note_reach(m->e->board, b, address);
-    return guard_made(m->e->board, m->e->driver, b, address) && audit_made(&m->audit, b, address);
+    note_reach(m->e->shared, b, address);
+    return guard_made(m->e->shared, m->e->driver, b, address) && audit_made(&m->audit, b, address);
 }
 
 static bool freeing(void *ctx, const struct block *b, void *address)
@@ -61,14 +61,14 @@ static bool freeing(void *ctx, const struct block *b, void *address)
     if (b->fixed)
         m->locked -= b->size;
     audit_gone(&m->audit, b, address);
-    return guard_kept(m->e->board, b, address, b->size);
+    return guard_kept(m->e->shared, b, address, b->size);
 }
 
 static bool kept(void *ctx, const struct block *b, void *address, uint64_t bytes)
 {
     struct measure *m = ctx;
     bool inside = region_holds(address, bytes) || m->e->driver->confinement == STEVE_NOT_CONFINED;
-    return !address || !inside || guard_kept(m->e->board, b, address, bytes); /* outside: `made` will tell */
+    return !address || !inside || guard_kept(m->e->shared, b, address, bytes); /* outside: `made` will tell */
 }
 
 static void locked(void *ctx, const struct block *b, bool on)
@@ -86,7 +86,7 @@ uint64_t measure_extent(const struct steve_driver *d)
 static void fill_free(struct measure *m, struct point *p)
 {
     struct steve_walk walk = {0};
-    uint64_t heap = m->e->board->job.heap, room = heap > m->used ? heap - m->used : 0;
+    uint64_t heap = m->e->shared->job.heap, room = heap > m->used ? heap - m->used : 0;
     p->chunks = UINT64_MAX;
     if (m->e->driver->walk && m->e->driver->walk(&walk)) {
         p->free = walk.free;
@@ -107,11 +107,11 @@ static void fill_pages(const struct measure *m, struct point *p)
     p->resident = region_resident();
 }
 
-/* Wait for what is looked for in a way. Board and op index are as at that point meanwhile, and stay so when
+/* Wait for what is looked for in a way. Shared memory and op index are as at that point meanwhile, and stay so when
  * the allocator crashed: then false. */
 static bool take_largest(struct measure *m, unsigned way)
 {
-    struct board *b = m->e->board;
+    struct shared *b = m->e->shared;
     struct point *p = m->probed[way];
     uint64_t op_index = b->op_index;
     if (!p)
@@ -154,7 +154,7 @@ static bool take_rest(struct measure *m)
 /* For the scale of pictures: what is in memory, looked at now and then, since looking takes its time. */
 static void note_resident(const struct engine *e)
 {
-    struct board *b = e->board;
+    struct shared *b = e->shared;
     uint64_t every = b->job.facts.steps / LOOKS + 1, now;
     if (e->ops % every == 0 && (now = region_resident()) > b->most_resident)
         b->most_resident = now;
@@ -163,7 +163,7 @@ static void note_resident(const struct engine *e)
 static bool done(void *ctx, char op, uint64_t size)
 {
     struct measure *m = ctx;
-    struct board *b = m->e->board;
+    struct shared *b = m->e->shared;
     b->allocated += op == 'F' ? 0 : size;
     m->asked += op == 'N' ? size : 0;
     uint64_t extent = measure_extent(m->e->driver);
@@ -192,7 +192,7 @@ static bool done(void *ctx, char op, uint64_t size)
 
 static bool open_probes(struct measure *m)
 {
-    struct board *b = m->e->board;
+    struct shared *b = m->e->shared;
     bool good = true;
     for (unsigned i = 0; i < PROBE_WAYS; i++)
         good = good && probe_open(&m->probes[i], m->e->driver, b->job.heap, &b->heartbeat);
@@ -205,15 +205,15 @@ void measure_run(struct engine *e)
     struct watcher w = {
         .ctx = &m, .made = made, .freeing = freeing, .kept = kept, .locked = locked, .done = done};
     if (!open_probes(&m) || !audit_open(&m.audit, e)) {
-        snprintf(e->board->text, sizeof e->board->text, "out of memory for measuring");
-        e->board->status = STATUS_FAILED;
+        snprintf(e->shared->text, sizeof e->shared->text, "out of memory for measuring");
+        e->shared->status = STATUS_FAILED;
         return;
     }
     uint64_t outside = outside_bytes();
     engine_watched(e, &w);
     uint64_t now = outside_bytes();
-    e->board->outside = now > outside ? now - outside : 0;
+    e->shared->outside = now > outside ? now - outside : 0;
     if (!take_rest(&m))
-        e->board->status = STATUS_FAILED;
+        e->shared->status = STATUS_FAILED;
     audit_end(&m.audit);
 }

@@ -11,7 +11,7 @@
 
 #include "drivers/run/engine.h"
 
-/* Replay and fill board->points; the result is on the board. */
+/* Replay and fill shared->points; the result is in shared memory. */
 void measure_run(struct engine *e);
 
 /* End of the part of the heap in use now, in bytes from its start. */

@@ -13,11 +13,11 @@
 bool audit_open(struct audit *a, const struct engine *e)
 {
     *a = (struct audit){.e = e};
-    a->covers = e->board->job.check && !(e->driver->flags & (STEVE_MOVES | STEVE_NO_MEMORY));
+    a->covers = e->shared->job.check && !(e->driver->flags & (STEVE_MOVES | STEVE_NO_MEMORY));
     return !a->covers || cover_open(&a->cover);
 }
 
-__attribute__((format(printf, 2, 3))) static void add_text(struct board *b, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_text(struct shared *b, const char *format, ...)
 {
     size_t length = strlen(b->text);
     va_list args;
@@ -40,15 +40,15 @@ static const struct block *find_overlapped(const struct engine *e, const struct 
 }
 
 /* The cover says that b shares STEVE_ALIGNMENT bytes with a live block; of misaligned ones that need not be an
- * overlap. False: it is one; board text set. */
+ * overlap. False: it is one; the error text in shared memory is set. */
 static bool shares_rightly(const struct engine *e, const struct block *b, const void *address)
 {
     const struct block *other =
-        find_overlapped(e, e->blocks, e->board->job.facts.slots, b, (const char *)address);
+        find_overlapped(e, e->blocks, e->shared->job.facts.slots, b, (const char *)address);
     if (!other)
         other = find_overlapped(e, e->kept, e->kept_count, b, (const char *)address);
     if (other)
-        add_text(e->board,
+        add_text(e->shared,
                  "block of %" PRIu64 " bytes at %p overlaps the live block of %" PRIu64 " bytes at %p",
                  b->size, address, other->size, engine_address(e, other));
     return !other;
@@ -65,20 +65,20 @@ static void note_alignment(struct audit *a, const struct block *b, const void *a
 
 bool audit_made(struct audit *a, const struct block *b, const void *address)
 {
-    struct board *board = a->e->board;
+    struct shared *shared = a->e->shared;
     bool good = true;
-    if (!board->job.check || !address)
+    if (!shared->job.check || !address)
         return true;
     note_alignment(a, b, address);
     enum cover_answer answer = a->covers ? cover_take(&a->cover, address, b->size) : COVER_FREE;
     if (answer == COVER_TAKEN)
         good = shares_rightly(a->e, b, address);
     if (answer == COVER_NO_MEMORY) {
-        add_text(board, "out of memory for looking for overlaps (--check)");
+        add_text(shared, "out of memory for looking for overlaps (--check)");
         good = false;
     }
     if (!good)
-        board->op_index = a->e->ops - 1; /* the operation just done, not the next */
+        shared->op_index = a->e->ops - 1; /* the operation just done, not the next */
     return good;
 }
 
@@ -90,15 +90,15 @@ void audit_gone(struct audit *a, const struct block *b, const void *address)
 
 static bool all_kept(const struct engine *e, const struct block *list, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++, e->board->heartbeat++)
-        if (list[i].ref && !guard_kept(e->board, &list[i], engine_address(e, &list[i]), list[i].size))
+    for (uint64_t i = 0; i < count; i++, e->shared->heartbeat++)
+        if (list[i].ref && !guard_kept(e->shared, &list[i], engine_address(e, &list[i]), list[i].size))
             return false;
     return true;
 }
 
 static void check_rest(const struct engine *e)
 {
-    struct board *b = e->board;
+    struct shared *b = e->shared;
     if (all_kept(e, e->blocks, b->job.facts.slots) && all_kept(e, e->kept, e->kept_count))
         return;
     add_text(b, " (found at the end)");
@@ -107,7 +107,7 @@ static void check_rest(const struct engine *e)
 
 void audit_end(const struct audit *a)
 {
-    struct board *b = a->e->board;
+    struct shared *b = a->e->shared;
     if (!b->job.check)
         return;
     if (b->status != STATUS_FAILED)

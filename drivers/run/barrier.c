@@ -35,7 +35,7 @@ static uint64_t used_by(const struct steve_driver *d)
 
 void halts_measure(struct turns *t)
 {
-    struct team_space *s = &t->e->board->team_space;
+    struct team_space *s = &t->e->shared->team_space;
     uint64_t live = 0, made = 0, resident = region_resident();
     for (uint32_t i = 0; i < t->count; i++) {
         live += t->lanes[i].bytes;
@@ -48,7 +48,7 @@ void halts_measure(struct turns *t)
     s->most_resident = resident > s->most_resident ? resident : s->most_resident;
     s->halts++;
     pthread_mutex_lock(&t->halt);
-    atomic_fetch_add_explicit(&t->cut, interval(&t->e->board->job), memory_order_release);
+    atomic_fetch_add_explicit(&t->cut, interval(&t->e->shared->job), memory_order_release);
     pthread_cond_broadcast(&t->on);
     pthread_mutex_unlock(&t->halt);
 }

@@ -16,7 +16,7 @@ static bool is_whole(struct engine *e, const struct block *b)
     if (!b->ref)
         return true;
     if (b->fixed && (e->driver->flags & STEVE_MOVES) && e->driver->where(b->ref) != b->fixed) {
-        snprintf(e->board->text, sizeof e->board->text,
+        snprintf(e->shared->text, sizeof e->shared->text,
                  "locked block of %" PRIu64 " bytes at %p was moved by compaction", b->size, b->fixed);
         return false;
     }
@@ -25,7 +25,7 @@ static bool is_whole(struct engine *e, const struct block *b)
 
 static bool all_whole(struct engine *e)
 {
-    for (uint32_t i = 0; i < e->board->job.facts.slots; i++)
+    for (uint32_t i = 0; i < e->shared->job.facts.slots; i++)
         if (!is_whole(e, &e->blocks[i]))
             return false;
     for (uint64_t i = 0; i < e->kept_count; i++)
@@ -41,7 +41,7 @@ bool engine_make_room(struct engine *e, size_t wanted)
     uint64_t from = clock_ticks();
     bool worth = e->driver->compact(wanted);
     e->oom_time = clock_between(from, clock_ticks());
-    e->board->heartbeat++;
-    e->spoiled = e->watcher && e->board->job.check && !all_whole(e);
+    e->shared->heartbeat++;
+    e->spoiled = e->watcher && e->shared->job.check && !all_whole(e);
     return worth && !e->spoiled;
 }

@@ -23,17 +23,17 @@ void *engine_table(size_t bytes)
     return (void *)p;
 }
 
-bool engine_open(struct engine *e, struct board *board, const struct steve_driver *driver)
+bool engine_open(struct engine *e, struct shared *shared, const struct steve_driver *driver)
 {
-    const struct plan_facts *f = &board->job.facts;
+    const struct plan_facts *f = &shared->job.facts;
     long steps = sysmem_call(SYS_mmap, 0, (long)(f->steps * sizeof *e->steps), PROT_READ,
                              MAP_SHARED | MAP_POPULATE, PLAN_FD, 0);
-    *e = (struct engine){.driver = driver, .board = board, .random = board->job.seed};
+    *e = (struct engine){.driver = driver, .shared = shared, .random = shared->job.seed};
     e->steps = (const struct step *)steps;
     e->blocks = engine_table(f->slots * sizeof *e->blocks);
     if (!sysmem_failed(steps) && e->blocks)
         return true;
-    snprintf(board->text, sizeof board->text, "out of memory for the replay's own tables");
+    snprintf(shared->text, sizeof shared->text, "out of memory for the replay's own tables");
     return false;
 }
 
@@ -114,7 +114,7 @@ static void add_time(struct engine *e, struct times *t, uint64_t ns)
 
 static __attribute__((noinline)) void record_time(struct engine *e, char op, uint64_t size, uint64_t ns)
 {
-    struct board *b = e->board;
+    struct shared *b = e->shared;
     add_time(e, &b->times[op == 'N' ? TIMED_MALLOC : op == 'F' ? TIMED_FREE : TIMED_REALLOC], ns);
     if (!engine_at_point(e) || b->count == b->room)
         return;
@@ -133,7 +133,7 @@ static __attribute__((noinline)) void touch(struct engine *e, const struct block
 {
     void *address = engine_address(e, b);
     if (address)
-        touch_block(address, b->size, e->board->job.touch);
+        touch_block(address, b->size, e->shared->job.touch);
 }
 
 ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot, uint64_t size)
@@ -152,7 +152,7 @@ ALWAYS_INLINE enum outcome make(struct engine *e, enum pass pass, uint32_t slot,
     if (__builtin_expect(!ref, 0))
         return NO_ROOM;
     *b = (struct block){.ref = ref, .size = size, .id = id};
-    e->board->op_index = ++e->ops;
+    e->shared->op_index = ++e->ops;
     if (pass == TIMED) {
         record_time(e, 'N', size, clock_between(from, to));
         touch(e, b);
@@ -176,7 +176,7 @@ ALWAYS_INLINE enum outcome drop(struct engine *e, enum pass pass, struct block *
         to = clock_ticks();
     b->ref = b->fixed = NULL;
     e->oom_time = 0;
-    e->board->op_index = ++e->ops;
+    e->shared->op_index = ++e->ops;
     if (pass == TIMED)
         record_time(e, 'F', size, clock_between(from, to));
     if (pass == WATCHED)
@@ -189,7 +189,7 @@ ALWAYS_INLINE enum outcome drop(struct engine *e, enum pass pass, struct block *
 ALWAYS_INLINE void set_lock(struct engine *e, enum pass pass, struct block *b, bool lock)
 {
     if (lock == (b->fixed != NULL)) {
-        e->board->odd_locks++;
+        e->shared->odd_locks++;
         return;
     }
     if (lock) {
@@ -227,7 +227,7 @@ ALWAYS_INLINE enum outcome resize(struct engine *e, enum pass pass, struct block
         return NO_ROOM;
     b->ref = ref;
     b->size = size;
-    e->board->op_index = ++e->ops;
+    e->shared->op_index = ++e->ops;
     if (pass == TIMED)
         record_time(e, 'R', size, ns > e->oom_time ? ns - e->oom_time : 0);
     if (pass == WATCHED && !tell_resized(e, b, old))
@@ -280,7 +280,7 @@ ALWAYS_INLINE enum outcome do_step(struct engine *e, enum pass pass, const struc
 /* The file once. */
 ALWAYS_INLINE enum outcome go_through(struct engine *e, enum pass pass)
 {
-    const struct step *at = e->steps, *end = at + e->board->job.facts.steps;
+    const struct step *at = e->steps, *end = at + e->shared->job.facts.steps;
     enum outcome o = GOES_ON;
     while (at < end && (o = do_step(e, pass, &at)) == GOES_ON)
         continue;
@@ -289,15 +289,15 @@ ALWAYS_INLINE enum outcome go_through(struct engine *e, enum pass pass)
 
 bool engine_rewind(struct engine *e)
 {
-    const struct job *j = &e->board->job;
-    if (e->board->rounds >= j->rounds || e->first_id > UINT32_MAX - 2 * (uint64_t)j->facts.slots)
+    const struct job *j = &e->shared->job;
+    if (e->shared->rounds >= j->rounds || e->first_id > UINT32_MAX - 2 * (uint64_t)j->facts.slots)
         return false;
     return kill_blocks(e, j->kill_percent);
 }
 
 void engine_end(struct engine *e, enum outcome o)
 {
-    struct board *b = e->board;
+    struct shared *b = e->shared;
     if (o == NO_ROOM && b->rounds > 1) /* with rewinds this is how a run is meant to end */
         o = GOES_ON;
     if (e->spoiled)
@@ -307,7 +307,7 @@ void engine_end(struct engine *e, enum outcome o)
 
 ALWAYS_INLINE void replay(struct engine *e, enum pass pass)
 {
-    struct board *b = e->board;
+    struct shared *b = e->shared;
     enum outcome o;
     uint64_t wall = clock_wall(), cpu = clock_thread();
     do {

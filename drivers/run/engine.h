@@ -24,7 +24,7 @@ struct block {
 /* Told of everything by a WATCHED run. `address` is NULL for a block that has no memory. */
 struct watcher {
     void *ctx;
-    /* after N: false stops the run as failed (board text set) */
+    /* after N: false stops the run as failed (the error text in shared memory is set) */
     bool (*made)(void *ctx, const struct block *b, void *address);
     bool (*freeing)(void *ctx, const struct block *b, void *address); /* before F, and before R */
     /* after R, followed by made: the first `bytes` bytes must be those that the block had */
@@ -32,12 +32,12 @@ struct watcher {
     void (*locked)(void *ctx, const struct block *b, bool locked);
     /* optional: bytes from..from + bytes of the block were read or written */
     void (*used)(void *ctx, const struct block *b, void *address, uint64_t from, uint64_t bytes, bool write);
-    bool (*done)(void *ctx, char op, uint64_t size); /* after each N, F and R; op_index is on the board */
+    bool (*done)(void *ctx, char op, uint64_t size); /* after each N, F and R; op_index is in shared memory */
 };
 
 struct engine {
     const struct steve_driver *driver;
-    struct board *board;
+    struct shared *shared;
     const struct step *steps;
     struct block *blocks; /* by slot */
     struct block *kept;   /* blocks of earlier rounds that are live still */
@@ -45,17 +45,18 @@ struct engine {
     uint64_t ops; /* N, F and R done */
     uint64_t random;
     uint32_t first_id; /* of this round */
-    bool spoiled;      /* compaction moved what it may not, or changed it; board text set */
+    bool
+        spoiled; /* compaction moved what it may not, or changed it; the error text in shared memory is set */
     const struct watcher *watcher;
     uint64_t oom_time;                    /* of the last malloc, nanoseconds */
     uint64_t run_time, run_ops, run_most; /* TIMED: since the last point */
     uint64_t switches;                    /* TIMED: involuntary context switches until the last look */
 };
 
-/* Map the plan and make the tables. False: board text set. */
-bool engine_open(struct engine *e, struct board *board, const struct steve_driver *driver);
+/* Map the plan and make the tables. False: the error text in shared memory is set. */
+bool engine_open(struct engine *e, struct shared *shared, const struct steve_driver *driver);
 
-/* Replay; the result is on the board. */
+/* Replay; the result is in shared memory. */
 void engine_timed(struct engine *e);
 void engine_watched(struct engine *e, const struct watcher *w);
 
@@ -105,7 +106,7 @@ void *engine_address(const struct engine *e, const struct block *b);
 static inline bool engine_at_point(const struct engine *e)
 {
     uint64_t index = e->ops - 1;
-    return index % e->board->job.interval == 0 || e->ops == e->board->job.total_ops;
+    return index % e->shared->job.interval == 0 || e->ops == e->shared->job.total_ops;
 }
 
 #endif

@@ -36,21 +36,21 @@ struct batch {
 
 static bool start(struct batch *b, struct engine *e)
 {
-    uint32_t slots = e->board->job.facts.slots;
+    uint32_t slots = e->shared->job.facts.slots;
     *b = (struct batch){.e = e, .driver = e->driver, .stop = UINT64_MAX};
     b->refs = engine_table(slots * sizeof *b->refs);
     b->locked = engine_table(slots);
     if (b->refs && b->locked)
         return true;
-    snprintf(e->board->text, sizeof e->board->text, "out of memory for the replay's own tables");
-    e->board->status = STATUS_FAILED;
+    snprintf(e->shared->text, sizeof e->shared->text, "out of memory for the replay's own tables");
+    e->shared->status = STATUS_FAILED;
     return false;
 }
 
 static void set_lock(struct batch *b, uint32_t slot, bool lock)
 {
     if (lock == b->locked[slot]) {
-        b->e->board->odd_locks++;
+        b->e->shared->odd_locks++;
         return;
     }
     b->locked[slot] = lock;
@@ -71,7 +71,7 @@ static bool resize(struct batch *b, uint32_t slot, uint64_t size)
         return false;
     b->refs[slot] = ref;
     b->e->blocks[slot].size = size;
-    b->e->board->op_index = ++b->ops;
+    b->e->shared->op_index = ++b->ops;
     if (locked)
         set_lock(b, slot, true);
     return true;
@@ -89,7 +89,7 @@ static bool do_rare(struct batch *b, const struct step **at)
         size = step_size(s, at);
         b->refs[s.slot] = engine_malloc(b->e, size, b->first_id + s.slot);
         b->e->blocks[s.slot].size = size;
-        b->e->board->op_index = b->ops += b->refs[s.slot] != NULL;
+        b->e->shared->op_index = b->ops += b->refs[s.slot] != NULL;
         return b->refs[s.slot] != NULL;
     case STEP_COMPACT:
         engine_make_room(b->e, 0);
@@ -109,11 +109,11 @@ static bool do_rare(struct batch *b, const struct step **at)
  * registers that survive calls are few. */
 ALWAYS_INLINE const struct step *do_common(struct batch *b, const struct step *at, bool more)
 {
-    const struct step *const last = b->e->steps + b->e->board->job.facts.steps;
+    const struct step *const last = b->e->steps + b->e->shared->job.facts.steps;
     const struct step *const end = b->stop - b->ops < (uint64_t)(last - at) ? at + (b->stop - b->ops) : last;
     const struct step *const first = at - b->ops; /* if all steps were operations */
     const struct steve_driver *const d = b->driver;
-    volatile uint64_t *const told = &b->e->board->op_index;
+    volatile uint64_t *const told = &b->e->shared->op_index;
     void **const refs = b->refs;
     for (; at < end; *told = (uint64_t)(++at - first)) {
         uint32_t what = at->what, slot = at->slot, id = b->first_id + slot;
@@ -149,17 +149,17 @@ struct pieces {
 /* The last of `interval` operations, or of all, is a data point: the one after it. */
 static uint64_t next_stop(const struct batch *b)
 {
-    const struct job *j = &b->e->board->job;
+    const struct job *j = &b->e->shared->job;
     uint64_t stop = b->ops ? ((b->ops - 1) / j->interval + 1) * j->interval + 1 : 1;
     return b->ops < j->total_ops && j->total_ops < stop ? j->total_ops : stop;
 }
 
 static void end_piece(struct batch *b, struct pieces *p)
 {
-    struct board *board = b->e->board;
+    struct shared *shared = b->e->shared;
     uint64_t ticks = clock_ticks() - p->from + p->ticks;
-    if (board->count < board->room)
-        board->points[board->count++] = (struct point){
+    if (shared->count < shared->room)
+        shared->points[shared->count++] = (struct point){
             .op_index = b->ops - 1, .batch_ops = b->ops - p->ops, .batch_time = clock_between(0, ticks)};
     b->stop = next_stop(b);
     *p = (struct pieces){.ops = b->ops};
@@ -169,7 +169,7 @@ static void end_piece(struct batch *b, struct pieces *p)
 /* The file once. False: no room for operation b->ops. `pieces`: NULL, or time them. */
 static bool run(struct batch *b, struct pieces *pieces)
 {
-    const struct plan_facts *f = &b->e->board->job.facts;
+    const struct plan_facts *f = &b->e->shared->job.facts;
     const struct step *at = b->e->steps, *const end = at + f->steps;
     bool more = f->locks || f->resizes;
     for (;;) {
@@ -191,7 +191,7 @@ static bool run(struct batch *b, struct pieces *pieces)
 /* Give the engine's table what is live: kill_blocks works on it. */
 static void hand_over(const struct batch *b)
 {
-    for (uint32_t i = 0; i < b->e->board->job.facts.slots; i++) {
+    for (uint32_t i = 0; i < b->e->shared->job.facts.slots; i++) {
         b->e->blocks[i] = (struct block){
             .ref = b->refs[i], .fixed = b->locked[i] ? b->refs[i] : NULL, .id = b->first_id + i};
         b->refs[i] = NULL;
@@ -201,7 +201,7 @@ static void hand_over(const struct batch *b)
 
 static bool rewind_batch(struct batch *b)
 {
-    if (!b->e->board->job.kill_percent)
+    if (!b->e->shared->job.kill_percent)
         return false;
     hand_over(b);
     bool more = engine_rewind(b->e);
@@ -211,12 +211,12 @@ static bool rewind_batch(struct batch *b)
 
 static void free_all(struct batch *b)
 {
-    for (uint32_t i = 0; i < b->e->board->job.facts.slots; i++) {
+    for (uint32_t i = 0; i < b->e->shared->job.facts.slots; i++) {
         if (b->refs[i])
             b->driver->free(b->refs[i], b->first_id + i);
         b->refs[i] = NULL;
         b->locked[i] = false;
-        b->e->board->heartbeat++;
+        b->e->shared->heartbeat++;
     }
 }
 
@@ -233,30 +233,30 @@ static uint64_t run_warm(struct batch *b)
 
 static void do_warm(struct batch *b)
 {
-    struct board *board = b->e->board;
-    uint64_t odd = board->odd_locks, total = b->ops, spent = 0, took = 1;
+    struct shared *shared = b->e->shared;
+    uint64_t odd = shared->odd_locks, total = b->ops, spent = 0, took = 1;
     free_all(b);
     for (int i = 0; i < WARM_RUNS && took && spent < WARM_TIME; i++, spent += took) {
         took = run_warm(b);
-        if (took && (!board->warm_cpu || took < board->warm_cpu))
-            board->warm_cpu = took;
+        if (took && (!shared->warm_cpu || took < shared->warm_cpu))
+            shared->warm_cpu = took;
     }
-    board->odd_locks = odd;
-    board->op_index = total;
+    shared->odd_locks = odd;
+    shared->op_index = total;
 }
 
 static void do_cold(struct batch *b)
 {
-    struct board *board = b->e->board;
+    struct shared *shared = b->e->shared;
     uint64_t wall = clock_wall(), cpu = clock_thread();
     bool room;
     do {
-        board->rounds++;
+        shared->rounds++;
         room = run(b, NULL);
     } while (room && rewind_batch(b));
-    board->cpu = clock_thread() - cpu;
-    board->wall = clock_wall() - wall;
-    board->highest = measure_extent(b->driver);
+    shared->cpu = clock_thread() - cpu;
+    shared->wall = clock_wall() - wall;
+    shared->highest = measure_extent(b->driver);
     engine_end(b->e, room ? GOES_ON : NO_ROOM);
 }
 
@@ -266,7 +266,8 @@ void batch_run(struct engine *e, bool warm)
     if (!start(&b, e))
         return;
     do_cold(&b);
-    if (warm && e->board->status == STATUS_DONE && !e->board->job.kill_percent && e->board->cpu < COLD_TIME)
+    if (warm && e->shared->status == STATUS_DONE && !e->shared->job.kill_percent &&
+        e->shared->cpu < COLD_TIME)
         do_warm(&b);
 }
 
@@ -279,7 +280,7 @@ void batch_pieces(struct engine *e)
         return;
     b.stop = next_stop(&b);
     do {
-        e->board->rounds++;
+        e->shared->rounds++;
         p.from = clock_ticks();
         room = run(&b, &p);
         p.ticks += clock_ticks() - p.from;

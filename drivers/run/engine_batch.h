@@ -11,10 +11,10 @@
 #include "drivers/run/engine.h"
 
 /* Replay once, or in rounds with kill_percent, and then, if `warm` and that completed in one round, for
- * board->warm_cpu. The result is on the board. */
+ * shared->warm_cpu. The result is in shared memory. */
 void batch_run(struct engine *e, bool warm);
 
-/* Replay, and put on the board for each data point how many operations there were since the last and what they took
+/* Replay, and put in shared memory for each data point how many operations there were since the last and what they took
  * together. The loop is the same: it ends at each data point. */
 void batch_pieces(struct engine *e);
 

@@ -13,7 +13,7 @@ static unsigned char pattern(const struct block *b, uint64_t i)
     return (unsigned char)((b->id + 1) * 2654435761u >> 24 ^ (i & 0xff));
 }
 
-static bool escaped(struct board *b, const struct block *block, const char *address)
+static bool escaped(struct shared *b, const struct block *block, const char *address)
 {
     snprintf(b->text, sizeof b->text,
              "block of %" PRIu64 " bytes at %p is not inside the heap of %zu bytes at %p: the allocator "
@@ -32,7 +32,7 @@ static void write_block(const struct job *j, const struct block *block, volatile
     }
 }
 
-bool guard_made(struct board *b, const struct steve_driver *d, const struct block *block, void *address)
+bool guard_made(struct shared *b, const struct steve_driver *d, const struct block *block, void *address)
 {
     if (!address)
         return true;
@@ -42,7 +42,7 @@ bool guard_made(struct board *b, const struct steve_driver *d, const struct bloc
     return true;
 }
 
-bool guard_kept(struct board *b, const struct block *block, void *address, uint64_t bytes)
+bool guard_kept(struct shared *b, const struct block *block, void *address, uint64_t bytes)
 {
     const unsigned char *p = address;
     if (!b->job.check || !p)

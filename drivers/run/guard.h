@@ -2,7 +2,7 @@
  *
  * Every block must lie inside the heap. With checking on, each block is filled with a pattern of its own
  * and must still hold it when it is freed: lost contents and bookkeeping written into live blocks are found, and
- * overlaps of blocks that are freed (audit.h finds the others). The first fault goes to the board as text.
+ * overlaps of blocks that are freed (audit.h finds the others). The first fault becomes the error text in shared memory.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_RUN_GUARD_H
@@ -10,9 +10,9 @@
 
 #include "drivers/run/engine.h"
 
-/* A new block: is it inside; fill or touch it as the job wants. False: fault, board text set. */
-bool guard_made(struct board *b, const struct steve_driver *d, const struct block *block, void *address);
+/* A new block: is it inside; fill or touch it as the job wants. False: fault, the error text in shared memory is set. */
+bool guard_made(struct shared *b, const struct steve_driver *d, const struct block *block, void *address);
 /* Are the first `bytes` bytes those that guard_made wrote, before the block's end or after a resize? */
-bool guard_kept(struct board *b, const struct block *block, void *address, uint64_t bytes);
+bool guard_kept(struct shared *b, const struct block *block, void *address, uint64_t bytes);
 
 #endif

@@ -36,8 +36,8 @@ static void end(struct engine *e, struct block *b)
         e->watcher->freeing(e->watcher->ctx, b, engine_address(e, b));
     e->driver->free(b->ref, b->id);
     b->ref = b->fixed = NULL;
-    e->board->killed++;
-    e->board->heartbeat++;
+    e->shared->killed++;
+    e->shared->heartbeat++;
 }
 
 static bool room_for(struct engine *e, uint64_t more)
@@ -67,7 +67,7 @@ static void cull_kept(struct engine *e, struct lottery *l)
 
 static void cull_current(struct engine *e, struct lottery *l)
 {
-    for (uint32_t i = 0; i < e->board->job.facts.slots; i++) {
+    for (uint32_t i = 0; i < e->shared->job.facts.slots; i++) {
         struct block *b = &e->blocks[i];
         if (!b->ref)
             continue;
@@ -82,12 +82,12 @@ static void cull_current(struct engine *e, struct lottery *l)
 
 bool kill_blocks(struct engine *e, uint32_t percent)
 {
-    uint64_t current = e->board->job.facts.blocks_at_end, live = e->kept_count + current;
+    uint64_t current = e->shared->job.facts.blocks_at_end, live = e->kept_count + current;
     struct lottery l = {live * percent / 100, live};
     if (!room_for(e, current))
         return false;
     cull_kept(e, &l);
     cull_current(e, &l);
-    e->first_id += e->board->job.facts.slots;
+    e->first_id += e->shared->job.facts.slots;
     return true;
 }

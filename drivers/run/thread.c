@@ -24,7 +24,7 @@ enum { NAP = 20000 /* nanoseconds */, NAPS = 8 /* of one length */, MOST_DOUBLED
 
 static bool fail(struct turns *t, const char *text)
 {
-    snprintf(t->e->board->text, sizeof t->e->board->text, "%s", text);
+    snprintf(t->e->shared->text, sizeof t->e->shared->text, "%s", text);
     return false;
 }
 
@@ -39,7 +39,7 @@ static const struct run *map_runs(const struct schedule_facts *f)
 static void number_steps(struct turns *t)
 {
     const struct step *steps = t->e->steps;
-    uint64_t count = t->e->board->job.facts.steps;
+    uint64_t count = t->e->shared->job.facts.steps;
     for (uint64_t i = 0; i < count; i += step_is_double(steps[i]) ? 2 : 1)
         if ((steps[i].what & STEP_MASK) != STEP_COMPACT)
             t->turn[i] = t->cells[steps[i].slot].planned++;
@@ -47,7 +47,7 @@ static void number_steps(struct turns *t)
 
 static void make_lanes(struct turns *t)
 {
-    for (uint32_t i = t->e->board->job.facts.schedule.runs; i-- > 0;) {
+    for (uint32_t i = t->e->shared->job.facts.schedule.runs; i-- > 0;) {
         struct lane *l = &t->lanes[t->runs[i].thread];
         l->all = t;
         l->engine = *t->e;
@@ -58,9 +58,9 @@ static void make_lanes(struct turns *t)
 
 bool turns_open(struct turns *t, struct engine *e)
 {
-    const struct plan_facts *f = &e->board->job.facts;
+    const struct plan_facts *f = &e->shared->job.facts;
     *t = (struct turns){
-        .e = e, .count = f->schedule.threads, .failed_op = UINT64_MAX, .cut = halts_first(&e->board->job)};
+        .e = e, .count = f->schedule.threads, .failed_op = UINT64_MAX, .cut = halts_first(&e->shared->job)};
     if (t->count == 0 || t->count > TEAM_MOST)
         return fail(t, "replay on threads needs an ops file with 1 to 1024 of them");
     pthread_mutex_init(&t->halt, NULL);
@@ -180,14 +180,14 @@ static bool fill(struct lane *l, const struct cell *c, uint32_t id)
 {
     struct engine *e = &l->engine;
     const struct block b = {.ref = c->ref, .size = c->size, .id = id};
-    return !e->board->job.check || guard_made(e->board, e->driver, &b, engine_address(e, &b));
+    return !e->shared->job.check || guard_made(e->shared, e->driver, &b, engine_address(e, &b));
 }
 
 static bool is_kept(struct lane *l, const struct cell *c, uint32_t id, uint64_t bytes)
 {
     struct engine *e = &l->engine;
     const struct block b = {.ref = c->ref, .size = c->size, .id = id};
-    return !e->board->job.check || guard_kept(e->board, &b, engine_address(e, &b), bytes);
+    return !e->shared->job.check || guard_kept(e->shared, &b, engine_address(e, &b), bytes);
 }
 
 static enum outcome make(struct lane *l, struct cell *c, uint64_t size, uint32_t id)
@@ -304,7 +304,7 @@ static inline bool do_step(struct lane *l, const struct step **at)
 static bool do_run(struct lane *l, uint32_t i)
 {
     const struct turns *t = l->all;
-    const struct plan_facts *f = &t->e->board->job.facts;
+    const struct plan_facts *f = &t->e->shared->job.facts;
     uint64_t end = i + 1 < f->schedule.runs ? t->runs[i + 1].step : f->steps;
     const struct step *at = t->e->steps + t->runs[i].step,
                       *last = t->e->steps + (end < f->steps ? end : f->steps);

@@ -75,7 +75,7 @@ static inline void lane_set(atomic_uint_fast64_t *number, uint64_t value)
     atomic_store_explicit(number, value, memory_order_relaxed);
 }
 
-/* Number the steps and make the tables. False: board text set. */
+/* Number the steps and make the tables. False: the error text in shared memory is set. */
 bool turns_open(struct turns *t, struct engine *e);
 void turns_await_start(struct lane *l);
 /* All steps of a thread, or as far as there is room for all. */

@@ -20,21 +20,21 @@
 enum { STACK = 2 << 20, LOOK = 1000000 /* nanoseconds between two looks */ };
 
 static __thread struct lane *s_mine; /* of this thread; NULL: the first one */
-static struct board *s_board;
+static struct shared *s_shared;
 
 /* Say which operation it was; the signal then does what it always does. */
 static void on_crash(int signal)
 {
     (void)signal;
     if (s_mine)
-        s_board->op_index = lane_get(&s_mine->op);
+        s_shared->op_index = lane_get(&s_mine->op);
 }
 
-static void watch_crashes(struct board *b)
+static void watch_crashes(struct shared *b)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
     struct sigaction action = {.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND};
-    s_board = b;
+    s_shared = b;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &action, NULL);
 }
@@ -80,7 +80,7 @@ static bool start_all(struct turns *t)
         good = start_lane(&t->lanes[i]);
     if (good)
         return true;
-    snprintf(t->e->board->text, sizeof t->e->board->text, "%u threads cannot be started", t->count);
+    snprintf(t->e->shared->text, sizeof t->e->shared->text, "%u threads cannot be started", t->count);
     atomic_store(&t->stop, true);
     return false;
 }
@@ -118,12 +118,12 @@ static uint64_t ops_done(const struct turns *t)
  * place is that of a thread which waits for nobody. False: all are done. */
 static bool look(const struct turns *t)
 {
-    t->e->board->heartbeat = ops_done(t);
+    t->e->shared->heartbeat = ops_done(t);
     if (all_done(t))
         return false;
     uint64_t in = earliest(t, false), op = in != UINT64_MAX ? in : earliest(t, true);
     if (op != UINT64_MAX)
-        t->e->board->op_index = op;
+        t->e->shared->op_index = op;
     return true;
 }
 
@@ -154,7 +154,7 @@ static void add_up(const struct turns *t, struct team_result *r)
 
 static void finish(struct turns *t, uint64_t from)
 {
-    struct board *b = t->e->board;
+    struct shared *b = t->e->shared;
     uint64_t to = from, failed = atomic_load(&t->failed_op);
     for (uint32_t i = 0; i < t->count; i++)
         to = t->lanes[i].ended > to ? t->lanes[i].ended : to;
@@ -168,7 +168,7 @@ static void finish(struct turns *t, uint64_t from)
 static void watch(struct turns *t)
 {
     const struct timespec pause = {0, LOOK};
-    bool measures = t->e->board->job.kind == JOB_TEAM_SPACE;
+    bool measures = t->e->shared->job.kind == JOB_TEAM_SPACE;
     while (look(t)) {
         if (measures && halts_reached(t))
             halts_measure(t);
@@ -182,11 +182,11 @@ static void watch(struct turns *t)
 void team_run(struct engine *e)
 {
     struct turns t;
-    e->board->status = STATUS_FAILED;
+    e->shared->status = STATUS_FAILED;
     if (!turns_open(&t, e))
         return;
-    watch_crashes(e->board);
-    e->board->status = STATUS_RUNNING;
+    watch_crashes(e->shared);
+    e->shared->status = STATUS_RUNNING;
     bool good = start_all(&t);
     uint64_t from = clock_wall();
     atomic_store(&t.go, true);
@@ -196,5 +196,5 @@ void team_run(struct engine *e)
     if (good)
         finish(&t, from);
     else
-        e->board->status = STATUS_FAILED;
+        e->shared->status = STATUS_FAILED;
 }

@@ -18,7 +18,7 @@ enum { TEAM_MOST = 1024 };
 /* Bytes of heap that a run on threads has for each besides: allocators reserve address space for each. */
 #define TEAM_HEAP ((uint64_t)128 << 20)
 
-/* Replay once; the result is board->team, and board->op_index the operation where it failed, if it did. */
+/* Replay once; the result is shared->team, and shared->op_index the operation where it failed, if it did. */
 void team_run(struct engine *e);
 
 #endif

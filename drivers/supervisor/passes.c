@@ -28,7 +28,7 @@ static int trouble(struct session *s, struct findings *r)
     return session_complain(s);
 }
 
-static void keep_batch(const struct board *b, struct findings *r, bool first)
+static void keep_batch(const struct shared *b, struct findings *r, bool first)
 {
     if (first || b->cpu < r->batch_cpu)
         r->batch_cpu = b->cpu;
@@ -48,33 +48,33 @@ static void keep_batch(const struct board *b, struct findings *r, bool first)
 }
 
 /* Is another pass to be made after the one just done, number i from 0? */
-static bool goes_on(const struct session *s, const struct board *b, uint32_t i)
+static bool goes_on(const struct session *s, const struct shared *b, uint32_t i)
 {
     bool is_long = b->cpu >= LONG_PASS && !s->options->passes_given;
     return i + 1 < s->options->passes && !is_long;
 }
 
-static enum board_status run_batches(struct session *s, struct findings *r)
+static enum job_status run_batches(struct session *s, struct findings *r)
 {
-    enum board_status status;
+    enum job_status status;
     uint32_t i = 0;
     do {
         status = session_run(s, JOB_BATCH, 0, -1);
         if (status == STATUS_FAILED)
             return status;
-        keep_batch(s->board, r, i == 0);
-    } while (goes_on(s, s->board, i++));
+        keep_batch(s->shared, r, i == 0);
+    } while (goes_on(s, s->shared, i++));
     return status;
 }
 
 static struct session null_session(const struct session *s)
 {
     struct session null = *s;
-    null.board = NULL;
-    null.board_fd = -1;
+    null.shared = NULL;
+    null.shared_fd = -1;
     null.job.confinement = 0;
     null.job.flags = 0;
-    null.info = (struct board_info){.name = "null"};
+    null.info = (struct shared_info){.name = "null"};
     return null;
 }
 
@@ -88,41 +88,41 @@ static void run_null(const struct session *s, struct findings *r)
     if (s->job.kill_percent || strcmp(s->info.name, "null") == 0 || !find_driver("null", null.job.driver))
         return;
     for (uint32_t i = 0; i < s->options->passes; i++) {
-        if (session_run(&null, JOB_BATCH, 0, -1) != STATUS_DONE || null.board->op_index != r->total_ops)
+        if (session_run(&null, JOB_BATCH, 0, -1) != STATUS_DONE || null.shared->op_index != r->total_ops)
             continue;
-        if (r->null_cpu == 0 || null.board->cpu < r->null_cpu)
-            r->null_cpu = null.board->cpu;
-        if (r->null_warm_cpu == 0 || null.board->warm_cpu < r->null_warm_cpu)
-            r->null_warm_cpu = null.board->warm_cpu;
+        if (r->null_cpu == 0 || null.shared->cpu < r->null_cpu)
+            r->null_cpu = null.shared->cpu;
+        if (r->null_warm_cpu == 0 || null.shared->warm_cpu < r->null_warm_cpu)
+            r->null_warm_cpu = null.shared->warm_cpu;
     }
-    board_delete(null.board, null.board_fd);
+    shared_delete(null.shared, null.shared_fd);
 }
 
 /* A pass on threads, in a heap with room for what allocators reserve for each. */
-static enum board_status run_on_threads(struct session *s, enum job_kind kind)
+static enum job_status run_on_threads(struct session *s, enum job_kind kind)
 {
     uint64_t heap = s->job.heap;
     s->job.heap += TEAM_HEAP * s->plan.facts.schedule.threads;
-    enum board_status status = session_run(s, kind, 0, -1);
+    enum job_status status = session_run(s, kind, 0, -1);
     s->job.heap = heap;
     return status;
 }
 
-static enum board_status run_team_space(struct session *s, struct findings *r)
+static enum job_status run_team_space(struct session *s, struct findings *r)
 {
-    enum board_status status = run_on_threads(s, JOB_TEAM_SPACE);
-    r->team_space = s->board->team_space;
+    enum job_status status = run_on_threads(s, JOB_TEAM_SPACE);
+    r->team_space = s->shared->team_space;
     return status;
 }
 
 /* The passes on threads; *best is the quickest. */
-static enum board_status run_team(struct session *s, struct team_result *best)
+static enum job_status run_team(struct session *s, struct team_result *best)
 {
-    enum board_status status = STATUS_DONE;
+    enum job_status status = STATUS_DONE;
     for (uint32_t i = 0; i < s->options->passes && status == STATUS_DONE; i++) {
         status = run_on_threads(s, JOB_TEAM);
-        if (status == STATUS_DONE && (!best->threads || s->board->team.wall < best->wall))
-            *best = s->board->team;
+        if (status == STATUS_DONE && (!best->threads || s->shared->team.wall < best->wall))
+            *best = s->shared->team;
     }
     return status;
 }
@@ -134,7 +134,7 @@ static void run_null_team(const struct session *s, struct findings *r)
     struct session null = null_session(s);
     if (find_driver("null", null.job.driver) && run_team(&null, &best) == STATUS_DONE)
         r->null_team_wall = best.wall;
-    board_delete(null.board, null.board_fd);
+    shared_delete(null.shared, null.shared_fd);
 }
 
 static int run_teams(struct session *s, struct findings *r)
@@ -168,9 +168,9 @@ static bool keep_points(struct session *s, enum job_kind job, struct timings *t,
 {
     if (session_run(s, job, t->room, -1) == STATUS_FAILED)
         return false;
-    memcpy(t->points + pass * t->room, s->board->points, s->board->count * sizeof *t->points);
-    if (s->board->count < t->count)
-        t->count = s->board->count;
+    memcpy(t->points + pass * t->room, s->shared->points, s->shared->count * sizeof *t->points);
+    if (s->shared->count < t->count)
+        t->count = s->shared->count;
     return true;
 }
 
@@ -182,9 +182,9 @@ static bool run_timed(struct session *s, struct findings *r, struct timings *t)
     do {
         if (!keep_points(s, JOB_TIMED, t, i))
             return false;
-        if (i == 0 || time_of(s->board->times) < time_of(r->times))
-            memcpy(r->times, s->board->times, sizeof r->times);
-    } while (goes_on(s, s->board, i++));
+        if (i == 0 || time_of(s->shared->times) < time_of(r->times))
+            memcpy(r->times, s->shared->times, sizeof r->times);
+    } while (goes_on(s, s->shared, i++));
     r->timed_passes = t->passes = i;
     return true;
 }
@@ -239,17 +239,17 @@ static void join_pieces(struct findings *r, const struct timings *t)
 
 static bool run_space(struct session *s, struct findings *r, uint64_t room)
 {
-    enum board_status status = session_run(s, JOB_SPACE, room, -1);
-    r->count = s->board ? s->board->count : 0;
+    enum job_status status = session_run(s, JOB_SPACE, room, -1);
+    r->count = s->shared ? s->shared->count : 0;
     r->points = calloc(r->count + 1, sizeof *r->points);
     if (!r->points)
         return false;
-    memcpy(r->points, s->board->points, r->count * sizeof *r->points);
-    r->fragmentation = s->board->fragmentation;
-    r->in_memory = s->board->in_memory;
-    r->outside = s->board->outside;
-    if (s->board->highest > r->highest)
-        r->highest = s->board->highest;
+    memcpy(r->points, s->shared->points, r->count * sizeof *r->points);
+    r->fragmentation = s->shared->fragmentation;
+    r->in_memory = s->shared->in_memory;
+    r->outside = s->shared->outside;
+    if (s->shared->highest > r->highest)
+        r->highest = s->shared->highest;
     return status != STATUS_FAILED;
 }
 
@@ -283,7 +283,7 @@ int passes_run(struct session *s, struct findings *r)
     int status = EXIT_DONE;
     struct timings t = {.passes = s->options->passes};
     *r = (struct findings){.theoretical = s->plan.facts.live_peak, .complete = true};
-    enum board_status batch = run_batches(s, r);
+    enum job_status batch = run_batches(s, r);
     if (batch != STATUS_DONE)
         status = trouble(s, r);
     if (batch == STATUS_FAILED || r->total_ops == 0)

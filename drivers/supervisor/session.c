@@ -12,11 +12,11 @@
 
 enum { INFO_TIMEOUT = 60 };
 
-bool session_info(const char *path, struct board_info *info, char *text, size_t size)
+bool session_info(const char *path, struct shared_info *info, char *text, size_t size)
 {
     struct supervisor su = {.label = path, .timeout = INFO_TIMEOUT, .quiet = true};
     int fd;
-    struct board *b = board_new(0, &fd);
+    struct shared *b = shared_new(0, &fd);
     if (!b) {
         snprintf(text, size, "out of memory");
         return false;
@@ -27,7 +27,7 @@ bool session_info(const char *path, struct board_info *info, char *text, size_t 
     bool good = b->status == STATUS_DONE && !b->info.reason[0];
     *info = b->info;
     snprintf(text, size, "%s", b->info.reason[0] ? b->info.reason : b->text);
-    board_delete(b, fd);
+    shared_delete(b, fd);
     return good;
 }
 
@@ -73,7 +73,7 @@ static void settle_heap(struct session *s)
 int session_open(struct session *s, const struct options *o)
 {
     char text[4096 + 512];
-    *s = (struct session){.options = o, .plan = {.fd = -1}, .board_fd = -1};
+    *s = (struct session){.options = o, .plan = {.fd = -1}, .shared_fd = -1};
     int r = find_it(s);
     if (r != -1)
         return r;
@@ -105,7 +105,7 @@ int session_open(struct session *s, const struct options *o)
 /* Some allocators crash, rather than refuse, where a heap is below the least that their driver names. */
 static void judge_small_heap(const struct session *s)
 {
-    struct board *b = s->board;
+    struct shared *b = s->shared;
     if (b->status != STATUS_FAILED || b->job.heap >= s->info.least_heap)
         return;
     char text[sizeof b->text];
@@ -117,32 +117,32 @@ static void judge_small_heap(const struct session *s)
 
 void session_close(struct session *s)
 {
-    board_delete(s->board, s->board_fd);
+    shared_delete(s->shared, s->shared_fd);
     plan_close(&s->plan);
-    s->board = NULL;
+    s->shared = NULL;
 }
 
-enum board_status session_run(struct session *s, enum job_kind kind, uint64_t room, int frames_fd)
+enum job_status session_run(struct session *s, enum job_kind kind, uint64_t room, int frames_fd)
 {
     struct supervisor su = {
         .label = s->info.name, .timeout = s->options->timeout, .quiet = s->options->quiet};
-    board_delete(s->board, s->board_fd);
-    s->board = board_new(room, &s->board_fd);
-    if (!s->board) {
-        board_delete(NULL, s->board_fd);
-        s->board_fd = -1;
+    shared_delete(s->shared, s->shared_fd);
+    s->shared = shared_new(room, &s->shared_fd);
+    if (!s->shared) {
+        shared_delete(NULL, s->shared_fd);
+        s->shared_fd = -1;
         return STATUS_FAILED;
     }
-    s->board->job = s->job;
-    s->board->job.kind = kind;
-    supervise(&su, s->board, s->board_fd, s->plan.fd, frames_fd);
+    s->shared->job = s->job;
+    s->shared->job.kind = kind;
+    supervise(&su, s->shared, s->shared_fd, s->plan.fd, frames_fd);
     judge_small_heap(s);
-    return s->board->status;
+    return s->shared->status;
 }
 
 void session_describe(const struct session *s, char *text, size_t size)
 {
-    const struct board *b = s->board;
+    const struct shared *b = s->shared;
     if (!b)
         snprintf(text, size, "out of memory");
     else if (b->status == STATUS_NO_ROOM)
@@ -161,5 +161,5 @@ int session_complain(const struct session *s)
     char text[512];
     session_describe(s, text, sizeof text);
     fprintf(stderr, "steve-replay: %s\n", text);
-    return s->board && s->board->status == STATUS_NO_ROOM ? EXIT_NO_ROOM : EXIT_BAD;
+    return s->shared && s->shared->status == STATUS_NO_ROOM ? EXIT_NO_ROOM : EXIT_BAD;
 }

@@ -12,19 +12,19 @@
 struct session {
     const struct options *options;
     struct plan plan;
-    struct board_info info;
+    struct shared_info info;
     struct job job;      /* what the jobs have in common */
     bool heap_raised;    /* the factor gave less than the allocator can start in */
-    struct board *board; /* of the last job */
-    int board_fd;
+    struct shared *shared; /* of the last job */
+    int shared_fd;
 };
 
 /* Everything ready to run jobs. -1: it is; else an exit status, the trouble has been told. */
 int session_open(struct session *s, const struct options *o);
 void session_close(struct session *s);
 
-/* Run a job; s->board holds the result until the next. `room`: data points at most. */
-enum board_status session_run(struct session *s, enum job_kind kind, uint64_t room, int frames_fd);
+/* Run a job; s->shared holds the result until the next. `room`: data points at most. */
+enum job_status session_run(struct session *s, enum job_kind kind, uint64_t room, int frames_fd);
 
 /* Tell on standard error how the last job failed (STATUS_FAILED or STATUS_NO_ROOM); gives the exit status. */
 int session_complain(const struct session *s);
@@ -32,6 +32,6 @@ int session_complain(const struct session *s);
 void session_describe(const struct session *s, char *text, size_t size);
 
 /* Ask a driver what it is. False: *text says why it cannot be used. */
-bool session_info(const char *path, struct board_info *info, char *text, size_t size);
+bool session_info(const char *path, struct shared_info *info, char *text, size_t size);
 
 #endif

@@ -39,7 +39,7 @@ static void hand_over(int fd, int number)
 }
 
 /* A process of its own group, which an interrupt at the terminal does not reach: it ends with us. */
-static pid_t start(int board_fd, int plan_fd, int frames_fd)
+static pid_t start(int shared_fd, int plan_fd, int frames_fd)
 {
     pid_t parent = getpid(), child = fork();
     if (child != 0)
@@ -47,14 +47,14 @@ static pid_t start(int board_fd, int plan_fd, int frames_fd)
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(127);
     setpgid(0, 0);
-    hand_over(board_fd, BOARD_FD);
+    hand_over(shared_fd, SHARED_FD);
     hand_over(plan_fd, PLAN_FD);
     hand_over(frames_fd, FRAMES_FD);
     execl("/proc/self/exe", "steve-replay", WORKER_ARGUMENT, (char *)NULL);
     _exit(127);
 }
 
-static void show_progress(const struct supervisor *s, const struct board *b, bool end)
+static void show_progress(const struct supervisor *s, const struct shared *b, bool end)
 {
     static const char *const names[] = {"open", "fit",     "batch",          "timed", "space",
                                         "film", "threads", "threads, space", "pieces"};
@@ -79,7 +79,7 @@ struct watch {
     bool showing;
 };
 
-static bool too_long(const struct supervisor *s, struct watch *w, const struct board *b)
+static bool too_long(const struct supervisor *s, struct watch *w, const struct shared *b)
 {
     uint64_t now = clock_wall(), step = now - w->looked;
     w->looked = now;
@@ -98,7 +98,7 @@ static bool too_long(const struct supervisor *s, struct watch *w, const struct b
 }
 
 /* Wait for the end. True: it came by itself, with *status. */
-static bool await_end(const struct supervisor *s, const struct board *b, pid_t child, int *status)
+static bool await_end(const struct supervisor *s, const struct shared *b, pid_t child, int *status)
 {
     struct watch w = {.started = clock_wall(), .looked = clock_wall()};
     struct timespec pause = {0, 500000};
@@ -120,7 +120,7 @@ static bool await_end(const struct supervisor *s, const struct board *b, pid_t c
     return in_time;
 }
 
-static void describe_end(const struct supervisor *s, struct board *b, bool in_time, int status)
+static void describe_end(const struct supervisor *s, struct shared *b, bool in_time, int status)
 {
     if (!in_time)
         snprintf(b->text, sizeof b->text, "did nothing for %u s (--timeout)", s->timeout);
@@ -133,16 +133,16 @@ static void describe_end(const struct supervisor *s, struct board *b, bool in_ti
     b->status = STATUS_FAILED;
 }
 
-void supervise(const struct supervisor *s, struct board *board, int board_fd, int plan_fd, int frames_fd)
+void supervise(const struct supervisor *s, struct shared *shared, int shared_fd, int plan_fd, int frames_fd)
 {
     int status = 0;
-    board->owner = getpid();
-    pid_t child = start(board_fd, plan_fd, frames_fd);
+    shared->owner = getpid();
+    pid_t child = start(shared_fd, plan_fd, frames_fd);
     if (child < 0) {
-        snprintf(board->text, sizeof board->text, "cannot start a process: %s", strerror(errno));
-        board->status = STATUS_FAILED;
+        snprintf(shared->text, sizeof shared->text, "cannot start a process: %s", strerror(errno));
+        shared->status = STATUS_FAILED;
         return;
     }
-    bool in_time = await_end(s, board, child, &status);
-    describe_end(s, board, in_time, status);
+    bool in_time = await_end(s, shared, child, &status);
+    describe_end(s, shared, in_time, status);
 }

@@ -126,10 +126,10 @@ static void fill_round(struct engine *e)
         e->blocks[i] = (struct block){.ref = &e->blocks[i], .size = 16, .id = e->first_id + i};
 }
 
-static struct engine killing_engine(struct board *board, struct block *blocks, uint64_t seed)
+static struct engine killing_engine(struct shared *shared, struct block *blocks, uint64_t seed)
 {
-    *board = (struct board){.job = {.facts = {.slots = BLOCKS, .blocks_at_end = BLOCKS}}};
-    struct engine e = {.driver = &s_frees, .board = board, .blocks = blocks, .random = seed};
+    *shared = (struct shared){.job = {.facts = {.slots = BLOCKS, .blocks_at_end = BLOCKS}}};
+    struct engine e = {.driver = &s_frees, .shared = shared, .blocks = blocks, .random = seed};
     fill_round(&e);
     return e;
 }
@@ -138,14 +138,14 @@ static struct engine killing_engine(struct board *board, struct block *blocks, u
  * what an even choice of half of the blocks gives. The seeds are fixed, so is the result. */
 static void test_kill_is_even(void **state)
 {
-    static struct board board;
+    static struct shared shared;
     struct block blocks[BLOCKS];
     unsigned one[BLOCKS] = {0}, pair[BLOCKS] = {0};
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
-        struct engine e = killing_engine(&board, blocks, seed);
+        struct engine e = killing_engine(&shared, blocks, seed);
         memset(s_freed, 0, sizeof s_freed);
         assert_true(kill_blocks(&e, 50));
-        assert_int_equal(board.killed, BLOCKS / 2);
+        assert_int_equal(shared.killed, BLOCKS / 2);
         assert_int_equal(e.kept_count, BLOCKS / 2);
         for (int i = 0; i < BLOCKS; i++) {
             one[i] += s_freed[i];
@@ -163,9 +163,9 @@ static void test_kill_is_even(void **state)
 /* Round after round: the exact share dies, of old blocks and new ones, and numbers never meet. */
 static void test_kill_over_rounds(void **state)
 {
-    static struct board board;
+    static struct shared shared;
     struct block blocks[BLOCKS];
-    struct engine e = killing_engine(&board, blocks, 7);
+    struct engine e = killing_engine(&shared, blocks, 7);
     uint64_t live = 0, dead = 0;
     memset(s_freed, 0, sizeof s_freed);
     for (int round = 0; round < ROUNDS; round++) {
@@ -174,7 +174,7 @@ static void test_kill_over_rounds(void **state)
         dead += live * 30 / 100;
         live -= live * 30 / 100;
         assert_true(kill_blocks(&e, 30));
-        assert_int_equal(board.killed, dead);
+        assert_int_equal(shared.killed, dead);
         assert_int_equal(e.kept_count, live);
         assert_int_equal(e.first_id, (round + 1) * BLOCKS);
         for (uint32_t i = 0; i < BLOCKS; i++)

@@ -150,18 +150,18 @@ static int write_ops(void **state)
 
 /* -- tests ----------------------------------------------------------------------------------------- */
 
-static struct board *run(const struct steve_driver *d, enum job_kind kind)
+static struct shared *run(const struct steve_driver *d, enum job_kind kind)
 {
-    static struct board board;
+    static struct shared shared;
     struct engine engine;
-    board = (struct board){.job = {.kind = kind, .heap = HEAP, .facts = s_plan.facts, .check = true}};
+    shared = (struct shared){.job = {.kind = kind, .heap = HEAP, .facts = s_plan.facts, .check = true}};
     assert_true(d->init(region_base(), HEAP));
-    assert_true(engine_open(&engine, &board, d));
+    assert_true(engine_open(&engine, &shared, d));
     team_run(&engine);
-    return &board;
+    return &shared;
 }
 
-static void check_totals(const struct board *b)
+static void check_totals(const struct shared *b)
 {
     assert_string_equal(b->text, "");
     assert_int_equal(b->status, STATUS_DONE);
@@ -174,14 +174,14 @@ static void check_totals(const struct board *b)
 
 static void test_allocator_that_locks(void **state)
 {
-    const struct board *b = run(&s_shared, JOB_TEAM);
+    const struct shared *b = run(&s_shared, JOB_TEAM);
     check_totals(b);
     assert_false(b->team.locked);
 }
 
 static void test_allocator_that_is_locked(void **state)
 {
-    const struct board *b = run(&s_serial, JOB_TEAM);
+    const struct shared *b = run(&s_serial, JOB_TEAM);
     check_totals(b);
     assert_true(b->team.locked);
     assert_int_equal(s_calls, s_model.news + s_model.frees + 2 * s_model.resizes);
@@ -195,7 +195,7 @@ static void test_halts(void **state)
     for (uint64_t cut = step; cut < OPS; cut += step, halts++)
         most = s_model.live[cut - 1] > most ? s_model.live[cut - 1] : most;
     for (int i = 0; i < 2; i++) {
-        const struct board *b = run(drivers[i], JOB_TEAM_SPACE);
+        const struct shared *b = run(drivers[i], JOB_TEAM_SPACE);
         check_totals(b);
         assert_int_equal(b->team_space.halts, halts);
         assert_int_equal(b->team_space.fragmentation.most_live, most);
@@ -208,7 +208,7 @@ static void test_no_room(void **state)
 {
     for (int i = 0; i < 2; i++) {
         s_room = OPS / 3;
-        const struct board *b = run(&s_serial, i ? JOB_TEAM_SPACE : JOB_TEAM);
+        const struct shared *b = run(&s_serial, i ? JOB_TEAM_SPACE : JOB_TEAM);
         s_room = SIZE_MAX;
         assert_int_equal(b->status, STATUS_NO_ROOM);
         assert_true(b->op_index < OPS);
