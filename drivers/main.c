@@ -16,17 +16,17 @@
 
 static int run(const struct options *o)
 {
-    switch (o->mode) {
-    case MODE_LIST:
-        return mode_list(o);
-    case MODE_PEAKMEM:
-        return mode_peakmem(o);
-    case MODE_ALLOCSTATS:
-        return o->documented ? mode_documented(o) : mode_allocstats(o);
-    case MODE_MIN_HEAP:
-        return mode_min_heap(o);
+    switch (o->command) {
+    case COMMAND_LIST:
+        return command_list(o);
+    case COMMAND_PEAKMEM:
+        return command_peakmem(o);
+    case COMMAND_ALLOCSTATS:
+        return o->legacy ? command_legacy_allocstats(o) : command_allocstats(o);
+    case COMMAND_MIN_HEAP:
+        return command_min_heap(o);
     default:
-        return mode_memplot(o);
+        return command_memplot(o);
     }
 }
 

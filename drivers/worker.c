@@ -31,8 +31,8 @@ static struct shared *open_shared(void)
     struct stat s;
     if (fstat(SHARED_FD, &s) != 0 || s.st_size < (off_t)sizeof(struct shared))
         return NULL;
-    long p = sysmem_call(SYS_mmap, 0, s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
-    return sysmem_failed(p) ? NULL : (struct shared *)p;
+    long p = raw_syscall(SYS_mmap, 0, s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
+    return raw_failed(p) ? NULL : (struct shared *)p;
 }
 
 static void fail(struct shared *b, const char *text)
@@ -105,9 +105,9 @@ static void replay(struct shared *b, struct engine *e)
     case JOB_PIECES:
         batch_pieces(e);
         break;
-    case JOB_TEAM:
-    case JOB_TEAM_SPACE:
-        team_run(e);
+    case JOB_THREADS:
+    case JOB_THREADS_SPACE:
+        threads_run(e);
         break;
     case JOB_SPACE:
         measure_run(e);

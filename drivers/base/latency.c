@@ -6,22 +6,22 @@
 
 static unsigned bucket_of(uint64_t ns)
 {
-    if (ns < 2 * TIMES_STEPS)
+    if (ns < 2 * LATENCY_STEPS)
         return (unsigned)ns;
     unsigned shift = 63u - (unsigned)__builtin_clzll(ns) - 4u;
-    return (shift + 1) * TIMES_STEPS + (unsigned)(ns >> shift) - TIMES_STEPS;
+    return (shift + 1) * LATENCY_STEPS + (unsigned)(ns >> shift) - LATENCY_STEPS;
 }
 
 /* The largest time that falls into a bucket. */
 static uint64_t top_of(unsigned bucket)
 {
-    if (bucket < 2 * TIMES_STEPS)
+    if (bucket < 2 * LATENCY_STEPS)
         return bucket;
-    unsigned shift = bucket / TIMES_STEPS - 1;
-    return ((uint64_t)(bucket % TIMES_STEPS + TIMES_STEPS + 1) << shift) - 1;
+    unsigned shift = bucket / LATENCY_STEPS - 1;
+    return ((uint64_t)(bucket % LATENCY_STEPS + LATENCY_STEPS + 1) << shift) - 1;
 }
 
-void times_add(struct times *t, uint64_t ns)
+void latency_add(struct latency *t, uint64_t ns)
 {
     t->count++;
     t->sum += ns;
@@ -30,12 +30,12 @@ void times_add(struct times *t, uint64_t ns)
         t->most = ns;
 }
 
-uint64_t times_at(const struct times *t, unsigned permille)
+uint64_t latency_at(const struct latency *t, unsigned permille)
 {
     uint64_t below = 0, wanted = (t->count * permille + 999) / 1000;
     if (!t->count)
         return 0;
-    for (unsigned i = 0; i < TIMES_BUCKETS; i++) {
+    for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
         below += t->buckets[i];
         if (below >= wanted && below)
             return top_of(i) < t->most ? top_of(i) : t->most;

@@ -9,16 +9,16 @@
 
 #include <stdint.h>
 
-enum { TIMES_STEPS = 16, TIMES_BUCKETS = 64 * TIMES_STEPS };
+enum { LATENCY_STEPS = 16, LATENCY_BUCKETS = 64 * LATENCY_STEPS };
 
-struct times {
+struct latency {
     uint64_t count, sum, most; /* operations, nanoseconds, longest */
     uint64_t preempted;        /* operations that are left out: another process ran meanwhile */
-    uint32_t buckets[TIMES_BUCKETS];
+    uint32_t buckets[LATENCY_BUCKETS];
 };
 
-void times_add(struct times *t, uint64_t nanoseconds);
+void latency_add(struct latency *t, uint64_t nanoseconds);
 /* The smallest time that `permille` of a thousand operations do not exceed; 0 when there are none. */
-uint64_t times_at(const struct times *t, unsigned permille);
+uint64_t latency_at(const struct latency *t, unsigned permille);
 
 #endif

@@ -73,9 +73,10 @@ static void name_aside(struct outfile *f)
 {
     const char *folder = getenv("TMPDIR");
     if (f->special)
-        snprintf(f->aside, sizeof f->aside, "%s/steve-replay.XXXXXX", folder && *folder ? folder : "/tmp");
+        snprintf(f->temporary, sizeof f->temporary, "%s/steve-replay.XXXXXX",
+                 folder && *folder ? folder : "/tmp");
     else
-        snprintf(f->aside, sizeof f->aside, "%s.%ld.part", f->target, (long)getpid());
+        snprintf(f->temporary, sizeof f->temporary, "%s.%ld.part", f->target, (long)getpid());
 }
 
 int outfile_settle(struct outfile *f, const char *path, const char *const *inputs)
@@ -107,12 +108,12 @@ int outfile_settle(struct outfile *f, const char *path, const char *const *input
 
 bool outfile_begin(struct outfile *f)
 {
-    int fd = f->special ? mkostemp(f->aside, O_CLOEXEC)
-                        : open(f->aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = f->special ? mkostemp(f->temporary, O_CLOEXEC)
+                        : open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return cannot_write(f);
     close(fd);
-    aside_guard(f->aside);
+    tempfile_guard(f->temporary);
     return true;
 }
 
@@ -130,11 +131,11 @@ static bool write_all(int fd, const char *p, size_t left)
     return true;
 }
 
-/* Write the file aside to the device or pipe. */
+/* Write the temporary file to the device or pipe. */
 static bool copy_out(const struct outfile *f)
 {
     static char buffer[COPIED];
-    int in = open(f->aside, O_RDONLY | O_CLOEXEC), out = open(f->path, O_WRONLY | O_CLOEXEC);
+    int in = open(f->temporary, O_RDONLY | O_CLOEXEC), out = open(f->path, O_WRONLY | O_CLOEXEC);
     ssize_t n = -1;
     bool good = in >= 0 && out >= 0;
     while (good && (n = read(in, buffer, sizeof buffer)) > 0)
@@ -152,9 +153,9 @@ static bool copy_out(const struct outfile *f)
 static bool put_in_place(const struct outfile *f)
 {
     struct stat s;
-    if (stat(f->target, &s) == 0 && chmod(f->aside, s.st_mode & 07777) != 0)
+    if (stat(f->target, &s) == 0 && chmod(f->temporary, s.st_mode & 07777) != 0)
         return false;
-    return rename(f->aside, f->target) == 0;
+    return rename(f->temporary, f->target) == 0;
 }
 
 bool outfile_finish(struct outfile *f)
@@ -163,13 +164,13 @@ bool outfile_finish(struct outfile *f)
     if (!good)
         cannot_write(f);
     if (!good || f->special)
-        unlink(f->aside);
-    aside_guard(NULL);
+        unlink(f->temporary);
+    tempfile_guard(NULL);
     return good;
 }
 
 void outfile_abandon(struct outfile *f)
 {
-    unlink(f->aside);
-    aside_guard(NULL);
+    unlink(f->temporary);
+    tempfile_guard(NULL);
 }

@@ -1,6 +1,6 @@
 /* outfile.h - where an output file goes: links, devices, pipes, and files that must not be replaced.
  *
- * A file is written aside and renamed when it is whole. The file behind a symbolic link is replaced, not the
+ * A file is written to a temporary file and renamed when it is whole. The file behind a symbolic link is replaced, not the
  * link. A device or a pipe stays what it is: the finished bytes are written to it. A file that the command
  * reads is refused. This does not write the contents; drivers/commands/result.c and drivers/film/ffmpeg.c do.
  *
@@ -14,18 +14,18 @@
 struct outfile {
     const char *path;          /* as given */
     char target[PATH_MAX];     /* the file behind links */
-    char aside[PATH_MAX + 64]; /* what to write to */
+    char temporary[PATH_MAX + 64]; /* what to write to */
     bool special;              /* a device or a pipe */
 };
 
-/* Find out where `path` leads, and name the file aside. `inputs`: what the command reads, NULL at the end ("-" is
+/* Find out where `path` leads, and name the temporary file. `inputs`: what the command reads, NULL at the end ("-" is
  * standard input). -1: good; else the exit status, and the reason was printed. */
 int outfile_settle(struct outfile *f, const char *path, const char *const *inputs);
 
-/* Create the empty file aside. False: printed. */
+/* Create the empty temporary file. False: printed. */
 bool outfile_begin(struct outfile *f);
 
-/* Put the file aside in place, or drop it. False: printed; nothing is left. */
+/* Put the temporary file in place, or drop it. False: printed; nothing is left. */
 bool outfile_finish(struct outfile *f);
 void outfile_abandon(struct outfile *f);
 

@@ -24,15 +24,15 @@ enum { SHARED_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
 
 /* What a process is started for. Each is a fresh one. */
 enum job_kind {
-    JOB_INFO,       /* open the driver and say what it is */
-    JOB_FIT,        /* only see whether the heap is large enough */
-    JOB_BATCH,      /* replay without timing single operations */
-    JOB_TIMED,      /* replay timing every operation */
-    JOB_SPACE,      /* replay measuring space at the data points */
-    JOB_FILM,       /* replay drawing frames into FRAMES_FD */
-    JOB_TEAM,       /* replay on real threads, without timing single operations */
-    JOB_TEAM_SPACE, /* the same, looking at the heap whenever all have come to the same operation */
-    JOB_PIECES      /* replay without timing single operations, but what is between two data points */
+    JOB_INFO,          /* open the driver and say what it is */
+    JOB_FIT,           /* only see whether the heap is large enough */
+    JOB_BATCH,         /* replay without timing single operations */
+    JOB_TIMED,         /* replay timing every operation */
+    JOB_SPACE,         /* replay measuring space at the data points */
+    JOB_FILM,          /* replay drawing frames into FRAMES_FD */
+    JOB_THREADS,       /* replay on real threads, without timing single operations */
+    JOB_THREADS_SPACE, /* the same, looking at the heap whenever all have come to the same operation */
+    JOB_PIECES         /* replay without timing single operations, but what is between two data points */
 };
 
 /* N, F and R operations, bytes of N and R, or instructions of the program that was traced. */
@@ -101,7 +101,7 @@ struct shared_info {
 };
 
 /* A replay on threads. Times in nanoseconds, summed over the threads but for `wall`. */
-struct team_result {
+struct threads_result {
     uint32_t threads;
     bool locked;                      /* the replay's own lock made the calls one at a time */
     uint64_t wall, cpu, cpu_most;     /* cpu_most: of the thread with most */
@@ -111,10 +111,10 @@ struct team_result {
     uint64_t news, frees, resizes, live_at_end;
 };
 
-/* The heap of a replay on threads, at its halts (drivers/run/barrier.h). Bytes. Fragmentation is that of what is in memory:
+/* The heap of a replay on threads, at its barriers (drivers/run/barrier.h). Bytes. Fragmentation is that of what is in memory:
  * what is mapped would count the addresses that allocators reserve for each thread. */
-struct team_space {
-    uint64_t halts, made, most_used, most_resident;
+struct threads_space {
+    uint64_t barriers, made, most_used, most_resident;
     struct fragmentation fragmentation;
 };
 
@@ -135,14 +135,14 @@ struct shared {
     uint64_t outside;                     /* bytes taken past the heap during the replay, JOB_SPACE */
     uint64_t most_resident;               /* greatest seen, looked at now and then, JOB_SPACE; bytes */
     uint64_t lowest_block, highest_block; /* where blocks have been, bytes from the heap's start */
-    struct times times[TIMED_OPS];        /* JOB_TIMED */
+    struct latency times[TIMED_OPS];      /* JOB_TIMED */
     struct fragmentation fragmentation;   /* JOB_SPACE: of what is mapped */
     struct fragmentation in_memory;       /* JOB_SPACE: of resident pages, at the data points */
     uint64_t clock_cost, clock_step;      /* picoseconds */
     uint64_t clock_counter;               /* 1 = time stamp counter */
     uint64_t frames;
-    struct team_result team;      /* JOB_TEAM */
-    struct team_space team_space; /* JOB_TEAM_SPACE */
+    struct threads_result threaded;     /* JOB_THREADS */
+    struct threads_space threads_space; /* JOB_THREADS_SPACE */
     uint64_t room, count;         /* of points */
     struct point points[];
 };

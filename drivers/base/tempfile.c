@@ -20,7 +20,7 @@ static void on_signal(int signal_number)
     raise(signal_number);
 }
 
-void aside_guard(const char *path)
+void tempfile_guard(const char *path)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     s_guarding = 0;

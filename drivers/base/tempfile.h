@@ -1,10 +1,10 @@
-/* tempfile.h - files that are written aside do not stay when the program is interrupted.
+/* tempfile.h - files that are written to a temporary file do not stay when the program is interrupted.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_BASE_TEMPFILE_H
 #define DRIVERS_BASE_TEMPFILE_H
 
 /* Remove this file if SIGINT, SIGTERM or SIGHUP ends the program; NULL: none any more. One at a time. */
-void aside_guard(const char *path);
+void tempfile_guard(const char *path);
 
 #endif

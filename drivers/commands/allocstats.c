@@ -58,7 +58,7 @@ static int measure(struct session *s, struct result_file *f)
     return status;
 }
 
-int mode_allocstats(const struct options *o)
+int command_allocstats(const struct options *o)
 {
     struct session s;
     struct result_file f;

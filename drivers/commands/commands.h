@@ -6,11 +6,12 @@
 
 #include "drivers/supervisor/options.h"
 
-int mode_list(const struct options *o);       /* list.c */
-int mode_peakmem(const struct options *o);    /* peakmem.c */
-int mode_allocstats(const struct options *o); /* allocstats.c */
-int mode_documented(const struct options *o); /* legacy_allocstats.c: --allocstats with six arguments */
-int mode_min_heap(const struct options *o);   /* min_heap.c */
-int mode_memplot(const struct options *o);    /* memplot.c */
+int command_list(const struct options *o);       /* list.c */
+int command_peakmem(const struct options *o);    /* peakmem.c */
+int command_allocstats(const struct options *o); /* allocstats.c */
+int command_legacy_allocstats(
+    const struct options *o);                  /* legacy_allocstats.c: --allocstats with six arguments */
+int command_min_heap(const struct options *o); /* min_heap.c */
+int command_memplot(const struct options *o);  /* memplot.c */
 
 #endif

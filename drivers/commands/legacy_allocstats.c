@@ -66,7 +66,7 @@ static int add_record(struct session *s, struct result_file *f)
     return good && result_finish(f) ? status : EXIT_BAD;
 }
 
-int mode_documented(const struct options *o)
+int command_legacy_allocstats(const struct options *o)
 {
     struct session s;
     struct result_file f;

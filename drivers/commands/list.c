@@ -64,7 +64,7 @@ static void print_json(const struct found *f, const struct line *l, bool first)
            l->info.walks ? "true" : "false", l->info.flags & STEVE_MOVES ? "true" : "false");
 }
 
-int mode_list(const struct options *o)
+int command_list(const struct options *o)
 {
     struct found *list = calloc(FIND_MOST, sizeof *list);
     if (!list)

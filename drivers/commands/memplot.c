@@ -43,7 +43,7 @@ static uint64_t span(const struct session *s, uint64_t *first)
 {
     const struct schedule_facts *f = &s->plan.facts.schedule;
     uint64_t last = 0, count = s->shared->op_index < f->times ? s->shared->op_index : f->times;
-    off_t at = (off_t)f->times_at;
+    off_t at = (off_t)f->latency_at;
     if (count == 0 || pread(s->plan.fd, first, sizeof *first, at) != sizeof *first ||
         pread(s->plan.fd, &last, sizeof last, at + (off_t)((count - 1) * sizeof last)) != sizeof last)
         return 0;
@@ -208,7 +208,7 @@ static int make_files(struct session *s, const char *film)
     return !o->poster || make_poster(s, o->poster) ? status : EXIT_BAD;
 }
 
-int mode_memplot(const struct options *o)
+int command_memplot(const struct options *o)
 {
     struct session s;
     char room[4096];

@@ -91,7 +91,7 @@ static int search(struct session *s)
     return EXIT_DONE;
 }
 
-int mode_min_heap(const struct options *o)
+int command_min_heap(const struct options *o)
 {
     struct session s;
     int status = session_open(&s, o);

@@ -38,7 +38,7 @@ static void print_json(const char *path, const struct plan_facts *f)
            f->shared);
 }
 
-int mode_peakmem(const struct options *o)
+int command_peakmem(const struct options *o)
 {
     struct plan plan;
     char text[4096 + 512];

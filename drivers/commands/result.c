@@ -18,7 +18,7 @@ int result_begin(struct result_file *f, const struct session *s)
         return status;
     if (!outfile_begin(&f->file))
         return EXIT_BAD;
-    f->out = fopen(f->file.aside, "we");
+    f->out = fopen(f->file.temporary, "we");
     if (f->out)
         return -1;
     fprintf(stderr, "steve-replay: %s: cannot be written: %s\n", f->file.path, strerror(errno));
@@ -110,13 +110,13 @@ static void put_driver(FILE *out, const struct session *s, const struct findings
     put_text(out, "touch", touch_names[s->job.touch]);
 }
 
-static void put_times(FILE *out, const struct findings *r, const char *name, const struct times *t)
+static void put_times(FILE *out, const struct findings *r, const char *name, const struct latency *t)
 {
     static const unsigned permille[] = {500, 900, 990, 999};
     static const char *const labels[] = {"p50", "p90", "p99", "p999"};
     char key[64];
     for (int i = 0; i < 4; i++) {
-        uint64_t ns = times_at(t, permille[i]);
+        uint64_t ns = latency_at(t, permille[i]);
         snprintf(key, sizeof key, "%s_time_%s", name, labels[i]);
         put_number(out, key, ns);
         snprintf(key, sizeof key, "%s_time_%s_below_step", name, labels[i]);
@@ -136,9 +136,9 @@ static double share(uint64_t part, uint64_t whole)
 }
 
 /* The heap of the replay on threads. */
-static void put_team_space(FILE *out, const struct team_space *s)
+static void put_threads_space(FILE *out, const struct threads_space *s)
 {
-    put_number(out, "threads_halts", s->halts);
+    put_number(out, "threads_halts", s->barriers);
     put_number(out, "threads_most_used", s->most_used);
     put_number(out, "threads_most_resident", s->most_resident);
     put_number(out, "threads_most_live", s->fragmentation.most_live);
@@ -147,9 +147,9 @@ static void put_team_space(FILE *out, const struct team_space *s)
 }
 
 /* The replay on threads. Waiting as a share of the threads' time. */
-static void put_team(FILE *out, const struct findings *r)
+static void put_threads(FILE *out, const struct findings *r)
 {
-    const struct team_result *t = &r->team;
+    const struct threads_result *t = &r->threaded;
     uint64_t ops = t->news + t->frees + t->resizes;
     put_text(out, "threads", t->threads ? "replay" : "merge");
     if (!t->threads)
@@ -158,7 +158,7 @@ static void put_team(FILE *out, const struct findings *r)
     put_text(out, "threads_locked_by", t->locked ? "replay" : "allocator");
     put_per_op(out, "threads_time_per_op", t->wall, ops);
     put_per_op(out, "threads_cpu_per_op", t->cpu, ops);
-    put_per_op(out, "null_threads_time_per_op", r->null_team_wall, r->null_team_wall ? ops : 0);
+    put_per_op(out, "null_threads_time_per_op", r->null_threads_wall, r->null_threads_wall ? ops : 0);
     put_number(out, "threads_waits", t->waits);
     fprintf(out, "threads_waited_share = %.4f\n", share(t->waited, t->wall * t->threads));
     put_number(out, "threads_lock_waits", t->lock_waits);
@@ -168,7 +168,7 @@ static void put_team(FILE *out, const struct findings *r)
     put_number(out, "threads_free_count", t->frees);
     put_number(out, "threads_resize_count", t->resizes);
     put_number(out, "threads_live_at_end", t->live_at_end);
-    put_team_space(out, &r->team_space);
+    put_threads_space(out, &r->threads_space);
 }
 
 static void put_clock(FILE *out, const struct findings *r)
@@ -219,7 +219,7 @@ void result_header(FILE *out, const struct session *s, const struct findings *r)
     put_driver(out, s, r);
     put_space(out, s, r);
     put_clock(out, r);
-    put_team(out, r);
+    put_threads(out, r);
     put_truth(out, "complete", r->complete);
     put_text(out, "error", r->error);
     fprintf(out, "alloc_stats = [\n");

@@ -7,7 +7,7 @@
  *         {'op_index': 0, 'free': 270400, ...}
  *     ,    {...}
  *     ]
- * A file is written aside and renamed, so that there is never half of one.
+ * A file is written to a temporary file and renamed, so that there is never half of one.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_COMMANDS_RESULT_H
@@ -28,11 +28,11 @@ struct findings {
     /* least of the passes, whole replay; the last three 0: not known */
     uint64_t batch_cpu, batch_wall, warm_cpu, null_cpu, null_warm_cpu;
     uint64_t clock_cost, clock_step, clock_counter;
-    struct times times[TIMED_OPS];
+    struct latency times[TIMED_OPS];
     struct fragmentation fragmentation, in_memory;
-    struct team_result team; /* the pass with the least wall time; threads 0: none */
-    struct team_space team_space;
-    uint64_t null_team_wall; /* the same operations on threads when nothing is allocated; 0: not known */
+    struct threads_result threaded; /* the pass with the least wall time; threads 0: none */
+    struct threads_space threads_space;
+    uint64_t null_threads_wall; /* the same operations on threads when nothing is allocated; 0: not known */
     bool complete;
     char error[512];
     struct point *points;

@@ -10,7 +10,7 @@
 
 bool canvas_open(struct canvas *c, int width, int height)
 {
-    *c = (struct canvas){sysmem_get((size_t)width * (size_t)height * sizeof *c->pixels), width, height};
+    *c = (struct canvas){raw_map((size_t)width * (size_t)height * sizeof *c->pixels), width, height};
     return c->pixels != NULL;
 }
 

@@ -113,7 +113,7 @@ static void run_ffmpeg(const struct encoder *e, const struct kind *k, const char
         argv[n++] = k->codec[i];
     argv[n++] = "-f";
     argv[n++] = k->format;
-    argv[n++] = e->file.aside;
+    argv[n++] = e->file.temporary;
     execvp(argv[0], (char *const *)argv);
     fprintf(stderr, "steve-replay: cannot run %s: %s: install Debian's ffmpeg, or set FFMPEG to its path\n",
             argv[0], strerror(errno));

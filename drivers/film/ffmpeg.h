@@ -1,6 +1,6 @@
 /* ffmpeg.h - ffmpeg, fed with raw frames through a pipe.
  *
- * No shell and no frame files. The film is written aside and renamed when it is whole.
+ * No shell and no frame files. The film is written to a temporary file and renamed when it is whole.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_FILM_FFMPEG_H

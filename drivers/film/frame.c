@@ -81,7 +81,7 @@ bool frame_open(struct frame *f, int width, int height, uint64_t extent, uint64_
         return false;
     lay_out(f, extent);
     f->spots = layout_make(layout, f->columns, f->rows);
-    f->shown = sysmem_get(frame_cells(f) * sizeof *f->shown);
+    f->shown = raw_map(frame_cells(f) * sizeof *f->shown);
     canvas_fill(&f->canvas, 0, 0, width, height, BACKGROUND_COLOUR);
     place_strip(f, most);
     paint_legend(f);

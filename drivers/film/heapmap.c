@@ -19,11 +19,11 @@ bool heapmap_open(struct heapmap *m, uint64_t extent, uint64_t cells)
         m->cell_bytes = GRAIN;
     m->cells = cells;
     for (int i = 0; i < LAYERS; i++) {
-        m->whole[i] = sysmem_get((cells + 1) * sizeof *m->whole[i]);
-        m->part[i] = sysmem_get((cells + 1) * sizeof *m->part[i]);
+        m->whole[i] = raw_map((cells + 1) * sizeof *m->whole[i]);
+        m->part[i] = raw_map((cells + 1) * sizeof *m->part[i]);
         good = good && m->whole[i] && m->part[i];
     }
-    m->cell = sysmem_get(cells * sizeof *m->cell);
+    m->cell = raw_map(cells * sizeof *m->cell);
     return good && m->cell;
 }
 

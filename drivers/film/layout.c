@@ -83,7 +83,7 @@ static void rows_of(struct spot *out, int columns, int rows)
 struct spot *layout_make(enum layout layout, int columns, int rows)
 {
     struct vector across = {columns, 0}, down = {0, rows};
-    struct spot *spots = sysmem_get((size_t)columns * (size_t)rows * sizeof *spots);
+    struct spot *spots = raw_map((size_t)columns * (size_t)rows * sizeof *spots);
     if (!spots)
         return NULL;
     if (layout == LAYOUT_ROWS)

@@ -260,10 +260,10 @@ static bool open_times(struct painter *p, const struct job *j)
     const struct schedule_facts *f = &j->facts.schedule;
     if (j->film.time != FILM_INSTRUCTIONS)
         return true;
-    long at = sysmem_call(SYS_mmap, 0, (long)(f->times * sizeof *p->times), PROT_READ, MAP_SHARED, PLAN_FD,
-                          (long)f->times_at);
+    long at = raw_syscall(SYS_mmap, 0, (long)(f->times * sizeof *p->times), PROT_READ, MAP_SHARED, PLAN_FD,
+                          (long)f->latency_at);
     p->times = (const uint64_t *)at;
-    return !sysmem_failed(at);
+    return !raw_failed(at);
 }
 
 static bool open_picture(struct painter *p, const struct job *j)
@@ -273,7 +273,7 @@ static bool open_picture(struct painter *p, const struct job *j)
     if (f->kind == FILM_POSTER)
         return poster_open(&p->poster, width, height) &&
                heapmap_open(&p->map, f->extent, (uint64_t)p->poster.rows);
-    p->yuv = sysmem_get(yuv_bytes(width, height));
+    p->yuv = raw_map(yuv_bytes(width, height));
     return p->yuv && frame_open(&p->frame, width, height, f->extent, f->most, f->layout) &&
            heapmap_open(&p->map, f->extent, frame_cells(&p->frame));
 }

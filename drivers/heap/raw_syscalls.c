@@ -9,9 +9,9 @@
 
 /* Written out so that there is exactly one instruction, at an address with a name. */
 __asm__(".text\n"
-        ".globl sysmem_call\n"
-        ".type sysmem_call, @function\n"
-        "sysmem_call:\n"
+        ".globl raw_syscall\n"
+        ".type raw_syscall, @function\n"
+        "raw_syscall:\n"
         "    mov %rdi, %rax\n"
         "    mov %rsi, %rdi\n"
         "    mov %rdx, %rsi\n"
@@ -20,10 +20,10 @@ __asm__(".text\n"
         "    mov %r9, %r8\n"
         "    mov 8(%rsp), %r9\n"
         "    syscall\n"
-        ".globl sysmem_return_address\n"
-        "sysmem_return_address:\n"
+        ".globl raw_return_address\n"
+        "raw_return_address:\n"
         "    ret\n"
-        ".size sysmem_call, . - sysmem_call\n");
+        ".size raw_syscall, . - raw_syscall\n");
 
 enum { PROT = PROT_READ | PROT_WRITE, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
 
@@ -36,53 +36,53 @@ static size_t whole_pages(size_t size)
 
 static void *map(void *where, size_t size, int flags)
 {
-    long r = sysmem_call(SYS_mmap, (long)where, (long)size, PROT, flags, -1, 0);
-    return sysmem_failed(r) ? NULL : (void *)r;
+    long r = raw_syscall(SYS_mmap, (long)where, (long)size, PROT, flags, -1, 0);
+    return raw_failed(r) ? NULL : (void *)r;
 }
 
-void *sysmem_get(size_t size)
+void *raw_map(size_t size)
 {
     void *p = map(NULL, size ? size : 1, FLAGS);
     s_total += p ? whole_pages(size) : 0;
     return p;
 }
 
-void *sysmem_get_at(void *where, size_t size)
+void *raw_map_at(void *where, size_t size)
 {
     void *p = map(where, size, FLAGS | MAP_FIXED_NOREPLACE);
     s_total += p ? whole_pages(size) : 0;
     if (p && p != where) {
-        sysmem_release(p, size);
+        raw_unmap(p, size);
         return NULL;
     }
     return p;
 }
 
-void sysmem_release(void *p, size_t size)
+void raw_unmap(void *p, size_t size)
 {
     if (!p)
         return;
-    sysmem_call(SYS_munmap, (long)p, (long)(size ? size : 1), 0, 0, 0, 0);
+    raw_syscall(SYS_munmap, (long)p, (long)(size ? size : 1), 0, 0, 0, 0);
     s_total -= whole_pages(size);
 }
 
-void *sysmem_grow(void *p, size_t old_size, size_t size)
+void *raw_remap(void *p, size_t old_size, size_t size)
 {
     if (!p)
-        return sysmem_get(size);
-    long r = sysmem_call(SYS_mremap, (long)p, (long)old_size, (long)size, MREMAP_MAYMOVE, 0, 0);
-    if (sysmem_failed(r))
+        return raw_map(size);
+    long r = raw_syscall(SYS_mremap, (long)p, (long)old_size, (long)size, MREMAP_MAYMOVE, 0, 0);
+    if (raw_failed(r))
         return NULL;
     s_total += whole_pages(size) - whole_pages(old_size);
     return (void *)r;
 }
 
-size_t sysmem_total(void)
+size_t raw_mapped(void)
 {
     return s_total;
 }
 
-void sysmem_renew(void *p, size_t size)
+void raw_renew(void *p, size_t size)
 {
     if (size)
         map(p, size, FLAGS | MAP_FIXED);

@@ -12,24 +12,24 @@
 #include <stddef.h>
 
 /* One system call; a result in -4095..-1 is a negative errno. */
-long sysmem_call(long number, long a, long b, long c, long d, long e, long f);
-extern const char sysmem_return_address[]; /* where the call's instruction ends */
+long raw_syscall(long number, long a, long b, long c, long d, long e, long f);
+extern const char raw_return_address[]; /* where the call's instruction ends */
 
-static inline bool sysmem_failed(long result)
+static inline bool raw_failed(long result)
 {
     return result < 0 && result >= -4095;
 }
 
 /* Zeroed private memory of the harness's own, NULL when there is none; committed only as it is touched. */
-void *sysmem_get(size_t size);
+void *raw_map(size_t size);
 /* The same at a wanted address with nothing there yet; NULL when that is taken. */
-void *sysmem_get_at(void *where, size_t size);
-void sysmem_release(void *p, size_t size);
-/* Grow what sysmem_get gave; NULL: no memory, the old stays. */
-void *sysmem_grow(void *p, size_t old_size, size_t size);
+void *raw_map_at(void *where, size_t size);
+void raw_unmap(void *p, size_t size);
+/* Grow what raw_map gave; NULL: no memory, the old stays. */
+void *raw_remap(void *p, size_t old_size, size_t size);
 /* Bytes of pages that these have given and not taken back. */
-size_t sysmem_total(void);
+size_t raw_mapped(void);
 /* Replace pages by fresh zero pages, readable and writable. */
-void sysmem_renew(void *p, size_t size);
+void raw_renew(void *p, size_t size);
 
 #endif

@@ -43,18 +43,18 @@ static char *align(char *p, size_t size)
     char *at = (char *)(((uintptr_t)p + LARGEST_ALIGNMENT - 1) & ~(uintptr_t)(LARGEST_ALIGNMENT - 1));
     size_t before = (size_t)(at - p);
     if (before)
-        sysmem_release(p, before);
+        raw_unmap(p, before);
     if (before < LARGEST_ALIGNMENT)
-        sysmem_release(at + size, LARGEST_ALIGNMENT - before);
+        raw_unmap(at + size, LARGEST_ALIGNMENT - before);
     return at;
 }
 
 static char *reserve_aligned(size_t size)
 {
-    char *p = sysmem_get_at(FAVOURITE, size);
+    char *p = raw_map_at(FAVOURITE, size);
     if (p)
         return p;
-    p = sysmem_get(size + LARGEST_ALIGNMENT);
+    p = raw_map(size + LARGEST_ALIGNMENT);
     return p ? align(p, size) : NULL;
 }
 
@@ -65,8 +65,8 @@ bool region_reserve(size_t size)
         return false;
     s_base = s_break = reserve_aligned((pages + 1) * REGION_PAGE);
     s_reserved = (pages + 1) * REGION_PAGE;
-    s_map = sysmem_get(pages);
-    s_seen = sysmem_get(pages);
+    s_map = raw_map(pages);
+    s_seen = raw_map(pages);
     s_size = size;
     s_pages = size / REGION_PAGE;
     return s_base && s_map && s_seen;
@@ -89,15 +89,15 @@ size_t region_reserved(void)
 
 bool region_holds(const void *p, size_t length)
 {
-    if (stretch_contains(p))
-        return stretch_holds(p, length);
+    if (reservation_contains(p))
+        return reservation_holds(p, length);
     size_t at = (size_t)((const char *)p - s_base);
     return s_base && (const char *)p >= s_base && at <= s_size && length <= s_size - at;
 }
 
 size_t region_offset(const void *p)
 {
-    return stretch_contains(p) ? stretch_offset(p) : (size_t)((const char *)p - s_base);
+    return reservation_contains(p) ? reservation_offset(p) : (size_t)((const char *)p - s_base);
 }
 
 void region_allow_stretch(void)
@@ -183,7 +183,7 @@ static void give_back(size_t start, size_t n)
     for (size_t i = start; i < start + n; i++)
         s_committed -= s_map[i] == MAPPED;
     memset(s_map + start, FREE, n);
-    sysmem_renew(s_base + start * REGION_PAGE, n * REGION_PAGE);
+    raw_renew(s_base + start * REGION_PAGE, n * REGION_PAGE);
     if (start < s_lowest_free)
         s_lowest_free = start;
     if (start + n >= s_top)
@@ -213,7 +213,7 @@ long region_map(void *where, size_t length, bool fixed)
     if (fixed) {
         if (!range(where, length, &start, &n))
             return -ENOMEM;
-        sysmem_renew(where, n * REGION_PAGE);
+        raw_renew(where, n * REGION_PAGE);
     } else if (n > s_pages - s_committed || (start = place(n)) == s_pages) {
         return -ENOMEM;
     }
@@ -223,24 +223,24 @@ long region_map(void *where, size_t length, bool fixed)
 
 long region_reserve_more(size_t length)
 {
-    return s_stretches && length > s_size ? stretch_reserve(length) : -ENOMEM;
+    return s_stretches && length > s_size ? reservation_reserve(length) : -ENOMEM;
 }
 
 long region_use(void *p, size_t length)
 {
-    size_t more = stretch_missing(p, length);
+    size_t more = reservation_missing(p, length);
     if (more > s_pages - s_committed)
         return -ENOMEM;
-    long r = stretch_use(p, length);
-    s_committed += sysmem_failed(r) ? 0 : more;
+    long r = reservation_use(p, length);
+    s_committed += raw_failed(r) ? 0 : more;
     return r;
 }
 
 long region_unmap(void *p, size_t length)
 {
     size_t start, n;
-    if (stretch_contains(p)) {
-        long r = stretch_drop(p, length, &n);
+    if (reservation_contains(p)) {
+        long r = reservation_drop(p, length, &n);
         s_committed -= n;
         return r;
     }
@@ -257,9 +257,9 @@ static long move_pages(size_t from, size_t n, size_t wanted)
     if (to == s_pages)
         return -ENOMEM;
     char *old = s_base + from * REGION_PAGE, *new = s_base + to *REGION_PAGE;
-    long r = sysmem_call(SYS_mremap, (long)old, (long)(n * REGION_PAGE), (long)(n * REGION_PAGE),
+    long r = raw_syscall(SYS_mremap, (long)old, (long)(n * REGION_PAGE), (long)(n * REGION_PAGE),
                          MREMAP_MAYMOVE | MREMAP_FIXED, (long)new, 0);
-    if (sysmem_failed(r))
+    if (raw_failed(r))
         return r;
     take(to, wanted);
     give_back(from, n);
@@ -315,9 +315,9 @@ char *region_top(void)
 size_t region_resident(void)
 {
     size_t pages = pages_of(s_size), count = 0;
-    if (sysmem_failed(sysmem_call(SYS_mincore, (long)s_base, (long)s_size, (long)s_seen, 0, 0, 0)))
+    if (raw_failed(raw_syscall(SYS_mincore, (long)s_base, (long)s_size, (long)s_seen, 0, 0, 0)))
         return 0;
     for (size_t i = 0; i < pages; i++)
         count += s_seen[i] & 1;
-    return (count + (s_stretches ? stretch_resident() : 0)) * REGION_PAGE;
+    return (count + (s_stretches ? reservation_resident() : 0)) * REGION_PAGE;
 }

@@ -41,7 +41,7 @@ long region_break(void *end); /* the break after the call: moved to `end` or, if
 
 /* What it has given out. */
 size_t region_committed(void); /* bytes mapped now */
-char *region_top(void);        /* end of the highest mapped page, region_base() if none; with stretches: as if
+char *region_top(void); /* end of the highest mapped page, region_base() if none; with a reservation: as if
                                   all that is mapped lay at the start */
 size_t region_resident(void);  /* bytes of the whole region that are in memory now */
 

@@ -35,7 +35,7 @@ static long release(long result)
 
 static bool inside(const void *p)
 {
-    return region_captures() && (region_holds(p, 1) || stretch_contains(p));
+    return region_captures() && (region_holds(p, 1) || reservation_contains(p));
 }
 
 static bool heap_memory(void *p, int prot, int flags, int fd)
@@ -48,7 +48,7 @@ static bool heap_memory(void *p, int prot, int flags, int fd)
 
 static long map_in_heap(void *p, size_t length, int prot, int flags)
 {
-    if ((flags & MAP_FIXED) && stretch_contains(p))
+    if ((flags & MAP_FIXED) && reservation_contains(p))
         return prot == PROT_NONE ? region_unmap(p, length) ?: (long)p : region_use(p, length);
     if (prot == PROT_NONE && length > region_size())
         return region_reserve_more(length);
@@ -58,7 +58,7 @@ static long map_in_heap(void *p, size_t length, int prot, int flags)
 long region_mmap_call(void *p, size_t length, int prot, int flags, int fd, long offset)
 {
     if (!heap_memory(p, prot, flags, fd))
-        return sysmem_call(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
+        return raw_syscall(SYS_mmap, (long)p, (long)length, prot, flags, fd, offset);
     hold();
     return release(map_in_heap(p, length, prot, flags));
 }
@@ -69,13 +69,13 @@ long region_munmap_call(void *p, size_t length)
         hold();
         return release(region_unmap(p, length));
     }
-    return sysmem_call(SYS_munmap, (long)p, (long)length, 0, 0, 0, 0);
+    return raw_syscall(SYS_munmap, (long)p, (long)length, 0, 0, 0, 0);
 }
 
 long region_mremap_call(void *p, size_t old_length, size_t length, int flags, void *target)
 {
     if (!inside(p))
-        return sysmem_call(SYS_mremap, (long)p, (long)old_length, (long)length, flags, (long)target, 0);
+        return raw_syscall(SYS_mremap, (long)p, (long)old_length, (long)length, flags, (long)target, 0);
     if (flags & MREMAP_FIXED)
         return -EINVAL;
     hold();
@@ -84,7 +84,7 @@ long region_mremap_call(void *p, size_t old_length, size_t length, int flags, vo
 
 long region_madvise_call(void *p, size_t length, int advice)
 {
-    return sysmem_call(SYS_madvise, (long)p, (long)length, advice, 0, 0, 0);
+    return raw_syscall(SYS_madvise, (long)p, (long)length, advice, 0, 0, 0);
 }
 
 long region_brk_call(void *end)
@@ -93,5 +93,5 @@ long region_brk_call(void *end)
         hold();
         return release(region_break(end));
     }
-    return sysmem_call(SYS_brk, (long)end, 0, 0, 0, 0, 0);
+    return raw_syscall(SYS_brk, (long)end, 0, 0, 0, 0, 0);
 }

@@ -19,7 +19,7 @@
 
 static long with_errno(long result)
 {
-    if (!sysmem_failed(result))
+    if (!raw_failed(result))
         return result;
     errno = (int)-result;
     return -1;

@@ -52,7 +52,7 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
 
 static bool install_filter(void)
 {
-    uint64_t ours = (uint64_t)(uintptr_t)sysmem_return_address;
+    uint64_t ours = (uint64_t)(uintptr_t)raw_return_address;
     struct sock_filter program[] = {
         FIELD(arch),
         EQUAL(AUDIT_ARCH_X86_64, 0, 9),

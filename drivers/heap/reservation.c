@@ -1,6 +1,6 @@
 /* reservation.c - reserved addresses and what of them is in use; see reservation.h.
  *
- * Four bytes per page of the stretch tell the page's place, plus 1; of that table only what is looked at
+ * Four bytes per page of the reservation tell the page's place, plus 1; of that table only what is looked at
  * takes memory. The places are handed out one after the other and say where runs of pages lie.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
@@ -38,20 +38,20 @@ static size_t pages_of(size_t length)
     return (length + REGION_PAGE - 1) / REGION_PAGE;
 }
 
-bool stretch_contains(const void *p)
+bool reservation_contains(const void *p)
 {
     return s_base && (const char *)p >= s_base && page_of(p) < s_pages;
 }
 
-long stretch_reserve(size_t length)
+long reservation_reserve(size_t length)
 {
     if (s_base)
         return -ENOMEM;
     long p =
-        sysmem_call(SYS_mmap, 0, (long)length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    s_place = sysmem_get(pages_of(length) * sizeof *s_place);
-    s_runs = sysmem_get(MOST_RUNS * sizeof *s_runs);
-    if (sysmem_failed(p) || !s_place || !s_runs)
+        raw_syscall(SYS_mmap, 0, (long)length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    s_place = raw_map(pages_of(length) * sizeof *s_place);
+    s_runs = raw_map(MOST_RUNS * sizeof *s_runs);
+    if (raw_failed(p) || !s_place || !s_runs)
         return -ENOMEM;
     s_base = (char *)p;
     s_pages = pages_of(length);
@@ -60,10 +60,10 @@ long stretch_reserve(size_t length)
 
 static bool is_inside(const void *p, size_t length)
 {
-    return stretch_contains(p) && pages_of(length) <= s_pages - page_of(p);
+    return reservation_contains(p) && pages_of(length) <= s_pages - page_of(p);
 }
 
-size_t stretch_missing(const void *p, size_t length)
+size_t reservation_missing(const void *p, size_t length)
 {
     size_t n = 0, first = page_of(p);
     for (size_t i = first; is_inside(p, length) && i < first + pages_of(length); i++)
@@ -81,20 +81,20 @@ static void add_page(size_t page)
         s_runs[s_run_count++] = (struct run){page, 1};
 }
 
-long stretch_use(void *p, size_t length)
+long reservation_use(void *p, size_t length)
 {
     size_t first = page_of(p), n = pages_of(length);
     if (!is_inside(p, length) || s_run_count + n > MOST_RUNS)
         return -ENOMEM;
-    long r = sysmem_call(SYS_mmap, (long)p, (long)(n * REGION_PAGE), PROT_READ | PROT_WRITE,
+    long r = raw_syscall(SYS_mmap, (long)p, (long)(n * REGION_PAGE), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    for (size_t i = first; !sysmem_failed(r) && i < first + n; i++)
+    for (size_t i = first; !raw_failed(r) && i < first + n; i++)
         if (!s_place[i])
             add_page(i);
     return r;
 }
 
-long stretch_drop(void *p, size_t length, size_t *pages)
+long reservation_drop(void *p, size_t length, size_t *pages)
 {
     size_t first = page_of(p), n = pages_of(length);
     *pages = 0;
@@ -104,15 +104,15 @@ long stretch_drop(void *p, size_t length, size_t *pages)
         *pages += s_place[i] != 0;
         s_place[i] = 0;
     }
-    long r = sysmem_call(SYS_mmap, (long)p, (long)(n * REGION_PAGE), PROT_NONE,
+    long r = raw_syscall(SYS_mmap, (long)p, (long)(n * REGION_PAGE), PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
-    return sysmem_failed(r) ? r : 0;
+    return raw_failed(r) ? r : 0;
 }
 
-bool stretch_holds(const void *p, size_t length)
+bool reservation_holds(const void *p, size_t length)
 {
     const char *last = (const char *)p + (length ? length - 1 : 0);
-    if (!stretch_contains(p) || !stretch_contains(last))
+    if (!reservation_contains(p) || !reservation_contains(last))
         return false;
     for (size_t i = page_of(p); i <= page_of(last); i++)
         if (!s_place[i])
@@ -120,7 +120,7 @@ bool stretch_holds(const void *p, size_t length)
     return true;
 }
 
-size_t stretch_offset(const void *p)
+size_t reservation_offset(const void *p)
 {
     return (size_t)(s_place[page_of(p)] - 1) * REGION_PAGE + (size_t)((const char *)p - s_base) % REGION_PAGE;
 }
@@ -133,7 +133,7 @@ static size_t count_run(struct run r)
     for (size_t done = 0; done < r.count; done += SEEN) {
         size_t n = r.count - done < SEEN ? r.count - done : SEEN;
         char *at = s_base + (r.page + done) * REGION_PAGE;
-        if (sysmem_failed(sysmem_call(SYS_mincore, (long)at, (long)(n * REGION_PAGE), (long)seen, 0, 0, 0)))
+        if (raw_failed(raw_syscall(SYS_mincore, (long)at, (long)(n * REGION_PAGE), (long)seen, 0, 0, 0)))
             continue;
         for (size_t i = 0; i < n; i++)
             count += seen[i] & 1;
@@ -141,7 +141,7 @@ static size_t count_run(struct run r)
     return count;
 }
 
-size_t stretch_resident(void)
+size_t reservation_resident(void)
 {
     size_t count = 0;
     for (size_t i = 0; i < s_run_count; i++)

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/measure/measure.h"
-#include "drivers/heap/outside.h"
+#include "drivers/heap/outside_heap.h"
 #include "drivers/heap/region.h"
 #include "drivers/measure/probe.h"
 #include "drivers/run/audit.h"
@@ -209,9 +209,9 @@ void measure_run(struct engine *e)
         e->shared->status = STATUS_FAILED;
         return;
     }
-    uint64_t outside = outside_bytes();
+    uint64_t outside = outside_heap_bytes();
     engine_watched(e, &w);
-    uint64_t now = outside_bytes();
+    uint64_t now = outside_heap_bytes();
     e->shared->outside = now > outside ? now - outside : 0;
     if (!take_rest(&m))
         e->shared->status = STATUS_FAILED;

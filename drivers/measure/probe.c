@@ -35,10 +35,10 @@ struct probe_shared {
 bool probe_open(struct probe *p, const struct steve_driver *driver, uint64_t limit,
                 volatile uint64_t *heartbeat)
 {
-    long m = sysmem_call(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    long m = raw_syscall(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     *p = (struct probe){
         .driver = driver, .limit = limit, .shared = (struct probe_shared *)m, .heartbeat = heartbeat};
-    return !sysmem_failed(m);
+    return !raw_failed(m);
 }
 
 static void *try_size(const struct probe *p, uint64_t size)

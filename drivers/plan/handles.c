@@ -23,7 +23,7 @@ struct handles *handles_new(uint32_t delay)
     struct handles *h = calloc(1, sizeof *h);
     if (h)
         h->delay = delay;
-    if (h && !(h->pages = sysmem_get(PAGES * sizeof *h->pages))) {
+    if (h && !(h->pages = raw_map(PAGES * sizeof *h->pages))) {
         free(h);
         return NULL;
     }
@@ -38,7 +38,7 @@ void handles_delete(struct handles *h)
         h->page_count -= h->pages[i] != NULL;
         free(h->pages[i]);
     }
-    sysmem_release(h->pages, PAGES * sizeof *h->pages);
+    raw_unmap(h->pages, PAGES * sizeof *h->pages);
     free(h->spare);
     free(h);
 }

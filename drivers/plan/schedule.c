@@ -121,12 +121,12 @@ static uint64_t whole_pages(uint64_t bytes)
 
 bool schedule_write(const struct schedule *s, int fd, uint64_t bytes, struct schedule_facts *f)
 {
-    *f = (struct schedule_facts){.runs_at = whole_pages(bytes), .times_at = whole_pages(bytes)};
+    *f = (struct schedule_facts){.runs_at = whole_pages(bytes), .latency_at = whole_pages(bytes)};
     if (s->marked) {
         f->threads = s->threads;
         f->runs = run_count(s);
-        f->times_at += whole_pages(s->runs.used);
+        f->latency_at += whole_pages(s->runs.used);
     }
     f->times = s->times.used / sizeof(uint64_t);
-    return (!s->marked || write_table(&s->runs, fd, f->runs_at)) && write_table(&s->times, fd, f->times_at);
+    return (!s->marked || write_table(&s->runs, fd, f->runs_at)) && write_table(&s->times, fd, f->latency_at);
 }

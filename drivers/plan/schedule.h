@@ -25,7 +25,7 @@ struct run {
 struct schedule_facts {
     uint32_t threads, runs;
     uint64_t times; /* one for each N, F and R */
-    uint64_t runs_at, times_at;
+    uint64_t runs_at, latency_at;
 };
 
 struct schedule;

@@ -9,20 +9,20 @@
 static uint64_t interval(const struct job *j)
 {
     uint64_t ops = j->facts.news + j->facts.frees + j->facts.resizes;
-    return ops / HALTS + 1;
+    return ops / BARRIERS + 1;
 }
 
-uint64_t halts_first(const struct job *j)
+uint64_t barrier_first(const struct job *j)
 {
-    return j->kind == JOB_TEAM_SPACE ? interval(j) : UINT64_MAX;
+    return j->kind == JOB_THREADS_SPACE ? interval(j) : UINT64_MAX;
 }
 
-bool halts_reached(const struct turns *t)
+bool barrier_reached(const struct thread_group *g)
 {
-    uint64_t cut = atomic_load_explicit(&t->cut, memory_order_relaxed);
-    for (uint32_t i = 0; i < t->count; i++) {
-        const struct lane *l = &t->lanes[i];
-        if (!atomic_load(&l->done) && atomic_load_explicit(&l->halted, memory_order_acquire) != cut)
+    uint64_t cut = atomic_load_explicit(&g->cut, memory_order_relaxed);
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct thread *t = &g->threads[i];
+        if (!atomic_load(&t->done) && atomic_load_explicit(&t->reached, memory_order_acquire) != cut)
             return false;
     }
     return true;
@@ -33,43 +33,43 @@ static uint64_t used_by(const struct steve_driver *d)
     return d->confinement == STEVE_IN_HEAP ? measure_extent(d) : region_committed();
 }
 
-void halts_measure(struct turns *t)
+void barrier_measure(struct thread_group *g)
 {
-    struct team_space *s = &t->e->shared->team_space;
+    struct threads_space *s = &g->e->shared->threads_space;
     uint64_t live = 0, made = 0, resident = region_resident();
-    for (uint32_t i = 0; i < t->count; i++) {
-        live += t->lanes[i].bytes;
-        made += t->lanes[i].made;
+    for (uint32_t i = 0; i < g->count; i++) {
+        live += g->threads[i].bytes;
+        made += g->threads[i].made;
     }
-    uint64_t used = used_by(t->e->driver);
+    uint64_t used = used_by(g->e->driver);
     fragmentation_add(&s->fragmentation, made - s->made, live, resident);
     s->made = made;
     s->most_used = used > s->most_used ? used : s->most_used;
     s->most_resident = resident > s->most_resident ? resident : s->most_resident;
-    s->halts++;
-    pthread_mutex_lock(&t->halt);
-    atomic_fetch_add_explicit(&t->cut, interval(&t->e->shared->job), memory_order_release);
-    pthread_cond_broadcast(&t->on);
-    pthread_mutex_unlock(&t->halt);
+    s->barriers++;
+    pthread_mutex_lock(&g->barrier);
+    atomic_fetch_add_explicit(&g->cut, interval(&g->e->shared->job), memory_order_release);
+    pthread_cond_broadcast(&g->moved_on);
+    pthread_mutex_unlock(&g->barrier);
 }
 
-bool halts_wait(struct lane *l)
+bool barrier_wait(struct thread *t)
 {
-    struct turns *t = l->all;
-    uint64_t cut, op = lane_get(&l->op);
-    pthread_mutex_lock(&t->halt);
-    while (op >= (cut = lane_get(&t->cut)) && !atomic_load(&t->stop)) {
-        atomic_store_explicit(&l->halted, cut, memory_order_release);
-        pthread_cond_wait(&t->on, &t->halt);
+    struct thread_group *g = t->group;
+    uint64_t cut, op = counter_get(&t->op);
+    pthread_mutex_lock(&g->barrier);
+    while (op >= (cut = counter_get(&g->cut)) && !atomic_load(&g->stop)) {
+        atomic_store_explicit(&t->reached, cut, memory_order_release);
+        pthread_cond_wait(&g->moved_on, &g->barrier);
     }
-    pthread_mutex_unlock(&t->halt);
-    return !atomic_load(&t->stop);
+    pthread_mutex_unlock(&g->barrier);
+    return !atomic_load(&g->stop);
 }
 
-void halts_end(struct turns *t)
+void barrier_end(struct thread_group *g)
 {
-    pthread_mutex_lock(&t->halt);
-    atomic_store(&t->stop, true);
-    pthread_cond_broadcast(&t->on);
-    pthread_mutex_unlock(&t->halt);
+    pthread_mutex_lock(&g->barrier);
+    atomic_store(&g->stop, true);
+    pthread_cond_broadcast(&g->moved_on);
+    pthread_mutex_unlock(&g->barrier);
 }

@@ -14,7 +14,7 @@ static const uint64_t PIECE_WORDS = ((uint64_t)1 << PIECE_SHIFT) / STEVE_ALIGNME
 
 bool cover_open(struct cover *c)
 {
-    c->pieces = sysmem_get(PIECES * sizeof *c->pieces);
+    c->pieces = raw_map(PIECES * sizeof *c->pieces);
     return c->pieces;
 }
 
@@ -25,7 +25,7 @@ static uint64_t *word_of(struct cover *c, uint64_t bit)
     if (piece >= PIECES)
         return NULL;
     if (!c->pieces[piece])
-        c->pieces[piece] = sysmem_get(PIECE_WORDS * sizeof(uint64_t));
+        c->pieces[piece] = raw_map(PIECE_WORDS * sizeof(uint64_t));
     return c->pieces[piece] ? c->pieces[piece] + word % PIECE_WORDS : NULL;
 }
 

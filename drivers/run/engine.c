@@ -17,7 +17,7 @@ enum pass { TIMED, WATCHED };
 
 void *engine_table(size_t bytes)
 {
-    volatile char *p = sysmem_get(bytes);
+    volatile char *p = raw_map(bytes);
     for (size_t i = 0; p && i < bytes; i += 4096)
         p[i] = 0;
     return (void *)p;
@@ -26,12 +26,12 @@ void *engine_table(size_t bytes)
 bool engine_open(struct engine *e, struct shared *shared, const struct steve_driver *driver)
 {
     const struct plan_facts *f = &shared->job.facts;
-    long steps = sysmem_call(SYS_mmap, 0, (long)(f->steps * sizeof *e->steps), PROT_READ,
+    long steps = raw_syscall(SYS_mmap, 0, (long)(f->steps * sizeof *e->steps), PROT_READ,
                              MAP_SHARED | MAP_POPULATE, PLAN_FD, 0);
     *e = (struct engine){.driver = driver, .shared = shared, .random = shared->job.seed};
     e->steps = (const struct step *)steps;
     e->blocks = engine_table(f->slots * sizeof *e->blocks);
-    if (!sysmem_failed(steps) && e->blocks)
+    if (!raw_failed(steps) && e->blocks)
         return true;
     snprintf(shared->text, sizeof shared->text, "out of memory for the replay's own tables");
     return false;
@@ -97,7 +97,7 @@ static bool was_preempted(struct engine *e)
     return more;
 }
 
-static void add_time(struct engine *e, struct times *t, uint64_t ns)
+static void add_time(struct engine *e, struct latency *t, uint64_t ns)
 {
     if (ns >= LONG && was_preempted(e)) {
         t->preempted++;
@@ -105,7 +105,7 @@ static void add_time(struct engine *e, struct times *t, uint64_t ns)
     }
     if (e->ops % LOOK_AFTER == 0)
         was_preempted(e);
-    times_add(t, ns);
+    latency_add(t, ns);
     e->run_time += ns;
     e->run_ops++;
     if (ns > e->run_most)

@@ -5,7 +5,7 @@
  * With kill_percent, at the end of the file so many percent of the live blocks, chosen evenly at random,
  * are freed and the file is done again with new blocks, until memory runs out.
  *
- * Runs in the driver's process: takes memory from sysmem only, never from malloc.
+ * Runs in the driver's process: takes memory from raw_syscalls only, never from malloc.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_RUN_ENGINE_H

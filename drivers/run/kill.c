@@ -45,7 +45,7 @@ static bool room_for(struct engine *e, uint64_t more)
     uint64_t wanted = e->kept_count + more;
     if (wanted <= e->kept_room)
         return true;
-    struct block *list = sysmem_grow(e->kept, e->kept_room * sizeof *list, 2 * wanted * sizeof *list);
+    struct block *list = raw_remap(e->kept, e->kept_room * sizeof *list, 2 * wanted * sizeof *list);
     if (!list)
         return false;
     e->kept = list;

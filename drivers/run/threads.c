@@ -1,7 +1,7 @@
 /* threads.c - the replay on real threads; see threads.h.
  *
  * The first thread only starts the others and watches how far they are, so that a hang can be told where it
- * is. Stacks come from sysmem: they are not the allocator's business.
+ * is. Stacks come from raw_syscalls: they are not the allocator's business.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -19,7 +19,7 @@
 
 enum { STACK = 2 << 20, LOOK = 1000000 /* nanoseconds between two looks */ };
 
-static __thread struct lane *s_mine; /* of this thread; NULL: the first one */
+static __thread struct thread *s_mine; /* of this thread; NULL: the first one */
 static struct shared *s_shared;
 
 /* Say which operation it was; the signal then does what it always does. */
@@ -27,7 +27,7 @@ static void on_crash(int signal)
 {
     (void)signal;
     if (s_mine)
-        s_shared->op_index = lane_get(&s_mine->op);
+        s_shared->op_index = counter_get(&s_mine->op);
 }
 
 static void watch_crashes(struct shared *b)
@@ -47,154 +47,154 @@ static uint64_t given_up(void)
 
 static void *live(void *argument)
 {
-    struct lane *l = argument;
-    s_mine = l;
-    turns_await_start(l);
+    struct thread *t = argument;
+    s_mine = t;
+    thread_await_start(t);
     uint64_t cpu = clock_thread(), blocked = given_up();
-    turns_work(l);
-    l->cpu = clock_thread() - cpu;
+    thread_work(t);
+    t->cpu = clock_thread() - cpu;
     uint64_t gave_up = given_up() - blocked;
-    l->blocked = gave_up > l->naps ? gave_up - l->naps : 0;
-    l->ended = clock_wall();
-    atomic_store(&l->done, true);
+    t->blocked = gave_up > t->naps ? gave_up - t->naps : 0;
+    t->ended = clock_wall();
+    atomic_store(&t->done, true);
     return NULL;
 }
 
-static bool start_lane(struct lane *l)
+static bool start_thread(struct thread *t)
 {
     pthread_attr_t attributes;
-    l->stack = sysmem_get(STACK);
-    if (!l->stack || pthread_attr_init(&attributes) != 0)
+    t->stack = raw_map(STACK);
+    if (!t->stack || pthread_attr_init(&attributes) != 0)
         return false;
-    bool good = pthread_attr_setstack(&attributes, l->stack, STACK) == 0 &&
-                pthread_create(&l->thread, &attributes, live, l) == 0;
+    bool good = pthread_attr_setstack(&attributes, t->stack, STACK) == 0 &&
+                pthread_create(&t->thread, &attributes, live, t) == 0;
     pthread_attr_destroy(&attributes);
-    l->started = good;
+    t->started = good;
     return good;
 }
 
-static bool start_all(struct turns *t)
+static bool start_all(struct thread_group *g)
 {
     bool good = true;
-    for (uint32_t i = 0; good && i < t->count; i++)
-        good = start_lane(&t->lanes[i]);
+    for (uint32_t i = 0; good && i < g->count; i++)
+        good = start_thread(&g->threads[i]);
     if (good)
         return true;
-    snprintf(t->e->shared->text, sizeof t->e->shared->text, "%u threads cannot be started", t->count);
-    atomic_store(&t->stop, true);
+    snprintf(g->e->shared->text, sizeof g->e->shared->text, "%u threads cannot be started", g->count);
+    atomic_store(&g->stop, true);
     return false;
 }
 
 /* The earliest operation under way, of those in the allocator or of those that wait. UINT64_MAX: none. */
-static uint64_t earliest(const struct turns *t, bool waits)
+static uint64_t earliest(const struct thread_group *g, bool waits)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < t->count; i++) {
-        const struct lane *l = &t->lanes[i];
-        uint64_t op = lane_get(&l->op);
-        if (!atomic_load(&l->done) && atomic_load(&l->waits) == waits && op < least)
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct thread *t = &g->threads[i];
+        uint64_t op = counter_get(&t->op);
+        if (!atomic_load(&t->done) && atomic_load(&t->waits) == waits && op < least)
             least = op;
     }
     return least;
 }
 
-static bool all_done(const struct turns *t)
+static bool all_done(const struct thread_group *g)
 {
-    for (uint32_t i = 0; i < t->count; i++)
-        if (!atomic_load(&t->lanes[i].done))
+    for (uint32_t i = 0; i < g->count; i++)
+        if (!atomic_load(&g->threads[i].done))
             return false;
     return true;
 }
 
-static uint64_t ops_done(const struct turns *t)
+static uint64_t ops_done(const struct thread_group *g)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < t->count; i++)
-        sum += lane_get(&t->lanes[i].ops);
+    for (uint32_t i = 0; i < g->count; i++)
+        sum += counter_get(&g->threads[i].ops);
     return sum;
 }
 
 /* How far it is. Who hangs in the allocator keeps the others waiting, with earlier operations as well: so the
  * place is that of a thread which waits for nobody. False: all are done. */
-static bool look(const struct turns *t)
+static bool look(const struct thread_group *g)
 {
-    t->e->shared->heartbeat = ops_done(t);
-    if (all_done(t))
+    g->e->shared->heartbeat = ops_done(g);
+    if (all_done(g))
         return false;
-    uint64_t in = earliest(t, false), op = in != UINT64_MAX ? in : earliest(t, true);
+    uint64_t in = earliest(g, false), op = in != UINT64_MAX ? in : earliest(g, true);
     if (op != UINT64_MAX)
-        t->e->shared->op_index = op;
+        g->e->shared->op_index = op;
     return true;
 }
 
-static void join_all(struct turns *t)
+static void join_all(struct thread_group *g)
 {
-    for (uint32_t i = 0; i < t->count; i++)
-        if (t->lanes[i].started)
-            pthread_join(t->lanes[i].thread, NULL);
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->threads[i].started)
+            pthread_join(g->threads[i].thread, NULL);
 }
 
-static void add_up(const struct turns *t, struct team_result *r)
+static void add_up(const struct thread_group *g, struct threads_result *r)
 {
-    for (uint32_t i = 0; i < t->count; i++) {
-        const struct lane *l = &t->lanes[i];
-        r->cpu += l->cpu;
-        r->cpu_most = l->cpu > r->cpu_most ? l->cpu : r->cpu_most;
-        r->waits += l->for_turn.count;
-        r->waited += clock_between(0, l->for_turn.ticks);
-        r->lock_waits += l->for_lock.count;
-        r->lock_waited += clock_between(0, l->for_lock.ticks);
-        r->blocked += l->blocked;
-        r->news += l->counts[STEP_NEW];
-        r->frees += l->counts[STEP_FREE];
-        r->resizes += l->counts[STEP_RESIZE];
-        r->live_at_end += l->bytes;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct thread *t = &g->threads[i];
+        r->cpu += t->cpu;
+        r->cpu_most = t->cpu > r->cpu_most ? t->cpu : r->cpu_most;
+        r->waits += t->for_turn.count;
+        r->waited += clock_between(0, t->for_turn.ticks);
+        r->lock_waits += t->for_lock.count;
+        r->lock_waited += clock_between(0, t->for_lock.ticks);
+        r->blocked += t->blocked;
+        r->news += t->counts[STEP_NEW];
+        r->frees += t->counts[STEP_FREE];
+        r->resizes += t->counts[STEP_RESIZE];
+        r->live_at_end += t->bytes;
     }
 }
 
-static void finish(struct turns *t, uint64_t from)
+static void finish(struct thread_group *g, uint64_t from)
 {
-    struct shared *b = t->e->shared;
-    uint64_t to = from, failed = atomic_load(&t->failed_op);
-    for (uint32_t i = 0; i < t->count; i++)
-        to = t->lanes[i].ended > to ? t->lanes[i].ended : to;
-    b->team = (struct team_result){.threads = t->count, .wall = to - from, .locked = t->serial};
-    add_up(t, &b->team);
-    b->op_index = failed == UINT64_MAX ? b->team.news + b->team.frees + b->team.resizes : failed;
-    b->status = failed == UINT64_MAX ? STATUS_DONE : t->failure == NO_ROOM ? STATUS_NO_ROOM : STATUS_FAILED;
+    struct shared *b = g->e->shared;
+    uint64_t to = from, failed = atomic_load(&g->failed_op);
+    for (uint32_t i = 0; i < g->count; i++)
+        to = g->threads[i].ended > to ? g->threads[i].ended : to;
+    b->threaded = (struct threads_result){.threads = g->count, .wall = to - from, .locked = g->serial};
+    add_up(g, &b->threaded);
+    b->op_index = failed == UINT64_MAX ? b->threaded.news + b->threaded.frees + b->threaded.resizes : failed;
+    b->status = failed == UINT64_MAX ? STATUS_DONE : g->failure == NO_ROOM ? STATUS_NO_ROOM : STATUS_FAILED;
 }
 
 /* Until all are done. */
-static void watch(struct turns *t)
+static void watch(struct thread_group *g)
 {
     const struct timespec pause = {0, LOOK};
-    bool measures = t->e->shared->job.kind == JOB_TEAM_SPACE;
-    while (look(t)) {
-        if (measures && halts_reached(t))
-            halts_measure(t);
+    bool measures = g->e->shared->job.kind == JOB_THREADS_SPACE;
+    while (look(g)) {
+        if (measures && barrier_reached(g))
+            barrier_measure(g);
         else
             nanosleep(&pause, NULL);
     }
     if (measures)
-        halts_measure(t);
+        barrier_measure(g);
 }
 
-void team_run(struct engine *e)
+void threads_run(struct engine *e)
 {
-    struct turns t;
+    struct thread_group g;
     e->shared->status = STATUS_FAILED;
-    if (!turns_open(&t, e))
+    if (!thread_group_open(&g, e))
         return;
     watch_crashes(e->shared);
     e->shared->status = STATUS_RUNNING;
-    bool good = start_all(&t);
+    bool good = start_all(&g);
     uint64_t from = clock_wall();
-    atomic_store(&t.go, true);
+    atomic_store(&g.go, true);
     if (good)
-        watch(&t);
-    join_all(&t);
+        watch(&g);
+    join_all(&g);
     if (good)
-        finish(&t, from);
+        finish(&g, from);
     else
         e->shared->status = STATUS_FAILED;
 }

@@ -14,11 +14,11 @@
 #include "drivers/run/engine.h"
 
 /* Most threads that are replayed as such. */
-enum { TEAM_MOST = 1024 };
+enum { THREADS_MOST = 1024 };
 /* Bytes of heap that a run on threads has for each besides: allocators reserve address space for each. */
-#define TEAM_HEAP ((uint64_t)128 << 20)
+#define THREADS_HEAP ((uint64_t)128 << 20)
 
-/* Replay once; the result is shared->team, and shared->op_index the operation where it failed, if it did. */
-void team_run(struct engine *e);
+/* Replay once; the result is shared->threaded, and shared->op_index the operation where it failed, if it did. */
+void threads_run(struct engine *e);
 
 #endif

@@ -141,11 +141,11 @@ __attribute__((format(printf, 1, 2))) static int wrong(const char *format, ...)
     return EXIT_USAGE;
 }
 
-static int set_mode(struct options *o, enum mode mode)
+static int set_command(struct options *o, enum command command)
 {
-    if (o->mode != MODE_NONE && o->mode != mode)
+    if (o->command != COMMAND_NONE && o->command != command)
         return wrong("only one of --peakmem, --allocstats, --min-heap, --memplot and --list");
-    o->mode = mode;
+    o->command = command;
     return -1;
 }
 
@@ -364,25 +364,25 @@ static int set(struct options *o, int c, const char *text)
 {
     switch (c) {
     case PEAKMEM:
-        return set_mode(o, MODE_PEAKMEM);
+        return set_command(o, COMMAND_PEAKMEM);
     case ALLOCSTATS:
-        return set_mode(o, MODE_ALLOCSTATS);
+        return set_command(o, COMMAND_ALLOCSTATS);
     case MEMPLOT:
-        return set_mode(o, MODE_MEMPLOT);
+        return set_command(o, COMMAND_MEMPLOT);
     case MIN_HEAP:
-        return set_mode(o, MODE_MIN_HEAP);
+        return set_command(o, COMMAND_MIN_HEAP);
     case LIST:
-        return set_mode(o, MODE_LIST);
+        return set_command(o, COMMAND_LIST);
     default:
         return set_value(o, c, text);
     }
 }
 
 /* OPS RESULT KILLPERCENT OPLIMIT PEAKMEM THEORETICAL_HEAP_SIZE */
-static int documented_form(struct options *o, char **argument)
+static int legacy_form(struct options *o, char **argument)
 {
     int r;
-    o->documented = true;
+    o->legacy = true;
     o->passes = 1; /* each call adds one record: thousands of calls make one file */
     o->output = argument[1];
     if ((r = set_kill(o, argument[2])) != -1 ||
@@ -394,14 +394,14 @@ static int documented_form(struct options *o, char **argument)
 
 static int set_arguments(struct options *o, int n, char **argument)
 {
-    if (o->mode == MODE_LIST)
+    if (o->command == COMMAND_LIST)
         return n == 0 ? -1 : wrong("--list takes no file");
     if (n == 0)
         return wrong("which ops file?");
     o->ops = argument[0];
-    if (o->mode == MODE_ALLOCSTATS && n == 6)
-        return documented_form(o, argument);
-    if (o->mode == MODE_MEMPLOT && n == 2)
+    if (o->command == COMMAND_ALLOCSTATS && n == 6)
+        return legacy_form(o, argument);
+    if (o->command == COMMAND_MEMPLOT && n == 2)
         return set_heap(o, argument[1]);
     if (n > 1)
         return wrong("too many or too few arguments from '%s' on", argument[1]);
@@ -410,19 +410,19 @@ static int set_arguments(struct options *o, int n, char **argument)
 
 static int check_whole(const struct options *o)
 {
-    if (o->mode == MODE_NONE)
+    if (o->command == COMMAND_NONE)
         return wrong("what to do? --peakmem, --allocstats, --min-heap, --memplot or --list");
-    if (o->mode != MODE_PEAKMEM && o->mode != MODE_LIST && !o->allocator)
+    if (o->command != COMMAND_PEAKMEM && o->command != COMMAND_LIST && !o->allocator)
         return wrong("which allocator? --allocator=NAME; steve-replay --list names them");
-    if (o->mode == MODE_MIN_HEAP && (o->heap || o->heap_factor > 0 || o->kill_percent))
+    if (o->command == COMMAND_MIN_HEAP && (o->heap || o->heap_factor > 0 || o->kill_percent))
         return wrong("--min-heap finds the heap for one round: no --heap and no --killpercent");
-    if (o->threads && (o->mode != MODE_ALLOCSTATS || o->kill_percent || o->documented))
+    if (o->threads && (o->command != COMMAND_ALLOCSTATS || o->kill_percent || o->legacy))
         return wrong("--threads=replay goes with --allocstats -o RESULT and one round only");
     if (o->time == FILM_INSTRUCTIONS && o->kill_percent)
         return wrong("--time=instructions is that of one round: no --killpercent");
     if (o->at_count && !o->still)
         return wrong("--at: the pictures' name? --still=FILE.png");
-    if (o->mode == MODE_ALLOCSTATS && !o->output)
+    if (o->command == COMMAND_ALLOCSTATS && !o->output)
         return wrong("where to? -o RESULT");
     return -1;
 }
@@ -446,7 +446,7 @@ int options_read(struct options *o, int argc, char **argv)
         if (r != -1)
             return r;
     }
-    if (o->mode != MODE_NONE && (r = set_arguments(o, argc - optind, argv + optind)) != -1)
+    if (o->command != COMMAND_NONE && (r = set_arguments(o, argc - optind, argv + optind)) != -1)
         return r;
     return check_whole(o);
 }

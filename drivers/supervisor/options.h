@@ -13,10 +13,17 @@ enum { EXIT_DONE = 0, EXIT_BAD = 1, EXIT_USAGE = 2, EXIT_NO_ROOM = 2 };
 
 enum { MOST_STILLS = 64 };
 
-enum mode { MODE_NONE, MODE_PEAKMEM, MODE_ALLOCSTATS, MODE_MEMPLOT, MODE_MIN_HEAP, MODE_LIST };
+enum command {
+    COMMAND_NONE,
+    COMMAND_PEAKMEM,
+    COMMAND_ALLOCSTATS,
+    COMMAND_MEMPLOT,
+    COMMAND_MIN_HEAP,
+    COMMAND_LIST
+};
 
 struct options {
-    enum mode mode;
+    enum command command;
     const char *allocator; /* NULL: not given */
     const char *ops;       /* the ops file */
     const char *output;    /* -o or RESULT, NULL: none */
@@ -24,7 +31,7 @@ struct options {
     const char *poster;    /* --poster */
     bool json, quiet, check;
     bool threads;         /* --threads=replay */
-    bool documented;      /* --allocstats with its six arguments */
+    bool legacy;          /* --allocstats with its six arguments */
     uint64_t op_limit;    /* OPLIMIT */
     uint64_t theoretical; /* THEORETICAL_HEAP_SIZE */
     uint64_t heap;        /* bytes, 0: not given */

@@ -83,7 +83,7 @@ static struct session null_session(const struct session *s)
 static void run_null(const struct session *s, struct findings *r)
 {
     struct session null = null_session(s);
-    if (s->options->documented && s->options->op_limit) /* only the header shows it */
+    if (s->options->legacy && s->options->op_limit) /* only the header shows it */
         return;
     if (s->job.kill_percent || strcmp(s->info.name, "null") == 0 || !find_driver("null", null.job.driver))
         return;
@@ -102,52 +102,52 @@ static void run_null(const struct session *s, struct findings *r)
 static enum job_status run_on_threads(struct session *s, enum job_kind kind)
 {
     uint64_t heap = s->job.heap;
-    s->job.heap += TEAM_HEAP * s->plan.facts.schedule.threads;
+    s->job.heap += THREADS_HEAP * s->plan.facts.schedule.threads;
     enum job_status status = session_run(s, kind, 0, -1);
     s->job.heap = heap;
     return status;
 }
 
-static enum job_status run_team_space(struct session *s, struct findings *r)
+static enum job_status run_threads_space(struct session *s, struct findings *r)
 {
-    enum job_status status = run_on_threads(s, JOB_TEAM_SPACE);
-    r->team_space = s->shared->team_space;
+    enum job_status status = run_on_threads(s, JOB_THREADS_SPACE);
+    r->threads_space = s->shared->threads_space;
     return status;
 }
 
 /* The passes on threads; *best is the quickest. */
-static enum job_status run_team(struct session *s, struct team_result *best)
+static enum job_status run_threads(struct session *s, struct threads_result *best)
 {
     enum job_status status = STATUS_DONE;
     for (uint32_t i = 0; i < s->options->passes && status == STATUS_DONE; i++) {
-        status = run_on_threads(s, JOB_TEAM);
-        if (status == STATUS_DONE && (!best->threads || s->shared->team.wall < best->wall))
-            *best = s->shared->team;
+        status = run_on_threads(s, JOB_THREADS);
+        if (status == STATUS_DONE && (!best->threads || s->shared->threaded.wall < best->wall))
+            *best = s->shared->threaded;
     }
     return status;
 }
 
 /* What threads cost each other when nothing is allocated. */
-static void run_null_team(const struct session *s, struct findings *r)
+static void run_null_threads(const struct session *s, struct findings *r)
 {
-    struct team_result best = {0};
+    struct threads_result best = {0};
     struct session null = null_session(s);
-    if (find_driver("null", null.job.driver) && run_team(&null, &best) == STATUS_DONE)
-        r->null_team_wall = best.wall;
+    if (find_driver("null", null.job.driver) && run_threads(&null, &best) == STATUS_DONE)
+        r->null_threads_wall = best.wall;
     shared_delete(null.shared, null.shared_fd);
 }
 
-static int run_teams(struct session *s, struct findings *r)
+static int run_threads_passes(struct session *s, struct findings *r)
 {
     if (!s->options->threads)
         return EXIT_DONE;
-    if (run_team(s, &r->team) != STATUS_DONE || run_team_space(s, r) != STATUS_DONE)
+    if (run_threads(s, &r->threaded) != STATUS_DONE || run_threads_space(s, r) != STATUS_DONE)
         return trouble(s, r);
-    run_null_team(s, r);
+    run_null_threads(s, r);
     return EXIT_DONE;
 }
 
-static uint64_t time_of(const struct times times[TIMED_OPS])
+static uint64_t time_of(const struct latency times[TIMED_OPS])
 {
     uint64_t sum = 0;
     for (int i = 0; i < TIMED_OPS; i++)
@@ -257,7 +257,7 @@ static void set_points(struct session *s, uint64_t total)
 {
     uint64_t points = s->options->points;
     s->job.total_ops = total;
-    if (!s->options->documented)
+    if (!s->options->legacy)
         s->job.interval = total > points ? (total + points - 1) / points : 1;
 }
 
@@ -290,13 +290,13 @@ int passes_run(struct session *s, struct findings *r)
         return status;
     note_rounds(s, r);
     run_null(s, r);
-    if (status == EXIT_DONE && (status = run_teams(s, r)) == EXIT_BAD)
+    if (status == EXIT_DONE && (status = run_threads_passes(s, r)) == EXIT_BAD)
         return status;
     set_points(s, r->total_ops);
-    t.room = s->options->documented ? 4 : r->total_ops / s->job.interval + 3;
+    t.room = s->options->legacy ? 4 : r->total_ops / s->job.interval + 3;
     bool good = run_timed(s, r, &t);
     struct timings pieces = {.room = t.room, .passes = t.passes};
-    if (!s->options->documented) /* whose points are not of one distance */
+    if (!s->options->legacy) /* whose points are not of one distance */
         good = good && run_pieces(s, &pieces);
     good = good && run_space(s, r, t.room);
     if (!good)

@@ -77,7 +77,8 @@ int session_open(struct session *s, const struct options *o)
     int r = find_it(s);
     if (r != -1)
         return r;
-    bool accesses = o->accesses == ACCESSES_DEFAULT ? o->mode == MODE_MEMPLOT : o->accesses == ACCESSES_YES;
+    bool accesses =
+        o->accesses == ACCESSES_DEFAULT ? o->command == COMMAND_MEMPLOT : o->accesses == ACCESSES_YES;
     if (!plan_read(&s->plan, o->ops, (struct plan_wishes){accesses, o->threads}, text, sizeof text)) {
         fprintf(stderr, "steve-replay: %s\n", text);
         return EXIT_BAD;
@@ -97,7 +98,7 @@ int session_open(struct session *s, const struct options *o)
     s->job.rounds = o->rounds;
     s->job.touch = o->touch;
     s->job.check = o->check;
-    if (o->mode != MODE_MIN_HEAP)
+    if (o->command != COMMAND_MIN_HEAP)
         settle_heap(s);
     return -1;
 }

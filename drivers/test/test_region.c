@@ -145,13 +145,13 @@ static void test_break(void **state)
 
 /* A reservation costs nothing; what is used of it counts, up to the heap's size, and is thought of in order.
  */
-static void test_stretch_counts_what_is_used(void **state)
+static void test_reservation_counts_what_is_used(void **state)
 {
     size_t before = region_committed(), room = SIZE - before;
     region_allow_stretch();
     char *p = (char *)region_reserve_more((size_t)1 << 36);
-    assert_false(sysmem_failed((long)p));
-    assert_true(stretch_contains(p) && !region_holds(p, 1) && region_committed() == before);
+    assert_false(raw_failed((long)p));
+    assert_true(reservation_contains(p) && !region_holds(p, 1) && region_committed() == before);
     char *far = p + ((size_t)1 << 35);
     assert_int_equal(region_use(far, 2 * REGION_PAGE), (long)far);
     assert_int_equal(region_use(p, REGION_PAGE), (long)p);
@@ -162,9 +162,9 @@ static void test_stretch_counts_what_is_used(void **state)
     size_t resident = region_resident();
     far[0] = 1;
     assert_int_equal(region_resident(), resident + REGION_PAGE);
-    assert_true(sysmem_failed(region_use(far, room)));
+    assert_true(raw_failed(region_use(far, room)));
     assert_int_equal(region_committed(), before + 3 * REGION_PAGE);
-    assert_true(sysmem_failed(region_reserve_more((size_t)1 << 36)));
+    assert_true(raw_failed(region_reserve_more((size_t)1 << 36)));
     assert_int_equal(region_unmap(far, 2 * REGION_PAGE), 0);
     assert_int_equal(region_unmap(p, REGION_PAGE), 0);
     assert_int_equal(region_committed(), before);
@@ -184,7 +184,7 @@ int run_region_tests(void)
         cmocka_unit_test(test_calls_are_captured),
         cmocka_unit_test(test_holds),
         cmocka_unit_test(test_break),
-        cmocka_unit_test(test_stretch_counts_what_is_used),
+        cmocka_unit_test(test_reservation_counts_what_is_used),
     };
     return cmocka_run_group_tests_name("region", tests, reserve, NULL);
 }

@@ -63,16 +63,16 @@ static void test_handles_too_sparse(void **state)
 
 static void test_times_percentiles(void **state)
 {
-    static struct times t;
+    static struct latency t;
     memset(&t, 0, sizeof t);
-    assert_int_equal(times_at(&t, 500), 0);
+    assert_int_equal(latency_at(&t, 500), 0);
     for (uint64_t i = 1; i <= 1000; i++)
-        times_add(&t, i);
-    assert_int_equal(times_at(&t, 10), 10);
-    assert_in_range(times_at(&t, 500), 500, 531);
-    assert_in_range(times_at(&t, 990), 990, 1000);
-    assert_int_equal(times_at(&t, 1000), 1000);
-    times_add(&t, UINT64_MAX);
+        latency_add(&t, i);
+    assert_int_equal(latency_at(&t, 10), 10);
+    assert_in_range(latency_at(&t, 500), 500, 531);
+    assert_in_range(latency_at(&t, 990), 990, 1000);
+    assert_int_equal(latency_at(&t, 1000), 1000);
+    latency_add(&t, UINT64_MAX);
     assert_int_equal(t.most, UINT64_MAX);
 }
 
@@ -151,7 +151,7 @@ static void test_kill_is_even(void **state)
             one[i] += s_freed[i];
             pair[i] += s_freed[i] && s_freed[(i + 1) % BLOCKS];
         }
-        sysmem_release(e.kept, e.kept_room * sizeof *e.kept);
+        raw_unmap(e.kept, e.kept_room * sizeof *e.kept);
     }
     const double half = 0.5, both = half * (BLOCKS / 2 - 1) / (BLOCKS - 1);
     for (int i = 0; i < BLOCKS; i++) {

@@ -1,10 +1,10 @@
-/* outside.c - memory outside of the heap; see outside.h.
+/* outside_heap.c - memory outside of the heap; see outside_heap.h.
  *
  * Reads /proc/self/maps without files of stdio, whose buffers would come from malloc.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
-#include "drivers/heap/outside.h"
+#include "drivers/heap/outside_heap.h"
 #include "drivers/heap/raw_syscalls.h"
 #include "drivers/heap/region.h"
 #include "drivers/heap/reservation.h"
@@ -40,7 +40,7 @@ static uint64_t count_line(const char *line)
 {
     char *at;
     uintptr_t from = strtoull(line, &at, 16), to = strtoull(at + (*at == '-'), &at, 16);
-    if (!can_be_taken(at) || stretch_contains((void *)from))
+    if (!can_be_taken(at) || reservation_contains((void *)from))
         return 0;
     return to - from - in_region(from, to);
 }
@@ -57,7 +57,7 @@ static char *count_lines(char *text, uint64_t *sum)
     return text;
 }
 
-uint64_t outside_bytes(void)
+uint64_t outside_heap_bytes(void)
 {
     static char buffer[BUFFER];
     uint64_t sum = 0;
@@ -72,6 +72,6 @@ uint64_t outside_bytes(void)
     }
     if (fd >= 0)
         close(fd);
-    uint64_t own = sysmem_total() - region_reserved();
+    uint64_t own = raw_mapped() - region_reserved();
     return sum > own ? sum - own : 0;
 }

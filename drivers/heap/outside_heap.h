@@ -1,4 +1,4 @@
-/* outside.h - memory that this process has outside of the heap, as the kernel sees it.
+/* outside_heap.h - memory that this process has outside of the heap, as the kernel sees it.
  *
  * Blocks are checked one by one to lie in the heap; tables that an allocator keeps for itself are not seen
  * that way. So what the process could write to, in all, is compared before and after a replay: what came in
@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-/* Bytes of private writable mappings but for the region, its stretch, stacks and what the harness has
- * (sysmem). 0 when /proc cannot be read. */
-uint64_t outside_bytes(void);
+/* Bytes of private writable mappings but for the region, its reservation, stacks and what the harness has
+ * (raw_syscalls.h). 0 when /proc cannot be read. */
+uint64_t outside_heap_bytes(void);
 
 #endif

@@ -1,9 +1,9 @@
-/* test_team.c - the replay on real threads, on allocators that are simple enough to be checked.
+/* test_threads.c - the replay on real threads, on allocators that are simple enough to be checked.
  *
  * In one process, without steve-replay's own, so that ThreadSanitizer can watch it (`make tsan-drivers`): one
  * allocator locks for itself, the other has plain counters that only the replay's lock protects. An ops file
  * in which threads hand blocks to each other is replayed; what the threads did in all, every byte of every
- * block and what is live at the halts are compared with a model that does the same in one thread.
+ * block and what is live at the barriers are compared with a model that does the same in one thread.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
@@ -33,7 +33,7 @@ struct model {
 };
 
 static struct model s_model;
-static char s_path[] = "/tmp/test_team-XXXXXX";
+static char s_path[] = "/tmp/test_threads-XXXXXX";
 static struct plan s_plan;
 
 /* -- two allocators: memory only moves up ------------------------------------------------------- */
@@ -157,7 +157,7 @@ static struct shared *run(const struct steve_driver *d, enum job_kind kind)
     shared = (struct shared){.job = {.kind = kind, .heap = HEAP, .facts = s_plan.facts, .check = true}};
     assert_true(d->init(region_base(), HEAP));
     assert_true(engine_open(&engine, &shared, d));
-    team_run(&engine);
+    threads_run(&engine);
     return &shared;
 }
 
@@ -165,50 +165,50 @@ static void check_totals(const struct shared *b)
 {
     assert_string_equal(b->text, "");
     assert_int_equal(b->status, STATUS_DONE);
-    assert_int_equal(b->team.threads, THREADS);
-    assert_int_equal(b->team.news, s_model.news);
-    assert_int_equal(b->team.frees, s_model.frees);
-    assert_int_equal(b->team.resizes, s_model.resizes);
-    assert_int_equal(b->team.live_at_end, s_model.live[OPS - 1]);
+    assert_int_equal(b->threaded.threads, THREADS);
+    assert_int_equal(b->threaded.news, s_model.news);
+    assert_int_equal(b->threaded.frees, s_model.frees);
+    assert_int_equal(b->threaded.resizes, s_model.resizes);
+    assert_int_equal(b->threaded.live_at_end, s_model.live[OPS - 1]);
 }
 
 static void test_allocator_that_locks(void **state)
 {
-    const struct shared *b = run(&s_shared, JOB_TEAM);
+    const struct shared *b = run(&s_shared, JOB_THREADS);
     check_totals(b);
-    assert_false(b->team.locked);
+    assert_false(b->threaded.locked);
 }
 
 static void test_allocator_that_is_locked(void **state)
 {
-    const struct shared *b = run(&s_serial, JOB_TEAM);
+    const struct shared *b = run(&s_serial, JOB_THREADS);
     check_totals(b);
-    assert_true(b->team.locked);
+    assert_true(b->threaded.locked);
     assert_int_equal(s_calls, s_model.news + s_model.frees + 2 * s_model.resizes);
 }
 
-/* At every halt, and at the end, the same is live as in one thread. */
-static void test_halts(void **state)
+/* At every barrier, and at the end, the same is live as in one thread. */
+static void test_barriers(void **state)
 {
     const struct steve_driver *const drivers[] = {&s_shared, &s_serial};
-    uint64_t step = OPS / HALTS + 1, most = s_model.live[OPS - 1], halts = 1;
-    for (uint64_t cut = step; cut < OPS; cut += step, halts++)
+    uint64_t step = OPS / BARRIERS + 1, most = s_model.live[OPS - 1], barriers = 1;
+    for (uint64_t cut = step; cut < OPS; cut += step, barriers++)
         most = s_model.live[cut - 1] > most ? s_model.live[cut - 1] : most;
     for (int i = 0; i < 2; i++) {
-        const struct shared *b = run(drivers[i], JOB_TEAM_SPACE);
+        const struct shared *b = run(drivers[i], JOB_THREADS_SPACE);
         check_totals(b);
-        assert_int_equal(b->team_space.halts, halts);
-        assert_int_equal(b->team_space.fragmentation.most_live, most);
-        assert_int_equal(b->team_space.most_used, s_top + atomic_load(&s_shared_top));
+        assert_int_equal(b->threads_space.barriers, barriers);
+        assert_int_equal(b->threads_space.fragmentation.most_live, most);
+        assert_int_equal(b->threads_space.most_used, s_top + atomic_load(&s_shared_top));
     }
 }
 
-/* All threads end when there is no room for one of them, also those that stand at a halt. */
+/* All threads end when there is no room for one of them, also those that stand at a barrier. */
 static void test_no_room(void **state)
 {
     for (int i = 0; i < 2; i++) {
         s_room = OPS / 3;
-        const struct shared *b = run(&s_serial, i ? JOB_TEAM_SPACE : JOB_TEAM);
+        const struct shared *b = run(&s_serial, i ? JOB_THREADS_SPACE : JOB_THREADS);
         s_room = SIZE_MAX;
         assert_int_equal(b->status, STATUS_NO_ROOM);
         assert_true(b->op_index < OPS);
@@ -220,7 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_allocator_that_locks),
         cmocka_unit_test(test_allocator_that_is_locked),
-        cmocka_unit_test(test_halts),
+        cmocka_unit_test(test_barriers),
         cmocka_unit_test(test_no_room),
     };
     return cmocka_run_group_tests(tests, write_ops, NULL);
