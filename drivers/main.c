@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], WORKER_ARGUMENT) == 0)
         return worker_main();
     int status = options_read(&o, argc, argv);
-    if (status == -1) {
+    if (status == OPTIONS_GOOD) {
         signal(SIGPIPE, SIG_IGN);
         supervise_prepare();
         status = run(&o);

@@ -8,11 +8,12 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char s_help[] =
+static const char s_usage[] =
     "Usage: steve-replay --list [--json]\n"
     "       steve-replay --peakmem OPS [--json]\n"
     "       steve-replay --allocator NAME|PATH --allocstats OPS -o RESULT [options]\n"
@@ -22,113 +23,12 @@ static const char s_help[] =
     "       steve-replay --allocator NAME|PATH --memplot OPS [HEAP] [-o FILM] [--still PNG] [options]\n"
     "\n"
     "Replay an ops or lockops file on a real allocator in a heap of a given size.\n"
-    "\n"
-    "  -a, --allocator=NAME|PATH  the driver; --list names them\n"
-    "  -o, --output=FILE          result file, or film (.mp4, .avi, .mkv, .webm)\n"
-    "      --heap=BYTES|4x        size of the heap, in bytes (K, M, G) or times the live peak\n"
-    "                             (default 4x)\n"
-    "      --killpercent=K        at the end of the file free K%% of the live blocks at random and go on\n"
-    "                             with a new round, until out of memory (default 0: one round)\n"
-    "      --rounds=N             stop after so many rounds (default 100)\n"
-    "      --seed=S               of that random choice (default 1)\n"
-    "      --points=N             data points at most (default 3000)\n"
-    "      --passes=N             timed runs, each in a fresh process; medians are shown (default 3,\n"
-    "                             but none after one of 3 s)\n"
-    "      --touch=none|first|pages|all\n"
-    "                             write to each new block: not, its first byte, once per page, all of it\n"
-    "                             (default pages)\n"
-    "      --accesses=yes|no      also do the reads and writes of the file, outside of single timings\n"
-    "                             (default: in films and pictures only)\n"
-    "      --threads=replay|merge the operations of all threads in one (merge, the default), or besides on\n"
-    "                             real threads: needs a file made by steve ops --threads\n"
-    "      --check                fill blocks with patterns, compare them when they are freed and at the end;\n"
-    "                             find blocks that overlap or are not aligned to 8 bytes\n"
-    "      --timeout=SECONDS      end an allocator that does nothing for so long (default 60, 0: never)\n"
-    "      --still=FILE.png       picture of the heap after the last operation, or those of --at\n"
-    "      --at=OP[,OP...]        after these operations, numbered from 1; if several: FILE-OP.png\n"
-    "      --poster=FILE.png      picture of the whole replay: address upwards, time to the right\n"
-    "      --layout=rows|hilbert  how addresses lie in film and picture (default rows)\n"
-    "      --time=ops|bytes|instructions\n"
-    "                             what a frame has as much of as any other: operations, allocated bytes, or\n"
-    "                             instructions of the program (of a file made by steve ops --times)\n"
-    "      --extent=BYTES         draw so much of the heap (default: as far as blocks lie)\n"
-    "      --strip=BYTES          full height of the strip in film and picture (default: the most bytes "
-    "that\n"
-    "                             are live or resident)\n"
-    "      --size=WxH             of film and picture (default 1280x720)\n"
-    "      --fps=N                frames per second (default 25)\n"
-    "      --frames=N             frames at most (default 300)\n"
-    "      --json                 machine-readable output\n"
-    "  -q, --quiet                no progress, no summary\n"
+    "\n";
+
+static const char s_end_of_help[] =
     "  -h, --help   -V, --version\n"
     "\n"
     "Exit status: 0 done, 1 bad input or failure, 2 wrong usage or the heap is too small.\n";
-
-enum {
-    PEAKMEM = 256,
-    ALLOCSTATS,
-    MEMPLOT,
-    MIN_HEAP,
-    LIST,
-    HEAP,
-    KILL,
-    ROUNDS,
-    SEED,
-    POINTS,
-    PASSES,
-    TOUCH,
-    THREADS,
-    ACCESSES,
-    AT,
-    POSTER,
-    LAYOUT,
-    TIME,
-    EXTENT,
-    STRIP,
-    CHECK,
-    TIMEOUT,
-    STILL,
-    SIZE,
-    FPS,
-    FRAMES,
-    JSON
-};
-
-static const struct option s_options[] = {
-    {"peakmem", no_argument, NULL, PEAKMEM},
-    {"allocstats", no_argument, NULL, ALLOCSTATS},
-    {"memplot", no_argument, NULL, MEMPLOT},
-    {"min-heap", no_argument, NULL, MIN_HEAP},
-    {"list", no_argument, NULL, LIST},
-    {"allocator", required_argument, NULL, 'a'},
-    {"output", required_argument, NULL, 'o'},
-    {"heap", required_argument, NULL, HEAP},
-    {"killpercent", required_argument, NULL, KILL},
-    {"rounds", required_argument, NULL, ROUNDS},
-    {"seed", required_argument, NULL, SEED},
-    {"points", required_argument, NULL, POINTS},
-    {"passes", required_argument, NULL, PASSES},
-    {"touch", required_argument, NULL, TOUCH},
-    {"threads", required_argument, NULL, THREADS},
-    {"accesses", required_argument, NULL, ACCESSES},
-    {"at", required_argument, NULL, AT},
-    {"poster", required_argument, NULL, POSTER},
-    {"layout", required_argument, NULL, LAYOUT},
-    {"time", required_argument, NULL, TIME},
-    {"extent", required_argument, NULL, EXTENT},
-    {"strip", required_argument, NULL, STRIP},
-    {"check", no_argument, NULL, CHECK},
-    {"timeout", required_argument, NULL, TIMEOUT},
-    {"still", required_argument, NULL, STILL},
-    {"size", required_argument, NULL, SIZE},
-    {"fps", required_argument, NULL, FPS},
-    {"frames", required_argument, NULL, FRAMES},
-    {"json", no_argument, NULL, JSON},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
-};
 
 __attribute__((format(printf, 1, 2))) static int wrong(const char *format, ...)
 {
@@ -141,14 +41,7 @@ __attribute__((format(printf, 1, 2))) static int wrong(const char *format, ...)
     return EXIT_USAGE;
 }
 
-static int set_command(struct options *o, enum command command)
-{
-    if (o->command != COMMAND_NONE && o->command != command)
-        return wrong("only one of --peakmem, --allocstats, --min-heap, --memplot and --list");
-    o->command = command;
-    return -1;
-}
-
+/* Read a number from `least` to `most`; `what` names it in the message. */
 static int set_number(uint32_t *out, const char *what, const char *text, uint64_t least, uint64_t most)
 {
     uint64_t value;
@@ -156,65 +49,32 @@ static int set_number(uint32_t *out, const char *what, const char *text, uint64_
         return wrong("%s: '%s' is not a number from %llu to %llu", what, text, (unsigned long long)least,
                      (unsigned long long)most);
     *out = (uint32_t)value;
-    return -1;
+    return OPTIONS_GOOD;
 }
 
+/* The same without an upper bound, in 64 bits. */
 static int set_large(uint64_t *out, const char *what, const char *text, uint64_t least)
 {
     if (!number_read(text, out) || *out < least)
         return wrong("%s: '%s' is not a number of at least %llu", what, text, (unsigned long long)least);
-    return -1;
+    return OPTIONS_GOOD;
+}
+
+static int set_bytes(uint64_t *out, const char *what, const char *text)
+{
+    if (bytes_read(text, out) && *out)
+        return OPTIONS_GOOD;
+    return wrong("%s: '%s' is not a number of bytes (like 262144 or 64M)", what, text);
 }
 
 static int set_heap(struct options *o, const char *text)
 {
     if (factor_read(text, &o->heap_factor) || (bytes_read(text, &o->heap) && o->heap))
-        return -1;
+        return OPTIONS_GOOD;
     return wrong("heap '%s' is neither a number of bytes (like 262144 or 64M) nor a factor (like 4x)", text);
 }
 
-static int set_touch(struct options *o, const char *text)
-{
-    for (int i = 0; i < TOUCHES; i++) {
-        if (strcmp(text, touch_names[i]) == 0) {
-            o->touch = (enum touch)i;
-            return -1;
-        }
-    }
-    return wrong("--touch: '%s' is not none, first, pages or all", text);
-}
-
-static int set_accesses(struct options *o, const char *text)
-{
-    o->accesses = strcmp(text, "yes") == 0 ? ACCESSES_YES : ACCESSES_NO;
-    if (o->accesses == ACCESSES_NO && strcmp(text, "no") != 0)
-        return wrong("--accesses: '%s' is not yes or no", text);
-    return -1;
-}
-
-static int set_layout(struct options *o, const char *text)
-{
-    for (int i = 0; i < LAYOUTS; i++) {
-        if (strcmp(text, layout_names[i]) == 0) {
-            o->layout = (enum layout)i;
-            return -1;
-        }
-    }
-    return wrong("--layout: '%s' is not rows or hilbert", text);
-}
-
-static int set_time(struct options *o, const char *text)
-{
-    for (int i = 0; i < FILM_TIMES; i++) {
-        if (strcmp(text, film_time_names[i]) == 0) {
-            o->time = (enum film_time)i;
-            return -1;
-        }
-    }
-    return wrong("--time: '%s' is not ops, bytes or instructions", text);
-}
-
-/* A list of numbers with commas. */
+/* Read a list of numbers separated by commas. */
 static int set_at(struct options *o, const char *text)
 {
     char copy[1024], *rest = copy, *one;
@@ -225,14 +85,7 @@ static int set_at(struct options *o, const char *text)
             return wrong("--at: '%s': from 1 to %d numbers from 1 on, with commas", text, MOST_STILLS);
         o->at_count++;
     }
-    return -1;
-}
-
-static int set_bytes(uint64_t *out, const char *what, const char *text)
-{
-    if (bytes_read(text, out) && *out)
-        return -1;
-    return wrong("%s: '%s' is not a number of bytes (like 262144 or 64M)", what, text);
+    return OPTIONS_GOOD;
 }
 
 static int set_size(struct options *o, const char *text)
@@ -243,14 +96,7 @@ static int set_size(struct options *o, const char *text)
     if (o->width < 320 || o->height < 200 || o->width > 7680 || o->height > 4320 || o->width % 2 ||
         o->height % 2)
         return wrong("--size: %s: from 320x200 to 7680x4320, even numbers", text);
-    return -1;
-}
-
-static int set_threads(struct options *o, const char *text)
-{
-    o->threads = strcmp(text, "replay") == 0;
-    return o->threads || strcmp(text, "merge") == 0 ? -1
-                                                    : wrong("--threads: '%s' is not replay or merge", text);
+    return OPTIONS_GOOD;
 }
 
 static int set_kill(struct options *o, const char *text)
@@ -259,7 +105,7 @@ static int set_kill(struct options *o, const char *text)
     if (!number_read(text, &k) || (k > 100 && k < 100000))
         return wrong("killpercent '%s' is not 0 to 100 (or 100000: one round)", text);
     o->kill_percent = k >= 100000 ? 0 : (uint32_t)k;
-    return -1;
+    return OPTIONS_GOOD;
 }
 
 static int show_version(void)
@@ -268,114 +114,204 @@ static int show_version(void)
     return EXIT_DONE;
 }
 
+static int show_help(void);
+
+/* What the argument of an option is, and with that the type of its field in struct options. */
+enum kind {
+    COMMAND, /* no argument; `least` is the enum command */
+    FLAG,    /* no argument; bool */
+    TEXT,    /* const char * */
+    NUMBER,  /* uint32_t from `least` to `most` */
+    LARGE,   /* uint64_t from `least` on */
+    BYTES,   /* uint64_t, with a unit, not 0 */
+    CHOICE,  /* one of the words of `argument`: an enum whose value for the first word is `least` */
+    OTHER,   /* anything else: `set` reads it */
+    SHOW     /* no argument; `show` prints something, and its result is the exit status */
+};
+
+/* An option. Rows with `help` are shown by --help, in this order; its lines are separated by newlines. */
+struct specification {
+    const char *name;
+    char letter; /* 0 = none */
+    enum kind kind;
+    const char *argument; /* as --help shows it; NULL = none */
+    size_t field;         /* offset in struct options */
+    uint64_t least, most;
+    const char *help;
+    int (*set)(struct options *o, const char *text);
+    int (*show)(void);
+};
+
+#define FIELD(name) .field = offsetof(struct options, name)
+
+/* clang-format off */
+static const struct specification s_options[] = {
+    {"peakmem", .kind = COMMAND, .least = COMMAND_PEAKMEM},
+    {"allocstats", .kind = COMMAND, .least = COMMAND_ALLOCSTATS},
+    {"memplot", .kind = COMMAND, .least = COMMAND_MEMPLOT},
+    {"min-heap", .kind = COMMAND, .least = COMMAND_MIN_HEAP},
+    {"list", .kind = COMMAND, .least = COMMAND_LIST},
+    {"allocator", 'a', TEXT, "NAME|PATH", FIELD(allocator),
+     .help = "the driver; --list names them"},
+    {"output", 'o', TEXT, "FILE", FIELD(output),
+     .help = "result file, or film (.mp4, .avi, .mkv, .webm)"},
+    {"heap", 0, OTHER, "BYTES|4x", .set = set_heap,
+     .help = "size of the heap, in bytes (K, M, G) or times the live peak\n"
+             "(default 4x)"},
+    {"killpercent", 0, OTHER, "K", .set = set_kill,
+     .help = "at the end of the file free K% of the live blocks at random and go on\n"
+             "with a new round, until out of memory (default 0: one round)"},
+    {"rounds", 0, NUMBER, "N", FIELD(rounds), 1, UINT32_MAX,
+     "stop after so many rounds (default 100)"},
+    {"seed", 0, LARGE, "S", FIELD(seed), 0,
+     .help = "of that random choice (default 1)"},
+    {"points", 0, LARGE, "N", FIELD(points), 1,
+     .help = "data points at most (default 3000)"},
+    {"passes", 0, NUMBER, "N", FIELD(passes), 1, 99,
+     "timed runs, each in a fresh process; medians are shown (default 3,\n"
+     "but none after one of 3 s)"},
+    {"touch", 0, CHOICE, "none|first|pages|all", FIELD(touch), TOUCH_NONE,
+     .help = "write to each new block: not, its first byte, once per page, all of it\n"
+             "(default pages)"},
+    {"accesses", 0, CHOICE, "yes|no", FIELD(accesses), ACCESSES_YES,
+     .help = "also do the reads and writes of the file, outside of single timings\n"
+             "(default: in films and pictures only)"},
+    {"threads", 0, CHOICE, "replay|merge", FIELD(threads), THREADS_REPLAY,
+     .help = "the operations of all threads in one (merge, the default), or besides on\n"
+             "real threads: needs a file made by steve ops --threads"},
+    {"check", 0, FLAG, NULL, FIELD(check),
+     .help = "fill blocks with patterns, compare them when they are freed and at the end;\n"
+             "find blocks that overlap or are not aligned to 8 bytes"},
+    {"timeout", 0, NUMBER, "SECONDS", FIELD(timeout), 0, 1000000,
+     "end an allocator that does nothing for so long (default 60, 0: never)"},
+    {"still", 0, TEXT, "FILE.png", FIELD(still),
+     .help = "picture of the heap after the last operation, or those of --at"},
+    {"at", 0, OTHER, "OP[,OP...]", .set = set_at,
+     .help = "after these operations, numbered from 1; if several: FILE-OP.png"},
+    {"poster", 0, TEXT, "FILE.png", FIELD(poster),
+     .help = "picture of the whole replay: address upwards, time to the right"},
+    {"layout", 0, CHOICE, "rows|hilbert", FIELD(layout), 0,
+     .help = "how addresses lie in film and picture (default rows)"},
+    {"time", 0, CHOICE, "ops|bytes|instructions", FIELD(time), 0,
+     .help = "what a frame has as much of as any other: operations, allocated bytes, or\n"
+             "instructions of the program (of a file made by steve ops --times)"},
+    {"extent", 0, BYTES, "BYTES", FIELD(extent),
+     .help = "draw so much of the heap (default: as far as blocks lie)"},
+    {"strip", 0, BYTES, "BYTES", FIELD(strip),
+     .help = "full height of the strip in film and picture (default: the most bytes that\n"
+             "are live or resident)"},
+    {"size", 0, OTHER, "WxH", .set = set_size,
+     .help = "of film and picture (default 1280x720)"},
+    {"fps", 0, NUMBER, "N", FIELD(fps), 1, 240,
+     "frames per second (default 25)"},
+    {"frames", 0, LARGE, "N", FIELD(frames), 1,
+     .help = "frames at most (default 300)"},
+    {"json", 0, FLAG, NULL, FIELD(json),
+     .help = "machine-readable output"},
+    {"quiet", 'q', FLAG, NULL, FIELD(quiet),
+     .help = "no progress, no summary"},
+    {"help", 'h', SHOW, .show = show_help},
+    {"version", 'V', SHOW, .show = show_version},
+};
+/* clang-format on */
+
+enum {
+    OPTIONS = sizeof s_options / sizeof s_options[0],
+    HELP_COLUMN = 29,
+    FIRST_VALUE = 256 /* what getopt returns for the first option; letters are below */
+};
+
+/* Show an option, and its help from HELP_COLUMN on, in the next line if that is needed. */
+static void show_option(const struct specification *s)
+{
+    char letter[] = {'-', s->letter, ',', 0};
+    int used = printf("  %-4s--%s%s%s", s->letter ? letter : "", s->name, s->argument ? "=" : "",
+                      s->argument ? s->argument : "");
+    const char *line = s->help;
+    if (used < HELP_COLUMN)
+        printf("%*s", HELP_COLUMN - used, "");
+    else
+        printf("\n%*s", HELP_COLUMN, "");
+    for (const char *end; (end = strchr(line, '\n')); line = end + 1)
+        printf("%.*s\n%*s", (int)(end - line), line, HELP_COLUMN, "");
+    puts(line);
+}
+
 static int show_help(void)
 {
-    printf(s_help);
+    fputs(s_usage, stdout);
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (s_options[i].help)
+            show_option(&s_options[i]);
+    fputs(s_end_of_help, stdout);
     return EXIT_DONE;
 }
 
-static int set_flag(struct options *o, int c)
+static int set_command(struct options *o, enum command command)
 {
-    switch (c) {
-    case 'q':
-        o->quiet = true;
-        return -1;
-    case JSON:
-        o->json = true;
-        return -1;
-    case CHECK:
-        o->check = true;
-        return -1;
-    case 'h':
-        return show_help();
-    case 'V':
-        return show_version();
-    default:
-        return wrong("wrong usage");
-    }
+    if (o->command != COMMAND_NONE && o->command != command)
+        return wrong("only one of --peakmem, --allocstats, --min-heap, --memplot and --list");
+    o->command = command;
+    return OPTIONS_GOOD;
 }
 
-static int set_drawing(struct options *o, int c, const char *text)
+/* Write the words of a choice as a sentence has them: "a|b|c" is "a, b or c". */
+static const char *listed(char *to, size_t size, const char *words)
 {
-    switch (c) {
-    case AT:
-        return set_at(o, text);
-    case POSTER:
-        o->poster = text;
-        return -1;
-    case LAYOUT:
-        return set_layout(o, text);
-    case TIME:
-        return set_time(o, text);
-    case EXTENT:
-        return set_bytes(&o->extent, "--extent", text);
-    case STRIP:
-        return set_bytes(&o->strip, "--strip", text);
-    case SIZE:
-        return set_size(o, text);
-    case FPS:
-        return set_number(&o->fps, "--fps", text, 1, 240);
-    case FRAMES:
-        return set_large(&o->frames, "--frames", text, 1);
-    default:
-        return set_flag(o, c);
-    }
+    size_t n = 0;
+    for (const char *last = strrchr(words, '|'); *words && n + 8 < size; words++)
+        if (*words == '|')
+            n += (size_t)sprintf(to + n, "%s", words == last ? " or " : ", ");
+        else
+            to[n++] = *words;
+    to[n] = 0;
+    return to;
 }
 
-static int set_value(struct options *o, int c, const char *text)
+static int set_choice(const struct specification *s, unsigned *out, const char *text)
 {
-    switch (c) {
-    case 'a':
-        o->allocator = text;
-        return -1;
-    case 'o':
-        o->output = text;
-        return -1;
-    case STILL:
-        o->still = text;
-        return -1;
-    case HEAP:
-        return set_heap(o, text);
-    case KILL:
-        return set_kill(o, text);
-    case ROUNDS:
-        return set_number(&o->rounds, "--rounds", text, 1, UINT32_MAX);
-    case SEED:
-        return set_large(&o->seed, "--seed", text, 0);
-    case POINTS:
-        return set_large(&o->points, "--points", text, 1);
-    case PASSES:
-        o->passes_given = true;
-        return set_number(&o->passes, "--passes", text, 1, 99);
-    case TOUCH:
-        return set_touch(o, text);
-    case TIMEOUT:
-        return set_number(&o->timeout, "--timeout", text, 0, 1000000);
-    case THREADS:
-        return set_threads(o, text);
-    case ACCESSES:
-        return set_accesses(o, text);
-    default:
-        return set_drawing(o, c, text);
+    char words[80];
+    size_t length = strlen(text);
+    unsigned value = (unsigned)s->least;
+    for (const char *word = s->argument; word; value++) {
+        const char *end = strchr(word, '|');
+        if (length == (end ? (size_t)(end - word) : strlen(word)) && memcmp(word, text, length) == 0) {
+            *out = value;
+            return OPTIONS_GOOD;
+        }
+        word = end ? end + 1 : NULL;
     }
+    return wrong("--%s: '%s' is not %s", s->name, text, listed(words, sizeof words, s->argument));
 }
 
-static int set(struct options *o, int c, const char *text)
+static int set(struct options *o, const struct specification *s, const char *text)
 {
-    switch (c) {
-    case PEAKMEM:
-        return set_command(o, COMMAND_PEAKMEM);
-    case ALLOCSTATS:
-        return set_command(o, COMMAND_ALLOCSTATS);
-    case MEMPLOT:
-        return set_command(o, COMMAND_MEMPLOT);
-    case MIN_HEAP:
-        return set_command(o, COMMAND_MIN_HEAP);
-    case LIST:
-        return set_command(o, COMMAND_LIST);
-    default:
-        return set_value(o, c, text);
+    void *field = (char *)o + s->field;
+    char what[32];
+    snprintf(what, sizeof what, "--%s", s->name);
+    switch (s->kind) {
+    case COMMAND:
+        return set_command(o, (enum command)s->least);
+    case FLAG:
+        *(bool *)field = true;
+        return OPTIONS_GOOD;
+    case TEXT:
+        *(const char **)field = text;
+        return OPTIONS_GOOD;
+    case NUMBER:
+        return set_number(field, what, text, s->least, s->most);
+    case LARGE:
+        return set_large(field, what, text, s->least);
+    case BYTES:
+        return set_bytes(field, what, text);
+    case CHOICE:
+        return set_choice(s, field, text);
+    case OTHER:
+        return s->set(o, text);
+    case SHOW:
+        return s->show();
     }
+    return wrong("wrong usage");
 }
 
 /* OPS RESULT KILLPERCENT OPLIMIT PEAKMEM THEORETICAL_HEAP_SIZE */
@@ -385,9 +321,9 @@ static int legacy_form(struct options *o, char **argument)
     o->legacy = true;
     o->passes = 1; /* each call adds one record: thousands of calls make one file */
     o->output = argument[1];
-    if ((r = set_kill(o, argument[2])) != -1 ||
-        (r = set_large(&o->op_limit, "OPLIMIT", argument[3], 0)) != -1 ||
-        (r = set_large(&o->heap, "PEAKMEM", argument[4], 1)) != -1)
+    if ((r = set_kill(o, argument[2])) != OPTIONS_GOOD ||
+        (r = set_large(&o->op_limit, "OPLIMIT", argument[3], 0)) != OPTIONS_GOOD ||
+        (r = set_large(&o->heap, "PEAKMEM", argument[4], 1)) != OPTIONS_GOOD)
         return r;
     return set_large(&o->theoretical, "THEORETICAL_HEAP_SIZE", argument[5], 0);
 }
@@ -395,7 +331,7 @@ static int legacy_form(struct options *o, char **argument)
 static int set_arguments(struct options *o, int n, char **argument)
 {
     if (o->command == COMMAND_LIST)
-        return n == 0 ? -1 : wrong("--list takes no file");
+        return n == 0 ? OPTIONS_GOOD : wrong("--list takes no file");
     if (n == 0)
         return wrong("which ops file?");
     o->ops = argument[0];
@@ -405,7 +341,7 @@ static int set_arguments(struct options *o, int n, char **argument)
         return set_heap(o, argument[1]);
     if (n > 1)
         return wrong("too many or too few arguments from '%s' on", argument[1]);
-    return -1;
+    return OPTIONS_GOOD;
 }
 
 static int check_whole(const struct options *o)
@@ -416,7 +352,7 @@ static int check_whole(const struct options *o)
         return wrong("which allocator? --allocator=NAME; steve-replay --list names them");
     if (o->command == COMMAND_MIN_HEAP && (o->heap || o->heap_factor > 0 || o->kill_percent))
         return wrong("--min-heap finds the heap for one round: no --heap and no --killpercent");
-    if (o->threads && (o->command != COMMAND_ALLOCSTATS || o->kill_percent || o->legacy))
+    if (o->threads == THREADS_REPLAY && (o->command != COMMAND_ALLOCSTATS || o->kill_percent || o->legacy))
         return wrong("--threads=replay goes with --allocstats -o RESULT and one round only");
     if (o->time == FILM_INSTRUCTIONS && o->kill_percent)
         return wrong("--time=instructions is that of one round: no --killpercent");
@@ -424,29 +360,55 @@ static int check_whole(const struct options *o)
         return wrong("--at: the pictures' name? --still=FILE.png");
     if (o->command == COMMAND_ALLOCSTATS && !o->output)
         return wrong("where to? -o RESULT");
-    return -1;
+    return OPTIONS_GOOD;
+}
+
+/* The option for which getopt has returned c. */
+static const struct specification *option_of(int c)
+{
+    const struct specification *s = s_options;
+    while (c < FIRST_VALUE && s->letter != c)
+        s++;
+    return c < FIRST_VALUE ? s : &s_options[c - FIRST_VALUE];
+}
+
+/* Read the options; getopt's optind is then at the first argument. */
+static int read_options(struct options *o, int argc, char **argv)
+{
+    struct option names[OPTIONS + 1] = {{0}};
+    char letters[2 * OPTIONS + 1], *letter = letters;
+    int c, r = OPTIONS_GOOD;
+    for (int i = 0; i < OPTIONS; i++) {
+        const struct specification *s = &s_options[i];
+        bool takes = s->argument != NULL;
+        names[i] = (struct option){s->name, takes ? required_argument : no_argument, NULL, FIRST_VALUE + i};
+        if (s->letter)
+            letter += sprintf(letter, "%c%s", s->letter, takes ? ":" : "");
+    }
+    opterr = 0;
+    while (r == OPTIONS_GOOD && (c = getopt_long(argc, argv, letters, names, NULL)) != -1)
+        r = c == '?' ? wrong("unknown or incomplete option '%s'", argv[optind - 1])
+                     : set(o, option_of(c), optarg);
+    return r;
 }
 
 int options_read(struct options *o, int argc, char **argv)
 {
-    int c, r;
+    int r;
     *o = (struct options){.points = 3000,
                           .frames = 300,
                           .seed = 1,
                           .rounds = 100,
-                          .passes = 3,
                           .timeout = 60,
                           .width = 1280,
                           .height = 720,
                           .fps = 25,
                           .touch = TOUCH_PAGES};
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, "a:o:qhV", s_options, NULL)) != -1) {
-        r = c == '?' ? wrong("unknown or incomplete option '%s'", argv[optind - 1]) : set(o, c, optarg);
-        if (r != -1)
-            return r;
-    }
-    if (o->command != COMMAND_NONE && (r = set_arguments(o, argc - optind, argv + optind)) != -1)
+    if ((r = read_options(o, argc, argv)) != OPTIONS_GOOD)
+        return r;
+    o->passes_given = o->passes > 0;
+    o->passes = o->passes_given ? o->passes : 3;
+    if (o->command != COMMAND_NONE && (r = set_arguments(o, argc - optind, argv + optind)) != OPTIONS_GOOD)
         return r;
     return check_whole(o);
 }

@@ -30,13 +30,13 @@ struct options {
     const char *still;     /* --still */
     const char *poster;    /* --poster */
     bool json, quiet, check;
-    bool threads;         /* --threads=replay */
     bool legacy;          /* --allocstats with its six arguments */
     uint64_t op_limit;    /* OPLIMIT */
     uint64_t theoretical; /* THEORETICAL_HEAP_SIZE */
     uint64_t heap;        /* bytes, 0: not given */
     double heap_factor;   /* times the live peak, 0: not given */
     enum { ACCESSES_DEFAULT, ACCESSES_YES, ACCESSES_NO } accesses;
+    enum { THREADS_DEFAULT, THREADS_REPLAY, THREADS_MERGE } threads;
     enum layout layout;
     enum film_time time;
     uint64_t extent; /* bytes of heap to draw, 0: where blocks are */
@@ -49,7 +49,10 @@ struct options {
     enum touch touch;
 };
 
-/* Fill in *o. Returns -1 to go on, else the exit status (help was shown, or usage was wrong). */
+/* What options_read returns when the program is to go on. */
+enum { OPTIONS_GOOD = -1 };
+
+/* Fill in *o. Returns OPTIONS_GOOD, or an exit status: help was shown, or usage was wrong. */
 int options_read(struct options *o, int argc, char **argv);
 
 #endif

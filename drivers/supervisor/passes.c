@@ -139,7 +139,7 @@ static void run_null_threads(const struct session *s, struct findings *r)
 
 static int run_threads_passes(struct session *s, struct findings *r)
 {
-    if (!s->options->threads)
+    if (s->options->threads != THREADS_REPLAY)
         return EXIT_DONE;
     if (run_threads(s, &r->threaded) != STATUS_DONE || run_threads_space(s, r) != STATUS_DONE)
         return trouble(s, r);
