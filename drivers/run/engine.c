@@ -5,8 +5,8 @@
 #include "drivers/run/engine.h"
 #include "drivers/base/clock.h"
 #include "drivers/heap/raw_syscalls.h"
-#include "drivers/run/kill.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -48,6 +48,49 @@ void *engine_address(const struct engine *e, const struct block *b)
         return NULL;
     return b->fixed ? b->fixed : address_of(e->driver, b->ref);
 }
+
+/* -- compaction: a moving allocator can lose blocks there and nowhere else ------------------------------
+ *
+ * With --check every live block is compared after each compaction, not only when it is freed, so that the
+ * compaction that damaged a block is known.
+ */
+
+static bool is_whole(struct engine *e, const struct block *b)
+{
+    if (!b->ref)
+        return true;
+    if (b->fixed && (e->driver->flags & STEVE_MOVES) && e->driver->where(b->ref) != b->fixed) {
+        snprintf(e->shared->text, sizeof e->shared->text,
+                 "locked block of %" PRIu64 " bytes at %p was moved by compaction", b->size, b->fixed);
+        return false;
+    }
+    return e->watcher->kept(e->watcher->ctx, b, engine_address(e, b), b->size);
+}
+
+static bool all_whole(struct engine *e)
+{
+    for (uint32_t i = 0; i < e->shared->job.facts.slots; i++)
+        if (!is_whole(e, &e->blocks[i]))
+            return false;
+    for (uint64_t i = 0; i < e->kept_count; i++)
+        if (!is_whole(e, &e->kept[i]))
+            return false;
+    return true;
+}
+
+__attribute__((noinline)) bool engine_make_room(struct engine *e, size_t wanted)
+{
+    if (!e->driver->compact)
+        return false;
+    uint64_t from = clock_ticks();
+    bool worth = e->driver->compact(wanted);
+    e->oom_time = clock_between(from, clock_ticks());
+    e->shared->heartbeat++;
+    e->spoiled = e->watcher && e->shared->job.check && !all_whole(e);
+    return worth && !e->spoiled;
+}
+
+/* -- the replay -- */
 
 void *engine_malloc(struct engine *e, uint64_t size, uint32_t id)
 {
@@ -287,12 +330,102 @@ ALWAYS_INLINE enum outcome go_through(struct engine *e, enum pass pass)
     return o;
 }
 
+/* -- the random end of blocks between two rounds -------------------------------------------------------
+ *
+ * Selection sampling: each block in order is freed with the probability (still to free) / (still to see).
+ * This frees exactly the requested number, and every subset is equally likely. The blocks that live on move
+ * to a list of their own, so that the next round finds its slots empty.
+ */
+
+uint64_t engine_random(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+struct lottery {
+    uint64_t to_kill, to_see;
+};
+
+static bool draw(struct engine *e, struct lottery *l)
+{
+    uint64_t ticket = (uint64_t)(((unsigned __int128)engine_random(&e->random) * l->to_see) >> 64);
+    bool dies = ticket < l->to_kill;
+    l->to_kill -= dies;
+    l->to_see--;
+    return dies;
+}
+
+static void kill_block(struct engine *e, struct block *b)
+{
+    if (e->watcher)
+        e->watcher->freeing(e->watcher->ctx, b, engine_address(e, b));
+    e->driver->free(b->ref, b->id);
+    b->ref = b->fixed = NULL;
+    e->shared->killed++;
+    e->shared->heartbeat++;
+}
+
+static bool room_for(struct engine *e, uint64_t more)
+{
+    uint64_t wanted = e->kept_count + more;
+    if (wanted <= e->kept_room)
+        return true;
+    struct block *list = raw_remap(e->kept, e->kept_room * sizeof *list, 2 * wanted * sizeof *list);
+    if (!list)
+        return false;
+    e->kept = list;
+    e->kept_room = 2 * wanted;
+    return true;
+}
+
+static void cull_kept(struct engine *e, struct lottery *l)
+{
+    uint64_t left = 0;
+    for (uint64_t i = 0; i < e->kept_count; i++) {
+        if (draw(e, l))
+            kill_block(e, &e->kept[i]);
+        else
+            e->kept[left++] = e->kept[i];
+    }
+    e->kept_count = left;
+}
+
+static void cull_current(struct engine *e, struct lottery *l)
+{
+    for (uint32_t i = 0; i < e->shared->job.facts.slots; i++) {
+        struct block *b = &e->blocks[i];
+        if (!b->ref)
+            continue;
+        if (draw(e, l)) {
+            kill_block(e, b);
+        } else {
+            e->kept[e->kept_count++] = *b;
+            b->ref = b->fixed = NULL;
+        }
+    }
+}
+
+bool engine_kill_blocks(struct engine *e, uint32_t percent)
+{
+    uint64_t current = e->shared->job.facts.blocks_at_end, live = e->kept_count + current;
+    struct lottery l = {live * percent / 100, live};
+    if (!room_for(e, current))
+        return false;
+    cull_kept(e, &l);
+    cull_current(e, &l);
+    e->first_id += e->shared->job.facts.slots;
+    return true;
+}
+
 bool engine_rewind(struct engine *e)
 {
     const struct job *j = &e->shared->job;
     if (e->shared->rounds >= j->rounds || e->first_id > UINT32_MAX - 2 * (uint64_t)j->facts.slots)
         return false;
-    return kill_blocks(e, j->kill_percent);
+    return engine_kill_blocks(e, j->kill_percent);
 }
 
 void engine_end(struct engine *e, enum outcome o)

@@ -73,8 +73,14 @@ void *engine_malloc(struct engine *e, uint64_t size, uint32_t id);
  * now, or NULL: no room, it is as it was. */
 void *engine_resize(struct engine *e, void *ref, uint64_t old_size, uint64_t size, uint32_t id);
 /* Let the allocator compact; `wanted` bytes are asked for, 0: none, the file wants it. True: worth trying
- * malloc again. In a WATCHED run with checking on, all live blocks are compared after it. (compact.c) */
+ * malloc again. In a WATCHED run with checking on, all live blocks are compared after it. */
 bool engine_make_room(struct engine *e, size_t wanted);
+/* Free exactly percent of the live blocks (rounded down), each with the same probability, and keep the others
+ * for the next round under new ids. False: nothing would be left to run out of memory, or no memory for the
+ * list; the run is then over. */
+bool engine_kill_blocks(struct engine *e, uint32_t percent);
+/* The next of a sequence of 64-bit numbers that depends on *state only. */
+uint64_t engine_random(uint64_t *state);
 /* Rewind for another round? Kills blocks on the way. */
 bool engine_rewind(struct engine *e);
 /* Set the status of the whole run. */

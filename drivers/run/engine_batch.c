@@ -188,7 +188,7 @@ static bool run(struct batch *b, struct pieces *pieces)
     }
 }
 
-/* Give the engine's table what is live: kill_blocks works on it. */
+/* Give the engine's table what is live: engine_kill_blocks works on it. */
 static void hand_over(const struct batch *b)
 {
     for (uint32_t i = 0; i < b->e->shared->job.facts.slots; i++) {

@@ -7,7 +7,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include "config.h"
 #include "drivers/allocators/jeff.h"
-#include "drivers/run/kill.h"
+#include "drivers/run/engine.h"
 #include "drivers/test/test_units.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct world {
 
 static uint64_t below(struct world *w, uint64_t n)
 {
-    return kill_random(&w->random) % n;
+    return engine_random(&w->random) % n;
 }
 
 static void check_bytes(const struct block_made *b)
@@ -78,7 +78,7 @@ static bool make(struct world *w, struct block_made *b)
     if (!handle)
         return false;
     *b = (struct block_made){
-        .handle = handle, .size = size, .pattern = (unsigned char)kill_random(&w->random)};
+        .handle = handle, .size = size, .pattern = (unsigned char)engine_random(&w->random)};
     memset(handle->memory, b->pattern, size);
     return true;
 }

@@ -7,7 +7,7 @@
 #include "drivers/base/numbers.h"
 #include "drivers/heap/raw_syscalls.h"
 #include "drivers/plan/handles.h"
-#include "drivers/run/kill.h"
+#include "drivers/run/engine.h"
 #include "drivers/supervisor/load_driver.h"
 #include "drivers/test/test_units.h"
 
@@ -99,11 +99,11 @@ static void test_random_is_even(void **state)
 {
     uint64_t seed = 1, again = 1, other = 2, ones = 0;
     for (int i = 0; i < 1000; i++) {
-        uint64_t r = kill_random(&seed);
-        assert_int_equal(r, kill_random(&again));
+        uint64_t r = engine_random(&seed);
+        assert_int_equal(r, engine_random(&again));
         ones += (uint64_t)__builtin_popcountll(r);
     }
-    assert_int_not_equal(kill_random(&other), kill_random(&again));
+    assert_int_not_equal(engine_random(&other), engine_random(&again));
     assert_in_range(ones, 31000, 33000);
 }
 
@@ -144,7 +144,7 @@ static void test_kill_is_even(void **state)
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
         struct engine e = killing_engine(&shared, blocks, seed);
         memset(s_freed, 0, sizeof s_freed);
-        assert_true(kill_blocks(&e, 50));
+        assert_true(engine_kill_blocks(&e, 50));
         assert_int_equal(shared.killed, BLOCKS / 2);
         assert_int_equal(e.kept_count, BLOCKS / 2);
         for (int i = 0; i < BLOCKS; i++) {
@@ -173,7 +173,7 @@ static void test_kill_over_rounds(void **state)
         live += BLOCKS;
         dead += live * 30 / 100;
         live -= live * 30 / 100;
-        assert_true(kill_blocks(&e, 30));
+        assert_true(engine_kill_blocks(&e, 30));
         assert_int_equal(shared.killed, dead);
         assert_int_equal(e.kept_count, live);
         assert_int_equal(e.first_id, (round + 1) * BLOCKS);
