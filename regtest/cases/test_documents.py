@@ -1,7 +1,8 @@
 """test_documents - the documents for developers name files, folders and functions that exist.
 
-A name in backquotes is a file if it has an ending of source or document, and a folder if it ends with a slash; it is
-the whole path, or the end of one. Names in backquotes and parentheses after a file are in that file: `a/b.c` (`f`, `g`).
+A name in backquotes is a file if it ends like a source or a document, and a folder if it ends with a slash. It is a
+whole path or the end of one; NAME and FOLDER stand for any. Names in backquotes and parentheses after a file are in
+that file: `a/b.c` (`f`, `g`).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 from support import SOURCE
 
-DOCUMENTS = ("docs/architecture.md", "docs/internals/recorder.md")
+DOCUMENTS = ("HACKING.md", "docs/architecture.md", "docs/internals/recorder.md")
 FILE = re.compile(r"`([\w./-]+\.(?:c|h|def|in|py|pyx|pxd|am|ac|md|lua))`(?:\s+\(((?:`[\w ]+`(?:,\s+)?)+)\))?")
 FOLDER = re.compile(r"`([\w./-]+)/`")
+PLACEHOLDER = re.compile(r"`[\w./*-]*\b(?:NAME|FOLDER)\b[\w./*-]*`")
 NOT_SOURCES = {".git", "build", "autom4te.cache"}
 
 
@@ -30,8 +32,9 @@ def ends_with(path: str, end: str) -> bool:
 def missing(text: str, paths: list[str]) -> list[str]:
     """What a document names that the tree does not have."""
     folders = {str(parent) for path in paths for parent in Path(path).parents}
-    found = [f"{name}/" for name in FOLDER.findall(text) if not any(ends_with(folder, name) for folder in folders)]
-    for name, inside in FILE.findall(text):
+    found = [f"{name}/" for name in FOLDER.findall(text)
+             if name != "build" and not any(ends_with(folder, name) for folder in folders)]
+    for name, inside in FILE.findall(PLACEHOLDER.sub("", text)):
         named = [path for path in paths if ends_with(path, name)]
         texts = [(SOURCE / path).read_text() for path in named]
         found += [] if named else [name]
