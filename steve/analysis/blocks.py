@@ -18,7 +18,7 @@ from steve.trace.line_numbers import LineNumbers
 from steve.analysis.reducers import Sums, Table, sums_of_all
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
-from steve.parallel.rounds import Rounds, asked, has_parts, path_of
+from steve.parallel.rounds import Rounds, analyse_whole, asked, has_parts, path_of
 from steve.trace.places import Places
 from steve.terminal.progress import Progress
 from steve.analysis.filter import explained, parse
@@ -26,7 +26,7 @@ from steve.analysis.filter import explained, parse
 if TYPE_CHECKING:
     import numpy as np
 
-    from steve.kernels._accesses import Walk
+    from steve.kernels._accesses import Analysis
     from steve.kernels._lives import Groups, Lives, Selection, WholeLives
     from steve.trace._memtrace import Trace
     from steve.analysis.program_errors import Faults
@@ -228,32 +228,28 @@ class Blocks:
         """The same; afterwards lives.thread_accesses() and, by line, line_work() are of the chosen blocks only."""
         return self.fold(partial(Sums, *keys), threads=True).rows(self.totals["peak"])
 
-    def over_events(self, fold: "Callable[[Walk], Any]", chosen: "Optional[Selection]" = None,
-                    parts: "Optional[Callable[[Rounds, Optional[Selection]], Any]]" = None) -> Any:
-        """What a function of steve.kernels._accesses makes of the events of the chosen blocks.
+    def over_events(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None,
+                    in_parts: bool = True) -> Any:
+        """The result of the analysis of events that make() makes (steve.kernels._accesses.Analysis), of the chosen
+        blocks; by several processors if the arguments ask for them and `in_parts` is true.
 
-        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first. parts: a
-        function of steve.analysis.access_parts that makes the same in parts."""
+        chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first."""
         from steve.kernels._accesses import Walk
         if chosen is None and self.test is not None:
             chosen = self._choose()
-        if parts is not None and self._in_parts():
-            return self._over_parts(parts, chosen)
+        if in_parts and self._in_parts():
+            with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
+                rounds = Rounds(path_of(self.args), pool, progress, self._span)
+                result = rounds.run(make, chosen)
+                self.trace = rounds.whole()
+            self.places = Places(self.trace)
+            return result
         self.trace, window = self._open(), self.window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
-            result = fold(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress))
+            result = analyse_whole(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress), make)
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)
-        return result
-
-    def _over_parts(self, parts: "Callable[[Rounds, Optional[Selection]], Any]",
-                    chosen: "Optional[Selection]") -> Any:
-        with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
-            rounds = Rounds(path_of(self.args), pool, progress, self._span)
-            result = parts(rounds, chosen)
-            self.trace = rounds.whole()
-        self.places = Places(self.trace)
         return result
 
     def _choose(self) -> "Selection":

@@ -11,7 +11,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, List, NamedTuple, Optional, Tuple
 
-from steve.analysis.access_parts import owners_after
+from steve.parallel.checkpoints import owners_after
 from steve.trace.line_numbers import LineNumbers
 from steve.parallel.rounds import Rounds, View
 from steve.trace.places import Places

@@ -6,7 +6,6 @@ import argparse
 import json
 
 from steve.analysis import blocks
-from steve.analysis import check_parts
 from steve.terminal import arguments
 from steve.terminal import listing
 from steve.system.output import Output
@@ -63,17 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def checked(chosen: blocks.Blocks) -> dict:
     """The report. Parts only tell that all is sound."""
     from steve.kernels import _check
-    found = chosen.over_events(_check.check_of, parts=check_parts.check_of)
+    found = chosen.over_events(_check.Check)
     if isinstance(chosen.trace, Whole):
         report = None if found is None else report_of(chosen, found)
         if report is not None and report["sound"]:
             return report
-        found = chosen.over_events(_check.check_of)
+        found = chosen.over_events(_check.Check, in_parts=False)
     return report_of(chosen, found)
 
 
 def report_of(chosen: blocks.Blocks, found: dict) -> dict:
-    """The object of --json; found: of steve.kernels._check.check_of."""
+    """The object of --json; found: of steve.kernels._check.Check."""
     rules = {**found["rules"], "totals": totals_finding(chosen, found), "counts": counts_finding(chosen, found),
              "left": left_finding(chosen, found)}
     return {"file": chosen.trace.name, "events": found["events"], "live_at_end": found["live"],

@@ -64,7 +64,7 @@ def runs(cells: np.ndarray) -> Iterator[tuple]:
 
 
 def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
-    """The fields of a site; found: of steve.kernels._accesses.field_maps."""
+    """The fields of a site; found: of steve.kernels._accesses.Fields."""
     cell, made, cells = found
     return [{"site": site, "cell": cell, "blocks": made, "offset": first * cell,
              "bytes": min(end * cell, largest) - first * cell, **counts}
@@ -86,16 +86,13 @@ def grouped(stacks: Table, chosen: blocks.Blocks, most: int) -> tuple:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.analysis import access_parts
     from steve.kernels._lives import Selection
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args, again=True)
     selection = None if chosen.test is None else Selection()
     stacks, = chosen.sum_by("stack", chosen=selection)
     sites, largest, group_of = grouped(stacks, chosen, args.sites)
-    wanted = {"group_of": group_of, "largest": largest}
-    maps = chosen.over_events(partial(_accesses.field_maps, **wanted), selection,
-                              parts=partial(access_parts.field_maps, **wanted))
+    maps = chosen.over_events(partial(_accesses.Fields, group_of, largest), selection)
     rows = [row for site, most, found in zip(sites, largest, maps) for row in rows_of(str(site), most, found)]
     listing.write(args, chosen.title("fields"), rows, COLUMNS)
     return chosen.verdict()

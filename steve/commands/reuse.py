@@ -80,12 +80,10 @@ def title(found: dict, args: argparse.Namespace) -> str:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.analysis import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
     how = {"line_shift": args.line.bit_length() - 1, "rate": args.sample}
-    found = chosen.over_events(partial(_accesses.reuse_distances, **how),
-                               parts=partial(access_parts.reuse_distances, **how))
+    found = chosen.over_events(partial(_accesses.Reuse, **how))
     rows = rows_of(found, args) if found["touches"] else []
     listing.write(args, chosen.title(title(found, args)), rows, COLUMNS)
     return chosen.verdict()

@@ -143,7 +143,7 @@ def shown(places: dict[str, dict]) -> str:
 
 
 def rows_of(result: tuple, site_name: Callable[[int], str]) -> list[dict]:
-    """The rows of the list, of what sharing_by_stack() finds."""
+    """The rows of the list, of the result of steve.kernels._accesses.Sharing."""
     sums, found, tests, _ = result
     lines = by_site(found, tests, site_name)
     none = {"interleaved": 0, "lines": 0, "by_chance": None, "threads": 0, "places": {}}
@@ -159,10 +159,9 @@ def taken(changes: int) -> str:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.analysis import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    result = chosen.over_events(_accesses.sharing_by_stack, parts=access_parts.sharing_by_stack)
+    result = chosen.over_events(_accesses.Sharing)
     rows = rows_of(result, chosen.places.site_name)
     listing.write(args, chosen.title("sharing between threads") + taken(result[3]), rows, COLUMNS)
     return chosen.verdict()

@@ -72,11 +72,10 @@ def starts_of(trace: Trace) -> dict[tuple[int, int], str]:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.analysis import access_parts
     from steve.trace._memtrace import VM_NAMES
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    found = chosen.over_events(_accesses.states_of, parts=access_parts.states_of)
+    found = chosen.over_events(_accesses.States)
     starts, total = starts_of(chosen.trace), int(found["instructions"].sum())
     rows = []
     for values in found.tolist():

@@ -55,11 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from steve.kernels import _accesses
-    from steve.analysis import access_parts
     listing.check(args, COLUMNS)
     chosen = blocks.Blocks(NAME, args)
-    found = chosen.over_events(partial(_accesses.working_set, length=args.window),
-                               parts=partial(access_parts.working_set, length=args.window))
+    found = chosen.over_events(partial(_accesses.WorkingSet, args.window))
     rows = [{**row, "instructions": row["time"], "line_bytes": 64 * row["lines"],
              "share": blocks.share(row["bytes"], row["live_bytes"])}
             for row in (dict(zip(found.dtype.names, values)) for values in found.tolist())]

@@ -23,8 +23,8 @@ cdef extern from "steve/kernels/base/walk.h" nogil:
 cdef class Walk:
     cdef walk w
     cdef readonly Trace trace
-    cdef object window, tick, bits
-    cdef object state
+    cdef readonly object window, tick
+    cdef object bits, state
     cdef uint64_t begun  # time of the mark where the window begins
     cdef bint filters
     cdef const mt_event *events
@@ -37,3 +37,8 @@ cdef class Walk:
     cdef bint step(self, const mt_event **events, const mt_event **shown, size_t *n) except -1
     cdef int meet(self, const mt_event *mark) except -1
     cdef bint read(self) except -1
+
+
+cdef class Analysis:
+    cdef bint is_done(self)
+    cdef int take(self, const mt_event *events, size_t n) except -1

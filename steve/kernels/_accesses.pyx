@@ -1,11 +1,13 @@
 # cython: language_level=3, boundscheck=False
 """The analyses of accesses for Python: walks over the events of chosen blocks.
 
-    walk = Walk(trace, window, selection, progress)
-    windows = working_set(walk, 100000)
+    walk, windows = Walk(trace, window, selection, progress), WorkingSet(100000)
+    windows.begin(walk, None)
+    windows.feed(walk)
+    found = windows.result()
 
 A Walk gives the events of a trace, or of a part of it between marks, with those of blocks that were not
-selected hidden; each function walks one to its end. A Chosen is a Trace that delivers only what was chosen, for
+selected hidden; an Analysis is fed with one, of the whole trace or of a shard. A Chosen is a Trace that delivers only what was chosen, for
 whatever reads a Trace. steve/kernels/base/walk.h, fields.h, workingset.h, reuse.h,
 sharing.h and states.h say what is counted.
 
@@ -20,9 +22,13 @@ from steve.kernels.records cimport array_of, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
+from steve.trace._memtrace import VM_NAMES
+
 cdef extern from "steve/kernels/accesses/fields.h" nogil:
+    struct fields_cell:
+        uint64_t loads, stores, modifies
     struct fields_map:
-        void *cells
+        fields_cell *cells
         size_t n
         uint64_t blocks
         uint8_t shift
@@ -36,7 +42,7 @@ cdef extern from "steve/kernels/accesses/fields.h" nogil:
 
 cdef extern from "steve/kernels/accesses/workingset.h" nogil:
     struct workingset_window:
-        pass
+        uint64_t first, operations, time, accesses, bytes, lines, blocks, live_bytes
     struct workingset:
         workingset_window *windows
         size_t n_windows
@@ -60,10 +66,20 @@ cdef extern from "steve/kernels/accesses/reuse.h" nogil:
     bint reuse_init(reuse *r, uint8_t shift, uint64_t rate)
     void reuse_free(reuse *r)
     bint reuse_feed(reuse *r, const mt_event *events, size_t n)
+    void reuse_order(const reuse *r, uint64_t *to)
+    bint reuse_add(reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n)
 
 cdef extern from "steve/kernels/accesses/sharing_lines.h" nogil:
-    struct sharing_found:
+    struct sharing_use:
         pass
+    struct sharing_side:
+        uint64_t thread, stack
+        int64_t offset
+        uint64_t bytes, written
+    struct sharing_found:
+        uint64_t line, interleaved, at_once, late, threads
+        double chance
+        sharing_side sides[2]
     struct sharinglines:
         livemap map
         uint64_t *clocks
@@ -77,7 +93,7 @@ cdef extern from "steve/kernels/accesses/sharing_lines.h" nogil:
 
 cdef extern from "steve/kernels/accesses/sharing.h" nogil:
     struct sharing_row:
-        pass
+        uint64_t blocks, shared, shared_bytes, accesses
     struct sharing:
         sharing_row *rows
         size_t rows_room
@@ -94,7 +110,8 @@ cdef extern from "steve/kernels/accesses/states.h" nogil:
     enum:
         STATES_BEFORE
     struct states_row:
-        pass
+        uint64_t heap, vm, trace, entries, instructions, allocs, alloc_bytes, frees, free_bytes, loads, stores
+        uint64_t modifies, bytes_read, bytes_written
     struct states:
         uint64_t time, first_time
         states_row *rows
@@ -107,22 +124,56 @@ cdef extern from "steve/kernels/accesses/states.h" nogil:
     bint states_feed(states *s, const mt_event *events, size_t n)
     void states_finish(states *s, uint64_t time)
 
+cdef extern from "steve/kernels/accesses/sharing_parts.h" nogil:
+    struct sharing_told:
+        pass
+    struct sharing_piece:
+        pass
+    struct sharing_part_told "sharing_part":
+        const sharing_told *told
+        size_t n_told
+        const sharing_use *uses
+        const sharing_piece *pieces
+        size_t n_pieces
+        const uint64_t *clocks
+        size_t n_clocks
+        uint64_t changes
+        uint16_t first_thread, thread
+    bint sharingparts_enter(sharing *s, const mt_live_block_t *live, uint32_t stack)
+    bint sharingparts_finish(sharing *s)
+    size_t sharingparts_tell(const sharing *s, sharing_told *told, sharing_use *uses)
+    bint sharingparts_add(sharing *whole, const sharing_part_told *part)
 
-def columns(str words):
-    return np.dtype([(name, "u8") for name in words.split()])
+# Cython compares the offsets of all fields with those of the struct.
+cdef fields_cell a_cell
+cdef workingset_window a_window
+cdef sharing_row a_sharing
+cdef sharing_side a_side
+cdef sharing_found a_line
+cdef states_row a_state
+cdef fields_cell[::1] cell_layout = <fields_cell[:1]>&a_cell
+cdef workingset_window[::1] window_layout = <workingset_window[:1]>&a_window
+cdef sharing_row[::1] sharing_layout = <sharing_row[:1]>&a_sharing
+cdef sharing_side[::1] side_layout = <sharing_side[:1]>&a_side
+cdef states_row[::1] state_layout = <states_row[:1]>&a_state
+CELL = np.asarray(cell_layout).dtype
+WINDOW = np.asarray(window_layout).dtype
+SHARING = np.asarray(sharing_layout).dtype
+SIDE = np.asarray(side_layout).dtype
+STATE = np.asarray(state_layout).dtype
 
 
-CELL = columns("loads stores modifies")
-WINDOW = columns("first operations time accesses bytes lines blocks live_bytes")
-SHARING = columns("blocks shared shared_bytes accesses")
-SIDE = np.dtype([("thread", "u8"), ("stack", "u8"), ("offset", "i8"), ("bytes", "u8"), ("written", "u8")])
-SHARED_LINE = np.dtype([*((name, "u8") for name in "line interleaved at_once late threads".split()),
-                        ("chance", "f8"), ("sides", SIDE, 2)])
-STATE = columns("heap vm trace entries instructions allocs alloc_bytes frees free_bytes loads stores modifies "
-                "bytes_read bytes_written")
-assert STATE.itemsize == sizeof(states_row)
-assert WINDOW.itemsize == sizeof(workingset_window) and SHARING.itemsize == sizeof(sharing_row)
-assert SHARED_LINE.itemsize == sizeof(sharing_found)
+cdef size_t place(const void *field):
+    """The offset of a field of struct sharing_found, which has structs in an array: of this Cython makes no view."""
+    return <const char *>field - <const char *>&a_line
+
+
+SHARED_LINE = np.dtype({
+    "names": ["line", "interleaved", "at_once", "late", "threads", "chance", "sides"],
+    "formats": ["u8", "u8", "u8", "u8", "u8", "f8", (SIDE, 2)],
+    "offsets": [place(&a_line.line), place(&a_line.interleaved), place(&a_line.at_once), place(&a_line.late),
+                place(&a_line.threads), place(&a_line.chance), place(&a_line.sides[0])],
+    "itemsize": sizeof(sharing_found)})
 
 cdef enum:
     TICK = 256  # batches of events between two calls of tick
@@ -314,157 +365,367 @@ cdef class Chosen(Trace):
             result["ending"] = "mark"
 
 
-cdef int enter_fields(fields *f, Walk walk, owners) except -1:
-    """Know the blocks that live where a part begins; owners: by slot the group + 1."""
-    cdef mt_live_block_t block
-    cdef uint32_t slot
-    cdef size_t n = len(owners)
-    cdef const uint32_t[::1] known = owners
-    for slot in range(mt_count_slots(walk.trace.r)):
-        if mt_get_live_block(walk.trace.r, slot, &block):
-            enough(fields_enter(f, &block, known[slot] if slot < n else 0))
-    return 0
+cdef class Analysis:
+    """What becomes of the events of a trace: of the whole in one shard, or of several shards.
+
+    begin(walk, checkpoint)  where a shard begins; checkpoint: what is known there, None for the whole trace
+    feed(walk)               its events
+    partial()                what came of the shard, to be sent to another process
+    merge(partials)          of a fresh analysis: take in the partials of all shards, in their order
+    end(time, between)       all was fed or merged. time: when the program ended, in instructions, 0 if that is not
+                             known; between: only events between two marks were
+    result()                 what the analysis finds
+
+    needs: what a checkpoint has to say, see steve.parallel.checkpoints. onward: is a shard read beyond its end?"""
+    needs = ()
+    onward = False
+
+    def begin(self, Walk walk, checkpoint):
+        pass
+
+    def feed(self, Walk walk):
+        cdef const mt_event *events
+        cdef size_t n
+        while not self.is_done() and walk.next(&events, &n):
+            self.take(events, n)
+
+    def end(self, uint64_t time, bint between):
+        pass
+
+    cdef bint is_done(self):
+        """Is nothing more wanted of the events?"""
+        return False
+
+    cdef int take(self, const mt_event *events, size_t n) except -1:
+        return 0
 
 
-cdef int walk_fields(fields *f, Walk walk) except -1:
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
-    while walk.next(&events, &n):
-        with nogil:
-            ok = fields_feed(f, events, n)
-        enough(ok)
-    return 0
+# -- Fields of blocks. ---------------------------------------------------------------------------------------
 
-
-def field_maps(Walk walk, group_of, largest, *, owners=None):
+cdef class Fields(Analysis):
     """What of each group's blocks is accessed: a list of (bytes of a cell, blocks, array of CELL).
 
-    group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the
-    most bytes that a block of each group has. owners: None, or of a walk over a part the group + 1 of the block in
-    each slot (u4), 0 for none."""
+    group_of: an array (u4) with the group of each stack, 2^32 - 1 for none; largest: an array (u8) with the most bytes
+    that a block of each group has."""
     cdef fields f
-    cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
-    cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")
-    cdef size_t n_groups = len(largest), i
-    try:
-        enough(fields_init(&f, &groups[0], len(group_of), &sizes[0], n_groups))
-        if owners is not None:
-            enter_fields(&f, walk, owners)
-        walk_fields(&f, walk)
-        return [(1 << f.maps[i].shift, f.maps[i].blocks, array_of(f.maps[i].cells, f.maps[i].n, CELL))
-                for i in range(n_groups)]
-    finally:
-        fields_free(&f)
+    cdef object group_of
+    cdef size_t n_groups
+    cdef list merged
+    needs = ("owners",)
 
+    def __cinit__(self, group_of, largest):
+        cdef const uint32_t[::1] groups = np.append(group_of, 0).astype("u4")
+        cdef const uint64_t[::1] sizes = np.append(largest, 0).astype("u8")
+        self.group_of, self.n_groups, self.merged = np.asarray(groups), len(largest), []
+        enough(fields_init(&self.f, &groups[0], len(group_of), &sizes[0], self.n_groups))
 
-cdef object windows_of(workingset *w, Walk walk):
-    """The windows of what is left of a walk."""
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
-    while not workingset_is_done(w) and walk.next(&events, &n):
+    def __dealloc__(self):
+        fields_free(&self.f)
+
+    def begin(self, Walk walk, checkpoint):
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        cdef const uint32_t[::1] known
+        if checkpoint is None:
+            return
+        known = groups_by_slot(checkpoint.owners, self.group_of[:-1])
+        for slot in range(mt_count_slots(walk.trace.r)):
+            if mt_get_live_block(walk.trace.r, slot, &block):
+                enough(fields_enter(&self.f, &block, known[slot] if slot < <size_t>len(known) else 0))
+
+    cdef int take(self, const mt_event *events, size_t n) except -1:
+        cdef bint ok
         with nogil:
-            ok = workingset_feed(w, events, n)
-        enough(ok)
-    enough(workingset_finish(w))
-    return array_of(w.windows, w.n_windows, WINDOW)
+            ok = fields_feed(&self.f, events, n)
+        return enough(ok)
+
+    def partial(self):
+        cdef size_t i
+        return [(1 << self.f.maps[i].shift, self.f.maps[i].blocks,
+                 array_of(self.f.maps[i].cells, self.f.maps[i].n, CELL)) for i in range(self.n_groups)]
+
+    def merge(self, partials):
+        for maps in partials:
+            self.merged = [added_maps(*both) for both in zip(self.merged, maps)] if self.merged else maps
+
+    def result(self):
+        return self.merged or self.partial()
 
 
-def working_set(Walk walk, uint64_t length):
-    """An array of WINDOW, one for each `length` operations."""
+def groups_by_slot(owners, group_of):
+    """The group + 1 of each slot's block, 0 for none; 2^32 - 1 is no group."""
+    groups = np.zeros(max(len(group_of), int(owners.max(initial=0))) + 1, "u4")
+    groups[1:len(group_of) + 1] = group_of + np.uint32(1)
+    return groups[owners]
+
+
+def added_maps(one, other):
+    """The map of one group in two shards."""
+    cell, made, cells = one
+    for name in cells.dtype.names:
+        cells[name] += other[2][name]
+    return cell, made + other[1], cells
+
+
+# -- The working set. ----------------------------------------------------------------------------------------
+
+cdef class WorkingSet(Analysis):
+    """An array of WINDOW, one for each `length` operations. Windows are counted from the beginning of the trace: a shard
+    has those that begin in it, and reads on for the end of the last."""
     cdef workingset w
-    try:
-        enough(workingset_init(&w, length))
-        return windows_of(&w, walk)
-    finally:
-        workingset_free(&w)
+    cdef uint64_t length
+    cdef object merged
+    needs = ("operations",)
+    onward = True
+
+    def __cinit__(self, uint64_t length):
+        self.length = length
+        enough(workingset_init(&self.w, length))
+
+    def __dealloc__(self):
+        workingset_free(&self.w)
+
+    def begin(self, Walk walk, checkpoint):
+        cdef uint64_t length = self.length, first, end
+        if checkpoint is not None:
+            first, end = checkpoint.operations, checkpoint.operations + checkpoint.count
+            workingset_begin(&self.w, walk.live_bytes, first, (length - first % length) % length,
+                             (end + length - 1) // length - (first + length - 1) // length)
+
+    cdef bint is_done(self):
+        return workingset_is_done(&self.w)
+
+    cdef int take(self, const mt_event *events, size_t n) except -1:
+        cdef bint ok
+        with nogil:
+            ok = workingset_feed(&self.w, events, n)
+        return enough(ok)
+
+    def partial(self):
+        enough(workingset_finish(&self.w))
+        return array_of(self.w.windows, self.w.n_windows, WINDOW)
+
+    def merge(self, partials):
+        self.merged = np.concatenate([np.empty(0, WINDOW), *partials])
+
+    def result(self):
+        return self.partial() if self.merged is None else self.merged
 
 
-def working_set_part(Walk walk, uint64_t length, uint64_t before, uint64_t wanted):
-    """The `wanted` windows, or as many as there are, that begin after `before` operations of the trace, where the
-    walk over a part begins."""
-    cdef workingset w
-    try:
-        enough(workingset_init(&w, length))
-        workingset_begin(&w, walk.live_bytes, before, (length - before % length) % length, wanted)
-        return windows_of(&w, walk)
-    finally:
-        workingset_free(&w)
+# -- Reuse distances. ----------------------------------------------------------------------------------------
 
-
-def reuse_distances(Walk walk, *, int line_shift=6, uint64_t rate=1):
-    """{"touches", "cold", "bins"}: bins[0] counts distance 0, bins[i] 2^(i-1) to 2^i - 1 lines."""
+cdef class Reuse(Analysis):
+    """{"touches", "cold", "bins"}: bins[0] counts distance 0, bins[i] 2^(i-1) to 2^i - 1 lines. A shard reports the lines
+    in the order of their first touches and of their last."""
     cdef reuse r
-    try:
-        enough(reuse_init(&r, line_shift, rate))
-        walk_reuse(&r, walk)
-        return told_reuse(&r)
-    finally:
-        reuse_free(&r)
 
+    def __cinit__(self, int line_shift=6, uint64_t rate=1):
+        enough(reuse_init(&self.r, line_shift, rate))
 
-def sharing_by_stack(Walk walk):
-    """An array of SHARING by stack id; one of SHARED_LINE, in no order; of how many lines it was examined whether
-    they are falsely shared; how often another thread made the next access."""
-    cdef sharing s
-    try:
-        enough(sharing_init(&s))
-        walk_sharing(&s, walk)
-        enough(sharing_finish(&s))
-        return (array_of(s.rows, s.rows_room, SHARING), array_of(s.lines.found, s.lines.n_found, SHARED_LINE),
-                s.lines.tests, s.lines.changes)
-    finally:
-        sharing_free(&s)
+    def __dealloc__(self):
+        reuse_free(&self.r)
 
-
-cdef int walk_states(states *s, Walk walk) except -1:
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok, first = True
-    while walk.next(&events, &n):
-        if first and walk.window is not None:
-            s.time = events[0].time
-        first = False
+    cdef int take(self, const mt_event *events, size_t n) except -1:
+        cdef bint ok
         with nogil:
-            ok = states_feed(s, events, n)
-        enough(ok)
-    return 0
+            ok = reuse_feed(&self.r, events, n)
+        return enough(ok)
+
+    def partial(self):
+        cdef uint64_t[::1] lasts = np.zeros(self.r.map.live + 1, "u8")
+        reuse_order(&self.r, &lasts[0])
+        return (self.result(), array_of(self.r.lines, self.r.map.live, np.dtype("u8")),
+                np.asarray(lasts)[:self.r.map.live])
+
+    def merge(self, partials):
+        cdef const uint64_t[::1] firsts, lasts
+        for counts, first, last in partials:
+            firsts, lasts = np.append(first, np.uint64(0)), np.append(last, np.uint64(0))
+            enough(reuse_add(&self.r, &firsts[0], &lasts[0], len(first)))
+            self.r.touches += counts["touches"]
+            for i, touches in enumerate(counts["bins"]):
+                self.r.bins[i] += touches
+
+    def result(self):
+        return {"touches": self.r.touches, "cold": self.r.cold, "bins": [self.r.bins[i] for i in range(65)]}
 
 
-def states_of(Walk walk):
-    """An array of STATE; the first row is of no state."""
+# -- Sharing between threads. --------------------------------------------------------------------------------
+
+cdef class Sharing(Analysis):
+    """An array of SHARING by stack id; one of SHARED_LINE, in no order; of how many lines it was examined whether they
+    are falsely shared; how often another thread made the next access. What a shard reports is in
+    steve/kernels/accesses/sharing_parts.h."""
+    cdef sharing s
+    cdef object rows
+    cdef list found
+    cdef uint64_t tests
+    needs = ("owners",)
+
+    def __cinit__(self):
+        enough(sharing_init(&self.s))
+        self.rows, self.found, self.tests = np.zeros(0, SHARING), [], 0
+
+    def __dealloc__(self):
+        sharing_free(&self.s)
+
+    def begin(self, Walk walk, checkpoint):
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        cdef const uint32_t[::1] known
+        if checkpoint is None:
+            return
+        known = checkpoint.owners
+        self.s.part = self.s.lines.part = True
+        for slot in range(min(mt_count_slots(walk.trace.r), <uint32_t>len(known))):
+            if known[slot] and mt_get_live_block(walk.trace.r, slot, &block) and walk.w.mine[slot]:
+                enough(sharingparts_enter(&self.s, &block, known[slot] - 1))
+
+    cdef int take(self, const mt_event *events, size_t n) except -1:
+        cdef bint ok
+        with nogil:
+            ok = sharing_feed(&self.s, events, n)
+        return enough(ok)
+
+    def partial(self):
+        cdef sharing *s = &self.s
+        cdef size_t n_uses
+        enough(sharingparts_finish(s))
+        told = np.empty(s.lines.map.live * sizeof(sharing_told) // 8, "u8")
+        uses = np.empty(s.lines.n_uses * sizeof(sharing_use) // 8, "u8")
+        n_uses = sharingparts_tell(s, <sharing_told *>data_of(told), <sharing_use *>data_of(uses))
+        return {"rows": array_of(s.rows, s.rows_room, SHARING),
+                "found": array_of(s.lines.found, s.lines.n_found, SHARED_LINE), "tests": s.lines.tests,
+                "told": told, "uses": uses[:n_uses * sizeof(sharing_use) // 8],
+                "pieces": array_of(s.pieces, s.n_pieces * sizeof(sharing_piece) // 8, np.dtype("u8")),
+                "clocks": array_of(s.lines.clocks, s.lines.clocks_room, np.dtype("u8")),
+                "changes": (s.lines.changes, s.lines.first_thread, s.lines.thread)}
+
+    def merge(self, partials):
+        cdef sharing_part_told p
+        for part in partials:
+            told, uses, pieces, clocks = (np.require(part[name], "u8", "CA") for name in (
+                "told", "uses", "pieces", "clocks"))
+            p.told = <const sharing_told *>data_of(told)
+            p.n_told = 8 * len(told) // sizeof(sharing_told)
+            p.uses = <const sharing_use *>data_of(uses)
+            p.pieces = <const sharing_piece *>data_of(pieces)
+            p.n_pieces = 8 * len(pieces) // sizeof(sharing_piece)
+            p.clocks = <const uint64_t *>data_of(clocks)
+            p.n_clocks = len(clocks)
+            p.changes, p.first_thread, p.thread = part["changes"]
+            self.rows = summed(self.rows, part["rows"])
+            self.found.append(part["found"])
+            self.tests += part["tests"]
+            enough(sharingparts_add(&self.s, &p))
+
+    def end(self, uint64_t time, bint between):
+        enough(sharing_finish(&self.s))
+
+    def result(self):
+        return (summed(self.rows, array_of(self.s.rows, self.s.rows_room, SHARING)),
+                np.concatenate([*self.found, array_of(self.s.lines.found, self.s.lines.n_found, SHARED_LINE)]),
+                self.tests + self.s.lines.tests, self.s.lines.changes)
+
+
+cdef void *data_of(array) except? NULL:
+    """Where the elements are."""
+    return <void *><uintptr_t>array.ctypes.data
+
+
+def summed(one, other):
+    """Rows by number added up, as many as the longer has."""
+    rows = np.zeros(max(len(one), len(other)), one.dtype)
+    for array in (one, other):
+        for name in rows.dtype.names:
+            rows[name][:len(array)] += array[name]
+    return rows
+
+
+# -- States of virtual machines. -----------------------------------------------------------------------------
+
+cdef class States(Analysis):
+    """An array of STATE; the first row is of no state.
+
+    A shard does not know what state a thread is in before an event says so, and counts apart, by thread, what the
+    thread does meanwhile. The time up to a shard's first event goes to the thread that ran last before."""
     cdef states s
-    try:
-        enough(states_init(&s))
-        walk_states(&s, walk)
-        if walk.window is None and walk.trace.problem is None:
-            states_finish(&s, walk.trace.stats()["totals"]["instructions"])
-        return array_of(s.rows, s.n, STATE)
-    finally:
-        states_free(&s)
+    cdef bint from_mark  # the time begins with the first event, which has not come yet
+    cdef dict rows       # of what was merged, by (heap, vm, trace)
+    cdef dict now        # by thread: key of its row
+    cdef object first_time, time, thread
 
+    def __cinit__(self):
+        enough(states_init(&self.s))
+        self.rows, self.now = {}, {}
 
-BEFORE = STATES_BEFORE
+    def __dealloc__(self):
+        states_free(&self.s)
 
+    def begin(self, Walk walk, checkpoint):
+        self.s.part = checkpoint is not None
+        self.from_mark = walk.window is not None
 
-def states_part(Walk walk):
-    """Of a part of a trace: (array of STATE, see steve/kernels/accesses/states.h; {thread: row it is in at the end}, times of
-    the first and the last event, thread of the last), or None if nothing happens in it."""
-    cdef states s
-    try:
-        enough(states_init(&s))
-        s.part = True
-        walk_states(&s, walk)
-        if not s.began:
+    cdef int take(self, const mt_event *events, size_t n) except -1:
+        cdef bint ok
+        if self.from_mark:
+            self.s.time, self.from_mark = events[0].time, False
+        with nogil:
+            ok = states_feed(&self.s, events, n)
+        return enough(ok)
+
+    def partial(self):
+        """(array of STATE, see steve/kernels/accesses/states.h; {thread: row it is in at the end}, times of the first and
+        the last event, thread of the last), or None if nothing happens."""
+        if not self.s.began:
             return None
-        now = {thread: s.now[thread] for thread in range(UINT16_MAX + 1) if s.now[thread]}
-        return array_of(s.rows, s.n, STATE), now, s.first_time, s.time, s.thread
-    finally:
-        states_free(&s)
+        now = {thread: self.s.now[thread] for thread in range(UINT16_MAX + 1) if self.s.now[thread]}
+        return array_of(self.s.rows, self.s.n, STATE), now, self.s.first_time, self.s.time, self.s.thread
+
+    def merge(self, partials):
+        self.rows = {NO_STATE: [0] * (len(STATE.names) - 3)}
+        for part in partials:
+            if part is not None:
+                self.add(*part)
+
+    def add(self, found, now, first, last, thread):
+        """Take in what happens in the next shard."""
+        if self.time is None:
+            self.first_time = self.time = first
+        self.pass_time(first)
+        keys = [self.now.get(row[0], NO_STATE) if row[1] == STATES_BEFORE else row[:3] for row in found.tolist()]
+        for key, row in zip(keys[1:], found.tolist()[1:]):
+            self.rows[key] = [a + b for a, b in zip(self.rows.get(key, [0] * len(row)), row[3:])]
+        self.now.update((who, keys[row]) for who, row in now.items())
+        self.time, self.thread = last, thread
+
+    def pass_time(self, time):
+        """The time up to then goes to the thread that ran last."""
+        if self.time is not None and time > self.time:
+            self.rows[self.now.get(self.thread, NO_STATE)][INSTRUCTIONS] += time - self.time
+            self.time = time
+
+    def end(self, uint64_t time, bint between):
+        if between:
+            return
+        if self.rows:
+            self.rows[NO_STATE][INSTRUCTIONS] += self.first_time or 0
+            self.time = self.time or 0
+            self.pass_time(time)
+        elif time:
+            states_finish(&self.s, time)
+
+    def result(self):
+        if self.rows:
+            return np.array([(*key, *row) for key, row in self.rows.items()], STATE)
+        return array_of(self.s.rows, self.s.n, STATE)
 
 
-# -- Walks over parts of a trace, and what joins their results. ----------------------------------------------
+NO_STATE = (0, len(VM_NAMES), 0)
+INSTRUCTIONS = STATE.names.index("instructions") - 3
+
+
+# -- Which stack made the block that each slot holds. --------------------------------------------------------
 
 cdef extern from "steve/kernels/lives/slot_owners.h" nogil:
     struct owners:
@@ -491,187 +752,3 @@ def owners_of(Trace trace):
         return array_of(o.slots, o.n_slots, np.dtype("u4"))
     finally:
         owners_free(&o)
-
-
-# ---- reuse ------------------------------------------------------------------------------------
-
-
-cdef extern from "steve/kernels/accesses/reuse.h" nogil:
-    void reuse_order(const reuse *r, uint64_t *to)
-    bint reuse_add(reuse *r, const uint64_t *firsts, const uint64_t *lasts, size_t n)
-
-
-cdef int walk_reuse(reuse *r, Walk walk) except -1:
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
-    while walk.next(&events, &n):
-        with nogil:
-            ok = reuse_feed(r, events, n)
-        enough(ok)
-    return 0
-
-
-cdef object told_reuse(const reuse *r):
-    return {"touches": r.touches, "cold": r.cold, "bins": [r.bins[i] for i in range(65)]}
-
-
-def reuse_part(Walk walk, int line_shift, uint64_t rate):
-    """What reuse_distances() tells of a part, lines in the order of their first and of their last touches."""
-    cdef reuse r
-    cdef uint64_t[::1] lasts
-    try:
-        enough(reuse_init(&r, line_shift, rate))
-        walk_reuse(&r, walk)
-        lasts = np.zeros(r.map.live + 1, "u8")
-        reuse_order(&r, &lasts[0])
-        return told_reuse(&r), array_of(r.lines, r.map.live, np.dtype("u8")), np.asarray(lasts)[:r.map.live]
-    finally:
-        reuse_free(&r)
-
-
-cdef class WholeReuse:
-    """Reuse distances of a trace, of reuse_part()s added in their order; found(): as of reuse_distances()."""
-    cdef reuse r
-
-    def __cinit__(self, int line_shift, uint64_t rate):
-        enough(reuse_init(&self.r, line_shift, rate))
-
-    def __dealloc__(self):
-        reuse_free(&self.r)
-
-    def add(self, part):
-        cdef const uint64_t[::1] firsts = np.append(part[1], np.uint64(0)), lasts = np.append(part[2], np.uint64(0))
-        enough(reuse_add(&self.r, &firsts[0], &lasts[0], len(firsts) - 1))
-        self.r.touches += part[0]["touches"]
-        for i, touches in enumerate(part[0]["bins"]):
-            self.r.bins[i] += touches
-
-    def found(self):
-        return told_reuse(&self.r)
-
-
-# ---- sharing ----------------------------------------------------------------------------------
-
-
-cdef extern from "steve/kernels/accesses/sharing_lines.h" nogil:
-    struct sharing_use:
-        pass
-
-cdef extern from "steve/kernels/accesses/sharing_parts.h" nogil:
-    struct sharing_told:
-        pass
-    struct sharing_piece:
-        pass
-    struct sharing_part_told "sharing_part":
-        const sharing_told *told
-        size_t n_told
-        const sharing_use *uses
-        const sharing_piece *pieces
-        size_t n_pieces
-        const uint64_t *clocks
-        size_t n_clocks
-        uint64_t changes
-        uint16_t first_thread, thread
-    bint sharingparts_enter(sharing *s, const mt_live_block_t *live, uint32_t stack)
-    bint sharingparts_finish(sharing *s)
-    size_t sharingparts_tell(const sharing *s, sharing_told *told, sharing_use *uses)
-    bint sharingparts_add(sharing *whole, const sharing_part_told *part)
-
-
-cdef int walk_sharing(sharing *s, Walk walk) except -1:
-    cdef const mt_event *events
-    cdef size_t n
-    cdef bint ok
-    while walk.next(&events, &n):
-        with nogil:
-            ok = sharing_feed(s, events, n)
-        enough(ok)
-    return 0
-
-
-cdef int enter_sharing(sharing *s, Walk walk, owners) except -1:
-    """Know the chosen blocks that live where a part begins; owners: by slot the stack + 1."""
-    cdef mt_live_block_t block
-    cdef uint32_t slot
-    cdef const uint32_t[::1] known = owners
-    s.part = s.lines.part = True
-    for slot in range(min(mt_count_slots(walk.trace.r), <uint32_t>len(known))):
-        if known[slot] and mt_get_live_block(walk.trace.r, slot, &block) and walk.w.mine[slot]:
-            enough(sharingparts_enter(s, &block, known[slot] - 1))
-    return 0
-
-
-def sharing_part(Walk walk, owners):
-    """What a part tells for WholeSharing.add(); owners: by slot the stack + 1 of the blocks that live where it
-    begins."""
-    cdef sharing s
-    cdef size_t n_uses
-    try:
-        enough(sharing_init(&s))
-        enter_sharing(&s, walk, owners)
-        walk_sharing(&s, walk)
-        enough(sharingparts_finish(&s))
-        told = np.empty(s.lines.map.live * sizeof(sharing_told) // 8, "u8")
-        uses = np.empty(s.lines.n_uses * sizeof(sharing_use) // 8, "u8")
-        n_uses = sharingparts_tell(&s, <sharing_told *>data_of(told), <sharing_use *>data_of(uses))
-        return {"rows": array_of(s.rows, s.rows_room, SHARING),
-                "found": array_of(s.lines.found, s.lines.n_found, SHARED_LINE), "tests": s.lines.tests,
-                "told": told, "uses": uses[:n_uses * sizeof(sharing_use) // 8],
-                "pieces": array_of(s.pieces, s.n_pieces * sizeof(sharing_piece) // 8, np.dtype("u8")),
-                "clocks": array_of(s.lines.clocks, s.lines.clocks_room, np.dtype("u8")),
-                "changes": (s.lines.changes, s.lines.first_thread, s.lines.thread)}
-    finally:
-        sharing_free(&s)
-
-
-cdef void *data_of(array) except? NULL:
-    """Where the elements are."""
-    return <void *><uintptr_t>array.ctypes.data
-
-
-cdef class WholeSharing:
-    """Sharing in a trace, of sharing_part()s added in their order; result(): as of sharing_by_stack()."""
-    cdef sharing s
-    cdef object sums, found, tests
-
-    def __cinit__(self):
-        enough(sharing_init(&self.s))
-        self.sums = np.zeros(0, SHARING)
-        self.found = []
-        self.tests = 0
-
-    def __dealloc__(self):
-        sharing_free(&self.s)
-
-    def add(self, part):
-        cdef sharing_part_told p
-        told, uses, pieces, clocks = (np.require(part[name], "u8", "CA") for name in (
-            "told", "uses", "pieces", "clocks"))
-        p.told = <const sharing_told *>data_of(told)
-        p.n_told = 8 * len(told) // sizeof(sharing_told)
-        p.uses = <const sharing_use *>data_of(uses)
-        p.pieces = <const sharing_piece *>data_of(pieces)
-        p.n_pieces = 8 * len(pieces) // sizeof(sharing_piece)
-        p.clocks = <const uint64_t *>data_of(clocks)
-        p.n_clocks = len(clocks)
-        p.changes, p.first_thread, p.thread = part["changes"]
-        self.sums = summed(self.sums, part["rows"])
-        self.found.append(part["found"])
-        self.tests += part["tests"]
-        enough(sharingparts_add(&self.s, &p))
-
-    def result(self):
-        enough(sharing_finish(&self.s))
-        return (summed(self.sums, array_of(self.s.rows, self.s.rows_room, SHARING)),
-                np.concatenate([*self.found, array_of(self.s.lines.found, self.s.lines.n_found, SHARED_LINE)]),
-                self.tests + self.s.lines.tests, self.s.lines.changes)
-
-
-def summed(one, other):
-    """Rows by number added up, as many as the longer has."""
-    rows = np.zeros(max(len(one), len(other)), one.dtype)
-    for array in (one, other):
-        for name in rows.dtype.names:
-            rows[name][:len(array)] += array[name]
-    return rows

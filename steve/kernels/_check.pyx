@@ -5,9 +5,9 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import numpy as np
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from steve.kernels._accesses cimport Walk, walk_hide_blockless
+from steve.kernels._accesses cimport Analysis, Walk, walk_hide_blockless
 from steve.kernels.records cimport array_of, enough
 from steve.trace.cmemtrace cimport *
 
@@ -15,12 +15,13 @@ from steve.trace._memtrace import KIND_NAMES
 
 cdef extern from "steve/kernels/totals/check.h" nogil:
     enum: CHECK_RULES
+    uint64_t CHECK_BEFORE
     struct check_finding:
         uint64_t count, event
         mt_event first
     struct check_block:
-        uint64_t ordinal
-        bint live
+        uint64_t handle, addr, size, ordinal
+        uint8_t live
     struct check:
         check_finding findings[9]
         check_finding crossing
@@ -37,9 +38,13 @@ cdef extern from "steve/kernels/totals/check.h" nogil:
     void check_free(check *c)
 
 
+cdef check_block a_block
+cdef check_block[::1] block_layout = <check_block[:1]>&a_block
+BLOCK = np.asarray(block_layout).dtype
+
 RULES = ("overlap", "handle", "slot", "block", "place", "inside", "time", "id", "kind")
 assert len(RULES) == CHECK_RULES
-LIVED_BEFORE = 2 ** 64 - 1  # CHECK_BEFORE of the kernel
+LIVED_BEFORE = CHECK_BEFORE
 
 
 cdef object finding_dict(const check_finding *finding):
@@ -53,91 +58,136 @@ cdef object finding_dict(const check_finding *finding):
             event.ref}
 
 
-cdef int walk_check(check *c, Walk walk) except -1:
-    """Verify all events, and tell of those that count."""
-    cdef check_ids ids
-    cdef const mt_event *events
-    cdef const mt_event *shown
-    cdef const mt_reader *r = walk.trace.r
-    cdef size_t n
-    cdef bint ok
-    while walk.step(&events, &shown, &n):
-        ids.stacks, ids.sites, ids.heaps = mt_count_stacks(r), mt_count_sites(r), mt_count_heaps(r)
-        with nogil:
-            if shown != NULL:
-                walk_hide_blockless(&walk.w, n)
-            ok = check_feed(c, ids, events, shown, n)
-        enough(ok)
-    return 0
+cdef class Check(Analysis):
+    """The invariants of a trace, and which events break them that count.
 
+    The result is {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
+    finding, "left": the bytes of an array as of Trace.survivors()}; a finding is {"count": 0} or the count with the
+    first event concerned.
 
-cdef object blocks_of(const check *c, names, dtype):
-    """Fields of the blocks by slot, of one type."""
-    offsets = {"handle": 0, "addr": 8, "size": 16, "ordinal": 24, "live": 32}
-    return array_of(c.blocks, c.room, np.dtype({"names": names, "formats": [dtype] * len(names),
-                                                "offsets": [offsets[name] for name in names],
-                                                "itemsize": sizeof(check_block)}))
-
-
-cdef object left_by(const check *c):
-    """(News and Resizes, slots of the blocks that live, their ordinals): see struct check_block."""
-    slots = np.flatnonzero(blocks_of(c, ["live"], "?")["live"])
-    return c.ordinals, slots, blocks_of(c, ["ordinal"], "u8")["ordinal"][slots]
-
-
-cdef object told_check(const check *c):
-    return {"events": c.n_shown, "live": c.live,
-            "kinds": {name: c.events[i] for i, name in enumerate(KIND_NAMES)},
-            "rules": {name: finding_dict(&c.findings[i]) for i, name in enumerate(RULES)},
-            "crossing": finding_dict(&c.crossing)}
-
-
-def check_of(Walk walk):
-    """Verify the invariants of a trace, and tell what events break them that count.
-
-    Returns {"events": n, "live": blocks, "kinds": {kind: n}, "rules": {rule of RULES: finding}, "crossing":
-    finding, "left": of a whole trace the bytes of an array as of Trace.survivors()}; a finding is {"count": 0} or the count
-    with the first event concerned."""
+    A shard takes the blocks that live where it begins from the trace's own list, and verifies what follows; the next
+    one's list must be what it ends with. So, from the first shard to the last, all have begun as one reader would have,
+    and their findings are what it finds. If anything is broken, in a shard or between two, the result is None: what
+    follows from a breach depends on all after it, and one reader has to tell."""
     cdef check c
-    check_init(&c)
-    try:
-        walk_check(&c, walk)
-        return {**told_check(&c), "left": np.sort(left_by(&c)[2]).tobytes()}
-    finally:
-        check_free(&c)
+    cdef object begins, merged
+    cdef bint of_all  # every event of the trace that the reader delivers is walked over
+    cdef Walk walk
 
+    def __cinit__(self):
+        check_init(&self.c)
+        self.merged = False
 
-cdef object state_of(const check *c):
-    """What all that follows depends on: (next handle, a digest of the blocks that live)."""
-    import hashlib
-    names = ["handle", "addr", "size"]
-    blocks = blocks_of(c, names, "u8")
-    live = np.flatnonzero(blocks_of(c, ["live"], "?")["live"])
-    digest = hashlib.blake2b(live.astype("u8").tobytes())
-    for name in names:
-        digest.update(blocks[name][live].tobytes())
-    return c.next_handle, digest.digest()
+    def __dealloc__(self):
+        check_free(&self.c)
 
-
-def check_part(Walk walk, uint64_t handle):
-    """The same of a part, which takes the blocks that live where it begins as the trace lists them; handle: of its
-    first New. Besides there are "begin" and "end", states that must equal those of the parts before and behind,
-    "walked", the events that there are where any counts, and "first_time" and "last_time", of all, None if there are
-    none; "left" is (News and Resizes, slots of blocks that live, their ordinals: CHECK_BEFORE if not made nor resized
-    here)."""
-    cdef check c
-    cdef mt_live_block_t block
-    cdef uint32_t slot
-    check_init(&c)
-    c.next_handle = handle
-    try:
+    def begin(self, Walk walk, checkpoint):
+        cdef mt_live_block_t block
+        cdef uint32_t slot
+        self.walk = walk
+        if checkpoint is None:
+            return
+        self.c.next_handle = checkpoint.first_handle
         for slot in range(mt_count_slots(walk.trace.r)):
             if mt_get_live_block(walk.trace.r, slot, &block):
-                enough(check_enter(&c, &block, walk.w.mine[slot]))
-        begin = state_of(&c)
-        walk_check(&c, walk)
-        times = {"first_time": c.first_time, "last_time": c.time} if c.began else {
-            "first_time": None, "last_time": None}
-        return {**told_check(&c), **times, "left": left_by(&c), "begin": begin, "end": state_of(&c), "walked": c.n_events}
-    finally:
-        check_free(&c)
+                enough(check_enter(&self.c, &block, walk.w.mine[slot]))
+        self.begins = self.state()
+
+    def feed(self, Walk walk):
+        """Verify all events, and report those that count."""
+        cdef check_ids ids
+        cdef const mt_event *events
+        cdef const mt_event *shown
+        cdef const mt_reader *r = walk.trace.r
+        cdef size_t n
+        cdef bint ok
+        while walk.step(&events, &shown, &n):
+            ids.stacks, ids.sites, ids.heaps = mt_count_stacks(r), mt_count_sites(r), mt_count_heaps(r)
+            with nogil:
+                if shown != NULL:
+                    walk_hide_blockless(&walk.w, n)
+                ok = check_feed(&self.c, ids, events, shown, n)
+            enough(ok)
+
+    def partial(self):
+        """The result, and besides "begin" and "end", states that must equal those of the shards before and after;
+        "walked", the events that there are where any counts, and "read", how many the reader delivered, None if not all
+        of them are walked over; "first_time" and "last_time", of all, None if there are none; "left" is (News and
+        Resizes, slots of blocks that live, their ordinals: LIVED_BEFORE if not made nor resized here)."""
+        cdef check *c = &self.c
+        all_count = self.walk.window is None and self.walk.w.since == 0
+        return {**self.findings(), "left": self.left(), "begin": self.begins, "end": self.state(), "walked": c.n_events,
+                "read": self.walk.trace.stats()["events"] if all_count else None,
+                "first_time": c.first_time if c.began else None, "last_time": c.time if c.began else None}
+
+    def merge(self, partials):
+        parts = list(partials)
+        self.merged = joined(parts) if is_sound(parts) else None
+
+    def result(self):
+        if self.merged is not False:
+            return self.merged
+        return {**self.findings(), "left": np.sort(self.left()[2]).tobytes()}
+
+    cdef object findings(self):
+        cdef check *c = &self.c
+        return {"events": c.n_shown, "live": c.live,
+                "kinds": {name: c.events[i] for i, name in enumerate(KIND_NAMES)},
+                "rules": {name: finding_dict(&c.findings[i]) for i, name in enumerate(RULES)},
+                "crossing": finding_dict(&c.crossing)}
+
+    cdef object left(self):
+        """(News and Resizes, slots of the blocks that live, their ordinals): see struct check_block."""
+        blocks = array_of(self.c.blocks, self.c.room, BLOCK)
+        slots = np.flatnonzero(blocks["live"])
+        return self.c.ordinals, slots, blocks["ordinal"][slots]
+
+    cdef object state(self):
+        """What all that follows depends on: (next handle, a digest of the blocks that live)."""
+        import hashlib
+        blocks = array_of(self.c.blocks, self.c.room, BLOCK)
+        live = np.flatnonzero(blocks["live"])
+        digest = hashlib.blake2b(live.astype("u8").tobytes())
+        for name in ("handle", "addr", "size"):
+            digest.update(blocks[name][live].tobytes())
+        return self.c.next_handle, digest.digest()
+
+
+# -- Shards of a trace. --------------------------------------------------------------------------------------
+
+def is_sound(parts):
+    """Is nothing broken in shards, nor between them?"""
+    time = 0
+    for part in parts:
+        if part["read"] not in (None, part["walked"]) or any(found["count"] for found in part["rules"].values()):
+            return False
+        if part["first_time"] is not None:
+            if part["first_time"] < time:
+                return False
+            time = part["last_time"]
+    return all(one["end"] == other["begin"] for one, other in zip(parts, parts[1:]))
+
+
+def left_by(parts):
+    """What the last of them leaves. A block that is not made nor resized in a shard keeps the ordinal it had."""
+    made, slots, ordinals = 0, np.empty(0, int), np.empty(0, "u8")
+    for part in parts:
+        n, now, found = part["left"]
+        known = np.full(max(now.max(initial=-1), slots.max(initial=-1)) + 1, LIVED_BEFORE, "u8")
+        known[slots] = ordinals
+        slots, ordinals, made = now, np.where(found == LIVED_BEFORE, known[now], found + np.uint64(made)), made + n
+    return np.sort(ordinals).tobytes()
+
+
+def joined(parts):
+    """Sound shards, as the result of the whole."""
+    walked, crossing = 0, {"count": 0}
+    for part in parts:
+        found = part["crossing"]
+        if found["count"] and not crossing["count"]:
+            crossing = {**found, "event": walked + found["event"], "count": 0}
+        crossing["count"] += found["count"]
+        walked += part["walked"]
+    kinds = {name: sum(part["kinds"][name] for part in parts) for name in parts[0]["kinds"]}
+    return {"events": sum(part["events"] for part in parts), "live": parts[-1]["live"], "kinds": kinds,
+            "rules": parts[-1]["rules"], "crossing": crossing, "left": left_by(parts)}

@@ -22,9 +22,10 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from steve.system.errors import SteveError
+from steve.parallel.checkpoints import Checkpoint, Surveyed, checkpoints_of, survey
 from steve.parallel.window import Cut, walked
 from steve.parallel.processes import PARTS_EACH, Part, Pool, split
 from steve.system.tempfiles import scratch_folder
@@ -34,11 +35,14 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from steve.kernels._accesses import Analysis, Walk
+    from steve.kernels._lives import Selection
     from steve.trace._memtrace import Trace
     from steve.system.errors import TraceError
     from steve.parallel.window import Span, Window
     from steve.terminal.progress import Progress
 
+SURVEY = 0.2  # of the time of an analysis that looks at accesses
 SLOT_NONE, SLOT_MADE = 1, 2  # of steve/kernels/totals/part_sizes.h
 
 
@@ -161,10 +165,35 @@ class Rounds:
         """task(view, *more) for each part: its results; share: how much of the work it is."""
         return [result for _, result in self.each(task, [more] * len(self.parts), 0.0, share)]
 
-    def each(self, task: Any, more: Sequence[tuple], begin: float, share: float) -> Iterator[Tuple[Part, Any]]:
+    def run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]" = None) -> Any:
+        """The result of the analysis that make() makes, of the chosen blocks, each part being a shard."""
+        analysis, share = make(), 0.0
+        bits = None if chosen is None else chosen.part()
+        if analysis.needs:
+            share = SURVEY
+        more = [(make, bits, checkpoint) for checkpoint in self._checkpoints(analysis.needs, share)]
+        analysis.merge(partial for _, partial in self.each(analyse, more, share, 1 - share, analysis.onward))
+        whole = self.whole()
+        to_mark = self.span is not None and self.span.end is not None
+        analysis.end(0 if to_mark else end_of(whole), self.span is not None)
+        return analysis.result()
+
+    def _checkpoints(self, needs: Tuple[str, ...], share: float) -> List[Checkpoint]:
+        """What is needed to know where the parts begin; share: of the work."""
+        surveys = self.first(survey, needs, share=share) if needs else [Surveyed(None, None)] * len(self.parts)
+        points = self._trace.seek_points()
+        return checkpoints_of([points[part.first][1] for part in self.parts], surveys)
+
+    def each(self, task: Any, more: Sequence[tuple], begin: float, share: float,
+             onward: bool = False) -> Iterator[Tuple[Part, Any]]:
         """task(view, *more[i]) for each part i: the part and the result; begin: how much of the work
-        was done before."""
-        tasks = [(self.view(i), *own) for i, own in enumerate(more)]
+        was done before; onward: parts are read beyond their ends, after a round that found out how far the trace goes."""
+        tasks = [(self.view(i, onward), *own) for i, own in enumerate(more)]
+        if onward:
+            for part, (result, _, _) in zip(self.parts, self.pool.run(task, tasks)):
+                yield part, result
+                self.tell(part, begin, share)
+            return
         self.stats, self.problem, done = [], None, 0
         for part, (result, problem, stats) in zip(self.parts, self.pool.run(task, tasks)):
             done += 1
@@ -193,6 +222,40 @@ class Rounds:
                 trace.pass_accesses()
             self._last = part, walked(trace, view.window())
         return Whole(self._last[1], self.problem, self.stats)
+
+
+# ---- analyses of events ------------------------------------------------------------------------
+
+
+def analyse(view: View, make: "Callable[[], Analysis]", chosen: Any,
+            checkpoint: Checkpoint) -> "Tuple[Any, Optional[TraceError], dict]":
+    """Task: what an analysis makes of a part; chosen: the part() of a Selection, or None."""
+    from steve.kernels._accesses import Walk
+    from steve.kernels._lives import Selection
+    bits = None
+    if chosen is not None:
+        selection = Selection()
+        selection.join(chosen)
+        bits = selection.as_bits()
+    walk, analysis = Walk(view.open(), view.window(), bits, part=True, since=view.cut.since), make()
+    analysis.begin(walk, checkpoint)
+    analysis.feed(walk)
+    return analysis.partial(), walk.trace.problem, walk.trace.stats()
+
+
+def analyse_whole(walk: "Walk", make: "Callable[[], Analysis]") -> Any:
+    """The result of an analysis of a whole trace, which is one shard, in this process."""
+    analysis, window = make(), walk.window
+    analysis.begin(walk, None)
+    analysis.feed(walk)
+    to_mark = window is not None and window.now == "after"
+    analysis.end(0 if to_mark else end_of(walk.trace), window is not None)
+    return analysis.result()
+
+
+def end_of(trace: "Trace | Whole") -> int:
+    """When the program of a trace that was read to its end ended, in instructions; 0 if that is not known."""
+    return 0 if trace.problem is not None else trace.stats()["totals"]["instructions"]
 
 
 # ---- summary ----------------------------------------------------------------------------------
@@ -290,7 +353,7 @@ class Start(NamedTuple):
     handles: "np.ndarray"
 
 
-def survey(view: View, resizes: bool) -> Tuple[tuple, "Optional[TraceError]", dict]:
+def survey_handles(view: View, resizes: bool) -> Tuple[tuple, "Optional[TraceError]", dict]:
     """Task: operations and handles of a part."""
     from steve.kernels import _totals
     trace = view.open()
@@ -351,7 +414,7 @@ def write_ops(path: str, fd: int, pool: Pool, progress: "Progress", *, form: str
     files)."""
     from steve.kernels._ops import PIECE
     rounds = Rounds(path, pool, progress)
-    starts = starts_of(rounds.first(survey, resizes, share=0.2))
+    starts = starts_of(rounds.first(survey_handles, resizes, share=0.2))
     how = {"form": form, "resizes": resizes}
     with scratch_folder(".steve-", folder) as scratch:
         place = None if pool.remote else scratch
@@ -389,7 +452,7 @@ def joined(pieces: List[tuple], blocks: int) -> tuple:
 def lifetimes_of(path: str, pool: Pool, progress: "Progress") -> Tuple[Whole, tuple]:
     """As steve.kernels._totals.lifetimes_of."""
     rounds = Rounds(path, pool, progress)
-    starts = starts_of(rounds.first(survey, False, share=0.5))
+    starts = starts_of(rounds.first(survey_handles, False, share=0.5))
     tasks = [(rounds.view(i), starts[i]) for i in range(len(rounds.parts))]
     pieces = []
     for part, piece in zip(rounds.parts, pool.run(lifetimes_task, tasks)):

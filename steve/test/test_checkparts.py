@@ -7,7 +7,7 @@ import copy
 import json
 import tempfile
 from pathlib import Path
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from conftest import Steve, make_trace
 from reference_lives import Run, script
 from steve.analysis import blocks
 from steve.kernels import _check
-from steve.analysis import check_parts
 from steve.parallel import rounds
 from steve.trace._memtrace import Trace
 from steve.commands import check
@@ -27,11 +26,11 @@ from test_parts import Here, large, silent  # noqa: F401 (a fixture)
 
 
 def in_one(path: Path) -> dict:
-    return blocks.Blocks("check", arguments(path)).over_events(_check.check_of)
+    return blocks.Blocks("check", arguments(path)).over_events(_check.Check)
 
 
 def in_parts(path: Path) -> dict | None:
-    return check_parts.check_of(rounds.Rounds(str(path), Here(), silent), None)
+    return rounds.Rounds(str(path), Here(), silent).run(_check.Check)
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,9 +87,17 @@ BREACHES: list[Callable[[list[dict]], Any]] = [
 
 @pytest.mark.parametrize("breach", BREACHES)
 def test_what_is_broken_is_no_ones_word(rich: Path, breach: Callable[[list[dict]], Any]) -> None:  # noqa: F811
-    whole = rounds.Rounds(str(rich), Here(), silent)
-    found = whole.first(check_parts.check_task, None)
-    assert len(found) > 9 and found[0]["last_time"] > 0 and check_parts.is_sound(found, whole.stats)
+    found: list[dict] = []
+
+    class Kept(_check.Check):
+        """Keeps what shards report."""
+
+        def merge(self, partials: Iterable[dict]) -> None:
+            found.extend(partials)
+            super().merge(found)
+
+    assert rounds.Rounds(str(rich), Here(), silent).run(Kept) is not None
+    assert len(found) > 9 and found[0]["last_time"] > 0 and _check.is_sound(found)
     broken = copy.deepcopy(found)
     breach(broken)
-    assert not check_parts.is_sound(broken, whole.stats)
+    assert not _check.is_sound(broken)

@@ -5,6 +5,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 """
 import random
 import tempfile
+from functools import partial
 from pathlib import Path
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,6 @@ from conftest import Steve, make_trace
 from reference_lives import STACKS, Run, script
 from steve.analysis import blocks
 from steve.kernels import _accesses
-from steve.analysis import access_parts
 from steve.parallel import rounds
 from steve.kernels._lives import Selection
 from test_analyses import run_steve, runs
@@ -49,12 +49,10 @@ def choice(path: Path, where: str | None) -> Selection | None:
     return chosen
 
 
-def one(path: Path, where: str | None, fold: Callable[..., np.ndarray]) -> list[tuple]:
-    return blocks.Blocks("test", arguments(path, where)).over_events(fold).tolist()
-
-
-def many(path: Path, where: str | None, fold: Callable[..., np.ndarray], *more: Any) -> list[tuple]:
-    return fold(rounds.Rounds(str(path), Here(), silent), choice(path, where), *more).tolist()
+def both(path: Path, where: str | None, make: Callable[[], _accesses.Analysis]) -> tuple[Any, Any]:
+    """The results of one walk and of parts."""
+    return (blocks.Blocks("test", arguments(path, where)).over_events(make),
+            rounds.Rounds(str(path), Here(), silent).run(make, choice(path, where)))
 
 
 @RUNS
@@ -62,7 +60,8 @@ def many(path: Path, where: str | None, fold: Callable[..., np.ndarray], *more: 
 def test_random_states(run: Run, chunk: int, where: str | None, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1)
-        assert many(path, where, access_parts.states_of) == one(path, where, _accesses.states_of)
+        one, many = both(path, where, _accesses.States)
+    assert many.tolist() == one.tolist()
 
 
 @RUNS
@@ -70,25 +69,22 @@ def test_random_states(run: Run, chunk: int, where: str | None, choose: random.R
 def test_random_windows(run: Run, chunk: int, where: str | None, length: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        expected = one(path, where, lambda walk: _accesses.working_set(walk, length))
-        assert many(path, where, access_parts.working_set, length) == expected
+        one, many = both(path, where, partial(_accesses.WorkingSet, length))
+    assert many.tolist() == one.tolist()
 
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES))
 def test_random_fields(run: Run, chunk: int, where: str | None) -> None:
-    groups = {"group_of": np.array([2**32 - 1, 1, 0, 1], "u4"), "largest": [2560, 2560]}
+    make = partial(_accesses.Fields, np.array([2**32 - 1, 1, 0, 1], "u4"), [2560, 2560])
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        maps = blocks.Blocks("test", arguments(path, where)).over_events(
-            lambda walk: _accesses.field_maps(walk, **groups))
-        whole = rounds.Rounds(str(path), Here(), silent)
-        found = access_parts.field_maps(whole, choice(path, where), **groups)
+        maps, found = both(path, where, make)
     assert [(*one, cells.tolist()) for *one, cells in found] == [(*one, cells.tolist()) for *one, cells in maps]
 
 
 def plain_sharing(result: tuple) -> tuple:
-    """What sharing_by_stack() tells, to be compared."""
+    """The result of Sharing, to be compared."""
     rows, found, tests, changes = result
     lines = sorted((*line.tolist()[:-1], *map(tuple, line["sides"].tolist())) for line in found)
     return blocks.merged(rows, int), lines, tests, changes
@@ -99,21 +95,17 @@ def plain_sharing(result: tuple) -> tuple:
 def test_random_sharing(run: Run, chunk: int, where: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        expected = blocks.Blocks("test", arguments(path, where)).over_events(_accesses.sharing_by_stack)
-        found = access_parts.sharing_by_stack(rounds.Rounds(str(path), Here(), silent), choice(path, where))
+        expected, found = both(path, where, _accesses.Sharing)
     assert plain_sharing(found) == plain_sharing(expected)
 
 
 @RUNS
 @given(runs(), CHUNKS, st.sampled_from(WHERES), st.sampled_from((4, 6, 12)), st.sampled_from((1, 2)))
 def test_random_reuse(run: Run, chunk: int, where: str | None, line_shift: int, rate: int) -> None:
-    how = {"line_shift": line_shift, "rate": rate}
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
-        expected = blocks.Blocks("test", arguments(path, where)).over_events(
-            lambda walk: _accesses.reuse_distances(walk, **how))
-        whole = rounds.Rounds(str(path), Here(), silent)
-        assert access_parts.reuse_distances(whole, choice(path, where), **how) == expected
+        one, many = both(path, where, partial(_accesses.Reuse, line_shift, rate))
+    assert many == one
 
 
 LINES = (["states"], ["fields"], ["workingset", "--window", "700"], ["sharing"], ["reuse", "--line", "16"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import tempfile
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,10 +21,9 @@ from hypothesis import strategies as st
 import test_lineparts
 from conftest import Steve, make_trace
 from reference_lives import Run, script
-from steve.analysis import blocks, window
+from steve.analysis import blocks
 from steve.kernels import _accesses, _check
-from steve.analysis import access_parts, check_parts
-from steve.parallel import processes
+from steve.parallel import processes, window
 from steve.trace._memtrace import Trace
 from steve.system.errors import SteveError
 from test_analyses import run_steve, runs
@@ -94,12 +94,12 @@ def test_random_sums(run: Run, chunk: int, where: str | None, ends: Ends) -> Non
 
 
 EVENTS = {
-    "states": (_accesses.states_of, access_parts.states_of, ()),
-    "sharing": (_accesses.sharing_by_stack, access_parts.sharing_by_stack, ()),
-    "windows": (_accesses.working_set, access_parts.working_set, (4,)),
-    "reuse": (lambda walk: _accesses.reuse_distances(walk, line_shift=4, rate=1), access_parts.reuse_distances, (4, 1)),
-    "fields": (lambda walk: _accesses.field_maps(walk, **GROUPS), access_parts.field_maps, tuple(GROUPS.values())),
-    "check": (_check.check_of, check_parts.check_of, ()),
+    "states": _accesses.States,
+    "sharing": _accesses.Sharing,
+    "windows": partial(_accesses.WorkingSet, 4),
+    "reuse": partial(_accesses.Reuse, 4, 1),
+    "fields": partial(_accesses.Fields, *GROUPS.values()),
+    "check": _check.Check,
 }
 
 
@@ -119,11 +119,8 @@ def plain(found: Any, what: str) -> Any:
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
 def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends: Ends,
                        choose: random.Random) -> None:
-    one_of, parts_of, more = EVENTS[what]
-
     def tell(chosen: blocks.Blocks) -> Any:
-        return plain(chosen.over_events(lambda walk: one_of(walk, *more[:what == "windows"]),
-                                        parts=lambda rounds, blocks: parts_of(rounds, blocks, *more)), what)
+        return plain(chosen.over_events(EVENTS[what]), what)
     with tempfile.TemporaryDirectory() as folder:
         one, many = both(make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1), where, ends, tell)
         assert many == one

@@ -20,7 +20,6 @@ from reference_accesses import History
 from reference_lives import Run, Step, script
 from steve.analysis import blocks
 from steve.kernels import _accesses
-from steve.analysis import access_parts
 from steve.parallel import rounds
 from steve.commands import sharing
 from test_eventparts import choice, plain_sharing
@@ -64,8 +63,8 @@ def test_random_turns(steps: int, chunk: int, where: str | None, choose: random.
     run = turns(choose, steps)
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), 5 * chunk, 1)
-        one = blocks.Blocks("test", arguments(path, where)).over_events(_accesses.sharing_by_stack)
-        many = access_parts.sharing_by_stack(rounds.Rounds(str(path), Here(), silent), choice(path, where))
+        one = blocks.Blocks("test", arguments(path, where)).over_events(_accesses.Sharing)
+        many = rounds.Rounds(str(path), Here(), silent).run(_accesses.Sharing, choice(path, where))
     lines, tests = slow.false_lines(History(run).log, WHERES[where])
     assert plain_sharing(many) == plain_sharing(one)
     found = [(*line[:5], round(line[5], 12), *((thread, IDS.index(stack), *rest) for thread, stack, *rest in line[6:]))
