@@ -86,30 +86,23 @@ static uint32_t site_id(struct feed *f, uint64_t ip, uint32_t size, uint8_t kind
 
 static const uint8_t s_kinds[] = {[RAW_LOAD] = MT_LOAD, [RAW_STORE] = MT_STORE, [RAW_MODIFY] = MT_MODIFY};
 
-static const char *take_define(struct feed *f, const struct raw *r)
+const char *handle_define(struct feed *f, const struct ring_define *r)
 {
-    uint32_t count = (r->count - 1) / 3, before = r->argument ? f->accesses : 0;
-    if (r->count != 1 + 3 * count || before + count > MT_SEGMENT_MOST)
+    uint32_t before = r->appended ? f->accesses : 0;
+    if (before + r->accesses_count > MT_SEGMENT_MOST)
         return "segment definition of a length that can not be";
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t ip = r->word[1 + 3 * i], what = r->word[2 + 3 * i], place = r->word[3 + 3 * i];
-        if (what >> 32 > RAW_MODIFY)
+    for (uint32_t i = 0; i < r->accesses_count; i++) {
+        const struct raw_segment_access *a = &r->accesses[i];
+        if (a->kind > RAW_MODIFY)
             return "segment definition with an unknown kind of access";
-        uint32_t site = site_id(f, ip, (uint32_t)what, s_kinds[what >> 32]);
-        f->access[before + i] = (struct mt_access){site, place >> 32, (int32_t)place};
+        uint32_t site = site_id(f, a->ip, a->size, s_kinds[a->kind]);
+        f->access[before + i] = (struct mt_access){site, a->word, a->distance};
     }
-    f->accesses = before + count;
-    struct mt_segment s = {f->access, f->accesses, r->word[0] >> 32, (uint32_t)r->word[0]};
+    f->accesses = before + r->accesses_count;
+    struct mt_segment s = {f->access, f->accesses, r->words, r->instructions};
     bool known = mt_writer_segment(f->writer, &s) != UINT32_MAX;
     return known || mt_writer_error(f->writer)->code != MT_E_NONE ? NULL
                                                                   : "segment definition that can not be";
-}
-
-const char *feed_text(const struct raw *r, uint32_t skip, uint64_t offset, uint64_t size)
-{
-    if (r->count < skip || offset + size > (uint64_t)(r->count - skip) * sizeof *r->word)
-        return NULL;
-    return (const char *)(r->word + skip) + offset;
 }
 
 static void set_heap(struct feed *f, uint64_t ud, uint32_t id)
@@ -129,9 +122,9 @@ uint32_t feed_heap(struct feed *f, uint64_t ud)
     return id;
 }
 
-uint32_t feed_slot(struct feed *f, const struct raw *r)
+uint32_t feed_slot(struct feed *f, uint32_t slot)
 {
-    struct feed_slot *s = &f->slot[r->slot % RING_HEAP_SLOTS];
+    struct feed_slot *s = &f->slot[slot % RING_HEAP_SLOTS];
     if (s->version != f->heap_version) {
         s->id = feed_heap(f, s->heap);
         s->version = f->heap_version;
@@ -139,18 +132,18 @@ uint32_t feed_slot(struct feed *f, const struct raw *r)
     return s->id;
 }
 
-static const char *take_slot(struct feed *f, const struct raw *r)
+const char *handle_slot(struct feed *f, const struct ring_slot *r)
 {
-    if (r->argument >= RING_HEAP_SLOTS)
+    if (r->slot >= RING_HEAP_SLOTS)
         return "heap in a slot that can not be";
-    f->slot[r->argument] = (struct feed_slot){r->word[0], 0, 0};
+    f->slot[r->slot] = (struct feed_slot){r->heap, 0, 0};
     return NULL;
 }
 
 /* The heap's name stands among the facts, by its id in the trace. */
-static void name_heap(struct feed *f, uint32_t id, const char *text, uint64_t size)
+static void name_heap(struct feed *f, uint32_t id, struct raw_text text)
 {
-    char key[40], *name = strndup(text, size);
+    char key[40], *name = strndup(text.at, text.bytes);
     if (!name)
         abort();
     snprintf(key, sizeof key, "heap_name.%" PRIu32, id);
@@ -158,120 +151,110 @@ static void name_heap(struct feed *f, uint32_t id, const char *text, uint64_t si
     free(name);
 }
 
-static const char *take_heap(struct feed *f, const struct raw *r)
+const char *handle_heap(struct feed *f, const struct ring_heap *r)
 {
     static const uint8_t kinds[] = {[RAW_KIND_CUSTOM] = MT_HEAP_CUSTOM, [RAW_KIND_MMAP] = MT_HEAP_MMAP};
-    const char *text = feed_text(r, 2, 0, r->word[1]);
-    if (!text || r->argument >= RAW_HEAP_KINDS)
-        return "heap of an unknown kind or with a name beyond its end";
-    struct mt_heap heap = {.id = r->word[0] & ~RAW_HEAP_POOL, .kind = kinds[r->argument]};
+    if (r->kind >= RAW_HEAP_KINDS)
+        return "heap of an unknown kind";
+    struct mt_heap heap = {.id = r->heap & ~RAW_HEAP_POOL, .kind = kinds[r->kind]};
     uint32_t id = mt_writer_heap(f->writer, &heap);
-    set_heap(f, r->word[0], id);
-    if (r->word[1])
-        name_heap(f, id, text, r->word[1]);
+    set_heap(f, r->heap, id);
+    if (r->name.bytes)
+        name_heap(f, id, r->name);
     return NULL;
 }
 
-static const char *take_rename(struct feed *f, const struct raw *r)
+const char *handle_rename(struct feed *f, const struct ring_rename *r)
 {
-    uint32_t id = feed_heap(f, r->word[0]);
-    if (!r->argument)
-        set_heap(f, r->word[0], 0);
-    set_heap(f, r->word[1], id);
+    uint32_t id = feed_heap(f, r->from);
+    if (!r->both)
+        set_heap(f, r->from, 0);
+    set_heap(f, r->to, id);
     return NULL;
 }
 
-uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip)
+const char *handle_stack(struct feed *f, const struct ring_stack *r)
 {
-    return stacks_intern(&f->stacks, r->word + skip, r->count - skip);
-}
-
-static const char *take_stack(struct feed *f, const struct raw *r)
-{
-    if (r->argument == 0 || r->argument > RING_KEPT_STACKS)
+    if (r->number == 0 || r->number > RING_KEPT_STACKS)
         return "stack with a number that can not be";
-    stacks_keep(&f->stacks, r->argument, r->word, r->count);
+    stacks_keep(&f->stacks, r->number, r->ips, r->ips_count);
     return NULL;
 }
 
-/* The stack of a heap event: one told before, or code addresses. */
-static uint32_t event_stack(struct feed *f, const struct raw *r, uint32_t skip)
+static uint32_t stack_id(struct feed *f, const struct raw_stack *s)
 {
-    return r->argument ? stacks_kept(&f->stacks, r->argument) : feed_stack(f, r, skip);
+    return s->number ? stacks_kept(&f->stacks, s->number) : stacks_intern(&f->stacks, s->ips, s->depth);
 }
 
-static enum mt_how how_of(const struct raw *r)
+const char *handle_new(struct feed *f, const struct ring_new *r)
 {
-    return (enum mt_how)r->how;
-}
-
-static const char *take_new(struct feed *f, const struct raw *r)
-{
-    feed_time(f, r->word[2]);
-    mt_writer_block_new(f->writer, r->word[0], r->word[1], feed_slot(f, r), how_of(r), event_stack(f, r, 3));
+    feed_time(f, r->instructions);
+    mt_writer_block_new(f->writer, r->addr, r->size, feed_slot(f, r->slot), (enum mt_how)r->how,
+                        stack_id(f, &r->stack));
     return NULL;
 }
 
-static const char *take_free(struct feed *f, const struct raw *r)
+const char *handle_free(struct feed *f, const struct ring_free *r)
 {
-    feed_time(f, r->word[1]);
-    mt_writer_block_free_as(f->writer, r->word[0], feed_slot(f, r), how_of(r), event_stack(f, r, 2));
+    feed_time(f, r->instructions);
+    mt_writer_block_free_as(f->writer, r->addr, feed_slot(f, r->slot), (enum mt_how)r->how,
+                            stack_id(f, &r->stack));
     return NULL;
 }
 
-static const char *take_resize(struct feed *f, const struct raw *r)
+const char *handle_resize(struct feed *f, const struct ring_resize *r)
 {
-    feed_time(f, r->word[3]);
-    mt_writer_block_resize(f->writer, r->word[0], r->word[1], r->word[2], feed_slot(f, r), how_of(r),
-                           event_stack(f, r, 4));
+    feed_time(f, r->instructions);
+    mt_writer_block_resize(f->writer, r->old, r->addr, r->size, feed_slot(f, r->slot), (enum mt_how)r->how,
+                           stack_id(f, &r->stack));
     return NULL;
 }
 
-static const char *take_trim(struct feed *f, const struct raw *r)
+const char *handle_trim(struct feed *f, const struct ring_trim *r)
 {
-    feed_time(f, r->word[3]);
-    mt_writer_trim(f->writer, r->word[1], r->word[2], feed_heap(f, r->word[0]), event_stack(f, r, 4));
+    feed_time(f, r->instructions);
+    mt_writer_trim(f->writer, r->addr, r->size, feed_heap(f, r->heap), stack_id(f, &r->stack));
     return NULL;
 }
 
-static const char *take_unmap(struct feed *f, const struct raw *r)
+const char *handle_unmap(struct feed *f, const struct ring_unmap *r)
 {
-    feed_time(f, r->word[3]);
-    mt_writer_unmap(f->writer, r->word[1], r->word[2], feed_heap(f, r->word[0]), event_stack(f, r, 4));
+    feed_time(f, r->instructions);
+    mt_writer_unmap(f->writer, r->addr, r->size, feed_heap(f, r->heap), stack_id(f, &r->stack));
     return NULL;
 }
 
-static const char *take_remap(struct feed *f, const struct raw *r)
+const char *handle_remap(struct feed *f, const struct ring_remap *r)
 {
-    feed_time(f, r->word[5]);
-    mt_writer_remap(f->writer, r->word[1], r->word[2], r->word[3], r->word[4], feed_heap(f, r->word[0]),
-                    event_stack(f, r, 6));
+    feed_time(f, r->instructions);
+    mt_writer_remap(f->writer, r->old, r->old_size, r->addr, r->size, feed_heap(f, r->heap),
+                    stack_id(f, &r->stack));
     return NULL;
 }
 
-static const char *take_mapped(struct feed *f, const struct raw *r)
+const char *handle_mapped(struct feed *f, const struct ring_mapped *r)
 {
-    mt_writer_mapped(f->writer, r->word[0], r->word[1]);
+    mt_writer_mapped(f->writer, r->addr, r->size);
     return NULL;
 }
 
-static const char *take_touch(struct feed *f, const struct raw *r)
+const char *handle_touch(struct feed *f, const struct ring_touch *r)
 {
-    if (r->argument > RAW_MODIFY)
+    if (r->access > RAW_MODIFY)
         return "system call with an unknown kind of access";
     if (!f->off)
-        mt_writer_touch(f->writer, (enum mt_kind)s_kinds[r->argument], r->word[0], r->word[1]);
+        mt_writer_touch(f->writer, (enum mt_kind)s_kinds[r->access], r->addr, r->size);
     return NULL;
 }
 
 /* The state pointer may be used again, by another state: that will be another heap. */
-static const char *take_close(struct feed *f, const struct raw *r)
+const char *handle_close(struct feed *f, const struct ring_close *r)
 {
     uint32_t id;
-    feed_time(f, r->word[1]);
-    if (r->word[0] != RAW_HEAP_C && map_get(&f->heap_of, r->word[0], &id) && id != 0) {
+    feed_time(f, r->instructions);
+    if (r->heap != RAW_HEAP_C && map_get(&f->heap_of, r->heap, &id) && id != 0) {
         mt_writer_heap_free(f->writer, id, 0);
-        set_heap(f, r->word[0], 0);
+        set_heap(f, r->heap, 0);
     }
     return NULL;
 }
@@ -281,159 +264,159 @@ static void update_off(struct feed *f)
     f->off = f->switched_off || f->unfocused[f->thread];
 }
 
-static const char *take_focus(struct feed *f, const struct raw *r)
+const char *handle_focus(struct feed *f, const struct ring_focus *r)
 {
-    f->unfocused[f->thread] = !r->argument;
+    f->unfocused[f->thread] = !r->on;
     update_off(f);
     return NULL;
 }
 
-static const char *take_report(struct feed *f, const struct raw *r)
+const char *handle_report(struct feed *f, const struct ring_report *r)
 {
-    f->wish = r->argument ? FEED_SNAPSHOT : FEED_STATUS;
+    f->wish = r->snapshot ? FEED_SNAPSHOT : FEED_STATUS;
     return NULL;
 }
 
-static const char *take_thread(struct feed *f, const struct raw *r)
+const char *handle_thread(struct feed *f, const struct ring_thread *r)
 {
-    f->thread = r->argument & 0xffff;
+    f->thread = r->thread & 0xffff;
     mt_writer_thread(f->writer, (uint16_t)f->thread);
     update_off(f);
     return NULL;
 }
 
-static const char *take_enter(struct feed *f, const struct raw *r)
+const char *handle_enter(struct feed *f, const struct ring_enter *r)
 {
     (void)r;
     f->inside[f->thread]++;
     return NULL;
 }
 
-static const char *take_leave(struct feed *f, const struct raw *r)
+const char *handle_leave(struct feed *f, const struct ring_leave *r)
 {
     (void)r;
     f->inside[f->thread] -= f->inside[f->thread] > 0;
     return NULL;
 }
 
-static const char *take_switch(struct feed *f, const struct raw *r)
+const char *handle_switch(struct feed *f, const struct ring_switch *r)
 {
-    f->switched_off = !r->argument;
+    f->switched_off = !r->on;
     update_off(f);
     return NULL;
 }
 
-static const char *take_mark(struct feed *f, const struct raw *r)
+const char *handle_mark(struct feed *f, const struct ring_mark *r)
 {
-    const char *text = feed_text(r, 2, 0, r->word[1]);
-    if (!text)
-        return "mark with a name beyond its end";
-    feed_time(f, r->word[0]);
-    mt_writer_mark(f->writer, mt_writer_string(f->writer, text, r->word[1]));
+    feed_time(f, r->instructions);
+    mt_writer_mark(f->writer, mt_writer_string(f->writer, r->name.at, r->name.bytes));
     return NULL;
 }
 
-static const char *take_info(struct feed *f, const struct raw *r)
+const char *handle_info(struct feed *f, const struct ring_info *r)
 {
-    uint32_t key = (uint32_t)r->word[0], value = r->word[0] >> 32;
-    const char *text = feed_text(r, 1, 0, (uint64_t)key + value);
-    if (!text)
-        return "info with text beyond its end";
-    char *k = strndup(text, key), *v = strndup(text + key, value);
-    if (!k || !v)
+    char *key = strndup(r->key.at, r->key.bytes), *value = strndup(r->value.at, r->value.bytes);
+    if (!key || !value)
         abort();
-    mt_writer_info(f->writer, k, v);
-    free(k);
-    free(v);
+    mt_writer_info(f->writer, key, value);
+    free(key);
+    free(value);
     return NULL;
 }
 
-static const char *take_pointers(struct feed *f, const struct raw *r)
+const char *handle_pointers(struct feed *f, const struct ring_pointers *r)
 {
-    for (uint32_t i = 1; i < r->count; i++)
-        mt_writer_pointer(f->writer, raw_pointer_place(r->word[0], r->word[i]), raw_pointer_value(r->word[i]),
-                          r->argument != 0);
+    for (uint32_t i = 0; i < r->pointers_count; i++)
+        mt_writer_pointer(f->writer, raw_pointer_place(r->base, r->pointers[i]),
+                          raw_pointer_value(r->pointers[i]), r->allocator != 0);
     return NULL;
 }
 
-static const char *take_reach(struct feed *f, const struct raw *r)
+const char *handle_reach(struct feed *f, const struct ring_reach *r)
 {
     (void)r;
     mt_writer_reach(f->writer);
     return NULL;
 }
 
-static const char *take_exec(struct feed *f, const struct raw *r)
+const char *handle_exec(struct feed *f, const struct ring_exec *r)
 {
-    feed_time(f, r->word[0]);
-    f->ending = r->argument ? MT_ENDING_EXEC : MT_ENDING_KILLED;
+    feed_time(f, r->instructions);
+    f->ending = r->begins ? MT_ENDING_EXEC : MT_ENDING_KILLED;
     return NULL;
 }
 
-static const char *take_end(struct feed *f, const struct raw *r)
+const char *handle_end(struct feed *f, const struct ring_end *r)
 {
-    feed_time(f, r->word[0]);
+    feed_time(f, r->instructions);
     f->ended = true;
-    f->ending = r->argument < MT_ENDINGS ? (enum mt_ending)r->argument : MT_ENDING_UNKNOWN;
+    f->ending = r->ending < MT_ENDINGS ? (enum mt_ending)r->ending : MT_ENDING_UNKNOWN;
     return NULL;
 }
 
-static const struct {
-    const char *(*take)(struct feed *f, const struct raw *r);
-    uint32_t least; /* payload words */
-} s_rare[RAW_TYPES] = {
-    /* one on a line */
-    /* clang-format off */
-    [RAW_DEFINE] = {take_define, 1},
-    [RAW_THREAD] = {take_thread, 0},
-    [RAW_FRAME] = {feed_frame, 3},
-    [RAW_LOADED] = {feed_loaded, 1},
-    [RAW_STACK] = {take_stack, 0},
-    [RAW_NEW] = {take_new, 3},
-    [RAW_FREE] = {take_free, 2},
-    [RAW_RESIZE] = {take_resize, 4},
-    [RAW_TOUCH] = {take_touch, 2},
-    [RAW_ENTER] = {take_enter, 0},
-    [RAW_LEAVE] = {take_leave, 0},
-    [RAW_CLOSE] = {take_close, 2},
-    [RAW_SWITCH] = {take_switch, 0},
-    [RAW_MARK] = {take_mark, 2},
-    [RAW_INFO] = {take_info, 1},
-    [RAW_EXEC] = {take_exec, 1},
-    [RAW_END] = {take_end, 1},
-    [RAW_TYPE] = {feed_type, 1},
-    [RAW_SLOT] = {take_slot, 1},
-    [RAW_VM] = {feed_vm, 2},
-    [RAW_MACHINE] = {feed_machine, 3},
-    [RAW_LUAFRAME] = {feed_luaframe, 5},
-    [RAW_LINES] = {feed_lines, 1},
-    [RAW_PROTO] = {feed_proto, 4},
-    [RAW_TRACE] = {feed_trace, 6},
-    [RAW_HEAP] = {take_heap, 2},
-    [RAW_RENAME] = {take_rename, 2},
-    [RAW_TRIM] = {take_trim, 4},
-    [RAW_UNMAP] = {take_unmap, 4},
-    [RAW_REMAP] = {take_remap, 6},
-    [RAW_MAPPED] = {take_mapped, 2},
-    [RAW_FOCUS] = {take_focus, 0},
-    [RAW_REPORT] = {take_report, 0},
-    [RAW_UNIVERSE] = {feed_universe, 5},
-    [RAW_NAME] = {feed_name, 2},
-    [RAW_OBJECT] = {feed_object, 3},
-    [RAW_LINKS] = {feed_links, 1},
-    [RAW_UNIVERSE_END] = {feed_universe_end, 0},
-    [RAW_CALL] = {feed_call, 1},
-    [RAW_SAMPLE] = {feed_sample, 3},
-    [RAW_POINTERS] = {take_pointers, 1},
-    [RAW_REACH] = {take_reach, 0},
-    /* clang-format on */
+/* -- decoding ---------------------------------------------------------------------------------------------- */
+
+/* The bytes of a payload after its words, of which strings take their shares one by one. */
+struct rest {
+    const char *at;
+    uint64_t bytes;
+    bool exceeded; /* by a string */
 };
 
-static bool has_stack(const struct raw *r)
+static inline struct raw_text read_text(struct rest *rest, uint64_t bytes)
 {
-    return r->type == RAW_NEW || r->type == RAW_FREE || r->type == RAW_RESIZE || r->type == RAW_TRIM ||
-           r->type == RAW_UNMAP || r->type == RAW_REMAP;
+    const struct raw_text text = {rest->at, (uint32_t)bytes};
+    if (bytes > rest->bytes) {
+        rest->exceeded = true;
+        return text;
+    }
+    rest->at += bytes;
+    rest->bytes -= bytes;
+    return text;
 }
+
+/* decode_define and so on: make the record's struct and handle it. The payload has all its words. */
+#define RECORD(NAME, name, fields)                                                                           \
+    static const char *decode_##name(struct feed *f, const struct raw *raw)                                  \
+    {                                                                                                        \
+        const uint64_t *at = raw->word;                                                                      \
+        const uint32_t more = raw->count - RING_##NAME##_WORDS;                                              \
+        struct rest rest = {(const char *)(at + RING_##NAME##_WORDS), more * sizeof *at, false};             \
+        struct ring_##name r = {};                                                                           \
+        (void)at;                                                                                            \
+        fields if (rest.exceeded) return #NAME " record with a string beyond its end";                       \
+        return handle_##name(f, &r);                                                                         \
+    }
+#define ARGUMENT(x) r.x = raw->argument;
+#define SMALL(x) r.x = raw->small;
+#define IN_HEAP(x) r.x = raw->slot;
+#define WORD(x) r.x = *at++;
+#define PAIR(x, y)                                                                                           \
+    r.x = (uint32_t)*at;                                                                                     \
+    r.y = (uint32_t)(*at++ >> 32);
+#define TEXT(x) r.x = read_text(&rest, *at++);
+#define TEXTS(x, y)                                                                                          \
+    r.x = read_text(&rest, (uint32_t)*at);                                                                   \
+    r.y = read_text(&rest, *at++ >> 32);
+#define ITEMS(type, x)                                                                                       \
+    r.x = (const type *)rest.at;                                                                             \
+    r.x##_count = more / (sizeof(type) / sizeof *at);                                                        \
+    if (more % (sizeof(type) / sizeof *at))                                                                  \
+        return "record with a part of an item at its end";
+#define STACK(x)                                                                                             \
+    r.x = (struct raw_stack){raw->argument, more, (const uint64_t *)rest.at};                                \
+    if (raw->argument > RING_KEPT_STACKS)                                                                    \
+        return "event with a stack's number that can not be";
+#include "ljtrace/protocol/ring.def"
+
+static const struct {
+    const char *(*decode)(struct feed *f, const struct raw *raw);
+    uint32_t least; /* payload words */
+    const char *too_short;
+} s_decoders[RAW_TYPES] = {
+#define RECORD(NAME, name, fields) {decode_##name, RING_##NAME##_WORDS, #NAME " record that is too short"},
+#include "ljtrace/protocol/ring.def"
+};
 
 /* Bytes of the record at `at`, of which there are `size` at least; 0 if it has more than these. */
 static size_t record_bytes(const uint8_t *at, size_t size)
@@ -460,21 +443,19 @@ static struct raw read_record(struct feed *f, const uint8_t *at, size_t bytes)
                         f->payload};
 }
 
-/* What stands at `at`; *used: its bytes. */
+/* Handle the record at `at`, which is no segment; *used: its bytes. */
 static const char *take_rare(struct feed *f, const uint8_t *at, const uint8_t *end, size_t *used)
 {
     const enum raw_type type = raw_type_of(*(const raw_half *)at);
-    if (type >= RAW_TYPES || !s_rare[type].take)
+    if (type >= RAW_TYPES)
         return "unknown record";
     *used = record_bytes(at, (size_t)(end - at));
     if (*used == 0)
         return "record beyond the slab's end";
-    const struct raw r = read_record(f, at, *used);
-    if (r.count < s_rare[type].least)
-        return "record that is too short";
-    if (has_stack(&r) && r.argument > RING_KEPT_STACKS)
-        return "heap event with a stack's number that can not be";
-    return s_rare[type].take(f, &r);
+    const struct raw raw = read_record(f, at, *used);
+    if (raw.count < s_decoders[type].least)
+        return s_decoders[type].too_short;
+    return s_decoders[type].decode(f, &raw);
 }
 
 /* Segments, and changes of states between them, up to the next other record; how many bytes they took. */

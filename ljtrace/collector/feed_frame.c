@@ -11,20 +11,19 @@
 #include <string.h>
 
 /* A string of its own; the caller frees it. */
-static char *copy_text(const char *text, uint32_t size)
+static char *copy_text(struct raw_text text)
 {
-    char *copy = strndup(text, size);
+    char *copy = strndup(text.at, text.bytes);
     if (!copy)
         abort();
     return copy;
 }
 
 /* Look up the line of a frame whose code is at an address in the object's file. */
-static void find_line(struct feed *f, struct mt_frame *frame, const char *object, uint32_t size,
-                      uint64_t address)
+static void find_line(struct feed *f, struct mt_frame *frame, struct raw_text object, uint64_t address)
 {
     struct debuginfo_line line;
-    char *path = copy_text(object, size);
+    char *path = copy_text(object);
     if (debuginfo_find(f->debuginfo, path, address, &line)) {
         frame->line = line.line;
         frame->file = mt_writer_string(f->writer, line.file, (uint32_t)strlen(line.file));
@@ -32,30 +31,22 @@ static void find_line(struct feed *f, struct mt_frame *frame, const char *object
     free(path);
 }
 
-const char *feed_frame(struct feed *f, const struct raw *r)
+const char *handle_frame(struct feed *f, const struct ring_frame *r)
 {
-    uint32_t function = (uint32_t)r->word[1], object = r->word[1] >> 32;
-    const char *text = feed_text(r, 3, 0, (uint64_t)function + object);
-    if (!text)
-        return "frame with strings beyond its end";
     struct mt_frame frame = {
-        .ip = r->word[0],
-        .function = mt_writer_string(f->writer, text, function),
-        .object = mt_writer_string(f->writer, text + function, object),
+        .ip = r->ip,
+        .function = mt_writer_string(f->writer, r->function.at, r->function.bytes),
+        .object = mt_writer_string(f->writer, r->object.at, r->object.bytes),
     };
-    if (r->word[2] && object)
-        find_line(f, &frame, text + function, object, r->word[2]);
+    if (r->in_file && r->object.bytes)
+        find_line(f, &frame, r->object, r->in_file);
     stacks_define(&f->stacks, &frame);
     return NULL;
 }
 
-const char *feed_loaded(struct feed *f, const struct raw *r)
+const char *handle_loaded(struct feed *f, const struct ring_loaded *r)
 {
-    uint32_t object = (uint32_t)r->word[0], path = r->word[0] >> 32;
-    const char *text = feed_text(r, 1, 0, (uint64_t)object + path);
-    if (!text)
-        return "object with strings beyond its end";
-    char *key = copy_text(text, object), *at = copy_text(text + object, path);
+    char *key = copy_text(r->object), *at = copy_text(r->path);
     debuginfo_mapped(f->debuginfo, key, at);
     free(key);
     free(at);

@@ -67,22 +67,18 @@ struct feed {
     uint8_t inside[1 << 16];    /* by thread: depth of watched allocators it is in */
 };
 
-/* A rare record: header and payload. */
+/* A record that is no segment: header and payload. */
 struct raw {
     enum raw_type type;
-    uint32_t argument, slot, how;
+    uint32_t argument, slot, small;
     uint32_t count;
     const uint64_t *word; /* the payload */
 };
 
-/* A string of the payload: `size` bytes at byte `offset` behind `skip` words; NULL if it is not all there. */
-const char *feed_text(const struct raw *r, uint32_t skip, uint64_t offset, uint64_t size);
 /* Id of the heap with that state pointer, a new one if there is none. */
 uint32_t feed_heap(struct feed *f, uint64_t ud);
-/* Id of the heap whose slot is in the record's header. */
-uint32_t feed_slot(struct feed *f, const struct raw *r);
-/* Id of the stack of code addresses behind `skip` words. */
-uint32_t feed_stack(struct feed *f, const struct raw *r, uint32_t skip);
+/* Id of the heap that a slot stands for. */
+uint32_t feed_slot(struct feed *f, uint32_t slot);
 
 /* A new file begins: it is to be told all states anew. */
 void feed_forget_states(struct feed *f);
@@ -90,22 +86,8 @@ void feed_forget_states(struct feed *f);
 /* RAW_VM between segments, as of struct mt_between; 0 also if what is to be told needs a new heap. */
 size_t feed_change(void *feed, const uint8_t *at, size_t n, struct mt_change *change);
 
-/* What a record of each type does; NULL, or what is wrong with it. */
-const char *feed_frame(struct feed *f, const struct raw *r);
-const char *feed_loaded(struct feed *f, const struct raw *r);
-const char *feed_luaframe(struct feed *f, const struct raw *r);
-const char *feed_type(struct feed *f, const struct raw *r);
-const char *feed_vm(struct feed *f, const struct raw *r);
-const char *feed_machine(struct feed *f, const struct raw *r);
-const char *feed_lines(struct feed *f, const struct raw *r);
-const char *feed_proto(struct feed *f, const struct raw *r);
-const char *feed_trace(struct feed *f, const struct raw *r);
-const char *feed_universe(struct feed *f, const struct raw *r);
-const char *feed_name(struct feed *f, const struct raw *r);
-const char *feed_object(struct feed *f, const struct raw *r);
-const char *feed_links(struct feed *f, const struct raw *r);
-const char *feed_universe_end(struct feed *f, const struct raw *r);
-const char *feed_call(struct feed *f, const struct raw *r);
-const char *feed_sample(struct feed *f, const struct raw *r);
+/* What a record of each type does, handle_define and so on; NULL, or what is wrong with it. */
+#define RECORD(NAME, name, fields) const char *handle_##name(struct feed *f, const struct ring_##name *r);
+#include "ljtrace/protocol/ring.def"
 
 #endif

@@ -5,30 +5,26 @@
 #include "ljtrace/collector/feed_impl.h"
 #include <string.h>
 
-const char *feed_luaframe(struct feed *f, const struct raw *r)
+const char *handle_luaframe(struct feed *f, const struct ring_luaframe *r)
 {
-    uint32_t function = (uint32_t)r->word[4], file = r->word[4] >> 32;
-    const char *text = feed_text(r, 5, 0, (uint64_t)function + file);
-    if (!text)
-        return "Lua frame with strings beyond its end";
     struct mt_frame frame = {
-        .ip = r->word[1],
-        .line = (uint32_t)r->word[2],
-        .defined = r->word[2] >> 32,
-        .nth = r->argument,
-        .kind = (uint8_t)r->word[3],
-        .approximate = r->word[3] >> 8 & 1,
-        .trace = r->word[3] >> 32,
-        .function = mt_writer_string(f->writer, text, function),
-        .file = mt_writer_string(f->writer, text + function, file),
+        .ip = r->ip,
+        .line = r->line,
+        .defined = r->defined,
+        .nth = r->nth,
+        .kind = (uint8_t)r->kind,
+        .approximate = r->approximate != 0,
+        .trace = r->trace,
+        .function = mt_writer_string(f->writer, r->function.at, r->function.bytes),
+        .file = mt_writer_string(f->writer, r->file.at, r->file.bytes),
     };
-    stacks_define_as(&f->stacks, r->word[0], &frame);
+    stacks_define_as(&f->stacks, r->key, &frame);
     return NULL;
 }
 
-const char *feed_type(struct feed *f, const struct raw *r)
+const char *handle_type(struct feed *f, const struct ring_type *r)
 {
-    mt_writer_type(f->writer, r->word[0], feed_slot(f, r), (enum mt_type)r->argument);
+    mt_writer_type(f->writer, r->addr, feed_slot(f, r->slot), (enum mt_type)r->type);
     return NULL;
 }
 
@@ -65,21 +61,21 @@ static struct machine *new_machine(struct feed *f, uint64_t addr)
     return m;
 }
 
-const char *feed_machine(struct feed *f, const struct raw *r)
+const char *handle_machine(struct feed *f, const struct ring_machine *r)
 {
-    struct machine *m = machine_at(f, r->word[0]);
-    if (r->argument > 64 / 4)
+    struct machine *m = machine_at(f, r->addr);
+    if (r->count > 64 / 4)
         return "machine with more states than there can be";
-    if (r->argument == 0) {
+    if (r->count == 0) {
         if (m)
             *m = f->machines[--f->machine_count];
         return NULL;
     }
-    m = m ? m : new_machine(f, r->word[0]);
-    m->heap = r->word[1];
+    m = m ? m : new_machine(f, r->addr);
+    m->heap = r->heap;
     m->heap_version = 0;
-    m->states = r->word[2];
-    m->count = r->argument;
+    m->states = r->states;
+    m->count = r->count;
     return NULL;
 }
 
@@ -100,15 +96,15 @@ static void learn_heap(struct feed *f, struct machine *m)
 
 /* Code that runs often tells what it stores without a look at what was there or where it stores to. False:
  * the heap is not known yet. */
-static bool change(struct feed *f, struct machine *m, const raw_word *words, struct mt_change *c)
+static bool change(struct feed *f, struct machine *m, const struct ring_vm *r, struct mt_change *c)
 {
-    int32_t state = raw_state_of(words[1]);
+    int32_t state = raw_state_of(r->state);
     if (!m || m->state == state)
         return true;
     if (m->heap_version != f->heap_version)
         return false;
     m->state = state;
-    *c = (struct mt_change){words[0], m->heap_id, state > 0 ? (uint32_t)state : 0, meaning(m, state)};
+    *c = (struct mt_change){r->instructions, m->heap_id, state > 0 ? (uint32_t)state : 0, meaning(m, state)};
     return true;
 }
 
@@ -117,17 +113,18 @@ size_t feed_change(void *feed, const uint8_t *at, size_t n, struct mt_change *c)
     const raw_word *words = (const raw_word *)(at + RAW_STATE_HEADER_BYTES);
     if (*(const raw_half *)at != raw_state_header() || n < RAW_STATE_BYTES)
         return 0;
-    return change(feed, machine_at(feed, raw_state_address(words[1])), words, c) ? RAW_STATE_BYTES : 0;
+    const struct ring_vm r = {words[0], words[1]};
+    return change(feed, machine_at(feed, raw_state_address(r.state)), &r, c) ? RAW_STATE_BYTES : 0;
 }
 
-const char *feed_vm(struct feed *f, const struct raw *r)
+const char *handle_vm(struct feed *f, const struct ring_vm *r)
 {
     struct mt_change c = {.vm = MT_VMS};
-    struct machine *m = machine_at(f, raw_state_address(r->word[1]));
+    struct machine *m = machine_at(f, raw_state_address(r->state));
     if (!m)
         return NULL;
     learn_heap(f, m);
-    change(f, m, r->word, &c);
+    change(f, m, r, &c);
     if (c.vm == MT_VMS)
         return NULL;
     feed_time(f, c.uncounted);
@@ -135,58 +132,51 @@ const char *feed_vm(struct feed *f, const struct raw *r)
     return NULL;
 }
 
-const char *feed_lines(struct feed *f, const struct raw *r)
+const char *handle_lines(struct feed *f, const struct ring_lines *r)
 {
-    uint64_t n = r->word[0], size = n * sizeof *f->lines;
-    const char *lines = n < 1 << 20 ? feed_text(r, 1, 0, size) : NULL;
-    if (!lines)
-        return "lines beyond their end";
+    uint32_t n = r->lines.bytes / (uint32_t)sizeof *f->lines;
     if (f->line_count + n > f->line_capacity) {
-        f->line_capacity = 2 * (f->line_count + (uint32_t)n);
+        f->line_capacity = 2 * (f->line_count + n);
         f->lines = grow(f->lines, f->line_capacity, sizeof *f->lines);
     }
-    memcpy(f->lines + f->line_count, lines, size);
-    f->line_count += (uint32_t)n;
+    memcpy(f->lines + f->line_count, r->lines.at, n * sizeof *f->lines);
+    f->line_count += n;
     return NULL;
 }
 
-const char *feed_proto(struct feed *f, const struct raw *r)
+const char *handle_proto(struct feed *f, const struct ring_proto *r)
 {
-    uint32_t function = (uint32_t)r->word[3], file = r->word[3] >> 32;
-    const char *text = feed_text(r, 4, 0, (uint64_t)function + file);
-    if (!text)
-        return "prototype with strings beyond its end";
     struct mt_proto p = {
-        .function = mt_writer_string(f->writer, text, function),
-        .file = mt_writer_string(f->writer, text + function, file),
-        .defined = (uint32_t)r->word[2],
-        .nth = r->argument,
-        .offset = r->word[2] >> 32,
+        .function = mt_writer_string(f->writer, r->function.at, r->function.bytes),
+        .file = mt_writer_string(f->writer, r->file.at, r->file.bytes),
+        .defined = r->defined,
+        .nth = r->nth,
+        .offset = r->offset,
         .count = f->line_count,
         .lines = f->lines,
     };
-    mt_writer_proto(f->writer, r->word[0], feed_heap(f, r->word[1]), &p);
+    mt_writer_proto(f->writer, r->addr, feed_heap(f, r->heap), &p);
     f->line_count = 0;
     return NULL;
 }
 
-const char *feed_trace(struct feed *f, const struct raw *r)
+const char *handle_trace(struct feed *f, const struct ring_trace *r)
 {
     struct mt_trace t = {
-        .addr = r->word[2],
-        .size = r->word[3],
-        .time = f->counted + r->word[4],
-        .heap = feed_heap(f, r->word[0]),
-        .number = (uint32_t)r->word[1],
-        .frame = r->word[5] ? stacks_frame(&f->stacks, r->word[5]) : 0,
+        .addr = r->addr,
+        .size = r->size,
+        .time = f->counted + r->instructions,
+        .heap = feed_heap(f, r->heap),
+        .number = (uint32_t)r->number,
+        .frame = r->start ? stacks_frame(&f->stacks, r->start) : 0,
     };
     mt_writer_trace(f->writer, &t);
     return NULL;
 }
 
-const char *feed_call(struct feed *f, const struct raw *r)
+const char *handle_call(struct feed *f, const struct ring_call *r)
 {
-    uint64_t ip = r->word[0];
+    uint64_t ip = r->ip;
     struct feed_call *c = &f->call[ip * 0x9e3779b97f4a7c15ULL >> 56];
     if (f->off)
         return NULL;
@@ -196,54 +186,48 @@ const char *feed_call(struct feed *f, const struct raw *r)
     return NULL;
 }
 
-const char *feed_universe(struct feed *f, const struct raw *r)
+const char *handle_snapshot(struct feed *f, const struct ring_snapshot *r)
 {
-    const char *text = feed_text(r, 5, 0, r->word[4]);
-    if (!text)
-        return "snapshot with a name beyond its end";
-    struct mt_snapshot s = {.name = mt_writer_string(f->writer, text, r->word[4]),
-                            .heap = feed_heap(f, r->word[0]),
-                            .total = r->word[2],
-                            .internal = r->word[3]};
-    feed_time(f, r->word[1]);
+    struct mt_snapshot s = {.name = mt_writer_string(f->writer, r->name.at, r->name.bytes),
+                            .heap = feed_heap(f, r->heap),
+                            .total = r->total,
+                            .internal = r->internal};
+    feed_time(f, r->instructions);
     universe_begin(&f->universe, f->writer, &s);
     return NULL;
 }
 
-const char *feed_name(struct feed *f, const struct raw *r)
+const char *handle_name(struct feed *f, const struct ring_name *r)
 {
-    const char *text = feed_text(r, 2, 0, r->word[1]);
-    if (!text)
-        return "name beyond its end";
-    universe_name(&f->universe, f->writer, r->word[0], text, r->word[1]);
+    universe_name(&f->universe, f->writer, r);
     return NULL;
 }
 
-const char *feed_object(struct feed *f, const struct raw *r)
+const char *handle_object(struct feed *f, const struct ring_object *r)
 {
-    universe_object(&f->universe, f->writer, r->word, r->argument);
+    universe_object(&f->universe, f->writer, r);
     return NULL;
 }
 
-const char *feed_links(struct feed *f, const struct raw *r)
+const char *handle_links(struct feed *f, const struct ring_links *r)
 {
-    universe_links(&f->universe, f->writer, r->word[0], r->word + 1, r->count - 1);
+    universe_links(&f->universe, f->writer, r);
     return NULL;
 }
 
-const char *feed_universe_end(struct feed *f, const struct raw *r)
+const char *handle_snapshot_end(struct feed *f, const struct ring_snapshot_end *r)
 {
     (void)r;
     universe_end(&f->universe, f->writer);
     return NULL;
 }
 
-const char *feed_sample(struct feed *f, const struct raw *r)
+const char *handle_sample(struct feed *f, const struct ring_sample *r)
 {
-    if (r->argument >= MT_VMS || r->word[2] == 0)
+    if (r->vm >= MT_VMS || r->weight == 0)
         return "sample with an unknown state or of no weight";
-    feed_time(f, r->word[1]);
-    mt_writer_sample(f->writer, r->word[0] ? feed_heap(f, r->word[0]) : 0, (enum mt_vm)r->argument,
-                     feed_stack(f, r, 3), r->word[2]);
+    feed_time(f, r->instructions);
+    mt_writer_sample(f->writer, r->heap ? feed_heap(f, r->heap) : 0, (enum mt_vm)r->vm,
+                     stacks_intern(&f->stacks, r->ips, r->ips_count), r->weight);
     return NULL;
 }

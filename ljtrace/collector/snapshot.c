@@ -18,10 +18,10 @@ void universe_begin(struct universe *u, struct mt_writer *w, const struct mt_sna
     mt_writer_snapshot_begin(w, s);
 }
 
-void universe_name(struct universe *u, struct mt_writer *w, uint64_t key, const char *text, size_t size)
+void universe_name(struct universe *u, struct mt_writer *w, const struct ring_name *r)
 {
     if (u->open)
-        map_set(&u->string_of, key, mt_writer_string(w, text, size));
+        map_set(&u->string_of, r->key, mt_writer_string(w, r->text.at, r->text.bytes));
 }
 
 static uint32_t string_of(const struct universe *u, uint64_t key)
@@ -36,14 +36,14 @@ static uint32_t number_of(const struct universe *u, uint64_t addr)
     return map_get(&u->number_of, addr, &number) ? number : 0;
 }
 
-void universe_object(struct universe *u, struct mt_writer *w, const uint64_t word[3], uint32_t what)
+void universe_object(struct universe *u, struct mt_writer *w, const struct ring_object *r)
 {
-    struct mt_object o = {.addr = word[0],
-                          .size = word[1],
-                          .name = string_of(u, word[2]),
-                          .type = (uint8_t)what,
-                          .dead = what >> 8 & 1,
-                          .root = what >> 9 & 1};
+    struct mt_object o = {.addr = r->addr,
+                          .size = r->size,
+                          .name = string_of(u, r->name),
+                          .type = (uint8_t)r->flags,
+                          .dead = (r->flags & RAW_OBJECT_DEAD) != 0,
+                          .root = (r->flags & RAW_OBJECT_ROOT) != 0};
     if (u->open && !number_of(u, o.addr))
         map_set(&u->number_of, o.addr, mt_writer_object(w, &o) + 1);
 }
@@ -58,14 +58,15 @@ static uint32_t index_of(uint8_t kind, uint64_t v)
     return kind == MT_LINK_ARRAY ? (uint32_t)v : 0;
 }
 
-void universe_links(struct universe *u, struct mt_writer *w, uint64_t from, const uint64_t *pair, size_t n)
+void universe_links(struct universe *u, struct mt_writer *w, const struct ring_links *r)
 {
-    uint32_t number = u->open ? number_of(u, from) : 0;
-    for (size_t i = 0; number && i + 1 < n; i += 2) {
-        uint32_t to = number_of(u, pair[i]);
+    uint32_t from = u->open ? number_of(u, r->from) : 0;
+    for (uint32_t i = 0; from && i < r->links_count; i++) {
+        const uint64_t what = r->links[i].what, name = raw_link_name(what);
+        uint32_t to = number_of(u, r->links[i].to);
         struct mt_link l = {
-            .from = number - 1, .to = to - 1, .kind = pair[i + 1] & 0x7f, .weak = pair[i + 1] >> 7 & 1};
-        l.name = is_named(l.kind) ? string_of(u, pair[i + 1] >> 8) : index_of(l.kind, pair[i + 1] >> 8);
+            .from = from - 1, .to = to - 1, .kind = raw_link_kind(what), .weak = raw_link_is_weak(what)};
+        l.name = is_named(l.kind) ? string_of(u, name) : index_of(l.kind, name);
         if (to)
             mt_writer_link(w, &l);
     }

@@ -9,6 +9,7 @@
 #define LJTRACE_COLLECTOR_SNAPSHOT_H
 
 #include "ljtrace/collector/map.h"
+#include "ljtrace/protocol/ring.h"
 #include "memtrace/memtrace.h"
 #include <stddef.h>
 
@@ -22,13 +23,11 @@ struct universe {
 /* Begin a snapshot; one that is not complete is given up. */
 void universe_begin(struct universe *u, struct mt_writer *w, const struct mt_snapshot *s);
 /* Define a name, to which objects and links refer by its key. */
-void universe_name(struct universe *u, struct mt_writer *w, uint64_t key, const char *text, size_t size);
-/* Add an object. word: payload of RAW_OBJECT. what: enum mt_type | dead << 8 | root << 9. An address that
- * already has an object is ignored. */
-void universe_object(struct universe *u, struct mt_writer *w, const uint64_t word[3], uint32_t what);
-/* Add links of the object at `from`. pair: n words of RAW_LINKS, pairs of a target and the kind of link.
- * Targets that are not objects are left out. */
-void universe_links(struct universe *u, struct mt_writer *w, uint64_t from, const uint64_t *pair, size_t n);
+void universe_name(struct universe *u, struct mt_writer *w, const struct ring_name *r);
+/* Add an object. An address that already has an object is ignored. */
+void universe_object(struct universe *u, struct mt_writer *w, const struct ring_object *r);
+/* Add links of one object. Targets that are not objects are left out. */
+void universe_links(struct universe *u, struct mt_writer *w, const struct ring_links *r);
 /* Complete the snapshot. */
 void universe_end(struct universe *u, struct mt_writer *w);
 /* Free the memory. */

@@ -17,10 +17,10 @@
  * memory, if the collector is behind, they are as short as can be: the segment's number, 4 bytes, then its
  * words, 6 bytes each (memtrace/stream.h). Nothing is aligned.
  *
- * Any other record begins with bit 31 set, which no segment's number has. It is a header of 8 bytes and
- * `count` payload words of 8 bytes:
- *     bits 0-15 count   bits 16-23 heap   bits 24-30 type   bit 31 set   bits 32-55 argument   bits 56-63 how
- * (how, enum mt_how, and heap, a heap's slot, are of heap events; else they are 0)
+ * Any other record, of the types in ring.def, begins with bit 31 set, which no segment's number has. It is a header of
+ * 8 bytes and `count` payload words of 8 bytes:
+ *     bits 0-15 count   bits 16-23 slot   bits 24-30 type   bit 31 set   bits 32-55 argument   bits 56-63 small
+ * (a part of the header that a record does not use is 0)
  * except RAW_VM, of which there are millions, too: its header is the lower half alone, and its words are two.
  * All of it is native-endian.
  */
@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x676e697274726a6cULL /* "ljrtring" */
-#define RING_VERSION 12
+#define RING_VERSION 13
 
 /* Slabs are large enough to make tokens rare: each may wake the other side. Where no more memory can be had,
  * fewer do. */
@@ -75,63 +75,10 @@ struct ring_token {
 #define RING_REPORT '\4' /* the answer to RAW_REPORT: a line of text comes up to the next of these */
 #define RING_NOTE '\6'   /* a line for the user when the recording ends comes up to the next of these */
 
+/* The types of records, RAW_DEFINE and so on. */
 enum raw_type {
-    RAW_DEFINE, /* a segment, of the next number from 0: instructions | words << 32, then for each access
-                   {code address, size | kind << 32,  distance | word << 32}. Argument 1: the accesses of the
-                   segment before come first */
-    RAW_THREAD, /* argument: the thread that runs from here on */
-    RAW_FRAME, /* {code address, function bytes | object bytes << 32, address in the object's file}  function,
-                   object, padded. The line is found by the last address, if it is not 0 */
-    RAW_STACK, /* argument: a number, from here on, 1 to RING_KEPT_STACKS. Code addresses innermost first */
-    RAW_NEW,   /* heap, how {addr, size, instructions} code addresses innermost first; or, here and in
-                   FREE, RESIZE, TRIM, UNMAP and REMAP, none and as argument the number of a stack */
-    RAW_FREE,  /* heap, how {addr, instructions} code addresses */
-    RAW_RESIZE,   /* heap, how {old addr, addr, size, instructions} code addresses */
-    RAW_TOUCH,    /* {addr, size} argument: enum raw_access. A system call read or wrote memory */
-    RAW_ENTER,    /* the running thread enters a watched allocator: its accesses are not the program's */
-    RAW_LEAVE,    /* it has left */
-    RAW_CLOSE,    /* {heap, instructions}: every block of that heap is gone */
-    RAW_SWITCH,   /* argument: 1 = accesses are recorded from here on, 0 = they are not */
-    RAW_MARK,     /* {instructions, bytes} name, padded */
-    RAW_INFO,     /* {key bytes | value bytes << 32} key value, padded */
-    RAW_EXEC,     /* {instructions} argument 1: the program is about to be replaced; 0: that has failed */
-    RAW_END,      /* {instructions} argument: enum mt_ending; nothing follows */
-    RAW_LUAFRAME, /* {key, ip, line | defined << 32, kind | approximate << 8 | trace << 32, function bytes |
-                     file bytes << 32} function file, padded: what a key in a stack stands for. argument: of a
-                     Lua function, how many that begin on the same line are before it in the file */
-    RAW_TYPE,     /* heap {addr} argument: enum mt_type */
-    RAW_SLOT,    /* {heap} argument: a slot, below RING_HEAP_SLOTS, which stands for this heap from here on */
-    RAW_VM,      /* {instructions, raw_state()} behind raw_state_header(): what was stored at an address.
-                    Counts if it is the word with a machine's state and that is new */
-    RAW_MACHINE, /* {address, heap, states} the word with the state of a heap's machine. argument: how many
-                    states below 0 there are, 0 = the machine is gone; what each is: 4 bits, enum mt_vm */
-    RAW_LINES,   /* {count} lines of the prototype that follows, two to a word; may come in parts */
-    RAW_PROTO,   /* {addr, heap, defined | offset << 32, function bytes | file bytes << 32} function file.
-                    argument: as of RAW_LUAFRAME */
-    RAW_TRACE,   /* {heap, number, addr, size, instructions, key of its start} */
-    RAW_HEAP,    /* {heap, name bytes} name, padded. argument: enum raw_heap_kind. A heap to be referred to */
-    RAW_RENAME,  /* {heap, heap}: the second is called by the first's number from here on. argument 1: so is
-                    the first still */
-    RAW_TRIM,    /* {heap, addr, size, instructions} code addresses: only this range of the heap remains */
-    RAW_UNMAP,   /* {heap, addr, size, instructions} code addresses: this range of the heap is gone */
-    RAW_REMAP,   /* {heap, old addr, old size, addr, size, instructions} code addresses: a range has moved */
-    RAW_MAPPED,  /* {addr, size} memory is taken here, by no block of the trace: what blocks had there is
-                    theirs no more */
-    RAW_FOCUS,   /* argument: 1 = accesses of the running thread are wanted from here on, 0 = they are not */
-    RAW_REPORT,  /* argument: 1 = write all so far to the file; then answer by RING_REPORT */
-    RAW_UNIVERSE,     /* {heap, instructions, bytes the state counts, bytes in no object, name bytes} name,
-                         padded. A snapshot begins: objects, then links */
-    RAW_NAME,         /* {key, bytes} text, padded: of objects and links of this snapshot */
-    RAW_OBJECT,       /* {addr, size, key of its name or 0} argument: enum mt_type | dead << 8 | root << 9 */
-    RAW_LINKS,        /* {from} pairs {to, enum mt_link_kind | weak << 7 | index or key of a name << 8} */
-    RAW_UNIVERSE_END, /* it is whole */
-    RAW_CALL,         /* {code address} machine code of a trace calls a function in C there */
-    RAW_LOADED, /* {key bytes | path bytes << 32} key, path, padded: an object file was mapped that frames will
-                   name by the key, and that is to be opened now, by the path. It may be gone soon */
-    RAW_SAMPLE, /* {heap, instructions, weight} code addresses. argument: enum mt_vm. heap 0: no state runs */
-    RAW_POINTERS, /* {base} raw_pointer()s: words of the program's memory and registers when it has ended. argument:
-                     1 = of memory that malloc gives out */
-    RAW_REACH, /* these were all: it is to be found which blocks they reach */
+#define RECORD(NAME, name, fields) RAW_##NAME,
+#include "ljtrace/protocol/ring.def"
     RAW_TYPES
 };
 
@@ -148,8 +95,69 @@ enum { RING_KEPT_STACKS = 8192 };
 /* Slots of heaps in headers; each stands for the C heap until another is told. */
 enum { RING_HEAP_SLOTS = 64 };
 
-/* Access kinds in RAW_DEFINE. */
+/* Kinds of accesses. */
 enum raw_access { RAW_LOAD, RAW_STORE, RAW_MODIFY };
+
+/* An access of a segment: to the segment's word of that number plus a distance. kind: enum raw_access. */
+struct raw_segment_access {
+    uint64_t ip;
+    uint32_t size, kind;
+    int32_t distance;
+    uint32_t word;
+};
+
+/* In the flags of an OBJECT record, above its type. */
+enum { RAW_OBJECT_DEAD = 1 << 8, RAW_OBJECT_ROOT = 1 << 9 };
+
+/* A reference from one object to another; what: raw_link_what(). */
+struct raw_link {
+    uint64_t to, what;
+};
+
+/* A string in a record; it has no zero at its end. */
+struct raw_text {
+    const char *at;
+    uint32_t bytes;
+};
+
+/* The stack of an event: the number that a STACK record gave it, or, if that is 0, code addresses. */
+struct raw_stack {
+    uint32_t number, depth;
+    const uint64_t *ips; /* from the innermost on */
+};
+
+/* The records, as ring.def describes them: struct ring_define and so on. */
+#define RECORD(NAME, name, fields)                                                                           \
+    struct ring_##name {                                                                                     \
+        fields                                                                                               \
+    };
+#define ARGUMENT(x) uint32_t x;
+#define SMALL(x) uint32_t x;
+#define IN_HEAP(x) uint32_t x;
+#define WORD(x) uint64_t x;
+#define PAIR(x, y) uint32_t x, y;
+#define TEXT(x) struct raw_text x;
+#define TEXTS(x, y) struct raw_text x, y;
+#define ITEMS(type, x)                                                                                       \
+    const type *x;                                                                                           \
+    uint32_t x##_count;
+#define STACK(x) struct raw_stack x;
+#include "ljtrace/protocol/ring.def"
+
+/* Words of a record's payload ahead of strings and arrays: RING_DEFINE_WORDS and so on. */
+enum {
+#define RECORD(NAME, name, fields) RING_##NAME##_WORDS = 0 fields,
+#define ARGUMENT(x)
+#define SMALL(x)
+#define IN_HEAP(x)
+#define WORD(x) +1
+#define PAIR(x, y) +1
+#define TEXT(x) +1
+#define TEXTS(x, y) +1
+#define ITEMS(type, x)
+#define STACK(x)
+#include "ljtrace/protocol/ring.def"
+};
 
 /* A word of the ring, which may lie anywhere. */
 typedef uint64_t raw_word __attribute__((aligned(1), may_alias));
@@ -195,6 +203,24 @@ static inline uint32_t raw_count_of(uint64_t header)
 static inline uint64_t raw_pair(uint32_t low, uint32_t high)
 {
     return low | (uint64_t)high << 32;
+}
+
+/* kind: enum mt_link_kind; name: an index or the key of a name. */
+static inline uint64_t raw_link_what(uint32_t kind, bool weak, uint64_t name)
+{
+    return kind | (uint32_t)weak << 7 | name << 8;
+}
+static inline uint8_t raw_link_kind(uint64_t what)
+{
+    return what & 0x7f;
+}
+static inline bool raw_link_is_weak(uint64_t what)
+{
+    return what >> 7 & 1;
+}
+static inline uint64_t raw_link_name(uint64_t what)
+{
+    return what >> 8;
 }
 
 /* A word of RAW_POINTERS: a pointer of 47 bits below its own place, in words from the base. And back. */

@@ -313,7 +313,7 @@ static void put_name(struct session *s, uint64_t key, const char *text)
 /* Two objects and a dead one; a link to what is no object falls away, as does an object told twice. */
 static void put_universe(struct session *s)
 {
-    PUT(s, RAW_UNIVERSE, 0, 0x88, 5, 300, 100, 1, 'u');
+    PUT(s, RAW_SNAPSHOT, 0, 0x88, 5, 300, 100, 1, 'u');
     put_name(s, 77, "key");
     PUT(s, RAW_OBJECT, MT_TYPE_TAB | 1 << 9, 0x1000, 120, 0);
     PUT(s, RAW_OBJECT, MT_TYPE_CDATA, 0x2000, 60, 77);
@@ -321,7 +321,7 @@ static void put_universe(struct session *s)
     PUT(s, RAW_OBJECT, MT_TYPE_TAB, 0x1000, 500, 0);
     PUT(s, RAW_LINKS, 0, 0x1000, 0x2000, MT_LINK_VALUE | 77 << 8, 0x9999, MT_LINK_OTHER, 0x2000,
         MT_LINK_ARRAY | 1 << 7 | 12 << 8);
-    PUT(s, RAW_UNIVERSE_END, 0, 0);
+    PUT(s, RAW_SNAPSHOT_END, 0, 0);
 }
 
 static void snapshots_are_numbered(void **state)

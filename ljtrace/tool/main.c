@@ -41,7 +41,7 @@
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/session/child.h"
 #include "ljtrace/tool/session/end.h"
 #include "ljtrace/tool/session/facts.h"
@@ -125,8 +125,7 @@ static void on_unmapped(Addr a, SizeT len)
  * have been in the same place before. */
 static void on_mapped(Addr a, SizeT len, Bool rr, Bool ww, Bool xx, ULong handle)
 {
-    uint64_t words[2] = {a, len};
-    lt_ring_put(RAW_MAPPED, 0, words, 2, NULL, 0);
+    RING_PUT(mapped, .addr = a, .size = len);
     on_unmapped(a, len); /* whatever was mapped there before is gone */
     lt_observe_mapped();
     if (xx)

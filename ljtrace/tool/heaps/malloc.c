@@ -14,7 +14,7 @@
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/ring/block_filter.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/session/leak_scan.h"
 #include "ljtrace/tool/syscalls/buffers.h"
 #include "memtrace/memtrace.h"
@@ -58,77 +58,96 @@ static const struct lt_stack *take(ThreadId tid)
     return &stack;
 }
 
-void lt_put_event(enum raw_type type, const uint64_t *words, UInt n, const struct lt_stack *stack)
-{
-    if (lt_transfers_waiting && type != RAW_NEW)
-        lt_transfers_tell_all();
-    lt_ring_put(type, stack->id, words, n, (const uint64_t *)stack->ips, stack->id ? 0 : stack->depth);
-}
-
-/* The slot that stands for the heap in the ring; told if it has stood for another. */
+/* The slot that stands for the heap in the ring. */
 static UInt slot_of(Addr heap)
 {
     static Addr slots[RING_HEAP_SLOTS]; /* as the collector knows them: the C heap's */
     UInt slot = (UInt)((heap * 0x9e3779b97f4a7c15ULL) >> 58);
     if (slots[slot] != heap) {
         slots[slot] = heap;
-        uint64_t word = heap;
-        lt_ring_put(RAW_SLOT, slot, &word, 1, NULL, 0);
+        RING_PUT(slot, .slot = slot, .heap = heap);
     }
     return slot;
 }
 
-/* A heap event; its words are few, and their number is known where this is called. */
-static inline void put_heap_event(enum raw_type type, Addr heap, UInt how, const uint64_t *words, UInt n,
-                                  const struct lt_stack *stack)
+static inline struct raw_stack reference(const struct lt_stack *stack)
 {
-    UInt depth = stack->id ? 0 : stack->depth;
-    if (lt_transfers_waiting && type != RAW_NEW)
+    return (struct raw_stack){stack->id, stack->depth, (const uint64_t *)stack->ips};
+}
+
+/* Before a block ends or moves: what is being sent may be in it. */
+static inline void finish_transfers(void)
+{
+    if (lt_transfers_waiting)
         lt_transfers_tell_all();
-    uint64_t header = raw_heap_header(type, stack->id, slot_of(heap), how, n + depth);
-    raw_word *at = lt_ring_reserve((1 + n + depth) * sizeof *at);
-    at[0] = header;
-    for (UInt i = 0; i < n; i++)
-        at[1 + i] = words[i];
-    for (UInt i = 0; i < depth; i++)
-        at[1 + n + i] = stack->ips[i];
-    lt_ring_commit((1 + n + depth) * sizeof *at);
 }
 
 void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    uint64_t words[3] = {addr, size, lt_ring->instructions};
+    struct ring_new r = {.how = how,
+                         .addr = addr,
+                         .size = size,
+                         .instructions = lt_ring->instructions,
+                         .stack = reference(stack)};
     lt_unseen_block(size);
     if (how != MT_HOW_LUA)
         lt_reach_block(addr, size);
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
-    put_heap_event(RAW_NEW, heap, how, words, 3, stack);
+    r.slot = slot_of(heap);
+    lt_put_fast_new(&r);
 }
 
 void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    uint64_t words[2] = {addr, lt_ring->instructions};
-    put_heap_event(RAW_FREE, heap, how, words, 2, stack);
+    struct ring_free r = {
+        .how = how, .addr = addr, .instructions = lt_ring->instructions, .stack = reference(stack)};
+    finish_transfers();
+    r.slot = slot_of(heap);
+    lt_put_fast_free(&r);
 }
 
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
 {
-    uint64_t words[4] = {old, addr, size, lt_ring->instructions};
+    struct ring_resize r = {.how = how,
+                            .old = old,
+                            .addr = addr,
+                            .size = size,
+                            .instructions = lt_ring->instructions,
+                            .stack = reference(stack)};
     if (how != MT_HOW_LUA)
         lt_reach_block(addr, size);
     if (lt_options.trace_mem)
         lt_filter_add(addr, size);
-    put_heap_event(RAW_RESIZE, heap, how, words, 4, stack);
+    finish_transfers();
+    r.slot = slot_of(heap);
+    lt_put_fast_resize(&r);
 }
 
 void lt_put_type(Addr addr, Addr heap, UInt type)
 {
-    UInt slot = slot_of(heap);
-    raw_word *at = lt_ring_reserve(2 * sizeof *at);
-    at[0] = raw_heap_header(RAW_TYPE, type, slot, 0, 1);
-    at[1] = addr;
-    lt_ring_commit(2 * sizeof *at);
+    lt_put_fast_type(&(struct ring_type){.slot = slot_of(heap), .type = type, .addr = addr});
+}
+
+void lt_put_trim(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack)
+{
+    finish_transfers();
+    RING_PUT(trim, .heap = heap, .addr = addr, .size = size, .instructions = lt_ring->instructions,
+             .stack = reference(stack));
+}
+
+void lt_put_unmap(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack)
+{
+    finish_transfers();
+    RING_PUT(unmap, .heap = heap, .addr = addr, .size = size, .instructions = lt_ring->instructions,
+             .stack = reference(stack));
+}
+
+void lt_put_remap(Addr heap, Addr old, SizeT old_size, Addr addr, SizeT size, const struct lt_stack *stack)
+{
+    finish_transfers();
+    RING_PUT(remap, .heap = heap, .old = old, .old_size = old_size, .addr = addr, .size = size,
+             .instructions = lt_ring->instructions, .stack = reference(stack));
 }
 
 void lt_heap_hide(ThreadId tid, Bool hide)
@@ -152,9 +171,8 @@ static Bool hidden_now(ThreadId tid)
 /* A block that is not recorded may take memory of blocks that were. */
 static void put_hidden(ThreadId tid, Addr addr, SizeT size)
 {
-    uint64_t words[2] = {addr, size};
     if (s_hiding == tid)
-        lt_ring_put(RAW_MAPPED, 0, words, 2, NULL, 0);
+        RING_PUT(mapped, .addr = addr, .size = size);
 }
 
 /* Allocate memory for a block. Returns its address, and in *base that of the allocator's block; 0 = there is

@@ -39,7 +39,9 @@ void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack);
 void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack);
 /* What the block holds: enum mt_type. */
 void lt_put_type(Addr addr, Addr heap, UInt type);
-/* Write an event with n words before its stack, which need not be told if it has a number. */
-void lt_put_event(enum raw_type type, const uint64_t *words, UInt n, const struct lt_stack *stack);
+/* Of a range of a heap: only it remains; it is gone; it has moved. */
+void lt_put_trim(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack);
+void lt_put_unmap(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack);
+void lt_put_remap(Addr heap, Addr old, SizeT old_size, Addr addr, SizeT size, const struct lt_stack *stack);
 
 #endif

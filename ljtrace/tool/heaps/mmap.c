@@ -14,7 +14,7 @@
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/ring/block_filter.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
@@ -46,17 +46,15 @@ static const struct lt_stack *take(ThreadId tid)
 static Addr heap(void)
 {
     static Bool told;
-    uint64_t words[2] = {RAW_HEAP_MMAP, 0};
     if (!told)
-        lt_ring_put(RAW_HEAP, RAW_KIND_MMAP, words, 2, NULL, 0);
+        RING_PUT(heap, .kind = RAW_KIND_MMAP, .heap = RAW_HEAP_MMAP);
     told = True;
     return RAW_HEAP_MMAP;
 }
 
 static void unmap(ThreadId tid, Addr addr, UWord size)
 {
-    uint64_t words[4] = {heap(), addr, size, lt_ring->instructions};
-    lt_put_event(RAW_UNMAP, words, 4, take(tid));
+    lt_put_unmap(heap(), addr, size, take(tid));
 }
 
 void lt_mmap_before(UInt number, const UWord *a)
@@ -80,12 +78,11 @@ static void mapped(ThreadId tid, const UWord *a, Addr addr)
 /* A block has the size that was requested; its mapping extends to the end of the last page. */
 static void moved(ThreadId tid, const UWord *a, Addr addr)
 {
-    uint64_t words[6] = {heap(), a[0], a[1], addr, a[2], lt_ring->instructions};
     lt_filter_add(addr, a[2]);
     if (lt_lua_inside(tid))
         unmap(tid, a[0], pages(a[1]));
     else
-        lt_put_event(RAW_REMAP, words, 6, take(tid));
+        lt_put_remap(heap(), a[0], a[1], addr, a[2], take(tid));
 }
 
 static void break_moved(ThreadId tid, Addr now)

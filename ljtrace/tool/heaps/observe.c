@@ -14,7 +14,7 @@
 #include "ljtrace/tool/instrument/instrument.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include <elf.h>
@@ -458,7 +458,7 @@ static void end_call(struct call *call)
 {
     call->active = False;
     s_resizing -= may_move(call);
-    lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    RING_PUT(leave);
 }
 
 void lt_observe_thread_ends(ThreadId tid)
@@ -491,7 +491,7 @@ static void drop_stale(struct calls *c, Addr sp, Addr function)
         c->level--;
         c->deeper = 0;
         if (top_of(c)->active)
-            lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+            RING_PUT(enter);
     }
     struct call *call = top_of(c);
     Bool above = sp > call->sp && sp - call->sp < SAME_STACK;
@@ -510,9 +510,7 @@ static Addr heap_of(const struct call *call)
     Addr heap = RAW_HEAP_POOL | number;
     if (!told[number]) {
         const HChar *name = number == OBSERVED_HEAP ? "observed" : s_wish[number - 1].text;
-        UInt size = VG_(strlen)(name);
-        uint64_t words[2] = {heap, size};
-        lt_ring_put_text_as(RAW_HEAP, RAW_KIND_CUSTOM, words, 2, &name, &size, 1);
+        RING_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = heap, .name = lt_text(name));
         told[number] = True;
     }
     return heap;
@@ -613,7 +611,7 @@ void lt_observe_enter(const VexGuestAMD64State *regs)
         if (entry->function->action == FREE && call->block)
             put_free(call, entry->function->how);
         s_resizing += may_move(call);
-        lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+        RING_PUT(enter);
     }
     expect_return(c);
 }
@@ -678,7 +676,7 @@ static void on_signal(ThreadId tid, Int number, Bool other_stack)
         return;
     }
     if (top_of(c)->active)
-        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+        RING_PUT(leave);
     c->level++;
     *top_of(c) = (struct call){.interrupted = VG_(get_SP)(tid)};
     expect_return(c);
@@ -697,7 +695,7 @@ static void on_signal_handled(ThreadId tid, Int number)
         end_call(top_of(c));
     c->level--;
     if (top_of(c)->active)
-        lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+        RING_PUT(enter);
     expect_return(c);
 }
 

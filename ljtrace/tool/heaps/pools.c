@@ -15,7 +15,7 @@
 #include "ljtrace/tool/instrument/instrument.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_clreq.h"
 #include "pub_tool_hashtable.h"
@@ -48,9 +48,7 @@ static const struct lt_stack *take(ThreadId tid)
 
 static void put_heap(Addr heap, const HChar *name)
 {
-    UInt size = VG_(strlen)(name);
-    uint64_t words[2] = {heap, size};
-    lt_ring_put_text_as(RAW_HEAP, RAW_KIND_CUSTOM, words, 2, &name, &size, 1);
+    RING_PUT(heap, .kind = RAW_KIND_CUSTOM, .heap = heap, .name = lt_text(name));
 }
 
 /* The heap of blocks without a pool, which is declared with the first of them. */
@@ -92,29 +90,26 @@ static Bool is_pool(Addr anchor)
 
 static void destroy(Addr anchor)
 {
-    uint64_t words[2] = {anchor, lt_ring->instructions};
     if (!is_pool(anchor))
         return;
     VG_(free)(VG_(HT_remove)(s_pools, anchor));
-    lt_ring_put(RAW_CLOSE, 0, words, 2, NULL, 0);
+    RING_PUT(close, .heap = anchor, .instructions = lt_ring->instructions);
 }
 
 static void move_pool(Addr from, Addr to)
 {
-    uint64_t words[2] = {from, to};
     if (!is_pool(from))
         return;
     struct pool *p = VG_(HT_remove)(s_pools, from);
     p->anchor = to;
     VG_(HT_add_node)(s_pools, p);
-    lt_ring_put(RAW_RENAME, 0, words, 2, NULL, 0);
+    RING_PUT(rename, .from = from, .to = to);
 }
 
 static void trim(ThreadId tid, Addr anchor, Addr addr, SizeT size)
 {
-    uint64_t words[4] = {anchor, addr, size, lt_ring->instructions};
     if (is_pool(anchor))
-        lt_put_event(RAW_TRIM, words, 4, take(tid));
+        lt_put_trim(anchor, addr, size, take(tid));
 }
 
 static void make(ThreadId tid, Addr heap, Addr addr, SizeT size)
@@ -178,7 +173,10 @@ static Bool block_request(ThreadId tid, const UWord *a)
         lt_put_free(a[1], unpooled(), MT_HOW_CUSTOM, take(tid));
         return True;
     case LJTRACE_REQUEST_ALLOCATOR:
-        lt_ring_put(a[1] ? RAW_ENTER : RAW_LEAVE, 0, NULL, 0, NULL, 0);
+        if (a[1])
+            RING_PUT(enter);
+        else
+            RING_PUT(leave);
         return True;
     default:
         return False;

@@ -7,7 +7,7 @@
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/luajit/core/caller.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
@@ -60,7 +60,7 @@ void lt_sample_take(void)
         lt_take_sampled_stack(tid, vm, &stack);
     else
         lt_take_stack(tid, &stack);
-    uint64_t words[3] = {vm ? vm->ud : 0, lt_ring->instructions, weight};
-    lt_ring_put(RAW_SAMPLE, vm ? lt_machine_state(vm) : MT_VM_C, words, 3, (const uint64_t *)stack.ips,
-                stack.depth);
+    RING_PUT(sample, .vm = vm ? lt_machine_state(vm) : MT_VM_C, .heap = vm ? vm->ud : 0,
+             .instructions = lt_ring->instructions, .weight = weight, .ips = (const uint64_t *)stack.ips,
+             .ips_count = stack.depth);
 }

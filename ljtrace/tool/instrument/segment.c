@@ -5,7 +5,7 @@
 #include "ljtrace/tool/instrument/segment.h"
 #include "ljtrace/tool/base/ir.h"
 #include "ljtrace/tool/ring/block_filter.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/ring/rollback.h"
 #include "ljtrace/tool/stacks/unwind.h"
 #include "memtrace/stream.h"
@@ -154,18 +154,16 @@ void lt_segment_direction(struct lt_segment *s, IRTemp flag)
  * last definition. Returns its number. */
 static UInt tell(const struct lt_segment *s, UInt from, Bool down)
 {
-    uint64_t words[1 + 3 * LT_SEGMENT_ACCESSES];
+    struct raw_segment_access accesses[LT_SEGMENT_ACCESSES];
     UInt n = 0, instructions = s->way == LT_ALWAYS ? s->instructions : 0;
-    words[n++] = raw_pair(instructions, s->words);
     for (UInt i = from; i < s->count; i++) {
         const struct lt_access *a = &s->access[i];
         Int distance = a->distance - (down ? 2 * a->stepped : 0);
         lt_name_frame(a->ip);
-        words[n++] = a->ip;
-        words[n++] = raw_pair(a->size, a->kind);
-        words[n++] = raw_pair((UInt)distance, a->word);
+        accesses[n++] = (struct raw_segment_access){a->ip, a->size, a->kind, distance, a->word};
     }
-    lt_ring_put(RAW_DEFINE, from > 0, words, n, NULL, 0);
+    RING_PUT(define, .appended = from > 0, .instructions = instructions, .words = s->words,
+             .accesses = accesses, .accesses_count = n);
     lt_inside_segment(s->words, instructions);
     tl_assert(s_segments < RAW_RARE);
     return s_segments++;

@@ -7,7 +7,7 @@
  * return far above is on another stack (a signal's, a coroutine's) and is ignored.
  */
 #include "ljtrace/tool/instrument/toggle.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -80,7 +80,7 @@ static void set(Addr end)
 {
     Bool inside = end != NOT_INSIDE;
     lt_toggle_sp = s_end[s_running] = end;
-    lt_ring_put(RAW_FOCUS, inside, NULL, 0, NULL, 0);
+    RING_PUT(focus, .on = inside);
 }
 
 void lt_toggle_thread(ThreadId tid)

@@ -10,6 +10,7 @@
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/prefault.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/stream.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
@@ -375,18 +376,6 @@ void lt_ring_rewind(const struct lt_ring_place *place)
     __asm__ volatile("" ::: "memory"); /* ... and that before `held` is cleared */
 }
 
-void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m)
-{
-    const UInt bytes = (1 + n + m) * sizeof(ULong);
-    raw_word *at = lt_ring_reserve(bytes);
-    at[0] = raw_header(type, argument, n + m);
-    for (UInt i = 0; i < n; i++)
-        at[1 + i] = a[i];
-    for (UInt i = 0; i < m; i++)
-        at[1 + n + i] = b[i];
-    lt_ring_commit(bytes);
-}
-
 void lt_ring_put_segment(UInt number, const uint64_t *words, UInt n)
 {
     const UInt bytes = (UInt)mt_stream_bytes(n);
@@ -404,27 +393,6 @@ void lt_ring_put_state(Addr word, Int state)
     words[0] = lt_ring->instructions;
     words[1] = raw_state(word, state);
     lt_ring_commit(RAW_STATE_BYTES);
-}
-
-void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
-                      const UInt *size, UInt texts)
-{
-    lt_ring_put_text_as(type, 0, a, n, text, size, texts);
-}
-
-void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, UInt n,
-                         const HChar *const *text, const UInt *size, UInt texts)
-{
-    UInt bytes = 0, used = 0;
-    for (UInt i = 0; i < texts; i++)
-        bytes += size[i];
-    const UInt words = (bytes + 7) / 8, whole = (1 + n + words) * sizeof(ULong);
-    raw_word *at = lt_ring_reserve(whole);
-    at[0] = raw_header(type, argument, n + words);
-    VG_(memcpy)(at + 1, a, n * sizeof *a);
-    for (UInt i = 0; i < texts; used += size[i++])
-        VG_(memcpy)((HChar *)(at + 1 + n) + used, text[i], size[i]);
-    lt_ring_commit(whole);
 }
 
 void lt_ring_announce_fork(Int memfd, Int socket)
@@ -488,7 +456,7 @@ void lt_ring_adopt(Int memfd, Int socket, const HChar *name)
 const HChar *lt_ring_report(Bool snapshot)
 {
     s_reported = 0;
-    lt_ring_put(RAW_REPORT, snapshot, NULL, 0, NULL, 0);
+    RING_PUT(report, .snapshot = snapshot);
     lt_ring_flush();
     while (s_socket >= 0 && (s_reported == 0 || s_reporting))
         if (!hear())
@@ -509,7 +477,7 @@ Bool lt_ring_finish(UInt ending)
 {
     if (s_socket < 0)
         return False;
-    lt_ring_put(RAW_END, ending, &lt_ring->instructions, 1, NULL, 0);
+    RING_PUT(end, .ending = ending, .instructions = lt_ring->instructions);
     if (s_socket >= 0)
         send_slab();
     if (s_socket < 0)

@@ -4,7 +4,7 @@
  *
  * One ring for each traced process. Instrumented code appends to it by itself through the cursor in the
  * shared header (ljtrace/tool/instrument/instrument.c) and calls lt_ring_make_room when a slab is full; everything rarer goes
- * through lt_ring_put. When the collector is gone, the ring swallows: the program runs on, nothing is kept.
+ * through the functions of records.h. When the collector is gone, the ring swallows: the program runs on, nothing is kept.
  */
 #ifndef LJTRACE_TOOL_RING_RING_H
 #define LJTRACE_TOOL_RING_RING_H
@@ -22,18 +22,10 @@ enum lt_start lt_ring_start(const HChar *out);
 /* The shared header; never NULL after lt_ring_start. */
 extern struct ring_header *lt_ring;
 
-/* Append a record: header word, then n words of a and m words of b (either may be 0 words). */
-void lt_ring_put(enum raw_type type, UInt argument, const uint64_t *a, UInt n, const uint64_t *b, UInt m);
 /* The segment of that number and its words, as generated code puts them there. */
 void lt_ring_put_segment(UInt number, const uint64_t *words, UInt n);
 /* RAW_VM: the machine whose state is in this word is in that state now. */
 void lt_ring_put_state(Addr word, Int state);
-/* The same as lt_ring_put with strings after the words: text[i] of size[i] bytes, together padded to whole
- * words. */
-void lt_ring_put_text(enum raw_type type, const uint64_t *a, UInt n, const HChar *const *text,
-                      const UInt *size, UInt texts);
-void lt_ring_put_text_as(enum raw_type type, UInt argument, const uint64_t *a, UInt n,
-                         const HChar *const *text, const UInt *size, UInt texts);
 /* What the collector has to say about the state of the recording, one line; with `snapshot` after it has put
  * all events so far into the file. */
 const HChar *lt_ring_report(Bool snapshot);

@@ -5,6 +5,7 @@
 #include "ljtrace/tool/ring/rollback.h"
 #include "ljtrace/tool/instrument/instrument.h"
 #include "ljtrace/tool/instrument/segment.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/stream.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_mallocfree.h"
@@ -43,7 +44,7 @@ void lt_inside_enter(struct lt_ring_place *place)
     *place = lt_ring_here();
     if (s_pending++ == 0)
         lt_ring->held = place->at;
-    lt_ring_put(RAW_ENTER, 0, NULL, 0, NULL, 0);
+    RING_PUT(enter);
 }
 
 /* A call is over: what is in the ring stays there, if it was the only one. */
@@ -95,7 +96,7 @@ void lt_inside_return(const struct lt_ring_place *place)
         lt_ring->instructions += instructions;
         lt_ring_rewind(place);
     } else
-        lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+        RING_PUT(leave);
     release();
 }
 
@@ -103,6 +104,6 @@ void lt_inside_drop(const struct lt_ring_place *place)
 {
     if (!place->at)
         return;
-    lt_ring_put(RAW_LEAVE, 0, NULL, 0, NULL, 0);
+    RING_PUT(leave);
     release();
 }

@@ -5,17 +5,14 @@
 #include "config.h"
 #include "ljtrace/tool/session/facts.h"
 #include "ljtrace/tool/base/options.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
 
 void lt_put_info(const HChar *key, const HChar *value)
 {
-    const HChar *text[2] = {key, value};
-    UInt size[2] = {VG_(strlen)(key), VG_(strlen)(value)};
-    uint64_t words[1] = {raw_pair(size[0], size[1])};
-    lt_ring_put_text(RAW_INFO, words, 1, text, size, 2);
+    RING_PUT(info, .key = lt_text(key), .value = lt_text(value));
 }
 
 void lt_put_number(const HChar *key, ULong n)

@@ -9,7 +9,7 @@
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/prefault.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
@@ -134,7 +134,8 @@ static Addr used_from(const NSegment *seg)
 
 /* Pointers that were found, not yet sent to the collector. */
 static struct {
-    uint64_t words[1 + WORDS_AT_ONCE]; /* first the base, then values of raw_pointer() */
+    Addr base;
+    uint64_t pointers[WORDS_AT_ONCE]; /* values of raw_pointer() */
     UInt count;
     Bool allocator;
 } s_found;
@@ -142,17 +143,18 @@ static struct {
 static void give(void)
 {
     if (s_found.count)
-        lt_ring_put(RAW_POINTERS, s_found.allocator, s_found.words, 1 + s_found.count, NULL, 0);
+        RING_PUT(pointers, .allocator = s_found.allocator, .base = s_found.base, .pointers = s_found.pointers,
+                 .pointers_count = s_found.count);
     s_found.count = 0;
 }
 
 static void found(Addr at, UWord value)
 {
     const Addr base = raw_pointer_base(at);
-    if (s_found.count == WORDS_AT_ONCE || s_found.words[0] != base)
+    if (s_found.count == WORDS_AT_ONCE || s_found.base != base)
         give();
-    s_found.words[0] = base;
-    s_found.words[1 + s_found.count++] = raw_pointer(at, value);
+    s_found.base = base;
+    s_found.pointers[s_found.count++] = raw_pointer(at, value);
 }
 
 /* The address that a word points to; 0 if it is not a pointer. LuaJIT's light userdata have 47 bits with the
@@ -255,5 +257,5 @@ void lt_reach_finish(ThreadId tid)
     const Bool good = look_at_memory();
     give();
     if (good)
-        lt_ring_put(RAW_REACH, 0, NULL, 0, NULL, 0);
+        RING_PUT(reach);
 }

@@ -16,7 +16,7 @@
 #include "ljtrace/tool/luajit/core/states.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/session/child.h"
 #include "ljtrace/tool/syscalls/exec.h"
 #include "memtrace/memtrace.h"
@@ -32,9 +32,8 @@ static Bool s_on = True;
 
 static void put_mark(const HChar *name)
 {
-    UInt size = VG_(strnlen)(name, NAME_MAX_BYTES);
-    uint64_t words[2] = {lt_ring->instructions, size};
-    lt_ring_put_text(RAW_MARK, words, 2, &name, &size, 1);
+    RING_PUT(mark, .instructions = lt_ring->instructions,
+             .name = lt_text_of(name, VG_(strnlen)(name, NAME_MAX_BYTES)));
 }
 
 static void turn(Bool on)
@@ -42,7 +41,7 @@ static void turn(Bool on)
     if (on == s_on)
         return;
     s_on = on;
-    lt_ring_put(RAW_SWITCH, on, NULL, 0, NULL, 0);
+    RING_PUT(switch, .on = on);
     put_mark(on ? "ljtrace: on" : "ljtrace: off");
 }
 

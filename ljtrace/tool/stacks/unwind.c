@@ -14,7 +14,7 @@
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/system_files.h"
 #include "ljtrace/tool/luajit/jit/trace.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_debuginfo.h"
@@ -73,20 +73,17 @@ UInt lt_frames_generation(void)
     return s_generation;
 }
 
-static UInt limited_length(const HChar *s)
+static struct raw_text limited(const HChar *s)
 {
     SizeT n = VG_(strlen)(s);
-    return n < NAME_LIMIT ? (UInt)n : NAME_LIMIT;
+    return lt_text_of(s, n < NAME_LIMIT ? (UInt)n : NAME_LIMIT);
 }
 
 /* in_file: the address for which the collector looks up the line in the object's file; 0 = there is no line.
  */
 static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar *object)
 {
-    const HChar *text[2] = {function, object};
-    UInt size[2] = {limited_length(function), limited_length(object)};
-    uint64_t words[3] = {ip, raw_pair(size[0], size[1]), in_file};
-    lt_ring_put_text(RAW_FRAME, words, 3, text, size, 2);
+    RING_PUT(frame, .ip = ip, .function = limited(function), .object = limited(object), .in_file = in_file);
 }
 
 static Bool is_executable(Addr ip)
@@ -101,10 +98,7 @@ void lt_object_mapped(const HChar *path)
     if (!lt_ring || !lt_ring_alive() || lt_system_has(path))
         return;
     lt_system_path(at, sizeof at, path);
-    const HChar *text[2] = {path, at};
-    UInt size[2] = {limited_length(path), limited_length(at)};
-    uint64_t word = raw_pair(size[0], size[1]);
-    lt_ring_put_text(RAW_LOADED, &word, 1, text, size, 2);
+    RING_PUT(loaded, .object = limited(path), .path = limited(at));
     lt_ring_drain(); /* the collector has opened the file when the ring is drained */
 }
 

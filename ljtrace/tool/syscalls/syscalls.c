@@ -13,7 +13,7 @@
 #include "ljtrace/tool/instrument/dead_puts.h"
 #include "ljtrace/tool/instrument/instrument.h"
 #include "ljtrace/tool/luajit/jit/machine_code.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/syscalls/buffers.h"
 #include "ljtrace/tool/syscalls/exec.h"
 #include "ljtrace/tool/syscalls/futex.h"
@@ -27,9 +27,8 @@ enum { LONGEST_TEXT = 128 << 10 }; /* of an argument of execve */
 
 void lt_touch(enum raw_access kind, Addr addr, SizeT size)
 {
-    uint64_t words[2] = {addr, size};
     if (size > 0 && lt_instrument_accesses())
-        lt_ring_put(RAW_TOUCH, kind, words, 2, NULL, 0);
+        RING_PUT(touch, .access = kind, .addr = addr, .size = size);
 }
 
 /* Is the access made for the program? Then record which thread it belongs to. The core also reports accesses
@@ -125,7 +124,7 @@ static void release_at_end(UInt number, const UWord *args, SysRes result)
 static void put_exec(UInt number, UInt begins)
 {
     if (number == __NR_execve || number == __NR_execveat)
-        lt_ring_put(RAW_EXEC, begins, &lt_ring->instructions, 1, NULL, 0);
+        RING_PUT(exec, .begins = begins, .instructions = lt_ring->instructions);
 }
 
 static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)

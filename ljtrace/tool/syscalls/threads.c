@@ -11,7 +11,7 @@
 #include "ljtrace/tool/heaps/observe.h"
 #include "ljtrace/tool/instrument/toggle.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/session/facts.h"
 #include "ljtrace/tool/session/leak_scan.h"
 #include "pub_tool_basics.h"
@@ -49,7 +49,7 @@ void lt_thread_runs(ThreadId tid)
         return;
     lt_peek_forget();
     s_thread = tid;
-    lt_ring_put(RAW_THREAD, number_of(tid), NULL, 0, NULL, 0);
+    RING_PUT(thread, .thread = number_of(tid));
     lt_lua_thread(tid);
     lt_toggle_thread(tid);
     lt_observe_thread(tid);

@@ -6,7 +6,7 @@
  * in the code that calls it, and the records that carry all this to the collector.
  */
 #include "ljtrace/tool/luajit/core/names.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
@@ -360,20 +360,16 @@ static void callee_name(const struct lt_vm *vm, Addr proto, Addr pc, HChar *to, 
 static void put_luaplace(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at,
                          const struct proto *p, const HChar *name)
 {
-    const HChar *text[2] = {name, p->chunk};
-    UInt size[2] = {(UInt)VG_(strlen)(name), (UInt)VG_(strlen)(p->chunk)};
-    UInt kind = at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA;
-    uint64_t words[5] = {key, ip, raw_pair(lt_line_at(vm, at->proto, at->pc), first_line(vm, at->proto)),
-                         raw_pair(kind | (UInt)at->approximate << 8, at->trace), raw_pair(size[0], size[1])};
-    lt_ring_put_text_as(RAW_LUAFRAME, p->nth, words, 5, text, size, 2);
+    RING_PUT(luaframe, .key = key, .ip = ip, .line = lt_line_at(vm, at->proto, at->pc),
+             .defined = first_line(vm, at->proto), .nth = p->nth,
+             .kind = at->inlined ? MT_FRAME_INLINED : MT_FRAME_LUA, .approximate = at->approximate,
+             .trace = at->trace, .function = lt_text(name), .file = lt_text(p->chunk));
 }
 
 static void put_luaframe(Addr key, Addr ip, UInt line, UInt kind, const HChar *function, const HChar *file)
 {
-    const HChar *text[2] = {function, file};
-    UInt size[2] = {(UInt)VG_(strlen)(function), (UInt)VG_(strlen)(file)};
-    uint64_t words[5] = {key, ip, raw_pair(line, 0), raw_pair(kind, 0), raw_pair(size[0], size[1])};
-    lt_ring_put_text(RAW_LUAFRAME, words, 5, text, size, 2);
+    RING_PUT(luaframe, .key = key, .ip = ip, .line = line, .kind = kind, .function = lt_text(function),
+             .file = lt_text(file));
 }
 
 /* Lua's own name for a function that no caller has named. If others begin on the same line, its number is
@@ -428,10 +424,7 @@ static void tell_lines(const struct lt_vm *vm, Addr proto)
         UInt n = count - done < LINES_AT_ONCE ? count - done : LINES_AT_ONCE;
         for (UInt i = 0; i < n; i++)
             lines[i] = line_of_index(vm, proto, done + i);
-        uint64_t words[1] = {n};
-        const HChar *text[1] = {(const HChar *)lines};
-        UInt size[1] = {n * (UInt)sizeof *lines};
-        lt_ring_put_text(RAW_LINES, words, 1, text, size, 1);
+        RING_PUT(lines, .lines = lt_text_of((const HChar *)lines, n * (UInt)sizeof *lines));
         done += n;
     }
 }
@@ -440,11 +433,8 @@ static void tell_proto(const struct lt_vm *vm, struct proto *p, const HChar *nam
 {
     p->told = True;
     tell_lines(vm, p->addr);
-    const HChar *text[2] = {name, p->chunk};
-    UInt size[2] = {(UInt)VG_(strlen)(name), (UInt)VG_(strlen)(p->chunk)};
-    uint64_t words[4] = {p->addr, vm->ud, raw_pair(first_line(vm, p->addr), vm->at->proto_code),
-                         raw_pair(size[0], size[1])};
-    lt_ring_put_text_as(RAW_PROTO, p->nth, words, 4, text, size, 2);
+    RING_PUT(proto, .nth = p->nth, .addr = p->addr, .heap = vm->ud, .defined = first_line(vm, p->addr),
+             .offset = vm->at->proto_code, .function = lt_text(name), .file = lt_text(p->chunk));
 }
 
 void lt_function_made(const struct lt_vm *vm, Addr function)

@@ -17,7 +17,7 @@
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/luajit/state/types.h"
 #include "ljtrace/tool/luajit/state/vmstate.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/ring/rollback.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_debuginfo.h"
@@ -148,17 +148,15 @@ void lt_lua_unwatch(Addr from, Addr to)
 
 void lt_lua_state_closed(Addr ud, Addr g, Bool heap_too)
 {
-    uint64_t words[2] = {ud, lt_ring->instructions};
     if (lt_options.heap_luajit && heap_too)
-        lt_ring_put(RAW_CLOSE, 0, words, 2, NULL, 0);
+        RING_PUT(close, .heap = ud, .instructions = lt_ring->instructions);
     lt_vm_closed(ud, g);
 }
 
 void lt_lua_heap_moved(Addr from, Addr to)
 {
-    uint64_t words[2] = {from, to};
     if (from != to && lt_options.heap_luajit && lt_vm_count(to) == 0)
-        lt_ring_put(RAW_RENAME, lt_vm_count(from) > 1, words, 2, NULL, 0);
+        RING_PUT(rename, .both = lt_vm_count(from) > 1, .from = from, .to = to);
 }
 
 static void expect_return(const struct calls *c)

@@ -22,7 +22,7 @@
 #include "ljtrace/tool/luajit/jit/assembler.h"
 #include "ljtrace/tool/luajit/jit/loop_copies.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 
@@ -96,8 +96,9 @@ static void tell(const struct lt_vm *vm, const struct lt_spot *spot)
         return;
     s_told[spot->number] = code;
     struct lt_place start = {.proto = lt_proto_holding(vm, pc), .pc = pc, .trace = spot->number};
-    uint64_t words[6] = {vm->ud, spot->number, code, bytes, lt_ring->instructions, lt_name_place(vm, &start)};
-    lt_ring_put(RAW_TRACE, 0, words, 6, NULL, 0);
+    Addr key = lt_name_place(vm, &start);
+    RING_PUT(trace, .heap = vm->ud, .number = spot->number, .addr = code, .size = bytes,
+             .instructions = lt_ring->instructions, .start = key);
 }
 
 static Bool still_holds(const struct lt_vm *vm, const struct lt_spot *spot, Addr ip)

@@ -8,7 +8,7 @@
  */
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
@@ -72,8 +72,7 @@ static Bool is_told(Addr key)
 
 static Addr tell(Addr key, const HChar *text, UInt size)
 {
-    uint64_t words[2] = {key, size};
-    lt_ring_put_text(RAW_NAME, words, 2, &text, &size, 1);
+    RING_PUT(name, .key = key, .text = lt_text_of(text, size));
     return key;
 }
 

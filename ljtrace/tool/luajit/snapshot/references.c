@@ -7,7 +7,7 @@
  */
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 
 enum { BATCH = 1000, MOST_SLOTS = 1 << 28 };
@@ -15,17 +15,16 @@ enum { IRT_MASK = 0x1f, IRT_PTR32 = 5, IRT_PTR64 = 9, IR_BIAS_TRUE = 0x7ffd };
 
 /* References of one object that are not written yet. */
 static struct {
-    UInt words;
     Addr from;
-    uint64_t word[1 + 2 * BATCH];
+    UInt count;
+    struct raw_link link[BATCH];
 } s_batch;
 
 static void send(void)
 {
-    s_batch.word[0] = s_batch.from;
-    if (s_batch.words > 1)
-        lt_ring_put(RAW_LINKS, 0, s_batch.word, s_batch.words, NULL, 0);
-    s_batch.words = 1;
+    if (s_batch.count)
+        RING_PUT(links, .from = s_batch.from, .links = s_batch.link, .links_count = s_batch.count);
+    s_batch.count = 0;
 }
 
 /* Add a reference. name: an index, or the key of a name that was written. */
@@ -33,10 +32,9 @@ static void link(Addr to, UInt kind, Bool weak, ULong name)
 {
     if (!to)
         return;
-    if (s_batch.words + 2 > 1 + 2 * BATCH)
+    if (s_batch.count == BATCH)
         send();
-    s_batch.word[s_batch.words++] = to;
-    s_batch.word[s_batch.words++] = kind | (UInt)weak << 7 | name << 8;
+    s_batch.link[s_batch.count++] = (struct raw_link){to, raw_link_what(kind, weak, name)};
 }
 
 static void link_value(const struct universe *u, Addr slot, UInt kind, ULong name)
@@ -248,7 +246,7 @@ static void link_udata(const struct universe *u, Addr o)
 void universe_links(struct universe *u, Addr o)
 {
     s_batch.from = o;
-    s_batch.words = 1;
+    s_batch.count = 0;
     switch (lt_vm_gct(u->vm, o)) {
     case GCT_UPVAL:
         link_value(u, lt_vm_ref(u->vm, o + u->at->upval_value), MT_LINK_UPVALUE, 0);

@@ -11,7 +11,7 @@
 #include "ljtrace/tool/luajit/core/accounting.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
 #include "ljtrace/tool/luajit/state/types.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
@@ -61,9 +61,11 @@ static void count_object(struct universe *u, Addr o)
 
 static void tell_object(struct universe *u, Addr o)
 {
-    UInt flags = type_of(lt_vm_gct(u->vm, o)) | (UInt)object_is_dead(u, o) << 8 | (UInt)is_root(u, o) << 9;
-    uint64_t words[3] = {o, object_bytes(u, o), object_is_dead(u, o) ? 0 : universe_name(u, o)};
-    lt_ring_put(RAW_OBJECT, flags, words, 3, NULL, 0);
+    Bool dead = object_is_dead(u, o);
+    UInt flags =
+        type_of(lt_vm_gct(u->vm, o)) | (dead ? RAW_OBJECT_DEAD : 0) | (is_root(u, o) ? RAW_OBJECT_ROOT : 0);
+    Addr name = dead ? 0 : universe_name(u, o);
+    RING_PUT(object, .flags = flags, .addr = o, .size = object_bytes(u, o), .name = name);
 }
 
 /* Objects to which garbage refers may have been freed. */
@@ -85,12 +87,11 @@ static ULong internal_bytes(const struct universe *u)
 
 static void begin(struct universe *u, const HChar *name)
 {
-    UInt size = VG_(strlen)(name);
-    uint64_t words[5] = {u->vm->ud, lt_ring->instructions, lt_peek_number(u->gc, u->at->ref),
-                         internal_bytes(u), size};
     universe_roots(u, s_root, &s_roots, MOST_ROOTS);
     universe_begin_names(u, u->registry);
-    lt_ring_put_text(RAW_UNIVERSE, words, 5, &name, &size, 1);
+    RING_PUT(snapshot, .heap = u->vm->ud, .instructions = lt_ring->instructions,
+             .total = lt_peek_number(u->gc, u->at->ref), .internal = internal_bytes(u),
+             .name = lt_text(name));
 }
 
 static Bool adds_up(const struct universe *u)
@@ -144,7 +145,7 @@ static Bool take(struct lt_vm *vm, const HChar *name, Bool may_wait)
     begin(&u, name);
     universe_walk(&u, tell_object);
     universe_walk(&u, tell_links);
-    lt_ring_put(RAW_UNIVERSE_END, 0, NULL, 0, NULL, 0);
+    RING_PUT(snapshot_end);
     check(&u, name, whole);
     return True;
 }

@@ -9,7 +9,7 @@
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/jit/trace.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
@@ -406,5 +406,5 @@ void lt_memo_keep(const struct lt_basis *b, const struct lt_vm *vm, SizeT size, 
     made.version = b->word[BASIS_JIT] ? lt_trace_version(vm, &made.asking, size) : 0;
     made.sum = sum_of(stack);
     stack->id = put(&made, hash_of(vm, b));
-    lt_ring_put(RAW_STACK, stack->id, NULL, 0, (const uint64_t *)stack->ips, stack->depth);
+    RING_PUT(stack, .number = stack->id, .ips = (const uint64_t *)stack->ips, .ips_count = stack->depth);
 }

@@ -7,7 +7,7 @@
 #include "ljtrace/tool/base/vex_settings.h"
 #include "ljtrace/tool/luajit/jit/assembler.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
-#include "ljtrace/tool/ring/ring.h"
+#include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 
@@ -148,19 +148,19 @@ static void watch(const struct lt_vm *vm)
 
 void lt_watch_begin(const struct lt_vm *vm)
 {
-    uint64_t words[3] = {state_word(vm), vm->ud, 0};
+    uint64_t states = 0;
     for (UInt i = 0; i < LUA_LAYOUT_VM_STATES; i++)
-        words[2] |= (uint64_t)(vm->layout->vm[i] & 15) << 4 * i;
+        states |= (uint64_t)(vm->layout->vm[i] & 15) << 4 * i;
     if (lt_options.lua_states)
-        lt_ring_put(RAW_MACHINE, LUA_LAYOUT_VM_STATES, words, 3, NULL, 0);
+        RING_PUT(machine, .count = LUA_LAYOUT_VM_STATES, .addr = state_word(vm), .heap = vm->ud,
+                 .states = states);
     watch(vm);
 }
 
 void lt_watch_end(const struct lt_vm *vm)
 {
-    uint64_t words[3] = {state_word(vm), vm->ud, 0};
     if (lt_options.lua_states)
-        lt_ring_put(RAW_MACHINE, 0, words, 3, NULL, 0);
+        RING_PUT(machine, .addr = state_word(vm), .heap = vm->ud);
 }
 
 void lt_watch_all(void)

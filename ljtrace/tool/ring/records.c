@@ -1,0 +1,13 @@
+/* records.c - see records.h. (host side, no libc)
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "ljtrace/tool/ring/records.h"
+
+#define RECORD(NAME, name, fields)                                                                           \
+    void lt_ring_put_##name(const struct ring_##name *r)                                                     \
+    {                                                                                                        \
+        lt_put_fast_##name(r);                                                                               \
+    }
+#define FAST_RECORD(NAME, name, fields)
+#include "ljtrace/protocol/ring.def"
