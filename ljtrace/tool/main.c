@@ -11,18 +11,23 @@
  * Folders, from the bottom up; none uses one that is listed after it, except by calling hooks:
  *
  * base/          options, memory of the program, the tool's own system calls, settings of the translator
- * ring/          the ring; which blocks are filtered out; removal of records that turned out to be an allocator's
- * stacks/        C stacks
+ * ring/          the ring, its records, heap events; which blocks are filtered out; removal of records that turned out
+ *                to be an allocator's
+ * stacks/        C stacks, the names of their frames
  * luajit/core/   images of LuaJIT, its states, names of functions, bytes that a state holds
  * luajit/jit/    the trace recorder and assembler, the Lua line of each access of a trace
  * luajit/stack/  joined Lua and C stacks
  * luajit/state/  types of objects, changes of the VM state
  * luajit/snapshot/  snapshots of all Lua objects
  * luajit/heap/   calls of Lua allocators
+ * heaps/         malloc and its relatives, mappings, custom heaps, observed and unknown allocators; leaks
  * instrument/    what is added to the translated code; accesses, segments, samples, --toggle-fn
- * heaps/         malloc and its relatives, mappings, custom heaps, observed and unknown allocators
  * syscalls/      what system calls access; futexes, exec, threads and their turns
  * session/       the trace's name, facts, client requests and monitor commands, forked children, the end
+ *
+ * Translated code calls functions of observed allocators, so instrument/ comes after heaps/. What a folder needs of one
+ * that is listed after it is a hook: lt_vm_hook, lt_option_add, lt_run_time_code_named_by, lt_before_block_ends. regtest/cases/test_layers.py
+ * compares the order with the symbols that the object files use.
  */
 #include "config.h"
 #include "ljtrace/tool/base/guest_memory.h"
@@ -45,7 +50,13 @@
 #include "ljtrace/tool/session/child.h"
 #include "ljtrace/tool/session/end.h"
 #include "ljtrace/tool/session/facts.h"
-#include "ljtrace/tool/session/leak_scan.h"
+#include "ljtrace/tool/heaps/leak_scan.h"
+#include "ljtrace/tool/luajit/jit/assembler.h"
+#include "ljtrace/tool/luajit/jit/recorder.h"
+#include "ljtrace/tool/luajit/jit/trace.h"
+#include "ljtrace/tool/luajit/state/types.h"
+#include "ljtrace/tool/luajit/state/vmstate.h"
+#include "ljtrace/tool/ring/accesses.h"
 #include "ljtrace/tool/session/requests.h"
 #include "ljtrace/tool/session/trace_name.h"
 #include "ljtrace/tool/stacks/unwind.h"
@@ -110,12 +121,13 @@ static void post_clo_init(void)
 static void on_thread_runs(ThreadId tid, ULong blocks)
 {
     lt_peek_forget();
-    lt_instrument_follow_ring();
+    lt_accesses_follow_ring();
     lt_thread_runs(tid);
 }
 
 static void on_unmapped(Addr a, SizeT len)
 {
+    lt_lua_unwatch(a, a + len);
     lt_image_unmapped(a, len);
     lt_observe_unmapped(a, len);
     lt_reach_unmapped(a, len);
@@ -167,6 +179,13 @@ static void pre_clo_init(void)
     VG_(track_new_mem_mmap)(on_mapped);
     VG_(track_die_mem_munmap)(on_unmapped);
     lt_options_init();
+    lt_toggle_init();
+    lt_observe_init();
+    lt_watch_init(); /* the end of a state is recorded before anything of it is freed */
+    lt_recording_init();
+    lt_asm_init();
+    lt_types_init();
+    lt_trace_init();
     lt_heap_init();
     lt_kernel_init();
     lt_control_init();

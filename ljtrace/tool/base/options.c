@@ -3,9 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/base/options.h"
-#include "ljtrace/tool/heaps/observe.h"
-#include "ljtrace/tool/instrument/toggle.h"
-#include "ljtrace/tool/stacks/unwind.h"
+#include "ljtrace/tool/base/call_stack.h"
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -30,6 +28,14 @@ struct lt_options lt_options = {
     .lua_states = True,
     .level = 1,
 };
+
+/* Options of other parts, which parse them. */
+enum { MOST_HOOKS = 8 };
+static struct hook {
+    const HChar *name, *wrong;
+    Bool (*parse)(const HChar *value);
+} s_hook[MOST_HOOKS];
+static UInt s_hooked;
 
 enum { SMALLEST = 64 << 10, LEAST_SAMPLE = 1000, MOST_REDZONE = 4096 };
 
@@ -83,6 +89,27 @@ static Bool parse_size(const HChar *text, ULong *bytes)
     return True;
 }
 
+void lt_option_add(const HChar *name, Bool (*parse)(const HChar *value), const HChar *wrong)
+{
+    tl_assert(s_hooked < MOST_HOOKS);
+    s_hook[s_hooked++] = (struct hook){name, wrong, parse};
+}
+
+/* An option of another part: --NAME=VALUE. */
+static Bool parse_hooked(const HChar *arg)
+{
+    for (UInt i = 0; i < s_hooked; i++) {
+        const struct hook *h = &s_hook[i];
+        SizeT n = VG_(strlen)(h->name);
+        if (VG_(strncmp)(arg, h->name, n) != 0 || arg[n] != '=')
+            continue;
+        if (!h->parse(arg + n + 1))
+            VG_(fmsg_bad_option)(arg, "%s", h->wrong);
+        return True;
+    }
+    return False;
+}
+
 static Bool process_option(const HChar *arg)
 {
     const HChar *text;
@@ -102,17 +129,6 @@ static Bool process_option(const HChar *arg)
     } else if VG_STR_CLO (arg, "--heap", text) {
         if (!parse_heaps(text))
             VG_(fmsg_bad_option)(arg, "--heap takes a list of: malloc, luajit, custom, mmap, files\n");
-    } else if VG_STR_CLO (arg, "--toggle-fn", text) {
-        if (!lt_toggle_add(text))
-            VG_(fmsg_bad_option)(arg, "--toggle-fn has no name, or was given too often; * and ? are wild\n");
-    } else if VG_STR_CLO (arg, "--alloc-prefix", text) {
-        if (!lt_observe_prefix(text))
-            VG_(fmsg_bad_option)(arg, "--alloc-prefix has no prefix, or was given too often\n");
-    } else if VG_STR_CLO (arg, "--observe-alloc", text) {
-        if (!lt_observe_pattern(text))
-            VG_(fmsg_bad_option)
-        (arg,
-         "--observe-alloc takes PATTERN or PATTERN=NAME, where NAME is a function such as malloc or free\n");
     } else if VG_STR_CLO (arg, "--max-size", text) {
         if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
             VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, as 500m or 2g\n");
@@ -135,7 +151,7 @@ static Bool process_option(const HChar *arg)
     } else if VG_BOOL_CLO (arg, "--successor", lt_options.successor) {
     } else if VG_BOOL_CLO (arg, "--text", lt_options.text) {
     } else
-        return VG_(replacement_malloc_process_cmd_line_option)(arg);
+        return parse_hooked(arg) || VG_(replacement_malloc_process_cmd_line_option)(arg);
     return True;
 }
 

@@ -48,4 +48,8 @@ void lt_options_for_successors(void);
 /* Does an argument of the command line begin so? */
 Bool lt_option_given(const HChar *option);
 
+/* Add the option NAME=VALUE, name with its dashes, of another part. parse returns False if the value is wrong; then the
+ * message `wrong`, with a newline at its end, ends the program. */
+void lt_option_add(const HChar *name, Bool (*parse)(const HChar *value), const HChar *wrong);
+
 #endif

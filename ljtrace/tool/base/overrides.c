@@ -7,9 +7,7 @@
  * the collector does instead.
  */
 #include "ljtrace/tool/base/options.h"
-#include "ljtrace/tool/stacks/unwind.h"
 #include "libvex_ir.h"
-#include "pub_tool_debuginfo.h"
 #include "pub_tool_seqmatch.h"
 
 void __real_sanityCheckIRSB(const IRSB *bb, const HChar *caller, Bool flat, IRType word);
@@ -20,8 +18,6 @@ void *__real_vgPlain_memset(void *to, Int c, SizeT n);
 void *__wrap_vgPlain_memset(void *to, Int c, SizeT n);
 void *__real_vgPlain_memcpy(void *to, const void *from, SizeT n);
 void *__wrap_vgPlain_memcpy(void *to, const void *from, SizeT n);
-void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object);
-void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object);
 
 /* VEX checks each superblock three times for what can only be wrong if a program that makes them is. */
 void __wrap_sanityCheckIRSB(const IRSB *bb, const HChar *caller, Bool flat, IRType word)
@@ -58,18 +54,4 @@ void *__wrap_vgPlain_memcpy(void *to, const void *from, SizeT n)
         return __real_vgPlain_memcpy(to, from, n);
     __asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(n) : : "memory");
     return to;
-}
-
-/* Reads all source lines of an object when it is mapped. That takes a third of a program's start, and ends the
- * program ("I can't recover") where the debug information has a form that this Valgrind does not know: split
- * DWARF, type units, DWARF 5 of clang. The collector reads lines instead, of what is needed
- * (collector/debuginfo.h). The object is the first argument; the others are not looked at. */
-void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object)
-{
-    lt_object_mapped(VG_(DebugInfo_get_filename)(object));
-}
-
-/* Reads inlined functions and variables, which nothing here asks for, with the same danger. */
-void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object)
-{
 }

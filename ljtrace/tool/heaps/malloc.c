@@ -7,16 +7,13 @@
  * frees from invalid ones. An invalid free is recorded and otherwise ignored.
  */
 #include "ljtrace/tool/heaps/malloc.h"
+#include "ljtrace/tool/base/hiding.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/heaps/observe.h"
-#include "ljtrace/tool/heaps/unseen.h"
-#include "ljtrace/tool/instrument/sample.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
-#include "ljtrace/tool/ring/block_filter.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/ring/records.h"
-#include "ljtrace/tool/session/leak_scan.h"
-#include "ljtrace/tool/syscalls/buffers.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_hashtable.h"
@@ -41,7 +38,6 @@ struct block {
 static const SizeT MOST_BYTES = 1ULL << 47, MOST_ALIGNED = 1 << 20;
 
 static VgHashTable *s_blocks;
-static ThreadId s_hiding; /* the thread whose allocations are hidden; 0 = none */
 static PoolAlloc *s_pool;
 
 /* Can a block be resized in place? The allocator's rounding leaves some slack after it. */
@@ -58,120 +54,17 @@ static const struct lt_stack *take(ThreadId tid)
     return &stack;
 }
 
-/* The slot that stands for the heap in the ring. */
-static UInt slot_of(Addr heap)
-{
-    static Addr slots[RING_HEAP_SLOTS]; /* as the collector knows them: the C heap's */
-    UInt slot = (UInt)((heap * 0x9e3779b97f4a7c15ULL) >> 58);
-    if (slots[slot] != heap) {
-        slots[slot] = heap;
-        RING_PUT(slot, .slot = slot, .heap = heap);
-    }
-    return slot;
-}
-
-static inline struct raw_stack reference(const struct lt_stack *stack)
-{
-    return (struct raw_stack){stack->id, stack->depth, (const uint64_t *)stack->ips};
-}
-
-/* Before a block ends or moves: what is being sent may be in it. */
-static inline void finish_transfers(void)
-{
-    if (lt_transfers_waiting)
-        lt_transfers_tell_all();
-}
-
-void lt_put_new(Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
-{
-    struct ring_new r = {.how = how,
-                         .addr = addr,
-                         .size = size,
-                         .instructions = lt_ring->instructions,
-                         .stack = reference(stack)};
-    lt_unseen_block(size);
-    if (how != MT_HOW_LUA)
-        lt_reach_block(addr, size);
-    if (lt_options.trace_mem)
-        lt_filter_add(addr, size);
-    r.slot = slot_of(heap);
-    lt_put_fast_new(&r);
-}
-
-void lt_put_free(Addr addr, Addr heap, UInt how, const struct lt_stack *stack)
-{
-    struct ring_free r = {
-        .how = how, .addr = addr, .instructions = lt_ring->instructions, .stack = reference(stack)};
-    finish_transfers();
-    r.slot = slot_of(heap);
-    lt_put_fast_free(&r);
-}
-
-void lt_put_resize(Addr old, Addr addr, SizeT size, Addr heap, UInt how, const struct lt_stack *stack)
-{
-    struct ring_resize r = {.how = how,
-                            .old = old,
-                            .addr = addr,
-                            .size = size,
-                            .instructions = lt_ring->instructions,
-                            .stack = reference(stack)};
-    if (how != MT_HOW_LUA)
-        lt_reach_block(addr, size);
-    if (lt_options.trace_mem)
-        lt_filter_add(addr, size);
-    finish_transfers();
-    r.slot = slot_of(heap);
-    lt_put_fast_resize(&r);
-}
-
-void lt_put_type(Addr addr, Addr heap, UInt type)
-{
-    lt_put_fast_type(&(struct ring_type){.slot = slot_of(heap), .type = type, .addr = addr});
-}
-
-void lt_put_trim(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack)
-{
-    finish_transfers();
-    RING_PUT(trim, .heap = heap, .addr = addr, .size = size, .instructions = lt_ring->instructions,
-             .stack = reference(stack));
-}
-
-void lt_put_unmap(Addr heap, Addr addr, SizeT size, const struct lt_stack *stack)
-{
-    finish_transfers();
-    RING_PUT(unmap, .heap = heap, .addr = addr, .size = size, .instructions = lt_ring->instructions,
-             .stack = reference(stack));
-}
-
-void lt_put_remap(Addr heap, Addr old, SizeT old_size, Addr addr, SizeT size, const struct lt_stack *stack)
-{
-    finish_transfers();
-    RING_PUT(remap, .heap = heap, .old = old, .old_size = old_size, .addr = addr, .size = size,
-             .instructions = lt_ring->instructions, .stack = reference(stack));
-}
-
-void lt_heap_hide(ThreadId tid, Bool hide)
-{
-    s_hiding = hide ? tid : 0;
-    lt_sample_pause(hide);
-}
-
-Bool lt_heap_is_hiding(ThreadId tid)
-{
-    return s_hiding == tid;
-}
-
 /* What an allocator function of a Lua state, or an observed one, gets from the C heap is its raw material,
  * not blocks of the program. */
 static Bool hidden_now(ThreadId tid)
 {
-    return !lt_options.heap_malloc || s_hiding == tid || lt_lua_inside(tid) || lt_observe_inside(tid);
+    return !lt_options.heap_malloc || lt_is_hiding(tid) || lt_lua_inside(tid) || lt_observe_inside(tid);
 }
 
 /* A block that is not recorded may take memory of blocks that were. */
 static void put_hidden(ThreadId tid, Addr addr, SizeT size)
 {
-    if (s_hiding == tid)
+    if (lt_is_hiding(tid))
         RING_PUT(mapped, .addr = addr, .size = size);
 }
 

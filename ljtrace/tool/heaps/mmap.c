@@ -14,6 +14,7 @@
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/ring/block_filter.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_aspacemgr.h"

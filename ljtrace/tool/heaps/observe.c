@@ -9,11 +9,13 @@
  */
 #include "ljtrace/tool/heaps/observe.h"
 #include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
 #include "ljtrace/tool/heaps/malloc.h"
-#include "ljtrace/tool/instrument/instrument.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/ring/block_filter.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/stacks/unwind.h"
 #include "memtrace/memtrace.h"
@@ -188,12 +190,12 @@ static Bool add_wish(const HChar *text, Bool is_pattern)
     return True;
 }
 
-Bool lt_observe_prefix(const HChar *prefix)
+static Bool add_prefix(const HChar *prefix)
 {
     return add_wish(prefix, False);
 }
 
-Bool lt_observe_pattern(const HChar *pattern)
+static Bool add_pattern(const HChar *pattern)
 {
     const HChar *equals = VG_(strrchr)(pattern, '=');
     if (!equals)
@@ -544,7 +546,7 @@ static void put_new(const struct call *call, Addr block)
     if (!block)
         return;
     give_up(block);
-    lt_instrument_block(block);
+    lt_filter_add_own(block);
     UInt how = call->entry.function->how;
     lt_put_new(block, call->size, heap_of(call), how_of(call, how == MT_HOW_REALLOC ? MT_HOW_MALLOC : how),
                &call->stack);
@@ -554,7 +556,7 @@ static void put_resize(const struct call *call, Addr block)
 {
     if (block != call->block)
         give_up(block);
-    lt_instrument_block(block);
+    lt_filter_add_own(block);
     lt_put_resize(call->block, block, call->size, heap_of(call), how_of(call, MT_HOW_REALLOC), &call->stack);
 }
 
@@ -714,4 +716,12 @@ void lt_observe_start(void)
     s_static = VG_(cl_exec_fd) >= 0 && is_static(VG_(cl_exec_fd));
     VG_(track_pre_deliver_signal)(on_signal);
     VG_(track_post_deliver_signal)(on_signal_handled);
+}
+
+void lt_observe_init(void)
+{
+    lt_option_add("--alloc-prefix", add_prefix, "--alloc-prefix has no prefix, or was given too often\n");
+    lt_option_add(
+        "--observe-alloc", add_pattern,
+        "--observe-alloc takes PATTERN or PATTERN=NAME, where NAME is a function such as malloc or free\n");
 }

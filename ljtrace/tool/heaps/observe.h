@@ -13,10 +13,8 @@
 #include "libvex_guest_amd64.h"
 #include "pub_tool_basics.h"
 
-/* Add a prefix from the command line. Returns false if it is empty or if there are too many. */
-Bool lt_observe_prefix(const HChar *prefix);
-/* Add a pattern from the command line, with the same result. */
-Bool lt_observe_pattern(const HChar *pattern);
+/* Register the options. */
+void lt_observe_init(void);
 /* Call when the program is known. */
 void lt_observe_start(void);
 /* At the end: warn of prefixes and patterns for which no function was found. */

@@ -12,9 +12,10 @@
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/heaps/malloc.h"
-#include "ljtrace/tool/instrument/instrument.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
+#include "ljtrace/tool/ring/block_filter.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_clreq.h"
@@ -114,13 +115,13 @@ static void trim(ThreadId tid, Addr anchor, Addr addr, SizeT size)
 
 static void make(ThreadId tid, Addr heap, Addr addr, SizeT size)
 {
-    lt_instrument_block(addr);
+    lt_filter_add_own(addr);
     lt_put_new(addr, size, heap, MT_HOW_CUSTOM, take(tid));
 }
 
 static void resize(ThreadId tid, Addr heap, Addr old, Addr addr, SizeT size)
 {
-    lt_instrument_block(addr);
+    lt_filter_add_own(addr);
     lt_put_resize(old, addr, size, heap, MT_HOW_CUSTOM, take(tid));
 }
 

@@ -14,8 +14,9 @@
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/heaps/observe.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/ring/heap_events.h"
+#include "ljtrace/tool/ring/info.h"
 #include "ljtrace/tool/ring/ring.h"
-#include "ljtrace/tool/session/facts.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
@@ -28,14 +29,9 @@
 enum { MAP_ANONYMOUS_FLAG = 0x20, MAP_FIXED_FLAG = 0x10, MAP_STACK_FLAG = 0x20000 };
 enum { LEAST_MAPPED = 64 << 10, MANY_TIMES = 16 };
 
-static ULong s_blocks, s_mapped; /* bytes */
+static ULong s_mapped; /* bytes */
 static Addr s_break;
 static Bool s_over_file; /* the mapping being made replaces a part of a file's mapping */
-
-void lt_unseen_block(SizeT size)
-{
-    s_blocks += size;
-}
 
 void lt_unseen_before(UInt number, const UWord *a)
 {
@@ -113,15 +109,16 @@ static struct reason find_reason(void)
 void lt_unseen_finish(void)
 {
     Bool recorded = lt_options.heap_malloc && !lt_options.heap_mmap;
-    if (!recorded || !lt_ring_alive() || s_mapped < LEAST_MAPPED || s_blocks >= s_mapped / MANY_TIMES)
+    if (!recorded || !lt_ring_alive() || s_mapped < LEAST_MAPPED ||
+        lt_blocks_seen.bytes >= s_mapped / MANY_TIMES)
         return;
     const struct reason reason = find_reason();
     lt_put_number("unseen_mapped_bytes", s_mapped);
-    lt_put_number("unseen_block_bytes", s_blocks);
+    lt_put_number("unseen_block_bytes", lt_blocks_seen.bytes);
     lt_put_info("unseen_reason", reason.word);
     if (VG_(clo_verbosity) > 0)
         VG_(umsg)
     ("ljtrace: the program mapped %'llu bytes, but blocks of %'llu bytes were seen: its allocator may not be "
      "recorded. %s\n",
-     s_mapped, s_blocks, reason.text);
+     s_mapped, lt_blocks_seen.bytes, reason.text);
 }

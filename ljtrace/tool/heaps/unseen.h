@@ -10,8 +10,6 @@
 
 #include "pub_tool_basics.h"
 
-/* A block was recorded. */
-void lt_unseen_block(SizeT size);
 /* Call before each system call. */
 void lt_unseen_before(UInt number, const UWord *args);
 /* Call after each system call. */

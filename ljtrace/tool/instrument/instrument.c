@@ -27,10 +27,13 @@
 #include "ljtrace/tool/instrument/sample.h"
 #include "ljtrace/tool/instrument/segment.h"
 #include "ljtrace/tool/instrument/toggle.h"
+#include "ljtrace/tool/luajit/core/images.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
 #include "ljtrace/tool/luajit/jit/calls.h"
 #include "ljtrace/tool/luajit/state/vmstate.h"
 #include "ljtrace/tool/luajit/state/vmstate_store.h"
+#include "ljtrace/tool/ring/accesses.h"
+#include "ljtrace/tool/ring/block_filter.h"
 #include "ljtrace/tool/ring/ring.h"
 #include "ljtrace/tool/stacks/unwind.h"
 #include "libvex_guest_amd64.h"
@@ -55,47 +58,16 @@ struct walk {
     UInt uncounted;      /* instructions since the last exit, for samples */
 };
 
-static Bool s_static_blocks;     /* a block was seen in the data of an object file */
-static Bool s_accesses = True;   /* code that is translated now records its accesses */
-
-Bool lt_instrument_accesses(void)
-{
-    return lt_options.trace_mem && s_accesses;
-}
-
-void lt_instrument_follow_ring(void)
-{
-    Bool wanted = !lt_ring->full && lt_ring_alive();
-    if (wanted == s_accesses)
-        return;
-    s_accesses = wanted;
-    if (lt_options.trace_mem)
-        lt_smc_translate_again();
-}
-
-static Bool is_in_object(Addr addr)
-{
-    return VG_(DebugInfo_sect_kind)(NULL, addr) != Vg_SectUnknown;
-}
-
-void lt_instrument_block(Addr addr)
-{
-    if (s_static_blocks || !is_in_object(addr))
-        return;
-    s_static_blocks = True;
-    lt_smc_translate_again();
-}
-
 /* Is this a constant address in the data of an object file that contains no blocks? */
 static Bool is_static(const IRExpr *addr)
 {
-    return addr->tag == Iex_Const && !s_static_blocks && !lt_options.heap_files &&
-           is_in_object(addr->Iex.Const.con->Ico.U64);
+    return addr->tag == Iex_Const && !lt_options.heap_files &&
+           lt_filter_is_static(addr->Iex.Const.con->Ico.U64);
 }
 
 static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
 {
-    if (!lt_instrument_accesses() || is_static(addr) ||
+    if (!lt_accesses_recorded() || is_static(addr) ||
         (lt_is_from_sp(&w->origins, addr) && !lt_options.trace_sp))
         return;
     struct lt_address a = lt_address_of(&w->origins, addr);
@@ -197,7 +169,7 @@ static void visit_store(struct walk *w, const IRStmt *st)
     w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->origins, addr));
     w->looked_up = NULL;
     if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
-        if (!lt_instrument_accesses())
+        if (!lt_accesses_recorded())
             lt_segment_check_room(&w->segment);
         w->looked_up = lt_store_tell(&w->code, st);
         lt_segment_other(&w->segment, RAW_STATE_BYTES);
@@ -212,7 +184,7 @@ static void visit_store(struct walk *w, const IRStmt *st)
 static void leave_store(struct walk *w, const IRStmt *st)
 {
     if (w->store == LT_STORE_STATE) {
-        w->cut = lt_instrument_accesses();
+        w->cut = lt_accesses_recorded();
         lt_segment_end(&w->segment);
     }
     if (w->store == LT_STORE_TOLD && w->looked_up)
@@ -351,7 +323,7 @@ static enum lt_way way_of(const struct walk *w, ThreadId tid, const IRSB *in)
 {
     if (w->code.is_lua || w->code.is_run_time)
         return LT_ALWAYS;
-    enum lt_forecast to = lt_instrument_accesses() ? lt_forecast(tid, in) : LT_UNFORESEEN;
+    enum lt_forecast to = lt_accesses_recorded() ? lt_forecast(tid, in) : LT_UNFORESEEN;
     if (to == LT_TO_BLOCKS)
         return LT_ALWAYS;
     return to == LT_ELSEWHERE && !lt_vm_first() ? LT_CALLED : LT_FILTERED;
@@ -365,11 +337,11 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     IRSB *out = deepCopyIRSBExceptStmts(in);
     w.out = out;
     lt_origins_begin(&w.origins, in, layout->offset_SP);
-    w.code = (struct lt_code){out, lt_watch_is_lua_code(closure->readdr),
+    w.code = (struct lt_code){out, lt_is_lua_code(closure->readdr),
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
     lt_segment_begin(&w.segment, out, way_of(&w, closure->tid, in));
-    if (lt_instrument_accesses() && w.segment.way != LT_CALLED)
+    if (lt_accesses_recorded() && w.segment.way != LT_CALLED)
         lt_segment_check_room(&w.segment);
     w.uncounted = 0;
     w.cut = False;
@@ -385,7 +357,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         cut_before(out, in->stmts[i]);
     lt_segment_finish(&w.segment);
     count_for_samples(&w);
-    if (out->jumpkind == Ijk_Call && w.code.is_run_time && lt_instrument_accesses())
+    if (out->jumpkind == Ijk_Call && w.code.is_run_time && lt_accesses_recorded())
         lt_call_emit(out, w.ip);
     if (out->jumpkind == Ijk_Ret && lt_lua_may_return(closure->readdr))
         call_return(&w);

@@ -25,6 +25,7 @@
 #define LJTRACE_TOOL_INSTRUMENT_SEGMENT_H
 
 #include "ljtrace/protocol/ring.h"
+#include "ljtrace/tool/ring/block_filter.h"
 #include "libvex_ir.h"
 
 /* The most accesses and instructions in one segment. A longer run is cut. */
@@ -35,9 +36,6 @@
 #define LT_SEGMENT_WORDS 20
 /* The most words of a segment that is written by a call: they are its arguments. */
 #define LT_CALLED_WORDS 4
-/* Accesses share a word if their distance from its first access is at most this: then most are in the same
- * block. */
-#define LT_WORD_REACH 32767
 
 /* An address, as `root` plus a constant. The root is a temporary, or NULL for a constant address. A repeated
  * string instruction steps up or down by its width, depending on the direction flag. `distance` is the one

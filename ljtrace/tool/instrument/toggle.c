@@ -7,6 +7,7 @@
  * return far above is on another stack (a signal's, a coroutine's) and is ignored.
  */
 #include "ljtrace/tool/instrument/toggle.h"
+#include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/ring/records.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
@@ -26,7 +27,7 @@ static Addr s_end[MAX_THREADS]; /* indexed by thread; 0 = not seen yet */
 
 Addr lt_toggle_sp = NOT_INSIDE;
 
-Bool lt_toggle_add(const HChar *pattern)
+static Bool add(const HChar *pattern)
 {
     if (!pattern[0] || s_patterns == MAX_PATTERNS)
         return False;
@@ -119,4 +120,9 @@ void lt_toggle_finish(void)
 {
     if (s_patterns > 0 && !s_entered)
         VG_(umsg)("ljtrace: no function matched --toggle-fn: no accesses were recorded\n");
+}
+
+void lt_toggle_init(void)
+{
+    lt_option_add("--toggle-fn", add, "--toggle-fn has no name, or was given too often; * and ? are wild\n");
 }

@@ -10,9 +10,8 @@
 
 #include "pub_tool_basics.h"
 
-/* Add a pattern from the command line, with * and ?. Returns false if it is empty or if there are too many.
- */
-Bool lt_toggle_add(const HChar *pattern);
+/* Register the option. */
+void lt_toggle_init(void);
 
 /* Are there patterns? */
 Bool lt_toggle_wanted(void);

@@ -4,13 +4,15 @@
  */
 #include "ljtrace/tool/ring/block_filter.h"
 #include "ljtrace/tool/base/ir.h"
-#include "ljtrace/tool/instrument/segment.h"
+#include "ljtrace/tool/base/self_modifying.h"
+#include "pub_tool_debuginfo.h"
 #include "pub_tool_libcassert.h"
 
 #define GRANULE_BITS 16
 #define GRANULES 0x10000
 
 static UChar s_table[GRANULES];
+static Bool s_static_blocks; /* a block was met in the data of an object file */
 
 /* What is looked up may be this far from the accesses it stands for: less than a granule, so its neighbours
  * are enough. */
@@ -36,4 +38,22 @@ IRExpr *lt_filter_lookup(IRSB *out, IRExpr *addr)
     g = lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_And64, g, IRExpr_Const(IRConst_U64(GRANULES - 1))));
     g = lt_ir_assign(out, Ity_I64, IRExpr_Binop(Iop_Add64, g, IRExpr_Const(IRConst_U64((Addr)s_table))));
     return lt_ir_assign(out, Ity_I8, IRExpr_Load(Iend_LE, Ity_I8, g));
+}
+
+static Bool is_in_object(Addr addr)
+{
+    return VG_(DebugInfo_sect_kind)(NULL, addr) != Vg_SectUnknown;
+}
+
+void lt_filter_add_own(Addr addr)
+{
+    if (s_static_blocks || !is_in_object(addr))
+        return;
+    s_static_blocks = True;
+    lt_smc_translate_again();
+}
+
+Bool lt_filter_is_static(Addr addr)
+{
+    return !s_static_blocks && is_in_object(addr);
 }

@@ -17,6 +17,10 @@
 #include "libvex_ir.h"
 #include "pub_tool_basics.h"
 
+/* Accesses share a word if their distance from its first access is at most this: then most are in the same
+ * block. */
+#define LT_WORD_REACH 32767
+
 /* A block lies here. */
 void lt_filter_add(Addr addr, SizeT size);
 
@@ -26,5 +30,11 @@ Bool lt_filter_holds(Addr addr);
 /* Code that looks an address up: an I8 that is not 0 if an access there, or within LT_WORD_REACH, may be a
  * block's. */
 IRExpr *lt_filter_lookup(IRSB *out, IRExpr *addr);
+
+/* The program's own allocator returns this address. If it is in the data of an object file, accesses to
+ * constant addresses in such data are recorded from now on. */
+void lt_filter_add_own(Addr addr);
+/* Is this address in the data of an object file, and no block has been met in such data? */
+Bool lt_filter_is_static(Addr addr);
 
 #endif

@@ -3,8 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/ring/rollback.h"
-#include "ljtrace/tool/instrument/instrument.h"
-#include "ljtrace/tool/instrument/segment.h"
+#include "ljtrace/tool/ring/accesses.h"
 #include "ljtrace/tool/ring/records.h"
 #include "memtrace/stream.h"
 #include "pub_tool_libcassert.h"
@@ -31,7 +30,7 @@ static void make_room(void)
 
 void lt_inside_segment(UInt words, UInt instructions)
 {
-    tl_assert(LT_SEGMENT_WORDS <= 255 && LT_SEGMENT_INSTRUCTIONS <= 255);
+    tl_assert(words <= 255 && instructions <= 255);
     make_room();
     s_shape[s_count++] = (struct shape){(UChar)words, (UChar)instructions};
 }
@@ -39,7 +38,7 @@ void lt_inside_segment(UInt words, UInt instructions)
 void lt_inside_enter(struct lt_ring_place *place)
 {
     place->at = 0;
-    if (!lt_instrument_accesses())
+    if (!lt_accesses_recorded())
         return;
     *place = lt_ring_here();
     if (s_pending++ == 0)

@@ -13,7 +13,7 @@
 #include "ljtrace/tool/base/raw_syscalls.h"
 #include "ljtrace/tool/luajit/state/vmstate.h"
 #include "ljtrace/tool/ring/ring.h"
-#include "ljtrace/tool/session/facts.h"
+#include "ljtrace/tool/ring/info.h"
 #include "ljtrace/tool/session/trace_name.h"
 #include "ljtrace/tool/syscalls/buffers.h"
 #include "pub_tool_libcfile.h"

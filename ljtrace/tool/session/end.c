@@ -7,7 +7,7 @@
  * --wrap). They show the exit status or the signal.
  */
 #include "ljtrace/tool/session/end.h"
-#include "ljtrace/tool/session/facts.h"
+#include "ljtrace/tool/ring/info.h"
 #include "pub_tool_basics.h"
 
 static void (*s_finish)(void); /* NULL: the program is still running, or the recording has ended */

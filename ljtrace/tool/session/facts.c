@@ -5,22 +5,10 @@
 #include "config.h"
 #include "ljtrace/tool/session/facts.h"
 #include "ljtrace/tool/base/options.h"
-#include "ljtrace/tool/ring/records.h"
+#include "ljtrace/tool/ring/info.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
-
-void lt_put_info(const HChar *key, const HChar *value)
-{
-    RING_PUT(info, .key = lt_text(key), .value = lt_text(value));
-}
-
-void lt_put_number(const HChar *key, ULong n)
-{
-    HChar text[32];
-    VG_(sprintf)(text, "%llu", n);
-    lt_put_info(key, text);
-}
 
 void lt_put_facts(void)
 {

@@ -7,10 +7,6 @@
 
 #include "pub_tool_basics.h"
 
-/* Write a fact. */
-void lt_put_info(const HChar *key, const HChar *value);
-/* Write a fact whose value is a number. */
-void lt_put_number(const HChar *key, ULong n);
 /* Write all facts that are known at the start. */
 void lt_put_facts(void);
 

@@ -9,9 +9,11 @@
 #include "ljtrace/tool/session/requests.h"
 #include "ljtrace/ljtrace.h"
 #include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/hiding.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/heaps/malloc.h"
 #include "ljtrace/tool/heaps/pools.h"
+#include "ljtrace/tool/instrument/sample.h"
 #include "ljtrace/tool/luajit/core/images.h"
 #include "ljtrace/tool/luajit/core/states.h"
 #include "ljtrace/tool/luajit/heap/allocator.h"
@@ -215,7 +217,8 @@ static Bool on_request(ThreadId tid, UWord *args, UWord *ret)
         lt_vm_announce(args[1], lt_lua_heap(args[2]), (UInt)args[3]);
         return True;
     case LJTRACE_REQUEST_HIDE:
-        lt_heap_hide(tid, args[1] != 0);
+        lt_hide(tid, args[1] != 0);
+        lt_sample_pause(args[1] != 0);
         return True;
     case LJTRACE_REQUEST_NEW:
         *ret = (UWord)lt_heap_new(tid, args[1], args[2], (UInt)args[3]);

@@ -12,8 +12,6 @@
 #include "ljtrace/tool/stacks/unwind.h"
 #include "ljtrace/tool/base/guest_memory.h"
 #include "ljtrace/tool/base/options.h"
-#include "ljtrace/tool/base/system_files.h"
-#include "ljtrace/tool/luajit/jit/trace.h"
 #include "ljtrace/tool/ring/records.h"
 #include "libvex_guest_amd64.h"
 #include "pub_tool_aspacemgr.h"
@@ -47,6 +45,7 @@ struct memo {
 static struct memo s_memo[MEMO_SETS][MEMO_WAYS];
 static UInt s_victim; /* the way to evict next */
 static UInt s_generation;
+static Bool (*s_name_run_time_code)(Addr ip); /* NULL = it has no names */
 
 /* The frames found by the unwinder, innermost first. */
 struct found {
@@ -86,20 +85,20 @@ static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar 
     RING_PUT(frame, .ip = ip, .function = limited(function), .object = limited(object), .in_file = in_file);
 }
 
+void lt_run_time_code_named_by(Bool (*f)(Addr ip))
+{
+    s_name_run_time_code = f;
+}
+
+static Bool name_run_time_code(Addr ip)
+{
+    return s_name_run_time_code && s_name_run_time_code(ip);
+}
+
 static Bool is_executable(Addr ip)
 {
     const NSegment *segment = VG_(am_find_nsegment)(ip);
     return segment && segment->hasX;
-}
-
-void lt_object_mapped(const HChar *path)
-{
-    static HChar at[NAME_LIMIT];
-    if (!lt_ring || !lt_ring_alive() || lt_system_has(path))
-        return;
-    lt_system_path(at, sizeof at, path);
-    RING_PUT(loaded, .object = limited(path), .path = limited(at));
-    lt_ring_drain(); /* the collector has opened the file when the ring is drained */
 }
 
 /* The address of the code in the object's file, for the collector; 0 = not known. */
@@ -136,7 +135,7 @@ static enum place describe_frame(Addr ip)
         VG_(snprintf)(object, NAME_LIMIT, "%s", name);
     if (!object[0] && !is_executable(ip))
         return NOT_CODE;
-    if (!object[0] && lt_trace_name(ip))
+    if (!object[0] && name_run_time_code(ip))
         return RUN_TIME_CODE;
     const DebugInfo *info = VG_(find_DebugInfo)(epoch, ip);
     const Addr in_file = address_in_file(info, ip);
@@ -168,7 +167,7 @@ void lt_name_frame(Addr ip)
     const struct named *named = &s_named[slot_of(ip)];
     Bool was_named = named->ip == ip;
     if (name(ip) == RUN_TIME_CODE && was_named)
-        lt_trace_name(ip);
+        name_run_time_code(ip);
 }
 
 /* The number of frames that can be trusted. Code outside all objects was generated at run time. It has no

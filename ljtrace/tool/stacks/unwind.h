@@ -9,20 +9,7 @@
 #ifndef LJTRACE_TOOL_STACKS_UNWIND_H
 #define LJTRACE_TOOL_STACKS_UNWIND_H
 
-#include "pub_tool_basics.h"
-
-#define LT_MAX_DEPTH 200
-
-/* A call stack. */
-struct lt_stack {
-    /* The number by which the collector knows it (RAW_STACK); 0 = none. */
-    UInt id;
-    UInt depth;
-    /* The last frame is in code that was generated at run time. */
-    Bool in_run_time_code;
-    Addr ips[LT_MAX_DEPTH]; /* innermost first */
-    Addr sps[LT_MAX_DEPTH]; /* the stack pointer of each frame */
-};
+#include "ljtrace/tool/base/call_stack.h"
 
 /* Unwind the stack of thread tid, at most --stack-depth frames, and name its frames. The stack ends at the
  * first frame in code generated at run time (by a JIT compiler). */
@@ -38,9 +25,10 @@ Bool lt_is_run_time_code(Addr ip);
 void lt_name_frame(Addr ip);
 /* Code was mapped or unmapped: forget the names, since they may have changed. */
 void lt_forget_frames(void);
-/* An object file with source lines was mapped. Have the collector open it, and wait until it has. */
-void lt_object_mapped(const HChar *path);
 /* How often lt_forget_frames was called. */
 UInt lt_frames_generation(void);
+
+/* Code that was made at run time is named by f, which returns False if it does not know the code. */
+void lt_run_time_code_named_by(Bool (*f)(Addr ip));
 
 #endif

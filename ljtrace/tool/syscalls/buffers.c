@@ -14,6 +14,7 @@
  */
 #include "ljtrace/tool/syscalls/buffers.h"
 #include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/syscalls/syscalls.h"
 #include "ljtrace/tool/syscalls/threads.h"
 #include "pub_tool_libcproc.h"
@@ -86,7 +87,9 @@ static struct waiting {
     Bool parts;
     struct range data; /* with parts: address and length of their vector */
 } s_waiting[MOST_WAITING];
-UInt lt_transfers_waiting;
+static UInt s_waiting_count;
+
+static void set_waiting_count(UInt n);
 
 /* Report the first `left` bytes of a vector's parts. */
 static void touch_parts(enum raw_access kind, Addr vector, UWord count, SizeT left)
@@ -110,37 +113,47 @@ static void touch_sent(const struct waiting *w, SizeT sent)
         lt_touch(RAW_LOAD, w->data.addr, sent < w->data.size ? sent : w->data.size);
 }
 
-/* Wait for the result of a call. If too many calls are waiting, the call is reported at once, in full. */
-static void begin_waiting(struct waiting w)
-{
-    if (lt_transfers_waiting == MOST_WAITING)
-        touch_sent(&w, ~(SizeT)0);
-    else
-        s_waiting[lt_transfers_waiting++] = w;
-}
-
-/* The thread's call has ended, or is restarted after a signal (sent = 0). */
-static void end_waiting(ThreadId tid, Long sent)
-{
-    for (UInt i = 0; i < lt_transfers_waiting; i++)
-        if (s_waiting[i].tid == tid) {
-            if (sent > 0)
-                touch_sent(&s_waiting[i], (SizeT)sent);
-            s_waiting[i] = s_waiting[--lt_transfers_waiting];
-            return;
-        }
-}
-
-void lt_transfers_tell_all(void)
+/* What a waiting call sends may be in a block that ends: report all of them in full before. */
+static void report_all(void)
 {
     ThreadId running = VG_(get_running_tid)();
-    UInt n = lt_transfers_waiting;
-    lt_transfers_waiting = 0;
+    UInt n = s_waiting_count;
+    set_waiting_count(0);
     for (UInt i = 0; i < n; i++) {
         lt_thread_runs(s_waiting[i].tid);
         touch_sent(&s_waiting[i], ~(SizeT)0);
     }
     lt_thread_runs(running);
+}
+
+static void set_waiting_count(UInt n)
+{
+    s_waiting_count = n;
+    lt_before_block_ends(n ? report_all : NULL);
+}
+
+/* Wait for the result of a call. If too many calls are waiting, the call is reported at once, in full. */
+static void begin_waiting(struct waiting w)
+{
+    if (s_waiting_count == MOST_WAITING)
+        touch_sent(&w, ~(SizeT)0);
+    else {
+        s_waiting[s_waiting_count] = w;
+        set_waiting_count(s_waiting_count + 1);
+    }
+}
+
+/* The thread's call has ended, or is restarted after a signal (sent = 0). */
+static void end_waiting(ThreadId tid, Long sent)
+{
+    for (UInt i = 0; i < s_waiting_count; i++)
+        if (s_waiting[i].tid == tid) {
+            if (sent > 0)
+                touch_sent(&s_waiting[i], (SizeT)sent);
+            s_waiting[i] = s_waiting[s_waiting_count - 1];
+            set_waiting_count(s_waiting_count - 1);
+            return;
+        }
 }
 
 void lt_transfers_interrupted(ThreadId tid)
@@ -150,7 +163,7 @@ void lt_transfers_interrupted(ThreadId tid)
 
 void lt_transfers_forget(void)
 {
-    lt_transfers_waiting = 0;
+    set_waiting_count(0);
 }
 
 /* -- all calls ------------------------------------------------------------------------------------------- */

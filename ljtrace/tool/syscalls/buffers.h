@@ -18,11 +18,6 @@ void lt_transfers_before(ThreadId tid, UInt number, const UWord *args);
 /* Call when the system call has returned. */
 void lt_transfers_after(ThreadId tid, UInt number, const UWord *args, Long result);
 
-/* The number of threads in calls that send data, whose accesses are not yet reported. */
-extern UInt lt_transfers_waiting;
-/* A block ends. Report the accesses of all waiting calls in full, since they may send data that is in this
- * block. */
-void lt_transfers_tell_all(void);
 /* A signal handler of the thread begins. Its system call either is restarted later, or was reported before.
  */
 void lt_transfers_interrupted(ThreadId tid);

@@ -11,8 +11,8 @@
 #include "ljtrace/tool/heaps/mmap.h"
 #include "ljtrace/tool/heaps/unseen.h"
 #include "ljtrace/tool/instrument/dead_puts.h"
-#include "ljtrace/tool/instrument/instrument.h"
 #include "ljtrace/tool/luajit/jit/machine_code.h"
+#include "ljtrace/tool/ring/accesses.h"
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/syscalls/buffers.h"
 #include "ljtrace/tool/syscalls/exec.h"
@@ -27,7 +27,7 @@ enum { LONGEST_TEXT = 128 << 10 }; /* of an argument of execve */
 
 void lt_touch(enum raw_access kind, Addr addr, SizeT size)
 {
-    if (size > 0 && lt_instrument_accesses())
+    if (size > 0 && lt_accesses_recorded())
         RING_PUT(touch, .access = kind, .addr = addr, .size = size);
 }
 

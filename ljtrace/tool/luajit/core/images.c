@@ -7,9 +7,9 @@
  * they find nothing in an object whose file was replaced, or that was opened by a relative path.
  */
 #include "ljtrace/tool/luajit/core/images.h"
+#include "ljtrace/tool/base/options.h"
+#include "ljtrace/tool/base/vex_settings.h"
 #include "ljtrace/tool/luajit/core/states.h"
-#include "ljtrace/tool/luajit/heap/allocator.h"
-#include "ljtrace/tool/luajit/state/vmstate.h"
 #include "pub_tool_debuginfo.h"
 #include "pub_tool_libcbase.h"
 
@@ -23,9 +23,16 @@ Int VG_(DebugInfo_syms_howmany)(const DebugInfo *di);
 void VG_(DebugInfo_syms_getidx)(const DebugInfo *di, Int i, SymAVMAs *at, UInt *size, const HChar **name,
                                 const HChar ***others, Bool *is_text, Bool *is_indirect, Bool *is_global);
 
+enum { MAX_RANGES = 16 };
+
 static struct {
     Addr from, to; /* the code; 0, 0 = free */
 } s_image[LUA_MAX_IMAGES];
+
+static struct {
+    Addr from, to;
+} s_code[MAX_RANGES];
+static UInt s_ranges;
 
 UInt lt_image_of(Addr f)
 {
@@ -83,12 +90,41 @@ void lt_image_functions(UInt image, const HChar *const *names, UInt n, Addr *to)
     }
 }
 
+void lt_image_code(Addr from, Addr to)
+{
+    if (lt_options.trace_mem)
+        lt_vex_be_precise();
+    if (s_ranges < MAX_RANGES && !lt_is_lua_code(from)) {
+        s_code[s_ranges].from = from;
+        s_code[s_ranges++].to = to;
+    }
+}
+
+/* Index of the range that contains an address; s_ranges = none. */
+static UInt range_of(Addr ip)
+{
+    UInt i = 0;
+    while (i < s_ranges && (ip < s_code[i].from || ip >= s_code[i].to))
+        i++;
+    return i;
+}
+
+Bool lt_is_lua_code(Addr ip)
+{
+    return range_of(ip) < s_ranges;
+}
+
+static void forget_code(Addr ip)
+{
+    if (lt_is_lua_code(ip))
+        s_code[range_of(ip)] = s_code[--s_ranges];
+}
+
 void lt_image_unmapped(Addr from, SizeT size)
 {
-    lt_lua_unwatch(from, from + size);
     for (UInt i = 0; i < LUA_MAX_IMAGES; i++)
         if (from < s_image[i].to && from + size > s_image[i].from) {
-            lt_watch_forget_code(s_image[i].from);
+            forget_code(s_image[i].from);
             s_image[i].from = s_image[i].to = 0;
             lt_vm_image_gone(i + 1);
         }

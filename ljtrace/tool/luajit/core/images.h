@@ -25,4 +25,9 @@ void lt_image_functions(UInt image, const HChar *const *names, UInt n, Addr *to)
 /* Code of an object was unmapped. */
 void lt_image_unmapped(Addr from, SizeT size);
 
+/* Code of a LuaJIT image, or of a program with one, is here; it is forgotten when the image is unmapped. */
+void lt_image_code(Addr from, Addr to);
+/* Is this address in such code? */
+Bool lt_is_lua_code(Addr ip);
+
 #endif

@@ -5,17 +5,18 @@
 #include "ljtrace/tool/luajit/core/states.h"
 #include "ljtrace/tool/luajit/core/accounting.h"
 #include "ljtrace/tool/luajit/core/images.h"
-#include "ljtrace/tool/luajit/jit/assembler.h"
-#include "ljtrace/tool/luajit/jit/recorder.h"
-#include "ljtrace/tool/luajit/state/types.h"
-#include "ljtrace/tool/luajit/state/vmstate.h"
 #include "memtrace/memtrace.h"
+#include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
 
+enum { MOST_HOOKS = 8 };
+
 static struct lua_layout s_layout[LUA_MAX_IMAGES + 1];
 static struct lt_vm *s_vms;
+static struct lt_vm_hooks s_hooks[MOST_HOOKS];
+static UInt s_hooked;
 
 static const struct lt_offsets s_wide = {
     .ref = 8,
@@ -144,6 +145,40 @@ void lt_vm_layout(const struct lua_layout *layout, UInt image)
         complain(&s_layout[image], lt_image_file(image));
 }
 
+void lt_vm_hook(const struct lt_vm_hooks *hooks)
+{
+    tl_assert(s_hooked < MOST_HOOKS);
+    s_hooks[s_hooked++] = *hooks;
+}
+
+static void made(struct lt_vm *vm)
+{
+    for (UInt i = 0; i < s_hooked; i++)
+        if (s_hooks[i].made)
+            s_hooks[i].made(vm);
+}
+
+static void begins(struct lt_vm *vm)
+{
+    for (UInt i = 0; i < s_hooked; i++)
+        if (s_hooks[i].begins)
+            s_hooks[i].begins(vm);
+}
+
+static void ends(struct lt_vm *vm)
+{
+    for (UInt i = 0; i < s_hooked; i++)
+        if (s_hooks[i].ends)
+            s_hooks[i].ends(vm);
+}
+
+static void ended(void)
+{
+    for (UInt i = 0; i < s_hooked; i++)
+        if (s_hooks[i].ended)
+            s_hooks[i].ended();
+}
+
 static struct lt_vm *announce(Addr g, Addr ud, UInt image)
 {
     struct lt_vm *vm = s_vms;
@@ -154,7 +189,7 @@ static struct lt_vm *announce(Addr g, Addr ud, UInt image)
         vm->next = s_vms;
         vm->string_forms = 15;
         s_vms = vm;
-        lt_types_begin(vm);
+        made(vm);
     }
     vm->g = g;
     vm->ended = False;
@@ -162,7 +197,7 @@ static struct lt_vm *announce(Addr g, Addr ud, UInt image)
     vm->image = image;
     vm->layout = &s_layout[image];
     vm->at = vm->layout->gc64 ? &s_wide : &s_narrow;
-    lt_watch_begin(vm);
+    begins(vm);
     return vm;
 }
 
@@ -217,13 +252,10 @@ static void end_those(Bool (*is_meant)(const struct lt_vm *vm, Addr a, Addr b), 
         struct lt_vm *vm = *at;
         if (is_meant(vm, a, b)) {
             *at = vm->next;
-            lt_watch_end(vm);
-            lt_recording_free(vm);
-            lt_asm_free(vm);
-            lt_types_end(vm);
+            ends(vm);
             lt_heap_end(vm);
             VG_(free)(vm);
-            lt_watch_all();
+            ended();
         } else {
             at = &vm->next;
         }

@@ -79,6 +79,16 @@ struct lt_vm {
     Addr gc, string_table; /* where the last snapshot found them */
 };
 
+/* What the parts above this one do when states come and go; NULL = nothing. */
+struct lt_vm_hooks {
+    void (*made)(struct lt_vm *vm);   /* a structure for a state was made */
+    void (*begins)(struct lt_vm *vm); /* the state is known, or has another heap */
+    void (*ends)(struct lt_vm *vm);   /* its structure will be freed */
+    void (*ended)(void);              /* it was freed */
+};
+/* They are called in the order in which they were added. */
+void lt_vm_hook(const struct lt_vm_hooks *hooks);
+
 /* The preload has found the layout of an image, or has failed; a failure is reported to the user once. */
 void lt_vm_layout(const struct lua_layout *layout, UInt image);
 /* The image is unloaded: its states no longer run, whether they were closed or not. */

@@ -8,15 +8,17 @@
  * out of a custom allocator); it is dropped when a later call is at or above its place on the stack.
  */
 #include "ljtrace/tool/luajit/heap/allocator.h"
+#include "ljtrace/tool/base/hiding.h"
 #include "ljtrace/tool/base/options.h"
-#include "ljtrace/tool/heaps/malloc.h"
 #include "ljtrace/tool/luajit/core/accounting.h"
 #include "ljtrace/tool/luajit/core/caller.h"
+#include "ljtrace/tool/luajit/core/images.h"
 #include "ljtrace/tool/luajit/core/names.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/luajit/state/types.h"
 #include "ljtrace/tool/luajit/state/vmstate.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/ring/records.h"
 #include "ljtrace/tool/ring/rollback.h"
 #include "memtrace/memtrace.h"
@@ -130,7 +132,7 @@ void lt_lua_watch(Addr f, enum lua_allocator whose, UInt image)
     *w = (struct watched){.f = f, .image = image};
     if (whose != LUA_ALLOCATOR_PROGRAMS && di) {
         Addr from = VG_(DebugInfo_get_text_avma)(di), to = from + VG_(DebugInfo_get_text_size)(di);
-        lt_watch_code(from, to);
+        lt_image_code(from, to);
         if (whose == LUA_ALLOCATOR_OWN)
             w->from = from, w->to = to;
     }
@@ -248,7 +250,7 @@ static void find_caller(ThreadId tid, struct call *call, Bool outermost)
 void lt_lua_enter(const VexGuestAMD64State *regs)
 {
     ThreadId tid = VG_(get_running_tid)();
-    if (lt_heap_is_hiding(tid))
+    if (lt_is_hiding(tid))
         return; /* a call by the preload's scratch state */
     struct calls *c = calls_of(tid);
     drop_stale(c, regs->guest_RSP);

@@ -59,7 +59,7 @@ void lt_asm_begin(struct lt_vm *vm)
     vm->assembly->count = 0;
 }
 
-void lt_asm_free(struct lt_vm *vm)
+static void asm_free(struct lt_vm *vm)
 {
     for (UInt i = 0; vm->assembly && i < MAX_TRACES; i++)
         if (vm->assembly->of[i])
@@ -145,4 +145,9 @@ UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot)
             high = middle - 1;
     }
     return low + 1 < c->count ? c->piece[low].ref : LT_ASM_AROUND;
+}
+
+void lt_asm_init(void)
+{
+    lt_vm_hook(&(struct lt_vm_hooks){.ends = asm_free});
 }

@@ -18,13 +18,14 @@ void lt_asm_begin(struct lt_vm *vm);
 void lt_asm_end(struct lt_vm *vm);
 /* A store to address `a`, while one of the states is assembling. */
 void lt_asm_store(struct lt_vm *vm, Addr a);
-/* Free what is kept for a state. */
-void lt_asm_free(struct lt_vm *vm);
 
 /* Results of lt_asm_ref: not known; or code around the trace, which loads its state at the start or leads on
  * from its end. */
 enum { LT_ASM_UNKNOWN, LT_ASM_AROUND };
 /* The intermediate instruction whose code is at this place in a trace, or one of these constants. */
 UInt lt_asm_ref(const struct lt_vm *vm, const struct lt_spot *spot);
+
+/* Free what is kept of a state when it ends. */
+void lt_asm_init(void);
 
 #endif

@@ -8,6 +8,7 @@
  * there is no next step, the trace has only one bytecode, and is recognised when it is assembled.
  */
 #include "ljtrace/tool/luajit/jit/recorder.h"
+#include "ljtrace/tool/luajit/core/images.h"
 #include "ljtrace/tool/luajit/stack/stack.h"
 #include "ljtrace/tool/luajit/state/vmstate.h"
 #include "pub_tool_libcbase.h"
@@ -65,7 +66,7 @@ static void free_steps(struct steps *s)
         VG_(free)(s);
 }
 
-void lt_recording_free(struct lt_vm *vm)
+static void recording_free(struct lt_vm *vm)
 {
     for (UInt i = 0; vm->recording && i < MAX_TRACES; i++)
         free_steps(vm->recording->of[i]);
@@ -168,14 +169,14 @@ static void learn_site(struct lt_recording *r, Addr site)
     UInt i = 0;
     while (i < MAX_SITES && r->site[i] && r->site[i] != site)
         i++;
-    if (i < MAX_SITES && lt_watch_is_lua_code(site))
+    if (i < MAX_SITES && lt_is_lua_code(site))
         r->site[i] = site;
 }
 
 Bool lt_recording_works(const struct lt_vm *vm, Addr cframe)
 {
     Addr site = site_of(cframe);
-    Bool known = !vm->recording || !lt_watch_is_lua_code(site); /* a trace's exit has called it */
+    Bool known = !vm->recording || !lt_is_lua_code(site); /* a trace's exit has called it */
     for (UInt i = 0; !known && i < MAX_SITES; i++)
         known = vm->recording->site[i] == site;
     return known;
@@ -391,4 +392,9 @@ UInt lt_recording_of(const struct lt_vm *vm, UInt trace, UInt number, Int base_s
             high = middle;
     }
     return high ? places_of(vm, &all->step[low], trace, base_slot, to, max) : 0;
+}
+
+void lt_recording_init(void)
+{
+    lt_vm_hook(&(struct lt_vm_hooks){.ends = recording_free});
 }

@@ -18,8 +18,6 @@
 void lt_recording_step(struct lt_vm *vm);
 /* The recording of a trace has ended. If it has only one bytecode, it becomes known only now. */
 void lt_recording_done(struct lt_vm *vm);
-/* Free what is kept for a state. */
-void lt_recording_free(struct lt_vm *vm);
 /* The VM is in the state of recording. Is the code above its frame on the C stack the compiler, and not
  * something that the interpreter has called? */
 Bool lt_recording_works(const struct lt_vm *vm, Addr cframe);
@@ -63,5 +61,8 @@ UInt lt_recording_version(const struct lt_vm *vm, UInt trace);
 /* The number of the first intermediate instruction that may come from the loop optimisation instead of the
  * recording; possibly a higher one. */
 UInt lt_recording_end(const struct lt_vm *vm, UInt trace);
+
+/* Free what is kept of a state when it ends. */
+void lt_recording_init(void);
 
 #endif

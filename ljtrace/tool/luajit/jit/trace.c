@@ -23,6 +23,7 @@
 #include "ljtrace/tool/luajit/jit/loop_copies.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include "ljtrace/tool/ring/records.h"
+#include "ljtrace/tool/stacks/unwind.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 
@@ -389,4 +390,9 @@ UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, Siz
     for (UInt i = 0; i < m->count && i < max; i++)
         to[i] = m->place[i];
     return m->count < max ? m->count : max;
+}
+
+void lt_trace_init(void)
+{
+    lt_run_time_code_named_by(lt_trace_name);
 }

@@ -42,4 +42,7 @@ Bool lt_trace_is_sure(const struct lt_spot *spot);
  * distinguished by it. */
 void lt_trace_made(const struct lt_spot *spot, UInt type);
 
+/* Name the code of traces in C stacks. */
+void lt_trace_init(void);
+
 #endif

@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/luajit/state/types.h"
-#include "ljtrace/tool/heaps/malloc.h"
 #include "ljtrace/tool/luajit/core/accounting.h"
 #include "ljtrace/tool/luajit/jit/trace.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_machine.h"
@@ -292,12 +292,17 @@ void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size)
     p->block = 0;
 }
 
-void lt_types_begin(struct lt_vm *vm)
+static void types_begin(struct lt_vm *vm)
 {
     vm->pending = VG_(calloc)("ljtrace.pending", 1, sizeof *vm->pending);
 }
 
-void lt_types_end(struct lt_vm *vm)
+static void types_end(struct lt_vm *vm)
 {
     VG_(free)(vm->pending);
+}
+
+void lt_types_init(void)
+{
+    lt_vm_hook(&(struct lt_vm_hooks){.made = types_begin, .ends = types_end});
 }

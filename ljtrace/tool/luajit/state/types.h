@@ -18,13 +18,12 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp, const ULon
 /* The state's next heap event begins: write the type of the block allocated last. gone: a block that is about
  * to be freed, and its size; 0 = none. */
 void lt_types_settle(struct lt_vm *vm, Addr gone, SizeT gone_size);
-/* A state begins. */
-void lt_types_begin(struct lt_vm *vm);
-/* A state has ended. */
-void lt_types_end(struct lt_vm *vm);
 /* A block turned out to be the first one of another state, so it was not allocated for a known state. */
 void lt_types_unmade(Addr block);
 /* This is the first block of the state: write its type. */
 void lt_types_global(const struct lt_vm *vm, Addr block);
+
+/* Follow the states that come and go. */
+void lt_types_init(void);
 
 #endif

@@ -4,14 +4,13 @@
  */
 #include "ljtrace/tool/luajit/state/vmstate.h"
 #include "ljtrace/tool/base/options.h"
-#include "ljtrace/tool/base/vex_settings.h"
 #include "ljtrace/tool/luajit/jit/assembler.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
 
-enum { MAX_RANGES = 16, MAX_DISPLACEMENTS = 8 };
+enum { MAX_DISPLACEMENTS = 8 };
 /* The number of calls for stores of constants to a state's word, from which displacements are learned. */
 enum { LESSONS = 1000 };
 /* The states that generated code writes into the ring itself: all traces, and LuaJIT's first few states,
@@ -20,41 +19,7 @@ enum { PLAIN_STATES = 4, MAX_TRACE = 65535 };
 
 UChar lt_watch_table[LT_WATCH_SLOTS];
 
-static struct {
-    Addr from, to;
-} s_code[MAX_RANGES];
-static UInt s_ranges;
 static Long s_displacements[MAX_DISPLACEMENTS]; /* of stores to a state's word */
-
-void lt_watch_code(Addr from, Addr to)
-{
-    if (lt_options.trace_mem)
-        lt_vex_be_precise();
-    if (s_ranges < MAX_RANGES && !lt_watch_is_lua_code(from)) {
-        s_code[s_ranges].from = from;
-        s_code[s_ranges++].to = to;
-    }
-}
-
-/* Index of the range that contains an address; s_ranges = none. */
-static UInt range_of(Addr ip)
-{
-    UInt i = 0;
-    while (i < s_ranges && (ip < s_code[i].from || ip >= s_code[i].to))
-        i++;
-    return i;
-}
-
-Bool lt_watch_is_lua_code(Addr ip)
-{
-    return range_of(ip) < s_ranges;
-}
-
-void lt_watch_forget_code(Addr ip)
-{
-    if (lt_watch_is_lua_code(ip))
-        s_code[range_of(ip)] = s_code[--s_ranges];
-}
 
 static Addr state_word(const struct lt_vm *vm)
 {
@@ -146,7 +111,7 @@ static void watch(const struct lt_vm *vm)
         mark(recorder_word(vm), LT_WATCH_HIT);
 }
 
-void lt_watch_begin(const struct lt_vm *vm)
+static void watch_begin(struct lt_vm *vm)
 {
     uint64_t states = 0;
     for (UInt i = 0; i < LUA_LAYOUT_VM_STATES; i++)
@@ -157,7 +122,7 @@ void lt_watch_begin(const struct lt_vm *vm)
     watch(vm);
 }
 
-void lt_watch_end(const struct lt_vm *vm)
+static void watch_end(struct lt_vm *vm)
 {
     if (lt_options.lua_states)
         RING_PUT(machine, .addr = state_word(vm), .heap = vm->ud);
@@ -221,4 +186,9 @@ Bool lt_watch_is_recorder(Long displacement)
         if (displacement == vm->at->recorder_pc)
             return True;
     return !lt_vm_first() && (displacement == 136 || displacement == 112);
+}
+
+void lt_watch_init(void)
+{
+    lt_vm_hook(&(struct lt_vm_hooks){.begins = watch_begin, .ends = watch_end, .ended = lt_watch_all});
 }

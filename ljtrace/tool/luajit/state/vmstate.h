@@ -26,10 +26,6 @@ extern UChar lt_watch_table[LT_WATCH_SLOTS];
 
 /* Write the states of all VMs into the ring: a trace begins in the middle of the program. */
 void lt_watch_tell_all(void);
-/* Watch a state that is new or has another heap, and write that into the ring. */
-void lt_watch_begin(const struct lt_vm *vm);
-/* A state has ended. */
-void lt_watch_end(const struct lt_vm *vm);
 /* Rebuild the table, after a state has ended. */
 void lt_watch_all(void);
 /* Called after a store. displacement: that of its address, or 0 if the address is not a register plus a
@@ -37,12 +33,6 @@ void lt_watch_all(void);
  * nothing may be written in the middle of a segment; otherwise at once. */
 void lt_watch_hit(Addr a, ULong displacement);
 
-/* The code of a LuaJIT image is in this range. */
-void lt_watch_code(Addr from, Addr to);
-/* The image that contains this address is unloaded. */
-void lt_watch_forget_code(Addr ip);
-/* Is this address in the code of a LuaJIT image? */
-Bool lt_watch_is_lua_code(Addr ip);
 /* Can this constant be a VM state other than a trace? */
 Bool lt_watch_is_state(UInt value);
 /* Can it be written into the ring without a call? It has to be a trace or one of the frequent states. */
@@ -53,5 +43,8 @@ Bool lt_watch_is_state_word(Addr a);
 Bool lt_watch_is_state_displacement(Long displacement);
 /* Can a store with this displacement be to the word with the bytecode that is being recorded? */
 Bool lt_watch_is_recorder(Long displacement);
+
+/* Follow the states that come and go. */
+void lt_watch_init(void);
 
 #endif

@@ -8,22 +8,10 @@
  * other memory, only pages that exist. The search runs after the program's last instruction and does not
  * change its memory.
  */
-#ifndef LJTRACE_TOOL_SESSION_LEAK_SCAN_H
-#define LJTRACE_TOOL_SESSION_LEAK_SCAN_H
+#ifndef LJTRACE_TOOL_HEAPS_LEAK_SCAN_H
+#define LJTRACE_TOOL_HEAPS_LEAK_SCAN_H
 
 #include "pub_tool_basics.h"
-
-/* The lowest and the highest address of a block of these heaps so far. */
-extern Addr lt_reach_lowest, lt_reach_highest;
-
-/* Extend the range by a new block. */
-static inline void lt_reach_block(Addr addr, SizeT size)
-{
-    if (addr < lt_reach_lowest)
-        lt_reach_lowest = addr;
-    if (addr + size > lt_reach_highest)
-        lt_reach_highest = addr + size;
-}
 
 /* A thread ends, by itself or because the program ends. */
 void lt_reach_thread_ends(ThreadId tid);

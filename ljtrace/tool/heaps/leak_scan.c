@@ -5,10 +5,11 @@
  * A pointer is an aligned word that is an address in the range of all blocks, or such an address with one of
  * the tags by which LuaJIT marks light userdata.
  */
-#include "ljtrace/tool/session/leak_scan.h"
+#include "ljtrace/tool/heaps/leak_scan.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/base/prefault.h"
 #include "ljtrace/tool/base/raw_syscalls.h"
+#include "ljtrace/tool/ring/heap_events.h"
 #include "ljtrace/tool/ring/records.h"
 #include "pub_tool_aspacehl.h"
 #include "pub_tool_aspacemgr.h"
@@ -26,9 +27,6 @@ enum { MOST_STACKS = 4096, MOST_FRAMES = 64, RED_ZONE = 128, PAGES_AT_ONCE = 819
 
 /* Bits of an entry of /proc/thread-self/pagemap: the page is in memory, or has been swapped out. */
 #define PAGE_THERE ((ULong)1 << 63 | (ULong)1 << 62)
-
-Addr lt_reach_lowest = ~(Addr)0;
-Addr lt_reach_highest;
 
 /* The range of a thread's stack that was last in use. */
 struct stack {
@@ -161,13 +159,13 @@ static void found(Addr at, UWord value)
  * upper 16 bits set, or, in builds with 64-bit references, 39 bits with a tag above bit 46. */
 static inline Addr pointer_in(UWord word)
 {
-    const UWord size = lt_reach_highest - lt_reach_lowest;
+    const UWord size = lt_blocks_seen.highest - lt_blocks_seen.lowest;
     Addr addr = word;
     if (word >> 48 == 0xffff)
         addr = word & (((UWord)1 << 47) - 1);
     else if (word >> 47 == 0x1fffc)
         addr = word & (((UWord)1 << 39) - 1);
-    return addr - lt_reach_lowest <= size ? addr : 0;
+    return addr - lt_blocks_seen.lowest <= size ? addr : 0;
 }
 
 static void look_through(Addr from, Addr to)
