@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "ljtrace/tool/ring/heap_events.h"
+#include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/ring/block_filter.h"
 #include "ljtrace/tool/ring/records.h"
@@ -16,7 +17,7 @@ static void (*s_before_end)(void); /* NULL = none */
 static UInt slot_of(Addr heap)
 {
     static Addr slots[RING_HEAP_SLOTS]; /* as the collector knows them: the C heap's */
-    UInt slot = (UInt)((heap * 0x9e3779b97f4a7c15ULL) >> 58);
+    UInt slot = lt_hash_slot(heap, 6);
     if (slots[slot] != heap) {
         slots[slot] = heap;
         RING_PUT(slot, .slot = slot, .heap = heap);

@@ -11,6 +11,7 @@
  */
 #include "ljtrace/tool/stacks/unwind.h"
 #include "ljtrace/tool/base/guest_memory.h"
+#include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/ring/records.h"
 #include "libvex_guest_amd64.h"
@@ -55,7 +56,7 @@ struct found {
 
 static UInt slot_of(Addr ip)
 {
-    return (UInt)((ip * 0x9e3779b97f4a7c15ULL) >> 49);
+    return lt_hash_slot(ip, 15);
 }
 
 void lt_forget_frames(void)
@@ -251,7 +252,7 @@ static struct hint {
 
 static UInt hash_of(Addr key)
 {
-    return (UInt)((key * 0x9e3779b97f4a7c15ULL) >> 55);
+    return lt_hash_slot(key, 9);
 }
 
 static struct memo *set_of(const struct bounds *b, const struct start *s, const struct hint *h)

@@ -6,6 +6,7 @@
  * in the code that calls it, and the records that carry all this to the collector.
  */
 #include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/ring/records.h"
 #include "memtrace/memtrace.h"
 #include "pub_tool_libcbase.h"
@@ -446,7 +447,7 @@ void lt_function_made(const struct lt_vm *vm, Addr function)
 
 static Bool is_told(Addr key)
 {
-    Addr *slot = &s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50];
+    Addr *slot = &s_told[lt_hash_slot(key, 14)];
     if (*slot == key)
         return True;
     *slot = key;
@@ -479,7 +480,7 @@ Addr lt_name_place(const struct lt_vm *vm, const struct lt_place *at)
     Addr key = key_of(at);
     if (is_told(key) || name_place(vm, key, at->pc, at))
         return key;
-    return s_told[(key * 0x9e3779b97f4a7c15ULL) >> 50] = 0;
+    return s_told[lt_hash_slot(key, 14)] = 0;
 }
 
 void lt_name_code(const struct lt_vm *vm, Addr ip, const struct lt_place *at)

@@ -19,6 +19,7 @@
  * calls.c records calls of C functions from traces; machine_code.c avoids translating unchanged code again.
  */
 #include "ljtrace/tool/luajit/jit/trace.h"
+#include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/luajit/jit/assembler.h"
 #include "ljtrace/tool/luajit/jit/loop_copies.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
@@ -117,7 +118,7 @@ Bool lt_trace_still(const struct lt_vm *vm, const struct lt_spot *spot)
 
 Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
 {
-    UInt slot = (UInt)((ip * 0x9e3779b97f4a7c15ULL) >> 52), bytes;
+    UInt slot = lt_hash_slot(ip, 12), bytes;
     if (!vm->layout->traces)
         return False;
     spot->ip = ip;
@@ -270,7 +271,7 @@ static struct maker {
 
 static struct maker *maker_of(const struct lt_spot *spot)
 {
-    struct maker *m = &s_makers[(spot->ip * 0x9e3779b97f4a7c15ULL) >> 52];
+    struct maker *m = &s_makers[lt_hash_slot(spot->ip, 12)];
     if (m->ip != spot->ip || m->trace != spot->trace || m->code != spot->code)
         *m = (struct maker){.ip = spot->ip, .trace = spot->trace, .code = spot->code};
     return m;
@@ -306,7 +307,7 @@ static UInt kind_of(const struct lt_vm *vm, const struct lt_spot *spot, SizeT si
 
 static struct calls *calls_at(const struct lt_spot *spot, UInt kind)
 {
-    return &s_calls[(spot->snap ^ spot->code * 3 ^ (Addr)kind << 40) * 0x9e3779b97f4a7c15ULL >> 54];
+    return &s_calls[lt_hash_slot(spot->snap ^ spot->code * 3 ^ (Addr)kind << 40, 10)];
 }
 
 static UInt rank_of(const struct lt_spot *spot, Addr ip, UInt kind)
@@ -374,7 +375,7 @@ static Bool holds(const struct met *m, const struct lt_vm *vm, const struct lt_s
 UInt lt_trace_allocation(const struct lt_vm *vm, const struct lt_spot *spot, SizeT size, struct lt_place *to,
                          UInt max)
 {
-    struct met *m = &s_met[((spot->ip ^ size << 20) * 0x9e3779b97f4a7c15ULL) >> 54];
+    struct met *m = &s_met[lt_hash_slot(spot->ip ^ size << 20, 10)];
     if (!holds(m, vm, spot, size)) {
         UInt n = recorded_places(vm, spot, False, to, max);
         if (n == 0)

@@ -7,6 +7,7 @@
  * again, which is harmless.
  */
 #include "ljtrace/tool/luajit/core/names.h"
+#include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/luajit/snapshot/snapshot_impl.h"
 #include "ljtrace/tool/ring/records.h"
 #include "pub_tool_debuginfo.h"
@@ -33,7 +34,7 @@ static struct registered {
 
 static struct registered *registered(Addr table)
 {
-    UInt i = (UInt)((table * 0x9e3779b97f4a7c15ULL) >> 52);
+    UInt i = lt_hash_slot(table, 12);
     for (UInt tries = 0; tries < 16; tries++, i = (i + 1) % REGISTERED)
         if (!s_registered[i].table || s_registered[i].table == table)
             return &s_registered[i];
@@ -64,7 +65,7 @@ void universe_begin_names(const struct universe *u, Addr registry)
 
 static Bool is_told(Addr key)
 {
-    Addr *slot = &s_told[(key * 0x9e3779b97f4a7c15ULL) >> 49];
+    Addr *slot = &s_told[lt_hash_slot(key, 15)];
     Bool was = *slot == key;
     *slot = key;
     return was;

@@ -11,6 +11,7 @@
  * Begin at lt_walk_lua, at the end.
  */
 #include "ljtrace/tool/luajit/stack/walk.h"
+#include "ljtrace/tool/base/hash.h"
 #include "ljtrace/tool/luajit/jit/recorder.h"
 #include "ljtrace/tool/luajit/jit/trace.h"
 #include "ljtrace/tool/luajit/stack/cache.h"
@@ -51,7 +52,7 @@ struct walk {
 
 static struct seen *seen_slot(Addr function, Addr pc)
 {
-    return &s_seen[((function ^ pc * 31) * 0x9e3779b97f4a7c15ULL) >> 53];
+    return &s_seen[lt_hash_slot(function ^ pc * 31, 11)];
 }
 
 static Bool is_seen(const struct seen *s, const struct lt_vm *vm, Addr function, Addr pc)
