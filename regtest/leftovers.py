@@ -1,9 +1,9 @@
-"""leftovers - find the processes that tests have left behind, and end them.
+"""leftovers - find the processes that remain after tests, and end them.
 
 Each process of a test run carries a mark in its environment, whatever became of its parents. The recorder's
-collector outlives its program for the moment it takes to end the file, so there is some patience before
-anything is called left over. Processes that cleared their environment are not found. Whether a leftover is a
-failure the runner decides.
+collector outlives its program for the moment it takes to end the file, so processes get some
+time before they count as left over. Processes that cleared their environment are not found. The runner decides
+whether a remaining process is a failure.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

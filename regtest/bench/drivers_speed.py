@@ -3,11 +3,11 @@
 
     ./in-place python3 regtest/bench/drivers_speed.py [--ops N] [--only WORD] [--json FILE]
 
-Four tables: for every allocator the seconds, by the clock on the wall and of CPU, that 3,000 data points of N
-operations take (default 3 million), with the operations per second of a whole replay; what the replay itself
-costs, beside mimalloc; what the clock reads for the null driver and for a driver that takes 20,000 ns by the
-clock; frames per second of films. An idle machine is needed for the first and the last to mean something; the
-CPU times beside them mean something on a busy one too.
+Four tables. For every allocator, the wall clock and CPU seconds that 3,000 data points of N operations take
+(default 3 million), with the operations per second of a whole replay. The cost of the replay itself, compared
+with mimalloc. What the clock reads for the null driver and for a driver that takes 20,000 ns. Frames per
+second of films. The first and the last table are meaningful only on an idle machine; the CPU times next to
+them are meaningful on a busy one too.
 
 Nothing here passes or fails: the numbers are for people.
 
@@ -82,7 +82,7 @@ def allocstats(driver: object, ops: Path, out: Path, *options: object, **environ
 
 
 def with_room(driver: str, ops: Path, out: Path, *options: object) -> Dict[str, Any]:
-    """allocstats in four times the live peak, or, for one that takes nothing back, in a heap for all requests."""
+    """allocstats in four times the live peak, or, if the allocator reuses nothing, in a heap for all requests."""
     r = allocstats(driver, ops, out, *options)
     if r.get("status") != 2:
         return r

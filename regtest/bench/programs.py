@@ -1,9 +1,9 @@
 """programs - what the benchmark runs, and the inputs it makes for them.
 
-The Lua programs are this folder's; each takes one number that sets how much it does. The C programs are
+The Lua programs are in this folder; each takes one number that sets the amount of work. The C programs are
 Debian's; their inputs are made here, from a fixed seed, so that nothing has to be shipped or fetched and
 each run of the benchmark does the same. Every program writes its result to stdout, by which runs are
-compared. What a run costs is measured elsewhere.
+compared. The cost of a run is measured elsewhere.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

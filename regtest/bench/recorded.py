@@ -1,9 +1,9 @@
 """recorded - how fast steve is on traces of the benchmark's programs, which differ by more than two times.
 
 Each program (programs.py) is recorded once, with all accesses, and converted to ops once; then every command
-reads that. User CPU time, the best of three runs, less that of the same command on the trace of a program that
-does nothing: what is left goes into events. A trace of so few events that starting is most of it would tell
-nothing and is left out, which is said. Not how fast recording is: that is `run`.
+reads that. User CPU time, the best of three runs, minus that of the same command on the trace of a program that
+does nothing: the rest is for events. A trace with so few events that starting is most of the time is left out,
+with a message. The speed of recording is measured by `run`.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -18,7 +18,7 @@ from programs import Program, all_programs
 from table import geometric_mean
 
 FEWEST = {False: 10_000_000, True: 1_000_000}  # events; by: is it a small run?
-SHORTEST = 0.02                                # seconds that tell something
+SHORTEST = 0.02                                # shorter times are not meaningful
 EVENTS = ("new", "free", "resize", "load", "store", "modify")
 NOWHERE = ("--binary", "-o", os.devnull)
 # title -> what it reads, the arguments
@@ -45,7 +45,7 @@ def seconds(arguments: Tuple[str, ...], path: Path) -> float:
 
 
 def record(folder: Path, program: Program) -> Path:
-    """A trace of a program, and its ops beside it."""
+    """A trace of a program, and its ops file in the same folder."""
     trace = folder / f"{program.name}.ljt"
     command = ["valgrind", "-q", "--tool=ljtrace", f"--out={trace}", *program.command]
     with open(program.stdin or os.devnull, "rb") as stdin:

@@ -4,7 +4,7 @@
     ./in-place python3 regtest/bench/steve_speed.py [--tables LIST] [--events N] [--small] [--program NAME]
         [--json FILE]
 
-User CPU time, that of starting steve subtracted, so that a loaded machine tells nearly the same. Four
+User CPU time, that of starting steve subtracted, so that a loaded machine gives nearly the same. Four
 tables: `programs`, the commands that read most on traces of the benchmark's programs (recorded.py; --small: on
 less of them); `speed`, millions of events a second on traces of N/10 and N events (default 40 million), and by
 how much the time for an event grew (1.00 = linear); `python`, the plain Python references of the tests on a
@@ -68,7 +68,7 @@ def load(folder: Path, events: int, live: int) -> Path:
 
 
 def converted(trace: Path, command: str, *arguments: str) -> Path:
-    """What a command of steve makes of a trace, in a file beside it."""
+    """What a command of steve makes of a trace, in a file in the same folder."""
     path = trace.with_suffix(f".{command}")
     if not path.exists():
         Run("steve", command, *arguments, "-q", "-o", path, trace)

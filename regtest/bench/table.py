@@ -1,8 +1,8 @@
 """table - the benchmark's results as one table of text.
 
 A row for each program, a column for each tool: the median as a multiple of --tool=none, and for native and
-none themselves seconds. Then what ljtrace's full trace holds and takes. The last row of each kind is the
-geometric mean. A dash is a run that was not made.
+none themselves seconds. Then the contents and the size of ljtrace's full trace. The last row of each kind is
+the geometric mean. A dash means that there was no such run.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,11 +1,11 @@
-"""tools - under what the benchmark runs a program, and how one run is measured.
+"""tools - the tools under which the benchmark runs a program, and how one run is measured.
 
 Wall time is from start to the end of the process that was started; for ljtrace this includes the wait until
 the collector has written its file. Peak memory is the kernel's: of the tool by wait4 (which includes the
 program in it, and for a process that Python starts is never less than Python's own), of the collector by
-/proc while it runs. The collector is nobody's child by design; so that it can be seen, the benchmark makes
-itself the process that orphans are given to. Runs that fail, or print something else than the native run,
-end the benchmark.
+/proc while it runs. The collector is, by design, no child of the program. To see it, the benchmark makes
+itself the process that inherits orphans (a subreaper). Runs that fail, or print something else than the
+native run, end the benchmark.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -146,7 +146,7 @@ def run_once(command: list[str], env: Mapping[str, str], stdin: Path | None, err
 def measure(program: Program, tool: Tool, out: Path, limit: float = 3600) -> Run:
     """Run a program under a tool once. `out`: the tool's file; heaptrack adds an ending to its name."""
     command = [word.replace("OUT", str(out)) for word in tool.words] + list(program.command)
-    if tool.only == "shortest":  # writes a line for each access; nobody wants to keep them
+    if tool.only == "shortest":  # writes a line for each access, which is not kept
         status, run = run_once(command, environment(tool), program.stdin, subprocess.DEVNULL, limit)
         said = b"its stderr was not kept"
     else:

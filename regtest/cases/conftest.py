@@ -1,4 +1,4 @@
-"""conftest - what several end-to-end cases share: traces that are dear to make are made once.
+"""conftest - what several end-to-end cases share: traces that take long to make are made once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,8 +1,7 @@
-"""recount - slow and plain: what a recorded trace says, counted once more from the text of `steve dump`.
+"""recount - a slow and plain count of what a recorded trace says, from the text of `steve dump`.
 
-The tests of steve's kernels take random histories; these are real ones, of programs with threads, resizes and
-Lua. Everything is kept, each block with all that is asked of it, and nothing is shared with the kernels. Only
-the decoding of the file is theirs.
+The tests of steve's kernels use random histories; these are real ones, of programs with threads, resizes and
+Lua. Everything is kept for each block, and nothing is shared with the kernels, except the decoding of the file.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

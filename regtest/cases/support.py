@@ -1,10 +1,10 @@
 """support - how the end-to-end cases run programs, record them, and look at traces.
 
 Everything a case runs goes through `run` or `started`, which never hang, never inherit a terminal, and leave
-no process behind: each command is a process group, which is killed as one. Who waits, waits for a condition
-(`wait_for`), never for a time. A trace made here is always checked (`Trace.check`): by traceview, which knows
-only the format library, and by `steve check`. The module finds the build through the environment that
-./in-place sets.
+no running process: each command is a process group, which is killed as one. A test that waits, waits for a
+condition (`wait_for`), never for a time. A trace made here is always checked (`Trace.check`): by traceview,
+which knows only the format library, and by `steve check`. The module finds the build through the environment
+that ./in-place sets.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -27,7 +27,7 @@ NATIVE = BUILD / "regtest/native"
 APP_LUA = SOURCE / "examples/app.lua"
 APP_C = BUILD / "examples/app"
 COUNTED_LUA = SOURCE / "regtest/native/counted.lua"
-SECONDS = 1800  # for what takes a second or so on an idle machine
+SECONDS = 1800  # for what takes about a second on an idle machine
 
 # Valgrind's own tools are not in the build tree, which VALGRIND_LIB names
 INSTALLED_VALGRIND = ("env", "-u", "VALGRIND_LIB", "valgrind")
@@ -52,7 +52,7 @@ class Done:
 
     @property
     def complaint(self) -> str:
-        """What it said on stderr, all of it."""
+        """All of its standard error."""
         return self.err.decode(errors="replace")
 
     @property
@@ -113,7 +113,7 @@ def good(argv: Sequence[object], **options: object) -> Done:
 
 
 def in_own_mounts(script: str, *argv: object) -> Done:
-    """Run a command where a shell script has changed the mounts first; nobody else sees the change."""
+    """Run a command where a shell script has changed the mounts first; no other process sees the change."""
     probe = run(["unshare", "-m", "true"])
     if probe.status != 0:
         pytest.skip(f"cannot have mounts of its own: {probe.complaint.strip()}")
@@ -174,7 +174,7 @@ def settled(path: Path) -> None:
 
 
 def collectors_of(path: Path) -> list[int]:
-    """The processes that write a trace; nobody's children, with the path among their arguments."""
+    """The processes that write a trace: no child of any test, with the path among their arguments."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:

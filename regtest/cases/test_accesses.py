@@ -75,7 +75,7 @@ def test_what_system_calls_fill(program: str, calls: int, tmp_path: Path) -> Non
 
 
 def test_what_system_calls_read(tmp_path: Path) -> None:
-    """Loads by the kernel are the bytes that it takes: of a write that finds less room, or none, no more than that."""
+    """Loads by the kernel are the bytes that it copies: of a write that finds less room, or none, only these."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "drained"], "--start-off=yes")
     lines = list(words(trace.run.text))
     assert trace.run.status == 0 and len(lines) == 41
@@ -137,7 +137,7 @@ def test_processor_states(tmp_path: Path) -> None:
 
 
 def test_unused_volatile_loads_are_there(tmp_path: Path) -> None:
-    """VEX would drop loads whose value nobody uses; the tool keeps it from that without the user's help."""
+    """VEX would drop loads whose value is never used; the tool prevents that without the user's help."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "pattern", "plain"])
     assert [a for a in seen(trace) if a[:2] == ("L", 1) and a[3:] == (64, 4)] == \
         [a for a in expected(trace.run.text) if a[:2] == ("L", 1) and a[3:] == (64, 4)]

@@ -1,7 +1,7 @@
-"""test_badinput - wrong options and bad files get one clear line, the right status, and leave nothing behind.
+"""test_badinput - wrong options and bad files get one clear line and the right status, and leave no files.
 
-Every command that reads a trace is given each kind of bad trace. What a reader does with each single damaged
-byte is tested beside the readers.
+Every command that reads a trace gets each kind of bad trace. What a reader does with each single damaged byte
+is tested in memtrace/test.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -131,7 +131,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_disk_gets_full(small_disk: Path) -> None:
-    """The program runs on unharmed, the user is told, and what was written before can be read."""
+    """The program continues unharmed, the user gets a message, and what was written before can be read."""
     path = small_disk / "t.ljt"
     done = run([*recorder(path, "--stack-depth=0"), "luajit", APP_LUA, "1", "0.01"])
     plain = run(["luajit", APP_LUA, "1", "0.01"])

@@ -1,4 +1,4 @@
-"""test_bench - the benchmark works; what it measures is nobody's pass or fail.
+"""test_bench - the benchmark works; no measured value makes a test pass or fail.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,7 +1,7 @@
 """test_c_lines - source lines of C code: in the object's file or in one of its own, however it is stored.
 
-The collector finds them (line_of asks it alone). Files of the system it opens when it needs them; others when they
-are mapped, so that these may be gone, or be built again, while the program runs.
+The collector finds them (line_of asks it alone). It opens files of the system when it needs them, and others
+when they are mapped, because these may be removed or built again while the program runs.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -120,7 +120,7 @@ def test_debug_information_of_its_own(tmp_path: Path, program: Path) -> None:
 
 
 def test_debug_information_where_debuggers_look(tmp_path: Path) -> None:
-    """In a folder beside the object, which is asked for by a link to its folder; by its build id; and nowhere:
+    """In the folder of the object, which is found by a link to that folder; by its build id; and nowhere:
     then nothing is loaded to look for it in the network."""
     far = library(tmp_path, "-g", "-Wl,--build-id")
     folder, link = tmp_path / ".debug", tmp_path / "link"
@@ -210,7 +210,7 @@ def test_files_without(tmp_path: Path, program: Path) -> None:
 
 @pytest.mark.parametrize("size", (0, 64, 1000, 5000))
 def test_damaged_files(tmp_path: Path, size: int) -> None:
-    """Cut off, or with nothing but zeros behind."""
+    """Cut off, or followed by nothing but zeros."""
     far, cut, zeros = library(tmp_path, "-g"), tmp_path / "cut.so", tmp_path / "zeros.so"
     whole = far.read_bytes()
     cut.write_bytes(whole[:size])

@@ -1,8 +1,8 @@
 """test_children - programs that a recorded one starts run as without the recorder, or fail as without it.
 
-With --trace-children=yes it may be one that Valgrind cannot run, or be within limits, in a directory or under a
-user that leave the recorder no place. Outputs and status are those without recorder. An exec that the kernel
-refuses gives the kernel's errno, with and without --trace-children=yes.
+With --trace-children=yes it may be a program that Valgrind cannot run. Or its limits, its directory or its
+user may prevent recording. Outputs and status are those without the recorder. An exec that the kernel refuses
+gives the kernel's errno, with and without --trace-children=yes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -22,7 +22,7 @@ EXIT_5 = bytes.fromhex("b801000000" "bb05000000" "cd80")  # mov $1,%eax; mov $5,
 
 
 def followed(folder: Path, script: str) -> tuple[Trace, str]:
-    """A shell script, with and without the recorder: the shell's trace, and what the recorder said."""
+    """A shell script, with and without the recorder: the shell's trace, and the recorder's messages."""
     path = folder / "traces" / "t.ljt"
     path.parent.mkdir()
     done = run([*recorder(path, "--trace-children=yes"), "/bin/sh", "-c", script])
@@ -125,7 +125,7 @@ def scripts(folder: Path, count: int) -> Path:
 
 
 def special(folder: Path) -> list[Path]:
-    """No regular files, of which a pipe would let Valgrind wait for ever for somebody who writes."""
+    """No regular files; with a pipe, Valgrind would wait for a writer for ever."""
     pipe, place = folder / "pipe", folder / "socket"
     for path, kind in ((pipe, stat.S_IFIFO), (place, stat.S_IFSOCK)):
         os.mknod(path, kind)
@@ -198,7 +198,7 @@ def test_scripts(choice: str, tmp_path: Path) -> None:
 
 
 def not_as_superuser() -> list[object]:
-    """What to put before a command whose files' modes are to hold: nothing for users for whom they do."""
+    """The words before a command that make file modes effective: none for users for whom they are."""
     if os.geteuid() != 0:
         return []
     dropped = "-dac_override,-dac_read_search"

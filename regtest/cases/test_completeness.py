@@ -1,8 +1,8 @@
 """test_completeness - every allocation is in the trace, and nothing else.
 
-Lua: the truth is an allocator hook of our own (native/counthook.c) in the very run that is recorded; with
-LuaJIT's own allocator, the same hook in a native run. C and C++: the truth is DHAT. What the sizes of accesses
-are is test_accesses' business.
+Lua is compared with an allocator hook (native/counthook.c) in the same run; with LuaJIT's own allocator, with
+the same hook in a native run. C and C++ are compared with DHAT. The sizes of accesses are tested in
+test_accesses.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -64,7 +64,7 @@ def test_lua_allocations_are_the_hooks_one_by_one(name: str, tmp_path: Path) -> 
 
 
 def test_lua_allocations_without_a_hook_equal_a_native_runs(tmp_path: Path) -> None:
-    """LuaJIT's own allocator, called by nobody but LuaJIT. Only the interpreter does the same in every run: what
+    """LuaJIT's own allocator, called by LuaJIT only. Only the interpreter does the same in every run: what
     the compiler does depends on where things lie."""
     report = tmp_path / "counts"
     native = good(counted("yes", report, ["-joff"], "0.4"), env=HOOK_ENV)
@@ -105,7 +105,7 @@ def test_c_totals_equal_dhats(program: list[object], tmp_path: Path) -> None:
 
 
 def test_the_last_events_are_there_every_time(tmp_path: Path) -> None:
-    """The collector runs beside the program; nothing may depend on which of the two is ahead at the end."""
+    """The collector and the program run at the same time; nothing may depend on which of them is ahead at the end."""
     seen = set()
     for turn in range(8):
         trace = record(tmp_path / f"{turn}.ljt", LIST_FILES)
@@ -142,7 +142,7 @@ def test_heap_choice(tmp_path: Path) -> None:
 
 
 def test_a_trace_that_is_being_written(tmp_path: Path) -> None:
-    """What is there when it is opened is read, by all walks over it and by parts, and that it still grows is said."""
+    """All walks, and walks by parts, read what the file holds when it is opened, and report that it still grows."""
     path = tmp_path / "t.ljt"
     script = "local t, i = {}, 0 while true do i = i + 1 t[i % 1000] = {i, tostring(i)} end"
     with started([*recorder(path), "luajit", "-e", script]):

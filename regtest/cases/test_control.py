@@ -1,4 +1,4 @@
-"""test_control - what a program, its user and the kernel can ask of the recorder: on, off, marks, forks.
+"""test_control - what a program, its user and the kernel can make the recorder do: on, off, marks, forks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

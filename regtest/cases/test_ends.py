@@ -1,4 +1,5 @@
-"""test_ends - how the program ended is in its trace, apart from whether that is complete; and its threads.
+"""test_ends - the trace says how the program ended, separately from whether the trace is complete; and its
+threads.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

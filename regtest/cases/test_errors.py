@@ -1,6 +1,6 @@
-"""test_errors - errors of the traced program: all found, each with its place and its block, as memcheck finds.
+"""test_errors - errors of the traced program: all are found, each with its place and its block, as by memcheck.
 
-native/errors.c makes each error a known number of times. memcheck is the peer: the same errors, as often.
+native/errors.c makes each error a known number of times. memcheck must report the same errors, as often.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -66,7 +66,7 @@ def test_each_tells_its_block(findings: list[dict]) -> None:
 
 
 def test_the_rest_of_reused_memory_stays_freed(tmp_path: Path) -> None:
-    """A block at the beginning of a larger dead one takes its own bytes only."""
+    """A block at the beginning of a larger freed one takes only its own bytes."""
     trace = record(tmp_path / "t.ljt", [ERRORS])
     made = [line.split() for line in steve("memtrace", trace.path).text.splitlines() if " N " in line or line[0] == "N"]
     large, = [int(words[-2], 16) for words in made if words[-1] == "4000"]

@@ -1,4 +1,4 @@
-"""test_false_sharing - lines that threads of recorded programs share falsely, and programs where there are none.
+"""test_false_sharing - false sharing of cache lines in recorded programs, and programs without it.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

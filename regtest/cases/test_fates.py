@@ -1,8 +1,9 @@
-"""test_fates - what a process does to itself it does just so under the recorder, and its trace is sound.
+"""test_fates - processes that end, replace or disturb themselves do the same under the recorder, and their
+traces are valid.
 
-Outputs and status equal those of an untraced run; the trace passes every check, says how it ended, and holds
-the events before and, where the process lives, after what happened. Deaths from outside are test_kill's,
-trouble with files and folders test_places'.
+Outputs and status equal those of an untraced run. The trace passes every check, says how the process ended, and
+holds the events before and, where the process lives, after what happened. Kills from outside are in test_kill,
+trouble with files and folders in test_places.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -122,7 +123,7 @@ def test_exceptions(tmp_path: Path) -> None:
 
 
 def test_what_a_new_handler_made_room_for_is_news(tmp_path: Path) -> None:
-    """operator new failed, and got the block from malloc after all: it is told again, and its delete is no error."""
+    """operator new failed, then got the block from malloc: the block is reported again, and its delete is no error."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "refused"])
     assert [e[0] for e in trace.events() if e[0] in ("new", "free") and "4321" in e[3:4]].count("new") == 2
     assert trace.counts()["badfree"] == 0

@@ -1,4 +1,4 @@
-"""test_folders - the README of each folder names every folder in it, and no file that is not there.
+"""test_folders - the README of each folder names every folder in it, and no file that does not exist.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,8 +1,9 @@
-"""test_inside - what a Lua state's allocator does to memory is not in the trace, and the time it takes is.
+"""test_inside - what a Lua state's allocator does to memory is not in the trace, but its instructions are
+counted.
 
-The recorder takes such accesses back when the allocator returns, if nothing else came in between, and leaves
-them to the collector if something did: native/inside.c does both. What it prints is what the trace must hold.
-The truth for the number of instructions is a recording without any accesses: nothing is taken back there.
+The recorder removes such accesses when the allocator returns, if nothing else came in between, and leaves
+them to the collector if something did: native/inside.c does both. The trace must hold what it prints. The
+number of instructions is compared with a recording without accesses, from which nothing is removed.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -58,7 +59,7 @@ def test_only_the_programs_accesses_are_there(mode: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("mode", [m for m in MODES if m != "thread"])
 def test_its_instructions_are_counted(mode: str, tmp_path: Path) -> None:
-    """Threads wait for one another in loops whose length is nobody's to say."""
+    """Threads wait for one another in loops of unpredictable length."""
     full = record(tmp_path / "full.ljt", [NATIVE / "inside", mode])
     plain = record(tmp_path / "heap.ljt", [NATIVE / "inside", mode], "--trace-mem=no")
     assert between(full) == between(plain) > CALLS * 100

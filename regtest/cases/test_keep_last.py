@@ -1,4 +1,5 @@
-"""test_keep_last - of a recording that reaches --max-size the last part is kept, with what it begins from.
+"""test_keep_last - the last part of a recording that reaches --max-size is kept, with the blocks that it
+begins with.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,13 +1,13 @@
 """test_kill - what was recorded before SIGKILL is in the file.
 
 native/teller.c counts its own events in a file that outlives it, each right after it happened. It is killed
-from outside at random moments, from before its first instruction on. Then the file must read as complete,
+from outside at random moments, even before its first instruction. Then the trace must be readable to its end,
 and hold a prefix of what teller does, at most BOUND events shorter than what teller counted.
 
 BOUND: the recorder moves the ring's cursor at the end of each segment, a run of code without exits that has
 at most 256 accesses (LT_SEGMENT_ACCESSES). Every second access of teller is to its counters, so at most 128
-of its own can be done and not yet be before the cursor. Heap events are in the ring before the program goes
-on.
+of its own can have happened while the cursor has not yet passed them. Heap events are in the ring before the
+program goes on.
 
 `make faults` sets the number of kills by LJTRACE_FAULTS; without it there are 3.
 
@@ -149,7 +149,7 @@ def test_both_killed_at_work(turn: int, tmp_path: Path) -> None:
 
 
 def test_a_lua_program_that_was_killed_with_its_collector(tmp_path: Path) -> None:
-    """Calls of Lua's allocator may be taken back from the ring, as long as they run."""
+    """While a call of Lua's allocator runs, its accesses may be removed from the ring."""
     path, ready = tmp_path / "t.ljt", tmp_path / "ready"
     script = f"""
 local keep = {{}}

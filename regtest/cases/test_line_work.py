@@ -1,8 +1,9 @@
-"""test_line_work - `steve lines`: own and others' blocks, distinct blocks and cache lines, kinds, of LuaJIT programs.
+"""test_line_work - `steve lines`: own and others' blocks, distinct blocks and cache lines, kinds, of LuaJIT
+programs.
 
-Two truths. A script whose counts per line are known by construction: doubling what a line does adds exactly what
-was added. And a second account, made here of the events one by one: slow, with sets, sharing nothing with steve's
-kernel but the reader.
+The results are compared with two others. The counts per line of a script are known by construction: doubling
+the work of a line adds exactly that work. And the events are counted here a second time, one by one: slowly,
+with sets, sharing nothing with steve's kernel except the reader.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -72,7 +73,7 @@ def recorded(folder: Path, text: str, *options: str) -> Path:
 
 
 def test_counts_are_those_of_the_construction(tmp_path: Path) -> None:
-    """Without the JIT. What is left when the work of 400 rounds is taken from that of 800 is that of 400."""
+    """Without the JIT. The work of 800 rounds minus that of 400 is that of 400."""
     n = 400
     few, many = (lines(recorded(tmp_path, SCRIPT % count, "-joff")) for count in (n, 2 * n))
     more = {line: {key: many[line][key] - few[line][key] for key in many[line]
@@ -132,7 +133,7 @@ class Account:
         if kind == NEW:
             frames = self.reader.stack_frames(event["ref"])
             line = next((self.lua_line(f) for f in frames if self.lua_line(f)), None)
-            in_lua = bool(event["heap"])  # C's blocks have no type: what they were asked for with stands for it
+            in_lua = bool(event["heap"])  # C's blocks have no type: the function that made them is used instead
             self.made[event["thread"]] = line, event["heap"]
             self.blocks[handle] = [line, "unknown" if in_lua else HOW_NAMES[event["how"] & 15], event["size"], in_lua]
         elif kind == FREE:

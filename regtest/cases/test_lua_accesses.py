@@ -1,8 +1,8 @@
-"""test_lua_accesses - accesses of traces are at the line whose bytecode they were recorded from.
+"""test_lua_accesses - accesses of JIT traces have the line of the bytecode that they were recorded from.
 
-The truth is the construction: each statement marked `--@k` touches an array of its own, told from all others by its
-size, and no other statement does. What is on traces comes from loops of many lines, calls inlined over lines and
-functions, loops unrolled, metamethods, protected calls, recursion, C data, and side traces.
+The lines are known by construction: each statement marked `--@k` touches an array of its own, which has a
+size of its own, and no other statement touches it. Traces come from loops of many lines, calls inlined over
+lines and functions, loops unrolled, metamethods, protected calls, recursion, C data, and side traces.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

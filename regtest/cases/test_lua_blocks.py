@@ -1,7 +1,7 @@
-"""test_lua_blocks - blocks of LuaJIT programs that are hard to lead to their lines: on traces, while a trace is
-recorded, of C code that Lua calls; and that no byte is lost however the collector is driven.
+"""test_lua_blocks - blocks of LuaJIT programs whose lines are hard to find: on traces, while a trace is
+recorded, of C code that Lua calls. And no byte is lost, however the garbage collector is driven.
 
-The truth is the construction of the scripts, and gc.total as the script itself reads it.
+The results are known by the construction of the scripts, and from gc.total as the script itself reads it.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -321,7 +321,7 @@ def test_live_blocks_are_gc_total_however_the_collector_is_driven(options: list[
             live[handle] = int(event["size"])
     pairs = [tuple(map(int, line.split())) for line in trace.run.text.splitlines()]
     assert len(sums) == len(pairs)
-    # `mark` is Lua: where it gets hot, the compiler takes memory in the midst of it
+    # `mark` is Lua: once it is hot, the compiler allocates in the middle of it
     told, truth = zip(*((total, before) for total, (before, after) in zip(sums, pairs) if before == after))
     assert told == truth and len(truth) > 130
     assert any(b < a for a, b in zip(truth, truth[1:])) and any(b > a for a, b in zip(truth, truth[1:]))

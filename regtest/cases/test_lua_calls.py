@@ -1,8 +1,8 @@
 """test_lua_calls - what C does for a trace belongs to the line of the trace that calls it.
 
-The truth is the construction: each statement marked `--@k` is the only one that has C touch a block of its own, told
-from all others by its size; between one call and the next there is nothing in memory that the trace itself touches,
-or something of another line. How many bytes C writes is the same with and without the JIT.
+The lines are known by construction: each statement marked `--@k` is the only one that makes C touch its
+block, which has a size of its own. Between two calls the trace itself touches no memory, or only that of
+another line. How many bytes C writes is the same with and without the JIT.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,6 +1,6 @@
-"""test_lua_coroutines - stacks go on, at a coroutine's bottom, with the thread that resumed it.
+"""test_lua_coroutines - stacks continue, at a coroutine's bottom, with the thread that resumed it.
 
-The truth is the construction of the script: how coroutines nest, and who resumes whom from which line.
+The construction of the script says how coroutines nest, and which resumes which from which line.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -59,7 +59,7 @@ LINES_BY_C = [6, 11, 16]
 
 
 def made(folder: Path, text: str, *options: str, depth: int = 40) -> tuple[Counter, str, Path]:
-    """How often blocks were made, by the lines of their stacks and whether C's are around; what the tool said."""
+    """How often blocks were made, by the lines of their stacks and whether C's are around them; the tool's messages."""
     trace = record(folder / "t.ljt", ["luajit", *options, script(folder, text)], "--trace-mem=no",
                    f"--stack-depth={depth}", "--check-stacks=yes")
     assert trace.run.status == 0, trace.run.complaint

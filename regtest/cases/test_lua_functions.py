@@ -1,4 +1,5 @@
-"""test_lua_functions - functions of Lua that share a line are told apart, in every view that names functions.
+"""test_lua_functions - functions of Lua that share a line are distinguished, in every view that names
+functions.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -57,7 +58,7 @@ def test_functions_on_one_line_have_their_own_rows(jit: str, tmp_path: Path) -> 
     made = tables(path)
     assert made["b", 5] == ROUNDS * (MADE + 1)
     assert (made["make", 1], made["make", 2]) == (ROUNDS, ROUNDS * SMALL)
-    if jit == "-joff":  # a compiled `a` makes no table that nobody uses
+    if jit == "-joff":  # a compiled `a` makes no unused table
         assert made["a", 5] == ROUNDS
     for function, total in (("a", made["a", 5]), ("b", made["b", 5]), ("make", made["make", 1] + made["make", 2])):
         chosen = tables(path, "--where", f'function = "{function}"')

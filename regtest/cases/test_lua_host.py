@@ -1,7 +1,7 @@
 """test_lua_host - Lua states inside other programs: lines, sums of live blocks, real hosts.
 
-The truth comes from LuaJIT itself: lua_getinfo, asked at each allocation by the host's own allocator function,
-and lua_gc, which says how many bytes a state holds (native/luahost.c).
+The expected values come from LuaJIT itself: lua_getinfo, asked at each allocation by the host's own allocator
+function, and lua_gc, which says how many bytes a state holds (native/luahost.c).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

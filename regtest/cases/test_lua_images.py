@@ -1,7 +1,7 @@
-"""test_lua_images - LuaJIT linked into a program, loaded and unloaded, several in one process; and one that lacks
-functions.
+"""test_lua_images - LuaJIT linked into a program, loaded and unloaded, several in one process; and one that
+lacks functions.
 
-The truth is what each LuaJIT says it holds, and the construction of the script (native/luaimages.c).
+The expected values are what each LuaJIT says it holds, and the construction of the script (native/luaimages.c).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -55,7 +55,7 @@ def test_linked_in_without_exports(tmp_path: Path) -> None:
 
 
 def test_loaded_and_unloaded_over_and_over(tmp_path: Path) -> None:
-    """The same library at other addresses, and at the same ones, beside another LuaJIT."""
+    """The same library at other addresses, and at the same ones, next to another LuaJIT."""
     trace = record(tmp_path / "t.ljt", [NATIVE / "luaimages", TIMES, LIBRARY], "--trace-mem=no")
     sums_hold(trace, 2 + 2 * TIMES)
     counts = tables(trace.path)

@@ -1,7 +1,7 @@
-"""test_lua_lines - allocations, accesses and states of LuaJIT programs, led to Lua lines and functions.
+"""test_lua_lines - allocations, accesses and states of LuaJIT programs, assigned to Lua lines and functions.
 
-The truth: scripts whose counts per line are known by construction, and the same script with the JIT off, where
-every line comes from the interpreter's own frames.
+They are compared with scripts whose counts per line are known by construction, and with the same script with
+the JIT off, where every line comes from the interpreter's own frames.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

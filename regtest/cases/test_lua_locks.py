@@ -1,8 +1,8 @@
-"""test_lua_locks - `steve lockops --stack` of LuaJIT programs: a block is locked while a function of Lua that touches
-it is on the stack.
+"""test_lua_locks - `steve lockops --stack` of LuaJIT programs: a block is locked while a function of Lua that
+touches it is on the stack.
 
-Two truths. A script in which it is known by construction when a table's lock must have ended. And a second account,
-made here of the events one by one: slow, with sets, sharing nothing with steve's kernel but the reader.
+The locks are compared with a script in which it is known when a table's lock must have ended, and with a second
+computation here, event by event: slow, with sets, sharing nothing with steve's kernel except the reader.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,7 +19,7 @@ from support import Trace, record, steve
 FIELDS = ("kind", "handle", "ref", "thread", "heap", "size", "addr", "old_addr", "offset", "how")
 
 # Each table has a size of its own, by which its array is known. Nothing but the functions below touches them
-# after they were made: the collector stands still.
+# after they were made: the collector is stopped.
 SCRIPT = """\
 local keep = {}
 local function make(n) local t = {} for i = 1, n do t[i] = i end return t end

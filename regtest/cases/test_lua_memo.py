@@ -1,7 +1,7 @@
-"""test_lua_memo - stacks of Lua that are taken for ones met before are the same as if they were taken anew.
+"""test_lua_memo - cached stacks of Lua are the same as if they were walked again.
 
-The tool's own check (--check-stacks=yes) walks again every stack that it has found in its cache, and stops if it differs. That
-most stacks are found so is checked too: else nothing would have been compared.
+The tool's own check (--check-stacks=yes) walks again every stack that it has found in its cache, and stops if
+it differs. Most stacks must be found in the cache, because otherwise little would have been compared.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,7 +21,7 @@ PROGRAMS = {"closures": 5000, "coroutines": 5000, "trees": 9, "parsing": 200}
 
 
 def checked(tmp_path: Path, argv: list[object], *options: str) -> tuple[int, int]:
-    """Stacks taken, and those of them that came from the cache."""
+    """The number of stacks, and of those that came from the cache."""
     trace = record(tmp_path / "x.ljt", argv, "--trace-mem=no", "--check-stacks=yes", *options)
     assert trace.run.status == 0, trace.run.complaint
     said = SAID.search(trace.run.complaint)

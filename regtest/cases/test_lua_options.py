@@ -1,4 +1,4 @@
-"""test_lua_options - what --lua=no and --lua-states=no leave out, and that they leave out nothing else.
+"""test_lua_options - --lua=no and --lua-states=no leave out what they should, and nothing else.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -34,7 +34,7 @@ def recorded(folder: Path, name: str, *options: str) -> tuple[Counter[int], int,
 
 
 def test_without_lua(tmp_path: Path) -> None:
-    """The same blocks, with stacks of C; nobody looks into the machine."""
+    """The same blocks, with stacks of C; the virtual machine is not examined."""
     kinds, lua, _ = recorded(tmp_path, "plain", "--trace-mem=no", "--lua=no")
     full, full_lua, line = recorded(tmp_path, "full", "--trace-mem=no")
     assert line >= 200 and full_lua >= 200 and full[TYPE] > 200 and full[STATE] > 0

@@ -1,7 +1,7 @@
-"""test_lua_places - Lua lines where they are hard to come by: under deep C stacks, in the parser, in the JIT compiler, in
-states that share an allocator, after a fork; and a LuaJIT whose layout is not known.
+"""test_lua_places - Lua lines where they are hard to find: under deep C stacks, in the parser, in the JIT
+compiler, in states that share an allocator, after a fork; and a LuaJIT whose layout is not known.
 
-The truth is the construction of the scripts and what LuaJIT itself says it holds.
+The expected values are the construction of the scripts and what LuaJIT itself says it holds.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -150,7 +150,7 @@ def test_the_call_that_loads_stands_below_the_parser(tmp_path: Path) -> None:
 
 
 def test_an_error_ends_the_parser(tmp_path: Path) -> None:
-    """What comes after a chunk that does not compile is not taken for the parser's."""
+    """What follows a chunk that does not compile does not count as the parser's."""
     text = "for i = 1, 20 do\n  local f, why = load('x = \\n\\n= 1', '=bad')\n  keep = {i}\nend\n"
     trace = record(tmp_path / "t.ljt", ["luajit", "-joff", script(tmp_path, text)], "--trace-mem=no")
     assert compiled(trace.path, "bad")["tab", 1] == 20  # that of its constants

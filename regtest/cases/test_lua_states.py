@@ -1,4 +1,5 @@
-"""test_lua_states - `steve states`: sums that add up on many programs, every transition, each at its instruction.
+"""test_lua_states - `steve states`: sums that add up on many programs, every transition, each at its
+instruction.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -153,7 +154,7 @@ end
 @pytest.mark.parametrize("mem", ["yes", "no"])
 @pytest.mark.parametrize("name", ODD)
 def test_samples_find_the_state_that_was_told(name: str, mem: str, tmp_path: Path) -> None:
-    """A sample is of the state that the machine has in memory, which nothing told."""
+    """A sample has the state that the machine has in memory, though no event reported it."""
     argv = ["luajit", "-Ohotloop=5", script(tmp_path, ODD[name])]
     path = record(tmp_path / "t.ljt", argv, f"--trace-mem={mem}", "--sample-stacks=1000").path
     told, found = {}, Counter()

@@ -1,8 +1,8 @@
 """test_luajit_variants - LuaJIT built in other ways is recorded as well as Debian's.
 
 `make luajit-variants` builds them (regtest/luajit-variants), in a folder outside the tree, which can be named
-with LJTRACE_LUAJIT_VARIANTS. What is not there is skipped. Neither sizes nor versions tell where these builds
-keep their state, so they are what the recorder's calibration has to prove itself on.
+with LJTRACE_LUAJIT_VARIANTS. What does not exist is skipped. Neither sizes nor versions show where these builds
+keep their state, so they test the recorder's calibration.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -79,7 +79,7 @@ def test_heap_is_complete(variant: Path, tmp_path: Path) -> None:
 
 
 def refused(trace: Trace) -> bool:
-    """Was it said, once, that this LuaJIT's layout is not known?"""
+    """Does one message say that the layout of this LuaJIT is not known?"""
     return len(layout_messages(trace)) == 1
 
 

@@ -1,4 +1,4 @@
-"""test_luamodule - what a Lua script can ask of the recorder by `require "ljtrace"`, JIT on and off.
+"""test_luamodule - what a Lua script can do with the recorder by `require "ljtrace"`, JIT on and off.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

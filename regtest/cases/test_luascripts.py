@@ -1,7 +1,7 @@
 """test_luascripts - the project's Lua scripts (regtest/lua) print the same under the recorder as natively.
 
 They cover the language, the libraries, FFI and the JIT compiler; all run in one process for each way to run
-them (regtest/lua/run.lua). That their output is right is not the point, but that none of them fails is.
+them (regtest/lua/run.lua). The test does not judge their output, but none of them may fail.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

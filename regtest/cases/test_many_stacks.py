@@ -1,6 +1,7 @@
-"""test_many_stacks - a program that allocates from very many call stacks: what steve's commands take for each.
+"""test_many_stacks - a program that allocates from very many call stacks: memory that steve's commands use
+for each.
 
-A bound on memory, not on time: bytes for each stack, above what a command takes for a small trace.
+The bound is on memory, not on time: bytes for each stack, above what a command takes for a small trace.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -237,7 +237,7 @@ def test_only_the_outermost_call_counts(tmp_path: Path) -> None:
 
 
 def test_a_namespace_of_its_own_is_reported(tmp_path: Path) -> None:
-    """The blocks of a second libc are not seen; what it takes from the system is."""
+    """The blocks of a second libc are not seen; its mappings are."""
     library = tmp_path / "plugin.so"
     built(tmp_path, PLUGIN, "-shared", "-fPIC").rename(library)
     program = built(tmp_path, HOST)

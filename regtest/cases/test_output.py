@@ -84,7 +84,7 @@ def test_a_command_takes_the_trace(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["|cat >{}/t.ljt", "/dev/fd/7"])
 def test_programs_that_are_started_leave_the_stream_alone(name: str, tmp_path: Path) -> None:
-    """What they wrote would be amid what the first writes, or over it."""
+    """Their output would be mixed with that of the first, or overwrite it."""
     path = tmp_path / "t.ljt"
     traced = [*recorder(Path(name.format(tmp_path)), "--trace-children=yes"), "/bin/sh", "-c", f"{HEAPS} many; exit 3"]
     done = run(["sh", "-c", '"$@" 7>"$0"', tmp_path / "other" if "cat" in name else path, *traced])
@@ -100,7 +100,7 @@ def test_a_command_that_fails_is_told(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_told() -> None:
-    """What is told is what happened first, not what could not be understood after it."""
+    """The message names what happened first, not what could not be decoded after it."""
     done = run([*recorder(Path("|head -c 50000 >/dev/null")), HEAPS, "many"])
     assert done.status == 0
     assert done.complaint.count("its reader is gone") == 1, done.complaint
@@ -264,7 +264,7 @@ def test_no_function_of_that_name(tmp_path: Path) -> None:
 
 
 def told(pid: int, command: str) -> list[int]:
-    """Events, live blocks, bytes written, as a monitor command tells them; empty if it does not."""
+    """Events, live blocks, bytes written, as a monitor command prints them; empty if it prints none."""
     found = re.search(r"(\d+) events, (\d+) live blocks, (\d+) bytes", monitor(pid, command))
     return [int(number) for number in found.groups()] if found else []
 

@@ -1,7 +1,7 @@
 """test_pipeline - from a recording to the last picture, as quickstart.sh does it, on a smaller input.
 
-Each step's result is opened and looked at: numbers agree with the trace's own, pictures are pictures that
-show something. The translations' exact rules are tested in steve/test, the replay's in drivers/test.
+The result of each step is opened and examined: numbers agree with those of the trace, and pictures show
+something. The translations' exact rules are tested in steve/test, the replay's in drivers/test.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

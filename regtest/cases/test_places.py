@@ -1,7 +1,7 @@
 """test_places - trouble around a recording: its file, its collector, the folders and limits it starts under.
 
 In each case the program's output and status are those of an untraced run, and there is one clear message or
-a sound trace. What a full disk does to the readers is test_badinput's.
+a valid trace. What a full disk does to the readers is tested in test_badinput.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -111,7 +111,7 @@ def test_disk_gets_full(disk: Path) -> None:
 
 @pytest.mark.parametrize("disk", ["300k"], indirect=True)
 def test_disk_gets_full_before_a_fork(disk: Path) -> None:
-    """The child is told of, leaves no empty file, and both run on."""
+    """A message names the child, the child leaves no empty file, and both continue."""
     path = disk / "t.ljt"
     script = f'printf %1000000s x >"{disk}/rest"; ( echo a; : ); echo b; exit 3'
     done = run([*recorder(path), "/bin/sh", "-c", script])

@@ -19,7 +19,7 @@ ROUNDS = 40
 
 @pytest.fixture(scope="module", params=FLAGS)
 def sampled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """Samples of Fibonacci numbers computed in C and in Lua by turns."""
+    """Samples of Fibonacci numbers computed alternately in C and in Lua."""
     path = tmp_path_factory.mktemp("sampled") / "t.ljt"
     command = ["luajit", *FLAGS[request.param], PAYLOAD, NATIVE / "payload.so", ROUNDS]
     trace = record(path, command, f"--sample-stacks={INTERVAL}", "--stack-depth=100", "--trace-mem=no")

@@ -1,7 +1,7 @@
 """test_ring - a recorded ring holds all that the collector is given, and its replay writes the same trace.
 
-The collector's speed is measured on recorded rings (ljtrace/bench), so they have to be the real thing. What
-native/inside.c prints is what the trace must hold, whoever fed it.
+The collector's speed is measured on recorded rings (ljtrace/bench), so they have to be
+complete. The trace must hold what native/inside.c prints, whichever program wrote it.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,4 +1,4 @@
-"""test_runner - the runner itself: it counts truly, and cannot pass by running nothing.
+"""test_runner - the test runner itself: it counts correctly, and does not pass when it runs nothing.
 
 Runs regtest/run on small programs and test files made here, whose results are known.
 

@@ -1,8 +1,9 @@
 """test_selfmade - programs that make and change code at run time run the newest of it.
 
 The recorder leaves out Valgrind's check of such code where it cannot change unseen
-(ljtrace/tool/base/self_modifying.c). native/selfmade.c changes code in all ways there are; LuaJIT is made to throw away its machine code and use its place again. Of what
-LuaJIT makes writable and executable again only what has changed is translated again (jit/machine_code.c): native/ffimade.lua does so in all ways, by the FFI.
+(ljtrace/tool/base/self_modifying.c). native/selfmade.c changes code in all ways there are; LuaJIT is made to
+throw away its machine code and use its place again. Of what LuaJIT makes writable and executable again only
+what has changed is translated again (jit/machine_code.c): native/ffimade.lua does so in all ways, by the FFI.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -40,7 +41,7 @@ def test_these_ways_need_a_check(way: str, tmp_path: Path) -> None:
 
 
 def test_a_file_mapped_twice_is_as_under_valgrind(tmp_path: Path) -> None:
-    """Valgrind does not check code in files unless told to."""
+    """Valgrind checks code in files only on request."""
     argv = [NATIVE / "selfmade", "twice"]
     assert record(tmp_path / "t.ljt", argv).run.out == run(["valgrind", "-q", "--tool=none", *argv]).out
     assert record(tmp_path / "a.ljt", argv, "--smc-check=all").run.status == 0

@@ -1,7 +1,7 @@
-"""test_unchanged - the traced program does what it does untraced; whatever ends it, its trace is sound.
+"""test_unchanged - the traced program does what it does untraced; whatever ends it, its trace is valid.
 
 Outputs and exit status (or signal) with the recorder equal those without it; Valgrind's own lines on stderr
-do not count. What the trace holds is tested elsewhere; here only that it is whole and says how it ended.
+do not count. What the trace holds is tested elsewhere; here only that it is complete and says how it ended.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

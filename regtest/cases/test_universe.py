@@ -1,6 +1,6 @@
 """test_universe - snapshots of all Lua objects, as recorded: sums, names, holders, growth, JIT on and off.
 
-The truth is the script's own collectgarbage("count") and what it is known to hold.
+The expected values are the script's own collectgarbage("count") and what it is known to hold.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -72,7 +72,7 @@ def blocks_before(path: Path, event_numbers: list[int]) -> list[dict[int, str]]:
 
 
 def test_types_are_those_of_the_walk(trace: Trace) -> None:
-    """What was told of blocks as they were made is what is found when all objects are walked over: each
+    """What was recorded of blocks when they were made is what a walk over all objects finds: each
     object's block has its type, and no other block has the type of an object."""
     reader = Reader(str(trace.path), snapshots=True)
     reader.skim()
@@ -263,7 +263,7 @@ end
 
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
 def test_snapshots_at_any_moment_add_up(flags: list[str], tmp_path: Path) -> None:
-    """Also of a program that does little else than make objects: one in ten moments is amid that."""
+    """Also of a program that does little else than make objects: one in ten moments falls into that."""
     path, stop, script = tmp_path / "t.ljt", tmp_path / "stop", tmp_path / "churn.lua"
     script.write_text(CHURN)
     with started([*recorder(path, "--trace-mem=no"), "luajit", *flags, script, stop]) as traced:

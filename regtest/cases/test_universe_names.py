@@ -1,6 +1,7 @@
-"""test_universe_names - what a universe calls objects is what LuaJIT itself prints for them; who holds buffers' parts.
+"""test_universe_names - a snapshot names objects as LuaJIT prints them; what holds the parts of buffers.
 
-The truth is the script's own output: tostring(ffi.typeof(...)), names given to metatables, lengths of buffers.
+The expected names are in the script's own output: tostring(ffi.typeof(...)), names given to metatables,
+lengths of buffers.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

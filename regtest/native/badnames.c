@@ -1,7 +1,7 @@
 /* badnames.c - names at addresses where no text is, or one that ends nowhere, in system calls and requests.
  *
  * The kernel refuses such names and a request means nothing outside of Valgrind: the program goes on.
- * It prints what the kernel said of each, and ends with status 7.
+ * It prints the kernel's result of each, and ends with status 7.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -17,7 +17,7 @@
 
 enum { PAGE = 4096, ROOM = 60007 };
 
-/* A text whose end would be in the page behind it, which is not there. */
+/* A text whose end would be in the next page, which does not exist. */
 static char *endless_text(void)
 {
     char *page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -11,7 +11,7 @@
  *
  *     hook = require "counthook"
  *     hook.start(counting, path)   -- sentinel of COUNTHOOK_BEGIN bytes, then counts from 0
- *     hook.stop()                  -- takes the counts, then a sentinel of COUNTHOOK_END bytes
+ *     hook.stop()                  -- reads the counts, then a sentinel of COUNTHOOK_END bytes
  *     hook.report(path)            -- writes `name value` lines of the counts to a file
  *
  * It does not look into LuaJIT's structures: everything comes from lua_getallocf and lua_gc.

@@ -1,4 +1,4 @@
-/* extremes.c - what the C heap answers to sizes and alignments that nobody has, and to unusual ones.
+/* extremes.c - what the C heap returns for impossible and for unusual sizes and alignments.
  *
  * Prints only what does not depend on the machine, so that it can be compared with a run without recorder.
  * Alignments of 1 MiB and more are used, moved and freed.

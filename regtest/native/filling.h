@@ -2,7 +2,7 @@
  *
  * Each call is made twice, on the first ROOM bytes of a block of its own (FIRST_SIZE bytes, one more for each
  * call), which hold one value before the first and another before the second: a byte that is not the value
- * afterwards was written. A line for each call: `size name result offset...`. Nobody but the kernel tells
+ * afterwards was written. A line for each call: `size name result offset...`. Only the kernel knows
  * what it does. Each program has one table of calls, so that all it needs is static.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

@@ -40,7 +40,7 @@ static int malloclike(void)
     put(super + 7);
     VALGRIND_MALLOCLIKE_BLOCK(super + 1000, PIECE, 0, 0);
     put(super + 1000 + 5); /* the piece's */
-    put(super + 9);        /* nobody's */
+    put(super + 9);        /* in no piece */
     VALGRIND_RESIZEINPLACE_BLOCK(super + 1000, PIECE, 2 * PIECE, 0);
     put(super + 1000 + PIECE + 1);
     VALGRIND_FREELIKE_BLOCK(super + 1000, 0);
@@ -51,7 +51,7 @@ static int malloclike(void)
     return 0;
 }
 
-/* Pieces that are said to be free after the block around them was, and its memory used again. */
+/* Pieces that are freed after the block around them was, and its memory used again. */
 static int outlived(void)
 {
     char *super = malloc(SUPER);
@@ -85,7 +85,7 @@ static int in_static_memory(void)
     return 0;
 }
 
-/* -- freed memory that the system takes back and gives for something else ------------------------------ */
+/* -- freed memory that the system reuses for something else ------------------------------ */
 
 static int mapped_again(void)
 {

@@ -1,7 +1,7 @@
 /* inside.c - a Lua state's allocator that makes accesses of its own to blocks of C; those must not be in the
  * trace.
  *
- * The program asks a Lua state for memory, COUNT times, and behind each call makes a known store to a block
+ * The program asks a Lua state for memory, COUNT times, and after each call makes a known store to a block
  * that the allocator touches as well. The modes differ in what else comes while the allocator runs:
  *
  *     inside own        nothing: the state has LuaJIT's own allocator

@@ -1,4 +1,4 @@
-/* luahost.c - a program with LuaJIT inside that knows the truth of what the recorder tells.
+/* luahost.c - a program with LuaJIT inside that knows what the recorder must report.
  *
  *     luahost lines SCRIPT LOG   run a script in a state with an allocator function of our own, which asks
  *                                lua_getinfo at each new block; LOG: `size line...` for each, the lines of

@@ -2,7 +2,7 @@
  *
  *     luaimages [N LIBRARY...]   a state of its own runs a script as `own.lua`; then N times one library
  * after the other is loaded, a state of it runs the script as `loaded.lua`, and it is unloaded again. Before
- * each second time room is taken where the last one lay
+ * every second time, other memory is mapped where the last one was
  *
  * It is linked without an export of its symbols. Marks `sum N` say how many bytes all its states hold then.
  *

@@ -4,7 +4,7 @@
  * into load and store), so that each line below is one memory operand of one width. Expected events are kept
  * in a static array and printed at the end: the chosen blocks are touched by nothing else.
  *
- *     pattern plain      sizes 1, 2, 4, 8, 16: store, load, modify; loads whose value nobody uses; block ends
+ *     pattern plain      sizes 1, 2, 4, 8, 16: store, load, modify; loads whose value is not used; block ends
  *     pattern atomic     lock add, xadd, cmpxchg (that succeeds and that fails), xchg
  *     pattern copy       memcpy and memset of a whole block (the case checks the bytes covered)
  *

@@ -1,4 +1,4 @@
-/* payload.c - Fibonacci numbers by recursion, for a script that computes them in C and in Lua by turns.
+/* payload.c - Fibonacci numbers by recursion, for a script that computes them alternately in C and in Lua.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */

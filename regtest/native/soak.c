@@ -51,7 +51,7 @@ static void renew_first(struct node **list)
     free(old);
 }
 
-/* To the end and round: the first node goes behind the last. */
+/* To the end and round: the first node follows the last. */
 static void walk(struct node **list)
 {
     struct node *n = *list, *last = n;

@@ -5,7 +5,7 @@
  * Over and over it makes a block of 70021 bytes, stores, loads and modifies 64 of its bytes in turn, one byte
  * after the other, and frees it. Each event is counted right after it happened, so after SIGKILL the counts
  * are what was done, or one less. COUNTS then holds five native 64-bit numbers: News, stores, loads,
- * modifies, Frees. The counting itself is no heap access. Eight bytes' work stands in a row without a branch,
+ * modifies, Frees. The counting itself is no heap access. The work of eight bytes is in sequence, without a branch,
  * so that many accesses belong together for a recorder that works in runs of code.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later

@@ -186,7 +186,7 @@ static int runs(void)
     return 0;
 }
 
-/* Constant distances that lead into a block from far outside it; behind a jump, so that the translator does
+/* Constant distances that lead into a block from far outside it; after a jump, so that the translator does
  * not add them to how the pointers were computed. */
 static int far(void)
 {
