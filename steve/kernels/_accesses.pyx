@@ -18,7 +18,7 @@ import numpy as np
 from libc.stdint cimport UINT16_MAX, UINT64_MAX, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
-from steve.kernels.records cimport array_of, enough
+from steve.kernels.records cimport array_of, distance, enough
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
@@ -161,18 +161,13 @@ WINDOW = np.asarray(window_layout).dtype
 SHARING = np.asarray(sharing_layout).dtype
 SIDE = np.asarray(side_layout).dtype
 STATE = np.asarray(state_layout).dtype
-
-
-cdef size_t place(const void *field):
-    """The offset of a field of struct sharing_found, which has structs in an array: of this Cython makes no view."""
-    return <const char *>field - <const char *>&a_line
-
-
+# struct sharing_found has structs in an array, of which Cython makes no view
 SHARED_LINE = np.dtype({
     "names": ["line", "interleaved", "at_once", "late", "threads", "chance", "sides"],
     "formats": ["u8", "u8", "u8", "u8", "u8", "f8", (SIDE, 2)],
-    "offsets": [place(&a_line.line), place(&a_line.interleaved), place(&a_line.at_once), place(&a_line.late),
-                place(&a_line.threads), place(&a_line.chance), place(&a_line.sides[0])],
+    "offsets": [distance(&a_line, &a_line.line), distance(&a_line, &a_line.interleaved),
+                distance(&a_line, &a_line.at_once), distance(&a_line, &a_line.late), distance(&a_line, &a_line.threads),
+                distance(&a_line, &a_line.chance), distance(&a_line, &a_line.sides[0])],
     "itemsize": sizeof(sharing_found)})
 
 cdef enum:

@@ -18,7 +18,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from steve.kernels.records cimport view_of
+from steve.kernels.records cimport distance, view_of
 from steve.trace._memtrace cimport Trace
 from steve.trace.cmemtrace cimport *
 
@@ -27,8 +27,14 @@ from steve.trace._memtrace import event_dtype
 cdef extern from "steve/kernels/lines/lua_lines.h" nogil:
     struct luacode_proto:
         uint32_t offset, count, first
+    struct luacode_at:
+        uint32_t by, id
+    struct luacode_made:
+        uint32_t stack, heap
     struct luacode_thread:
-        pass
+        luacode_at now
+        luacode_made made, made_then
+        uint32_t collects
     struct luacode:
         luacode_proto *protos
         uint32_t n_protos, n_places
@@ -45,10 +51,15 @@ cdef extern from "steve/kernels/lines/line_pages.h" nogil:
 cdef extern from "steve/kernels/lines/lines.h" nogil:
     enum:
         LINEWORK_KINDS
+    struct linework_accesses:
+        uint64_t counts[3]
+        uint64_t bytes[3]
     struct linework_row:
-        uint64_t blocks
+        linework_accesses others, own
+        uint64_t blocks, cache_lines
     struct linework_made:
         uint64_t blocks[1]
+        uint64_t bytes[1]
     struct linework_map:
         const uint32_t *stacks
         const uint32_t *sites
@@ -71,13 +82,20 @@ cdef extern from "steve/kernels/lines/line_segments.h" nogil:
 
 cdef extern from "steve/kernels/base/life.h" nogil:
     struct life:
-        uint64_t handle
+        uint64_t handle, size, bytes, resizes, first_size, most, moves, copied, born_allocated, died_allocated
+        uint64_t born, died, born_time, died_time, first_use, last_use, loads, stores, modifies
+        uint64_t bytes_read, bytes_written, used, news, peak, peak_bytes
+        uint32_t stack, heap
+        uint16_t thread, free_thread
+        uint8_t how, freed, shared, type, inherited, reach
 
 cdef extern from "steve/kernels/lives/groups.h" nogil:
     enum groups_key:
         GROUPS_BY_STACK, GROUPS_BY_THREAD, GROUPS_BY_FREE_THREAD, GROUPS_BY_TYPE
     struct group:
-        uint64_t blocks
+        uint64_t blocks, resizes, bytes, size, frees, foreign, live_blocks, live_bytes, loads, stores, modifies
+        uint64_t bytes_read, bytes_written, used, shared, lifetimes, most_bytes, most, resized, moves, copied
+        uint64_t first_size, last_size, most_resizes, peak, peak_bytes
     struct groups:
         group *rows
         uint32_t *keys
@@ -91,6 +109,7 @@ cdef extern from "steve/kernels/lives/groups.h" nogil:
 cdef extern from "steve/kernels/lives/lives.h" nogil:
     struct access_sums:
         uint64_t counts[3]
+        uint64_t bytes[3]
     struct lives_totals:
         uint64_t operations, news, frees, resizes, accesses, allocated, live_bytes, live_blocks, peak
         uint64_t peak_bytes, time
@@ -137,26 +156,34 @@ def columns(str words, str form):
     return [(name, form) for name in words.split()]
 
 
-LIFE = np.dtype(columns("handle size bytes resizes first_size most moves copied born_allocated "
-                        "died_allocated born died born_time died_time first_use last_use loads "
-                        "stores modifies bytes_read bytes_written used news peak peak_bytes", "u8")
-                + columns("stack heap", "u4") + columns("thread free_thread", "u2")
-                + columns("how freed shared type inherited reach", "u1"), align=True)
-GROUP = np.dtype(columns("blocks resizes bytes size frees foreign live_blocks live_bytes loads stores "
-                         "modifies bytes_read bytes_written used shared lifetimes most_bytes most "
-                         "resized moves copied first_size last_size most_resizes peak peak_bytes", "u8"))
+# Cython compares the offsets of all fields with those of the struct.
+cdef life a_life
+cdef group a_group
+cdef access_sums a_sum
+cdef life[::1] life_layout = <life[:1]>&a_life
+cdef group[::1] group_layout = <group[:1]>&a_group
+cdef access_sums[::1] sum_layout = <access_sums[:1]>&a_sum
+LIFE = np.asarray(life_layout).dtype
+GROUP = np.asarray(group_layout).dtype
+BY_KIND = np.asarray(sum_layout).dtype
 ACCESSES = np.dtype(columns("loads stores modifies bytes_read bytes_written", "u8"))
-assert LIFE.itemsize == sizeof(life) and GROUP.itemsize == sizeof(group)
-BY_KIND = np.dtype([("counts", "u8", 3), ("bytes", "u8", 3)])
-assert BY_KIND.itemsize == sizeof(access_sums)
 
 KEYS = {"stack": GROUPS_BY_STACK, "thread": GROUPS_BY_THREAD, "free_thread": GROUPS_BY_FREE_THREAD,
         "type": GROUPS_BY_TYPE}
 
-LINEWORK = np.dtype([("others_counts", "u8", 3), ("others_bytes", "u8", 3), ("own_counts", "u8", 3),
-                     ("own_bytes", "u8", 3), ("blocks", "u8"), ("cache_lines", "u8")])
-MADE = np.dtype([("blocks", "u8", LINEWORK_KINDS), ("bytes", "u8", LINEWORK_KINDS)])
-assert LINEWORK.itemsize == sizeof(linework_row) and MADE.itemsize == sizeof(linework_made)
+# of nested structs, with a name for each inner field
+cdef linework_row a_row
+cdef linework_made a_made
+LINEWORK = np.dtype({
+    "names": ["others_counts", "others_bytes", "own_counts", "own_bytes", "blocks", "cache_lines"],
+    "formats": [("u8", 3)] * 4 + ["u8", "u8"],
+    "offsets": [distance(&a_row, &a_row.others.counts), distance(&a_row, &a_row.others.bytes),
+                distance(&a_row, &a_row.own.counts), distance(&a_row, &a_row.own.bytes),
+                distance(&a_row, &a_row.blocks), distance(&a_row, &a_row.cache_lines)],
+    "itemsize": sizeof(linework_row)})
+MADE = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", LINEWORK_KINDS)] * 2,
+                 "offsets": [distance(&a_made, &a_made.blocks), distance(&a_made, &a_made.bytes)],
+                 "itemsize": sizeof(linework_made)})
 
 cdef enum:
     ENOUGH = 8192  # records worth handing out
@@ -435,9 +462,15 @@ cdef extern from "steve/kernels/lines/lines_parts.h" nogil:
     bint lineparts_add_pages(linework *whole, const linepage *pages, size_t n)
 
 # Of struct luacode_thread; what AS_BEFORE stands for is as it was before the part
-THREAD = np.dtype(columns("by at made_stack made_heap then_stack then_heap collects", "u4"))
+cdef luacode_thread a_thread
+THREAD = np.dtype({
+    "names": ["by", "at", "made_stack", "made_heap", "then_stack", "then_heap", "collects"], "formats": ["u4"] * 7,
+    "offsets": [distance(&a_thread, &a_thread.now.by), distance(&a_thread, &a_thread.now.id),
+                distance(&a_thread, &a_thread.made.stack), distance(&a_thread, &a_thread.made.heap),
+                distance(&a_thread, &a_thread.made_then.stack), distance(&a_thread, &a_thread.made_then.heap),
+                distance(&a_thread, &a_thread.collects)],
+    "itemsize": sizeof(luacode_thread)})
 AT_BEFORE, AS_BEFORE = LUACODE_BEFORE, <uint32_t>LUACODE_NONE
-assert THREAD.itemsize == sizeof(luacode_thread)
 
 
 cdef int enter_code(luacode *code, Trace trace) except -1:
@@ -777,7 +810,8 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
         double early, late, idle, utilisation
         uint64_t short_life, min_life, chain, min_size
     struct findings_row:
-        pass
+        uint64_t blocks[1]
+        uint64_t bytes[1]
     struct findings_t "findings":
         findings_row *rows
         size_t n
@@ -787,8 +821,10 @@ cdef extern from "steve/kernels/lives/findings.h" nogil:
     bint findings_add(findings_t *f, const life *lives, const uint8_t *keep, size_t n)
     bint findings_merge(findings_t *f, const uint32_t *stacks, const findings_row *rows, size_t n)
 
-FOUND = np.dtype([("blocks", "u8", FINDINGS_RULES), ("bytes", "u8", FINDINGS_RULES)])
-assert FOUND.itemsize == sizeof(findings_row)
+cdef findings_row a_found
+FOUND = np.dtype({"names": ["blocks", "bytes"], "formats": [("u8", FINDINGS_RULES)] * 2,
+                  "offsets": [distance(&a_found, &a_found.blocks), distance(&a_found, &a_found.bytes)],
+                  "itemsize": sizeof(findings_row)})
 
 
 cdef class Findings(TakesLives):

@@ -5,6 +5,8 @@ The headers in steve/kernels/totals/ say what is counted how. tick: as of steve.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+import numpy as np
+
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -18,6 +20,18 @@ from steve.trace.cmemtrace cimport *
 from steve.trace.cops cimport *
 
 from steve.trace._memtrace import KIND_NAMES
+
+# Cython compares the offsets of all fields with those of the struct.
+cdef summary_block a_block
+cdef summary_stack a_stack
+cdef lifetime a_lifetime
+cdef summary_block[::1] block_layout = <summary_block[:1]>&a_block
+cdef summary_stack[::1] stack_layout = <summary_stack[:1]>&a_stack
+cdef lifetime[::1] lifetime_layout = <lifetime[:1]>&a_lifetime
+BLOCK = np.asarray(block_layout).dtype
+STACK = np.asarray(stack_layout).dtype
+LIFETIME = np.asarray(lifetime_layout).dtype
+
 
 cdef class Summary:
     """Totals of a trace, from one walk over it; see steve/kernels/totals/summary.h for what is counted how."""
@@ -75,9 +89,7 @@ cdef class Summary:
 
     def part(self):
         """What a summary of a part of a trace has to tell, all in one dictionary; see steve.parallel.rounds."""
-        import numpy as np
-        block = np.dtype([("size", "u8"), ("stack", "u4"), ("state", "u4")])
-        blocks = array_of(self.s.blocks, self.s.room, block)
+        blocks = array_of(self.s.blocks, self.s.room, BLOCK)
         live = np.flatnonzero(blocks["state"] == <int>SUMMARY_LIVE)
         return {"events": self.events, "totals": self.totals, "stacks": self.stacks(),
                 "threads": array_of(self.s.threads, 1024, np.dtype("u8")), "live": live,
@@ -85,20 +97,13 @@ cdef class Summary:
 
     def stacks(self):
         """An array with a row for each stack id: news, resizes, bytes, live_blocks, live_bytes (u8)."""
-        import numpy as np
-        names = ["news", "resizes", "bytes", "live_blocks", "live_bytes"]
-        dtype = np.dtype([(name, "u8") for name in names])
-        return array_of(self.s.stacks, self.s.n_stacks, dtype)
+        return array_of(self.s.stacks, self.s.n_stacks, STACK)
 
 
 # -- What blocks live through: counted, and written. ---------------------------------------------------------
 
-LIFETIME = [("handle", "u8"), ("own", "u8"), ("other", "u8")]
-
-
 cdef object feed_lifetimes(Operations source, lifetimes *l):
     """What lifetimes_of returns."""
-    import numpy as np
     cdef const op *ops
     cdef size_t n
     cdef bint ok
@@ -107,7 +112,7 @@ cdef object feed_lifetimes(Operations source, lifetimes *l):
             ok = lifetimes_feed(l, ops, n)
         enough(ok)
     lifetimes_finish(l)
-    return l.accesses, l.unmatched, array_of(l.blocks, l.n, np.dtype(LIFETIME))
+    return l.accesses, l.unmatched, array_of(l.blocks, l.n, LIFETIME)
 
 
 def lifetimes_of(origin, tick=None):
@@ -204,7 +209,6 @@ def lifetimes_piece(Trace trace, handles, uint64_t next_handle):
 
 def survey_of(Trace trace, *, bint resizes=True, tick=None):
     """(operations, handles given out, array by slot of what it holds at the end: see steve/kernels/totals/part_sizes.h)."""
-    import numpy as np
     cdef survey s
     cdef const mt_event *events
     cdef size_t n

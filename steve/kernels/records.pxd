@@ -23,3 +23,8 @@ cdef inline object view_of(const void *data, size_t n, object dtype):
 cdef inline object array_of(const void *data, size_t n, object dtype):
     """A copy of n records."""
     return view_of(data, n, dtype).copy()
+
+
+cdef inline size_t distance(const void *record, const void *field):
+    """The offset of a field of a record."""
+    return <const char *>field - <const char *>record

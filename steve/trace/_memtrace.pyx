@@ -73,44 +73,58 @@ cdef str text_of(const char *s):
     return s.decode("utf-8", "backslashreplace")
 
 
-def event_dtype():
-    """numpy dtype of struct mt_event, 64 bytes. `offset` shares its bytes with `old_addr`."""
+cdef object dtype_of(size_t itemsize, list fields):
+    """A numpy dtype of a struct. fields: (name, format, offset) of each."""
     import numpy as np
+    names, formats, offsets = zip(*fields)
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": itemsize})
+
+
+def event_dtype():
+    """numpy dtype of struct mt_event, 64 bytes. `offset` shares its bytes with `old_addr`; `how` and flags are
+    bit-fields in the byte after `kind`."""
+    cdef mt_event e
+    cdef char *at = <char *>&e
     if "event" not in _dtypes:
-        fields = [("addr", "u8", 0), ("size", "u8", 8), ("handle", "u8", 16), ("time", "u8", 24),
-                  ("old_addr", "u8", 32), ("offset", "u8", 32), ("old_size", "u8", 40), ("ref", "u4", 48),
-                  ("thread", "u2", 52), ("kind", "u1", 54), ("how", "u1", 55), ("heap", "u4", 56),
-                  ("slot", "u4", 60)]
-        names, formats, offsets = zip(*fields)
-        _dtypes["event"] = np.dtype({"names": names, "formats": formats, "offsets": offsets,
-                                     "itemsize": sizeof(mt_event)})
+        _dtypes["event"] = dtype_of(sizeof(e), [
+            ("addr", "u8", <char *>&e.addr - at), ("size", "u8", <char *>&e.size - at),
+            ("handle", "u8", <char *>&e.handle - at), ("time", "u8", <char *>&e.time - at),
+            ("old_addr", "u8", <char *>&e.old_addr - at), ("offset", "u8", <char *>&e.offset - at),
+            ("old_size", "u8", <char *>&e.old_size - at), ("ref", "u4", <char *>&e.ref - at),
+            ("thread", "u2", <char *>&e.thread - at), ("kind", "u1", <char *>&e.kind - at),
+            ("how", "u1", <char *>&e.kind + 1 - at), ("heap", "u4", <char *>&e.heap - at),
+            ("slot", "u4", <char *>&e.slot - at)])
     return _dtypes["event"]
 
 
 def op_dtype():
     """numpy dtype of struct op, 40 bytes: handle, addr, size, code (enum ops_code), thread, time (0: unknown)."""
-    import numpy as np
+    cdef op o
+    cdef char *at = <char *>&o
     if "op" not in _dtypes:
-        _dtypes["op"] = np.dtype({"names": ["handle", "addr", "size", "code", "thread", "time"],
-                                  "formats": ["u8", "u8", "u8", "u4", "u4", "u8"],
-                                  "offsets": [0, 8, 16, 24, 28, 32],
-                                  "itemsize": sizeof(op)})
+        _dtypes["op"] = dtype_of(sizeof(o), [
+            ("handle", "u8", <char *>&o.handle - at), ("addr", "u8", <char *>&o.addr - at),
+            ("size", "u8", <char *>&o.size - at), ("code", "u4", <char *>&o.code - at),
+            ("thread", "u4", <char *>&o.thread - at), ("time", "u8", <char *>&o.time - at)])
     return _dtypes["op"]
 
 
 def object_dtype():
     """numpy dtype of struct mt_object."""
-    import numpy as np
-    return np.dtype({"names": ["addr", "size", "name", "type", "dead", "root"],
-                     "formats": ["u8", "u8", "u4", "u1", "u1", "u1"], "offsets": [0, 8, 16, 20, 21, 22],
-                     "itemsize": sizeof(mt_object)})
+    cdef mt_object o
+    cdef char *at = <char *>&o
+    return dtype_of(sizeof(o), [
+        ("addr", "u8", <char *>&o.addr - at), ("size", "u8", <char *>&o.size - at), ("name", "u4", <char *>&o.name - at),
+        ("type", "u1", <char *>&o.type - at), ("dead", "u1", <char *>&o.dead - at), ("root", "u1", <char *>&o.root - at)])
 
 
 def link_dtype():
     """numpy dtype of struct mt_link."""
-    import numpy as np
-    return np.dtype({"names": ["from", "to", "name", "kind", "weak"], "formats": ["u4", "u4", "u4", "u1", "u1"],
-                     "offsets": [0, 4, 8, 12, 13], "itemsize": sizeof(mt_link)})
+    cdef mt_link l
+    cdef char *at = <char *>&l
+    return dtype_of(sizeof(l), [
+        ("from", "u4", <char *>&l.from_ - at), ("to", "u4", <char *>&l.to - at), ("name", "u4", <char *>&l.name - at),
+        ("kind", "u1", <char *>&l.kind - at), ("weak", "u1", <char *>&l.weak - at)])
 
 
 cdef object array_over(const void *data, size_t n, object dtype, bint copy):
