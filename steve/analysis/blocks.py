@@ -10,12 +10,12 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Optional, Union
 
-from steve.analysis import live_parts
 from steve.parallel import processes
 from steve.trace import source
 from steve.system.errors import UsageError
 from steve.trace.line_numbers import LineNumbers
-from steve.analysis.reducers import Sums, Table, sums_of_all
+from steve.analysis.lives import LifeAnalysis, Nothing
+from steve.analysis.reducers import Sums, Table
 from steve.parallel.window import Window, located
 from steve.parallel.processes import Pool
 from steve.parallel.rounds import Rounds, analyse_whole, asked, has_parts, path_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from steve.kernels._accesses import Analysis
-    from steve.kernels._lives import Groups, Lives, Selection, WholeLives
+    from steve.kernels._lives import Lives, Selection, WholeLives
     from steve.trace._memtrace import Trace
     from steve.analysis.program_errors import Faults
     from steve.analysis.reducers import Fold
@@ -136,26 +136,17 @@ class Blocks:
             return source.open_trace(self.args)
         return self._files.open_trace(freed=self.errors is not None)
 
-    def _walk(self, selected: "Optional[Selection]" = None,
-              sums: "Optional[Groups]" = None) -> "Iterator[np.ndarray]":
-        """All lives of a fresh walk; those that are added to `sums` are not among them."""
+    def batches(self) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
+        """Batches of lives, each with an array that says which are chosen, or None for all."""
         from steve.kernels._lives import Lives
         self.trace, window = self._open(), self.window()
         self.places = Places(self.trace)
         with Progress(self.command, self.args.quiet) as progress:
-            counts = self.by_line and (self.test is None or selected is not None)
-            self.lines = LineNumbers(self.places) if counts else None
-            self.lives = Lives(self.trace, window, selected, progress, self.lines,
-                               None if self.errors is None else self.errors.take, sums=sums)
-            yield from self.lives.batches()
+            self.lives = Lives(self.trace, window, tick=progress)
+            for batch in self.lives.batches():
+                yield batch, None if self.test is None else self.test(batch, self.places)
         if window is not None and self.trace.problem is None:
             window.verify(self.trace.name)
-
-    def batches(self, sums: "Optional[Groups]" = None) -> "Iterator[tuple[np.ndarray, Optional[np.ndarray]]]":
-        """Batches of lives, each with an array that says which are chosen, or None for all; sums: of all lives,
-        which are then not among them."""
-        for batch in self._walk(sums=sums):
-            yield batch, None if self.test is None else self.test(batch, self.places)
         self.totals = self.lives.totals()
 
     def fold(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]" = None,
@@ -163,20 +154,42 @@ class Blocks:
         """The fold that make() makes (see steve.analysis.reducers), of the chosen lives; by several processors if the arguments
         ask for them. chosen: is filled with the blocks that --where chooses. threads: afterwards
         lives.thread_accesses() is of the chosen blocks only; else of all."""
-        if threads and self.test is not None and chosen is None:
-            from steve.kernels._lives import Selection
-            chosen = Selection()
-        if self._in_parts():
-            return self._fold_parts(make, chosen, threads)
-        fold = make()
-        for batch, keep in self.batches(sums_of_all(fold) if self.test is None else None):
-            fold.add(batch, keep)
-            if chosen is not None and keep is not None:
-                chosen.add(batch, keep)
-        if threads and self.test is not None:
-            for _ in self._walk(chosen):
-                pass
-        return fold
+        again = self.test is not None and (threads or self.by_line)
+        found = self._lives(make, where=self.args.where, choose=again or chosen is not None,
+                            errors=self.errors is not None, threads=threads and not again,
+                            by_line=self.by_line and not again)
+        self.totals = found.lives.totals()
+        if chosen is not None:
+            chosen.join(found.chosen.part())
+        if self.errors is not None:
+            self.errors.join(found.met.part())
+        if again:
+            self._lives(Nothing, threads=True, by_line=self.by_line, selected=found.chosen.part())
+        return found.fold
+
+    def _lives(self, make: "Callable[[], Fold]", **how: Any) -> LifeAnalysis:
+        """The analysis of lives that was made of the trace."""
+        found = self._run(partial(LifeAnalysis, make, **how), None)
+        self.lives, self.lines, self.places = found.lives, found.lines, found.places
+        return found
+
+    def _run(self, make: "Callable[[], Analysis]", chosen: "Optional[Selection]", in_parts: bool = True) -> Any:
+        """The result of an analysis of the trace."""
+        from steve.kernels._accesses import Walk
+        if in_parts and self._in_parts():
+            with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
+                rounds = Rounds(path_of(self.args), pool, progress, self._span)
+                result = rounds.run(make, chosen)
+                self.trace = rounds.whole()
+            self.places = Places(self.trace)
+            return result
+        self.trace, window = self._open(), self.window()
+        self.places = Places(self.trace)
+        with Progress(self.command, self.args.quiet) as progress:
+            result = analyse_whole(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress), make)
+        if window is not None and self.trace.problem is None:
+            window.verify(self.trace.name)
+        return result
 
     def _in_parts(self) -> bool:
         """Is work in parts asked for, and can the trace have some? Between marks that takes to find them first."""
@@ -193,32 +206,6 @@ class Blocks:
             rounds = Rounds(path_of(self.args), pool, progress)
             return located(rounds, self.args.begin, self.args.end)
 
-    def _fold_parts(self, make: "Callable[[], Fold]", chosen: "Optional[Selection]", threads: bool) -> "Fold":
-        args = self.args
-        if self.by_line:
-            return self._fold_line_parts(make)
-        with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
-            joined = live_parts.Joined(path_of(args), pool, progress, args.where, chosen, self.errors, threads,
-                                      span=self._span)
-            fold = joined.fold(make)
-        self.trace, self.places, self.lives = joined.trace, joined.places, joined.lives
-        self.totals = self.lives.totals()
-        return fold
-
-    def _fold_line_parts(self, make: "Callable[[], Fold]") -> "Fold":
-        """With a filter the blocks are chosen first, as by one."""
-        from steve.kernels._lives import Selection
-        args, chosen, fold = self.args, Selection() if self.test is not None else None, None
-        with Pool(args) as pool, Progress(self.command, args.quiet) as progress:
-            if chosen is not None:
-                first = live_parts.Joined(path_of(args), pool, progress, args.where, chosen, span=self._span)
-                fold, self.totals = first.fold(make), first.lives.totals()
-            joined = live_parts.Joined(path_of(args), pool, progress, None, selected=chosen, span=self._span)
-            counted = joined.fold_lines(make)
-        self.trace, self.places, self.lives, self.lines = joined.trace, joined.places, joined.lives, joined.lines
-        self.totals = self.totals if fold is not None else self.lives.totals()
-        return counted if fold is None else fold
-
     def sum_by(self, *keys: str, chosen: "Optional[Selection]" = None) -> List[Any]:
         """The sums of the chosen lives by each key (see steve.kernels._lives.Groups), one array for each; chosen: as of
         fold()."""
@@ -234,23 +221,9 @@ class Blocks:
         blocks; by several processors if the arguments ask for them and `in_parts` is true.
 
         chosen: what an earlier sum_by() found; without it, --where takes a walk over the lives first."""
-        from steve.kernels._accesses import Walk
         if chosen is None and self.test is not None:
             chosen = self._choose()
-        if in_parts and self._in_parts():
-            with Pool(self.args) as pool, Progress(self.command, self.args.quiet) as progress:
-                rounds = Rounds(path_of(self.args), pool, progress, self._span)
-                result = rounds.run(make, chosen)
-                self.trace = rounds.whole()
-            self.places = Places(self.trace)
-            return result
-        self.trace, window = self._open(), self.window()
-        self.places = Places(self.trace)
-        with Progress(self.command, self.args.quiet) as progress:
-            result = analyse_whole(Walk(self.trace, window, None if chosen is None else chosen.as_bits(), progress), make)
-        if window is not None and self.trace.problem is None:
-            window.verify(self.trace.name)
-        return result
+        return self._run(make, chosen, in_parts)
 
     def _choose(self) -> "Selection":
         from steve.kernels._lives import Selection

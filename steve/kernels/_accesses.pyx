@@ -371,9 +371,14 @@ cdef class Analysis:
                              known; between: only events between two marks were
     result()                 what the analysis finds
 
-    needs: what a checkpoint has to say, see steve.parallel.checkpoints. onward: is a shard read beyond its end?"""
+    know(whole)              before merge, if definitions are needed, and before the end of what was merged: a trace that
+                             was read to its end
+
+    needs: what a checkpoint has to say, see steve.parallel.checkpoints. onward: is a shard read beyond its end?
+    freed: with accesses to freed memory?"""
     needs = ()
     onward = False
+    freed = False
 
     def begin(self, Walk walk, checkpoint):
         pass
@@ -383,6 +388,9 @@ cdef class Analysis:
         cdef size_t n
         while not self.is_done() and walk.next(&events, &n):
             self.take(events, n)
+
+    def know(self, whole):
+        pass
 
     def end(self, uint64_t time, bint between):
         pass

@@ -8,7 +8,7 @@ and reads on into the next part.
 Lifetimes: a first round as for ops; in the second each part counts what the blocks that live in it are
 accessed.
 
-Lives of blocks: see steve.analysis.live_parts.
+Lives of blocks: see steve.analysis.lives.
 
 Summary: one round; a part tells by slot which blocks lived on at its end and which ended that were made
 before it; heights of the heap are relative to the beginning of the part.
@@ -171,18 +171,31 @@ class Rounds:
         bits = None if chosen is None else chosen.part()
         if analysis.needs:
             share = SURVEY
-        more = [(make, bits, checkpoint) for checkpoint in self._checkpoints(analysis.needs, share)]
+        checkpoints = self._checkpoints(analysis, share)
+        more = [(make, bits, checkpoint) for checkpoint in checkpoints]
         analysis.merge(partial for _, partial in self.each(analyse, more, share, 1 - share, analysis.onward))
         whole = self.whole()
+        analysis.know(whole)
         to_mark = self.span is not None and self.span.end is not None
         analysis.end(0 if to_mark else end_of(whole), self.span is not None)
         return analysis.result()
 
-    def _checkpoints(self, needs: Tuple[str, ...], share: float) -> List[Checkpoint]:
-        """What is needed to know where the parts begin; share: of the work."""
-        surveys = self.first(survey, needs, share=share) if needs else [Surveyed(None, None)] * len(self.parts)
-        points = self._trace.seek_points()
-        return checkpoints_of([points[part.first][1] for part in self.parts], surveys)
+    def _checkpoints(self, analysis: "Analysis", share: float) -> List[Checkpoint]:
+        """What the analysis needs to know where the parts begin; share: of the work."""
+        needs, points = analysis.needs, self._trace.seek_points()
+        surveys, earlier = [Surveyed()] * len(self.parts), []
+        if needs:
+            last = tuple(what for what in needs if what != "threads")  # nobody asks what they did at the end
+            more = [(needs,)] * (len(self.parts) - 1) + [(last,)]
+            earlier = self.before(survey, needs) if "threads" in needs else []
+            surveys = [surveyed for _, surveyed in self.each(survey, more, 0.0, share)]
+        shards = [(self.view(i), points[part.first][1]) for i, part in enumerate(self.parts)]
+        found = checkpoints_of(shards, earlier, surveys)
+        if "definitions" in needs:
+            known = analysis.know(self.whole())
+            for checkpoint in found:
+                checkpoint.definitions = known
+        return found
 
     def each(self, task: Any, more: Sequence[tuple], begin: float, share: float,
              onward: bool = False) -> Iterator[Tuple[Part, Any]]:
@@ -237,7 +250,8 @@ def analyse(view: View, make: "Callable[[], Analysis]", chosen: Any,
         selection = Selection()
         selection.join(chosen)
         bits = selection.as_bits()
-    walk, analysis = Walk(view.open(), view.window(), bits, part=True, since=view.cut.since), make()
+    analysis = make()
+    walk = Walk(view.open(analysis.freed), view.window(), bits, part=True, since=view.cut.since)
     analysis.begin(walk, checkpoint)
     analysis.feed(walk)
     return analysis.partial(), walk.trace.problem, walk.trace.stats()
@@ -358,15 +372,6 @@ def survey_handles(view: View, resizes: bool) -> Tuple[tuple, "Optional[TraceErr
     from steve.kernels import _totals
     trace = view.open()
     return _totals.survey_of(trace, resizes=resizes), trace.problem, trace.stats()
-
-
-def count_operations(view: View) -> Tuple[int, "Optional[TraceError]", dict]:
-    """Task: operations of a part, within the window if it ends here. Only then accesses are looked at."""
-    from steve.kernels import _totals
-    from steve.kernels._accesses import Walk
-    trace, window = view.open(), view.window()
-    count = _totals.survey_of(trace)[0] if window is None else Walk(trace, window).finish()
-    return count, trace.problem, trace.stats()
 
 
 def starts_of(surveys: List[tuple]) -> List[Start]:

@@ -3,10 +3,11 @@ they can be, and the command by processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import json
 import random
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,9 @@ from hypothesis import strategies as st
 
 from conftest import Steve, make_trace
 from steve.analysis import blocks
-from steve.analysis import live_parts
-from steve.kernels._lives import Selection
 from steve.commands import lines
-from steve.analysis.reducers import Sums
 from test_analyses import run_steve
-from test_liveparts import CHUNKS, arguments, rich  # noqa: F401 (a fixture)
-from test_parts import Here, silent
+from test_liveparts import CHUNKS, Many, Parts, arguments, rich  # noqa: F401 (a fixture)
 
 WHERES = (None, "size >= 30 and lifetime < 40", "not freed or shared", "function = 'f'")
 GC, TRACE = 2, 7  # of enum mt_vm
@@ -124,20 +121,15 @@ def of_one(path: Path, where: str | None) -> list[dict]:
     return rows(sums, one.lives, one.lines)
 
 
-class Few(Here):
+class Few(Parts):
     """Parts that one could begin to read at several places."""
     n = 1
 
 
-def of_parts(path: Path, where: str | None, pool: Here) -> list[dict]:
-    chosen, make = Selection() if where else None, partial(Sums, "stack")
-    choice = live_parts.Joined(str(path), pool, silent, where, chosen)
-    fold = choice.fold(make)
-    many = live_parts.Joined(str(path), pool, silent, None, selected=chosen)
-    all_lives = many.fold_lines(make)
-    if where is None:
-        fold, choice = all_lives, many
-    return rows(fold.rows(choice.lives.totals()["peak"])[0], many.lives, many.lines)
+def of_parts(path: Path, where: str | None, pool: type[Parts]) -> list[dict]:
+    many = Many(path, where, threads=True, pool=pool, by_line=True)
+    sums, = many.sum_with_accesses("stack")
+    return rows(sums, many.lives, many.lines)
 
 
 @settings(max_examples=40, deadline=None)
@@ -146,8 +138,8 @@ def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", program(choose, steps), chunk, 1)
         expected = of_one(path, where)
-        assert of_parts(path, where, Here()) == expected
-        assert of_parts(path, where, Few()) == expected
+        assert of_parts(path, where, Parts) == expected
+        assert of_parts(path, where, Few) == expected
 
 
 @settings(max_examples=30, deadline=None)
@@ -162,7 +154,7 @@ def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> 
         alone = make_trace(Path(folder) / "alone.ljt", late, chunk, 1)
         behind = make_trace(Path(folder) / "behind.ljt", early + late, chunk, 1)
         expected = of_lua(of_one(alone, None))
-        assert of_lua(of_one(behind, None)) == of_lua(of_parts(behind, None, Here())) == expected
+        assert of_lua(of_one(behind, None)) == of_lua(of_parts(behind, None, Parts)) == expected
 
 
 def test_blocks_from_before_lua(tmp_path: Path) -> None:

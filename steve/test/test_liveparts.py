@@ -3,6 +3,8 @@ be, all fields of all lives, filters, sums, errors of the program; and whole com
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
+from __future__ import annotations
+
 import random
 import tempfile
 from argparse import Namespace
@@ -18,13 +20,12 @@ from hypothesis import strategies as st
 from conftest import Steve, make_trace
 from reference_lives import STACKS, Run, script
 from steve.analysis import blocks, reducers
-from steve.analysis import live_parts
 from steve.kernels._lives import LIFE, Selection
 from steve.trace._memtrace import Trace
 from steve.cli import COMMANDS, load, make_parser
 from steve.analysis.program_errors import Faults
 from test_analyses import run_steve, runs
-from test_parts import Here, silent
+from test_parts import Here
 
 RUNS = settings(max_examples=80, deadline=None)
 CHUNKS = st.sampled_from((1, 2, 5))
@@ -74,9 +75,34 @@ def arguments(path: Path, where: str | None = None) -> Namespace:
                      scheduler=None)
 
 
-def joined(path: Path, where: str | None = None, **more: Any) -> live_parts.Joined:
-    """In as many parts as there can be."""
-    return live_parts.Joined(str(path), Here(), silent, where, **more)
+class Parts(Here):
+    """A Pool that works here."""
+
+    def __init__(self, args: Namespace) -> None:
+        pass
+
+    def __enter__(self) -> Parts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Many(blocks.Blocks):
+    """Blocks of a trace that is read in as many parts as there can be, even if that is one."""
+
+    def __init__(self, path: Path, where: str | None = None, chosen: Selection | None = None, threads: bool = False,
+                 pool: type[Parts] = Parts, errors: Faults | None = None, **more: Any) -> None:
+        super().__init__("test", arguments(path, where), again=errors is not None, errors=errors, **more)
+        self._wanted, self._pool = {"chosen": chosen, "threads": threads}, pool
+
+    def _in_parts(self) -> bool:
+        return True
+
+    def fold(self, make: Any, **_: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "Pool", self._pool)
+            return super().fold(make, **self._wanted)
 
 
 def typed(run: Run, choose: random.Random) -> str:
@@ -94,11 +120,11 @@ def typed(run: Run, choose: random.Random) -> str:
 def test_random_lives(run: Run, chunk: int, where: str | None, choose: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", typed(run, choose), chunk, 1)
-        one, many = blocks.Blocks("test", arguments(path, where)), joined(path, where)
+        one, many = blocks.Blocks("test", arguments(path, where)), Many(path, where)
         expected, found = one.fold(Everything), many.fold(Everything)
-        assert found.lives(many.lives.totals()["peak"]) == expected.lives(one.totals["peak"])
+        assert found.lives(many.totals["peak"]) == expected.lives(one.totals["peak"])
     # of peaks a part tells its last one only
-    assert {**many.lives.totals(), "peak": 0} == {**one.totals, "peak": 0}
+    assert {**many.totals, "peak": 0} == {**one.totals, "peak": 0}
 
 
 @RUNS
@@ -109,8 +135,8 @@ def test_random_sums(run: Run, chunk: int, where: str | None) -> None:
         one = blocks.Blocks("test", arguments(path, where))
         expected = one.sum_with_accesses(*KEYS)
         chosen = None if where is None else Selection()
-        many = joined(path, where, chosen=chosen, threads=True)
-        found = many.fold(Sums).rows(many.lives.totals()["peak"])
+        many = Many(path, where, chosen=chosen, threads=True)
+        found = many.fold(Sums).rows(many.totals["peak"])
         threads = [blocks.merged(lives.thread_accesses(), int) for lives in (one.lives, many.lives)]
         picked = [] if chosen is None else choice(path, where) == bits_of(chosen)
     assert [by_key(rows) for rows in found] == [by_key(rows) for rows in expected]
@@ -123,8 +149,8 @@ def test_random_sums_by_one_key(run: Run, chunk: int, where: str | None, key: st
     with tempfile.TemporaryDirectory() as folder:
         path = make_trace(Path(folder) / "t.ljt", script(run), chunk, 1)
         expected, = blocks.Blocks("test", arguments(path, where)).sum_by(key)
-        many = joined(path, where)
-        found, = many.fold(partial(reducers.Sums, key)).rows(many.lives.totals()["peak"])
+        many = Many(path, where)
+        found, = many.fold(partial(reducers.Sums, key)).rows(many.totals["peak"])
     assert by_key(found) == by_key(expected)
 
 
@@ -199,10 +225,10 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_rich_lives(rich: Path) -> None:
     for where in WHERES:
-        one, many = blocks.Blocks("test", arguments(rich, where)), joined(rich, where)
+        one, many = blocks.Blocks("test", arguments(rich, where)), Many(rich, where)
         expected, found = one.fold(Everything), many.fold(Everything)
         rows = expected.lives(one.totals["peak"])
-        assert found.lives(many.lives.totals()["peak"]) == rows
+        assert found.lives(many.totals["peak"]) == rows
         assert rows or where is not None
 
 
@@ -210,7 +236,7 @@ def test_errors_of_the_program(rich: Path) -> None:
     met, found = Faults(), Faults()
     one = blocks.Blocks("test", arguments(rich), again=True, errors=met)
     one.sum_by("stack")
-    many = joined(rich, errors=found)
+    many = Many(rich, errors=found)
     many.fold(Sums)
     contexts = met.contexts(one.trace)
     assert found.contexts(many.trace) == contexts

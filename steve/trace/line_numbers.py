@@ -9,6 +9,7 @@ SPDX-License-Identifier: GPL-2.0-or-later
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steve.trace.places import Found, Line, Owner, Places
@@ -78,3 +79,19 @@ class LineNumbers:
         """Number the lines of all stacks, sites and prototypes that the trace has defined so far."""
         counts = self.places.trace.counts()
         self.reach(counts["stacks"], counts["sites"], counts["protos"])
+
+
+@dataclass(frozen=True)
+class KnownLines:
+    """The numbers of a whole trace from the beginning, by stack, site and place, and how many lines there are."""
+    stacks: "np.ndarray"
+    sites: "np.ndarray"
+    places: "np.ndarray"
+    lines: int
+
+    def reach(self, stacks: int, sites: int, protos: int) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+        """As of LineNumbers."""
+        return self.stacks, self.sites, self.places
+
+    def count(self) -> int:
+        return self.lines

@@ -1,0 +1,167 @@
+"""An analysis of the lives of blocks, in one shard or in several: see steve.kernels._accesses.Analysis.
+
+Lives go to a fold (steve.analysis.reducers). A shard knows where it begins which blocks live there, and how large the
+heap is. What it makes and ends goes to its fold; of blocks that cross its borders it reports pieces, which are joined in
+the order of the shards (steve/kernels/lives/lives_parts.h says how) and then go to the fold of the whole.
+
+Where a filter or a fold needs the numbers of operations, a checkpoint has to say how many there are before. Counting by
+line needs to know who made the blocks that live where a shard begins, what threads did last, and the numbers of all
+lines.
+
+SPDX-License-Identifier: GPL-2.0-or-later
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from steve.analysis.filter import fields_of, parse
+from steve.analysis.program_errors import Faults
+from steve.analysis.reducers import Fold, sums_of_all
+from steve.trace.line_numbers import KnownLines, LineNumbers
+from steve.trace.places import Places
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from steve.kernels._accesses import Walk
+    from steve.parallel.checkpoints import Checkpoint
+    from steve.parallel.rounds import View, Whole
+
+
+class Partial(NamedTuple):
+    """What a shard reports. piece: of steve.kernels._lives.Lives; chosen, errors: parts of a Selection and of Faults;
+    lines: of steve.kernels._lives.line_piece()."""
+    view: View
+    fold: Any
+    piece: tuple
+    chosen: Any
+    errors: Any
+    threads: np.ndarray
+    lines: tuple | None
+
+
+class Nothing:
+    """The fold of a walk that is made for what the kernel counts."""
+
+    numbered = False
+
+    def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
+        pass
+
+    def part(self, peak: int) -> None:
+        return None
+
+    def join(self, part: None, peak: int) -> None:
+        pass
+
+
+class LifeAnalysis:
+    """What a fold makes of the lives that a filter takes.
+
+    Its result is itself. Then there are fold, lives (as steve.kernels._lives.Lives, with totals and what it counted),
+    chosen: a Selection of what the filter took, if `choose`; met: Faults, if `errors`; lines: a LineNumbers, if
+    `by_line`. threads: shards report accesses by thread. selected: part() of the Selection without whose blocks no
+    others exist."""
+
+    onward = False
+
+    def __init__(self, make: Callable[[], Fold], where: str | None = None, choose: bool = False, errors: bool = False,
+                 threads: bool = False, by_line: bool = False, selected: Any = None) -> None:
+        from steve.kernels._lives import Selection
+        self.fold, self.met, self.chosen = make(), Faults(), Selection()
+        self._where, self._choose, self._threads, self._by_line = where, choose, threads, by_line
+        self._test = None if where is None else parse(where)
+        self._selected = Selection() if selected is not None else None
+        if self._selected is not None:
+            self._selected.join(selected)
+        self.freed = errors
+        self.lines: LineNumbers | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """See steve.parallel.checkpoints."""
+        if self._by_line:
+            return ("owners", "threads", "definitions")
+        numbered = self.fold.numbered or {"born", "died"} & fields_of(self._where or "")
+        return ("operations",) if numbered else ()
+
+    # ---- a shard --------------------------------------------------------------------------------
+
+    def begin(self, walk: Walk, checkpoint: Checkpoint | None) -> None:
+        from steve.kernels._lives import Lives
+        self.places = Places(walk.trace)
+        part: dict[str, Any] = {}
+        if checkpoint is not None:
+            self._view = checkpoint.view
+            part = {"part": checkpoint.operations, "since": checkpoint.view.cut.since,
+                    "begins": (checkpoint.owners, checkpoint.threads)}
+        elif self._by_line:
+            self.lines = LineNumbers(self.places)
+        self.lives: Any = Lives(
+            walk.trace, walk.window, self._selected, walk.tick,
+            checkpoint.definitions if checkpoint is not None else self.lines,
+            self.met.take if self.freed else None, sums=sums_of_all(self.fold) if self._test is None else None, **part)
+
+    def feed(self, walk: Walk) -> None:
+        self._take(self.lives.batches(), self.places)
+
+    def _take(self, batches: Iterator[np.ndarray], places: Places) -> None:
+        """Give lives to the fold."""
+        for batch in batches:
+            keep = None if self._test is None else self._test(batch, places)
+            self.fold.add(batch, keep)
+            if self._choose and keep is not None:
+                self.chosen.add(batch, keep)
+
+    def partial(self) -> Partial:
+        from steve.kernels._lives import line_piece
+        lives = self.lives
+        piece, rows = lives.piece(), lives.thread_accesses()
+        return Partial(self._view, self.fold.part(lives.totals()["peak"]), piece, self.chosen.part(), self.met.part(),
+                       used_rows(rows if self._threads else rows[:0]), line_piece(lives) if self._by_line else None)
+
+    # ---- the whole ------------------------------------------------------------------------------
+
+    def know(self, whole: Whole) -> KnownLines | None:
+        """The trace was read to its end: its definitions are known."""
+        self._trace, self.places = whole, Places(whole)
+        if not self._by_line or self.lines is not None:
+            return None
+        self.lines = LineNumbers(self.places)
+        self.lines.reach_all()
+        return KnownLines(*self.lines.reach(0, 0, 0), self.lines.count())
+
+    def merge(self, partials: Iterable[Partial]) -> None:
+        from steve.kernels._lives import WholeLines, WholeLives
+        self.lives = WholeLives()
+        if self.lines is not None:
+            self.lives.count_lines(WholeLines(self._trace.trace, self.lines))
+        for partial in partials:
+            self._join(partial)
+
+    def _join(self, shard: Partial) -> None:
+        peak = self.lives.add(shard.piece)
+        self.fold.join(shard.fold, peak)
+        self.lives.add_threads(shard.threads)
+        if shard.lines is not None:
+            self.lives.add_lines(shard.lines)
+        self.chosen.join(shard.chosen)
+        self.met.join(shard.errors)
+        # blocks that were made before and ended in this shard: it knows their stacks
+        self._take(self.lives.batches(), None if self._test is None else Places(shard.view.open()))
+
+    def end(self, time: int, between: bool) -> None:
+        from steve.kernels._lives import WholeLives
+        if isinstance(self.lives, WholeLives):
+            self._take(self.lives.finish(time), self.places)
+
+    def result(self) -> LifeAnalysis:
+        return self
+
+
+def used_rows(rows: np.ndarray) -> np.ndarray:
+    """Without the rows after the last that is not empty."""
+    import numpy as np
+    used = np.flatnonzero(rows["loads"] | rows["stores"] | rows["modifies"])
+    return rows[:used[-1] + 1 if len(used) else 0]
