@@ -7,6 +7,7 @@
 #ifndef MEMTRACE_FORMAT_CHUNK_H
 #define MEMTRACE_FORMAT_CHUNK_H
 
+#include "memtrace/base/table.h"
 #include "memtrace/memtrace.h"
 
 /* The file begins with magic, u32 version, u32 its check. Like PNG's, the magic shows text-mode transfers. */
@@ -26,7 +27,7 @@
 #define MAX_CHUNK_EVENTS (1u << 22)
 #define MAX_STRING 65535u
 #define MAX_PROTO_LINES (1u << 24)    /* bytes they take */
-#define MAX_DEFINITIONS (1u << 26)    /* of each kind */
+#define MAX_DEFINITIONS TABLE_MOST    /* of each kind */
 #define MAX_SNAPSHOT_ITEMS (1u << 30) /* objects, and links, of a snapshot */
 #define MAX_LIVE_BLOCKS (1u << 30)
 

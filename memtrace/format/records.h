@@ -15,6 +15,11 @@ struct text {
     uint64_t len;
 };
 
+/* A fact about the recording, by string ids. */
+struct info {
+    uint32_t key, value;
+};
+
 /* -- codes and structs -- */
 enum record_code {
 #define RECORD(NAME, name, code, fields) REC_##NAME = code,

@@ -8,27 +8,13 @@
 #ifndef MEMTRACE_READ_DEFINITIONS_H
 #define MEMTRACE_READ_DEFINITIONS_H
 
+#include "memtrace/base/table.h"
 #include "memtrace/format/records.h"
 #include "memtrace/memtrace.h"
-
-enum { TABLE_PAGE_BITS = 10, TABLE_PAGE = 1 << TABLE_PAGE_BITS };
-
-/* An array that grows in pages. */
-struct table {
-    void **pages;
-    uint32_t count;
-    uint32_t page_count;
-    uint32_t page_capacity;
-    uint32_t item_size;
-};
 
 /* A segment's accesses stand one after the other in defs.accesses. */
 struct defined_segment {
     uint32_t first, count, words;
-};
-
-struct info {
-    uint32_t key, value;
 };
 
 /* Strings' bytes, in pieces that never move. */
@@ -58,13 +44,6 @@ struct record_hook {
 /* Apply the records of a DEFS chunk. With salvage, definitions lost before it become unknown ones. What is
  * wrong is returned in words, NULL = all is well. */
 const char *defs_apply(struct defs *d, struct cursor *c, bool salvage, struct record_hook *hook);
-
-/* Add a zeroed item; NULL when out of memory or ids. The first use needs only item_size set. */
-void *table_add(struct table *t);
-void table_free(struct table *t);
-
-/* The item, or NULL if there is none. */
-void *table_at(const struct table *t, uint32_t i);
 
 static inline const char *defs_string(const struct defs *d, uint32_t id)
 {

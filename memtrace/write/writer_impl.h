@@ -6,10 +6,11 @@
 #define MEMTRACE_WRITE_WRITER_IMPL_H
 
 #include "memtrace/base/intern.h"
+#include "memtrace/base/table.h"
 #include "memtrace/blocks/containers.h"
 #include "memtrace/blocks/reach.h"
 #include "memtrace/blocks/released.h"
-#include "memtrace/read/definitions.h"
+#include "memtrace/format/records.h"
 #include "memtrace/write/chunk_writer.h"
 #include "memtrace/write/encoder.h"
 
