@@ -1,7 +1,7 @@
 /* array.h - arrays that grow.
  *
- * The kernels keep arrays with one element for each live block; this is the one place that makes them longer.
- * Not for structures that others hold pointers into: the array moves.
+ * An array is a pointer and its room, the number of elements for which there is memory; the room doubles.
+ * Not for structures that others hold pointers into: the array moves. See table.h for those.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef MEMTRACE_BASE_ARRAY_H
@@ -13,35 +13,71 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Make *array (room for *room elements of `size` bytes) hold at least `need`; new elements are zero.
- * False when there is no memory: the array is then as before. */
-static inline bool array_grow(void *array, size_t *room, size_t need, size_t size)
+/* The room of an array that has to hold at least `need` > room elements of `size` bytes; 0 if that is too
+ * much. */
+static inline size_t array_room(size_t room, size_t need, size_t size)
 {
-    void *old, *bigger;
-    size_t wanted = *room < 32 ? 64 : *room * 2;
-
-    if (need <= *room)
-        return true;
+    size_t wanted = room < 32 ? 64 : room * 2;
     if (wanted < need)
         wanted = need;
-    if (wanted > SIZE_MAX / 2 / size)
-        return false;
+    return wanted > SIZE_MAX / 2 / size ? 0 : wanted;
+}
+
+/* Make *array hold at least `need` elements of `size` bytes; new ones are not initialized. False when there
+ * is no memory: the array is then as before. */
+static inline bool array_reserve(void *array, size_t *room, size_t need, size_t size)
+{
+    void *old, *bigger;
+    if (need <= *room)
+        return true;
+    size_t wanted = array_room(*room, need, size);
     memcpy(&old, array, sizeof old);
-    bigger = realloc(old, wanted * size);
+    bigger = wanted ? realloc(old, wanted * size) : NULL;
     if (!bigger)
         return false;
-    memset((char *)bigger + *room * size, 0, (wanted - *room) * size);
     memcpy(array, &bigger, sizeof bigger);
     *room = wanted;
     return true;
 }
 
-/* The same of an array of which *n elements are in use: use at least `need`. */
+/* As array_reserve, and new elements are zero. */
+static inline bool array_grow(void *array, size_t *room, size_t need, size_t size)
+{
+    const size_t had = *room;
+    char *now;
+    if (!array_reserve(array, room, need, size))
+        return false;
+    if (*room > had) {
+        memcpy(&now, array, sizeof now);
+        memset(now + had * size, 0, (*room - had) * size);
+    }
+    return true;
+}
+
+/* As array_grow, of an array of which *n elements are in use: use at least `need`. */
 static inline bool array_grow_used(void *array, size_t *n, size_t *room, size_t need, size_t size)
 {
     if (!array_grow(array, room, need, size))
         return false;
     *n = need > *n ? need : *n;
+    return true;
+}
+
+/* As array_reserve, and the array begins at a cache line, which realloc would not keep. */
+static inline bool array_reserve_aligned(void *array, size_t *room, size_t need, size_t size)
+{
+    void *old, *bigger;
+    if (need <= *room)
+        return true;
+    size_t wanted = array_room(*room, need, size);
+    if (!wanted || posix_memalign(&bigger, 64, wanted * size))
+        return false;
+    memcpy(&old, array, sizeof old);
+    if (old)
+        memcpy(bigger, old, *room * size);
+    free(old);
+    memcpy(array, &bigger, sizeof bigger);
+    *room = wanted;
     return true;
 }
 

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/base/id_list.h"
+#include "memtrace/base/array.h"
 #include "memtrace/base/varint.h"
 
 #include <stdlib.h>
@@ -22,14 +23,8 @@ size_t id_list_write(uint8_t *to, const uint64_t **list, size_t *n, uint64_t *ne
 
 static bool keep(struct id_list *o, uint64_t number)
 {
-    if (o->count == o->room) {
-        uint64_t room = o->room ? 2 * o->room : 1024;
-        uint64_t *list = realloc(o->list, room * sizeof *list);
-        if (!list)
-            return false;
-        o->list = list;
-        o->room = room;
-    }
+    if (!array_reserve(&o->list, &o->room, o->count + 1, sizeof *o->list))
+        return false;
     o->list[o->count] = number;
     return true;
 }

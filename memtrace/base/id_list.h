@@ -25,7 +25,7 @@ struct id_list {
     uint64_t count;   /* so far */
     bool keeps;       /* them, in: */
     uint64_t *list;   /* the caller's to free */
-    uint64_t room;
+    size_t room;
 };
 
 /* Make the next piece at `to`, of ID_LIST_SIZE bytes: its size. *n numbers are left to tell, of which it

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/blocks/reach.h"
+#include "memtrace/base/array.h"
 #include "memtrace/memtrace.h"
 #include <stdlib.h>
 
@@ -51,14 +52,8 @@ bool reach_edge(struct reach *r, uint32_t from, uint32_t to, bool interior)
 {
     if (from == to)
         return true;
-    if (r->count == r->capacity) {
-        size_t capacity = r->capacity ? 2 * r->capacity : 1024;
-        struct reach_edge *edges = realloc(r->edges, capacity * sizeof *edges);
-        if (!edges)
-            return false;
-        r->edges = edges;
-        r->capacity = capacity;
-    }
+    if (!array_reserve(&r->edges, &r->room, r->count + 1, sizeof *r->edges))
+        return false;
     r->edges[r->count++] = (struct reach_edge){from, to | (interior ? REACH_INTERIOR : 0)};
     return true;
 }

@@ -25,7 +25,7 @@ struct reach_edge {
 
 struct reach {
     struct reach_edge *edges;
-    size_t count, capacity;
+    size_t count, room;
     uint8_t *reached; /* by node: enum mt_reach + 1; 0 = not reached yet */
     uint32_t nodes;
 };

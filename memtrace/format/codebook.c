@@ -3,40 +3,15 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/format/codebook.h"
+#include "memtrace/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for `more` items of `size` bytes, aligned to cache lines; NULL when out of memory. */
-static void *grown(void *items, uint32_t count, uint32_t *capacity, uint32_t more, size_t size)
-{
-    if (count + more <= *capacity)
-        return items;
-    uint32_t bigger = 2 * (count + more) + 512;
-    void *copy = aligned_alloc(64, (bigger * size + 63) & ~(size_t)63);
-    if (!copy)
-        return NULL;
-    if (count)
-        memcpy(copy, items, count * size);
-    free(items);
-    *capacity = bigger;
-    return copy;
-}
-
-#define GROW(b, what, items, more)                                                                           \
-    grow((void **)&(b)->items, (b)->what##_count, &(b)->what##_capacity, more, sizeof *(b)->items)
-
-static bool grow(void **items, uint32_t count, uint32_t *capacity, uint32_t more, size_t size)
-{
-    void *bigger = grown(*items, count, capacity, more, size);
-    *items = bigger ? bigger : *items;
-    return bigger;
-}
-
 static bool grow_lines(struct codebook *b, uint32_t more)
 {
-    return grow((void **)&b->names, b->line_count, &b->name_capacity, more, sizeof *b->names) &&
-           GROW(b, line, lines, more);
+    return array_reserve(&b->names, &b->name_room, b->line_count + more, sizeof *b->names) &&
+           array_reserve_aligned(&b->lines, &b->line_room, b->line_count + more, sizeof *b->lines);
 }
 
 /* A line for which there is room. */
@@ -68,7 +43,7 @@ void codebook_free(struct codebook *b)
 
 bool codebook_site(struct codebook *b, uint32_t size, uint8_t kind)
 {
-    if (!GROW(b, site, sites, 1))
+    if (!array_reserve(&b->sites, &b->site_room, b->site_count + 1, sizeof *b->sites))
         return false;
     b->sites[b->site_count++] = (struct coded_site){.size = size, .kind = kind};
     return true;
@@ -136,7 +111,9 @@ bool codebook_segment(struct codebook *b, const struct mt_segment *s)
 {
     static const struct mt_segment lost;
     s = s ? s : &lost;
-    if (!GROW(b, access, accesses, s->count) || !GROW(b, segment, segments, 1) || !grow_lines(b, s->words))
+    if (!array_reserve(&b->accesses, &b->access_room, b->access_count + s->count, sizeof *b->accesses) ||
+        !array_reserve(&b->segments, &b->segment_room, b->segment_count + 1, sizeof *b->segments) ||
+        !grow_lines(b, s->words))
         return false;
     b->segments[b->segment_count] =
         (struct coded_segment){s->words ? b->line_count : NO_LINE, b->access_count, (uint16_t)s->count,

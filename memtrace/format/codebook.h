@@ -32,8 +32,8 @@ struct codebook {
     struct coded_segment *segments;
     struct mt_access *accesses; /* of all segments */
     struct coded_site *sites;   /* by site id; [0] is not known */
-    uint32_t line_count, line_capacity, name_capacity, segment_count, segment_capacity;
-    uint32_t access_count, access_capacity, site_count, site_capacity;
+    uint32_t line_count, segment_count, access_count, site_count;
+    size_t line_room, name_room, segment_room, access_room, site_room;
 };
 
 bool codebook_init(struct codebook *b);

@@ -114,7 +114,8 @@ struct ops_encoder {
     struct ops_predictor predictor;
     struct ops_line *lines; /* of all shapes; and their parts */
     struct ops_part *parts;
-    uint32_t n_lines, n_parts, lines_room, parts_room;
+    uint32_t n_lines, n_parts;
+    size_t lines_room, parts_room;
     uint32_t epoch;     /* of the block, from 1 */
     uint32_t names;     /* of shapes in the block */
     uint32_t previous;  /* line of the last execution */

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "memtrace/base/array.h"
 #include "memtrace/ops/shapes.h"
 
 #include <stdlib.h>
@@ -13,38 +14,24 @@
 #include <emmintrin.h>
 #endif
 
-static bool reserve(void *array, uint32_t *room, uint32_t need, size_t size)
-{
-    void *old, *bigger;
-    if (need <= *room)
-        return true;
-    memcpy(&old, array, sizeof old);
-    /* lines are aligned, which realloc does not keep */
-    if (posix_memalign(&bigger, 64, 2 * (size_t)need * size))
-        return false;
-    if (old)
-        memcpy(bigger, old, *room * size);
-    memset((char *)bigger + *room * size, 0, (2 * (size_t)need - *room) * size);
-    free(old);
-    memcpy(array, &bigger, sizeof bigger);
-    *room = 2 * need;
-    return true;
-}
-
 bool ops_encoder_begin_shapes(struct ops_encoder *e)
 {
     e->epoch = 1;
     e->n_lines = 1;
-    return reserve(&e->lines, &e->lines_room, 1, sizeof *e->lines);
+    if (!array_reserve_aligned(&e->lines, &e->lines_room, 1, sizeof *e->lines))
+        return false;
+    memset(e->lines, 0, sizeof *e->lines);
+    return true;
 }
 
 uint32_t ops_encoder_shape(struct ops_encoder *e, const struct ops_part *parts, unsigned count,
                            unsigned words)
 {
     uint32_t line = e->n_lines;
-    if (!reserve(&e->lines, &e->lines_room, line + words, sizeof *e->lines) ||
-        !reserve(&e->parts, &e->parts_room, e->n_parts + count, sizeof *e->parts))
+    if (!array_reserve_aligned(&e->lines, &e->lines_room, line + words, sizeof *e->lines) ||
+        !array_reserve(&e->parts, &e->parts_room, e->n_parts + count, sizeof *e->parts))
         return 0;
+    memset(&e->lines[line], 0, words * sizeof *e->lines);
     e->lines[line].first = e->n_parts;
     e->lines[line].count = (uint8_t)count;
     e->lines[line].words = (uint8_t)words;

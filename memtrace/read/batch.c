@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/read/batch.h"
+#include "memtrace/base/array.h"
 
 #include <stdlib.h>
 
@@ -18,19 +19,6 @@ void batch_free(struct batch *p)
     free(p->segments);
     free(p->accesses);
     free(p);
-}
-
-static bool reserve(void **items, uint32_t *room, uint32_t need, size_t size)
-{
-    if (need <= *room)
-        return true;
-    uint32_t wanted = 2 * need + 256;
-    void *bigger = realloc(*items, wanted * size);
-    if (!bigger)
-        return false;
-    *items = bigger;
-    *room = wanted;
-    return true;
 }
 
 static void add_access(struct batch *p, const struct codebook *b, uint32_t line, const struct mt_access *a)
@@ -61,7 +49,7 @@ static bool add_segment(struct batch *p, const struct codebook *b, uint32_t line
         a = &b->accesses[s->first];
         count = s->count;
     }
-    if (!reserve((void **)&p->accesses, &p->room_accesses, p->n_accesses + count, sizeof *p->accesses))
+    if (!array_reserve(&p->accesses, &p->room_accesses, p->n_accesses + count, sizeof *p->accesses))
         return false;
     p->segments[line].first = p->n_accesses;
     p->segments[line].count = (uint8_t)count;
@@ -73,7 +61,7 @@ static bool add_segment(struct batch *p, const struct codebook *b, uint32_t line
 
 bool batch_learn(struct batch *p, const struct codebook *b)
 {
-    if (!reserve((void **)&p->segments, &p->room_segments, b->line_count, sizeof *p->segments))
+    if (!array_reserve(&p->segments, &p->room_segments, b->line_count, sizeof *p->segments))
         return false;
     for (uint32_t i = p->n_segments; i < b->line_count; i++)
         p->segments[i] = (struct mt_segment_word){0};

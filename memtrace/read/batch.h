@@ -23,7 +23,8 @@ struct batch {
     uint64_t total;                   /* events that the steps stand for */
     struct mt_segment_word *segments; /* by line of the codebook */
     struct mt_segment_access *accesses;
-    uint32_t n_segments, n_accesses, room_segments, room_accesses;
+    uint32_t n_segments, n_accesses;
+    size_t room_segments, room_accesses;
 };
 
 void batch_free(struct batch *p);

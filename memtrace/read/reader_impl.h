@@ -20,7 +20,8 @@
 
 struct places {
     struct mt_seek_point *at;
-    uint32_t count, capacity;
+    uint32_t count;
+    size_t room;
 };
 
 /* Who is handed each chunk of events and of definitions, once it was found sound: its header, its payload as

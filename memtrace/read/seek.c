@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "memtrace/base/array.h"
 #include "memtrace/base/error.h"
 #include "memtrace/read/reader_impl.h"
 
@@ -15,14 +16,8 @@
 
 static bool add_place(struct places *p, const struct chunk_header *h, uint64_t offset)
 {
-    if (p->count == p->capacity) {
-        uint32_t capacity = p->capacity * 2 + 64;
-        struct mt_seek_point *all = realloc(p->at, capacity * sizeof *all);
-        if (!all)
-            return false;
-        p->at = all;
-        p->capacity = capacity;
-    }
+    if (!array_reserve(&p->at, &p->room, p->count + 1u, sizeof *p->at))
+        return false;
     p->at[p->count++] = (struct mt_seek_point){h->first_event, h->first_handle, offset};
     return true;
 }

@@ -41,27 +41,13 @@ void snapshots_free(struct snapshots *s)
     free(s->items);
 }
 
-/* Room for one more item of an array; false when out of memory. */
-static bool grow(void **array, uint32_t *room, uint32_t count, size_t size)
-{
-    if (count < *room)
-        return true;
-    uint32_t wanted = *room ? 2 * *room : 256;
-    void *more = realloc(*array, wanted * size);
-    if (!more)
-        return false;
-    *array = more;
-    *room = wanted;
-    return true;
-}
-
 static const char *take_object(struct snapshots *s, const struct rec_object *r, const struct defs *defs)
 {
     bool good = r->type != MT_TYPE_UNKNOWN && (r->type <= MT_TYPE_UDATA || r->type == MT_TYPE_OTHER);
     if (!good || r->flags > (DEAD | ROOT) || r->name >= defs->strings.count)
         return "an object of a snapshot is not as it can be";
     if (s->part.n_objects >= MAX_SNAPSHOT_ITEMS ||
-        !grow((void **)&s->objects, &s->objects_room, s->part.n_objects, sizeof *s->objects))
+        !array_reserve(&s->objects, &s->objects_room, s->part.n_objects + 1, sizeof *s->objects))
         return s_no_memory;
     s->objects[s->part.n_objects++] = (struct mt_object){.addr = r->addr,
                                                          .size = r->size,
@@ -79,7 +65,7 @@ static const char *take_link(struct snapshots *s, const struct rec_link *r, cons
         (is_string && r->name >= defs->strings.count))
         return "a link of a snapshot is not as it can be";
     if (s->part.n_links >= MAX_SNAPSHOT_ITEMS ||
-        !grow((void **)&s->links, &s->links_room, s->part.n_links, sizeof *s->links))
+        !array_reserve(&s->links, &s->links_room, s->part.n_links + 1, sizeof *s->links))
         return s_no_memory;
     s->from += (uint32_t)r->from;
     s->to += (uint32_t)r->to;
@@ -124,7 +110,7 @@ static const char *take_end(struct snapshots *s, const struct rec_snapend *r)
 {
     if (r->objects != s->part.n_objects || r->links != s->part.n_links || !links_fit(s))
         return "a snapshot does not add up";
-    if (!grow((void **)&s->items, &s->room, s->count, sizeof *s->items))
+    if (!array_reserve(&s->items, &s->room, s->count + 1, sizeof *s->items))
         return s_no_memory;
     s->part.objects = s->objects;
     s->part.links = s->links;

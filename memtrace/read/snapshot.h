@@ -8,16 +8,18 @@
 #ifndef MEMTRACE_READ_SNAPSHOT_H
 #define MEMTRACE_READ_SNAPSHOT_H
 
+#include "memtrace/base/array.h"
 #include "memtrace/read/definitions.h"
 
 struct snapshots {
     struct mt_snapshot *items; /* whole ones; the arrays are theirs */
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
     bool open;               /* a part was read, the last one not yet: */
     struct mt_snapshot part; /* this far */
     struct mt_object *objects;
     struct mt_link *links;
-    uint32_t objects_room, links_room;
+    size_t objects_room, links_room;
     uint32_t from, to; /* of the last link */
 };
 

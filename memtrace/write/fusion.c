@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "memtrace/write/fusion.h"
+#include "memtrace/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +26,8 @@ void fusion_free(struct fusion *f)
 
 bool fusion_add(struct fusion *f, uint32_t segment, uint32_t line)
 {
-    if (f->count == f->capacity) {
-        uint32_t bigger = 2 * f->capacity + 256;
-        struct fusible *of = realloc(f->of, bigger * sizeof *of);
-        if (!of)
-            return false;
-        f->of = of;
-        f->capacity = bigger;
-    }
+    if (!array_reserve(&f->of, &f->room, f->count + 1u, sizeof *f->of))
+        return false;
     f->of[f->count++] = (struct fusible){.segment = segment, .line = line, .next = FUSION_NOTHING};
     return true;
 }

@@ -37,7 +37,8 @@ struct fusible {
 
 struct fusion {
     struct fusible *of; /* by the caller's id */
-    uint32_t count, capacity;
+    uint32_t count;
+    size_t room;
     uint32_t calls; /* to fusion_samples */
 };
 

@@ -6,6 +6,7 @@
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
+#include "memtrace/base/array.h"
 #include "memtrace/base/error.h"
 #include "memtrace/base/id_list.h"
 #include "memtrace/write/writer_impl.h"
@@ -14,15 +15,9 @@
 
 void writer_survivors_note(struct mt_writer *w, uint32_t slot)
 {
-    if (slot >= w->ordinals_room) {
-        uint32_t room = slot < 512 ? 1024 : 2 * slot;
-        uint64_t *ordinals = realloc(w->ordinals, room * sizeof *ordinals);
-        if (!ordinals) {
-            mt_fail_memory(&w->out.err);
-            return;
-        }
-        w->ordinals = ordinals;
-        w->ordinals_room = room;
+    if (!array_reserve(&w->ordinals, &w->ordinals_room, slot + 1u, sizeof *w->ordinals)) {
+        mt_fail_memory(&w->out.err);
+        return;
     }
     w->ordinals[slot] = w->totals.events[MT_NEW] + w->totals.events[MT_RESIZE] - 1;
 }

@@ -55,7 +55,7 @@ struct mt_writer {
     bool reach_page_is_heap; /* ... has a block of heap 0 */
     uint64_t inherited;      /* blocks, which have the handles from 0 */
     uint64_t *ordinals;      /* of live blocks by slot, as of mt_survivors */
-    uint32_t ordinals_room;
+    size_t ordinals_room;
     struct def_counts counts;  /* all */
     struct def_counts written; /* those in chunks before the one being made */
     struct mt_totals totals;
