@@ -1,4 +1,4 @@
-/* reader.h - what a reader of traces calls; part of memtrace.h, which is to be included instead.
+/* reader.h - functions that read traces. Include memtrace.h instead.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef MEMTRACE_READER_H
@@ -14,21 +14,23 @@ struct mt_reader;
 
 enum mt_open_flags {
     MT_OPEN_DEFAULT = 0,
-    MT_OPEN_SALVAGE = 1,  /* skip damaged chunks and go on; each is counted and described */
-    MT_OPEN_TEXT = 2,     /* classic text even if no line looks like it (an empty file is a trace) */
-    MT_OPEN_FREED = 4,    /* deliver accesses to freed memory too, in their place among the others */
-    MT_OPEN_SNAPSHOTS = 8, /* keep snapshots, for mt_snapshot; without it they are passed over */
-    MT_OPEN_OVERLAPS = 16  /* classic text: a New frees no live block; an access belongs to the newest block that
+    MT_OPEN_SALVAGE = 1,   /* skip damaged chunks; each is counted and described */
+    MT_OPEN_TEXT = 2,      /* read as classic text even if no line looks like it (an empty file is a trace) */
+    MT_OPEN_FREED = 4,     /* also deliver accesses to freed memory, in program order */
+    MT_OPEN_SNAPSHOTS = 8, /* keep snapshots for mt_snapshot; without this flag they are skipped */
+    MT_OPEN_OVERLAPS =
+        16 /* classic text: a New frees no live block; an access belongs to the newest block that
                               holds its address, a Free to the newest that begins there */
 };
 
 /* Open a trace of any kind; "-" is standard input. NULL on error, with *err filled. */
 struct mt_reader *mt_open(const char *path, unsigned flags, struct mt_error *err);
 void mt_close(struct mt_reader *r);
-/* Right after mt_open. Size of a file that its recorder is still writing; 0 of any other. No more of it is read than
- * there was when it was opened: then MT_ERROR with MT_E_GROWING. */
+/* Size of a file that its recorder is still writing, when it was opened; 0 for any other file. Only this much of
+ * it is read; then mt_next returns MT_ERROR with MT_E_GROWING. Call it right after mt_open. */
 uint64_t mt_growing_size(const struct mt_reader *r);
-/* Right after mt_open: read the first `size` bytes only, as those of a file of mt_growing_size that is read again. */
+/* Read only the first `size` bytes: to read a growing file again, up to its earlier mt_growing_size. Call it right
+ * after mt_open. */
 void mt_limit_size(struct mt_reader *r, uint64_t size);
 
 /* The next events in program order. Sets *events and *n (n > 0) and returns MT_MORE, or MT_END, or
@@ -89,14 +91,15 @@ struct mt_batch {
 /* As mt_next; the two may be mixed. Everything in *p is the reader's, valid until the next call. */
 int mt_next_batch(struct mt_reader *r, struct mt_batch *p);
 
-/* From now on deliver no accesses but those of system calls and, if asked for, to freed memory: many times
- * faster, for they are not decoded. mt_reader_stats counts them as `passed`, once a chunk is done. Call it
- * before the first event. Text has them all the same. */
+/* Do not deliver accesses, except those of system calls and, if requested, those to freed memory. This is many
+ * times faster, because the others are not decoded; mt_reader_stats counts them as `passed` at the end of each
+ * chunk. Call it before the first event. It has no effect on classic text. */
 void mt_pass_accesses(struct mt_reader *r);
-/* The same, but for the last n chunks of events (about a million each) of what is to be read. Call it right
- * after mt_open or mt_read_range. What cannot be read in parts is delivered whole. */
+/* As mt_pass_accesses, but deliver all events of the last n chunks of events (about a million each) of the range
+ * to be read. Call it right after mt_open or mt_read_range. Traces that cannot be read in parts are delivered
+ * whole. */
 void mt_pass_to_last(struct mt_reader *r, uint32_t n);
-/* Are accesses passed over where reading stands? */
+/* Are accesses skipped at the current position? */
 bool mt_passes(const struct mt_reader *r);
 
 /* A place in a trace where reading can begin. */
@@ -106,37 +109,38 @@ struct mt_seek_point {
     uint64_t offset; /* in the file */
 };
 
-/* All such places in order; the first is the start. *points is the reader's, valid until mt_close. Traces
- * that cannot be read in parts (text, pipes, compressed once more) have just that one. Reading goes on where
- * it was. MT_OK or MT_ERROR. */
+/* All seek points in order; the first is the start. *points is the reader's, valid until mt_close. Traces that
+ * cannot be read in parts (text, pipes, files compressed again) have only the first. The current position does
+ * not change. MT_OK or MT_ERROR. */
 int mt_seek_points(struct mt_reader *r, const struct mt_seek_point **points, uint32_t *n);
-/* How many of the points, from the first one on, have nothing damaged before them or right behind, as far as
- * checksums tell: up to the last of these a damaged trace reads in parts as it does as a whole. All chunks up
- * to the first damaged one are read for that. At least 1. */
+/* Number of seek points before the first damage, by checksums. A seek point counts if nothing before it and
+ * nothing in its checkpoint is damaged. Up to the last of them, reading a damaged trace in parts gives the same
+ * events as reading it as a whole. Reads all chunks up to the first damaged one. At least 1. */
 uint32_t mt_sound_seek_points(struct mt_reader *r);
-/* From now on deliver the events from point `first` up to point `end` (their number: up to the end of the
- * trace), then MT_END. Handles, slots, times and definitions are those of the whole trace. Any number of
+/* Deliver the events from seek point `first` to seek point `end`, then MT_END. `end` = the number of seek points
+ * is the end of the trace. Handles, slots, times and definitions are those of the whole trace. Any number of
  * readers can read parts of one file at the same time. */
 int mt_read_range(struct mt_reader *r, uint32_t first, uint32_t end);
 
-/* A block that lives where reading stands; `slot` as of struct mt_event. */
+/* A block that is live at the current position; `slot` as in struct mt_event. */
 struct mt_live_block {
     uint64_t handle, addr, size;
     uint32_t heap, slot;
 };
-/* Right after mt_read_range: read on to the first event, so that mt_live_block tells the blocks that live
- * there. Of damage it says nothing: the next mt_next does. */
+/* Read up to the first event of the range, so that mt_live_block returns the blocks that are live there. Call it
+ * right after mt_read_range. Damage is reported by the next call of mt_next. */
 void mt_read_checkpoint(struct mt_reader *r);
-/* Can a thread be that of what was read so far? Accesses that are passed over count. Thread 1 always can. */
+/* May an event read so far, skipped accesses included, belong to this thread? Always true for thread 1. */
 bool mt_met_thread(const struct mt_reader *r, uint16_t thread);
-/* Slots from 0 that may hold a block (text: 0), and what one holds: false if nothing. */
+/* Number of slots that may contain a live block (text: 0), and the block in a slot: false if there is none. */
 uint32_t mt_count_slots(const struct mt_reader *r);
 bool mt_live_block(const struct mt_reader *r, uint32_t slot, struct mt_live_block *out);
 
-/* The blocks that live at the end of the trace, if it says so there: *n ordinals, ascending, the caller's to
- * free. A block's ordinal is how many News and Resizes come before the last of its own. False: it does not
- * say so (cut off, limited in size), cannot be sought in, or is damaged there, or damage
- * is skipped. That they are right shows when all is read; where reading stands stays as it is. */
+/* The blocks that are live at the end of the trace, from its SURVIVORS chunks: *n ordinals in ascending order; the
+ * caller frees the list. The ordinal of a block is the number of News and Resizes before its own last one. False if
+ * the file has no such list (it was cut off or limited in size), if the list is damaged, if the file is not
+ * seekable, or with MT_OPEN_SALVAGE. The list is checked against the events when these are read. The current
+ * position does not change. */
 bool mt_survivors(struct mt_reader *r, uint64_t **ordinals, size_t *n);
 
 const struct mt_error *mt_reader_error(const struct mt_reader *r);
@@ -160,13 +164,14 @@ uint32_t mt_count_traces(const struct mt_reader *r);
 /* Snapshots read so far, with MT_OPEN_SNAPSHOTS; NULL out of range. Memory: 24 bytes an object, 16 a link. */
 const struct mt_snapshot *mt_snapshot(const struct mt_reader *r, uint32_t i);
 uint32_t mt_count_snapshots(const struct mt_reader *r);
-/* Give the objects and links of one back: they are then none, all else stays. For readers that want few of
- * many. */
+/* Free the objects and links of a snapshot, whose numbers become 0; its other fields stay. For readers that need few
+ * snapshots at a time. */
 void mt_forget_snapshot(struct mt_reader *r, uint32_t i);
 
-/* Facts about the recording by key ("command", "pid", "tool", ...; text "" when absent; of a key given
- * several times the last: a forked child's trace holds its parent's facts, then its own), and the i-th. */
+/* A fact about the recording by its key ("command", "pid", "tool", ...); "" if there is none. If a key occurs several
+ * times, its last value counts: the trace of a forked child has the facts of its parent, then its own. */
 const char *mt_info(const struct mt_reader *r, const char *key);
+/* The i-th fact; false if there are fewer. */
 bool mt_info_at(const struct mt_reader *r, uint32_t i, const char **key, const char **value);
 
 struct mt_reader_stats {
@@ -174,11 +179,11 @@ struct mt_reader_stats {
     enum mt_ending ending;     /* valid after MT_END; MT_ENDING_UNKNOWN before */
     struct mt_totals totals;   /* from the END chunk; zeros before it */
     uint64_t events;           /* delivered so far */
-    uint64_t passed;           /* accesses left out, see mt_pass_accesses */
+    uint64_t passed;           /* accesses skipped, see mt_pass_accesses */
     uint64_t handles;          /* blocks made so far */
     uint64_t live_slots;       /* blocks live now */
     uint64_t unmatched_free;   /* bad frees */
-    uint64_t implied_free;     /* text: Frees that no line has, of blocks on which a New came to lie */
+    uint64_t implied_free;     /* text: Frees without a line, of blocks that a New overlapped */
     uint64_t unmatched_access; /* text: accesses to no live block, dropped */
     uint64_t bytes_read;       /* of the file as stored; for progress */
     uint64_t bytes_total;      /* file size, 0 if not known (pipes) */
@@ -188,12 +193,12 @@ struct mt_reader_stats {
 };
 void mt_reader_stats(const struct mt_reader *r, struct mt_reader_stats *out);
 
-/* With MT_OPEN_SALVAGE: what was wrong with the i-th damaged chunk (text: line), and where, in one line;
- * NULL past the last. At most the first 100 are kept; damaged_chunks counts all. */
+/* With MT_OPEN_SALVAGE: description of the i-th damaged chunk (text: line) and its place, in one line; NULL after the
+ * last. At most the first 100 are kept; damaged_chunks counts all. */
 const char *mt_damage(const struct mt_reader *r, uint32_t i);
 
-/* Call `line(ctx, text)` for each record of the whole file, in file order, as text without a newline:
- * the dump that goldens are made of. Accesses are shown one to a line. Same results as mt_next. */
+/* Dump the whole file: call `line(ctx, text)` for each record in the order of the file, without a newline. Each access
+ * is a line of its own. Returns as mt_next. */
 int mt_dump(const char *path, unsigned flags, void (*line)(void *ctx, const char *text), void *ctx,
             struct mt_error *err);
 

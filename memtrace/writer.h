@@ -1,4 +1,4 @@
-/* writer.h - what a writer of traces calls; part of memtrace.h, which is to be included instead.
+/* writer.h - functions that write traces. Include memtrace.h instead.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef MEMTRACE_WRITER_H
@@ -11,107 +11,111 @@
 extern "C" {
 #endif
 
-/* The writer keeps the map of live blocks; it is told addresses and finds out itself what is heap.
- * All its functions are cheap; chunks are compressed and written as they fill. After an I/O error
- * (disk full...) it goes on accepting events and drops them; mt_writer_error tells. */
+/* The writer keeps a map of the live blocks: callers pass addresses, and the writer finds the blocks. Chunks are
+ * compressed and written as they fill. After an I/O error (disk full...) the writer accepts events and drops them;
+ * mt_writer_error returns the error. */
 struct mt_writer;
 
 struct mt_writer_options {
     int level;             /* zstd level, 0 = default (1) */
     uint32_t chunk_events; /* events per chunk, 0 = default (1 << 20) */
-    uint32_t
-        checkpoint_interval; /* write all live blocks after so many chunks of events; 0 = default (at least 4,
-                              and so seldom that it stays below two percent of the file) */
-    bool
-        background;    /* a thread compresses and writes: errors are known some chunks later, or by
-                          mt_writer_flush. Not with a limit. No fork of the process may go on with this writer */
-    uint32_t
-        beside; /* accesses to no block that begin so many bytes or less before or after a live block of heap 0 are
-                        written; 0 = they count as foreign */
-    bool forget_freed; /* do not remember freed blocks: accesses to them count as foreign, and a second free
-                          of one is an invalid one */
+    /* Chunks of events between two checkpoints. 0 = default: at least 4, and so many that checkpoints are below two
+     * percent of the file. */
+    uint32_t checkpoint_interval;
+    /* Compress and write in a thread. Errors are then reported some chunks later, or by mt_writer_flush. Not together
+     * with a limit. After a fork of the process, only the parent may use this writer. */
+    bool background;
+    /* Write accesses to no block that begin at most this many bytes before or after a live block of heap 0.
+     * 0 = count them as foreign. */
+    uint32_t beside;
+    /* Do not remember freed blocks: accesses to them then count as foreign, and a second free is an invalid one. */
+    bool forget_freed;
 };
 
 /* Write to an open descriptor (seekable or not; the caller closes it). opts may be NULL. */
 struct mt_writer *mt_writer_new(int fd, const struct mt_writer_options *opts, struct mt_error *err);
 void mt_writer_info(struct mt_writer *w, const char *key, const char *value);
 
-/* A writer of a trace of its own for a forked child of w's process: it knows every definition of w by the
- * same id, and begins with a New (`implied`, with the stack of the block's New or last Resize) for each block
- * that lives in w, with handles from 0, at w's time and thread. w goes on as if nothing had been. NULL on
- * error, with *err filled; a w that has failed is one. */
+/* A new writer for the trace of a forked child of w's process. It has all definitions of w under the same ids. Its
+ * trace begins, at w's time and in w's thread, with a New for each block that is live in w (`implied`, with the stack
+ * of the block's New or last Resize; handles count from 0). w is not changed. NULL on error, with *err filled; that w
+ * has failed is an error. */
 struct mt_writer *mt_writer_fork(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
                                  struct mt_error *err);
 
-/* The same for a trace that goes on in another file, from here: what lives was made by the process itself (`implied`
- * and `beyond`), but for what it had inherited, and the clock goes on. Only between whole things: not if snapshot or
- * pointers were begun and not ended. */
+/* As mt_writer_fork, for a trace of the same process that continues in another file. The News of live blocks have
+ * `implied` and `beyond` set, except those of blocks that the process itself had inherited. Not while
+ * mt_writer_is_whole is false: a snapshot or a list of pointers was begun and not ended. */
 struct mt_writer *mt_writer_continue(const struct mt_writer *w, int fd, const struct mt_writer_options *opts,
                                      struct mt_error *err);
 bool mt_writer_is_whole(const struct mt_writer *w);
 
-/* Definitions; equal strings and equal (parent, frame) stacks are given once and the same id again. */
+/* Definitions. Equal strings, and stacks of equal parent and frame, get the same id again. */
 uint32_t mt_writer_string(struct mt_writer *w, const char *s, size_t len);
 uint32_t mt_writer_frame(struct mt_writer *w, const struct mt_frame *f); /* a new id each call */
 uint32_t mt_writer_stack(struct mt_writer *w, uint32_t parent, uint32_t frame);
 uint32_t mt_writer_site(struct mt_writer *w, const struct mt_site *s); /* a new id each call */
 uint32_t mt_writer_heap(struct mt_writer *w, const struct mt_heap *h); /* a new id each call */
 
-/* The proto's block is the live one of `heap` at addr; p's handle and heap are not looked at, its lines are
- * copied. Without such a block nothing is defined. */
+/* Define a proto, whose block is the live one of `heap` at addr; without such a block nothing is defined. The handle
+ * and heap in *p are ignored; its lines are copied. */
 void mt_writer_proto(struct mt_writer *w, uint64_t addr, uint32_t heap, const struct mt_proto *p);
 void mt_writer_trace(struct mt_writer *w, const struct mt_trace *t);
 
-/* What holds for the events that follow. Time never goes back. */
+/* Thread and time of the events that follow. Time never decreases. */
 void mt_writer_thread(struct mt_writer *w, uint16_t thread);
 void mt_writer_time(struct mt_writer *w, uint64_t instructions);
 
-/* Heap events. A New over live blocks first frees those it overlaps (counted as dropped in the totals:
- * the program's allocator does not do that). Free and Resize of an address where no block of `heap`
- * begins are written as MT_BADFREE; such a Resize then is a New. The last 65536 blocks freed stay known until
- * another block covers them, so that double frees and accesses to freed memory can be told. */
+/* Heap events. A New that overlaps live blocks first frees these; since no correct allocator does that, they count as
+ * dropped in the totals. A Free or Resize of an address where no block of `heap` begins is written as MT_BADFREE; such
+ * a Resize is then a New. The last 65536 freed blocks are remembered until another block covers them, in order to
+ * detect double frees and accesses to freed memory. */
 void mt_writer_block_new(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, enum mt_how how,
                          uint32_t stack);
 void mt_writer_block_free(struct mt_writer *w, uint64_t addr, uint32_t heap, uint32_t stack);
-/* The same when it is known how it was freed: by the function that belongs to those that make blocks in the
- * way `how` (free: malloc or its like; delete: new; delete[]: new[]). If the block was made in a way of
- * another kind, an MT_BADFREE stands before the Free. */
+/* As mt_writer_block_free, when the freeing function is known. `how` is the kind of allocation that it belongs to
+ * (free: malloc and similar; delete: new; delete[]: new[]). If the block was allocated in another way, an MT_BADFREE
+ * is written before the Free. */
 void mt_writer_block_free_as(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_how how,
                              uint32_t stack);
-/* A resize of a block that was made in a way of another kind than `how` is told in the same manner. */
+/* A mismatch of `how` with the way in which the block was allocated is written as by mt_writer_block_free_as. */
 void mt_writer_block_resize(struct mt_writer *w, uint64_t old_addr, uint64_t addr, uint64_t size,
                             uint32_t heap, enum mt_how how, uint32_t stack);
-/* Heaps in heaps. A New of a custom or Lua heap inside a live block of another heap (a pool's superblock made
- * by malloc) makes that block raw material: it is freed (`implied`; not counted as dropped), the pieces own
- * the accesses to their bytes, and accesses to the others are foreign. When its own heap frees the
- * superblock, that is no bad free; the pieces still live in it are freed then (`implied`). A Free of such a piece
- * that comes later is legal, once, and gives no event; nor does a Resize of it. */
+/* Heaps in heaps. If a custom or Lua heap makes a New inside a live block of another heap (such as a pool's superblock
+ * made by malloc), that block becomes a container: it is freed (`implied`; not counted as dropped), accesses belong to
+ * the blocks within it, and accesses to its other bytes are foreign. When its own heap frees the container, that is no
+ * bad free, and the blocks that are still live within it are freed (`implied`). One later Free or Resize of each such
+ * block is legal and writes no event. */
 
-/* Memory of `heap` goes away by the range, as with munmap: blocks of the heap are freed, or cut by a Resize
- * (in two: the second part is a New), other heaps' blocks in the range are freed (`implied`). Nothing there
- * is no error. */
+/* A range of memory of `heap` is unmapped, as with munmap. Blocks of the heap are freed or cut by a Resize; if a block
+ * is cut in two, the second part is a New. Blocks of other heaps in the range are freed (`implied`). A range without
+ * blocks is no error. */
 void mt_writer_unmap(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
-/* A range of `heap` moves or changes its size, as with mremap: a Resize if it is one whole block. */
+/* A range of memory of `heap` is moved or resized, as with mremap: a Resize if the range is one whole block. */
 void mt_writer_remap(struct mt_writer *w, uint64_t old, uint64_t old_size, uint64_t addr, uint64_t size,
                      uint32_t heap, uint32_t stack);
-/* The system maps new memory here, whoever it is for: what dead blocks had there is freed memory no more. */
+/* The system maps new memory here, for any purpose: the range is no longer freed memory. */
 void mt_writer_mapped(struct mt_writer *w, uint64_t addr, uint64_t size);
-/* Of `heap` only [addr, addr + size) remains: blocks are freed or cut to it. O(live blocks). */
+/* Only [addr, addr + size) of `heap` remains: its blocks are freed or cut. O(live blocks). */
 void mt_writer_trim(struct mt_writer *w, uint64_t addr, uint64_t size, uint32_t heap, uint32_t stack);
 
 /* Free every live block of a heap: the heap itself is gone. */
 void mt_writer_heap_free(struct mt_writer *w, uint32_t heap, uint32_t stack);
 
-/* n accesses: sites[i] touched addrs[i]. Those outside blocks are counted as foreign and left out. */
+/* Write n accesses: sites[i] accessed addrs[i]. Accesses to no block are only counted, as foreign. */
 void mt_writer_accesses(struct mt_writer *w, const uint32_t *sites, const uint64_t *addrs, size_t n);
 
-/* The same, many times cheaper, for accesses that come together. A segment is a run of accesses that always
- * happen one after the other, to addresses that are `words` values, which differ from run to run, plus
- * constant distances. */
+/* -- segments --------------------------------------------------------------------------------------
+ *
+ * The same many times faster, for runs of accesses that always follow one another. A segment is such a run. The
+ * addresses of its accesses are at constant distances from a few base addresses, its words, which differ each time
+ * that the segment runs.
+ */
+
 struct mt_access {
     uint32_t site;
-    uint32_t word;    /* index of the value */
-    int32_t distance; /* from it */
+    uint32_t word;    /* index of the word */
+    int32_t distance; /* of the access from the word */
 };
 struct mt_segment {
     const struct mt_access *accesses;
@@ -123,79 +127,79 @@ struct mt_segment {
 #define MT_SEGMENT_INSTRUCTIONS 255
 #define MT_SEGMENT_WORDS 21
 
-/* Define a segment: a new id each call, from 0; UINT32_MAX after an error or if it is not as above. The
- * accesses of one word may lie up to 65535 bytes apart. */
+/* Define a segment. Ids count from 0, a new one for each call; UINT32_MAX after an error or for an invalid segment.
+ * The accesses of one word may be at most 65535 bytes apart. */
 uint32_t mt_writer_segment(struct mt_writer *w, const struct mt_segment *s);
-/* Segments that ran, as stream.h has them, in n bytes. Ends before anything that is no such segment, which
- * may be the caller's. Returns how many bytes of the stream were used; adds the segments' instructions to
- * *instructions. */
+/* Write the segments that ran, from a stream of n bytes in the form of stream.h. Ends before anything that is no
+ * segment, which may be data of the caller. Returns the number of bytes used; adds the instructions of the segments
+ * to *instructions. */
 size_t mt_writer_segments(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions);
 
-/* A machine goes over to another state, as of mt_writer_state. */
+/* A virtual machine changes its state, as in mt_writer_state. */
 struct mt_change {
     uint64_t uncounted; /* instructions executed besides those of segments */
     uint32_t heap, trace;
     enum mt_vm vm;
 };
-/* What a stream has between segments. `take` is told what stands there, of n bytes at least 4, and returns
- * how many are its own; 0 = none, the stream is to end here. It fills *change in if there is one, and leaves
- * it alone otherwise; it must not call the writer. */
+/* Reads what a stream has between segments. `take` gets the n >= 4 bytes that follow and returns how many of them it
+ * has read; 0 = the stream ends here. It fills in *change if there is a change, and else leaves it alone. It must not
+ * call the writer. */
 struct mt_between {
     size_t (*take)(void *context, const uint8_t *at, size_t n, struct mt_change *change);
     void *context;
 };
-/* mt_writer_segments with something between the segments, many times cheaper than to end there and to call
- * mt_writer_time, with *instructions and `uncounted`, and mt_writer_state. */
+/* As mt_writer_segments, with data of the caller between the segments. This is many times faster than to end there, to
+ * call mt_writer_time with *instructions and `uncounted`, and then mt_writer_state. */
 size_t mt_writer_stream(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions,
                         const struct mt_between *between);
-/* mt_writer_segments without recording the accesses. */
+/* As mt_writer_segments, but write no accesses: only count instructions. */
 size_t mt_writer_skip(struct mt_writer *w, const uint8_t *stream, size_t n, uint64_t *instructions);
 
-/* A system call read (MT_LOAD), wrote (MT_STORE) or both (MT_MODIFY) `size` bytes at addr: an access of its
- * own to each block in that range, of exactly the bytes in it. If there is none it is counted as foreign. */
+/* A system call read (MT_LOAD), wrote (MT_STORE) or read and wrote (MT_MODIFY) `size` bytes at addr. Each block in the
+ * range gets an access of its own, to exactly its bytes. If there is no block, the access is counted as foreign. */
 void mt_writer_touch(struct mt_writer *w, enum mt_kind kind, uint64_t addr, uint64_t size);
 
 void mt_writer_mark(struct mt_writer *w, uint32_t string);
-/* The live block of `heap` at addr holds this; without such a block nothing happens. */
+/* The live block of `heap` at addr contains this type; without such a block nothing happens. */
 void mt_writer_type(struct mt_writer *w, uint64_t addr, uint32_t heap, enum mt_type type);
-/* `trace` counts with MT_VM_TRACE only. */
+/* The virtual machine of `heap` changes its state. `trace` is used with MT_VM_TRACE only. */
 void mt_writer_state(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t trace);
-/* The program is in `stack`, and was for `weight` instructions (at least 1). */
+/* A sample: the program is in `stack`, and the sample represents `weight` instructions (at least 1). */
 void mt_writer_sample(struct mt_writer *w, uint32_t heap, enum mt_vm vm, uint32_t stack, uint64_t weight);
-/* Machine code of a trace calls a function in C; `frame` is the place, of Lua. Left out where readers know it
- * without. */
+/* Machine code of a JIT trace calls a C function; `frame` is the Lua frame of the call. Nothing is written if readers
+ * know the line without it. */
 void mt_writer_call(struct mt_writer *w, uint32_t frame);
-/* Which blocks the program can still reach, when it is about to end: first each word of its memory and registers that
- * may be a pointer to a block, then mt_writer_reach, which writes an MT_REACH for each block to which no chain of them
- * leads from outside, and the fact MT_INFO_REACH. No other event may come between. The word is at the address `at`;
- * for registers, that is 0. `allocator`: the memory is one that malloc and its relatives give out; outside of live
- * blocks it is left over. */
+/* Which blocks the program can still reach when it is about to end. First call mt_writer_pointer for each word of its
+ * memory and registers that may be a pointer to a block, then mt_writer_reach, which writes an MT_REACH for each block
+ * that no chain of pointers to beginnings reaches from outside, and the fact MT_INFO_REACH. No other event may come
+ * between. `at` is the address of the word, 0 for registers. `allocator`: the word is in memory from which malloc and
+ * similar functions allocate; there, it counts only within live blocks. */
 void mt_writer_pointer(struct mt_writer *w, uint64_t at, uint64_t value, bool allocator);
 void mt_writer_reach(struct mt_writer *w);
 void mt_writer_lost(struct mt_writer *w, uint64_t events, uint32_t reason_string);
 
-/* A snapshot, between begin and end: objects in any order, each gets the next number from 0; links may refer
- * to objects that are yet to come. Strings may be defined meanwhile; events come after the end. Of s only
- * name, heap, total and internal count. Links must be between objects that come. A snapshot that has no end
- * when the next event comes is not one for readers. */
+/* A snapshot, from begin to end. Objects come in any order and are numbered from 0. Links may refer to objects that
+ * are written later, but only to objects of this snapshot. Strings may be defined meanwhile; other events only after
+ * the end. Of *s only name, heap, total and internal are used. A snapshot that has no end when the next event comes is
+ * not delivered to readers. */
 void mt_writer_snapshot_begin(struct mt_writer *w, const struct mt_snapshot *s);
 uint32_t mt_writer_object(struct mt_writer *w, const struct mt_object *o);
 void mt_writer_link(struct mt_writer *w, const struct mt_link *l);
 void mt_writer_snapshot_end(struct mt_writer *w);
 
-/* Put everything so far into the file (ends the current chunk). */
+/* Write everything so far to the file. Ends the current chunk. */
 int mt_writer_flush(struct mt_writer *w);
-/* END chunk, index, and free the writer. MT_ERROR if anything could not be written; *err may be NULL. */
+/* Write the END chunk and the index, and free the writer. MT_ERROR if a write has failed; err may be NULL. */
 int mt_writer_finish(struct mt_writer *w, enum mt_ending ending, struct mt_error *err);
 
-/* Let the file have at most so many bytes. The chunk that would go beyond and all that come after it are left
- * out, but counted: mt_writer_finish writes an MT_LOST with their number and this reason. Call it before the
- * first event, or right after mt_writer_fork. */
+/* Limit the size of the file. The chunk that would exceed the limit and all chunks after it are not written; their
+ * events are counted, and mt_writer_finish writes an MT_LOST with their number and this reason. Call before the first
+ * event, or right after mt_writer_fork. */
 void mt_writer_limit(struct mt_writer *w, uint64_t bytes, const char *reason);
 /* Events left out because of the limit so far; 0 while it is not reached. */
 uint64_t mt_writer_limited(const struct mt_writer *w);
 
-const struct mt_error *mt_writer_error(const struct mt_writer *w); /* code MT_E_NONE while all is well */
+const struct mt_error *mt_writer_error(const struct mt_writer *w); /* code MT_E_NONE if there is no error */
 uint64_t mt_writer_bytes(const struct mt_writer *w);               /* written to the file so far */
 void mt_writer_totals(const struct mt_writer *w, struct mt_totals *out);
 
