@@ -1,4 +1,4 @@
-"""steve allocstats: replay an ops file on real allocators and tabulate what each needed.
+"""steve allocstats: replay an ops file on real allocators and tabulate the memory and time of each.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -24,24 +24,24 @@ NAME = "allocstats"
 DEFAULT_HEAP = "4x"
 HELP = "replay an ops file on real allocators: memory and time of each"
 EXAMPLES = """\
-Each result is written to <ops>-<driver>-kill<K>-allocstats, beside OPS or in the folder of -o: a text of
-`key = value` lines and one record for each data point, times in nanoseconds. All allocators get one heap: the
-largest that any of them needs. It is that of --heap, or the least in which all of them start for certain, if that
-is more; one that runs out of memory in it gets 5% more, and more, up to 10 times the start, and then the others run
-again in as much. An allocator that needs more still is given up. Exit status 1: an allocator failed
-otherwise than by running out of memory, or none gave a result.
+Each result is written to <ops>-<driver>-kill<K>-allocstats, in the folder of OPS or that of -o: a text file with
+`key = value` lines and one record for each data point. Times are in nanoseconds. All allocators get a heap of the
+same size. The first size is that of --heap, or the least in which all of them can start, if that is more. If an
+allocator runs out of memory, it is tried with 5% more, and again 5% more, up to 10 times the first size; then all
+allocators run again with the largest size that any of them needed. An allocator that needs still more is given up.
+Exit status 1: an allocator failed for another reason than running out of memory, or none gave a result.
 
 columns of the table:
-  peak used   most bytes live at once, as the program asked for them
+  peak used   most bytes live at once, as the program requested them
   highest     most bytes from the start of the heap to the highest address in use
   committed, resident
-              most bytes taken from the system, and most in pages that were touched
+              most bytes obtained from the system, and most bytes in pages that were touched
   frag. mapped, frag. resident
-              fragmentation: how much more than the live bytes it had mapped, on the average over the bytes
-              allocated, and how much more was in memory (resident pages, at the data points)
-  mean        time of an operation, of all between the data points, timed together
-  median      time of a single operation; `<10 ns`: less than the step of the clock
-  least maxmem  the largest block that could be allocated where that was least
+              fragmentation: how much the mapped bytes exceed the live bytes, averaged over the bytes
+              allocated, and how much the resident bytes exceed them, at the data points
+  mean        mean time of an operation; the operations between two data points are timed together
+  median      median time of a single operation; `<10 ns`: less than the resolution of the clock
+  least maxmem  the largest block that could still be allocated, at the data point where that was least
 
 environment: ALLOCATOR, CORES and KILLPERCENT are the defaults of --allocator, --cores and --killpercent;
 STEVE_REPLAY names the replay program if it is not steve-replay on PATH.
@@ -54,6 +54,7 @@ examples:
 
 
 def _environment(name: str, default: str) -> str:
+    """An environment variable; the default if it is unset or empty."""
     return os.environ.get(name) or default
 
 
@@ -74,10 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-heap",
         action="store_true",
-        help="find the smallest heap in which each allocator completes, and no more: no result files",
+        help="only find the smallest heap in which each allocator completes; no result files",
     )
     parser.add_argument(
-        "--points", metavar="N", default="3000", help="most data points (default %(default)s)"
+        "--points", metavar="N", default="3000", help="greatest number of data points (default %(default)s)"
     )
     parser.add_argument(
         "--killpercent",
@@ -86,27 +87,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="after the last operation free K%% of the live blocks and start over, until out of "
         "memory; 0 and 100000: a single pass (default %(default)s)",
     )
-    parser.add_argument("--seed", metavar="N", help="seed of that choice of blocks")
+    parser.add_argument("--seed", metavar="N", help="seed of the random choice of these blocks")
     parser.add_argument(
         "--threads",
         choices=("merge", "replay"),
         default="merge",
-        help="all operations in one thread, or besides on real threads, of a file made by `steve ops "
-        "--threads` (default %(default)s)",
+        help="merge: all operations in one thread; replay: additionally on real threads, from a file made by "
+        "`steve ops --threads` (default %(default)s)",
     )
     parser.add_argument(
-        "--passes", metavar="N", help="timed runs of each, of which medians are taken (default 3)"
+        "--passes", metavar="N", help="timed runs of each allocator; the medians are reported (default 3)"
     )
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
-        help="end an allocator that does nothing for so long (default 60, 0: never)",
+        help="stop an allocator that makes no progress for this long (default 60, 0: never)",
     )
     parser.add_argument(
         "--cores",
         metavar="N",
         default=_environment("CORES", "1"),
-        help="allocators run at once; more than 1 makes times less exact (default %(default)s)",
+        help="number of allocators run at once; more than 1 makes times less accurate (default %(default)s)",
     )
     parser.add_argument("-o", "--output", metavar="DIR", help="folder for the results (default: that of OPS)")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
@@ -144,7 +145,7 @@ def _folder(args: argparse.Namespace) -> str:
 
 
 def _options(args: argparse.Namespace) -> tuple[str, ...]:
-    """What goes to steve-replay as it is, once it is checked."""
+    """The options that are passed to steve-replay unchanged, after a check of their values."""
     limits = {"--passes": (args.passes, 1, 99), "--timeout": (args.timeout, 0, 10**6)}
     return tuple(
         f"{name}={_number(name, text, low, high)}"
@@ -155,7 +156,7 @@ def _options(args: argparse.Namespace) -> tuple[str, ...]:
 
 def _check_ops(ops: str) -> None:
     if ops == "-":
-        raise UsageError("OPS is read several times and cannot be standard input")
+        raise UsageError("OPS is read several times, so it cannot be standard input")
     if not os.path.exists(ops):
         raise SteveError(f"{ops}: no such file; `steve ops` makes one from a trace")
 
@@ -233,7 +234,7 @@ def _as_json(
     }
 
 
-def _troubles(args: argparse.Namespace, failures: list[Failure], skipped: list[Driver]) -> None:
+def _report_problems(args: argparse.Namespace, failures: list[Failure], skipped: list[Driver]) -> None:
     for driver in skipped:
         note(NAME, f"skipped {driver.name}: {driver.reason}", args.quiet)
     for failure in failures:
@@ -244,9 +245,10 @@ def _status(results: Sequence[object], failures: list[Failure]) -> int:
     return 1 if not results or any(not failure.gave_up for failure in failures) else 0
 
 
-def _tell(
+def _report(
     args: argparse.Namespace, plan: Plan, outcomes: list[Summary | Failure], skipped: list[Driver]
 ) -> int:
+    """Print the results of replays and the problems; return the exit status."""
     results = [o for o in outcomes if isinstance(o, Summary)]
     failures = [o for o in outcomes if isinstance(o, Failure)]
     if args.json:
@@ -256,7 +258,7 @@ def _tell(
             _table(results) + f"\nresults: {os.path.join(plan.folder, os.path.basename(plan.ops))}"
             f"-*-kill{plan.killpercent}-allocstats"
         )
-    _troubles(args, failures, skipped)
+    _report_problems(args, failures, skipped)
     return _status(results, failures)
 
 
@@ -270,9 +272,10 @@ def _heap_table(found: list[LeastHeap]) -> str:
     return aligned([head, *rows]) + f"\nthe live peak is {peak}"
 
 
-def _tell_heaps(
+def _report_heaps(
     args: argparse.Namespace, outcomes: list[LeastHeap | Failure], skipped: list[Driver]
 ) -> int:
+    """Print the smallest heaps and the problems; return the exit status."""
     found = [o for o in outcomes if isinstance(o, LeastHeap)]
     failures = [o for o in outcomes if isinstance(o, Failure)]
     if args.json:
@@ -285,7 +288,7 @@ def _tell_heaps(
         print(json.dumps(answer, indent=2, allow_nan=False))
     elif not args.quiet and found:
         print(_heap_table(found))
-    _troubles(args, failures, skipped)
+    _report_problems(args, failures, skipped)
     return _status(found, failures)
 
 
@@ -295,17 +298,18 @@ def _run_min_heap(
     given = [args.heap, args.output, args.seed, args.passes, _killpercent(args.killpercent) or None]
     if any(value is not None for value in given) or args.threads == "replay":
         raise UsageError(
-            "--min-heap finds the heap for one round in one thread and writes no results: no --heap, -o, "
+            "--min-heap replays one pass in one thread and writes no results: no --heap, -o, "
             "--killpercent, --seed, --passes or --threads=replay"
         )
     _check_ops(args.ops)
     with Progress("smallest heaps", args.quiet, "allocators") as progress:
         outcomes = min_heaps(replay, args.ops, _options(args), drivers, cores, progress)
-    return _tell_heaps(args, outcomes, skipped)
+    return _report_heaps(args, outcomes, skipped)
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 if an allocator failed otherwise than by running out of memory, or if none gave a result."""
+    """Exit status 0, or 1 if an allocator failed for another reason than running out of memory, or if none gave a
+    result."""
     cores = _number("--cores", args.cores, 1, 1024)
     replay = Replay()
     drivers, skipped = choose(args.allocator, replay.drivers())
@@ -318,4 +322,4 @@ def run(args: argparse.Namespace) -> int:
     plan = _plan(args, replay)
     with Progress("replay", args.quiet, "allocators") as progress:
         outcomes = run_all(replay, plan, drivers, cores, progress)
-    return _tell(args, plan, outcomes, skipped)
+    return _report(args, plan, outcomes, skipped)

@@ -1,6 +1,7 @@
 """steve animate: a film of the heap while an ops file is replayed on one allocator, or several side by side.
 
-steve-replay draws the frames and pipes them into ffmpeg; this only names things, runs it and reports.
+steve-replay draws the frames and pipes them into ffmpeg. This module chooses file names and options, runs
+steve-replay and reports the result.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -24,10 +25,10 @@ from steve.system.tempfiles import scratch_folder
 NAME = "animate"
 HELP = "make a film or pictures of the heap from an ops file"
 EXAMPLES = """\
-The film goes to <ops>-animation.avi, beside OPS, unless -o names another; the ending chooses the
+The film is written to <ops>-animation.avi, next to OPS, unless -o names another file; its extension selects the
 container (.avi, .mp4, .mkv, .webm). $ALLOCATOR is the default of --allocator, as in the old scripts.
-Several allocators are shown side by side, in step and to the same scale, in the film as in the pictures of --still
-and --poster.
+Several allocators are shown side by side, synchronised and to the same scale, both in the film and in the pictures
+of --still and --poster.
 
 examples:
   steve animate app.ljt-ops
@@ -53,15 +54,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--heap", metavar="SIZE", help="bytes (K, M, G) or a multiple of the live peak, like 4x"
     )
     parser.add_argument("--size", metavar="WxH", help="pixels, like 1280x720")
-    parser.add_argument("--fps", metavar="N", help="frames in a second of film")
-    parser.add_argument("--frames", metavar="N", help="most frames in all")
-    parser.add_argument("--layout", metavar="HOW", help="how addresses lie: rows (default) or hilbert")
-    parser.add_argument("--time", metavar="WHAT", help="what frames are equal in: ops (default), bytes or instructions")
-    parser.add_argument("--accesses", choices=("yes", "no"), help="do the loads and stores of OPS, and show them (default yes)")
-    parser.add_argument("--extent", metavar="SIZE", help="bytes of heap to draw (default: where blocks lie)")
-    parser.add_argument("--still", metavar="PNG", help="also a picture after the last operation")
-    parser.add_argument("--at", metavar="OP,...", help="pictures after these operations instead")
-    parser.add_argument("--poster", metavar="PNG", help="also a picture of all: address upwards, time to the right")
+    parser.add_argument("--fps", metavar="N", help="frames per second")
+    parser.add_argument("--frames", metavar="N", help="greatest number of frames")
+    parser.add_argument("--layout", metavar="HOW", help="how addresses are laid out: rows (default) or hilbert")
+    parser.add_argument(
+        "--time", metavar="WHAT", help="the time axis: each frame covers as many ops (default), bytes or instructions"
+    )
+    parser.add_argument(
+        "--accesses", choices=("yes", "no"), help="perform the loads and stores of OPS, and show them (default yes)"
+    )
+    parser.add_argument("--extent", metavar="SIZE", help="bytes of heap to draw (default: all that blocks occupy)")
+    parser.add_argument("--still", metavar="PNG", help="also draw the heap after the last operation")
+    parser.add_argument("--at", metavar="OP,...", help="with --still: draw the heap after these operations instead")
+    parser.add_argument(
+        "--poster", metavar="PNG", help="also draw the whole replay: addresses upwards, time to the right"
+    )
     parser.add_argument("--json", action="store_true", help="print path, frames and duration as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
@@ -72,14 +79,15 @@ def _heap(args: argparse.Namespace, replay: Replay) -> int:
 
 
 def _settle_heap(args: argparse.Namespace, replay: Replay, drivers: list[Driver]) -> None:
-    """One heap for several allocators: unless --heap gives bytes, one in which each of them starts for certain."""
+    """Set --heap to one size for several allocators: in bytes as the user gave it, else large enough that each of
+    them can start."""
     args.heap = args.heap or "4x"
     if args.heap.lower().endswith("x"):
         args.heap = str(max([_heap(args, replay), *(round_up(driver.least_heap) for driver in drivers)]))
 
 
 def _arguments(args: argparse.Namespace, replay: Replay, allocator: str, *more: str) -> list[str]:
-    """The command line of steve-replay for a film; `more` comes last and so wins."""
+    """The command line of steve-replay for a film. The options in `more` override others, as they come last."""
     arguments = ["--allocator", allocator, "--memplot", args.ops]
     if args.heap:
         arguments += ["--heap", str(_heap(args, replay))]
@@ -90,14 +98,15 @@ def _arguments(args: argparse.Namespace, replay: Replay, allocator: str, *more: 
 
 
 def _check_folder(film: str) -> None:
-    """steve-replay hands the name to ffmpeg, whose complaint would be of little help."""
+    """SteveError if the film cannot be written there. steve-replay passes the name to ffmpeg, whose own error message
+    would not help the user."""
     folder = os.path.dirname(os.path.abspath(film))
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
         raise SteveError(f"{film}: cannot write in folder {folder}; name another place with -o")
 
 
 def _pictures(args: argparse.Namespace) -> list[str]:
-    """--still, --at and --poster, for steve-replay."""
+    """The options --still, --at and --poster, for steve-replay."""
     given = [(name, getattr(args, name)) for name in ("still", "at", "poster")]
     return [part for name, value in given if value is not None for part in (f"--{name}", value)]
 
@@ -119,9 +128,9 @@ def _size(text: str | None) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _scale(args: argparse.Namespace, replay: Replay, drivers: list[Driver], aside: str) -> list[str]:
-    """Options by which every allocator's blocks are drawn, and films and their strips have one scale."""
-    still = os.path.join(aside, "extent.png")
+def _scale(args: argparse.Namespace, replay: Replay, drivers: list[Driver], scratch: str) -> list[str]:
+    """Options that give all films the same scale, large enough for the blocks of every allocator."""
+    still = os.path.join(scratch, "extent.png")
     extents, strips = [], []
     for driver in drivers:
         outcome = replay.run(*_arguments(args, replay, driver.name, "--still", still, "--json"))
@@ -134,7 +143,7 @@ def _scale(args: argparse.Namespace, replay: Replay, drivers: list[Driver], asid
 
 
 def _picture_names(args: argparse.Namespace) -> list[str]:
-    """The pictures that steve-replay makes for --still, --at and --poster, in its order."""
+    """The names of the pictures that steve-replay makes for --still, --at and --poster, in its order."""
     moments = args.at.split(",") if args.at else []
     stills = [args.still] if args.still else []
     if args.still and len(moments) > 1:
@@ -142,21 +151,21 @@ def _picture_names(args: argparse.Namespace) -> list[str]:
     return [*stills, *([args.poster] if args.poster else [])]
 
 
-def _tile_options(args: argparse.Namespace, aside: str, number: int) -> list[str]:
-    """Options for the pictures of one of several allocators, which go aside."""
-    options = ["--still", os.path.join(aside, f"{number}-still.png")] if args.still else []
+def _tile_options(args: argparse.Namespace, scratch: str, number: int) -> list[str]:
+    """Options for the pictures of one of several allocators, which are made in the folder `scratch`."""
+    options = ["--still", os.path.join(scratch, f"{number}-still.png")] if args.still else []
     options += ["--at", args.at] if args.at else []
-    return options + (["--poster", os.path.join(aside, f"{number}-poster.png")] if args.poster else [])
+    return options + (["--poster", os.path.join(scratch, f"{number}-poster.png")] if args.poster else [])
 
 
 def _check_pictures(args: argparse.Namespace, drivers: list[Driver]) -> None:
-    """What steve-replay refuses of the pictures of one allocator, said of those of several before the long runs."""
+    """Check the options for pictures of several allocators before the long runs, as steve-replay does for one."""
     if len(drivers) < 2:
         return
     if args.at and not args.still:
-        raise UsageError("--at: the pictures' name? --still=FILE.png")
+        raise UsageError("--at needs a name for the pictures: --still=FILE.png")
     if args.at and not re.fullmatch(r"\d+(,\d+)*", args.at):
-        raise UsageError(f"--at: '{args.at}': numbers from 1 on, with commas")
+        raise UsageError(f"--at: '{args.at}' is not a list of numbers from 1 on, separated by commas")
     for name in _picture_names(args):
         if not name.lower().endswith(".png"):
             raise UsageError(f"{name}: a picture's name must end in .png")
@@ -166,44 +175,46 @@ def _check_pictures(args: argparse.Namespace, drivers: list[Driver]) -> None:
 def _check_programs() -> None:
     for name in (os.environ.get("FFMPEG") or "ffmpeg", "ffprobe"):
         if shutil.which(name) is None:
-            raise SteveError(f"{name}: no such program, which films and pictures need; install the package ffmpeg")
+            raise SteveError(f"{name}: no such program; films and pictures need it; install the package ffmpeg")
 
 
 def _film_several(args: argparse.Namespace, replay: Replay, drivers: list[Driver], unfinished: str) -> None:
-    """One film for each, then all in one. An allocator that runs out of memory stays where it ended."""
-    aside = os.path.dirname(unfinished)
+    """Make a film of each allocator, then join them into `unfinished`. The film of an allocator that runs out of
+    memory ends there, and its last picture stays."""
+    scratch = os.path.dirname(unfinished)
     _settle_heap(args, replay, drivers)
     grid = plan_grid(len(drivers), *_size(args.size))
-    scale = _scale(args, replay, drivers, aside)
+    scale = _scale(args, replay, drivers, scratch)
     films, frames = [], []
     tiles = {picture: [] for picture in _picture_names(args)}
     for number, driver in enumerate(drivers):
-        films.append(os.path.join(aside, f"{number}.mkv"))
-        pictures = _tile_options(args, aside, number)
+        films.append(os.path.join(scratch, f"{number}.mkv"))
+        pictures = _tile_options(args, scratch, number)
         more = ("-o", films[-1], "--size", grid.size, *scale, "--json", *pictures)
         outcome = replay.run(*_arguments(args, replay, driver.name, *more))
         if not outcome.out_of_memory:
             _replayed(outcome)
         else:
-            note(NAME, f"{outcome.message}; its picture stays there", args.quiet)
+            note(NAME, f"{outcome.message}; its last picture stays", args.quiet)
         answers = [json.loads(line) for line in outcome.output.splitlines()]
         frames.append(int(answers[0]["frames"]))
         for picture, answer in zip(tiles, answers[1:]):
             tiles[picture].append(str(answer["file"]))
     join_films(films, frames, grid, unfinished)
     for picture, names in tiles.items():
-        joined = os.path.join(aside, "joined.png")
+        joined = os.path.join(scratch, "joined.png")
         join_films(names, [1] * len(names), grid, joined)
         shutil.copyfile(joined, picture)
 
 
 def _make(args: argparse.Namespace, film: str) -> dict[str, Any]:
-    """Make the film aside, check it, name it: a failed run leaves nothing and spoils no old film."""
+    """Make the film in a temporary folder, check it, and rename it. A failed run leaves no files and does not damage
+    an existing film. Returns the object of --json."""
     replay = Replay()
     drivers, _ = choose(args.allocator, replay.drivers())
     _check_pictures(args, drivers)
-    with scratch_folder(".steve-animate.", os.path.dirname(os.path.abspath(film))) as aside:
-        unfinished = os.path.join(aside, os.path.basename(film))
+    with scratch_folder(".steve-animate.", os.path.dirname(os.path.abspath(film))) as scratch:
+        unfinished = os.path.join(scratch, os.path.basename(film))
         try:
             if len(drivers) == 1:
                 _film_one(args, replay, drivers[0], unfinished)
@@ -217,7 +228,7 @@ def _make(args: argparse.Namespace, film: str) -> dict[str, Any]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when the film is there and readable; out of memory is a failure like any other (1)."""
+    """Exit status 0 if the film exists and can be read. Out of memory is a failure like any other (1)."""
     if not os.path.exists(args.ops):
         raise SteveError(f"{args.ops}: no such file; `steve ops` makes one from a trace")
     _check_programs()

@@ -1,4 +1,4 @@
-"""steve check: are the promises kept that a memtrace makes?
+"""steve check: verify the properties that every memtrace must have.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,34 +16,35 @@ HELP = "verify the invariants of a memtrace"
 RULES = {
     "overlap": "live blocks do not overlap",
     "handle": "handles count 0, 1, 2... in the order of the News",
-    "slot": "a slot holds one live block at a time",
-    "block": "every event names a live block",
-    "place": "a Free or Resize gives the block's address and size",
-    "inside": "every access begins inside its block, at the offset it names",
-    "time": "time does not go back",
+    "slot": "a slot belongs to one live block at a time",
+    "block": "every event refers to a live block",
+    "place": "a Free or Resize has the block's address and size",
+    "inside": "every access begins inside its block, at the offset recorded",
+    "time": "time does not go backwards",
     "id": "stacks, sites and heaps are defined",
     "kind": "kinds of events are known",
-    "totals": "the totals at the end equal the events counted",
+    "totals": "the totals in the file equal the events counted",
     "counts": "the reader counted the same events and blocks",
-    "left": "the blocks said to be left at the end are those that live there",
+    "left": "the file's list of blocks alive at the end is right",
 }
-CHOSEN = {"count": 0, "skipped": "of the whole trace only"}
+CHOSEN = {"count": 0, "skipped": "checked for the whole trace only"}
 EXAMPLES = f"""\
-Exit status 0 if everything holds, 1 if not. Accesses that begin inside a block and end beyond it are counted
-(crossing), but they are the program's doing and no fault of the trace. --json prints an object: file, events,
-live_at_end, sound, rules (for each count, how often it was broken, and what is known of the first time) and
-crossing; --csv the same as lines key,value.
+Exit status 0 if all rules hold, 1 if not. Accesses that begin inside a block and end beyond it are counted
+(crossing), but they are errors of the program, not of the trace. --json prints an object: file, events,
+live_at_end, sound, rules (for each rule count, the number of violations, and details of the first one) and
+crossing; --csv prints the same as lines key,value.
 
 rules:
 {chr(10).join(listing.entry(name, what, 9) for name, what in RULES.items())}
 
-All events are read, and the blocks kept account of, whatever is chosen; with --where only breaches and crossing
-accesses of the chosen blocks are told and judged, and events and live_at_end are theirs; with --from and --to only
-what comes between. Events are counted from the first mark on. The rules totals, counts and left are about the whole,
-and are then skipped.
+The command always reads all events and keeps track of all blocks. With --where it reports only violations and
+crossing accesses of the selected blocks, and counts only their events; with --from and --to, only those between the
+marks. Events are numbered from the first mark on. The rules totals, counts and left concern the whole trace and are
+skipped in these cases.
 
-With -j parts are verified side by side, each from the trace's own list of live blocks, which must be what the part
-before it ends with; if anything is broken, one processor reads the whole once more to tell what.
+With -j, parts of the trace are verified in parallel. Each part begins with the trace's own list of live blocks, which
+must equal the blocks alive at the end of the part before it. If a rule is violated, one processor reads the whole
+trace once more to find the details.
 
 examples:
   steve check ljtrace.out.77.ljt && echo sound
@@ -60,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def checked(chosen: blocks.Blocks) -> dict:
-    """The report. Parts only tell that all is sound."""
+    """The object of --json. With -j, the parallel check only decides whether the trace is sound; if it is not, a
+    second, sequential check finds the violations."""
     from steve.kernels import _check
     found = chosen.over_events(_check.Check)
     if isinstance(chosen.trace, Whole):
@@ -72,7 +74,7 @@ def checked(chosen: blocks.Blocks) -> dict:
 
 
 def report_of(chosen: blocks.Blocks, found: dict) -> dict:
-    """The object of --json; found: of steve.kernels._check.Check."""
+    """The object of --json. found: the result of steve.kernels._check.Check."""
     rules = {**found["rules"], "totals": totals_finding(chosen, found), "counts": counts_finding(chosen, found),
              "left": left_finding(chosen, found)}
     return {"file": chosen.trace.name, "events": found["events"], "live_at_end": found["live"],
@@ -90,19 +92,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def totals_finding(chosen: blocks.Blocks, found: dict) -> dict:
-    """Compare with the END chunk; there is none in classic text and in traces that are cut off or damaged."""
+    """Compare with the totals in the END chunk, which classic text and truncated or damaged traces do not have."""
     if not chosen.is_whole():
         return dict(CHOSEN)
     stats = chosen.trace.stats()
     if stats["is_text"] or stats["ending"] == "unknown" or stats["damaged_chunks"]:
-        return {"count": 0, "skipped": "the file has no totals for what was read"}
+        return {"count": 0, "skipped": "the file has no totals for the events read"}
     wrong = {kind: [stats["totals"]["events"][kind], n] for kind, n in found["kinds"].items()
              if stats["totals"]["events"][kind] != n}
     return {"count": len(wrong), **({"stated_and_counted": wrong} if wrong else {})}
 
 
 def counts_finding(chosen: blocks.Blocks, found: dict) -> dict:
-    """Compare with what the reader counted on its way."""
+    """Compare with the counts of the reader."""
     if not chosen.is_whole():
         return dict(CHOSEN)
     stats = chosen.trace.stats()
@@ -114,19 +116,19 @@ def counts_finding(chosen: blocks.Blocks, found: dict) -> dict:
 
 
 def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
-    """Compare with what the file says of its end, as traces do that are whole and of any size."""
+    """Compare with the file's list of blocks alive at the end. Complete traces have one unless they are small."""
     if not chosen.is_whole():
         return dict(CHOSEN)
     import numpy as np
     said = None if chosen.trace.problem else chosen.trace.survivors()
     if said is None:
-        return {"count": 0, "skipped": "the file does not say which blocks are left, or cannot be asked"}
+        return {"count": 0, "skipped": "the file has no list of the blocks alive at the end, or it cannot be read"}
     wrong = len(np.setxor1d(said, np.frombuffer(found["left"], "u8"), assume_unique=True))
     return {"count": wrong, **({"stated_and_counted": {"left": [len(said), found["live"]]}} if wrong else {})}
 
 
 def example(finding: dict) -> str | None:
-    """What is known of the first breach."""
+    """Details of the first violation as text, or None."""
     if "event" in finding:
         return (f"first at event {finding['event']}: {finding['kind']} handle={finding['handle']} "
                 f"addr={finding['addr']:#x} size={finding['size']}")
@@ -137,6 +139,7 @@ def example(finding: dict) -> str | None:
 
 
 def line(name: str, finding: dict) -> str:
+    """The line of one rule."""
     if "skipped" in finding:
         return f"skipped  {RULES[name]}: {finding['skipped']}"
     if not finding["count"]:

@@ -1,4 +1,4 @@
-"""steve diff: what two traces have that the other has not, by allocation site.
+"""steve diff: compare two traces by allocation site, line or function.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -15,16 +15,16 @@ from steve.terminal.listing import Column
 NAME = "diff"
 HELP = "compare two memtraces: what grew, by allocation site or line"
 MEASURES = (("blocks", "blocks", "blocks made"),
-            ("bytes", "bytes", "bytes that News and Resizes asked for"),
-            ("peak_bytes", "at peak", "bytes when the whole heap held most bytes"),
+            ("bytes", "bytes", "bytes that News and Resizes requested"),
+            ("peak_bytes", "at peak", "live bytes at the peak of the whole heap"),
             ("live_bytes", "at end", "bytes of blocks never freed"),
             ("accesses", "accesses", "loads, stores and modifications of the blocks"))
 COLUMNS = tuple(column for key, head, what in MEASURES for column in (
     Column(f"{key}_a", "", f"{what}, in the first trace"), Column(f"{key}_b", "", f"{what}, in the second"),
-    Column(f"{key}_change", head, f"second less first of {key}"))) + (
+    Column(f"{key}_change", head, f"{key}_b minus {key}_a"))) + (
     Column("place", "where", "site (three frames of the stack) or, with --by, line or function", True),)
 EXAMPLES = f"""\
-Sites are matched by their names, so the traces may be of different builds. Rows without any change are left
+Sites are matched by their names, so the two traces may come from different builds. Rows without any change are left
 out; the rows with the largest growth come first.
 
 {listing.explained(COLUMNS)}
@@ -39,7 +39,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", metavar="A", help=source.TRACE_HELP)
     parser.add_argument("second", metavar="B", help="the memtrace to compare with it")
-    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
+    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     arguments.add_quiet(parser)
     blocks.add_choice(parser)
     parser.add_argument("--by", choices=("site", "line", "function"), default="site",
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def place_of(chosen: blocks.Blocks, by: str, stack: int) -> str:
-    """The text of a stack that both traces can have."""
+    """The text of a stack's place, without anything that differs between builds. by: "site", "line" or "function"."""
     if by == "site":
         return chosen.places.site_name(stack)
     line = chosen.places.stack_line(stack)
@@ -59,7 +59,7 @@ def place_of(chosen: blocks.Blocks, by: str, stack: int) -> str:
 
 
 def measured(chosen: blocks.Blocks, by: str) -> dict[Hashable, dict]:
-    """The measures of each place of one trace."""
+    """The measures of one trace by place."""
     sums, = chosen.sum_by("stack")
     found = blocks.merged(sums, lambda stack: place_of(chosen, by, stack))
     for row in found.values():
@@ -68,7 +68,7 @@ def measured(chosen: blocks.Blocks, by: str) -> dict[Hashable, dict]:
 
 
 def row_of(place: str, first: dict, second: dict) -> dict:
-    """One row from the measures of a place in both traces."""
+    """The row of a place, from its measures in both traces."""
     row: dict = {"place": place}
     for key, _, _ in MEASURES:
         a, b = first.get(key, 0), second.get(key, 0)
@@ -77,7 +77,7 @@ def row_of(place: str, first: dict, second: dict) -> dict:
 
 
 def changed(first: dict[Hashable, dict], second: dict[Hashable, dict]) -> list[dict]:
-    """The rows of places that are not the same in both."""
+    """The rows of the places whose measures differ."""
     rows = [row_of(str(place), first.get(place, {}), second.get(place, {})) for place in {**first, **second}]
     return [row for row in rows if any(row[f"{key}_change"] for key, _, _ in MEASURES)]
 
@@ -88,7 +88,8 @@ def total(found: dict[Hashable, dict], key: str) -> int:
 
 
 def measured_first(args: argparse.Namespace) -> tuple[str, dict[Hashable, dict], int]:
-    """The name of the first trace, its measures, and whether it was sound; what it took is given back."""
+    """The name of the first trace, its measures and the exit status. The trace is closed on return, so that both
+    are not in memory at the same time."""
     chosen = blocks.Blocks(NAME, argparse.Namespace(**{**vars(args), "file": args.first}))
     found = measured(chosen, args.by)
     return chosen.trace.name, found, chosen.verdict()

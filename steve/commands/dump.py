@@ -15,8 +15,8 @@ from steve.terminal.progress import Progress
 NAME = "dump"
 HELP = "write every record of a memtrace as text"
 EXAMPLES = """\
-One record to a line, in file order, definitions included; accesses are shown one to a line. The text of
-equal traces is equal, which is what golden files need.
+Each line is one record, in the order of the file, including definitions; each access has a line of its own. Equal
+traces give equal text, so dumps can be compared by diff.
 
 examples:
   steve dump ljtrace.out.77.ljt | head
@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def interruptible(work: threading.Thread, tick: Callable[[], None]) -> None:
-    """Wait for a thread; an interrupt is seen at once, whatever the thread is doing."""
+    """Start a thread and wait for it. tick() is called five times a second, and interrupts are handled at once,
+    whatever the thread is doing."""
     work.start()
     while work.is_alive():
         work.join(0.2)
@@ -37,7 +38,7 @@ def interruptible(work: threading.Thread, tick: Callable[[], None]) -> None:
 
 
 def written(fd: int) -> int:
-    """Bytes in an output file; 0 for what has no size."""
+    """The bytes in an output file; 0 for a pipe or device."""
     return os.fstat(fd).st_size
 
 
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             failures.append(error)
 
     with Output(args.output or "-") as out, Progress(f"{NAME}: written", args.quiet) as progress:
-        # the library dumps a whole file in one call
+        # the library dumps a whole file in one call, which Python cannot interrupt
         interruptible(threading.Thread(target=work, daemon=True), lambda: progress(written(out.fd)))
         keep_partial(failures)
     for error in failures:
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def keep_partial(failures: list) -> None:
-    """Raise an error unless it is damage of the file, up to which the text is good."""
+    """Raise the error, unless the file is damaged: then the text up to the damage is a valid result."""
     for error in failures:
         if getattr(error, "code", "") not in ("corrupt", "truncated", "growing"):
             raise error

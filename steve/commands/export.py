@@ -1,4 +1,4 @@
-"""steve export: results in the formats of other viewers.
+"""steve export: write a trace in the formats of other viewers.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -25,15 +25,19 @@ HELP = "write a trace in the format of another viewer"
 
 
 class Format(NamedTuple):
-    """ending: of the file written by default; meaning: for --help; run: writes it; chooses: does --where work?"""
+    """One output format."""
     ending: str
+    """Appended to the input's name if there is no -o."""
     meaning: str
+    """Text for --help."""
     run: Callable[[argparse.Namespace, Output], int]
+    """Writes the file; returns the exit status."""
     chooses: bool = False
+    """Do --where, --from and --to apply?"""
 
 
 def write_all(out: Output, texts: Iterable[str]) -> None:
-    """Write pieces of text in larger pieces."""
+    """Write pieces of text, joined to pieces of at least 1 MiB."""
     gathered, size = [], 0
     for text in texts:
         gathered.append(text)
@@ -45,7 +49,7 @@ def write_all(out: Output, texts: Iterable[str]) -> None:
 
 
 def with_profile(write: Callable) -> Callable[[argparse.Namespace, Output], int]:
-    """A run function out of one that writes sums by stack: write(profile, args, out)."""
+    """Turn a function write(profile, args, out), which writes sums by stack, into a run function of a Format."""
     def run(args: argparse.Namespace, out: Output) -> int:
         from steve.export.profile import Profile
         chosen = blocks.Blocks(NAME, args)
@@ -84,9 +88,9 @@ def write_csv(profile: object, args: argparse.Namespace, out: Output) -> None:
 
 
 def without_accesses(chosen: blocks.Blocks) -> Trace:
-    """The chosen blocks, for what looks at no accesses."""
+    """Open the trace of the selected blocks without its accesses."""
     trace = chosen.open_chosen()
-    if not chosen.args.salvage:  # what is damaged is found with them
+    if not chosen.args.salvage:  # with --salvage accesses are read as well, to find damaged chunks
         trace.pass_accesses()
     return trace
 
@@ -148,25 +152,25 @@ def run_sysprof(args: argparse.Namespace, out: Output) -> int:
 
 
 FORMATS: dict[str, Format] = {
-    "pprof": Format(".pb.gz", "`go tool pprof`: allocated, in use and accessed, by stack",
+    "pprof": Format(".pb.gz", "`go tool pprof`: memory allocated, in use and accessed, by stack",
                     with_profile(write_pprof), True),
     "folded": Format(".folded", "folded stacks of one --metric, for flamegraph.pl and speedscope",
                      with_profile(write_folded), True),
     "speedscope": Format(".speedscope.json", "https://www.speedscope.app", with_profile(write_speedscope), True),
     "callgrind": Format(".callgrind", "callgrind_annotate, kcachegrind", with_profile(write_callgrind), True),
-    "csv": Format(".csv", "a table, a row for each stack", with_profile(write_csv), True),
+    "csv": Format(".csv", "a table with a row for each stack", with_profile(write_csv), True),
     "dhat": Format(".dhat.json", "Valgrind's dh_view.html", run_dhat, True),
     "massif": Format(".massif", "ms_print, massif-visualizer: the heap over time", run_massif, True),
     "heaptrack": Format(".heaptrack.gz", "heaptrack_print, heaptrack_gui: every allocation", run_heaptrack, True),
     "memprof": Format(".memprof", "luajit-parse-memprof: the events of LuaJIT's heaps", run_memprof, True),
-    "sysprof": Format(".sysprof", "luajit-parse-sysprof: samples, of a trace that has them", run_sysprof),
+    "sysprof": Format(".sysprof", "luajit-parse-sysprof: the samples of a trace recorded with them", run_sysprof),
 }
-BINARY = (".gz", ".memprof", ".sysprof")  # endings of what is no text
+BINARY = (".gz", ".memprof", ".sysprof")  # file name endings of binary formats
 EXAMPLES = """\
-formats (in brackets what is added to FILE's name by default):
+formats (in brackets the ending that is added to the name of FILE by default):
 """ + "".join(f"  {name:<12}{known.meaning} ({known.ending})\n" for name, known in FORMATS.items()) + f"""
 {blocks.WHERE_HELP}
---where, --from and --to hold for: {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
+--where, --from and --to work with the formats {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
 
 examples:
   steve export --format pprof app.ljt && go tool pprof -top app.ljt.pb.gz
@@ -187,14 +191,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """UsageError for options that would do nothing."""
+    """UsageError for options that would have no effect."""
     known = FORMATS[args.format]
     if not known.chooses and (args.where, args.begin, args.end) != (None, None, None):
-        raise UsageError(f"--format {args.format} writes samples, which are of no block; --where, --from and --to work "
-                         "with others")
+        raise UsageError(f"--format {args.format} writes samples, which belong to no block; --where, --from and --to "
+                         "work with other formats")
     for option, value, formats in (("--metric", args.metric, "folded"), ("--heap", args.heap, "memprof")):
         if value is not None and args.format != formats:
-            raise UsageError(f"{option} is for --format {formats}; with --format {args.format} it does nothing")
+            raise UsageError(f"{option} is for --format {formats}; with --format {args.format} it has no effect")
 
 
 def run(args: argparse.Namespace) -> int:

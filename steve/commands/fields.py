@@ -26,16 +26,17 @@ COLUMNS = (
     Column("loads", "loads", "loads of each of its bytes, from all blocks of the site"),
     Column("stores", "stores", "stores to each of its bytes"),
     Column("modifies", "modifies", "modifications of each of its bytes"),
-    Column("cell", "cell", "bytes that are told apart: 1, or more where the site has blocks of over 4096"),
+    Column("cell", "cell", "resolution of the offsets in bytes: 1, or more for sites with blocks over 4096 bytes"),
     Column("blocks", "", "blocks made by the site"),
     Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
-A field is a run of bytes with the same numbers of loads, stores and modifications: mostly a member of a
-structure, or several that are always used together. Fields without any are bytes that nothing needs. The
-sites shown are the --sites that made most bytes; choose one with --where 'site ~ "..."'. The trace is read
-twice. Offsets are told apart to the byte in sites with blocks of up to 4096 bytes; of larger ones, to cells
-of the smallest power of two of which 4096 make up the largest block.
+A field is a run of bytes with the same numbers of loads, stores and modifications: usually a member of a
+structure, or several members that are always used together. A field without accesses consists of bytes that the
+program does not need. The sites shown are the --sites sites that made most bytes; select one with
+--where 'site ~ "..."'. The trace is read twice. Sites with blocks of up to 4096 bytes are measured byte by byte.
+For sites with larger blocks, bytes are grouped into cells; the cell size is the smallest power of two for which the
+largest block has at most 4096 cells.
 
 {listing.explained(COLUMNS)}
 
@@ -49,13 +50,13 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--sites", metavar="N", type=count, default=5,
-                        help="how many sites, those with most bytes (default: 5)")
+                        help="show the N sites with most bytes (default: 5)")
     listing.add_arguments(parser, COLUMNS, None)
     blocks.add_parts(parser)
 
 
 def runs(cells: np.ndarray) -> Iterator[tuple]:
-    """(first, end, counts) of each run of equal cells."""
+    """Each run of equal cells: (index of the first cell, index after the last, counts of one cell)."""
     import numpy as np
     edges = np.flatnonzero(cells[1:] != cells[:-1]) + 1
     starts = [0, *edges.tolist()] if len(cells) else []
@@ -64,7 +65,8 @@ def runs(cells: np.ndarray) -> Iterator[tuple]:
 
 
 def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
-    """The fields of a site; found: of steve.kernels._accesses.Fields."""
+    """The rows of one site. largest: the size of its largest block; found: the result of
+    steve.kernels._accesses.Fields for the site."""
     cell, made, cells = found
     return [{"site": site, "cell": cell, "blocks": made, "offset": first * cell,
              "bytes": min(end * cell, largest) - first * cell, **counts}
@@ -72,7 +74,8 @@ def rows_of(site: str, largest: int, found: tuple) -> list[dict]:
 
 
 def grouped(stacks: Table, chosen: blocks.Blocks, most: int) -> tuple:
-    """(sites with most bytes, the most bytes of a block of each, the number of its site for each stack)."""
+    """Select the `most` sites with most bytes: (their names, the size of the largest block of each, an array that maps
+    stack ids to indices of the first list, 2**32 - 1 for other sites)."""
     import numpy as np
     sums = blocks.merged(stacks, chosen.places.site_name)
     sites = sorted(sums, key=lambda site: (-sums[site]["bytes"], str(site)))[:most]

@@ -1,4 +1,4 @@
-"""steve findings: blocks that deserve a look, by rule (steve.analysis.rules) and allocation site; errors of the program.
+"""steve findings: suspicious blocks, by rule (steve.analysis.rules) and allocation site, and errors of the program.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -28,36 +28,36 @@ HELP = "show blocks that deserve a look: never read, hardly used, long idle..."
 COLUMNS = (
     Column("blocks", "blocks", "blocks of the site that the rule finds"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
-    Column("share", "% of bytes", "the bytes in percent of those of all blocks looked at"),
+    Column("share", "% of bytes", "these bytes in percent of the bytes of all blocks examined"),
     Column("site", "site", SITE, True),
 )
 ERROR_COLUMNS = (
-    Column("count", "", "errors of one context"),
-    Column("kind", "", "of the access: load, store, modify; or badfree", True),
+    Column("count", "", "number of errors in this context"),
+    Column("kind", "", "kind of the access: load, store or modify; or badfree", True),
     Column("at", "", "the line of the access, or the stack of the free", True),
     Column("size", "", "bytes accessed"),
-    Column("thread", "", "its number; this and what follows is of the context's first error"),
-    Column("block", "", "handle of the block concerned; none if there is none"),
-    Column("offset", "", "where in the block"),
+    Column("thread", "", "number of the thread; this and the next columns describe the first error of the context"),
+    Column("block", "", "handle of the block concerned; empty if there is none"),
+    Column("offset", "", "offset of the access in the block"),
     Column("block_size", "", "bytes of the block at its end"),
     Column("made_at", "", "the stack of its New", True),
     Column("freed_at", "", "the stack of its Free", True),
 )
 RULE = Column("finding", "", "the rule", True)
 EXAMPLES = f"""\
-A block can be found by several rules. The rules, with their thresholds, stand in the output:
+A block can be found by several rules. The output shows each rule with its thresholds:
 {chr(10).join(listing.entry(rule.key, rule.text(DEFAULTS), 16) for rule in RULES)}
 --json: a list with an object for each rule: finding, title, rule, blocks, bytes, share, and the list sites
 with the columns below. --csv: one line for each rule and site, and for each context of errors.
-First stand the errors of the program (rule `errors`): accesses to freed memory, accesses beyond a block's end or
-beside a block of malloc, double, invalid, inside, wrong-heap and mismatched frees, those made in one place as one
-context. Loads beyond an end are excused where they are aligned to their size or made by string functions of the C
-library, which read whole vectors; `steve check` counts them all. Errors are of the whole trace, so not shown with
---where, --from, --to.
---json: objects with finding, title, rule, errors and the list contexts, with the columns of errors. --csv has the
-columns of both, of which those that do not apply are empty, behind `finding`. --top is for sites and contexts of
-each rule.
-Rules about accesses are left out, and that is said, if the trace holds none.
+The errors of the program (rule `errors`) come first: accesses to freed memory, accesses beyond the end of a block or
+beside a block of malloc, and double, invalid, inside, wrong-heap and mismatched frees. Errors made at the same place
+form one context. Loads beyond the end of a block are not reported if they are aligned to their size or made by
+string functions of the C library, which read whole vectors; `steve check` counts them all. Errors are found in the
+whole trace only, so they are not shown with --where, --from or --to.
+--json: the list begins with objects for errors: finding, title, rule, errors and the list contexts with the columns
+of errors below. --csv: the first column is `finding`; then come the columns of sites and those of errors, and those
+that do not apply to a line are empty. --top limits the sites and the contexts of each rule.
+Rules about accesses are left out, with a remark, if the trace has no accesses.
 
 {listing.explained(COLUMNS)}
 
@@ -72,7 +72,7 @@ examples:
 
 
 def percent(text: str) -> float:
-    """An argument from 0 to 100."""
+    """argparse type: a number from 0 to 100, with or without a percent sign."""
     try:
         value = float(text.rstrip("%"))
     except ValueError:
@@ -86,14 +86,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--rules", metavar="LIST", help="only these rules, with commas between")
     for name, kind, what in (
-            ("early", percent, "per cent of a life that count as its beginning"),
-            ("late", percent, "per cent of a life after which a first access is late"),
-            ("idle", percent, "per cent of a life that is a long idle end"),
-            ("utilisation", percent, "per cent of the bytes below which utilisation is low"),
-            ("short", count, "operations of a short life"),
-            ("chain", count, "resizes that make a chain"),
-            ("min-life", count, "operations of a life whose parts are looked at"),
-            ("min-size", count, "bytes of a block whose utilisation is looked at")):
+            ("early", percent, "the first N percent of a life are its beginning"),
+            ("late", percent, "a first access after N percent of a life is late"),
+            ("idle", percent, "an idle end of at least N percent of a life is long"),
+            ("utilisation", percent, "utilisation is low if less than N percent of the bytes are used"),
+            ("short", count, "a life of at most N operations is short"),
+            ("chain", count, "N or more resizes are a chain"),
+            ("min-life", count, "judge the parts of a life only if it has N operations or more"),
+            ("min-size", count, "judge the utilisation only of blocks of N bytes or more")):
         value = DEFAULTS[name.replace("-", "_")]
         parser.add_argument(f"--{name}", metavar="N", type=kind, default=value, help=f"{what} (default: {value})")
     listing.add_arguments(parser, COLUMNS, "bytes")
@@ -112,17 +112,17 @@ def rules_of(args: argparse.Namespace) -> list[Rule]:
 
 
 def names_errors(args: argparse.Namespace) -> bool:
-    """Does --rules name the errors of the program?"""
+    """Does --rules name the rule `errors`?"""
     return args.rules is not None and ERRORS in args.rules.split(",")
 
 
 def wants_errors(args: argparse.Namespace) -> bool:
-    """Are the errors of the program asked for?"""
+    """Are the errors of the program to be reported?"""
     return (args.rules is None or names_errors(args)) and blocks.is_whole(args)
 
 
 def errors_of(chosen: blocks.Blocks, met: Faults, args: argparse.Namespace) -> list[dict]:
-    """The errors that the walk met, told in full."""
+    """The objects of --json for the errors that the walk found; reads the trace again for their details."""
     from steve.analysis import program_errors
     from steve.terminal.progress import Progress
     with Progress(NAME, args.quiet) as progress:
@@ -130,7 +130,8 @@ def errors_of(chosen: blocks.Blocks, met: Faults, args: argparse.Namespace) -> l
 
 
 def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) -> tuple:
-    """(arrays by stack of the blocks each rule finds and their size, bytes of all chosen blocks)."""
+    """(for each rule an array by stack with the fields blocks and size, for the blocks it finds; bytes of all selected
+    blocks)."""
     import numpy as np
     from steve.kernels._lives import Findings
     found = chosen.fold(partial(Findings, limits(vars(args))))
@@ -143,7 +144,8 @@ def sums_of(chosen: blocks.Blocks, rules: list[Rule], args: argparse.Namespace) 
 
 
 def finding(rule: Rule, sums: dict[Any, dict], total: int, args: argparse.Namespace) -> dict:
-    """What a rule found: the object of --json, with all sites."""
+    """The object of --json for one rule, with all its sites. sums: the blocks it finds, by site; total: bytes of all
+    selected blocks."""
     sites = [{"blocks": row["blocks"], "bytes": row["size"], "share": blocks.share(row["size"], total),
               "site": site} for site, row in sums.items()]
     size = sum(site["bytes"] for site in sites)
@@ -154,14 +156,14 @@ def finding(rule: Rule, sums: dict[Any, dict], total: int, args: argparse.Namesp
 
 
 def heading(found: dict) -> str:
-    """The title of a table."""
+    """The title of the table of one rule."""
     return (f"{found['title']}: {found['blocks']:,} blocks, {found['bytes']:,} bytes "
             f"({listing.cell(found['share'])}%)\n  {found['rule']}")
 
 
 def text(chosen: blocks.Blocks, errors: list[dict], findings: list[dict], args: argparse.Namespace,
          left_out: str) -> str:
-    """The errors, then tables, one for each rule."""
+    """The text output: the errors, then a table for each rule. left_out: a remark on what is missing, or ""."""
     from steve.analysis import program_errors
     plain = not sys.stdout.isatty() or args.output not in (None, "-")
     parts = [chosen.title("findings") + "\n"] + ([left_out + "\n"] if left_out else [])
@@ -196,15 +198,15 @@ def write(args: argparse.Namespace, chosen: blocks.Blocks, errors: list[dict], f
 
 
 def left_out_of(chosen: blocks.Blocks, missing: list[str], args: argparse.Namespace) -> str:
-    """What is asked for and not told, "" if all is: rules about accesses that the trace does not hold, freed memory,
-    errors of a part."""
+    """A remark on requested rules that cannot be evaluated, "" if there are none: rules about accesses if the trace has
+    none, accesses to freed memory, errors in a part of the trace."""
     errors = wants_errors(args)
     parts = [f"the trace holds no accesses; left out: {', '.join(missing)}"] if missing else []
     if names_errors(args) and not errors:
-        parts.append("errors are of the whole trace; left out with --where, --from and --to")
+        parts.append("errors are found in the whole trace only; left out with --where, --from and --to")
     if errors and chosen.trace.info().get("trace_freed") == "no":
-        parts.append("freed memory was not watched (--trace-freed=no): accesses to it are not told, "
-                     "double frees as invalid ones")
+        parts.append("freed memory was not watched (--trace-freed=no): accesses to it are not reported, "
+                     "and double frees are reported as invalid ones")
     return "; ".join(parts)
 
 

@@ -23,10 +23,10 @@ NAME = "flame"
 SAMPLES = "samples"
 HELP = "draw a flame graph of allocations or samples"
 EXAMPLES = f"""\
-FILE is a memtrace (its samples, if it was recorded with --sample-stacks, else its allocations; or by
---metric), a file of sysprof (its samples), or folded stacks in a file whose name ends in .folded. The result,
-FILE.svg by default, needs a browser and nothing else: a click zooms, / searches. The outermost frames are at
-the top; siblings stand by name.
+FILE is a memtrace, a file of sysprof, or a file with folded stacks, whose name ends in .folded. Of a memtrace, its
+samples are drawn if it was recorded with --sample-stacks, else its allocations; --metric overrides that. The result,
+FILE.svg by default, needs only a browser: a click zooms, / searches. The outermost frames are at the top; frames
+with the same caller are sorted by name.
 
 {blocks.WHERE_HELP}
 examples:
@@ -40,21 +40,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     arguments.add_output(parser, "default: FILE.svg")
     parser.add_argument("--metric", metavar="NAME", choices=[SAMPLES, *BY_NAME],
-                        help="of a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples, if it "
-                             "has them, else alloc_space)")
+                        help="for a memtrace: samples, " + ", ".join(BY_NAME) + " (default: samples if it "
+                             "has any, else alloc_space)")
     parser.add_argument("--title", metavar="TEXT", help="the heading (default: FILE and metric)")
 
 
-Measured = tuple["Stacks", str, str, int]  # the last three: what they measure, unit, exit status
+Measured = tuple["Stacks", str, str, int]  # stacks; what their weights measure; the unit; the exit status
 
 
 def of_folded(args: argparse.Namespace) -> Measured:
+    """The stacks of a file with folded stacks."""
     from steve.flame.tree import parse, sorted_stacks
     with open(args.file, encoding="utf-8", errors="backslashreplace") as file:
         return sorted_stacks(parse(file, args.file)), "samples", "samples", 0
 
 
 def of_sysprof(args: argparse.Namespace) -> Measured:
+    """The samples of a file of sysprof."""
     from steve.commands.sysprof import fold_file
     from steve.flame.tree import sorted_stacks
     folded, problem = fold_file(args.file)
@@ -62,7 +64,7 @@ def of_sysprof(args: argparse.Namespace) -> Measured:
 
 
 def has_samples(args: argparse.Namespace) -> bool:
-    """Was the trace recorded with samples? Standard input can not be asked beforehand."""
+    """Was the trace recorded with samples? False for standard input, which cannot be read twice."""
     if args.file == "-" or (args.where, args.begin, args.end) != (None, None, None):
         return False
     trace = source.open_trace(args)
@@ -71,10 +73,11 @@ def has_samples(args: argparse.Namespace) -> bool:
 
 
 def of_samples(args: argparse.Namespace) -> Measured:
+    """The samples of a memtrace."""
     from steve.flame.tree import sorted_stacks
     from steve.profilers.sysprof import traced
     if (args.where, args.begin, args.end) != (None, None, None):
-        raise UsageError("--where, --from and --to choose blocks of a memtrace; samples have none")
+        raise UsageError("--where, --from and --to select blocks of a memtrace; samples have none")
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
         found = traced.collect(trace, progress)
@@ -82,12 +85,14 @@ def of_samples(args: argparse.Namespace) -> Measured:
 
 
 def of_trace(args: argparse.Namespace) -> Measured:
+    """The samples or allocations of a memtrace."""
     if args.metric == SAMPLES or (args.metric is None and has_samples(args)):
         return of_samples(args)
     return of_allocations(args)
 
 
 def of_allocations(args: argparse.Namespace) -> Measured:
+    """The allocations of a memtrace."""
     from steve.export.folded import Folds
     from steve.export.profile import BY_NAME, Profile
     from steve.flame.tree import Stacks
@@ -97,10 +102,11 @@ def of_allocations(args: argparse.Namespace) -> Measured:
 
 
 def stacks_of(args: argparse.Namespace) -> Measured:
+    """The stacks to draw, from whichever kind of file the arguments name."""
     if not args.file.endswith(".folded") and not files.is_profile(args.file):
         return of_trace(args)
     if (args.where, args.begin, args.end) != (None, None, None):
-        raise UsageError("--where, --from and --to choose blocks of a memtrace; samples have none")
+        raise UsageError("--where, --from and --to select blocks of a memtrace; samples have none")
     return of_folded(args) if args.file.endswith(".folded") else of_sysprof(args)
 
 

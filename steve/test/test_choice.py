@@ -278,4 +278,4 @@ def test_every_export_takes_a_choice(choosable: Steve, tmp_path: Path, form: str
 
 def test_exported_samples_are_of_no_block(choosable: Steve) -> None:
     result = choosable("export", "--format", "sysprof", "t.ljt", "--where", "size > 1")
-    assert result.returncode == 2 and "of no block" in result.err
+    assert result.returncode == 2 and "belong to no block" in result.err

@@ -94,7 +94,7 @@ def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], 
     assert not (tmp_path / "mixed.ljt-lockopsfull").exists()
     for jobs in ("1", "2"):
         result = steve("check", "-j", jobs, "mixed.ljt")
-        assert result.returncode == 1 and "BROKEN   the blocks said to be left at the end" in result.out
+        assert result.returncode == 1 and "BROKEN   the file's list of blocks alive at the end" in result.out
         assert "2 times; left 1 and 1" in result.out
     right = steve("lockops", "--full", "a.ljt", "-o", "-").out
     for arguments in (["--where", "size > 0"], ["--salvage"]):
