@@ -72,7 +72,7 @@ def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> tup
     """The operations, read to their end by one or several, and what steve.kernels._totals.lifetimes_of says of them."""
     from steve.kernels import _totals
     last = operations.open()
-    if hasattr(last, "points") and divides(args):
+    if hasattr(last, "seek_points") and divides(args):
         with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
             return rounds.lifetimes_of(rounds.path_of(args), pool, progress)
     with Progress(NAME, args.quiet) as progress:
