@@ -170,7 +170,7 @@ EXAMPLES = """\
 formats (in brackets the ending that is added to the name of FILE by default):
 """ + "".join(f"  {name:<12}{known.meaning} ({known.ending})\n" for name, known in FORMATS.items()) + f"""
 {blocks.WHERE_HELP}
---where, --from and --to work with the formats {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
+--where, --from and --to work with: {', '.join(name for name, known in FORMATS.items() if known.chooses)}.
 
 examples:
   steve export --format pprof app.ljt && go tool pprof -top app.ljt.pb.gz

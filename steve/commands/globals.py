@@ -1,4 +1,4 @@
-"""steve globals: blocks that live nearly as long as the program, as global variables do.
+"""steve globals: blocks that live nearly as long as the program does.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -23,18 +23,18 @@ NAME = "globals"
 HELP = "show blocks that live nearly as long as the program, as globals do"
 COLUMNS = (
     Column("handle", "handle", "number of the block, in the order of the News"),
-    Column("bytes", "bytes", "its bytes at the end of its life"),
+    Column("bytes", "bytes", "size of the block at the end of its life"),
     Column("share", "% of run", "its lifetime in percent of all operations"),
-    Column("accesses", "accesses", "loads, stores and modifications of it"),
-    Column("loads", "loads", "loads from it"),
-    Column("stores", "stores", "stores to it"),
-    Column("modifies", "", "modifications of it"),
+    Column("accesses", "accesses", "loads, stores and modifications of the block"),
+    Column("loads", "loads", "loads from the block"),
+    Column("stores", "stores", "stores to the block"),
+    Column("modifies", "", "modifications of the block"),
     Column("freed", "", "1 if it was freed, 0 if it lived to the end"),
     Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
 A block is listed if it lives for at least --share percent of all operations and is accessed at least
---accesses times. Memory for such blocks might as well be static; a heap that compacts has to get around them.
+--accesses times. Such blocks could be static memory instead; a compacting heap has to work around them.
 
 {listing.explained(COLUMNS)}
 
@@ -48,31 +48,35 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--share", metavar="N", type=percent, default=90,
-                        help="least per cent of all operations that it lives through (default: 90)")
+                        help="least lifetime, in percent of all operations (default: 90)")
     parser.add_argument("--accesses", metavar="N", type=count, default=1,
-                        help="least accesses to it (default: 1)")
+                        help="least number of accesses to the block (default: 1)")
     listing.add_arguments(parser, COLUMNS, "accesses")
     blocks.add_parts(parser)
 
 
-# Of a life, what is shown or asked for.
+# the fields of a life that are shown or compared
 KEPT = ("handle", "size", "born", "died", "loads", "stores", "modifies", "freed", "stack")
-LEAST_ROOM = 10_000  # lives
+LEAST_ROOM = 10_000  # lives to collect before the short ones are dropped
 
 
 class Candidates:
-    """The fold: the lives that are long enough so far. One too short for the operations up to its death is too short
-    for all of them, and for those up to any later one: so only blocks that lived at the same time have to be kept."""
+    """The fold that keeps the lives that are long enough.
+
+    A life must last for `share` of all operations, whose number is known only at the end. A life that is too short
+    for the operations so far is too short for all of them, so it can be dropped at once. Few blocks remain, because
+    all that remain must have lived at the same time for shares above one half."""
 
     numbered = True
 
     def __init__(self, share: float, accesses: int) -> None:
-        """share: of the operations; accesses: the least there are."""
+        """share: the least lifetime as a fraction of all operations; accesses: the least number of accesses."""
         self._share, self._accesses = share, accesses
         self._kept: list[np.ndarray] = []
         self._n = self._room = 0
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
+        """Add the lives of a batch that the mask `keep` selects; None: all."""
         touched = batch["loads"] + batch["stores"] + batch["modifies"] >= self._accesses
         self._kept.append(columns(batch[both(keep, touched & self._lasting(batch, batch["died"]))], *KEPT))
         self._n += len(self._kept[-1])
@@ -80,24 +84,27 @@ class Candidates:
             self._drop(int(batch["died"].max()))
 
     def _lasting(self, lives: np.ndarray, operations: int | np.ndarray) -> np.ndarray:
-        """Which of them are long enough if there are so many operations?"""
+        """A mask of the lives that are long enough for that number of operations."""
         return (lives["died"] - lives["born"]) >= operations * self._share
 
     def _drop(self, operations: int) -> None:
-        """Drop those that are too short for so many; not again before there are twice as many as are left."""
+        """Drop the lives that are too short for that number of operations. The next time is when twice as many lives
+        as remain now have been collected."""
         self._kept = [lives[self._lasting(lives, operations)] for lives in self._kept]
         self._kept = [lives for lives in self._kept if len(lives)]
         self._n = sum(map(len, self._kept))
         self._room = 2 * self._n + LEAST_ROOM
 
     def part(self, peak: int) -> list[np.ndarray]:
+        """The state of this fold, for join()."""
         return self._kept
 
     def join(self, part: list[np.ndarray], peak: int) -> None:
+        """Add the state of the fold of the next part of the trace."""
         self._kept += part
 
     def lives(self, operations: int) -> np.ndarray:
-        """Those that are long enough, of so many operations in all, in the order of their ends."""
+        """The lives that are long enough, in the order of their ends. operations: the number in the whole trace."""
         import numpy as np
         from steve.kernels._lives import LIFE
         self._drop(operations)
@@ -107,14 +114,14 @@ class Candidates:
 
 
 def candidates(chosen: blocks.Blocks, args: argparse.Namespace) -> np.ndarray:
-    """The lives that are long enough."""
+    """The lives of the selected blocks that are long enough."""
     found = chosen.fold(partial(Candidates, args.share / 100, args.accesses))
     return found.lives(chosen.totals["operations"])
 
 
 def ranked(lives: np.ndarray, order: str, site_name: Callable[[int], str]) -> np.ndarray:
-    """The lives as listing.ranked() would have their rows, but in place of a million dictionaries; those of equal
-    lifetimes are equal in share."""
+    """The lives sorted as listing.ranked() would sort their rows, without making a dictionary for each. order: the key
+    of the sort column."""
     import numpy as np
     stacks, which = np.unique(lives["stack"], return_inverse=True)
     names = [site_name(int(stack)) for stack in stacks]
@@ -124,7 +131,7 @@ def ranked(lives: np.ndarray, order: str, site_name: Callable[[int], str]) -> np
 
 
 def numbers(lives: np.ndarray, column: str) -> np.ndarray:
-    """By which of their whole numbers lives are sorted."""
+    """The integers by which lives are sorted for a column."""
     if column == "share":
         return lives["died"] - lives["born"]
     if column == "accesses":
@@ -133,7 +140,7 @@ def numbers(lives: np.ndarray, column: str) -> np.ndarray:
 
 
 class Rows:
-    """A list of rows that are made when they are asked for."""
+    """A list of rows that makes each row on demand."""
 
     def __init__(self, chosen: blocks.Blocks, lives: np.ndarray) -> None:
         self._chosen, self._lives = chosen, lives
@@ -146,7 +153,7 @@ class Rows:
         return [self._row(dict(zip(lives.dtype.names, life))) for life in lives.tolist()]
 
     def _row(self, life: dict) -> dict:
-        """One row from a life."""
+        """The row of one life."""
         total = self._chosen.totals["operations"]
         return {**{name: life[name] for name in ("handle", "loads", "stores", "modifies", "freed")},
                 "bytes": life["size"], "share": blocks.share(life["died"] - life["born"], total),

@@ -23,18 +23,18 @@ NAME = "graphs"
 HELP = "draw allocstats files and rank the allocators"
 EXAMPLES = """\
 One FILE gives plot-<driver>-<ops>.png; APP and several files of one program give APP.png and two tables,
-Speed (time of an operation) and Space (largest block still allocatable, in percent of the heap). At each
-data point the n allocators are ranked j = 0 .. n-1; over m points:
+Speed (time of an operation) and Space (largest block that can still be allocated, in percent of the heap). At each
+data point the n allocators get ranks j = 0 .. n-1. With m data points:
   penalty(c)    100 * sum j / (m*n)
   penalty(w)    100 * sum j*|x-best|/best / (m*n)
-  best, worst   percent of the points at which it came first and last
+  best, worst   percent of the points at which the allocator came first and last
   average, median  of x
   points        percent of the points the allocator reached
-By default an allocator is ranked only where it took part, and equal values share their places. --compat
-uses the first Steve's rules: short files are padded with 0, and equal values keep file order.
+By default an allocator is ranked only at the points that it reached, and equal values share their ranks. --compat
+uses the first Steve's rules: short files are padded with 0, and equal values keep the order of the files.
 
-A file of an allocator that failed (crashed, hung, lost contents) is named and left out; the others are drawn
-and ranked, and the exit status is 1. One that ran out of memory is drawn up to there.
+If an allocator failed (crashed, hung, lost contents), its file is reported and left out, the others are drawn and
+ranked, and the exit status is 1. An allocator that ran out of memory is drawn up to that point.
 
 examples:
   steve graphs app.ljt-ops-jemalloc-kill0-allocstats
@@ -54,10 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PATH",
-        help="a folder, or the figure's name; an ending .png, .svg or .pdf chooses the format",
+        help="a folder, or the name of the figure; an ending .png, .svg or .pdf selects the format",
     )
     parser.add_argument(
-        "--format", metavar="LIST", help="png, svg, pdf, or several with commas (default png)"
+        "--format", metavar="LIST", help="png, svg, pdf, or several separated by commas (default png)"
     )
     parser.add_argument(
         "--tables", choices=KINDS, default="text", help="form of the tables (default %(default)s)"
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _target(args: argparse.Namespace, default: str) -> tuple[str, list[str]]:
-    """Stem of the figure and its formats."""
+    """The name of the figure without its ending, and its formats."""
     output = args.output
     if output is None or os.path.isdir(output) or output.endswith("/"):
         stem, ending = os.path.join(output or "", default), None
@@ -82,7 +82,8 @@ def _warn(files: list[AllocStats], quiet: bool) -> None:
         note(NAME, warning, quiet)
 
 
-def _tell(args: argparse.Namespace, figures: list[str], files: list[AllocStats], tables: list[Table]) -> None:
+def _report(args: argparse.Namespace, figures: list[str], files: list[AllocStats], tables: list[Table]) -> None:
+    """Print the tables and the names of the figures."""
     if args.json:
         value: dict[str, Any] = {
             "figures": figures,
@@ -104,7 +105,7 @@ def _single(args: argparse.Namespace) -> int:
     if reason is not None:
         note(NAME, f"{args.names[0]}: {reason}; the figure shows what comes before")
     stem, formats = _target(args, f"plot-{files[0].driver}-{files[0].opsfile}")
-    _tell(args, draw_single(files[0], stem, formats), files, [])
+    _report(args, draw_single(files[0], stem, formats), files, [])
     return 1 if reason is not None else 0
 
 
@@ -119,7 +120,7 @@ def _remarks(files: list[AllocStats], args: argparse.Namespace) -> None:
     heaps = {stats.heap_size for stats in files}
     if len(heaps) > 1:
         sizes = f"{human_bytes(min(heaps))} to {human_bytes(max(heaps))}"
-        note(NAME, f"the heaps differ ({sizes}); Space is in percent of each one's own", args.quiet)
+        note(NAME, f"the heaps differ ({sizes}); Space is in percent of each allocator's own heap", args.quiet)
     for sentence in unranked(files) if not args.compat else []:
         note(NAME, sentence, args.quiet)
 
@@ -134,10 +135,10 @@ def _multiple(args: argparse.Namespace) -> int:
     _remarks(files, args)
     tables = compat_tables(files) if args.compat else honest_tables(files)
     stem, formats = _target(args, app)
-    _tell(args, draw_multiple(os.path.basename(app), files, stem, formats), files, tables)
+    _report(args, draw_multiple(os.path.basename(app), files, stem, formats), files, tables)
     return 1 if left_out else 0
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when every figure is written and no allocator had failed."""
+    """Exit status 0 if every figure is written and no allocator failed, else 1."""
     return _single(args) if len(args.names) == 1 else _multiple(args)

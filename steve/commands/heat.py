@@ -1,4 +1,4 @@
-"""steve heat: hot and cold bytes: how the accesses are spread over the blocks.
+"""steve heat: hot and cold bytes: how accesses are distributed over blocks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     import numpy as np
 
 NAME = "heat"
-HELP = "show hot and cold bytes: how many take how many of the accesses"
-CLASSES = 20  # 0; below 1; 1, 2-3, 4-7 ... from 2^17 on
+HELP = "show hot and cold bytes: how accesses are distributed over blocks"
+CLASSES = 20  # of traffic per byte: 0; below 1; 1; 2-3; 4-7; ... from 2^17 on
 COLUMNS = (
     Column("from", "traffic from", "least traffic of the row: bytes accessed for each byte of the block"),
-    Column("to", "below", "the traffic that the row's blocks do not reach; 0: those without any; null for the hottest row"),
-    Column("blocks", "blocks", "blocks of such traffic"),
+    Column("to", "below", "upper bound of the traffic, exclusive; 0: blocks without any; null for the hottest row"),
+    Column("blocks", "blocks", "blocks with such traffic"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
-    Column("share", "% of bytes", "these in percent of the bytes of all blocks looked at"),
+    Column("share", "% of bytes", "these bytes in percent of the bytes of all blocks examined"),
     Column("cumulative", "% and hotter", "bytes of this and all hotter rows, in percent"),
     Column("accesses", "accesses", "loads, stores and modifications of these blocks"),
     Column("traffic", "", "bytes read and written"),
-    Column("traffic_share", "% of traffic", "these in percent of those of all blocks looked at"),
+    Column("traffic_share", "% of traffic", "this traffic in percent of that of all blocks examined"),
     Column("traffic_cumulative", "% and hotter", "traffic of this and all hotter rows, in percent"),
     Column("never_accessed", "",
-           "bytes of these blocks that were never accessed, in parts of 1/64 of a block"),
+           "bytes of these blocks that were never accessed, measured in units of 1/64 of a block"),
 )
 EXAMPLES = f"""\
 The heat of a block is its traffic: the bytes read from it and written to it, divided by its size. The hottest
-rows come first: the cumulative columns say which part of the heap takes which part of the traffic. Bytes of
-successive blocks add up, so these are not bytes at one time.
+rows come first; the cumulative columns show which part of the heap receives which part of the traffic. Bytes are
+summed over all blocks ever made, so they do not exist at the same time.
 
 {listing.explained(COLUMNS)}
 
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def class_of(traffic: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """0: no traffic; 1: less than the size; 2, 3...: from 1, 2, 4... times the size."""
+    """The class of each block: 0: no traffic; 1: less than its size; 2, 3, 4...: from 1, 2, 4... times its size."""
     import numpy as np
     from steve.analysis.bins import LogBins
     times = LogBins.numbers(traffic // np.maximum(sizes, 1))
@@ -60,7 +60,7 @@ def class_of(traffic: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 class Classes:
-    """The fold: blocks, bytes, accesses, traffic and never_accessed of each class, coldest first."""
+    """The fold that sums blocks, bytes, accesses, traffic and never_accessed for each class, coldest first."""
 
     numbered = False
     NAMES = ("blocks", "bytes", "accesses", "traffic", "never_accessed")
@@ -91,14 +91,14 @@ class Classes:
 
 
 def bounds(number: int) -> dict:
-    """The traffic of a class."""
+    """The columns `from` and `to` of a class."""
     if number < 2:
         return {"from": 0, "to": number}
     return {"from": 1 << (number - 2), "to": 1 << (number - 1) if number < CLASSES - 1 else None}
 
 
 def rows_of(sums: list[dict]) -> list[dict]:
-    """Rows of the classes that hold any, hottest first."""
+    """The rows of the classes that have blocks, hottest first."""
     size, traffic = (sum(row[key] for row in sums) for key in ("bytes", "traffic"))
     rows, hotter_size, hotter_traffic = [], 0, 0
     for number in reversed(range(CLASSES)):

@@ -1,4 +1,4 @@
-"""steve histogram: lifetimes of blocks, as files of numbers and as plots.
+"""steve histogram: lifetimes of blocks, counted in accesses, as data files and plots.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,15 +21,16 @@ NAME = "histogram"
 HELP = "show how long blocks live, in accesses"
 PARTS = ("json-ops", "lifetime", "statistics", "plots")
 EXAMPLES = f"""\
-FILE is an ops file or a memtrace. A block's own accesses are those to it, its other accesses those to any
+FILE is an ops file or a memtrace. The own accesses of a block are those to it; its other accesses are those to any
 other block while it lives. Micro lifetime = other / own; macro lifetime = (own + other) / all accesses.
-Files, STEM being FILE without -ops:
+The command writes these files, where STEM is FILE without -ops:
   STEM-json-ops     the handle of each operation, a JSON list
   STEM-lifetime     {{"mod-op-count": accesses, "lifetime-ops": {{"HANDLE": [own, other], ...}}}}
   STEM-statistics   the blocks by micro lifetime, then by macro lifetime
   STEM-macro-histogram-LOW-HIGH.png   six ranges of macro lifetime in thousandths, 75 bins each
 
---where, --from and --to, for memtraces only: as of the operations that `steve ops` makes with them.
+--where, --from and --to work for memtraces only. The result is that of the operations that `steve ops` would write
+with the same options.
 
 {WHERE_HELP}
 examples:
@@ -42,17 +43,17 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "ops file or memtrace; - is standard input")
     add_choice(parser)
-    parser.add_argument("-o", "--output", metavar="STEM", help="beginning of the names of the files")
+    parser.add_argument("-o", "--output", metavar="STEM", help="common beginning of the names of the files")
     parser.add_argument("--parts", metavar="LIST", type=part_list, default=PARTS,
                         help=f"which files to write, of {','.join(PARTS)}, or none (default: all)")
     parser.add_argument("--compat", action="store_true",
-                        help="a block without own accesses counts as having one, as in the first Steve")
+                        help="count a block without own accesses as having one, as the first Steve did")
     arguments.add_json(parser)
     processes.add_arguments(parser)
 
 
 def part_list(text: str) -> tuple:
-    """The argument of --parts."""
+    """argparse type of --parts."""
     parts = tuple(part for part in text.split(",") if part != "none")
     for part in parts:
         if part not in PARTS:
@@ -61,6 +62,7 @@ def part_list(text: str) -> tuple:
 
 
 def stem_of(args: argparse.Namespace) -> str:
+    """The common beginning of the names of the result files."""
     if args.output:
         return args.output
     if args.file == "-" and args.parts:
@@ -69,10 +71,10 @@ def stem_of(args: argparse.Namespace) -> str:
 
 
 def lifetimes_of(args: argparse.Namespace, operations: source.Operations) -> tuple[Any, tuple]:
-    """The operations, read to their end by one or several, and what steve.kernels._totals.lifetimes_of says of them."""
+    """Read all operations, with -j in parallel: (the source, the result of steve.kernels._totals.lifetimes_of)."""
     from steve.kernels import _totals
     last = operations.open()
-    if hasattr(last, "seek_points") and divides(args):
+    if hasattr(last, "points") and divides(args):
         with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
             return rounds.lifetimes_of(rounds.path_of(args), pool, progress)
     with Progress(NAME, args.quiet) as progress:
@@ -98,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 def write_files(args: argparse.Namespace, stem: str, operations: source.Operations, lifetimes: object,
                 unmatched: int) -> list:
-    """Write the chosen parts; their names."""
+    """Write the requested files; return their names."""
     files = []
     if "json-ops" in args.parts:
         files.append(write_json_ops(args, stem + "-json-ops", operations))
@@ -119,7 +121,7 @@ def write_json_ops(args: argparse.Namespace, path: str, operations: source.Opera
 
 
 def write_with(function: str, path: str, *values: object) -> str:
-    """Write a file with a function of steve.analysis.lifetimes."""
+    """Write a file with a function of steve.analysis.lifetimes; return its name."""
     from steve.analysis import lifetimes
     with Output(path) as out:
         getattr(lifetimes, function)(out, *values)
@@ -127,12 +129,12 @@ def write_with(function: str, path: str, *values: object) -> str:
 
 
 def write_plots(args: argparse.Namespace, stem: str, lifetimes: object) -> list:
-    """A picture for each range that holds any block."""
+    """Write a picture for each range that contains blocks; return their names."""
     from steve.analysis.lifetimes import RANGES, plot, range_name
     files = []
     for low, high in RANGES:
         if len(lifetimes.within(low, high)) == 0:
-            note(NAME, f"no block in the range {low:g} to {high:g}: no picture of it", args.quiet)
+            note(NAME, f"no block in the range {low:g} to {high:g}, so no picture of it", args.quiet)
             continue
         path = f"{stem}-macro-histogram-{range_name(low, high)}.png"
         title = f"{os.path.basename(stem)}: macro lifetimes from {low:g} to {high:g}"
@@ -142,6 +144,7 @@ def write_plots(args: argparse.Namespace, stem: str, lifetimes: object) -> list:
 
 
 def text(report: dict) -> str:
+    """The report as tables."""
     from steve.terminal.tables import columns, facts, number, render
     totals = [("blocks", number(report["blocks"])), ("accesses", number(report["accesses"]))]
     parts = [facts("Lifetimes", totals),

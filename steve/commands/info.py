@@ -1,4 +1,4 @@
-"""steve info: what is in a memtrace file and how it was made.
+"""steve info: the contents of a memtrace file and how it was recorded.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 NAME = "info"
 HELP = "show what is in a memtrace file and how it was made"
 EXAMPLES = """\
-Shows the facts the recorder noted (command, pid, versions...), how the trace ended, and its sizes. The
-whole file is read, so that the counts are those of the events that are really there.
+Shows the facts that the recorder noted (command, pid, versions...), how the trace ended, and its sizes. The command
+reads the whole file and counts the events itself; it does not rely on the totals in the file.
 
 examples:
   steve info ljtrace.out.77.ljt
 """
 
 
+# facts that the recorder notes if the program seems to use an allocator that it does not know
 UNSEEN = ("unseen_mapped_bytes", "unseen_block_bytes", "unseen_reason")
 UNSEEN_NAMES = "--alloc-prefix, --observe-alloc and --heap=mmap"
 UNSEEN_REASONS = {"static": ("a static program without symbols ", "--heap=mmap"),
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(trace: Trace) -> dict:
-    """file, format, recording (the recorder's facts), ending, sizes and counts."""
+    """The object of --json: file, format, recording (the recorder's facts), ending, sizes and counts."""
     stats = trace.stats()
     stored = stats["bytes_total"] or stats["bytes_read"]
     return {
@@ -79,19 +80,20 @@ def describe(trace: Trace) -> dict:
 
 
 def unseen_text(recording: dict) -> str:
-    """Of a program whose allocator the recorder seems not to know."""
+    """The warning for a program whose allocator the recorder does not seem to know. recording: the facts."""
     mapped, seen, reason = (recording.get(name, "") for name in UNSEEN)
     why, remedy = UNSEEN_REASONS.get(reason, ("", UNSEEN_NAMES))
     return f"not seen: {why}mapped {mapped} bytes, its recorded blocks have {seen}; see {remedy} in ljtrace(1)"
 
 
 def text(facts: dict, to_terminal: bool) -> str:
+    """The object of --json as a table."""
     from steve.terminal.tables import facts as table
     from steve.terminal.tables import number, render, size
     density = facts["bytes_per_event"]
-    hidden = ("exit_status", "signal", *UNSEEN)  # said in other words below
+    hidden = ("exit_status", "signal", *UNSEEN)  # shown in another form below
     recorded = [(key, value) for key, value in facts["recording"].items()
-                if key not in hidden and not key.startswith("thread ")]  # names of threads: steve threads
+                if key not in hidden and not key.startswith("thread ")]  # `steve threads` shows names of threads
     rows = [("format", facts["format"]), *recorded, ("ending", facts["ending"]),
             ("program ended", program_end_text(facts["program"]))]
     rows += [("heap", unseen_text(facts["recording"]))] if UNSEEN[0] in facts["recording"] else []

@@ -1,4 +1,4 @@
-"""steve lifetimes: how long blocks live, in several units, by size if wanted.
+"""steve lifetimes: how long blocks live, in several units, optionally by size.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -26,25 +26,25 @@ HELP = "show how long blocks live, in operations, instructions, bytes or time"
 UNITS = {
     "operations": "News, Frees, Resizes, Loads, Stores and Modifies",
     "instructions": "instructions executed",
-    "bytes": "bytes that the program asked for meanwhile, a clock that does not depend on what else it does",
-    "nanoseconds": "wall-clock time while recording, interpolated between the chunks of the file",
+    "bytes": "bytes that the program allocated meanwhile, a clock that depends on nothing but its allocations",
+    "nanoseconds": "wall-clock time of the recording, interpolated between the chunks of the file",
 }
 COLUMNS = (
     Column("from_size", "size from", "least size of the row's blocks; 0 without --by-size"),
-    Column("to_size", "to", "largest size; null without --by-size"),
+    Column("to_size", "to", "largest size of the row's blocks; null without --by-size"),
     Column("from", "life from", "shortest life of the row, in the unit of --unit"),
-    Column("to", "to", "longest life"),
-    Column("blocks", "blocks", "blocks that lived so long"),
+    Column("to", "to", "longest life of the row"),
+    Column("blocks", "blocks", "blocks with such a lifetime and size"),
     Column("bytes", "bytes", "their bytes at the end of their lives"),
-    Column("share", "% of blocks", "the blocks in percent of all blocks looked at"),
+    Column("share", "% of blocks", "these blocks in percent of all blocks examined"),
     Column("cumulative", "% up to here",
-           "blocks of this and all rows before it of the same sizes, in percent of all blocks of these sizes"),
+           "blocks of the same sizes in this row and all rows before it, in percent of all blocks of these sizes"),
 )
 EXAMPLES = f"""\
-A life is the time from New to Free or, of what is never freed, to the end. Units:
+The life of a block is the time from its New to its Free or, if it is never freed, to the end. Units:
 {chr(10).join(listing.entry(name, what, 14) for name, what in UNITS.items())}
---bins log: rows are powers of two; linear: at most 64 equal bins, as wide as the longest life needs (a power
-of two). --by-size makes rows for each power of two of sizes: the table of lifetime by size.
+With --bins log, the bins are powers of two. With --bins linear, there are at most 64 equal bins, whose width is a
+power of two. --by-size makes separate rows for each power of two of the blocks' sizes.
 
 {listing.explained(COLUMNS)}
 
@@ -61,32 +61,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unit", choices=tuple(UNITS), default="operations",
                         help="unit of lifetimes (default: operations)")
     parser.add_argument("--bins", choices=tuple(KINDS), default="log", help="kind of bins (default: log)")
-    parser.add_argument("--by-size", action="store_true", help="rows for each power of two of sizes")
+    parser.add_argument("--by-size", action="store_true", help="separate rows for each power of two of the sizes")
     listing.add_arguments(parser, COLUMNS, None)
     blocks.add_parts(parser)
 
 
 class Clock:
-    """From instructions to nanoseconds: a line through the times that the chunks of the trace tell."""
+    """Converts instructions to nanoseconds, by linear interpolation between the times recorded in chunks."""
 
     def __init__(self, chosen: blocks.Blocks) -> None:
         self.chosen = chosen
         self.points: dict[int, int] = {0: 0}
 
     def note(self) -> None:
-        """Learn where the reader is."""
+        """Record the time of the chunk that the reader has reached."""
         stats = self.chosen.trace.stats()
         for where in (stats, stats["totals"]):
             if where["instructions"]:
                 self.points[where["instructions"]] = where["nanoseconds"]
 
     def at(self, instructions: np.ndarray) -> np.ndarray:
+        """The times in nanoseconds (f8) at these instruction counts."""
         import numpy as np
         known = sorted(self.points)
         return np.interp(instructions, known, [self.points[i] for i in known])
 
     def lifetimes(self, batch: np.ndarray) -> np.ndarray:
-        """Those of a batch just read."""
+        """The lifetimes in nanoseconds (u8) of a batch that was just read."""
         self.note()
         return (self.at(batch["died_time"]) - self.at(batch["born_time"])).round().astype("u8")
 
@@ -107,7 +108,7 @@ MEASURES: dict[str, Measure] = {"operations": in_operations, "instructions": in_
 
 
 class Table:
-    """The fold: bins of lifetimes for each class of sizes; class 0 for all sizes unless by_size."""
+    """The fold that makes bins of lifetimes for each class of sizes. Without by_size, all sizes are class 0."""
 
     numbered = False
 
@@ -140,7 +141,8 @@ class Table:
 
 
 def rows_of(size: int | None, bins: list, total: int) -> list[dict]:
-    """The rows of a class of sizes."""
+    """The rows of one class of sizes. size: its number, None: all sizes; bins: (first, last, blocks, bytes) of each;
+    total: all blocks."""
     rows, so_far, own = [], 0, sum(count for _, _, count, _ in bins)
     for first, last, count, weight in bins:
         so_far += count
@@ -152,11 +154,12 @@ def rows_of(size: int | None, bins: list, total: int) -> list[dict]:
 
 
 def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> Table:
-    """The table of the chosen blocks. Wall-clock time is known to one reader of the whole trace only."""
+    """The table of the selected blocks. For nanoseconds the trace is read sequentially, as only a reader of the whole
+    trace knows the times of all chunks."""
     if args.unit in MEASURES:
         return chosen.fold(partial(Table, MEASURES[args.unit], args.bins, args.by_size))
     if asked(args):
-        note(NAME, "by --unit nanoseconds the trace is not divided; one processor reads it", args.quiet)
+        note(NAME, "with --unit nanoseconds the trace is not divided; one processor reads it", args.quiet)
     table = Table(Clock(chosen).lifetimes, args.bins, args.by_size)
     for batch, keep in chosen.batches():
         table.add(batch, keep)
@@ -164,7 +167,7 @@ def table_of(chosen: blocks.Blocks, args: argparse.Namespace) -> Table:
 
 
 def shown(args: argparse.Namespace) -> tuple:
-    """The columns; a table without sizes does not show them."""
+    """The columns. Without --by-size, those of sizes are hidden in the table."""
     return COLUMNS if args.by_size else tuple(
         column._replace(head="") if column.key in ("from_size", "to_size") else column for column in COLUMNS)
 

@@ -1,4 +1,4 @@
-"""steve lines: what each line of the program allocates and accesses.
+"""steve lines: allocations and accesses of each line of the program.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -25,36 +25,36 @@ HELP = "show what each line of the program allocates and accesses"
 ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written")
 COLUMNS = (
     Column("allocs", "allocs", "blocks made by the line"),
-    Column("mean_lifetime", "", "operations from New to Free or the end of these, on average"),
-    Column("alloc_bytes", "bytes", "bytes that their News and Resizes asked for"),
-    Column("kinds", "", "allocs and alloc_bytes by kind of block: of Lua heaps what they hold (see steve types), of "
-           "others which heap (malloc, mmap, custom); in JSON {kind: {allocs, alloc_bytes}}, else `kind allocs "
-           "alloc_bytes; ...`, most bytes first", is_group=True),
-    Column("frees", "frees", "how many of them were freed, wherever"),
-    Column("resizes", "", "how often they were resized, wherever"),
-    Column("live_bytes_at_peak", "at peak", "their bytes when the whole heap held most bytes"),
-    Column("live_bytes_at_end", "at end", "bytes of those never freed"),
-    Column("live_blocks_at_end", "", "those never freed"),
-    Column("loads", "loads", "loads that the line makes from any block"),
-    Column("stores", "stores", "stores that it makes"),
-    Column("modifies", "", "modifications (load and store by one instruction) that it makes"),
-    Column("bytes_read", "", "bytes that it reads"),
-    Column("bytes_written", "", "bytes that it writes"),
+    Column("mean_lifetime", "", "operations from their New to their Free or the end, on average"),
+    Column("alloc_bytes", "bytes", "bytes that their News and Resizes requested"),
+    Column("kinds", "", "allocs and alloc_bytes by kind of block: the type of its content in a Lua heap (see steve "
+           "types), else the kind of the heap (malloc, mmap, custom); in JSON {kind: {allocs, alloc_bytes}}, in CSV "
+           "`kind allocs alloc_bytes; ...`, most bytes first", is_group=True),
+    Column("frees", "frees", "number of these blocks that were freed, by any line"),
+    Column("resizes", "", "number of resizes of these blocks, by any line"),
+    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap"),
+    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed"),
+    Column("live_blocks_at_end", "", "number of these blocks that were never freed"),
+    Column("loads", "loads", "loads by the line, from any block"),
+    Column("stores", "stores", "stores by the line"),
+    Column("modifies", "", "modifications by the line (one instruction loads and stores)"),
+    Column("bytes_read", "", "bytes that the line reads"),
+    Column("bytes_written", "", "bytes that the line writes"),
     *(Column(f"{whose}_{key}", "", f"as {key}, {meaning}")
       for whose, meaning in (("own", "of blocks that the line itself made"), ("others", "of all other blocks"))
       for key in ACCESSES),
-    Column("blocks_touched", "blocks", "distinct blocks that it accesses"),
-    Column("cache_lines_touched", "lines", "distinct lines of 64 bytes of the address space that it accesses"),
-    Column("function", "", "function; [object] or (unknown) where there is no name", True),
-    Column("file", "", "source file, empty if not known", True),
-    Column("line", "", "line, 0 if not known"),
+    Column("blocks_touched", "blocks", "distinct blocks that the line accesses"),
+    Column("cache_lines_touched", "lines", "distinct cache lines of 64 bytes that the line accesses"),
+    Column("function", "", "function; without a name, [object] or (unknown)", True),
+    Column("file", "", "source file, empty if unknown", True),
+    Column("line", "", "line number, 0 if unknown"),
     Column("place", "line", "", True),
 )
 EXAMPLES = f"""\
-Allocations count at the innermost frame of a Lua function in their stack, if there is one, else at the
-innermost frame that has a name and is not the allocator. Accesses count at the line of their instruction. What
-LuaJIT's interpreter, library functions, collector and compiler do to blocks of a Lua heap counts at the
-line of the Lua instruction that was executed last by that thread.
+An allocation is attributed to the innermost Lua function in its stack or, if there is none, to the innermost frame
+that has a name and does not belong to the allocator. An access is attributed to the line of its instruction. Accesses
+of LuaJIT's interpreter, library functions, garbage collector and compiler to blocks of a Lua heap are attributed to
+the line of the Lua instruction that the thread executed last.
 
 {listing.explained(COLUMNS)}
 
@@ -72,26 +72,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def empty(line: Line) -> dict:
-    """The row of a line that does nothing."""
+    """A row for a line, with all numbers 0."""
     place = place_text(line.function, line.file, line.line) if line.file else line.function
     return {**{column.key: 0 for column in COLUMNS}, **line._asdict(), "kinds": {}, "place": place}
 
 
 def kind_names() -> tuple[str, ...]:
-    """Of the kernel's kinds: see LINEWORK_KINDS."""
+    """The names of the kernel's kinds of blocks, by number; see LINEWORK_KINDS."""
     from steve.trace._memtrace import HEAP_KIND_NAMES, TYPE_NAMES
     return TYPE_NAMES + HEAP_KIND_NAMES
 
 
 def kinds_of(made: np.void, names: tuple[str, ...]) -> dict[str, dict[str, int]]:
-    """What a line makes by kind, most bytes first."""
+    """The column `kinds` of a line, most bytes first. made: the kernel's counts by kind; names: kind_names()."""
     found = zip(names, made["blocks"].tolist(), made["bytes"].tolist())
     kinds = {name: {"allocs": count, "alloc_bytes": size} for name, count, size in found if count}
     return dict(sorted(kinds.items(), key=lambda kind: (-kind[1]["alloc_bytes"], kind[0])))
 
 
 def accesses_of(work: np.ndarray) -> list[dict[str, int]]:
-    """The columns of accesses, by number of the line."""
+    """The columns of accesses, in the order of line numbers. work: the kernel's counts by line."""
     from steve.kernels._lives import accesses_of as columns
     rows: list[dict[str, int]] = [{} for _ in work]
     for whose in ("own", "others"):
@@ -103,7 +103,7 @@ def accesses_of(work: np.ndarray) -> list[dict[str, int]]:
 
 
 def add_work(rows: dict[Line, dict], lives: Lives, lines: LineNumbers) -> None:
-    """What the kernel counted for lines."""
+    """Add to the rows what the kernel counted by line."""
     names, (work, made) = kind_names(), lives.line_work()
     for number, (found, accesses) in enumerate(zip(work, accesses_of(work))):
         if found["blocks"] or made[number]["blocks"].any():
@@ -114,7 +114,7 @@ def add_work(rows: dict[Line, dict], lives: Lives, lines: LineNumbers) -> None:
 
 
 def add_lives(rows: dict[Line, dict], sums: Table, lines: LineNumbers) -> None:
-    """What became of the blocks that lines made."""
+    """Add to the rows what became of the blocks that the lines made. sums: by stack."""
     for line, found in blocks.merged(sums, lines.of_stack).items():
         rows.setdefault(line, empty(line)).update(
             mean_lifetime=blocks.mean(found["lifetimes"], found["blocks"]),

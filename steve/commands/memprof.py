@@ -20,8 +20,9 @@ NAME = "memprof"
 HELP = "report allocations by Lua line, as luajit-parse-memprof does"
 EXAMPLES = """\
 FILE is a file of memprof (symbols and events of version 3, or of the first RFC's version 1) or a memtrace.
-Sections: what each place took, resized and gave back, with the places whose memory that was ("Overrides"),
-from the most frequent; then what each place holds at the end.
+The report has sections for allocations, resizes and frees, which list places, the most frequent first. Under a place,
+"Overrides" names the places whose blocks it resized or freed. The last section shows what each place holds at the
+end.
 
 examples:
   steve memprof memprof.bin --leak-only --human-readable
@@ -33,20 +34,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser, "file of memprof, or memtrace; - is standard input")
     arguments.add_output(parser, "the default")
     arguments.add_json(parser)
-    parser.add_argument("--leak-only", action="store_true", help="only what is held at the end")
-    parser.add_argument("--human-readable", action="store_true", help="sizes in KiB, MiB...")
+    parser.add_argument("--leak-only", action="store_true", help="report only what is held at the end")
+    parser.add_argument("--human-readable", action="store_true", help="print sizes in KiB, MiB...")
     parser.add_argument("--heap-snap-interval", metavar="SEC", type=listing.count, default=0,
-                        help="also report what is held each SEC seconds")
+                        help="also report every SEC seconds what is held then")
     parser.add_argument("--dump", action="store_true",
-                        help="show the objects of the trace's last universe, instead of allocations")
+                        help="show the objects of the trace's last snapshot instead of allocations")
     parser.add_argument("--today", action="store_true",
-                        help="lines as Tarantool's parser writes them now, instead of the first RFC's")
+                        help="write lines as Tarantool's current parser does, not as in the first RFC")
     parser.add_argument("--heap", choices=("lua", "all"), default="lua",
-                        help="of a memtrace: LuaJIT's heaps only (the default), or all")
+                        help="for a memtrace: LuaJIT's heaps only (the default), or all heaps")
 
 
 class Run:
-    """One report in the making."""
+    """The state of one run of the command: the heap being rebuilt, and the report written from it."""
 
     def __init__(self, args: argparse.Namespace, out: Output) -> None:
         from steve.profilers._ljstream import Heap
@@ -58,10 +59,12 @@ class Run:
             self.out.write(line + "\n")
 
     def snapshot(self, seconds: int) -> None:
+        """Report what is held now, if --heap-snap-interval requests it for this second."""
         if self.args.heap_snap_interval and seconds % self.args.heap_snap_interval == 0:
             self._write(self.report.snapshot(self.heap, seconds))
 
     def finish(self) -> None:
+        """Write the report."""
         if self.args.json:
             self.out.write(json.dumps(self.report.as_json(self.heap), indent=1) + "\n")
         else:
@@ -69,7 +72,7 @@ class Run:
 
 
 def read_profile(run: Run) -> int:
-    """Report on a file of memprof; the exit status."""
+    """Report on a file of memprof; return the exit status."""
     from steve.profilers.memprof.reader import MemprofFile
     path = run.args.file
     file = MemprofFile(files.contents(path), files.name_of(path))
@@ -90,7 +93,7 @@ def read_profile(run: Run) -> int:
 
 
 def read_trace(run: Run) -> int:
-    """Report on a memtrace; the exit status."""
+    """Report on a memtrace; return the exit status."""
     from steve.profilers.memprof.traced import Traced
     trace = source.open_trace(run.args)
     with Progress(NAME, run.args.quiet) as progress:
@@ -100,16 +103,16 @@ def read_trace(run: Run) -> int:
 
 
 def dump(args: argparse.Namespace) -> int:
-    """Show the universe."""
+    """Write the last snapshot of a memtrace (--dump); return the exit status."""
     from steve.snapshots.show import memprof_dump
     if files.is_profile(args.file):
-        raise SteveError(f"{args.file}: a file of memprof has no universe; record a memtrace with a snapshot")
+        raise SteveError(f"{args.file}: a file of memprof has no snapshots; record a memtrace with one")
     return memprof_dump(NAME, args)
 
 
 def run(args: argparse.Namespace) -> int:
     if args.json and args.heap_snap_interval:
-        raise UsageError("--json gives one object, --heap-snap-interval many; choose one")
+        raise UsageError("--json writes one object, --heap-snap-interval several; give only one of them")
     if args.dump:
         return dump(args)
     with Output(args.output or "-") as out:

@@ -14,9 +14,9 @@ from steve.terminal.progress import Progress
 NAME = "memtrace"
 HELP = "write a memtrace as classic text (>>> OP ADDRESS SIZE)"
 EXAMPLES = f"""\
-OP is N, F, L, S or M; the size of an F is 0; a resize is an F and an N. `steve ops` of this text gives the
-same bytes as `steve ops` of the memtrace. Marks, lost events and frees of addresses where no block begins
-have no place in the classic form; those that are left out are counted.
+OP is N, F, L, S or M. The size of an F is 0; a resize is written as an F and an N. `steve ops` writes the same bytes
+for this text as for the memtrace. Classic text has no form for marks, lost events and frees of addresses where no
+block begins; they are left out and counted.
 
 {blocks.WHERE_HELP}
 examples:
@@ -36,6 +36,6 @@ def run(args: argparse.Namespace) -> int:
     with Output(args.output or "-") as out, Progress(NAME, args.quiet) as progress:
         counts = _ops.write_classic(trace, out.fd, progress)
     if counts["bad_frees"] or counts["others"]:
-        note(NAME, f"{trace.name}: left out what has no classic form: frees of no block "
+        note(NAME, f"{trace.name}: left out what classic text cannot express: frees of no block "
              f"{counts['bad_frees']}, marks and other events {counts['others']}", args.quiet)
     return source.verdict(NAME, trace)

@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 NAME = "ops"
 HELP = "translate a memtrace to operations on numbered blocks"
 EXAMPLES = f"""\
-A file is written in the compact binary form, which all of steve and steve-replay read; what goes to standard
-output, a pipe or a device, or is asked for by --text, is text. FILE may also be an ops or lockops file (no pipe),
-whose operations are then written in the form asked for.
-Of a whole binary memtrace, without --threads, --times and --salvage, the accesses are copied into the binary form and
-not decoded; one process does that, whatever -j says.
+Files are written in the compact binary form, which all commands of steve and steve-replay read. Standard output,
+pipes and devices get text, as do files with --text. FILE may also be an ops or lockops file (not a pipe), whose
+operations are then written in the requested form.
+If a whole binary memtrace is translated to the binary form without --threads, --times and --salvage, its accesses are
+copied without decoding them. One process does that, and -j has no effect.
 
 Each line of the text is `HANDLE OP ADDRESS SIZE`; OP is N (new), F (free), L (load), S (store) or M
-(modify). Handles count 0, 1, 2... in the order of the N; a resize is an F and an N with the next handle.
---resize keeps them as R (resize, with the new address and size) of the same handle.
---threads puts a line `# thread N` before operations done by another thread than those before, --times a line
-`# time N` with the instructions executed until then: at each N, F and R, and between them about every 4096.
-Accesses and frees that belong to no live block are left out and counted. Where a block is made over a live one, the
-live one is freed first, and such frees are counted. --compat does as the first Steve did, which saw no realloc: both
-blocks stay, an access belongs to the newest of the blocks that hold its address, and a free to the newest that begins
-there. With --where or marks the file has only
-the operations of the chosen blocks, as if there were no others; their handles count 0, 1, 2...
+(modify). Handles count 0, 1, 2... in the order of the N. A resize is written as an F and an N with the next handle;
+with --resize, as an R with the same handle and the new address and size.
+--threads writes a line `# thread N` wherever the thread changes. --times writes lines `# time N` with the number of
+instructions executed so far: at each N, F and R, and between them about every 4096 instructions.
+Accesses and frees that match no live block are left out and counted. If a new block overlaps a live one, a free of the
+live one is inserted, and such frees are counted. With --compat they are not, as in the first Steve, which did not
+record realloc: both blocks stay, an access belongs to the newest block that contains its address, and a free to the
+newest block that begins there. With --where or marks, the file has only the operations of the selected blocks, as if
+there were no others; their handles count 0, 1, 2...
 
 {blocks.WHERE_HELP}
 examples:
   steve ops ljtrace.out.77.ljt              writes ljtrace.out.77.ljt-ops
-  steve ops --text app.ljt                  the same as text; docs/ops-format.md tells both forms
+  steve ops --text app.ljt                  the same as text; docs/ops-format.md describes both forms
   steve ops app.ljt-ops -o -                shows a binary ops file
   steve ops --threads app.ljt               for steve-replay --threads=replay
-  valgrind ... 2>&1 | steve ops - >app-ops  takes classic text out of other output
+  valgrind ... 2>&1 | steve ops - >app-ops  extracts classic text from other output
 """
 
 
@@ -56,14 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_form(parser)
     processes.add_arguments(parser)
     parser.add_argument("--resize", action="store_true", help="write a resize as R instead of F and N")
-    parser.add_argument("--threads", action="store_true", help="tell which thread does what")
-    parser.add_argument("--times", action="store_true", help="tell when, in instructions")
+    parser.add_argument("--threads", action="store_true", help="write which thread does each operation")
+    parser.add_argument("--times", action="store_true", help="write the times of operations, in instructions")
     parser.add_argument("--compat", action="store_true",
-                        help="of classic text: the bytes of the first Steve, where live blocks may overlap")
+                        help="for classic text: write the bytes of the first Steve, where live blocks may overlap")
 
 
 def whole(args: argparse.Namespace, out: Output, form: str) -> tuple[Trace, dict]:
-    """Translate by one walk over the trace."""
+    """Translate in one walk over the trace. Returns the trace and counts of events left out, as the other ways do."""
     from steve.kernels import _ops
     trace = blocks.Blocks(NAME, args).open_chosen()
     with Progress(NAME, args.quiet) as progress:
@@ -72,7 +72,7 @@ def whole(args: argparse.Namespace, out: Output, form: str) -> tuple[Trace, dict
 
 
 def in_parts(args: argparse.Namespace, out: Output, form: str) -> tuple[rounds.Whole, dict]:
-    """Translate parts of the trace side by side."""
+    """Translate parts of the trace in parallel."""
     with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
         return rounds.write_ops(rounds.path_of(args), out.fd, pool, progress, form=form, resizes=args.resize,
                                folder=out.folder)
@@ -83,7 +83,7 @@ def converted(args: argparse.Namespace, out: Output, form: str) -> tuple[OpsFile
     from steve.kernels import _ops
     from steve.trace._memtrace import OpsFile
     if args.resize or args.threads or args.times or not blocks.is_whole(args):
-        raise UsageError(f"{args.file}: is an ops file, of which all is written as it is: --resize, --threads, "
+        raise UsageError(f"{args.file}: is an ops file, whose operations are written unchanged; --resize, --threads, "
                          "--times, --where, --from and --to are for memtraces")
     if args.compat:
         raise UsageError(f"{args.file}: is an ops file; --compat is for classic text traces")
@@ -94,10 +94,10 @@ def converted(args: argparse.Namespace, out: Output, form: str) -> tuple[OpsFile
 
 
 def check_compat(args: argparse.Namespace) -> None:
-    """UsageError where --compat has nothing to do. What can be read once only is not looked at."""
+    """UsageError if --compat would have no effect. Files that can be read only once are not checked."""
     from steve.trace._memtrace import Trace
     if args.resize or args.threads or args.times:
-        raise UsageError("--compat makes the bytes of the first Steve, which knew no --resize, --threads and --times")
+        raise UsageError("--compat writes the bytes of the first Steve, which had no --resize, --threads and --times")
     if args.file == "-" or source.is_pipe(args.file) or source.holds_operations(args.file):
         return
     if not Trace(args.file, salvage=args.salvage).stats()["is_text"]:
@@ -106,13 +106,13 @@ def check_compat(args: argparse.Namespace) -> None:
 
 
 def is_copied(args: argparse.Namespace, form: str) -> bool:
-    """Is a file with parts written without a look at its accesses? That takes less than to hand it out."""
+    """Can the accesses be copied without decoding them? That is faster than translating parts in parallel."""
     from steve.kernels import _ops
     return form == "binary" and _ops.copies(source.open_trace(args))
 
 
 def way_of(args: argparse.Namespace, form: str) -> Callable[..., tuple[Trace | OpsFile | rounds.Whole, dict]]:
-    """Which of the functions above takes FILE."""
+    """The function above that translates FILE."""
     if source.holds_operations(args.file):
         return converted
     divisible = form != "zstd" and not (args.threads or args.times) and blocks.divides(args)

@@ -1,4 +1,4 @@
-"""steve report: one HTML file that shows what a trace says.
+"""steve report: one HTML file that summarises a trace.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,10 +16,11 @@ from steve.system.messages import note
 NAME = "report"
 HELP = "write one self-contained HTML file about a trace"
 EXAMPLES = f"""\
-The page holds totals with their definitions, memory over time, lifetimes, size x lifetime, the allocation
-sites, findings with their thresholds, and with --allocstats a comparison of allocators. It loads nothing
-from anywhere and is never larger than 3 MiB. A trace that is cut off gives the report of what is there, a
-warning, and exit status 1. With --where or marks it tells only of the chosen blocks, as if there were no others.
+The page shows totals with their definitions, memory over time, lifetimes, size x lifetime, the allocation sites,
+findings with their thresholds and, with --allocstats, a comparison of allocators. It loads nothing from the network
+and is never larger than 3 MiB. For a truncated trace, the report covers the events before the cut; the command prints
+a warning and exits with status 1. With --where or marks, the report covers only the selected blocks, as if there were
+no others.
 
 {WHERE_HELP}
 examples:
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE",
-        help="the page or the numbers; - is standard output (default: TRACE.html; of --json: -)"
+        help="write to FILE; - is standard output (default: TRACE.html; with --json: -)"
     )
     parser.add_argument(
         "--allocstats",
@@ -45,8 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="results of `steve allocstats` for this program",
     )
     parser.add_argument("--film", metavar="FILM", help="show stills of this film of `steve animate`")
-    parser.add_argument("--sites", metavar="N", type=int, default=60, help="most sites (default %(default)s)")
-    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and go on behind them")
+    parser.add_argument(
+        "--sites", metavar="N", type=int, default=60, help="greatest number of sites (default %(default)s)"
+    )
+    parser.add_argument("--salvage", action="store_true", help="skip damaged chunks and continue after them")
     parser.add_argument(
         "--json", action="store_true", help="write the numbers as JSON instead of the page"
     )
@@ -80,7 +83,7 @@ def _as_json(data: Any) -> dict[str, Any]:
 
 
 def _write(args: argparse.Namespace, data: Any) -> bool:
-    """False: an allocator whose result was to be compared had failed, and is left out."""
+    """Write the page. False if a result of --allocstats is left out because its allocator failed."""
     from steve.report.comparison import compare
     from steve.report.filmstrip import filmstrip
     from steve.report.page import render
@@ -97,13 +100,14 @@ def _write(args: argparse.Namespace, data: Any) -> bool:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 if the trace is cut off or damaged, or an allocator failed (the report is written all the same)."""
+    """Exit status 0, or 1 if the trace is truncated or damaged or an allocator failed; the report is written in any
+    case."""
     from steve.report.collect import collect
 
     if args.json:
         check_ending(args.output, "--json writes JSON", ".json")
         if args.allocstats or args.film:
-            raise UsageError("--allocstats and --film are shown on the page; with --json they do nothing")
+            raise UsageError("--allocstats and --film are shown on the page; with --json they have no effect")
     else:
         check_ending(args.output, "the report is a page of HTML", ".html", ".htm")
     if not 0 <= args.sites <= 2000:

@@ -1,4 +1,4 @@
-"""steve resizes: chains of resizes, what they copy and how far they lead, by allocation site.
+"""steve resizes: chains of resizes, the bytes they copy and the growth they lead to, by allocation site.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -12,19 +12,19 @@ from steve.trace.stacks import SITE
 NAME = "resizes"
 HELP = "show chains of resizes: how long, how often moved, what was copied"
 COLUMNS = (
-    Column("resizes", "resizes", "how often the site's blocks were resized, wherever"),
+    Column("resizes", "resizes", "resizes of the site's blocks, made anywhere"),
     Column("resized", "blocks", "blocks that were resized at least once"),
     Column("made", "made", "all blocks made by the site"),
     Column("longest", "longest", "most resizes of one block"),
     Column("moves", "moves", "resizes that gave the block another address"),
-    Column("copied", "copied", "bytes that these had to copy: the smaller of old and new size"),
+    Column("copied", "copied", "bytes that these moves had to copy: the smaller of old and new size"),
     Column("first_size", "first bytes", "bytes of the resized blocks at their News, on average"),
     Column("last_size", "last bytes", "bytes of the resized blocks at the end of their lives, on average"),
-    Column("site", "site", f"of the New: {SITE}", True),
+    Column("site", "site", f"the site of the New: {SITE}", True),
 )
 EXAMPLES = f"""\
-A block that is resized again and again, moved each time, grows by too small steps, or its last size was
-known to someone before.
+If a block is resized again and again and moves each time, it grows in steps that are too small, or the program could
+have allocated its final size at once.
 
 {listing.explained(COLUMNS)}
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def row_of(site: str, found: dict) -> dict:
-    """One row from the sums of a site."""
+    """The row of a site. found: the sums over its blocks."""
     return {"site": site, "resizes": found["resizes"], "resized": found["resized"], "made": found["blocks"],
             "longest": found["most_resizes"], "moves": found["moves"], "copied": found["copied"],
             "first_size": blocks.mean(found["first_size"], found["resized"]),

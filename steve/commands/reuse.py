@@ -1,4 +1,4 @@
-"""steve reuse: reuse distances, and what an LRU cache of each size would miss.
+"""steve reuse: reuse distances, and the misses of LRU caches of each size.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,23 +13,24 @@ from steve.terminal.listing import Column
 NAME = "reuse"
 HELP = "show reuse distances and the misses of LRU caches of each size"
 COLUMNS = (
-    Column("cache_bytes", "cache bytes", "bytes of a fully associative cache that drops what was used longest ago"),
-    Column("cache_lines", "lines", "its lines"),
-    Column("misses", "misses", "touches of lines that it does not hold, first touches included"),
-    Column("miss_ratio", "% missed", "these in percent of all touches"),
-    Column("from_distance", "distance from", "least distance of the touches of this row, in lines"),
-    Column("to_distance", "to", "largest distance of them: that cache hits, one of half the size misses"),
+    Column("cache_bytes", "cache bytes", "bytes of a fully associative cache that evicts the least recently used line"),
+    Column("cache_lines", "lines", "number of lines of this cache"),
+    Column("misses", "misses", "touches of lines that are not in the cache, first touches included"),
+    Column("miss_ratio", "% missed", "these misses in percent of all touches"),
+    Column("from_distance", "distance from", "least distance of this row, in lines"),
+    Column("to_distance", "to", "largest distance of this row; this cache hits it, one of half its size misses"),
     Column("touches", "touches", "touches with such a distance"),
 )
 EXAMPLES = f"""\
-The reuse distance of a touch is the number of other lines touched since the line was touched last. A cache of
-C lines hits exactly the touches with distances below C; first touches have none and always miss. An access
-that lies in two lines is two touches. Only accesses to the heap are in a trace, so the stack and static data
-of the program are not seen. With --where the trace is read twice, and there are only touches of the chosen
-blocks.
+The reuse distance of a touch is the number of other lines touched since this line was touched last. A cache with C
+lines hits exactly the touches whose distance is below C; the first touch of a line has no distance and always misses.
+An access that crosses into a second line is two touches. A trace has only accesses to the heap, so the program's
+stack and static data are not included. With --where, the trace is read twice, and only touches of the selected blocks
+count.
 
-Exact by default, in O(log lines) for each touch. --sample N follows one line of N, chosen by a hash of its
-address, and multiplies: N times faster, for traces with many more than N x 1000 lines.
+The result is exact by default and needs O(log lines) time for each touch. --sample N follows one line in N, selected
+by a hash of its address, and multiplies the counts by N. That is N times faster; use it for traces with many more
+than N x 1000 lines.
 
 {listing.explained(COLUMNS)}
 
@@ -41,7 +42,7 @@ examples:
 
 
 def line_bytes(text: str) -> int:
-    """An argument that is a power of two up to 1 MiB."""
+    """argparse type: a power of two up to 1 MiB."""
     value = positive(text)
     if value & (value - 1) or value > 1 << 20:
         raise argparse.ArgumentTypeError(f"'{text}' is not a power of two up to 1048576")
@@ -53,13 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--line", metavar="BYTES", type=line_bytes, default=64,
                         help="bytes of a line, a power of two; 4096 for pages (default: 64)")
     parser.add_argument("--sample", metavar="N", type=positive, default=1,
-                        help="follow one line of N (default: 1, exact)")
+                        help="follow one line in N (default: 1, exact)")
     listing.add_arguments(parser, COLUMNS, None)
     blocks.add_parts(parser)
 
 
 def rows_of(found: dict, args: argparse.Namespace) -> list[dict]:
-    """A row for each cache of 2^i lines, up to the smallest that only misses first touches."""
+    """A row for each cache of 2^i lines, up to the smallest that misses nothing but first touches."""
     bins = found["bins"]
     last = max((i for i, n in enumerate(bins) if n), default=0)
     rows, missed = [], sum(bins) + found["cold"]
@@ -73,7 +74,8 @@ def rows_of(found: dict, args: argparse.Namespace) -> list[dict]:
 
 
 def title(found: dict, args: argparse.Namespace) -> str:
-    sampled = f", one line of {args.sample:,} followed" if args.sample > 1 else ""
+    """The heading of the table."""
+    sampled = f", one line in {args.sample:,} followed" if args.sample > 1 else ""
     return (f"{found['touches'] * args.sample:,} touches of {found['cold'] * args.sample:,} lines of "
             f"{args.line} bytes{sampled}")
 

@@ -1,4 +1,4 @@
-"""steve sharing: memory that several threads access, and lines that several threads share falsely.
+"""steve sharing: memory that several threads access, and false sharing of cache lines.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -18,43 +18,43 @@ if TYPE_CHECKING:
 
 NAME = "sharing"
 HELP = "show blocks touched by several threads, and false sharing of lines"
-LEAST = 1000  # accesses interleaved
-BY_CHANCE = 0.05  # lines
-SHOWN = 3  # places in a table
-FEW = 20  # turns
+LEAST = 1000      # interleaved accesses of a line that is reported
+BY_CHANCE = 0.05  # greatest expected number of lines with the same evidence by chance
+SHOWN = 3         # places shown in a table
+FEW = 20          # scheduling turns that are too few for conclusions
 COLUMNS = (
     Column("interleaved", "interleaved",
-           "accesses to falsely shared lines that would find the line taken away, if the threads ran at once and "
-           "took turns at every access: an upper bound of what can be saved"),
+           "accesses to falsely shared lines that would miss because another thread took the line, if the threads "
+           "ran at the same time and alternated at every access: an upper bound of the possible savings"),
     Column("lines", "lines", "falsely shared lines of 64 bytes"),
     Column("by_chance", "by chance",
-           "as many lines of the whole trace would be found by chance with the evidence that the weakest of these "
-           "lines has; null if there are none"),
+           "expected number of lines in the whole trace that would show evidence as strong as that of the weakest of "
+           "these lines by chance; null if there are no such lines"),
     Column("threads", "threads", "most threads that share one of these lines falsely"),
     Column("shared_blocks", "shared", "blocks of the site that several threads accessed"),
-    Column("shared_bytes", "bytes", "their bytes when that was first seen"),
+    Column("shared_bytes", "bytes", "their bytes when the second thread accessed them first"),
     Column("blocks", "made", "all blocks made by the site"),
-    Column("accesses", "accesses", "accesses to them"),
+    Column("accesses", "accesses", "accesses to all these blocks"),
     Column("places", "",
-           "which bytes of the blocks two threads use, `0-3 | 4-7`, with the lines and the interleaved accesses of "
-           "each pair; the two threads that interleave most with each other in their line", True, True),
+           "the bytes of the blocks that two threads use, `0-3 | 4-7`, with the lines and interleaved accesses of each "
+           "pair; for each line, the two threads are those whose accesses interleave most", True, True),
     Column("shown", "bytes of two threads", "", True),
     Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
-A line is falsely shared if threads use different bytes of it, one of them writes, and they do so over the same
-time. Valgrind runs one thread at a time, in turns, so this is concluded from the turns: several threads come back
-to the line again and again, each to its own bytes, in most of the turns they have. Memory that is handed over, as
-blocks in a queue, memory that one thread prepares for others, and memory that is freed and made again are not
-shared falsely; nor are lines that move because of bytes which several threads use, as locks. Lines are
-reported where at least {LEAST} accesses interleave and at most {BY_CHANCE} such lines of the trace are expected by
-chance. A line counts for the sites of both blocks where two neighbouring blocks share it.
-What cannot be distinguished: threads that work by turns because they wait for each other, or hold one lock
-whenever they run, as those of an interpreter with a global lock, look as if they ran at once; for them
-`interleaved` is too large. Few turns prove nothing: a turn is about 100,000 basic blocks. Record so long that each
-thread uses the line in at least three turns. Where neighbouring blocks lie is decided by Valgrind's allocator;
-another may place them otherwise.
-Sites whose blocks no second thread accessed, and without falsely shared lines, are left out.
+A line is falsely shared if threads use different bytes of it during the same time and at least one of them writes.
+Valgrind runs one thread at a time, in turns, so the command draws conclusions from the turns: in most of their turns,
+several threads return to the line, each to its own bytes. It does not report memory that is handed over (such as
+blocks in a queue), memory that one thread prepares for others, memory that is freed and allocated again, or lines
+that move between threads because of bytes which several threads use (such as locks). A line is reported if at
+least {LEAST} accesses interleave and at most {BY_CHANCE} such lines are expected by chance in the trace. If two
+neighbouring blocks share a line, it counts for the sites of both.
+The command cannot recognise threads that alternate because they wait for each other or because they hold one lock
+whenever they run, as in an interpreter with a global lock. They look like threads that run at the same time, and
+`interleaved` is too large for them. A few turns prove nothing; a turn is about 100,000 basic blocks. Record long
+enough that each thread uses the line in at least three turns. Valgrind's allocator decides which blocks are
+neighbours; another allocator may place them differently.
+Sites are left out if no second thread accessed their blocks and they have no falsely shared lines.
 
 {listing.explained(COLUMNS)}
 
@@ -72,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def ranges(bits: int, offset: int) -> str:
-    """The bytes of a block: bits of a line that begins there: `0-3, 8`."""
+    """Offsets of bytes in a block as text: `0-3, 8`. bits: one for each byte of a line; offset: that of the line in the
+    block."""
     result = []
     bit = 0
     while bits >> bit:
@@ -86,13 +87,13 @@ def ranges(bits: int, offset: int) -> str:
 
 
 def used(side: tuple) -> str:
-    """What a thread does: the bytes that it writes, or else those that it reads."""
+    """The bytes that a thread writes or, if it writes none, those that it reads, as text."""
     _, _, offset, read, written = side
     return ranges(written, offset) if written else ranges(read, offset) + " read"
 
 
 def place(sides: tuple[tuple, tuple], own: int, site_name: Callable[[int], str]) -> str:
-    """Where in a block, seen from the site of one side."""
+    """The bytes that two threads use, as text. own: the index of the side whose site the text is for."""
     mine, theirs = sides[own], sides[1 - own]
     text = f"{used(mine)} | {used(theirs)}"
     site = site_name(theirs[1])
@@ -102,16 +103,18 @@ def place(sides: tuple[tuple, tuple], own: int, site_name: Callable[[int], str])
 
 
 def first_byte(side: tuple) -> tuple[int, int]:
-    """To sort sides by where in the line they write, or else read."""
+    """A sort key: the first byte of the line that the thread writes or, if it writes none, reads."""
     return lowest(side[4] or side[3]), side[0]
 
 
 def lowest(bits: int) -> int:
+    """The lowest set bit."""
     return bits & -bits
 
 
 def found_at(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> Iterator[tuple[str, str, dict]]:
-    """Site, place and numbers of each falsely shared line; of each of its sites, if there are two."""
+    """(site, place, numbers) of each falsely shared line, once for each of its one or two sites. found: the lines that
+    the kernel found; tests: the number of lines it tested."""
     for line in found[(found["interleaved"] >= LEAST) & (found["chance"] * tests <= BY_CHANCE)]:
         row = {"interleaved": int(line["interleaved"]), "by_chance": float(line["chance"]) * tests,
                "threads": int(line["threads"])}
@@ -122,7 +125,7 @@ def found_at(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> 
 
 
 def by_site(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> dict[str, dict]:
-    """The columns that falsely shared lines have."""
+    """The columns about falsely shared lines, by site."""
     sites: dict[str, dict] = {}
     for site, where, row in found_at(found, tests, site_name):
         known = sites.setdefault(site, {"interleaved": 0, "lines": 0, "by_chance": 0.0, "threads": 0, "places": {}})
@@ -137,13 +140,13 @@ def by_site(found: np.ndarray, tests: int, site_name: Callable[[int], str]) -> d
 
 
 def shown(places: dict[str, dict]) -> str:
-    """The first places, for the table."""
+    """The first SHOWN places as text, for the table."""
     more = len(places) - SHOWN
     return "; ".join(list(places)[:SHOWN]) + (f"; {more} more" if more > 0 else "")
 
 
 def rows_of(result: tuple, site_name: Callable[[int], str]) -> list[dict]:
-    """The rows of the list, of the result of steve.kernels._accesses.Sharing."""
+    """The rows of the list. result: that of steve.kernels._accesses.Sharing."""
     sums, found, tests, _ = result
     lines = by_site(found, tests, site_name)
     none = {"interleaved": 0, "lines": 0, "by_chance": None, "threads": 0, "places": {}}
@@ -152,8 +155,8 @@ def rows_of(result: tuple, site_name: Callable[[int], str]) -> list[dict]:
     return [{**row, "shown": shown(row["places"])} for row in rows]
 
 
-def taken(changes: int) -> str:
-    """What is said of the turns that threads took, if they are too few."""
+def warning(changes: int) -> str:
+    """The warning for the heading if there are too few turns, else "". changes: how often the thread changed."""
     return f"; threads took only {changes + 1} turns: see --help" if 0 < changes < FEW - 1 else ""
 
 
@@ -163,5 +166,5 @@ def run(args: argparse.Namespace) -> int:
     chosen = blocks.Blocks(NAME, args)
     result = chosen.over_events(_accesses.Sharing)
     rows = rows_of(result, chosen.places.site_name)
-    listing.write(args, chosen.title("sharing between threads") + taken(result[3]), rows, COLUMNS)
+    listing.write(args, chosen.title("sharing between threads") + warning(result[3]), rows, COLUMNS)
     return chosen.verdict()

@@ -1,4 +1,4 @@
-"""steve sites: what the blocks of each allocation site are like.
+"""steve sites: sizes, lifetimes and accesses of the blocks of each allocation site.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -10,30 +10,30 @@ from steve.terminal.listing import Column
 from steve.trace.stacks import SITE
 
 NAME = "sites"
-HELP = "show what the blocks of each allocation site are like"
+HELP = "show sizes, lifetimes and accesses of the blocks of each allocation site"
 COLUMNS = (
     Column("blocks", "blocks", "blocks made by the site"),
-    Column("bytes", "bytes", "bytes that their News and Resizes asked for"),
-    Column("resizes", "", "how often they were resized, wherever"),
-    Column("frees", "", "how many of them were freed"),
-    Column("live_bytes_at_peak", "at peak", "their bytes when the whole heap held most bytes"),
-    Column("live_bytes_at_end", "at end", "bytes of those never freed"),
-    Column("live_blocks_at_end", "", "those never freed"),
-    Column("largest", "", "bytes of the largest"),
+    Column("bytes", "bytes", "bytes that their News and Resizes requested"),
+    Column("resizes", "", "resizes of these blocks, made anywhere"),
+    Column("frees", "", "number of these blocks that were freed"),
+    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap"),
+    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed"),
+    Column("live_blocks_at_end", "", "number of these blocks that were never freed"),
+    Column("largest", "", "bytes of the largest block"),
     Column("mean_lifetime", "lifetime", "operations from New to Free or the end, on average"),
-    Column("loads", "loads", "loads from them"),
-    Column("stores", "stores", "stores to them"),
-    Column("modifies", "", "modifications of them (one instruction that loads and stores)"),
-    Column("bytes_read", "", "bytes read from them"),
-    Column("bytes_written", "", "bytes written to them"),
+    Column("loads", "loads", "loads from these blocks"),
+    Column("stores", "stores", "stores to these blocks"),
+    Column("modifies", "", "modifications of these blocks (one instruction loads and stores)"),
+    Column("bytes_read", "", "bytes read from these blocks"),
+    Column("bytes_written", "", "bytes written to these blocks"),
     Column("utilisation", "used %",
-           "bytes ever accessed (in parts of 1/64 of a block) in percent of their sizes"),
-    Column("shared", "", "how many of them another thread than their maker's accessed"),
+           "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"),
+    Column("shared", "", "number of these blocks that a thread other than their maker accessed"),
     Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
-A block belongs to the site of its New for life, whoever resizes or frees it (in the tables of `steve summary`, to
-the site that resized it last).
+A block belongs to the site of its New for all its life, no matter where it is resized or freed. (In the tables of
+`steve summary`, it belongs to the site that resized it last.)
 
 {listing.explained(COLUMNS)}
 
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def row_of(site: str, found: dict) -> dict:
-    """One row from the sums of a site."""
+    """The row of a site. found: the sums over its blocks."""
     same = ("blocks", "bytes", "resizes", "frees", "loads", "stores", "modifies", "bytes_read",
             "bytes_written", "shared")
     return {**{name: found[name] for name in same}, "site": site,

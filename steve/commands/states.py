@@ -1,4 +1,4 @@
-"""steve states: what LuaJIT's virtual machine spends its instructions on.
+"""steve states: instructions, accesses and bytes by state of LuaJIT's virtual machine.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -20,17 +20,17 @@ NAME = "states"
 HELP = "show instructions, accesses and bytes by state of the Lua virtual machine"
 COLUMNS = (
     Column("state", "state", "INTERP (interprets bytecode), C (a C function), GC, EXIT (leaves a trace), "
-           "RECORD, OPT and ASM (the JIT compiler), TRACE (runs one), FAST (a fast function, in builds that "
-           "tell it); none: no Lua state has told any yet", True),
+           "RECORD, OPT and ASM (the JIT compiler), TRACE (runs a trace), FAST (a fast function, in builds of LuaJIT "
+           "that report it); none: no Lua state has reported a state yet", True),
     Column("trace", "trace", "number of the trace; 0 in other states"),
     Column("heap", "", "number of the Lua state's heap"),
-    Column("entries", "entries", "how often it came into this state from another"),
-    Column("instructions", "instructions", "guest instructions executed in it"),
-    Column("share", "%", "of all instructions"),
-    Column("allocs", "allocs", "blocks made in it"),
-    Column("alloc_bytes", "bytes", "bytes that News and Resizes asked for in it"),
-    Column("frees", "", "blocks freed in it"),
-    Column("free_bytes", "freed", "bytes of those, and the old sizes of blocks resized in it"),
+    Column("entries", "entries", "number of changes from another state to this one"),
+    Column("instructions", "instructions", "instructions of the program executed in this state"),
+    Column("share", "%", "these instructions in percent of all"),
+    Column("allocs", "allocs", "blocks made in this state"),
+    Column("alloc_bytes", "bytes", "bytes that News and Resizes requested in this state"),
+    Column("frees", "", "blocks freed in this state"),
+    Column("free_bytes", "freed", "bytes of these blocks, and the old sizes of blocks resized in this state"),
     Column("loads", "loads", "loads from blocks"),
     Column("stores", "stores", "stores to blocks"),
     Column("modifies", "", "modifications of blocks"),
@@ -40,9 +40,10 @@ COLUMNS = (
     Column("start", "starts at", "", True),
 )
 EXAMPLES = f"""\
-The instructions of all rows add up to those of the trace. A thread is in the state that it told last; what is
-executed between two events counts for the thread of the first. --where chooses blocks, of which accesses, News and
-Frees count; instructions are always all. After --from, the state is not known until it changes.
+The instructions of all rows add up to those of the trace. A thread is in the state that it reported last. The
+instructions between two events are attributed to the thread of the first event. --where selects the blocks whose
+accesses, News and Frees are counted; instructions are always counted completely. After --from, the state is unknown
+until it changes.
 
 {listing.explained(COLUMNS)}
 
@@ -60,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def starts_of(trace: Trace) -> dict[tuple[int, int], str]:
-    """Where traces start, by heap and number; of several with one number the last."""
+    """Where JIT traces start, by heap and number, as `file:line`. If several traces had one number, it is the last."""
     starts = {}
     for i in range(trace.counts()["traces"]):
         jit = trace.jit_trace(i)

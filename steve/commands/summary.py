@@ -1,4 +1,4 @@
-"""steve summary: totals of a memtrace and where its blocks were made.
+"""steve summary: totals of a memtrace, and the sites that allocate most.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 NAME = "summary"
 HELP = "show totals, peaks and the sites that allocate most"
 KEYS = (
-    ("events", "how many: new, free, resize, load, store, modify"),
-    ("bytes", "those the program asked for: allocated and freed (a resize counts its new size as allocated, its old "
-     "one as freed), peak_live, live_at_end; read and written by accesses, a modify in both"),
-    ("blocks", "total (made; a resize makes none), peak_live, live_at_end"),
-    ("unmatched", "what the file has of no block: free, access"),
-    ("instructions", "executed by the program; with marks between them"),
-    ("seconds", "the same in wall-clock time, while recording; at marks interpolated"),
-    ("threads", "with events"), ("states", "of Lua"),
-    ("complete", "true if the trace has a proper end and nothing is missing in it"),
-    ("program", "how the program ended: ended (exit, signal, exec, killed, unknown), its exit status, the signal's name"),
-    ("dropped", "events that are missing"),
-    ("dropped_at_least", "true if there may be more: accesses after --max-size was reached were not counted"))
+    ("events", "numbers of events: new, free, resize, load, store, modify"),
+    ("bytes", "bytes that the program requested: allocated and freed (a resize counts its new size as allocated and "
+     "its old one as freed), peak_live, live_at_end; read and written by accesses, a modify counts in both"),
+    ("blocks", "numbers of blocks: total (all made; a resize makes none), peak_live, live_at_end"),
+    ("unmatched", "events in the file that match no block: free, access"),
+    ("instructions", "instructions executed by the program; with --from or --to, between the marks"),
+    ("seconds", "the same in wall-clock time of the recording; interpolated at marks"),
+    ("threads", "number of threads with events"), ("states", "number of Lua states"),
+    ("complete", "true if the trace has a proper end and no events are missing"),
+    ("program", "how the program ended: ended (exit, signal, exec, killed, unknown), exit status, name of the signal"),
+    ("dropped", "number of missing events"),
+    ("dropped_at_least", "true if more may be missing: accesses after --max-size was reached were not counted"))
 TABLE = (
-    ("bytes", "that News and Resizes at the site asked for"),
-    ("blocks", "made at the site"),
-    ("resizes", "done at the site, of whichever block"),
-    ("live bytes", "at the end, of blocks that the site made or resized last"),
-    ("live blocks", "those blocks"))
+    ("bytes", "bytes that News and Resizes at the site requested"),
+    ("blocks", "blocks made at the site"),
+    ("resizes", "resizes at the site, of any block"),
+    ("live bytes", "bytes live at the end in blocks that the site made or resized last"),
+    ("live blocks", "number of those blocks"))
 EXAMPLES = f"""\
-A site is the first three frames of an allocation stack, from the caller of the allocator (LuaJIT's own code is
-no caller). In the tables of sites, which say where memory was asked for, a resized block belongs to the site that
-resized it last (in those of `steve sites`, which say what became of blocks, to the site of its New for life):
+A site is the first three frames of an allocation stack, from the caller of the allocator (LuaJIT's own code does not
+count as a caller). In these tables, which show where memory was requested, a resized block belongs to the site that
+resized it last. (In `steve sites`, which shows what became of blocks, it always belongs to the site of its New.)
 {chr(10).join(listing.entry(*column) for column in TABLE)}
-With --where all counts are those of the chosen
-blocks and the peak is theirs. --json prints one object, --csv lines key,value such as bytes.peak_live,4096:
+With --where, all counts and the peak are those of the selected blocks. --json prints one object, --csv lines
+key,value such as bytes.peak_live,4096:
 {chr(10).join(listing.entry(*key) for key in KEYS)}
 
 {blocks.WHERE_HELP}
@@ -66,11 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_facts(parser)
     processes.add_arguments(parser)
     parser.add_argument("--top", metavar="N", type=count, default=10,
-                        help="sites in each table (default: 10)")
+                        help="number of sites in each table (default: 10)")
 
 
 def walk(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The trace, read to its end by one or several, and its summary."""
+    """Read the trace, with -j in parallel: (the trace, its summary)."""
     from steve.kernels import _totals
     if blocks.divides(args):
         with processes.Pool(args) as pool, Progress(NAME, args.quiet) as progress:
@@ -102,6 +102,7 @@ def text(trace: Trace, summary: Summary, figures: dict, args: argparse.Namespace
 
 
 def totals_table(trace: Trace, figures: dict) -> Any:
+    """The table of totals. figures: the object of --json."""
     from steve.terminal.tables import facts, number, size
     events, amounts, blocks = figures["events"], figures["bytes"], figures["blocks"]
     rows = [(f"{name} events", number(events[name])) for name in events]
@@ -111,12 +112,12 @@ def totals_table(trace: Trace, figures: dict) -> Any:
 
 
 def words(name: str) -> str:
-    """A key of the object as words."""
+    """A key of the object with blanks between its words."""
     return name.replace("_", " ")
 
 
 def other_rows(figures: dict) -> list:
-    """What is neither bytes nor blocks."""
+    """The rows that count neither events nor bytes nor blocks."""
     from steve.terminal.tables import number
     from steve.analysis.totals import dropped_text, program_end_text
     return [("unmatched frees", number(figures["unmatched"]["free"])),
@@ -131,7 +132,7 @@ def other_rows(figures: dict) -> list:
 
 
 def site_tables(trace: Trace, summary: Summary, top: int) -> list:
-    """The sites that allocated most bytes, and those whose blocks still live at the end."""
+    """Two tables: the sites that allocated most bytes, and those with most live bytes at the end."""
     from steve.trace.stacks import by_site
     sites = by_site(trace, summary.stacks())
     tables = (site_table(sites, "bytes", "Most bytes allocated", top),
@@ -140,7 +141,7 @@ def site_tables(trace: Trace, summary: Summary, top: int) -> list:
 
 
 def site_table(sites: list, key: str, title: str, top: int) -> Any:
-    """The `top` sites by a column, or None if it is 0 for all."""
+    """The table of the `top` sites by a column, or None if it is 0 for all sites."""
     from steve.terminal.tables import columns, number
     ranked = [site for site in sorted(sites, key=lambda site: -site[key])[:top] if site[key]]
     if not ranked:

@@ -18,8 +18,8 @@ NAME = "sysprof"
 HELP = "fold the stacks of a sampling profile, as luajit-parse-sysprof does"
 EXAMPLES = """\
 FILE is a file of sysprof (version 2 or 1) or a memtrace recorded with --sample-stacks.
-Folded stacks are `root;...;leaf N`, C and Lua together, for
-flamegraph.pl, speedscope and `steve flame`. Samples of a memtrace are weighed by instructions.
+Folded stacks are lines `root;...;leaf N`, with C and Lua frames in one stack, for flamegraph.pl, speedscope and
+`steve flame`. Samples of a memtrace are weighted by instructions.
 
 examples:
   steve sysprof sysprof.bin -o app.folded && steve flame app.folded
@@ -33,18 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--states", action="store_true", help="count samples by VM state, not by stack")
     parser.add_argument("--leaf", action="store_true", help="only the innermost frame of each stack")
     parser.add_argument("--mode", choices=("default", "leaf", "callgraph"),
-                        help="as the profiler's own modes: default is --states, leaf is --leaf, callgraph whole "
+                        help="the profiler's own names: default is --states, leaf is --leaf, callgraph is whole "
                              "stacks (the default)")
     arguments.add_json(parser)
 
 
 def open_profile(path: str) -> Any:
+    """Open a file of sysprof. Raises StreamError."""
     from steve.profilers.sysprof.reader import SysprofFile
     return SysprofFile(files.contents(path), files.name_of(path))
 
 
 def fold_file(path: str, leaf: bool = False) -> tuple[dict[tuple[str, ...], int], object]:
-    """(samples by stack, None or what ended reading early)."""
+    """The samples of a file of sysprof: (counts by stack, None or the error that ended reading early). leaf: reduce
+    each stack to its innermost frame."""
     from steve.profilers.sysprof.fold import Folder, add
     file, folded = open_profile(path), {}  # type: Any, dict[tuple[str, ...], int]
     folder = Folder(file.symbols)
@@ -57,7 +59,7 @@ def fold_file(path: str, leaf: bool = False) -> tuple[dict[tuple[str, ...], int]
 
 
 def count_states(path: str) -> tuple[dict[str, int], object]:
-    """(samples by VM state, problem)."""
+    """The samples of a file of sysprof: (counts by VM state, None or the error that ended reading early)."""
     from steve.profilers.sysprof.samples import STATES
     file, counts = open_profile(path), dict.fromkeys(STATES, 0)
     for sample in file.samples():
@@ -68,6 +70,7 @@ def count_states(path: str) -> tuple[dict[str, int], object]:
 
 
 def states_text(counts: dict[str, int], as_json: bool) -> str:
+    """Counts by VM state, as a table or as JSON."""
     if as_json:
         return json.dumps(counts, indent=1) + "\n"
     total = max(sum(counts.values()), 1)
@@ -75,7 +78,7 @@ def states_text(counts: dict[str, int], as_json: bool) -> str:
 
 
 def from_trace(args: argparse.Namespace, out: Output) -> int:
-    """The samples of a memtrace, weighed by instructions; the exit status."""
+    """Write the samples of a memtrace, weighted by instructions; return the exit status."""
     from steve.profilers.sysprof import traced
     trace = source.open_trace(args)
     with Progress(NAME, args.quiet) as progress:
@@ -92,7 +95,7 @@ def from_trace(args: argparse.Namespace, out: Output) -> int:
 
 
 def from_profile(args: argparse.Namespace, out: Output) -> int:
-    """A file of sysprof; the exit status."""
+    """Write the samples of a file of sysprof; return the exit status."""
     if args.states:
         counts, problem = count_states(args.file)
         out.write(states_text(counts, args.json))
@@ -103,6 +106,7 @@ def from_profile(args: argparse.Namespace, out: Output) -> int:
 
 
 def folded_text(folded: dict[tuple[str, ...], int], as_json: bool) -> str:
+    """Samples by stack, as folded stacks or as JSON."""
     from steve.export.folded import lines
     if as_json:
         rows = [{"stack": stack, "samples": n} for stack, n in sorted(folded.items())]
@@ -111,15 +115,15 @@ def folded_text(folded: dict[tuple[str, ...], int], as_json: bool) -> str:
 
 
 def set_mode(args: argparse.Namespace) -> None:
-    """--mode says the same as --states, --leaf or neither."""
+    """Translate --mode to --states, --leaf or neither."""
     if args.mode and (args.states or args.leaf):
-        raise UsageError("--mode says what --states and --leaf say; give one of them")
+        raise UsageError("--mode means the same as --states and --leaf; give only one of them")
     args.states, args.leaf = args.states or args.mode == "default", args.leaf or args.mode == "leaf"
 
 
 def run(args: argparse.Namespace) -> int:
     set_mode(args)
     if args.states and args.leaf:
-        raise UsageError("--states counts states, --leaf frames; choose one")
+        raise UsageError("--states counts states, --leaf counts frames; give only one of them")
     with Output(args.output or "-") as out:
         return from_profile(args, out) if files.is_profile(args.file) else from_trace(args, out)

@@ -1,4 +1,4 @@
-"""steve temporaries: blocks freed soon after they were made, by allocation site.
+"""steve temporaries: blocks that are freed soon after they are made, by allocation site.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 NAME = "temporaries"
 HELP = "show blocks that are freed soon after they are made, by allocation site"
 COLUMNS = (
-    Column("temporaries", "temporaries", "blocks of the site that were freed so soon"),
-    Column("bytes", "bytes", "bytes asked for by their News and Resizes"),
+    Column("temporaries", "temporaries", "blocks of the site that are temporary"),
+    Column("bytes", "bytes", "bytes that the News and Resizes of the temporaries requested"),
     Column("made", "made", "all blocks made by the site"),
     Column("share", "% of made", "temporaries in percent of made"),
     Column("mean_lifetime", "lifetime", "operations from New to Free of the temporaries, on average"),
     Column("site", "site", SITE, True),
 )
 EXAMPLES = f"""\
-A block is a temporary if it is freed before another block is made or, with --within, at most N operations
-after it was made.
+A block is temporary if it is freed before the next block is made or, with --within N, at most N operations after it
+was made.
 
 {listing.explained(COLUMNS)}
 
@@ -43,24 +43,25 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     blocks.add_arguments(parser)
     parser.add_argument("--within", metavar="N", type=count,
-                        help="freed within N operations, instead of before the next New")
+                        help="count blocks freed within N operations, instead of before the next New")
     listing.add_arguments(parser, COLUMNS, "temporaries")
     blocks.add_parts(parser)
 
 
 def are_temporary(batch: np.ndarray, within: int | None) -> np.ndarray:
-    """Which of the lives are those of temporaries?"""
+    """A mask of the lives that are temporary. within: the argument of --within."""
     soon = batch["news"] == 0 if within is None else batch["died"] - batch["born"] <= within
     return soon & (batch["freed"] != 0)
 
 
 def sums_of(chosen: blocks.Blocks, args: argparse.Namespace) -> list[Table]:
-    """Sums by stack of the chosen blocks that are temporary, and of all chosen ones."""
+    """Sums by stack: of the selected blocks that are temporary, and of all selected blocks."""
     temporary = partial(are_temporary, within=args.within)
     return chosen.fold(partial(Sums, ("stack", temporary), "stack")).rows(chosen.totals["peak"])
 
 
 def title(rows: list, args: argparse.Namespace) -> str:
+    """The heading of the table."""
     rule = "before the next New" if args.within is None else f"within {args.within:,} operations"
     return f"{sum(row['temporaries'] for row in rows):,} blocks freed {rule}"
 

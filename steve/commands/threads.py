@@ -1,4 +1,4 @@
-"""steve threads: what each thread makes, frees and accesses.
+"""steve threads: the blocks that each thread makes, frees and accesses.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -11,20 +11,20 @@ from steve.terminal.listing import Column
 NAME = "threads"
 HELP = "show what each thread makes, frees and accesses"
 COLUMNS = (
-    Column("thread", "thread", "the tracer's number of the thread, from 1; 0 where the trace names none"),
-    Column("name", "name", "what the program calls it (pthread_setname_np); \"\" if it has no name of its own", True),
+    Column("thread", "thread", "the recorder's number of the thread, from 1; 0 if the trace has none"),
+    Column("name", "name", "the name that the program gave it (pthread_setname_np); \"\" if it has none", True),
     Column("allocs", "allocs", "blocks made by the thread"),
-    Column("alloc_bytes", "bytes", "bytes that their News and Resizes asked for"),
-    Column("frees", "frees", "blocks freed by the thread, whoever made them"),
-    Column("foreign_frees", "foreign", "of these, blocks that another thread made"),
-    Column("live_bytes_at_peak", "at peak", "bytes of its blocks when the whole heap held most bytes"),
-    Column("live_bytes_at_end", "at end", "bytes of its blocks that were never freed"),
-    Column("shared_blocks", "shared", "its blocks that another thread accessed"),
-    Column("loads", "loads", "loads that the thread makes from any block"),
-    Column("stores", "stores", "stores that it makes"),
-    Column("modifies", "modifies", "modifications that it makes"),
-    Column("bytes_read", "", "bytes that it reads"),
-    Column("bytes_written", "", "bytes that it writes"),
+    Column("alloc_bytes", "bytes", "bytes that their News and Resizes requested"),
+    Column("frees", "frees", "blocks freed by the thread, no matter which thread made them"),
+    Column("foreign_frees", "foreign", "those of them that another thread made"),
+    Column("live_bytes_at_peak", "at peak", "bytes of the thread's blocks at the peak of the whole heap"),
+    Column("live_bytes_at_end", "at end", "bytes of the thread's blocks that were never freed"),
+    Column("shared_blocks", "shared", "blocks of the thread that another thread accessed"),
+    Column("loads", "loads", "loads by the thread, from any block"),
+    Column("stores", "stores", "stores by the thread"),
+    Column("modifies", "modifies", "modifications by the thread"),
+    Column("bytes_read", "", "bytes that the thread reads"),
+    Column("bytes_written", "", "bytes that the thread writes"),
 )
 EXAMPLES = f"""\
 {listing.explained(COLUMNS)}
@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def join(made: dict, freed: dict, accessed: dict, names: dict[str, str]) -> list[dict]:
-    """Rows from sums by the thread of the New, of the Free, and of the accesses. names: the trace's facts."""
+    """The rows. made, freed, accessed: sums by the thread of the New, of the Free, and of the accesses. names: the
+    facts of the trace, in which `thread N` is the name of thread N."""
     rows: dict[int, dict] = {}
     for thread in {*made, *(t for t in freed if freed[t]["frees"]), *accessed}:
         rows[thread] = dict.fromkeys((column.key for column in COLUMNS), 0)

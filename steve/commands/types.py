@@ -1,4 +1,4 @@
-"""steve types: the blocks of Lua heaps by what they hold.
+"""steve types: the blocks of Lua heaps by the type of the object they contain.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -12,28 +12,28 @@ NAME = "types"
 HELP = "show the blocks of Lua heaps by object type"
 COLUMNS = (
     Column("blocks", "blocks", "blocks made"),
-    Column("bytes", "bytes", "bytes that their News and Resizes asked for"),
-    Column("share", "% of bytes", "of the bytes of all blocks looked at"),
-    Column("resizes", "", "how often they were resized"),
-    Column("frees", "frees", "how many of them were freed"),
-    Column("live_bytes_at_peak", "at peak", "their bytes when the whole heap held most bytes"),
-    Column("live_bytes_at_end", "at end", "bytes of those never freed"),
-    Column("live_blocks_at_end", "", "those never freed"),
-    Column("largest", "", "most bytes that one ever had"),
+    Column("bytes", "bytes", "bytes that their News and Resizes requested"),
+    Column("share", "% of bytes", "these bytes in percent of the bytes of all blocks examined"),
+    Column("resizes", "", "resizes of these blocks"),
+    Column("frees", "frees", "number of these blocks that were freed"),
+    Column("live_bytes_at_peak", "at peak", "bytes of these blocks at the peak of the whole heap"),
+    Column("live_bytes_at_end", "at end", "bytes of these blocks that were never freed"),
+    Column("live_blocks_at_end", "", "number of these blocks that were never freed"),
+    Column("largest", "", "the largest size that one of these blocks ever had, in bytes"),
     Column("mean_lifetime", "lifetime", "operations from New to Free or the end, on average"),
-    Column("loads", "loads", "loads from them"),
-    Column("stores", "stores", "stores to them"),
-    Column("modifies", "", "modifications of them"),
-    Column("bytes_read", "", "bytes read from them"),
-    Column("bytes_written", "", "bytes written to them"),
+    Column("loads", "loads", "loads from these blocks"),
+    Column("stores", "stores", "stores to these blocks"),
+    Column("modifies", "", "modifications of these blocks"),
+    Column("bytes_read", "", "bytes read from these blocks"),
+    Column("bytes_written", "", "bytes written to these blocks"),
     Column("utilisation", "used %",
-           "bytes ever accessed (in parts of 1/64 of a block) in percent of their sizes"),
-    Column("type", "type", "what the blocks hold: an object (str, upval, thread, proto, func, trace, cdata, tab, "
-           "udata) or a part of one (array and hash of tables, stack of threads), LuaJIT's own (strtab; buffer, of "
-           "a string.buffer, too; jit, global), other; unknown: not told, as for blocks of C heaps", True),
+           "bytes ever accessed (in units of 1/64 of a block) in percent of the blocks' sizes"),
+    Column("type", "type", "the content of the blocks: an object (str, upval, thread, proto, func, trace, cdata, tab, "
+           "udata), a part of one (array and hash of tables, stack of threads), data of LuaJIT itself (strtab; buffer, "
+           "also that of a string.buffer; jit, global), other; unknown: not reported, as for blocks of C heaps", True),
 )
 EXAMPLES = f"""\
-A block has the type that was told last; ljtrace tells it once, when the block is filled in.
+A block has the type that was reported last. ljtrace reports it once, when LuaJIT initialises the block.
 
 {listing.explained(COLUMNS)}
 
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def row_of(name: str, found: dict, total: int) -> dict:
-    """One row from the sums of a type."""
+    """The row of a type. found: the sums over its blocks; total: the bytes of all blocks examined."""
     same = ("blocks", "bytes", "resizes", "frees", "loads", "stores", "modifies", "bytes_read",
             "bytes_written")
     return {**{key: found[key] for key in same}, "type": name, "share": blocks.share(found["bytes"], total),

@@ -1,4 +1,4 @@
-"""steve universe: the objects of a Lua state at one time: by type, by what they retain, who holds them.
+"""steve universe: the objects in a heap snapshot of a Lua state: by type, retained size, and what keeps them alive.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from steve.snapshots.graph import Universe
 
 NAME = "universe"
-HELP = "show all Lua objects of a snapshot: by type, retained sizes, who holds them"
+HELP = "show all Lua objects of a snapshot: by type, retained sizes, what keeps them alive"
 EXAMPLES = """\
-A snapshot is taken at the end of a recording (--universe=at-exit) or when the script (ljtrace.snapshot), the
-program (LJTRACE_SNAPSHOT) or vgdb asks for it. Tables:
-bytes by type, and by name (of cdata the C type, of userdata the metatable's), objects that wait for the sweep
-apart; then the objects that retain most, with a shortest path from the roots. What an object retains is what
-would go with it. Weak references keep nothing. --diff: by name what grew, the old objects that retain more, and
-the new ones that retain most.
+A snapshot is taken at the end of a recording (--universe=at-exit), or when the script (ljtrace.snapshot), the program
+(LJTRACE_SNAPSHOT) or vgdb requests it. The first two tables show bytes by type, and by type and name (for cdata the C
+type, for userdata the name of the metatable); dead objects, which wait for the sweep, are counted separately. The
+third table shows the objects that retain most, with a shortest path from a root. An object retains the bytes that
+would be freed if it were freed. Weak references keep nothing alive. --diff shows what grew by type and name, the old
+objects that retain more than before, and the new objects that retain most.
 
 examples:
   steve universe app.ljt
@@ -51,16 +51,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_trace(parser)
     arguments.add_output(parser, "the default")
     arguments.add_json(parser)
-    parser.add_argument("--snapshot", metavar="NAME", help="which one, by name or number (default: the last)")
+    parser.add_argument("--snapshot", metavar="NAME", help="snapshot to show, by name or number (default: the last)")
     parser.add_argument("--diff", metavar="NAME",
-                        help="what grew since this snapshot of the trace, and who holds it")
+                        help="show what grew since this snapshot of the trace, and what keeps it alive")
     parser.add_argument("--diff-file", metavar="FILE",
-                        help="the same since the last snapshot (or --diff) of FILE")
+                        help="show what grew since the last snapshot (or --diff) of FILE")
     parser.add_argument("--top", metavar="N", type=listing.count, default=listing.TOP,
                         help=f"rows of each table (default: {listing.TOP})")
 
 
 def open_universe(args: argparse.Namespace, path: str, wanted: str | None) -> Universe:
+    """Read one snapshot of the trace at `path`. wanted: its name or number; None: the last."""
     from steve.trace._memtrace import Trace
     from steve.snapshots.graph import read
     with Progress(NAME, args.quiet) as progress:
@@ -68,12 +69,12 @@ def open_universe(args: argparse.Namespace, path: str, wanted: str | None) -> Un
     if len(universe.namesakes) > 1 and wanted != str(universe.number):
         numbers = ", ".join(map(str, universe.namesakes[:20])) + ", ..." * (len(universe.namesakes) > 20)
         note(NAME, f"{len(universe.namesakes)} snapshots are called '{universe.snapshot.name}', numbers {numbers}; "
-             "this is the last", args.quiet)
+             "the last one is shown", args.quiet)
     return universe
 
 
 def type_rows(universe: Universe, by_name: bool) -> list[dict]:
-    """By type, or by type and name, most bytes first."""
+    """Rows by type, or by type and name, most bytes first."""
     rows = [{"type": kind, "name": name, "objects": n, "bytes": size, "dead_objects": dead,
              "dead_bytes": gone}
             for (kind, name), (n, size, dead, gone) in universe.groups(by_name).items()]
@@ -82,29 +83,34 @@ def type_rows(universe: Universe, by_name: bool) -> list[dict]:
 
 
 def holder_rows(universe: Universe, numbers: list[int]) -> list[dict]:
+    """Rows of objects with their retained sizes and paths."""
     return [{"retained": int(universe.retained[n]), "bytes": int(universe.objects["size"][n]),
              "object": universe.label(n), "path": universe.path_text(n)} for n in numbers]
 
 
 def largest(universe: Universe, most: int) -> list[int]:
-    """The objects that retain most."""
+    """The numbers of the `most` objects that retain most bytes."""
     import numpy as np
     order = np.lexsort((np.arange(len(universe.objects)), -universe.retained.astype(np.int64)))
     return order[:most].tolist()
 
 
 def facts(universe: Universe) -> dict:
+    """The totals of a snapshot, for --json and the heading."""
     s = universe.snapshot
     return {"snapshot": s.name, "number": universe.number, "heap": s.heap, "time": s.time, "gc_total": s.total,
-            "objects": len(universe.objects), "object_bytes": universe.bytes, "internal_bytes": s.internal, "unaccounted": universe.unaccounted}
+            "objects": len(universe.objects), "object_bytes": universe.bytes, "internal_bytes": s.internal,
+            "unaccounted": universe.unaccounted}
 
 
 def summary(universe: Universe, most: int) -> dict:
+    """The object of --json without --diff. most: rows of the last table."""
     return {**facts(universe), "kinds": type_rows(universe, False), "types": type_rows(universe, True),
             "holders": holder_rows(universe, largest(universe, most))}
 
 
 def difference(before: Universe, after: Universe, most: int) -> dict:
+    """The object of --json with --diff. most: rows of the last two tables."""
     from steve.snapshots.diff import growth, newcomers, swollen
     return {**facts(after), "since": facts(before), "growth": growth(before, after),
             "swollen": swollen(before, after, most),

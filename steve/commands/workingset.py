@@ -1,4 +1,4 @@
-"""steve workingset: how much memory the program touches, window by window.
+"""steve workingset: how much of the heap the program accesses, window by window.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -10,23 +10,23 @@ from steve.terminal import listing
 from steve.terminal.listing import Column
 
 NAME = "workingset"
-HELP = "show how much of the heap is touched, window by window"
-WINDOW = 1_000_000
+HELP = "show how much of the heap is accessed, window by window"
+WINDOW = 1_000_000  # operations of a window, by default
 COLUMNS = (
     Column("first", "operation", "number of the window's first operation"),
-    Column("operations", "", "how many it has; the last window may be shorter"),
-    Column("instructions", "instructions", "instructions executed up to its end"),
-    Column("accesses", "accesses", "loads, stores and modifications in it"),
-    Column("bytes", "bytes", "bytes accessed in it, each counted once"),
-    Column("lines", "lines", "lines of 64 bytes accessed in it"),
-    Column("line_bytes", "in lines", "their bytes: what a cache would have to hold"),
-    Column("blocks", "blocks", "blocks accessed in it"),
-    Column("live_bytes", "live", "bytes of blocks that live at its end"),
-    Column("share", "% of live", "bytes accessed in percent of those; above 100 if blocks came and went"),
+    Column("operations", "", "operations in the window; the last window may be shorter"),
+    Column("instructions", "instructions", "instructions executed up to the end of the window"),
+    Column("accesses", "accesses", "loads, stores and modifications in the window"),
+    Column("bytes", "bytes", "bytes accessed in the window, each counted once"),
+    Column("lines", "lines", "cache lines of 64 bytes accessed in the window"),
+    Column("line_bytes", "in lines", "bytes of these lines: the cache size needed to hold them"),
+    Column("blocks", "blocks", "blocks accessed in the window"),
+    Column("live_bytes", "live", "bytes of blocks alive at the end of the window"),
+    Column("share", "% of live", "bytes accessed in percent of the live bytes; over 100 if accessed blocks were freed"),
 )
 EXAMPLES = f"""\
-A window is a number of operations (News, Frees, Resizes, Loads, Stores, Modifies); windows do not overlap.
-With --where the trace is read twice, and windows still count the operations of all blocks.
+A window is a fixed number of operations (News, Frees, Resizes, Loads, Stores, Modifies); windows do not overlap.
+With --where, the trace is read twice, and windows still count the operations of all blocks.
 
 {listing.explained(COLUMNS)}
 
@@ -38,7 +38,7 @@ examples:
 
 
 def positive(text: str) -> int:
-    """An argument that is a whole number from 1."""
+    """argparse type: a whole number, at least 1."""
     value = listing.count(text)
     if value == 0:
         raise argparse.ArgumentTypeError("must be at least 1")

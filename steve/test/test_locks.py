@@ -156,8 +156,8 @@ def test_many_samples_are_thinned_out(steve: Steve, trace) -> None:
 
 
 @pytest.mark.parametrize("arguments, message", (
-    ((), "--simple, --full or --stack"), (("--stack", "--gain", "2"), "--stack knows no --gain"),
-    (("--full", "--json"), "forms of --stats"), (("--stats", "-o", "x"), "makes no lockops file")))
+    ((), "--simple, --full or --stack"), (("--stack", "--gain", "2"), "--stack has no --gain"),
+    (("--full", "--json"), "output formats of --stats"), (("--stats", "-o", "x"), "writes no lockops file")))
 def test_wrong_usage(steve: Steve, trace, arguments: tuple, message: str) -> None:
     trace("N 4096 64\nend exit\n")
     result = steve("lockops", "t.ljt", *arguments)
