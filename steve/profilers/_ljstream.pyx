@@ -1,13 +1,14 @@
 # cython: language_level=3, boundscheck=False
-"""Bytes of LuaJIT's profilers: a bounds-checked cursor, a buffer to write with, and the sums of memprof.
+"""The encoding of LuaJIT's profilers: a bounds-checked cursor, a write buffer, and the sums of memprof.
 
     cursor = Cursor(mapping, "prof.bin")
     cursor.magic(b"ljm"); cursor.uleb(); cursor.text()     # StreamError names the offset
     out = Packer(fd); out.byte(0x80); out.uleb(1 << 40); out.flush()
 
-ULEB128: seven bits a byte, low bits first, top bit = more; at most 10 bytes, the tenth at most 1. A builtin's
-line -1 is 2^64 - 1. What the bytes mean is told in steve.profilers.memprof and steve.profilers.sysprof; here is only what has to
-be fast. Offsets count from the start of the file.
+Numbers are encoded as ULEB128: seven bits in each byte, low bits first; the top bit is set if another byte follows.
+A number has at most 10 bytes, and the tenth is at most 1. The line -1 of a builtin is 2^64 - 1. Offsets count from the
+start of the file. This module has only what must be fast; steve.profilers.memprof and steve.profilers.sysprof
+document the formats.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,7 +22,7 @@ from steve.system.errors import SteveError, WriteError
 
 
 class StreamError(SteveError):
-    """The bytes are not what the format allows; `offset` is where."""
+    """The bytes at `offset` violate the format."""
 
     def __init__(self, name, offset, text):
         super().__init__(f"{name}: offset {offset}: {text}")
@@ -29,9 +30,9 @@ class StreamError(SteveError):
 
 
 cdef class Cursor:
-    """A position in bytes that moves forward only.
+    """A reading position in a sequence of bytes, which only moves forward.
 
-    data: bytes, or a mapping of a file; name: what messages call it."""
+    data: bytes, or a mapping of a file. name: the file's name in messages. All reading methods raise StreamError."""
     cdef const uint8_t[::1] data
     cdef readonly Py_ssize_t at
     cdef readonly Py_ssize_t size
@@ -44,20 +45,22 @@ cdef class Cursor:
             self.data = data
 
     def error(self, str text, offset=None):
-        """The StreamError of this place (or of `offset`)."""
+        """A StreamError for the current position, or for `offset`."""
         return StreamError(self.name, self.at if offset is None else offset, text)
 
     cpdef int peek(self, Py_ssize_t ahead=0) except -2:
-        """The byte `ahead` of here, -1 behind the end."""
+        """The byte at a distance of `ahead` from the position, -1 after the end of the data."""
         return self.data[self.at + ahead] if 0 <= self.at + ahead < self.size else -1
 
     cpdef int byte(self) except -1:
+        """The next byte."""
         if self.at >= self.size:
             raise self.error("the file ends here, in the middle of the stream; it was cut off")
         self.at += 1
         return self.data[self.at - 1]
 
     cpdef uint64_t uleb(self) except? 0xDEADBEEF:
+        """The next number."""
         cdef uint64_t value = 0
         cdef int shift = 0, b
         cdef Py_ssize_t start = self.at
@@ -73,17 +76,18 @@ cdef class Cursor:
     cpdef bytes raw(self, uint64_t length):
         """The next `length` bytes."""
         if length > <uint64_t>(self.size - self.at):
-            raise self.error(f"{length} bytes are promised and {self.size - self.at} are left; "
+            raise self.error(f"{length} bytes are announced, but only {self.size - self.at} are left; "
                              "the file is cut off or damaged")
         self.at += <Py_ssize_t>length
         return bytes(self.data[self.at - <Py_ssize_t>length:self.at]) if length else b""
 
     cpdef str text(self):
-        """A string with its length before it; bytes that are not UTF-8 become \\xNN."""
+        """The next string, which is preceded by its length. Bytes that are not UTF-8 become \\xNN."""
         return self.raw(self.uleb()).decode("utf-8", "backslashreplace")
 
     def prologue(self, bytes magic, known):
-        """Three letters, a version out of `known`, three reserved bytes; the version."""
+        """Read the three bytes `magic`, a version and three reserved bytes; return the version. StreamError if it is
+        not in `known`."""
         cdef Py_ssize_t start = self.at
         found = bytes(self.data[start:min(start + 3, self.size)]) if self.size > start else b""
         if found != magic:
@@ -98,7 +102,7 @@ cdef class Cursor:
 
 
 cdef class Packer:
-    """Bytes on their way to a descriptor."""
+    """A write buffer for a file descriptor, which the caller owns."""
     cdef bytearray buffer
     cdef int fd
 
@@ -127,12 +131,12 @@ cdef class Packer:
         return 0
 
     cpdef bytes take(self):
-        """What has gathered, instead of writing it."""
+        """Empty the buffer and return its content instead of writing it."""
         taken, self.buffer = bytes(self.buffer), bytearray()
         return taken
 
     cpdef int flush(self, Py_ssize_t least=0) except -1:
-        """Write what has gathered, if it is more than `least` bytes."""
+        """Write the buffer if it has more than `least` bytes. Raises WriteError."""
         if len(self.buffer) <= least:
             return 0
         view, self.buffer = memoryview(self.buffer), bytearray()
@@ -151,8 +155,10 @@ cdef enum:
 
 
 cdef class Row:
-    """What one location did, in events of one kind: how often, bytes taken and given, and whose blocks it
-    resized or freed (location -> count)."""
+    """The sums of one location over events of one kind.
+
+    num: number of events. alloc, free: bytes allocated and freed. overrides: how often it resized or freed blocks of
+    each location (location -> count)."""
     cdef public uint64_t num, alloc, free
     cdef public dict overrides
 
@@ -161,11 +167,11 @@ cdef class Row:
 
 
 cdef class Heap:
-    """The blocks known, and sums of events by kind and location. Locations are numbers of the caller's.
+    """The live blocks, and sums of events by kind and location. Locations are any hashable objects of the caller.
 
-    rows[kind]: location -> Row, kinds 1 alloc, 2 free, 3 realloc. held: location -> [bytes, allocations,
-    frees] of the blocks it made (a Resize makes the block its own); blocks from before the profile are not
-    in it. Memory: one entry for a live block and one for a location."""
+    rows[kind]: location -> Row, for kinds 1 (alloc), 2 (free) and 3 (realloc). held: location -> [bytes, allocations,
+    frees] of the blocks that belong to it; a block belongs to the location that allocated it or resized it last.
+    Blocks from before the profile are not counted. Memory: an entry for each live block and each location."""
     cdef dict live  # address -> (size, location)
     cdef readonly dict held
     cdef readonly list rows
@@ -175,7 +181,7 @@ cdef class Heap:
 
     @property
     def blocks(self):
-        """How many blocks live."""
+        """The number of live blocks."""
         return len(self.live)
 
     cdef Row row(self, int kind, object location):
@@ -192,7 +198,7 @@ cdef class Heap:
         return <list>found
 
     cdef int take(self, object location, uint64_t addr, uint64_t size) except -1:
-        """A block is there, and what was at its address is not, though nobody said so."""
+        """Add a block. A block that is still recorded at its address is removed: its free was not reported."""
         cdef list held
         lost = self.live.get(addr)
         if lost is not None:
@@ -238,7 +244,8 @@ cdef class Heap:
 
 
 def samples(Trace trace, tick=None):
-    """The samples of a trace: {(stack id, heap id, enum mt_vm): weight}; reads to the end."""
+    """Read a trace to its end and sum its samples: {(stack id, heap id, enum mt_vm): weight}. tick(done, total):
+    progress in bytes."""
     cdef const mt_event *events
     cdef const mt_event *e
     cdef size_t n, i
@@ -257,11 +264,11 @@ def samples(Trace trace, tick=None):
 
 
 def heap_events(Trace trace, chosen, tick=None):
-    """The News, Frees and Resizes of chosen heaps, in lists of
-    (kind, stack, old address, old size, address, size, nanoseconds, instructions); a yield for each batch of the reader.
+    """Yield the News, Frees and Resizes of selected heaps, a list for each batch of the reader. The elements are tuples
+    (kind, stack, old address, old size, address, size, nanoseconds, instructions).
 
-    kind 1 alloc, 2 free, 3 realloc; chosen(heap id) is asked once for each heap. nanoseconds: wall clock of
-    the last chunk begun. A Free of a block of another heap id counts with the block's heap."""
+    kind: 1 alloc, 2 free, 3 realloc. chosen(heap id) is called once for each heap; is it selected? nanoseconds: wall
+    clock time at the start of the current chunk. A Free counts for the heap of its block."""
     cdef const mt_event *events
     cdef const mt_event *e
     cdef size_t n, i
@@ -302,8 +309,8 @@ cdef enum:
     CFUNC = 3
     TRACE = 4
     EPILOGUE = 0x80
-    SECOND = 0x40  # version 1: about a second after the last event that has it
-    LAST_3 = 19    # the largest header of version 3
+    SECOND = 0x40  # version 1: the event is about a second later than the last event with this bit
+    LAST_3 = 19    # the largest event header of version 3
 
 
 cdef object place_key(Cursor c, int source):
@@ -316,11 +323,11 @@ cdef object place_key(Cursor c, int source):
 
 
 def memprof_events(Cursor c, int version, Heap heap, place_of, symbol, second):
-    """The events of an ljm stream up to and with its epilogue, told to `heap`.
+    """Read the events of an ljm stream, including its epilogue, and deliver them to `heap`.
 
-    place_of(key) gives the location of (source, address or trace number, line); symbol(source) reads the
-    symbol that stands at the cursor, after which places are asked for anew; second() is called for each mark
-    of a second (version 1). Raises StreamError."""
+    place_of(key) returns the location of (source, address or trace number, line). symbol(source) reads the symbol at
+    the cursor; after that, place_of() is called again for all keys. second() is called for each time mark (version 1).
+    Raises StreamError."""
     cdef int header, kind, source, last = LAST_3 if version >= 3 else 0x7f
     cdef uint64_t old, old_size, addr
     cdef dict places = {}

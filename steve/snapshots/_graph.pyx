@@ -1,10 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Graph algorithms on snapshots: what reaches an object, what only it keeps alive.
+"""Graph algorithms on snapshots: shortest paths from the roots, dominators, retained sizes.
 
-Objects count from 0 to n - 1; links are two arrays of numbers below n. Everything is iterative, so that long
-chains of objects need no deep stack. Dominators: T. Lengauer, R. E. Tarjan, "A Fast Algorithm for Finding Dominators
-in a Flowgraph" (1979), the simple version, with a node n in front of all roots: m log n steps for n objects and
-m links, whatever their shape. (Iterating to a fixed point takes n^2 steps for a list whose nodes share a metatable.)
+Objects are numbered from 0 to n - 1. Links are two parallel arrays, the numbers of their sources and of their targets.
+All algorithms are iterative, so that long chains of objects need no deep stack.
+
+Dominators are found by the simple version of T. Lengauer, R. E. Tarjan, "A Fast Algorithm for Finding Dominators in a
+Flowgraph" (1979), with an additional node n that links to all roots. It needs O(m log n) steps for n objects and m
+links of any shape. (Iterating to a fixed point needs n^2 steps for a list whose nodes share a metatable.)
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -14,7 +16,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
 def neighbours(Py_ssize_t n, source, target):
-    """(starts, ends' numbers, link numbers): the links of object i are starts[i] to starts[i + 1] - 1."""
+    """Links sorted by source: (starts, targets, link numbers). The links of object i are at the indices starts[i] to
+    starts[i + 1] - 1 of the other two arrays."""
     order = np.argsort(source, kind="stable")
     starts = np.zeros(n + 2, np.int64)
     np.cumsum(np.bincount(source, minlength=n), out=starts[1:n + 1])
@@ -23,8 +26,8 @@ def neighbours(Py_ssize_t n, source, target):
 
 
 def shortest(Py_ssize_t n, source, target, roots):
-    """The link by which each object is first reached from the roots, breadth first: -1 of roots, -2 of what is
-    not reached."""
+    """For each object the link by which a breadth-first search from the roots reaches it first: -1 for a root, -2 if it
+    is not reachable."""
     cdef int64_t[::1] starts, ends, links
     via_array = np.full(n, -2, np.int64)
     queue_array = np.empty(max(n, 1), np.int64)
@@ -50,8 +53,10 @@ def shortest(Py_ssize_t n, source, target, roots):
 
 cdef Py_ssize_t depth_first(Py_ssize_t n, int64_t[::1] starts, int64_t[::1] ends, int64_t[::1] number,
                             int64_t[::1] order, int64_t[::1] parent):
-    """Preorder from node n: number[node] = its number or -1, order[number] = node, parent[number] = the number it was
-    reached from; how many are reached."""
+    """Number the nodes in preorder from node n; return how many are reached.
+
+    Fills number[node] with the node's number, -1 if it is not reached; order[number] with the node; parent[number]
+    with the number of the node that it was reached from."""
     stack_array, next_array = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
     cdef int64_t[::1] stack = stack_array, at = next_array
     cdef Py_ssize_t depth = 1, count = 1
@@ -75,8 +80,8 @@ cdef Py_ssize_t depth_first(Py_ssize_t n, int64_t[::1] starts, int64_t[::1] ends
 
 
 cdef int64_t least(int64_t v, int64_t[::1] ancestor, int64_t[::1] label, int64_t[::1] semi, int64_t[::1] path):
-    """The node of the least semidominator on the way from v up its tree, whose root does not count; the way is
-    made short for the next who asks."""
+    """The node with the least semidominator on the path from v up to the root of its tree, without the root. The path
+    is compressed, so that later calls are fast. (EVAL in the paper.)"""
     cdef Py_ssize_t n = 0
     cdef int64_t at = v
     if ancestor[v] < 0:
@@ -96,7 +101,7 @@ cdef int64_t least(int64_t v, int64_t[::1] ancestor, int64_t[::1] label, int64_t
 
 cdef int immediate(Py_ssize_t count, int64_t[::1] number, int64_t[::1] order, int64_t[::1] parent,
                    int64_t[::1] back, int64_t[::1] sources, int64_t[::1] dominator) except -1:
-    """dominator[i] of each node by its number in preorder, 0 the root's."""
+    """Fill dominator[i] with the immediate dominator of node i. Nodes are preorder numbers; 0 is the root."""
     cdef int64_t[::1] semi = np.arange(count, dtype=np.int64), label = np.arange(count, dtype=np.int64)
     cdef int64_t[::1] ancestor = np.full(count, -1, np.int64), path = np.empty(count, np.int64)
     cdef int64_t[::1] first = np.full(count, -1, np.int64), following = np.full(count, -1, np.int64)
@@ -109,7 +114,7 @@ cdef int immediate(Py_ssize_t count, int64_t[::1] number, int64_t[::1] order, in
                 best = semi[least(v, ancestor, label, semi, path)]
                 if best < semi[w]:
                     semi[w] = best
-        following[w], first[semi[w]] = first[semi[w]], w  # those of one semidominator are a list
+        following[w], first[semi[w]] = first[semi[w]], w  # nodes with one semidominator form a list
         ancestor[w] = parent[w]
         v = first[parent[w]]
         first[parent[w]] = -1
@@ -124,10 +129,10 @@ cdef int immediate(Py_ssize_t count, int64_t[::1] number, int64_t[::1] order, in
 
 
 def dominators(Py_ssize_t n, source, target, roots):
-    """(immediate dominator of each object, objects in an order in which none comes before what it dominates).
+    """(the immediate dominator of each object, the reachable objects in an order in which each comes after all objects
+    that it dominates).
 
-    The dominator is the number of an object, n if only the roots as a whole dominate it, -1 if it is not
-    reached. Objects not reached are not in the order."""
+    A dominator is the number of an object, n if no single object dominates, or -1 if the object is not reachable."""
     cdef int64_t[::1] starts, ends, back, sources, links
     roots = np.asarray(roots, np.int64)
     source = np.concatenate([np.asarray(source, np.int64), np.full(len(roots), n, np.int64)])
@@ -146,7 +151,8 @@ def dominators(Py_ssize_t n, source, target, roots):
 
 
 def retained(sizes, dominator, order):
-    """Bytes that go when an object goes: its own and those of all it dominates; 0 of what is not reached."""
+    """The retained size of each object: its own bytes and those of all objects it dominates; 0 if it is not
+    reachable. dominator, order: the results of dominators()."""
     total_array = np.zeros(len(sizes) + 1, np.uint64)
     cdef uint64_t[::1] total = total_array
     cdef uint64_t[::1] own = np.ascontiguousarray(sizes, np.uint64)

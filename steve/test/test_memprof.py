@@ -137,7 +137,7 @@ def test_aliases_of_chunks_with_many_lines(steve: Any, profile: Callable) -> Non
     (symtab(3)[:3] + b"\2" + symtab(3)[4:], 3, "version 2"), (b"ljs\3\0\0", 4, "are left"),
     (symtab(3) + b"ljm\4\0\0\0", 11, "version 4"), (b"ljs\3\0\0\0\5", 7, "symbol of kind 5"),
     (symtab(1, record(1, 2, "x")), 7, "symbol of kind 1"),
-    (b"ljs\3\0\0\0\0\1\xff\xff\xff\xff\x0f", 14, "bytes are promised")])
+    (b"ljs\3\0\0\0\0\1\xff\xff\xff\xff\x0f", 14, "bytes are announced")])
 def test_files_that_cannot_be_read(data: bytes, offset: int, words: str, steve: Any, profile: Callable) -> None:
     done = steve("memprof", profile(data))
     assert done.returncode == 1 and words in done.err
