@@ -1,4 +1,4 @@
-"""What a film of the heap has: frames, length and size, as ffprobe counts them.
+"""Properties of a film: number of frames, duration and size, measured by ffprobe.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -13,8 +13,9 @@ from steve.system.errors import SteveError
 
 
 def probe(film: str) -> dict[str, Any]:
-    """Frames (int), seconds (float), width and height of a film, counted by ffprobe. SteveError if it is
-    none."""
+    """Measure a film: a dict with frames (int), seconds (float), width and height (int, pixels).
+
+    SteveError if the file is not a film or if ffprobe is not installed."""
     if shutil.which("ffprobe") is None:
         raise SteveError("ffprobe: no such program; install the package ffmpeg")
     fields = "stream=width,height,nb_read_packets:format=duration"

@@ -1,7 +1,7 @@
 """The smallest heap in which each of several allocators completes an ops file.
 
-steve-replay finds it by bisection, to 16 bytes for an allocator that works in the memory it is given and to a
-page for the others; here it is asked for each, and a failure of one never stops the others.
+steve-replay finds the size by bisection: to 16 bytes for an allocator that works in memory it is given, to a page
+for the others. This module runs it once for each allocator. A failure of one allocator does not stop the others.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,9 +21,11 @@ from steve.system.tempfiles import scratch_folder
 
 @dataclass(frozen=True)
 class LeastHeap:
-    """Bytes: min_heap, live_peak (of the file), step (min_heap - step was not enough) and robson_bound (what the
-    worst program of this live peak can force any allocator to need that moves no blocks: Robson 1971, as in
-    drivers/base/fragmentation.h). factor: min_heap / live_peak."""
+    """The smallest heap of one allocator. Sizes are in bytes.
+
+    live_peak: that of the ops file. factor: min_heap / live_peak. step: the resolution; a heap of min_heap - step
+    was not enough. robson_bound: the heap that the worst program with this live peak can force any non-moving
+    allocator to need (Robson 1971, see drivers/base/fragmentation.h). trials: the number of replays needed."""
 
     allocator: str
     min_heap: int
@@ -34,11 +36,11 @@ class LeastHeap:
     trials: int
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields as a dictionary, for JSON."""
         return asdict(self)
 
 
-def _ask(replay: Replay, ops: str, driver: Driver, options: tuple[str, ...]) -> LeastHeap | Failure:
+def _measure(replay: Replay, ops: str, driver: Driver, options: tuple[str, ...]) -> LeastHeap | Failure:
     outcome = replay.run("--allocator", driver.name, "--min-heap", ops, "--json", *options)
     name = plain_name(driver.name)
     if outcome.status != 0:
@@ -56,13 +58,15 @@ def min_heaps(
     cores: int,
     tick: Callable[[int, int], None],
 ) -> list[LeastHeap | Failure]:
-    """One LeastHeap or Failure for each allocator, in order. `tick(done, total)` is called after each."""
+    """Find the smallest heap of each driver, `cores` at a time: a LeastHeap or Failure for each, in order.
+
+    ops: the ops file; options: further ones for steve-replay. tick(done, total) is called after each driver."""
     with scratch_folder("steve-allocstats.") as scratch:
         short = heap_events_only(ops, scratch)
 
         def work(driver: Driver) -> LeastHeap | Failure:
             try:
-                return _ask(replay, short, driver, options)
+                return _measure(replay, short, driver, options)
             except (SteveError, ValueError, TypeError) as error:
                 return Failure(plain_name(driver.name), str(error))
 

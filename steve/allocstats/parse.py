@@ -1,10 +1,9 @@
-"""Read allocstats files, the old ones and those of steve-replay.
+"""Read allocstats files: those of the first Steve and those of steve-replay.
 
-The format looks like Python source: `key = literal` lines, then `alloc_stats = [`, one `{...}` for each
-data point with commas before or after it, then `]`. It is read as data: every value goes through
-ast.literal_eval by itself and nothing is ever executed. Records may stand in any order (the old files were
-put together by the shell) and are sorted by op_index here. This module does not judge the numbers; that is
-steve.allocstats.result and steve.allocstats.ranking.
+The format looks like Python source: lines `key = literal`, then `alloc_stats = [`, one `{...}` for each data point
+with commas before or after it, then `]`. It is read as data: each value is parsed by ast.literal_eval, and nothing is
+executed. Records may be in any order, because shell scripts joined the old files; they are sorted by op_index here.
+steve.allocstats.result and steve.allocstats.ranking evaluate the numbers.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -22,9 +21,9 @@ import numpy as np
 
 from steve.system.errors import SteveError
 
-REQUIRED = ("op_index", "used", "maxmem", "current_op_time", "op")
-MAX_LINE = 1 << 16
-MAX_HEADERS = 1000
+REQUIRED = ("op_index", "used", "maxmem", "current_op_time", "op")  # keys that every record must have
+MAX_LINE = 1 << 16  # bytes; no line of an allocstats file is longer
+MAX_HEADERS = 1000  # no allocstats file has more header values
 _HEADER = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")
 
 
@@ -32,9 +31,10 @@ _HEADER = re.compile(r"([A-Za-z_]\w*)\s*=\s*(.*)")
 class AllocStats:
     """One result file.
 
-    `columns` maps each numeric key of the records to a float64 array with one value for each data point, in
-    order of op_index; a key that a record lacks is NaN there. `ops` holds the operation letters in the same
-    order. Sizes are bytes, times nanoseconds (the old documents say microseconds; they were nanoseconds).
+    header: the values before the records. columns: for each numeric key of the records a float64 array with one value
+    for each data point, in the order of op_index; NaN where a record lacks the key. ops: the letters of the operations
+    in the same order. warnings: sentences for the user. Sizes are in bytes, times in nanoseconds (the documents of the
+    first Steve say microseconds, but they were nanoseconds).
     """
 
     path: str
@@ -55,21 +55,21 @@ class AllocStats:
 
     @property
     def heap_size(self) -> int:
-        """Bytes of the heap the allocator was given."""
+        """The size in bytes of the heap that the allocator was given."""
         return int(self.header["heap_size"])
 
     def __len__(self) -> int:
         return len(self.ops)
 
     def column(self, key: str, default: float = 0.0) -> np.ndarray:
-        """The values of a key; where the file has none, `default`."""
+        """The values of a key (float64); `default` where the file has none."""
         values = self.columns.get(key)
         if values is None:
             return np.full(len(self.ops), default)
         return np.where(np.isnan(values), default, values)
 
     def has(self, key: str) -> bool:
-        """True if every record gives the key."""
+        """Does every record have the key?"""
         values = self.columns.get(key)
         return values is not None and not bool(np.isnan(values).any())
 
@@ -89,7 +89,7 @@ def _literal(path: str, line: int, text: str) -> Any:
 
 
 def _lines(path: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines that are not empty, each bounded in length."""
+    """(number, stripped text) of each line that is not empty. SteveError if a line is longer than MAX_LINE."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             for number in range(1, 1 << 62):
@@ -105,7 +105,9 @@ def _lines(path: str) -> Iterator[tuple[int, str]]:
 
 
 class _Reader:
-    """Takes one line after the other and keeps what has been said so far."""
+    """A parser that is fed line by line; collects header values and records.
+
+    state: "header", "records" or "end", the part of the file that the next line belongs to."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -114,6 +116,7 @@ class _Reader:
         self.state = "header"
 
     def feed(self, line: int, text: str) -> None:
+        """Parse one line. line: its number; text: not empty. SteveError if it does not fit the format."""
         if self.state == "header":
             self._feed_header(line, text)
         elif self.state == "records":
@@ -172,11 +175,11 @@ class _Reader:
 
 
 class NoPoints(SteveError):
-    """A result file of an allocator that failed before its first data point."""
+    """The result file has no data points, because the allocator failed before the first one."""
 
 
 def failure(stats: AllocStats) -> str | None:
-    """How the allocator failed, as the file says; None if it did not, or only ran out of memory."""
+    """The error that the file records; None if the allocator did not fail or only ran out of memory."""
     error = str(stats.header.get("error") or "")
     return error if error and ": out of memory at operation " not in error else None
 
@@ -196,7 +199,7 @@ def _check_header(path: str, header: dict[str, Any]) -> None:
 
 
 def _sorted_unique(reader: _Reader, warnings: list[str]) -> list[dict[str, Any]]:
-    """Records by op_index; of several with one index the last in the file stays."""
+    """The records sorted by op_index. If several have the same index, the last one in the file is kept."""
     by_index = {record["op_index"]: record for _, record in reader.records}
     if len(by_index) < len(reader.records):
         repeated = len(reader.records) - len(by_index)
@@ -211,9 +214,9 @@ def _columns(records: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 
 
 def read_results(paths: list[str]) -> tuple[list[AllocStats], list[str]]:
-    """The files of the allocators that did not fail, and a sentence on each one that did and is left out.
+    """Read several files: (those of allocators that did not fail, a sentence about each file that is left out).
 
-    SteveError for a file that cannot be understood, or if all failed."""
+    SteveError if a file cannot be parsed, or if all allocators failed."""
     files, left_out = [], []
     for path in paths:
         try:
@@ -232,7 +235,8 @@ def read_results(paths: list[str]) -> tuple[list[AllocStats], list[str]]:
 
 
 def read_allocstats(path: str) -> AllocStats:
-    """Read one file. SteveError names file and line of what cannot be understood."""
+    """Read one file. If it cannot be parsed, SteveError names the file and the line. Raises NoPoints if the allocator
+    failed before the first data point."""
     reader = _Reader(path)
     for line, text in _lines(path):
         reader.feed(line, text)

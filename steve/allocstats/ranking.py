@@ -1,23 +1,22 @@
-"""Rank allocators against each other over the data points of one program: Speed and Space.
+"""Rank allocators by Speed and Space over the data points of one program.
 
-Speed is the time of an operation (less is better): the mean of those since the data point before, timed
-together, where all files have that; else, and by the first Steve's rules, of the one at the point. Space is
-the largest block still allocatable in percent of the heap (more is better). At every data point the n
-allocators are ranked j = 0 .. n-1. Over m points:
+Speed is the time x of an operation; less is better. If all files have mean times of the operations between two data
+points, it is that mean; otherwise, and in the rules of the first Steve, it is the time of the single operation at the
+data point. Space is the largest block x that can still be allocated, in percent of the heap; more is better. At every
+data point the n allocators get ranks j = 0 .. n-1. With m data points:
 
     penalty(c)  100 * sum j / (m*n)
     penalty(w)  100 * sum j*|x-best|/best / (m*n); a best of 0 counts as 1
     best, worst percent of the points at which the allocator came first and last
     average, median of x
 
-Two sets of rules. `honest_tables`, the default: only points that an allocator reached and timed count for it,
-`points` says how many percent those are, n is the number that took part there, and equal values share the
-mean of their places (all may be best). `compat_tables`, the first Steve's: a file is cut after its first
-maxmem of 0 and padded with 0 to the longest, an F repeats the time of the N before it, equal values keep the order
-of the files (the reverse for Space), of equal values the first in the order of the files is the best and the worst,
-a weight is j*|x-1| where the best is 0, and the median is element m/2. These rules give the tables that were
-published for it. Padding makes an allocator that died look fast:
-compare old tables with it, do not conclude from it.
+There are two sets of rules. `honest_tables` is the default: only points that an allocator reached and timed count for
+it; `points` is their percentage; n is the number of allocators that reached the point; equal values share the mean of
+their ranks, so that several can be best. `compat_tables` applies the rules of the first Steve: a file is cut after its
+first maxmem of 0 and padded with 0 to the longest file; an F repeats the time of the N before it; equal values are
+ranked in the order of the files (in reverse order for Space), and the first of them is both best and worst; the weight
+is j*|x-1| if the best is 0; the median is element m/2. These rules reproduce the tables published for the first Steve.
+Use them only for comparison with those tables: padding makes an allocator that ran out of memory look fast.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -49,7 +48,8 @@ class Row:
 
 @dataclass
 class Table:
-    """A ranking: `title` is Speed or Space, `unit` that of average and median; rows from best to worst."""
+    """A ranking. title: "Speed" or "Space"; unit: that of average and median; rows: from best to worst; rules: "honest"
+    or "compat"."""
 
     title: str
     unit: str
@@ -105,7 +105,8 @@ def _row(
 
 
 def _aligned(files: list[AllocStats], values: list[np.ndarray], masks: list[np.ndarray]) -> np.ndarray:
-    """Matrix [allocator, op_index] over the union of the op indexes; NaN where an allocator has no value."""
+    """A matrix [allocator, point] over the union of all op_index. NaN where an allocator has no value. values, masks:
+    for each file one element for each of its data points; the mask selects those that count."""
     indexes = [stats.column("op_index")[mask] for stats, mask in zip(files, masks)]
     union = np.unique(np.concatenate(indexes))
     matrix = np.full((len(files), len(union)), np.nan)
@@ -115,7 +116,8 @@ def _aligned(files: list[AllocStats], values: list[np.ndarray], masks: list[np.n
 
 
 def _shared_places(matrix: np.ndarray) -> np.ndarray:
-    """Place of each value in its column, 0 = smallest, equal ones share the mean; NaN stays NaN."""
+    """The rank of each value in its column, 0 for the smallest. Equal values share the mean of their ranks; NaN stays
+    NaN."""
     less = np.stack([(matrix < row).sum(axis=0) for row in matrix]).astype(float)
     equal = np.stack([(matrix == row).sum(axis=0) for row in matrix]).astype(float)
     places = less + (equal - 1) / 2
@@ -151,6 +153,7 @@ def _honest(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, 
     return Table(title, unit, sorted(rows, key=lambda r: r.penalty_count), "honest")
 
 
+# drivers that are not real allocators, and what they are
 UNREAL = {
     "null": "allocates nothing: it shows what the replay itself costs",
     "optimal": "is no allocator but the bound of what one can do",
@@ -158,8 +161,8 @@ UNREAL = {
 
 
 def ranked(files: list[AllocStats]) -> list[AllocStats]:
-    """The files without those of UNREAL drivers, which would take first places from real ones; all if there
-    is no other."""
+    """The files without those of UNREAL drivers, which would take first places from real allocators. If there are only
+    UNREAL drivers, all files."""
     return [stats for stats in files if stats.driver not in UNREAL] or files
 
 
@@ -170,7 +173,8 @@ def unranked(files: list[AllocStats]) -> list[str]:
 
 
 def honest_tables(files: list[AllocStats]) -> list[Table]:
-    """Speed and Space by the rules that neither pad the dead nor favour file order; of what is ranked."""
+    """The tables Speed and Space by the default rules, for the allocators that ranked() returns. SteveError if the
+    files are of different programs."""
     _check(files)
     files = ranked(files)
     if all(batch_points(stats).any() for stats in files):
@@ -187,13 +191,13 @@ def honest_tables(files: list[AllocStats]) -> list[Table]:
 
 
 def _cut(stats: AllocStats) -> int:
-    """Number of points up to and with the first at which nothing can be allocated."""
+    """The number of points up to and including the first at which nothing can be allocated."""
     empty = np.flatnonzero(stats.column("maxmem") == 0)
     return int(empty[0]) + 1 if empty.size else len(stats)
 
 
 def repeat_frees(stats: AllocStats) -> np.ndarray:
-    """Times in which every operation but N repeats the value before it."""
+    """The times of the data points in ns; an operation other than N has the time of the last N before it."""
     times = op_times(stats)
     source = np.where(stats.ops == "N", np.arange(len(times)), 0)
     return times[np.maximum.accumulate(source)]
@@ -244,7 +248,7 @@ def _compat(title: str, unit: str, files: list[AllocStats], matrix: np.ndarray, 
 
 
 def compat_tables(files: list[AllocStats]) -> list[Table]:
-    """Speed and Space by the first Steve's rules."""
+    """The tables Speed and Space by the first Steve's rules. SteveError if the files are of different programs."""
     _check(files)
     times = _padded(files, [repeat_frees(stats) for stats in files])
     spaces = _padded(files, [_space(stats) for stats in files])

@@ -1,8 +1,8 @@
-"""Leave the accesses out of an ops file that is going to be replayed many times.
+"""Remove the accesses from an ops file that will be replayed many times.
 
-Replays skip loads, stores and modifies, but each would have to read them again, and they are most of a file.
-What is left (N, F and R, with threads and times) is written in the binary form. A lockops file is taken as it
-is: there every line counts.
+Replays ignore loads, stores and modifies, but each would have to read them again, and they are most of a file. The
+other operations (N, F and R, with threads and times) are written in the binary form. A lockops file is used unchanged,
+because all its lines count.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -14,9 +14,10 @@ from steve.system.output import Output
 
 
 def heap_events_only(ops: str, folder: str) -> str:
-    """Write the N, F and R of `ops` into `folder` under its own name; the path of what to replay, absolute.
+    """Write the N, F and R of the file `ops` to a file of the same name in `folder`.
 
-    TraceError if the file cannot be read."""
+    Returns the absolute path of the file to replay: the new one, or `ops` if it is a lockops file. TraceError if the
+    file cannot be read."""
     from steve.kernels import _ops
     from steve.trace._memtrace import OpsFile
 

@@ -1,8 +1,7 @@
-"""Talk to the program steve-replay: find it, ask which allocators it has, run it, end it when we are
-interrupted.
+"""Run the program steve-replay: find it, query its allocators, start replays, and stop them on interrupts.
 
-The program is $STEVE_REPLAY or `steve-replay` on PATH. Each call is a process of its own, so that an
-allocator that crashes takes nothing along. Nothing here reads ops files.
+The program is $STEVE_REPLAY or `steve-replay` on PATH. Each replay is a process of its own, so a crash of an allocator
+affects nothing else. This module does not read ops files.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -20,14 +19,14 @@ from typing import Any
 from steve.system.errors import SteveError, UsageError
 from steve.system.interrupts import held_back
 
-OUT_OF_MEMORY = 2
+OUT_OF_MEMORY = 2  # exit status of steve-replay, also that of wrong usage
 
 
 @dataclass(frozen=True)
 class Driver:
-    """An allocator steve-replay knows, or (by its path as name) one of the user's own.
+    """An allocator that steve-replay knows, or a driver of the user, whose name is the path of its shared object.
 
-    `reason` says why it cannot be used, if not `available`; least_heap: bytes below which it cannot start."""
+    reason: why it cannot be used, if not `available`. least_heap: bytes below which it cannot start."""
 
     name: str
     available: bool = True
@@ -37,8 +36,10 @@ class Driver:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run of steve-replay ended: exit status (negative: signal), standard output, the line of stderr
-    that tells why, and whether that was wrong usage."""
+    """How a run of steve-replay ended.
+
+    status: the exit status, or minus the number of a signal. output: standard output. message: the line of stderr that
+    explains a failure. usage: did it fail because of wrong usage?"""
 
     status: int
     output: str
@@ -47,12 +48,12 @@ class Outcome:
 
     @property
     def out_of_memory(self) -> bool:
-        """The heap was too small (wrong usage has the same status)."""
+        """Did it fail because the heap was too small?"""
         return self.status == OUT_OF_MEMORY and not self.usage
 
 
 class Replay:
-    """Runs steve-replay. Usable from several threads."""
+    """Runs steve-replay. Methods may be called from several threads. SteveError if the program is not found."""
 
     def __init__(self) -> None:
         wanted = os.environ.get("STEVE_REPLAY") or "steve-replay"
@@ -67,14 +68,14 @@ class Replay:
         self._ended = False
 
     def kill(self) -> None:
-        """End whatever still runs, and let nothing new start. It removes itself what it has half written."""
+        """Stop all running replays and any that start later. steve-replay removes its incomplete files itself."""
         with self._lock:
             self._ended = True
             for process in self._running:
                 process.terminate()
 
     def _started(self, arguments: tuple[str, ...], folder: str | None) -> subprocess.Popen[str]:
-        """A process that kill() knows of."""
+        """Start a process that kill() can stop."""
         with held_back():
             process = subprocess.Popen(
                 [self.program, *arguments],
@@ -92,7 +93,7 @@ class Replay:
         return process
 
     def run(self, *arguments: str, folder: str | None = None) -> Outcome:
-        """Run to the end (in `folder`) and report; never raises for a failing replay."""
+        """Run steve-replay to its end, in `folder` if given. A replay that fails does not raise; see Outcome."""
         with self._started(arguments, folder) as process:
             try:
                 output, errors = process.communicate()
@@ -106,7 +107,7 @@ class Replay:
         return _outcome(process.returncode, output, errors)
 
     def ask(self, *arguments: str) -> Any:
-        """Run a query that answers in JSON. SteveError if it fails."""
+        """Run a query whose answer is JSON; return the decoded answer. SteveError if it fails."""
         outcome = self.run(*arguments)
         if outcome.status != 0:
             raise SteveError(outcome.message)
@@ -119,7 +120,7 @@ class Replay:
             ) from None
 
     def drivers(self) -> list[Driver]:
-        """All allocators it knows, usable or not, in its order."""
+        """All allocators that steve-replay knows, usable or not, in its order."""
         return [
             Driver(
                 str(e["name"]),
@@ -131,7 +132,7 @@ class Replay:
         ]
 
     def live_peak(self, ops: str) -> int:
-        """Most bytes live at once in an ops file."""
+        """The greatest number of bytes live at once in an ops file."""
         return int(self.ask("--peakmem", ops, "--json")["live_peak"])
 
 
@@ -143,14 +144,14 @@ def _outcome(status: int, output: str, errors: str) -> Outcome:
 
 
 def _meaning(status: int, line: str) -> str:
-    """One line on how a run ended, for people."""
+    """How a run ended, as one line for the user. line: the last one on its stderr, or ""."""
     if status < 0:
         return f"killed by {signal.Signals(-status).name}" + (f": {line}" if line else "")
     return line.removeprefix("steve-replay: ") or f"exit status {status} without a message"
 
 
 def plain_name(allocator: str) -> str:
-    """The driver's name in `./drivers/plot_dlmalloc`, `dlmalloc.so` or `dlmalloc`."""
+    """The name of the driver, dlmalloc for `./drivers/plot_dlmalloc`, `dlmalloc.so` or `dlmalloc`."""
     return os.path.basename(allocator).removeprefix("plot_").removesuffix(".so")
 
 
@@ -170,10 +171,10 @@ def _chosen(item: str, known: dict[str, Driver]) -> Driver:
 
 
 def choose(wanted: str, drivers: list[Driver]) -> tuple[list[Driver], list[Driver]]:
-    """Allocators to run for `all` or `a,b`, and those left out.
+    """Select allocators by the argument of --allocator, `all` or `a,b`: (those to run, those left out).
 
-    A name may be a path to a driver's shared object or, as in old scripts, to plot_NAME. UsageError for a
-    name that is unknown, SteveError for one asked for by name that cannot be used here."""
+    A name may also be the path of a driver's shared object or, as in old scripts, of plot_NAME. UsageError for an
+    unknown name; SteveError for a named allocator that cannot be used on this machine."""
     if wanted == "all":
         return [d for d in drivers if d.available], [d for d in drivers if not d.available]
     known = {driver.name: driver for driver in drivers}

@@ -1,6 +1,6 @@
-"""What one allocstats file says in one line: memory, time, completeness.
+"""Summarise one allocstats file: memory, time, completeness.
 
-Works on files of any age; a number the file does not hold is None, never guessed.
+Files of any age are accepted. A number that the file does not have is None; it is never estimated.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -17,15 +17,17 @@ from steve.terminal.units import human_bytes
 
 @dataclass
 class Summary:
-    """Totals of one result file. Sizes in bytes, times in nanoseconds, None where not recorded.
+    """Totals of one result file. Sizes are in bytes, times in nanoseconds; None: not recorded.
 
-    mean_ns: of the operations between the data points, timed together where the file has that, else of
-    single ones; median_ns, p99_ns: of single operations; ..._below_step: less than the clock's step, so
-    that the number says nothing but that; replay_ns: time per operation of a whole replay without single
-    timings, the least of the passes; replay_spread: percent by which the slowest pass took longer than
-    the quickest; fragmentation: percent that the allocator held beyond what was live, mean over the bytes
-    allocated (Johnstone and Wilson's first), of what it has mapped; fragmentation_resident: the same of
-    the pages that are in memory, at the data points."""
+    mean_ns: mean time of the operations between the data points if the file has these times, else of the single
+    operations at the data points.
+    median_ns, p99_ns: of single operations.
+    median_below_step, p99_below_step: the number is less than the clock's resolution, so only that is known.
+    replay_ns: time per operation of a whole replay without single timings, the least of the passes.
+    replay_spread: percent by which the slowest pass took longer than the fastest.
+    fragmentation: percent by which the mapped bytes exceed the live bytes, averaged over the bytes allocated (the
+    first measure of Johnstone and Wilson).
+    fragmentation_resident: the same for resident pages, measured at the data points."""
 
     allocator: str
     opsfile: str
@@ -58,37 +60,40 @@ class Summary:
 
 
 def op_times(stats: AllocStats) -> np.ndarray:
-    """Time of each data point's operation with the handling of out-of-memory, ns, as float64."""
+    """The time of the operation at each data point, including the handling of out-of-memory, in ns (float64)."""
     return stats.column("current_op_time") + stats.column("oom_time")
 
 
 def timed_points(stats: AllocStats) -> np.ndarray:
-    """Mask of the data points whose operation was timed: every one in our files, `N` alone in old ones."""
+    """A mask of the data points whose operation was timed: all in files of steve-replay, only `N` in those of the first
+    Steve."""
     if "time_unit" in stats.header:
         return np.ones(len(stats), bool)
     return stats.ops == "N"
 
 
 def batch_points(stats: AllocStats) -> np.ndarray:
-    """Mask of the data points before which operations were timed together, without timing each."""
+    """A mask of the data points for which the operations since the previous data point were timed as a whole."""
     return stats.column("batch_ops") > 0
 
 
 def batch_means(stats: AllocStats) -> np.ndarray:
-    """Mean time of the operations since the data point before, ns; 0 where not batch_points()."""
+    """The mean time of the operations since the previous data point, in ns (float64); 0 where batch_points() is
+    false."""
     count = stats.column("batch_ops")
     return np.divide(stats.column("batch_time"), count, out=np.zeros(len(stats)), where=count > 0)
 
 
 def clock_step(stats: AllocStats) -> float | None:
-    """ns by which two readings of the clock differ at least; None in files that do not say it."""
+    """The resolution of the clock in ns; None if the file does not record it."""
     return _number(stats, "clock_step")
 
 
 def is_complete(stats: AllocStats) -> bool:
-    """True if the replay reached the end: said by the header, or no point without any allocatable memory."""
-    said = stats.header.get("complete")
-    return bool(said) if said is not None else bool((stats.column("maxmem") > 0).all())
+    """Did the replay reach the end? If the header does not say so, it did if memory could be allocated at all
+    points."""
+    stated = stats.header.get("complete")
+    return bool(stated) if stated is not None else bool((stats.column("maxmem") > 0).all())
 
 
 def _most(stats: AllocStats, key: str) -> int | None:
@@ -108,7 +113,8 @@ def _number(stats: AllocStats, key: str) -> float | None:
 
 
 def _spread(stats: AllocStats) -> float | None:
-    """None unless there are two passes or more."""
+    """The percentage by which the slowest pass took longer than the fastest; None if there are fewer than two
+    passes."""
     times = stats.header.get("replay_times_per_op")
     if not isinstance(times, list) or len(times) < 2 or not all(isinstance(t, (int, float)) for t in times):
         return None
@@ -116,8 +122,10 @@ def _spread(stats: AllocStats) -> float | None:
 
 
 def fragmentation(stats: AllocStats) -> np.ndarray | None:
-    """Percent that is resident (else committed, else up to the highest address) beyond what is live, at each
-    point; 0 where nothing is live. None if the file knows none of the three."""
+    """The percentage by which the resident bytes exceed the live bytes, at each data point; 0 where nothing is live.
+
+    If the file has no resident bytes, the committed bytes are used, or else those up to the highest address. None if
+    it has none of the three."""
     key = next((key for key in ("resident", "committed", "highest") if stats.has(key)), None)
     if key is None:
         return None
@@ -164,10 +172,10 @@ def summarise(stats: AllocStats) -> Summary:
 
 
 def memory_scale(files: list[AllocStats], key: str) -> tuple[float, list[str]]:
-    """Top of an axis on which the files' memory can be read, and the names of those that go beyond it.
+    """(upper end of a common axis for the memory of all files, names of the allocators that exceed it).
 
-    An allocator that needs more than 4 times the median of all would flatten the others; it runs off
-    the picture and has to be named."""
+    An allocator that needs more than 4 times the median would flatten the curves of the others. Its curve leaves the
+    picture, so the caption has to name it."""
     tops = {stats.driver: float(stats.column(key).max()) for stats in files}
     limit = 4 * float(np.median(list(tops.values())))
     beyond = [name for name, top in tops.items() if top > limit > 0]
@@ -175,6 +183,6 @@ def memory_scale(files: list[AllocStats], key: str) -> tuple[float, list[str]]:
 
 
 def off_the_picture(files: list[AllocStats], key: str, beyond: list[str]) -> str:
-    """The names with their most bytes: `bump (26 MiB)`."""
+    """The names of these allocators with their greatest memory: `bump (26 MiB)`."""
     hidden = [stats for stats in files if stats.driver in beyond]
     return ", ".join(f"{stats.driver} ({human_bytes(stats.column(key).max())})" for stats in hidden)

@@ -1,11 +1,11 @@
-"""Replay an ops file on several allocators, all in one heap: the largest that any of them needs.
+"""Replay an ops file on several allocators, all with heaps of the same size: the largest that any of them needs.
 
-The heap is the given one (4 times the live peak by default), or the least in which every one of the allocators
-starts for certain, if that is more. If it is not enough for some, each of these looks for a heap that is, in a
-series that grows by 5% up to 10 times the start, by trials with two data points only (probing the largest free
-block is what costs), which bisect the series. Then all allocators run again in the largest of these heaps. One
-that runs out of memory in the whole series is given up and does not count. A failure of one allocator never
-stops the others.
+The first size is the requested one (by default 4 times the live peak), or the least in which all allocators can
+start, if that is more. If it is too small for some allocators, a larger one is searched for each of them in a series
+that grows in steps of 5%, up to 10 times the first size. The search bisects the series with trial replays that have
+two data points only, because finding the largest free block at a data point is the expensive part. Then all allocators
+run again with the largest size found. An allocator that runs out of memory in the whole series is given up and does
+not count. A failure of one allocator does not stop the others.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -32,7 +32,7 @@ GROWTH, LIMIT, PAGE = 1.05, 10.0, 4096
 
 @dataclass(frozen=True)
 class Plan:
-    """What to replay and how. ops and folder are absolute paths; heap in bytes; killpercent 0 = one pass."""
+    """What to replay and how. ops and folder are absolute paths, heap is in bytes, killpercent 0 is a single pass."""
 
     ops: str
     folder: str
@@ -40,13 +40,13 @@ class Plan:
     points: int
     killpercent: int
     seed: int | None = None
-    threads: bool = False  # replay threads on real ones, too
-    options: tuple[str, ...] = ()  # more for steve-replay
+    threads: bool = False  # also replay the threads of the file on real threads
+    options: tuple[str, ...] = ()  # further options for steve-replay
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An allocator without a result, and why; gave_up: it ran out of memory in every heap."""
+    """An allocator without a result, and the reason. gave_up: it ran out of memory in every heap of the series."""
 
     allocator: str
     reason: str
@@ -58,14 +58,14 @@ class GivenUp(SteveError):
 
 
 def result_path(plan: Plan, allocator: str) -> str:
-    """`<ops>-<driver>-kill<K>-allocstats` in the plan's folder."""
+    """The path of a result: `<ops>-<driver>-kill<K>-allocstats` in the plan's folder."""
     base = f"{os.path.basename(plan.ops)}-{plain_name(allocator)}-kill{plan.killpercent}-allocstats"
     return os.path.join(plan.folder, base)
 
 
 def heap_bytes(text: str, live_peak: int) -> int:
-    """`4x` -> 4 times the live peak, in whole pages; `65536`, `64K`, `10M`, `1G` -> just these bytes. SteveError for
-    anything else."""
+    """The argument of --heap in bytes: `4x` is 4 times the live peak, rounded up to whole pages; `65536`, `64K`, `10M`
+    and `1G` are exactly these bytes. SteveError for anything else."""
     units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
     suffix = text[-1:].lower()
     try:
@@ -81,12 +81,12 @@ def heap_bytes(text: str, live_peak: int) -> int:
 
 
 def round_up(size: int) -> int:
-    """To whole pages."""
+    """A size rounded up to whole pages."""
     return -(-size // PAGE) * PAGE
 
 
 def heap_series(start: int) -> list[int]:
-    """The heaps to try, in order: the start, then whole pages, growing by 5%, none above 10 times the start."""
+    """The sizes to try in order: `start`, then whole pages in steps of 5%, up to 10 times `start`."""
     sizes, size = [start], start * GROWTH
     while size <= LIMIT * start:
         sizes.append(round_up(int(size)))
@@ -105,21 +105,21 @@ def _attempt(replay: Replay, plan: Plan, allocator: str, heap: int, result: str,
 
 
 class _Search:
-    """Finds where in a series of heaps one allocator begins to have enough."""
+    """Finds the first heap in a series that is large enough for one allocator."""
 
     def __init__(self, replay: Replay, plan: Plan, driver: Driver, heaps: list[int], scratch: str) -> None:
         self.replay, self.plan, self.allocator, self.heaps = replay, plan, driver.name, heaps
         self.trial = os.path.join(scratch, f"{plain_name(driver.name)}.trial")
 
     def enough(self, index: int) -> bool:
-        """Try one heap. SteveError if the allocator fails otherwise than by running out of memory."""
+        """Try one heap: is it enough? SteveError if the allocator fails for another reason than memory."""
         outcome = _attempt(self.replay, self.plan, self.allocator, self.heaps[index], self.trial, True)
         return _enough(outcome)
 
     def after(self, low: int) -> int:
-        """Index of a heap that is enough while the one before it is not; heap `low` is known not to be.
+        """The index of a heap that is enough while the one before it is not. Heap `low` is known to be too small.
 
-        GivenUp if the last is not enough either."""
+        GivenUp if the last heap is too small as well."""
         high = len(self.heaps) - 1
         if low >= high or not self.enough(high):
             raise self.given_up()
@@ -129,7 +129,7 @@ class _Search:
         return high
 
     def given_up(self) -> GivenUp:
-        """Says which heaps were not enough."""
+        """The exception for an allocator for which no heap is enough."""
         tried = f"{human_bytes(self.heaps[0])} to {human_bytes(self.heaps[-1])}"
         return GivenUp(f"out of memory in every heap from {tried}; given up")
 
@@ -150,9 +150,10 @@ def _guarded(driver: Driver, work: Callable[[], T]) -> T | Failure:
 def _run_one(
     replay: Replay, plan: Plan, driver: Driver, heaps: list[int], index: int, scratch: str
 ) -> Summary | int:
-    """Replay in one heap and summarise the result file; if it is too small, the index of one that is enough.
+    """Replay with heap number `index` and summarise the result file. If the heap is too small, return the index of one
+    that is enough.
 
-    SteveError tells why there is neither. An older result is removed first."""
+    An existing result file is removed first. SteveError if the allocator fails."""
     result = result_path(plan, driver.name)
     Path(result).unlink(missing_ok=True)
     if _enough(_attempt(replay, plan, driver.name, heaps[index], result, False)):
@@ -167,7 +168,9 @@ def each_driver(
     cores: int,
     tick: Callable[[int, int], None],
 ) -> list[T]:
-    """The results of work, in order, `cores` of them made at a time. An exception ends what runs."""
+    """Call work(driver) for each driver, `cores` at a time; return the results in order.
+
+    tick(done, total) is called after each. If a call raises, all running replays are stopped."""
     done: list[T] = []
     with ThreadPoolExecutor(max_workers=cores) as pool:
         try:
@@ -184,8 +187,8 @@ def each_driver(
 def run_all(
     replay: Replay, plan: Plan, drivers: list[Driver], cores: int, tick: Callable[[int, int], None]
 ) -> list[Summary | Failure]:
-    """One Summary or Failure for each allocator, in order; all summaries are of one heap. `tick(done, total)` is
-    called after each."""
+    """Replay on each driver: a Summary or Failure for each, in order. All summaries are of the same heap size.
+    tick(done, total) is called after each replay."""
     heaps = heap_series(max([plan.heap, *(round_up(driver.least_heap) for driver in drivers)]))
     outcomes: dict[Driver, Summary | Failure | int] = {driver: 0 for driver in drivers}
     with scratch_folder("steve-allocstats.") as scratch:

@@ -1,5 +1,4 @@
-"""Figures and tables of replays. Reading and ranking are in steve.allocstats; nothing here computes
-results.
+"""Figures and tables of replays. steve.allocstats computes the results; the modules here only draw and format them.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,12 +1,13 @@
-"""The figures made from allocstats files: one allocator alone, or several on the same program.
+"""Figures made from allocstats files: one allocator alone, or several on the same program.
 
-Three panels share the axis of operations: time of an operation (logarithmic, axis on the left), the largest
-block still allocatable in percent of the heap (axis on the right), and memory. In the first a line is the mean time
-of the operations between two data points, timed together (a running median of 1/100 of the points, so that
-lines of several allocators can be told apart), and a dot one operation timed alone, where that took longer than the
-step of the clock: below it there is nothing to see but the step. Of old files, which have no such means, the line is
-the running median of 1/30 of the single operations. Nothing here is interpolated: where a file has no number,
-nothing is drawn.
+Three panels share the axis of operations. The first shows the time of an operation (logarithmic axis on the left), the
+second the largest block that can still be allocated, in percent of the heap (axis on the right), the third memory.
+
+In the first panel, a line is the mean time of the operations between two data points. It is smoothed by a running
+median over 1/100 of the points, so that the lines of several allocators can be distinguished. A dot is a single
+operation. It is drawn only if it took longer than the resolution of the clock, since shorter times are unknown. Files
+of the first Steve have no mean times; for them the line is the running median over 1/30 of the single operations.
+Nothing is interpolated: where a file has no number, nothing is drawn.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -35,18 +36,16 @@ MEMORY_LABELS = {
     "highest": "up to the highest address in use",
     "committed": "committed",
     "resident": "resident (touched pages)",
-    "used": "used (live bytes asked for)",
+    "used": "used (live bytes requested)",
 }
-
+LEAST_TIME = 0.1  # ns; shorter times are drawn here, because a logarithmic axis has no 0
 
 _USED_AREA = {"color": MEMORY_COLORS["used"], "alpha": 0.13, "linewidth": 0, "step": "post"}
 
 
-LEAST_TIME = 0.1  # ns: a logarithmic axis has no 0
-
-
 def running_median(values: np.ndarray, window: int) -> np.ndarray:
-    """Median of the `window` values around each one (fewer at the ends); same shape. O(n * window)."""
+    """For each value the median of the `window` values around it, of fewer at the ends. Returns an array of the same
+    shape. O(n * window)."""
     window = max(1, min(window | 1, len(values)))
     half = window // 2
     padded = np.concatenate([np.full(half, np.nan), values, np.full(half, np.nan)])
@@ -94,7 +93,7 @@ def _memory_axis(axes: Any, title: str) -> None:
 
 
 def _draw_dots(axes: Any, stats: AllocStats, mask: np.ndarray, color: str, alpha: float) -> None:
-    """Single operations that took longer than the clock's step."""
+    """Draw the single operations that took longer than the resolution of the clock. mask: of the data points."""
     times = op_times(stats)
     mask = mask & (times > (clock_step(stats) or 0.0) + 0.5)
     axes.plot(
@@ -111,7 +110,7 @@ def _draw_dots(axes: Any, stats: AllocStats, mask: np.ndarray, color: str, alpha
 
 
 def mean_times(stats: AllocStats) -> tuple[np.ndarray, np.ndarray]:
-    """The line of the time panel: operations and nanoseconds, as said above."""
+    """The line of the time panel: (op_index, nanoseconds), as the head of this file describes."""
     mask, window = batch_points(stats), 100
     y = batch_means(stats)
     if not mask.any():
@@ -175,7 +174,7 @@ def _draw_memory_kinds(axes: Any, stats: AllocStats) -> None:
     axes.fill_between(
         x, stats.column("used"), color=MEMORY_COLORS["used"], alpha=0.12, linewidth=0, step="post"
     )
-    widths = {"highest": 3.8, "committed": 2.2, "resident": 1.2, "used": 1.8}  # equal ones show beside each other
+    widths = {"highest": 3.8, "committed": 2.2, "resident": 1.2, "used": 1.8}  # different, so that equal curves all show
     for key, width in widths.items():
         if stats.has(key):
             axes.step(
@@ -205,7 +204,7 @@ def _draw_times_by_op(axes: Any, stats: AllocStats) -> None:
 
 
 def draw_single(stats: AllocStats, stem: str, formats: list[str]) -> list[str]:
-    """Draw one result file to STEM.FORMAT; the paths written."""
+    """Draw one result file to STEM.FORMAT, for each of `formats`; return the paths written."""
     facts = summarise(stats)
     state = "" if facts.complete else " · ended early: out of memory"
     subtitle = (
@@ -230,23 +229,23 @@ def draw_single(stats: AllocStats, stem: str, formats: list[str]) -> list[str]:
 
 
 def _span_key(files: list[AllocStats]) -> str | None:
-    """The kind of memory that every file has, the most telling first."""
+    """The most informative kind of memory that every file has, or None."""
     return next((key for key in ("resident", "committed", "highest") if all(s.has(key) for s in files)), None)
 
 
 def _draw_spans(axes: Any, files: list[AllocStats], styles: dict[str, dict[str, Any]]) -> str:
-    """Draw the memory of all files; the title."""
+    """Draw the memory of all files; return the title of the panel."""
     key = _span_key(files)
     longest = max(files, key=len)
     used = longest.column("used")
-    axes.fill_between(longest.column("op_index"), used, label="used (live bytes asked for)", **_USED_AREA)
+    axes.fill_between(longest.column("op_index"), used, label=MEMORY_LABELS["used"], **_USED_AREA)
     if key is None:
-        return "Memory: the files have no span; only used is shown"
+        return "Memory: the files record only the live bytes"
     for stats in files:
         axes.step(stats.column("op_index"), stats.column(key), where="post", **styles[stats.driver])
     top, beyond = memory_scale(files, key)
     axes.set_ylim(top=1.06 * max(top, float(used.max()), 1.0))
-    if beyond:  # in the panel: the title shares its line with the legend
+    if beyond:  # written inside the panel, because the title shares its line with the legend
         off = f"off the picture: {off_the_picture(files, key, beyond)}"
         axes.text(0.008, 0.97, off, transform=axes.transAxes, color=MUTED, va="top", wrap=True, fontsize=9)
     return f"Memory: {MEMORY_LABELS[key]}"
@@ -256,7 +255,7 @@ _LEGEND_COLUMNS = 6
 
 
 def _all_legend(figure: Any, axes: Any) -> None:
-    """The legend above all panels, which make room for its rows."""
+    """Draw the legend above all panels and move the panels down to make room for its rows."""
     handles, labels = axes.get_legend_handles_labels()
     rows = -(-len(labels) // _LEGEND_COLUMNS)
     figure.subplots_adjust(top=0.885 - 0.02 * rows)
@@ -273,7 +272,8 @@ def _all_legend(figure: Any, axes: Any) -> None:
 
 
 def draw_multiple(app: str, files: list[AllocStats], stem: str, formats: list[str]) -> list[str]:
-    """Draw several result files of one program to STEM.FORMAT; the paths written."""
+    """Draw several result files of one program to STEM.FORMAT, for each of `formats`; return the paths written.
+    app: the title."""
     styles = distinct_styles([stats.driver for stats in files])
     heaps = sorted({stats.heap_size for stats in files})
     heap = human_bytes(heaps[0]) + (f" to {human_bytes(heaps[-1])}" if len(heaps) > 1 else "")

@@ -1,4 +1,4 @@
-"""Write ranking tables as plain text, Markdown, LaTeX or JSON. The numbers are steve.allocstats.ranking's.
+"""Write ranking tables as plain text, Markdown, LaTeX or JSON. steve.allocstats.ranking computes the numbers.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -35,8 +35,8 @@ def _heading(table: Table) -> list[str]:
 
 
 def aligned(lines: list[list[str]]) -> str:
-    """Lines of cells as text, the first line as heading; first column to the left, the others to the
-    right."""
+    """A table as text. lines: rows of cells, the first is the heading. The first column is left-aligned, the others are
+    right-aligned."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     rows = [
         "  ".join([line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:])])
@@ -96,7 +96,7 @@ def _latex(table: Table) -> str:
 
 
 def render_tables(tables: list[Table], kind: str) -> str:
-    """All tables in one of KINDS, ending with a newline."""
+    """All tables as text. kind: one of KINDS. The text ends with a newline."""
     if kind == "json":
         return json.dumps([table.as_dict() for table in tables], indent=2) + "\n"
     writer = {"text": _text, "markdown": _markdown, "latex": _latex}[kind]

@@ -1,7 +1,7 @@
-"""Join films of several allocators into one, side by side and in step.
+"""Join films of several allocators into one, side by side and synchronised.
 
-Every tile shows the same operation at the same moment, because all have the same operations per frame; one
-that ended early (out of memory) stays on its last picture. ffmpeg does the joining; nothing here runs a replay.
+All tiles show the same operation at the same time, because all films have the same number of operations per frame. A
+film that ended early (out of memory) stays on its last picture. ffmpeg joins the films.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from steve.system.errors import SteveError
 
-LEAST_TILE = (320, 200)
+LEAST_TILE = (320, 200)  # pixels
 _CODECS = {
     ".png": ["-frames:v", "1", "-update", "1"],
     ".mp4": ["-c:v", "libx264", "-preset", "veryfast", "-crf", "20"],
@@ -26,7 +26,7 @@ _CODECS = {
 
 @dataclass(frozen=True)
 class Grid:
-    """Tiles in columns and rows, each of width x height pixels."""
+    """A grid of tiles. width, height: of one tile, in pixels."""
 
     columns: int
     rows: int
@@ -35,12 +35,12 @@ class Grid:
 
     @property
     def size(self) -> str:
-        """Of a tile, as steve-replay takes it."""
+        """The size of a tile in the form of steve-replay's option --size."""
         return f"{self.width}x{self.height}"
 
 
 def plan_grid(tiles: int, width: int, height: int) -> Grid:
-    """A grid of `tiles` >= 1 within width x height pixels; SteveError if the tiles would be too small."""
+    """A grid of `tiles` >= 1 tiles in width x height pixels. SteveError if the tiles would be too small."""
     columns = math.ceil(math.sqrt(tiles))
     rows = math.ceil(tiles / columns)
     grid = Grid(columns, rows, width // columns // 2 * 2, height // rows // 2 * 2)
@@ -51,7 +51,8 @@ def plan_grid(tiles: int, width: int, height: int) -> Grid:
 
 
 def _filter(grid: Grid, frames: list[int]) -> str:
-    """The filter graph: hold short films on their last picture, then put all into the grid."""
+    """The filter graph for ffmpeg: extend short films by their last picture, then place all films in the grid. frames:
+    the number of frames of each film."""
     longest = max(frames)
     held = [
         f"[{i}:v]tpad=stop_mode=clone:stop={longest - n}[t{i}]" if n < longest else f"[{i}:v]null[t{i}]"
@@ -62,14 +63,14 @@ def _filter(grid: Grid, frames: list[int]) -> str:
     )
     inputs = "".join(f"[t{i}]" for i in range(len(frames)))
     stack = f"{inputs}xstack=inputs={len(frames)}:layout={places}:fill=black"
-    # a last row that is not full: the picture is as large all the same
+    # pad the picture to its full size in case the last row is not full
     pad = f"pad={grid.columns * grid.width}:{grid.rows * grid.height}"
     return ";".join([*held, f"{stack},{pad}" if len(frames) > 1 else f"{inputs}{pad}"])
 
 
 def join_films(films: list[str], frames: list[int], grid: Grid, target: str) -> None:
-    """Write the film `target` from `films`, which have `frames` each; or a picture from pictures. SteveError if
-    ffmpeg fails."""
+    """Join films, or pictures (.png), to the file `target`. frames: the number of frames of each film. SteveError if
+    ffmpeg fails or the extension of `target` is not supported."""
     codec = _CODECS.get(os.path.splitext(target)[1].lower())
     if codec is None:
         raise SteveError(f"{target}: a film's name must end in .mp4, .mkv, .avi or .webm")

@@ -1,8 +1,8 @@
-"""How every figure of this project looks: colours, fonts, number formats, saving.
+"""The common style of all figures: colours, fonts, number formats; saving figures.
 
-Colours come from the Okabe-Ito and Tol palettes, which readers with any colour vision can tell apart; each
-allocator keeps its own in every figure, and its own dash pattern for grey prints. matplotlib is imported only
-when a figure is drawn, since that takes longer than most commands run.
+Colours come from the Okabe-Ito and Tol palettes, which readers with any colour vision can distinguish. Each allocator
+has the same colour in every figure, and the same dash pattern, for grey prints. matplotlib is imported only when a
+figure is drawn, because importing it takes longer than most commands run.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -48,7 +48,8 @@ _OTHERS = ("#661100", "#6699cc", "#888888", "#aa4466", "#4477aa", "#228833", "#c
 
 
 def allocator_style(name: str) -> dict[str, Any]:
-    """Colour and dash pattern of an allocator; one we do not know gets one picked by its name."""
+    """Colour and dash pattern of an allocator, as keyword arguments of matplotlib. Those of an unknown allocator are
+    computed from its name."""
     number = zlib.crc32(name.encode())
     color, line = ALLOCATOR_STYLES.get(
         name, (_OTHERS[number % len(_OTHERS)], (SOLID, DASH, DASHDOT)[number % 3])
@@ -57,7 +58,8 @@ def allocator_style(name: str) -> dict[str, Any]:
 
 
 def distinct_styles(names: list[str]) -> dict[str, dict[str, Any]]:
-    """Styles for several allocators: as allocator_style, but no two names share colour and dash pattern."""
+    """The styles of several allocators by name: as allocator_style(), but no two have the same colour and dash
+    pattern."""
     taken: set[tuple[str, str]] = set()
     styles = {}
     spare = [(c, d) for d in (SOLID, DASH, DOT, DASHDOT) for c in _OTHERS]
@@ -73,14 +75,13 @@ def distinct_styles(names: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def binary_step(top: float, ticks: int = 6) -> float:
-    """Distance of ticks for an axis of bytes from 0 to top: a power of two, giving at most `ticks` of
-    them."""
+    """The distance of ticks on an axis of bytes from 0 to `top`: a power of two that gives at most `ticks` ticks."""
     return 2.0 ** max(0, math.ceil(math.log2(max(top, 1) / ticks)))
 
 
 @contextmanager
 def drawing() -> Iterator[Any]:
-    """Give matplotlib.pyplot set to our look; figures left open are closed at the end."""
+    """Provide matplotlib.pyplot with the common style. Figures that are still open are closed at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -120,7 +121,7 @@ def drawing() -> Iterator[Any]:
 
 
 def save(figure: Any, stem: str, formats: list[str]) -> list[str]:
-    """Write the figure as STEM.FORMAT for each format, each whole or not at all; the paths written."""
+    """Write the figure to STEM.FORMAT for each of `formats`, whole or not at all; return the paths written."""
     metadata = {
         "png": {"Software": "steve"},
         "svg": {"Date": None, "Creator": "steve"},
@@ -138,7 +139,7 @@ def save(figure: Any, stem: str, formats: list[str]) -> list[str]:
 
 
 def parse_formats(text: str) -> list[str]:
-    """'png,svg' -> ['png', 'svg']; UsageError for anything that is not in FORMATS."""
+    """The argument of --format as a list: 'png,svg' -> ['png', 'svg']. UsageError for anything not in FORMATS."""
     formats = list(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
     unknown = [kind for kind in formats if kind not in FORMATS]
     if unknown or not formats:
@@ -147,6 +148,6 @@ def parse_formats(text: str) -> list[str]:
 
 
 def stem_of(path: str) -> tuple[str, str | None]:
-    """Split an output name into stem and the format its ending asks for (None if it asks for none)."""
+    """Split an output name into its stem and the format that its ending selects, None if it selects none."""
     suffix = Path(path).suffix.lower().lstrip(".")
     return (path[: -len(suffix) - 1], suffix) if suffix in FORMATS else (path, None)
