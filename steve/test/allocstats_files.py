@@ -1,4 +1,4 @@
-"""Allocstats files for the tests: the old format written by hand, ours written from given numbers.
+"""Make allocstats files for tests: the old format from text, the current one from given numbers.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -27,7 +27,7 @@ alloc_stats = [
 def record(
     index: int, op: str = "N", time: float = 10, maxmem: float = 1000, used: int = 100, **more: Any
 ) -> dict:
-    """A data point."""
+    """A record for one data point."""
     return {
         "op_index": index,
         "free": 4096 - used,
@@ -46,7 +46,7 @@ def record(
 def write(
     folder: Path, driver: str, records: list[dict], ops: str = "app-ops", heap: int = 4096, **header: Any
 ) -> str:
-    """Write a file in our format; its path."""
+    """Write a file in the current format; return its path."""
     values = {
         "driver": driver,
         "opsfile": ops,
@@ -64,7 +64,7 @@ def write(
 
 
 def series(n: int, seed: int, **more: Any) -> list[dict]:
-    """n data points that differ by seed, with spans."""
+    """n data points, different for each seed, with memory columns."""
     points = []
     for i in range(n):
         used = 100 + (i * 37 + seed * 11) % 900

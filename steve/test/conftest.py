@@ -24,8 +24,8 @@ MKTRACE = Path(BUILD) / "steve" / "test" / "mktrace"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # no folder of found examples beside the sources; the same examples in every run, new ones on demand
-    # (LJTRACE_FAULTS, as `make faults` sets it); and a busy machine is no failure
+    # Use no database of failing examples in the source folder. Run the same examples every time, new ones
+    # only on request (LJTRACE_FAULTS, which `make faults` sets). A busy machine must not fail a test.
     hypothesis.settings.register_profile("steve", database=None, deadline=None,
                                          derandomize="LJTRACE_FAULTS" not in os.environ,
                                          suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def run_group(words: list[str], stdin: bytes = b"", seconds: float = 1800, **more: Any) -> subprocess.CompletedProcess:
-    """Run a command to its end. If that does not come, all that it has started is ended with it."""
+    """Run a command to its end. On a timeout or interrupt, end all processes that it has started."""
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           process_group=0, **more) as process:
         try:
@@ -47,7 +47,7 @@ def run_group(words: list[str], stdin: bytes = b"", seconds: float = 1800, **mor
 
 
 class Steve:
-    """Runs `steve` in a folder of its own; the result of subprocess.run with text output."""
+    """Runs `steve` in one folder. A call returns the result of subprocess.run, with text output."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ def steve(tmp_path: Path) -> Steve:
 
 
 def make_trace(path: Path, script: str, chunk_events: int = 0, checkpoint_interval: int = 0) -> Path:
-    """A memtrace from a script of mktrace; 0: as many as the writer thinks right."""
+    """Make a memtrace from a script of mktrace. chunk_events: events of a chunk; 0: the writer's default."""
     arguments = [str(MKTRACE), str(path), str(chunk_events), str(checkpoint_interval)]
     subprocess.run(arguments, input=script.encode("utf-8", "surrogateescape"), check=True)
     return path
@@ -74,19 +74,20 @@ def make_trace(path: Path, script: str, chunk_events: int = 0, checkpoint_interv
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Callable[..., Path]:
-    """trace(script, name="t.ljt", chunk_events=0): make a memtrace in the folder of the test."""
+    """A function trace(script, name="t.ljt", chunk_events=0) that makes a memtrace in the folder of the
+    test."""
     def make(script: str, name: str = "t.ljt", chunk_events: int = 0) -> Path:
         return make_trace(tmp_path / name, script, chunk_events)
     return make
 
 
-# permissions do not bind the superuser unless these are given up
+# the superuser may access every file unless these capabilities are dropped
 UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
 
 
 @pytest.fixture
 def bound_by_permissions(steve: Steve) -> Steve:
-    """`steve` run so that permissions of files hold, also for the superuser."""
+    """Runs `steve` so that file permissions apply even if the tests run as the superuser."""
     if os.geteuid() == 0:
         steve.prefix = UNPRIVILEGED
         if subprocess.run([*UNPRIVILEGED, "true"], capture_output=True).returncode != 0:
@@ -96,13 +97,13 @@ def bound_by_permissions(steve: Steve) -> Steve:
 
 @pytest.fixture
 def no_leftovers(tmp_path: Path) -> Callable[[], list[str]]:
-    """The temporary files that a failed command left in the folder of the test."""
+    """The temporary files that a failed command left in the folder of the test, which must be none."""
     return lambda: [entry.name for entry in tmp_path.iterdir() if entry.name.endswith(".part")]
 
 
 @pytest.fixture
 def profile(tmp_path: Path) -> Callable[[bytes], Path]:
-    """Write a profiler's file and give its path."""
+    """A function that writes the bytes of a profiler's file and returns its path."""
     def write(data: bytes) -> Path:
         (tmp_path / "prof.bin").write_bytes(data)
         return tmp_path / "prof.bin"

@@ -1,4 +1,4 @@
-"""Random histories of a heap, for hypothesis: blocks that do not overlap, accesses in and beside them.
+"""Random heap histories for hypothesis: blocks that do not overlap, accesses inside and outside them.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from reference import Event, Op
 
-GRID = 64  # every block begins on this grid and is not longer, so that no two overlap
+GRID = 64  # every block begins at a multiple of this and is not longer, so that blocks never overlap
 BASE = 0x10000
 
 
 @st.composite
 def histories(draw: st.DrawFn, longest: int = 120) -> list[Event]:
-    """New, Free, Resize and accesses; some frees and accesses meet no block."""
+    """A strategy for lists of New, Free, Resize and accesses. Some frees and accesses match no block."""
     live: dict[int, int] = {}
     history: list[Event] = []
     for _ in range(draw(st.integers(0, longest))):
@@ -26,7 +26,7 @@ def place(draw: st.DrawFn) -> int:
 
 
 def add_event(draw: st.DrawFn, live: dict[int, int], history: list[Event]) -> None:
-    """Draw one event and keep account of the live blocks."""
+    """Draw one event and update the live blocks."""
     letter, addr = draw(st.sampled_from("NNFRLLLLSSSM")), place(draw)
     size = draw(st.integers(1, GRID))
     if letter == "N" and addr not in live:
@@ -48,7 +48,8 @@ def add_event(draw: st.DrawFn, live: dict[int, int], history: list[Event]) -> No
 
 @st.composite
 def operations(draw: st.DrawFn, longest: int = 200) -> list[Op]:
-    """Operations as in an ops file, in runs, so that life counters grow and fall."""
+    """A strategy for operations of an ops file. Runs of operations on one block make life counters grow and
+    fall."""
     live: list[int] = []
     ops: list[Op] = []
     handles = 0

@@ -1,11 +1,11 @@
-"""Bytes of memprof's and sysprof's files, made by hand: an encoder of its own for the tests.
+"""Bytes of memprof's and sysprof's files: an encoder for the tests that shares no code with steve.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
 
 
 def uleb(value: int) -> bytes:
-    """ULEB128 by the definition: groups of seven bits, the lowest first."""
+    """A number as ULEB128, directly by the definition: groups of seven bits, the lowest first."""
     groups = []
     while True:
         groups.append(value % 128)
@@ -24,7 +24,7 @@ def numbers(*values: int | str) -> bytes:
 
 
 def record(header: int, *values: int | str) -> bytes:
-    """A header byte and what follows it."""
+    """A header byte followed by numbers and strings."""
     return bytes([header]) + numbers(*values)
 
 

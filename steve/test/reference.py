@@ -1,8 +1,8 @@
-"""Slow and plain: what the translators are to do, said a second time for the tests.
+"""Reference implementations of the translators, written for clarity.
 
-Everything works on whole lists in the most direct way and follows the definitions word for word: an access
-looks through all live blocks; a lock is found by stepping through every operation for every block. Nothing
-here is fast, and nothing is shared with the kernels.
+All functions work on whole lists in the most direct way and follow the definitions literally: an access
+searches all live blocks; locks are found by stepping through every operation for every block. They are slow,
+and they share no code with the kernels.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Event(NamedTuple):
-    """Something the program did. letter: N F R L S M; old: the former address of an R."""
+    """An event of the program. letter: N F R L S M. old: the former address, for an R."""
     letter: str
     addr: int
     size: int
@@ -18,7 +18,7 @@ class Event(NamedTuple):
 
 
 class Op(NamedTuple):
-    """A line of an ops or lockops file."""
+    """One line of an ops or lockops file."""
     handle: int
     letter: str
     addr: int
@@ -30,7 +30,7 @@ def ops_text(ops: list[Op]) -> str:
 
 
 def classic_text(history: list[Event]) -> str:
-    """The classic form of a history."""
+    """The history as classic text."""
     lines = []
     for event in history:
         if event.letter == "R":
@@ -53,7 +53,7 @@ def script(history: list[Event], ending: str | None = "exit") -> str:
 
 
 class Heap:
-    """Live blocks by address: handle, size."""
+    """The live blocks: address -> (handle, size)."""
 
     def __init__(self) -> None:
         self.live: dict[int, tuple[int, int]] = {}
@@ -65,7 +65,7 @@ class Heap:
         return self.handles - 1
 
     def block_at(self, addr: int) -> int | None:
-        """The handle of the block that holds a byte."""
+        """The handle of the block that contains the byte at an address."""
         for start, (handle, size) in self.live.items():
             if start <= addr < start + size:
                 return handle
@@ -73,7 +73,8 @@ class Heap:
 
 
 def translate(history: list[Event], resizes: bool = False) -> tuple[list[Op], int, int]:
-    """(operations, unmatched accesses, unmatched frees); resizes: R keeps the handle."""
+    """The ops file of a history: (operations, unmatched accesses, unmatched frees). resizes: write a resize as
+    an R with the same handle."""
     heap, ops, accesses, frees = Heap(), [], 0, 0
     for event in history:
         if resizes and event.letter == "R" and event.old in heap.live:
@@ -98,7 +99,7 @@ def translate(history: list[Event], resizes: bool = False) -> tuple[list[Op], in
 
 
 def life_of(ops: list[Op], handle: int) -> tuple[int, int] | None:
-    """Indices of a block's N and F, or None if it is never freed."""
+    """The indices of a block's N and F, or None if it is never freed."""
     start = stop = None
     for i, op in enumerate(ops):
         if op.handle == handle and op.letter == "N":
@@ -109,7 +110,7 @@ def life_of(ops: list[Op], handle: int) -> tuple[int, int] | None:
 
 
 class Rules(NamedTuple):
-    """Of the life counter; unlock: before the F of a block that is locked."""
+    """The parameters of the life counter. unlock: write a U before the F of a locked block."""
     gain: float = 1
     decay: float = 0.5
     threshold: float = 0
@@ -117,7 +118,7 @@ class Rules(NamedTuple):
 
 
 def lock_events(ops: list[Op], handle: int, rules: Rules = Rules()) -> list[tuple[int, str]]:
-    """(index, L or U) of one block, by stepping through its life."""
+    """The (index, L or U) of one block, found by stepping through its life."""
     life = life_of(ops, handle)
     if life is None:
         return []
@@ -135,7 +136,8 @@ def handles_of(ops: list[Op]) -> list[int]:
 
 
 def lockops_full(ops: list[Op], compat: bool, rules: Rules = Rules()) -> list[Op]:
-    """Every lock event before its operation; compat: one for each index, the last by handle."""
+    """All operations, with each lock event before its operation. compat: keep one lock event for each index,
+    that of the largest handle."""
     at: dict[int, list[tuple[int, str]]] = {}
     for handle in handles_of(ops):
         for index, letter in lock_events(ops, handle, rules):
@@ -152,7 +154,7 @@ def lockops_full(ops: list[Op], compat: bool, rules: Rules = Rules()) -> list[Op
 
 
 def lifetimes(ops: list[Op]) -> tuple[int, dict[int, tuple[int, int]]]:
-    """(accesses in all, {handle: (own, other)})."""
+    """(total accesses, {handle: (own accesses, other accesses)})."""
     total = sum(op.letter in "LSM" for op in ops)
     result = {}
     for handle in handles_of(ops):
@@ -168,7 +170,7 @@ def lifetimes(ops: list[Op]) -> tuple[int, dict[int, tuple[int, int]]]:
 
 
 def lockops_simple(ops: list[Op], compat: bool, threshold: float = 0.5, unlock: bool = False) -> list[Op]:
-    """L right after the N of blocks whose macro lifetime is less than a threshold."""
+    """N and F, with an L after the N of each block whose macro lifetime is below a threshold."""
     total, lives = lifetimes(ops)
     result: list[Op] = []
     locked = set()

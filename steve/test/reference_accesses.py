@@ -1,7 +1,7 @@
-"""Slow and plain: the analyses of accesses, said a second time for the tests.
+"""Reference implementations of the analyses of accesses, written for clarity.
 
-A run (see reference_lives) becomes a list of what happened to which block; each analysis is a few lines over
-that list. Nothing here is fast, and nothing is shared with the kernels.
+A run (see reference_lives) becomes a list of events with the blocks they concern. Each analysis is a few
+lines over that list. They are slow, and they share no code with the kernels.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -14,7 +14,7 @@ from reference_lives import LINES, PLACE_LINES, Block, Lives, Run, Step
 
 
 class Happening(NamedTuple):
-    """An operation on a block; size: of the block then (F, accesses) or from then on (N, R)."""
+    """An operation on a block. size: that of the block at that time (F, accesses) or afterwards (N, R)."""
     letter: str
     step: Step
     block: Block
@@ -24,7 +24,7 @@ class Happening(NamedTuple):
 
 
 class History(Lives):
-    """What happened, in `log`."""
+    """Converts a run to a list of Happenings, in `log`."""
 
     def __init__(self, run: Run) -> None:
         self.log: list[Happening] = []
@@ -61,7 +61,7 @@ Chosen = Callable[[Block], bool]
 
 
 def touched(happening: Happening) -> range:
-    """The addresses of an access."""
+    """The addresses of the bytes that an access touches."""
     event = happening.step.event
     return range(event.addr, event.addr + event.size)
 
@@ -81,7 +81,7 @@ def working_set(log: list[Happening], length: int, chosen: Chosen) -> list[dict]
 
 
 def misses(log: list[Happening], line: int, lines: int, chosen: Chosen) -> int:
-    """Misses of an LRU cache, by having one."""
+    """The misses of an LRU cache, found by simulating one."""
     cache: list[int] = []
     missed = 0
     for h in log:
@@ -96,7 +96,7 @@ def misses(log: list[Happening], line: int, lines: int, chosen: Chosen) -> int:
 
 
 def fields(log: list[Happening], stack: int, chosen: Chosen) -> dict[int, list[int]]:
-    """loads, stores, modifies of each byte offset of the blocks of a stack."""
+    """loads, stores and modifies by byte offset, for the blocks of one stack."""
     result: dict[int, list[int]] = {}
     addresses: dict[int, int] = {}
     for h in log:
@@ -112,7 +112,7 @@ def fields(log: list[Happening], stack: int, chosen: Chosen) -> dict[int, list[i
 
 
 def shared_blocks(log: list[Happening], chosen: Chosen) -> dict[int, int]:
-    """By stack, how many blocks several threads accessed."""
+    """By stack, the number of blocks that several threads accessed."""
     threads: dict[int, set[int]] = {}
     stacks: dict[int, int] = {}
     for h in log:
@@ -127,7 +127,8 @@ def shared_blocks(log: list[Happening], chosen: Chosen) -> dict[int, int]:
 
 
 class Touch(NamedTuple):
-    """An access to a line: by the thread's clock; bytes of the line, those of the block; the line in the block."""
+    """An access to a line: the thread's clock; the bytes of the line and of the block; where the line is in the
+    block."""
     thread: int
     clock: int
     bytes: set[int]
@@ -160,7 +161,7 @@ def touches_by_line(log: list[Happening], chosen: Chosen) -> dict[int, list[Touc
 
 
 def episodes(touches: list[Touch]) -> list[list[list[Touch]]]:
-    """Lists of runs."""
+    """The lists of runs that form an episode each."""
     result: list[list[list[Touch]]] = [[]]
     last = touches[0]
     for touch in touches:
@@ -174,7 +175,7 @@ def episodes(touches: list[Touch]) -> list[list[list[Touch]]]:
 
 
 class Sharer:
-    """A thread in an episode: what it did in the runs that count, and how it returned."""
+    """A thread in an episode: what it did in the runs that count, and how it returned to the line."""
 
     def __init__(self, thread: int, runs: list[list[Touch]]) -> None:
         own = [run for run in runs if run[0].thread == thread]
@@ -193,7 +194,8 @@ class Sharer:
         return run[-1].clock - run[0].clock + 1
 
     def accesses(self, contested: set[int]) -> tuple[int, int]:
-        """To words without and with contested bytes; wide accesses are of the latter if there are any."""
+        """Accesses to words without and with contested bytes. Wide accesses count for the latter if there are
+        any."""
         words = {byte // 8 for byte in contested}
         found = [0, 0]
         for touch in self.touches:
@@ -211,7 +213,8 @@ def bits(some: set[int]) -> int:
 
 
 def meetings(sharers: list[Sharer], contested: set[int], kind: int) -> list[tuple[float, int, int]]:
-    """For each thread the most accesses that meet another's, it and the other."""
+    """For each thread, the greatest number of accesses that interleave with those of another thread, and both
+    threads."""
     result = []
     for one in sharers:
         best = (0.0, one.thread, 0)
@@ -226,7 +229,7 @@ def meetings(sharers: list[Sharer], contested: set[int], kind: int) -> list[tupl
 
 
 def false_line(line: int, runs: list[list[Touch]]) -> tuple[tuple | None, bool]:
-    """What is told of an episode; was it examined?"""
+    """The row reported for an episode or None, and whether the episode was examined."""
     sharers = [Sharer(thread, runs) for thread in sorted({run[0].thread for run in runs[1:-1]})]
     sharers = [sharer for sharer in sharers if sharer.returns]
     if len(sharers) < 2:
@@ -247,14 +250,15 @@ def false_line(line: int, runs: list[list[Touch]]) -> tuple[tuple | None, bool]:
 
 
 def false_lines(log: list[Happening], chosen: Chosen) -> tuple[list[tuple], int]:
-    """All episodes that are told, sorted; how many were examined."""
+    """The rows of all reported episodes, sorted, and the number of episodes examined."""
     told = [false_line(line, runs) for line, touches in touches_by_line(log, chosen).items()
             for runs in episodes(touches)]
     return sorted(row for row, _ in told if row), sum(examined for _, examined in told)
 
 
 def line_work(log: list[Happening], chosen: Chosen) -> dict[tuple, dict[str, object]]:
-    """By line: accesses to own and others' blocks, distinct blocks and cache lines, what was made by kind."""
+    """By line: accesses to own and to other blocks, distinct blocks and cache lines, and what was made by
+    kind."""
     rows: dict[tuple, dict[str, object]] = {}
     for h in log:
         if not chosen(h.block) or h.letter == "F":

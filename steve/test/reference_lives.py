@@ -1,7 +1,7 @@
-"""Slow and plain: the lives of blocks, said a second time for the tests of the analyses.
+"""A reference implementation of the lives of blocks, for the tests of the analyses.
 
-A run is a list of steps: events of reference.Event with the thread, stack and line that they happen in, or
-the name of a mark. Nothing here is fast, and nothing is shared with the kernels.
+A run is a list of steps: events of reference.Event with their thread, stack and line, or names of marks. It
+is slow, and it shares no code with the kernels.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -19,7 +19,7 @@ PLACE_LINES = (("ui.c", 5, "draw"), ("parser.lua", 20, "scan"))
 
 
 class Step(NamedTuple):
-    """An event, its thread (from 1), and the index of its stack of STACKS and its place of PLACES."""
+    """An event, its thread (from 1), and the indices of its stack in STACKS and of its place in PLACES."""
     event: Event
     thread: int
     stack: int
@@ -49,7 +49,7 @@ def script(run: Run) -> str:
 
 
 def granule(size: int) -> int:
-    """Bytes of a part: the smallest power of two of which 64 make up the block."""
+    """The bytes of a unit of utilisation: the smallest power of two of which 64 cover the block."""
     part = 1
     while part * 64 < size:
         part *= 2
@@ -57,7 +57,7 @@ def granule(size: int) -> int:
 
 
 class Block:
-    """A block and all that happens to it."""
+    """A block and what happens to it."""
 
     def __init__(self, handle: int, step: Step, now: int, news: int) -> None:
         self.handle, self.addr, self.size = handle, step.event.addr, step.event.size
@@ -107,12 +107,12 @@ class Block:
 
 
 class Lives:
-    """All blocks of a run, in `blocks`; what was live at the last peak is in their peak_bytes."""
+    """All blocks of a run, in `blocks`. Their peak_bytes are the bytes live at the last peak."""
 
     def __init__(self, run: Run, first: str | None = None, last: str | None = None) -> None:
         self.blocks: list[Block] = []
         self.live: dict[int, Block] = {}
-        self.old: dict[int, int] = {}  # blocks made before the part that counts: their sizes
+        self.old: dict[int, int] = {}  # sizes of the blocks made before the part that counts
         self.now = self.news = self.handles = self.peak = 0
         self.at_peak: dict[int, int] = {}
         within = first is None
@@ -128,7 +128,7 @@ class Lives:
         self.finish()
 
     def before(self, event: Event) -> None:
-        """The part of the run that does not count: only handles and addresses."""
+        """Process the part of the run that does not count: only handles and addresses matter."""
         former = event.old if event.letter == "R" else event.addr
         known = self.old.pop(former, None) if event.letter in "FR" else None
         if event.letter in "NR":

@@ -1,4 +1,5 @@
-"""The analyses of accesses and lives beside test_analyses, against slow references on random runs.
+"""The analyses of accesses and lives that test_analyses does not cover, against slow references on random
+runs.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -111,7 +112,7 @@ def test_globals(run: Run, share: int) -> None:
 
 
 def allocated_during(history: History, block: Block) -> int:
-    """Bytes asked for after the block's New, up to its end."""
+    """Bytes requested after the block's New, up to its end."""
     seen = [i for i, h in enumerate(history.log) if h.block is block and h.letter == "N"][0]
     ends = [i for i, h in enumerate(history.log) if h.block is block and h.letter == "F"]
     return sum(h.size for h in history.log[seen + 1:(ends or [None])[0]] if h.letter in "NR")
@@ -140,7 +141,7 @@ def test_lifetimes_in_time(steve: Steve, trace) -> None:
 
 
 def test_lives_reach_the_end(steve: Steve, trace) -> None:
-    """What is never freed lives while the program runs, also where it does nothing to the heap."""
+    """A block that is never freed lives until the program ends, even if the heap is not used any more."""
     trace("N 4096 8\nN 8192 8\nF 8192\ntime 40\nmark m\nN 8192 8\ntime 70\nL 8192 8\ntime 100\nend exit\n",
           chunk_events=1)
     for jobs in ((), ("-j", "3")):
@@ -229,12 +230,12 @@ def test_only_what_was_made_after_the_mark_counts(steve: Steve, trace, command: 
     part, alone = (json.loads(steve(command, *arguments, "--json").out)
                    for arguments in (("t.ljt", "--from", "m", "--to", "n"), ("alone.ljt",)))
     for row in (*part, *alone):
-        row.pop("operations", None)  # the load of an older block is an operation too
+        row.pop("operations", None)  # the load from an older block counts as an operation, too
     assert part == alone and part
 
 
 def test_reuse_of_many_lines(steve: Steve, trace) -> None:
-    """40,000 lines in turn, four times: the tree is renumbered and made longer, every distance is known."""
+    """40,000 lines in turn, four times: the tree is renumbered and extended, and every distance is known."""
     lines = 40_000
     sweep = "".join(f"L {65536 + 64 * i} 8\n" for i in range(lines))
     trace(f"N 65536 {64 * lines}\n" + sweep * 4 + "end exit\n")

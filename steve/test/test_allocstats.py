@@ -1,7 +1,8 @@
-"""steve allocstats: heaps that grow, failures that do not spread, names and numbers of the results.
+"""steve allocstats: heaps that grow, failures that do not affect other allocators, names and numbers of
+results.
 
-A small stand-in for steve-replay plays the allocators that run out of memory, crash or say nothing; the
-real program is used where it is built.
+A small substitute for steve-replay plays allocators that run out of memory, crash or print nothing. The real
+program is used in the tests at the end, if it is built.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -58,7 +59,7 @@ else:
 
 
 class Bench:
-    """A folder with an ops file, the stand-in, and the log of its calls."""
+    """A folder with an ops file, the substitute for steve-replay, and the log of its calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.ops = folder, folder / "app-ops"
@@ -80,11 +81,11 @@ class Bench:
         )
 
     def heaps(self, allocator: str) -> list[int]:
-        """The heaps the allocator was tried in, in order."""
+        """The heap sizes with which the allocator was tried, in order."""
         return [int(c[c.index("--heap") + 1]) for c in self.calls() if "--heap" in c and allocator in c]
 
     def calls(self) -> list[list[str]]:
-        """What the stand-in was called with, each time."""
+        """The arguments of all calls of the substitute."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
@@ -234,7 +235,7 @@ def test_unwritable_folder(bench: Bench) -> None:
 
 
 def make_ops(path: Path, seed: int, n: int = 4000) -> tuple[int, int]:
-    """A random ops file of N and F; (live peak, number of operations)."""
+    """Make a random ops file of N and F; return (live peak, number of operations)."""
     choice, live, lines, used, peak = random.Random(seed), {}, [], 0, 0
     for handle in range(n):
         size = choice.choice((16, 24, 40, 100, 600, 4000))
@@ -284,7 +285,8 @@ def min_heaps(ops: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_smallest_heaps(real: Path) -> None:
-    """They are enough and less is not; a failure does not spread; nothing is written beside the file."""
+    """The heaps found are enough and smaller ones are not. A failure affects only its allocator. No files are
+    written next to the ops file."""
     ops = real / "app-ops"
     peak, _ = make_ops(ops, 3, 600)
     answer = min_heaps(ops, "--allocator", "firstfit,optimal,buddy,jemalloc", "--cores", "2", "--json")
@@ -326,7 +328,7 @@ def test_timeout_and_passes_reach_the_replay(bench: Bench) -> None:
 
 
 def test_threads_and_resizes_reach_the_replay(real: Path) -> None:
-    """Leaving out the accesses leaves all else, and real threads do it all."""
+    """Removing the accesses keeps all else, and real threads perform all operations."""
     ops = real / "app-ops"
     ops.write_text("# thread 1\n0 N 64 100\n0 S 64 8\n# thread 2\n1 N 512 10\n0 R 1024 300\n"
                    "# thread 1\n0 F 1024 0\n")
@@ -345,7 +347,8 @@ def test_threads_and_resizes_reach_the_replay(real: Path) -> None:
 
 
 def test_accesses_make_no_difference(real: Path) -> None:
-    """Ops with and without accesses give the same; results name the ops file, not a copy of it."""
+    """Ops files with and without accesses give equal results, and results name the user's ops file, not a
+    temporary copy."""
     plain, full = real / "plain" / "app-ops", real / "full" / "app-ops"
     for path in (plain, full):
         path.parent.mkdir()

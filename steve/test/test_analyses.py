@@ -1,4 +1,4 @@
-"""The lives of blocks and the analyses made of them, against the slow reference on random runs.
+"""The lives of blocks and the analyses made from them, against the slow reference on random runs.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -29,14 +29,14 @@ FIELDS = ("handle size bytes resizes born died first_use last_use loads stores m
 
 
 def scaled(event: Event, scale: int) -> Event:
-    """The same event in a heap of larger blocks; accesses keep their widths."""
+    """The same event in a heap with larger blocks. Accesses keep their widths."""
     size = event.size if event.letter in "LSM" else event.size * scale
     return Event(event.letter, event.addr * scale, size, event.old * scale)
 
 
 @st.composite
 def runs(draw: st.DrawFn, marks: bool = False) -> Run:
-    """A history in threads, from several stacks and places; with marks a and b once or twice."""
+    """A strategy for histories with threads, several stacks and places, and the marks a and b once or twice."""
     scale = draw(st.sampled_from((1, 3, 40)))
     run: Run = [Step(scaled(event, scale), draw(st.integers(1, 3)), draw(st.integers(0, 2)),
                      draw(st.integers(0, 1))) for event in draw(histories(80))]
@@ -82,12 +82,12 @@ def test_lives_between_marks(run: Run, ends: tuple) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lives = _lives.Lives(Trace(str(trace_of(folder, run))), blocks.Window(*ends))
         found = found_rows([batch.copy() for batch in lives.batches()])
-    # operations on blocks from before the part that counts are operations like others
+    # operations on blocks from before the part that counts are counted like others
     assert found == rows_of(expected)
 
 
 def run_steve(*arguments: str) -> str:
-    """What a subcommand writes, without a process of its own."""
+    """The output of a subcommand that is run in this process."""
     with tempfile.NamedTemporaryFile("r") as file:
         assert cli.guarded(arguments[0], [*arguments[1:], "-q", "-o", file.name]) == 0
         return Path(file.name).read_text()
@@ -214,7 +214,7 @@ def test_findings(run: Run) -> None:
     made = Lives(run).blocks
     with tempfile.TemporaryDirectory() as folder:
         rows = listed(trace_of(folder, run), "findings", *THRESHOLDS)
-    found = {row["finding"]: row for row in rows if "sites" in row}  # the others: test_faults
+    found = {row["finding"]: row for row in rows if "sites" in row}  # test_faults has the tests of the other findings
     accesses = any(b.uses for b in made)
     assert set(found) == (set(RULES) if accesses else {"short_lived", "resize_chain", "never_freed"})
     for key, row in found.items():

@@ -1,4 +1,4 @@
-"""steve animate: the film is there, readable, and shows a heap that changes.
+"""steve animate: the film exists, can be read, and shows a heap that changes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -75,7 +75,8 @@ def picture_size(picture: Path) -> str:
 
 
 def test_side_by_side_in_step(steve: Steve, ops: Path) -> None:
-    """Three tiles of four, each as the film of that allocator alone; the one in too small a heap stays."""
+    """Three tiles in a grid of four show the same as the film of each allocator alone. The film of an allocator
+    whose heap is too small stays on its last picture."""
     arguments = ("--frames", "20", "--size", "1280x720", "--json", "--heap", "1M")
     result = steve("animate", "app-ops", "-o", "all.mkv", "--allocator", "bestfit,bump,buddy", *arguments)
     assert result.returncode == 0, result.err
@@ -99,7 +100,8 @@ def test_pictures(steve: Steve, ops: Path) -> None:
 
 
 def test_pictures_of_several_allocators(steve: Steve, ops: Path) -> None:
-    """Side by side as the film, each tile as the picture of that allocator alone; one that ends early, too."""
+    """Pictures are arranged as the film is, and each tile equals the picture of its allocator alone, even if
+    that ends early."""
     result = steve(
         *("animate", "app-ops", "-o", "f.mkv", "--size", "1280x720", "--frames", "5", "--heap", "1M", "-q"),
         *("--allocator", "bestfit,bump,buddy", "--still", "s.png", "--at", "100,900", "--poster", "p.png"),
@@ -114,7 +116,7 @@ def test_pictures_of_several_allocators(steve: Steve, ops: Path) -> None:
 
 
 def test_several_allocators_have_one_heap(steve: Steve, ops: Path) -> None:
-    """That of the one which needs most to start; the head of each tile names it."""
+    """The heap is that of the allocator that needs most to start; the heading of each tile shows its size."""
     calls = steve.folder / "calls"
     program = steve.folder / "replay"
     program.write_text(f'#!/bin/sh\necho "$@" >>{calls}\nexec {shutil.which("steve-replay")} "$@"\n')
@@ -141,7 +143,7 @@ def test_accesses_are_shown_or_not(steve: Steve) -> None:
 
 
 def test_without_ffmpeg(steve: Steve, ops: Path) -> None:
-    """One clear line, before the replay."""
+    """The command fails with one clear line before the replay."""
     done = steve("animate", "app-ops", env={**os.environ, "FFMPEG": "/no/ffmpeg"})
     assert done.returncode == 1
     assert done.err == ("steve animate: /no/ffmpeg: no such program, which films and pictures need; install the "

@@ -1,8 +1,9 @@
-"""Kernels that take a trace in batches, on one that has segments of several words, against plain references.
+"""Kernels that read a trace in batches, on a trace whose segments have several words, against simple
+references.
 
-The random histories of the other tests are written access by access, so their segments have one word each; here
-the accesses come in segments, some of whose words touch no block. The references are fed with the plain events
-of the same file.
+The random histories of the other tests are written access by access, so their segments have one word each.
+Here the accesses come in longer segments, and some of their words refer to no block. The references are fed
+with the single events of the same file.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -40,7 +41,7 @@ def history(trace: Path) -> list[Event]:
 
 
 class Always:
-    """A window that leaves nothing out, but makes the walk look at every event by itself."""
+    """A window that excludes nothing, but makes the walk process every event separately."""
 
     def begin(self) -> str:
         return "within"
@@ -50,7 +51,8 @@ class Always:
 
 
 def test_more_live_blocks_than_stay_near(tmp_path: Path) -> None:
-    """The reader asks ahead for blocks of so many; each event is still of the block that its New made."""
+    """The reader prefetches the data of this many blocks. Each event still belongs to the block that its New
+    made."""
     path, live = tmp_path / "many.ljt", {}
     subprocess.run([MKLOAD, path, "100000", "40000"], check=True)
     for batch in Trace(str(path)).batches():

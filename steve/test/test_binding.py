@@ -1,4 +1,4 @@
-"""The binding of the trace library: arrays of events and operations, definitions, errors.
+"""The Python binding of the trace library: arrays of events and operations, definitions, errors.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

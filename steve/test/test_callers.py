@@ -1,4 +1,5 @@
-"""Which frames of a stack a site begins with: stacks as the recorder makes them, of programs with and without Lua.
+"""The frame of a stack at which an allocation site begins, for stacks as the recorder makes them, of programs
+with and without Lua.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -31,20 +32,21 @@ TREE_NAME, CALLER_NAME = "tree (app.lua:7)", "lua_pcall (luajit)"
     ([host("malloc", LIBRARY)], ["malloc (libfoo.so)"]),
     ([host("malloc", LIBRARY), host("operator new(unsigned long)", LIBRARY), host("parse", "/bin/x")], ["parse (x)"]),
     ([host("", "/bin/x"), host("", "/bin/x")], ["0x123 (x)", "0x123 (x)"]),
-    # LuaJIT's own code, with and without names, and what it does for a line
+    # LuaJIT's own code, with and without names, also when it works for a line
     ([host(), host(), TREE, CALLER], [TREE_NAME, CALLER_NAME]),
     ([host("lj_mem_realloc"), host("rehashtab"), host("lj_tab_newkey"), TREE, CALLER],
      ["rehashtab (luajit)", TREE_NAME, CALLER_NAME]),
     ([host(), of_lua("GC", "vm", 0), of_lua("collectgarbage", "fast", 0), TREE],
      ["GC", "collectgarbage", TREE_NAME]),
-    # linked into a program without symbols: what calls Lua is LuaJIT
+    # linked into a program without symbols: the caller of Lua is LuaJIT
     ([host("", "/bin/game"), TREE, host("", "/bin/game")], [TREE_NAME, "0x123 (game)"]),
-    # modules in C, through the interface and by themselves, with and without names
+    # modules in C that allocate through Lua's API or directly, with and without names
     ([host(), host("lua_createtable"), host("decode", LIBRARY), of_lua("decode", "c", 0), TREE, CALLER],
      ["decode (libfoo.so)", "decode", TREE_NAME, CALLER_NAME]),
     ([host("malloc", LIBRARY), host("", LIBRARY), of_lua("decode", "c", 0), TREE, CALLER],
      ["0x123 (libfoo.so)", "decode", TREE_NAME, CALLER_NAME]),
-    # a state is made: no Lua yet, the name stays; the recorder's wrapper goes
+    # a state is created: there is no Lua yet, so the name stays; the frame of the recorder's wrapper is
+    # dropped
     ([host(), host("lj_state_new"), host("lua_newstate"),
       host("lua_newstate", "/usr/libexec/valgrind/vgpreload_ljtrace-amd64-linux.so"), host("main")],
      ["lua_newstate (luajit)", "main (luajit)"]),

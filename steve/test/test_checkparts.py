@@ -1,5 +1,5 @@
-"""`steve check` in parts says what it says in one: random traces divided wherever they can be, the command by
-processes, damage, and breaches that one part alone does not see.
+"""`steve check` reports the same for parts as for the whole: random traces divided wherever possible, the
+command with processes, damage, and violations that no single part can see.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -65,7 +65,7 @@ def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None: 
 
 
 def test_totals_that_are_wrong(rich: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    """A breach that no part sees: then one reader tells."""
+    """A violation that no part can see: then one reader finds it."""
     def checked() -> tuple:
         args = arguments(rich)
         args.jobs, args.divided = 2, True

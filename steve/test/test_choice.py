@@ -1,4 +1,4 @@
-"""--where, --from and --to: every command that tells of blocks takes them, and means the same by them.
+"""--where, --from and --to: every command that reports on blocks has them, and they mean the same everywhere.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -24,11 +24,11 @@ from test_analyses import WHERES, run_steve, runs, trace_of
 WINDOWS = ((None, None), (None, "b"), ("a", None), ("b", "b"))
 
 
-# ---- translators and totals, against the reference given only what was chosen --------------------
+# ---- translators and totals, against the reference applied to the selected events only ------------
 
 
 def owners(run: Run) -> list[tuple[Event, int]]:
-    """Each event with the handle of the block it belongs to; -1: of none."""
+    """Each event with the handle of its block, -1 if it has none."""
     live: dict[int, tuple[int, int]] = {}
     made, result = 0, []
     for step in run:
@@ -49,7 +49,7 @@ def owners(run: Run) -> list[tuple[Event, int]]:
 
 
 def chosen_history(run: Run, window: tuple, keep: Callable[[Block], bool], all_kept: bool) -> list[Event]:
-    """The events that count, as a history of their own."""
+    """The selected events as a history of their own."""
     handles = {block.handle for block in Lives(run, *window).blocks if keep(block)}
     made = iter(owners(run))
     within, history = window[0] is None, []
@@ -103,7 +103,7 @@ def test_summary(given_choice: tuple) -> None:
                       ("live_at_end", "live_bytes"), ("read", "read"), ("written", "written")):
         assert found["bytes"][name] == expected[key]
     assert found["blocks"]["peak_live"] == expected["peak_blocks"]
-    # frees of no block belong to no chosen one
+    # frees that match no block belong to no selected block
     assert found["unmatched"] == {"free": 0 if where else reference.translate(history)[2], "access": 0}
     assert found["complete"] is True
 
@@ -154,7 +154,7 @@ def test_check(given_choice: tuple) -> None:
 
 # ---- every command ----------------------------------------------------------------------------
 
-# those that do not tell of blocks: of the file itself, of snapshots, of other kinds of files
+# commands that do not report on blocks, but on the file, on snapshots or on other kinds of files
 OTHERS = {"info", "dump", "universe", "allocstats", "graphs", "animate", "memprof", "sysprof"}
 ARGUMENTS = {
     "diff": ("t.ljt", "--json"), "ops": ("-o", "-"), "memtrace": (), "lockops": ("--full", "--stats", "--json"),
@@ -165,7 +165,7 @@ def rows_without(rows: list[dict], *names: str) -> bool:
     return all(row[name] == 0 for row in rows for name in names)
 
 
-# what is left when no block is chosen
+# the output when no block is selected
 NOTHING = {
     "summary": lambda out: set(json.loads(out)["events"].values()) == {0},
     "states": lambda out: rows_without(json.loads(out), "allocs", "frees", "loads", "stores"),
@@ -198,7 +198,8 @@ def choosable(steve: Steve, trace: Callable[..., Path]) -> Steve:
 
 
 def plain(out: str) -> str:
-    """Without the time, which is interpolated between marks, the marks themselves, and what check says of the whole."""
+    """The output without what may differ: times interpolated between marks, the marks, and check's rules for
+    whole traces."""
     if not out.startswith("{"):
         return out
     found = json.loads(out)
@@ -216,7 +217,7 @@ def test_every_command_takes_a_choice(choosable: Steve, command: str) -> None:
     assert whole.returncode == 0 and whole.out, whole.err
     every = choosable(*line, "--where", "size >= 0")
     assert every.returncode == 0, every.err
-    # the errors of the program are of the whole trace; there are none in this one
+    # errors of the program are reported for the whole trace only; this trace has none
     assert plain(every.out) == plain(whole.out)
     none = choosable(*line, "--where", "size > 1Gi")
     assert none.returncode == 0, none.err
@@ -224,7 +225,7 @@ def test_every_command_takes_a_choice(choosable: Steve, command: str) -> None:
     between = choosable(*line, "--from", "empty", "--to", "empty")
     assert between.returncode == 0, between.err
     assert NOTHING.get(command, lambda out: json.loads(out) == [])(between.out), between.out
-    if command != "states":  # whose state is not known at a mark
+    if command != "states":  # their state is unknown at a mark
         same = choosable(*line, "--from", "start", "--to", "end")
         assert plain(same.out) == plain(whole.out)
     missing = choosable(*line, "--from", "start", "--to", "nowhere")
@@ -248,7 +249,7 @@ def test_an_ops_file_has_no_choice(steve: Steve, tmp_path: Path, command: tuple)
 
 
 def test_from_standard_input(choosable: Steve, tmp_path: Path) -> None:
-    """Choosing reads twice; standard input can be read once."""
+    """Selecting blocks needs two reads, but standard input can be read only once."""
     data = (tmp_path / "t.ljt").read_bytes()
     for command in ("summary", "ops", "lockops", "report"):
         line = [word if word != "t.ljt" else "-" for word in command_line(command)]

@@ -1,4 +1,4 @@
-"""The command line of steve: what each subcommand prints, and every kind of bad input.
+"""The command line of steve: the output of each subcommand, and its behaviour on every kind of bad input.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -115,7 +115,7 @@ def test_summary_object(steve: Steve, trace: Maker) -> None:
 
 @pytest.mark.parametrize("command", ("summary", "check"))
 def test_facts_as_csv(steve: Steve, trace: Maker, command: str) -> None:
-    """The same as in JSON, a line for each value."""
+    """The CSV has the same values as the JSON, one in each line."""
     trace(SCRIPT)
     lines = steve(command, "--csv", "t.ljt").out.splitlines()
     assert lines[0] == "key,value" and len(lines) > 10
@@ -130,7 +130,8 @@ def test_facts_as_csv(steve: Steve, trace: Maker, command: str) -> None:
 
 
 def test_resized_blocks_are_of_the_sites_that_tables_define(steve: Steve, trace: Maker) -> None:
-    """In summary of the one that resized them last, in sites of the one that made them."""
+    """In `steve summary` a resized block belongs to the site that resized it last, in `steve sites` to the site
+    that made it."""
     trace("stack main make@a.c:1\nstack main grow@a.c:2\nN 4096 10 1\nN 8192 20 1\nR 4096 12288 100 2\n"
           "R 12288 4096 300 2\nF 8192 2\nend exit\n")
     tables = [line.split()[:5] for line in steve("summary", "t.ljt").out.splitlines() if "(a.c:" in line]
@@ -342,7 +343,7 @@ def test_histogram_compat_counts_untouched_blocks_as_touched(steve: Steve) -> No
 
 
 def one_line(result: subprocess.CompletedProcess, status: int, *words: str) -> None:
-    """The command failed with one line on stderr that holds the words."""
+    """Check that the command failed with one line on stderr that contains these words."""
     assert result.returncode == status, result.err
     assert result.err.startswith("steve") and result.err.count("\n") == 1, result.err
     for word in words:
@@ -403,7 +404,7 @@ def test_unreadable_file(bound_by_permissions: Steve, trace: Maker, command: tup
 
 @pytest.mark.parametrize("command", READERS)
 def test_truncated_trace(steve: Steve, trace: Maker, tmp_path: Path, command: tuple) -> None:
-    """What comes before the cut is there, the status is 1 and the message names the offset."""
+    """The result covers what comes before the cut, the status is 1, and the message names the offset."""
     script = "".join(f"N {4096 + 64 * i} 32\nS {4096 + 64 * i} 4\n" for i in range(500)) + "end exit\n"
     whole = trace(script, chunk_events=100).read_bytes()
     (tmp_path / "cut.ljt").write_bytes(whole[:len(whole) // 2])

@@ -1,7 +1,7 @@
-"""The files of the first Steve, byte by byte: each of its forms, read and, under --compat, written.
+"""The files of the first Steve, byte by byte: each of its formats is read and, with --compat, written.
 
-The lines are those of its documents, or follow from the definitions there: locks by stepping through every
-operation for every block, and of several lock events at one operation the last by handle.
+The expected lines are copied from its documents or follow from the definitions there: locks by stepping
+through every operation for every block; of several lock events at one operation, the last one by handle.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -38,7 +38,8 @@ OPS = """\
 1 M 69589092 4
 1 F 69589088 0
 """
-# 0 lives to the end and so is never locked; 1 gains a life at its S, loses half at the L of 0, gains one at its M
+# block 0 lives to the end, so it is never locked; 1 gains a life at its S, loses half at the L of 0, gains
+# one at its M
 FULL = """\
 0 N 69586984 352
 1 N 69589088 16
@@ -48,7 +49,8 @@ FULL = """\
 
 
 def test_memtrace_to_ops(steve: Steve) -> None:
-    """Lines that are no events or have not four fields are passed over; what fits no block is left out, and told."""
+    """Lines that are not events or do not have four fields are skipped. Events that match no block are left out
+    and counted."""
     done = steve("ops", "-", stdin=MEMTRACE.encode())
     assert (done.returncode, done.out) == (0, OPS)
     assert "accesses 1, frees 0" in done.err
@@ -65,18 +67,18 @@ def test_documented_names(steve: Steve, tmp_path: Path) -> None:
 
 def test_full_locks(steve: Steve, tmp_path: Path) -> None:
     assert steve("lockops", "--full", "--compat", "-", stdin=OPS.encode()).out == FULL
-    # reading it back knows L and U as locks, by the name as by the header-less text itself
+    # when the file is read, L and U are locks: known from the file's name, or from text without header
     (tmp_path / "x-lockopsfull").write_text(FULL)
     assert json.loads(steve("lockops", "--stats", "--json", "x-lockopsfull").out)["locks"] == 1
 
 
-# blocks 0 and 1 are unlocked at one operation and locked again at others; the U of 0 was lost
+# blocks 0 and 1 are unlocked at the same operation and locked again at different ones; the U of 0 was lost
 TWICE = "0 N 64 8\n1 N 128 8\n2 N 192 8\n0 L 64 4\n1 L 128 4\n0 L 64 4\n" + "2 S 192 4\n" * 9 + \
     "1 F 128 0\n0 F 64 0\n"
 
 
 def test_lost_lock_events(steve: Steve) -> None:
-    """One event for each index: the last by handle."""
+    """One event is kept for each index, the last one by handle."""
     for ops in (OPS, TWICE, "".join(f"{i} N {64 * i} 8\n" for i in range(9)) + "".join(
             f"{i % 9} L {64 * (i % 9)} 4\n" * (1 + i % 3) for i in range(60)) + "".join(
             f"{i} F {64 * i} 0\n" for i in range(9))):
@@ -88,7 +90,7 @@ def test_lost_lock_events(steve: Steve) -> None:
 
 
 def by_definition(text: str) -> str:
-    """The first Steve's algorithm as its documents tell it: quadratic, and with one event for each index."""
+    """The first Steve's algorithm as its documents describe it: quadratic, with one event for each index."""
     lines = [line.split() for line in text.splitlines()]
     events = {}
     for handle in sorted({int(line[0]) for line in lines}):
@@ -106,9 +108,11 @@ def by_definition(text: str) -> str:
 
 
 def test_simple_locks(steve: Steve) -> None:
-    """Only N, F and L; addresses 0; L right after the N of a block with a macro lifetime below one half."""
+    """Only N, F and L; addresses are 0; an L directly after the N of a block with a macro lifetime below one
+    half."""
     ops = "0 N 64 8\n1 N 128 16\n1 L 128 4\n1 F 128 0\n" + "0 L 64 4\n" * 9 + "2 N 128 4\n2 F 128 0\n0 F 64 0\n"
-    # macro: 0 10/10; 1 (1 + 0) / 10; 2 has no accesses, which the first Steve counted as one: 1 / 10
+    # macro lifetimes: 0: 10/10; 1: (1 + 0) / 10; 2 has no accesses, which the first Steve counted as one:
+    # 1/10
     assert steve("lockops", "--simple", "--compat", "-", stdin=ops.encode()).out == (
         "0 N 0 8\n1 N 0 16\n1 L 0 0\n1 F 0 0\n2 N 0 4\n2 L 0 0\n2 F 0 0\n0 F 0 0\n")
 
@@ -129,7 +133,8 @@ def test_handles_and_lifetimes(histogram: Path) -> None:
 
 
 def test_statistics(histogram: Path) -> None:
-    """`# HANDLE: MICRO (own = N, other = N)` by micro lifetime, the same with `MACRO%`, then the number of ops."""
+    """`# HANDLE: MICRO (own = N, other = N)` by micro lifetime, the same with `MACRO%`, then the number of
+    operations."""
     text = (histogram / "app-statistics").read_text()
     lines = [line for line in text.splitlines() if line.startswith("#")]
     assert lines == ["# 2: 0.00 (own = 1, other = 0)", "# 1: 0.50 (own = 2, other = 1)",
@@ -139,7 +144,7 @@ def test_statistics(histogram: Path) -> None:
 
 
 def test_ranges_of_macro_lifetimes(steve: Steve, histogram: Path) -> None:
-    """Six ranges of 75 bins; a picture of each that holds a block, named by the range in thousandths."""
+    """Six ranges of 75 bins. Each range with blocks has a picture, named after the range in thousandths."""
     found = json.loads(steve("histogram", "--compat", "--json", "--parts", "none", "app-ops").out)["ranges"]
     assert [(row["low"], row["high"], len(row["bins"])) for row in found] == [
         (0, .001, 75), (.0001, .02, 75), (.01, .15, 75), (.75, 1, 75), (.01, 1, 75), (0, 1, 75)]
@@ -159,7 +164,8 @@ OVERLAP = """\
 
 
 def test_blocks_over_live_blocks(steve: Steve, tmp_path: Path) -> None:
-    """--compat keeps both, in the order of the lines; without it the older one ends, and what that changes is counted."""
+    """With --compat both blocks stay, in the order of the lines. Without it the older one ends, and the changes
+    are counted."""
     (tmp_path / "app").write_text(OVERLAP)
     done = steve("ops", "--compat", "app", "-o", "-")
     assert (done.out, done.err) == (
@@ -182,7 +188,8 @@ def test_compat_where_it_has_nothing_to_do(steve: Steve, tmp_path: Path, trace: 
 
 
 def overlapping_ops(lines: list[tuple[str, int, int]]) -> str:
-    """The operations where nothing ends a block but its own Free: plainly, the newest of all that fit."""
+    """The expected operations if only its own Free ends a block: of all blocks that match, the newest is
+    used."""
     live: list[tuple[int, int, int]] = []
     made, result = 0, ""
     for letter, addr, size in lines:
@@ -215,7 +222,8 @@ def test_overlapping_blocks_as_by_definition(tmp_path: Path, lines: list[tuple[s
 
 
 def test_many_blocks_over_each_other(tmp_path: Path) -> None:
-    """A block that is made again and again without a Free, and others: the hash table grows, the newest is found."""
+    """Blocks that are made again and again at one address without a Free: the hash table grows, and the newest
+    block is found."""
     lines = [("N", 64 * (i % 5000), 64 + i % 4096) for i in range(20000)]
     lines += [("S", 64 * i + 8, 4) for i in range(5000)] + [("F", 64 * i, 0) for i in range(5000)] * 2
     path = tmp_path / "trace"
@@ -234,7 +242,7 @@ def test_many_blocks_over_each_other(tmp_path: Path) -> None:
     ("0 N 16 8\n9 R 16 16\n", "line 2: operation 1 (R): handle 9 is not live"),
 ])
 def test_handles_that_contradict_each_other_are_refused(steve: Steve, tmp_path: Path, text: str, words: str) -> None:
-    """A second N or F of a handle ends the reading of an ops file with its place."""
+    """A second N or F of a handle is an error of the ops file, which names the place."""
     (tmp_path / "wrong-ops").write_text(text)
     for command in (("ops", "wrong-ops", "-o", "out-ops", "--binary"), ("histogram", "wrong-ops", "-o", "out"),
                     ("lockops", "--full", "wrong-ops", "-o", "out-lockops")):
@@ -244,7 +252,7 @@ def test_handles_that_contradict_each_other_are_refused(steve: Steve, tmp_path: 
 
 
 def test_blocks_at_one_address_are_counted(steve: Steve, tmp_path: Path) -> None:
-    """They are what --compat writes of a New over a live block: read, and their number told."""
+    """--compat writes such blocks for a New over a live block. They are read and their number is reported."""
     (tmp_path / "old.memtrace").write_text(">>> N 4096 64\n>>> N 4096 32\n>>> F 4096 0\n")
     assert steve("ops", "old.memtrace", "--compat", "-o", "old-ops").returncode == 0
     done = steve("histogram", "old-ops", "-o", "out")

@@ -1,5 +1,5 @@
-"""How commands behave while they work: a progress bar on a terminal and nowhere else, and no half files after
-an interrupt.
+"""Behaviour of commands while they work: a progress bar on terminals only, and no incomplete files after an
+interrupt.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -26,21 +26,21 @@ from conftest import Steve, make_trace
 from steve.system.errors import SteveError
 from steve.parallel.processes import Pool
 
-# commands that read a memtrace, each with what makes it write into the folder it runs in
+# commands that read a memtrace, with the arguments that make them write into the folder they run in
 READERS = {
     "info": ("--json",), "summary": (), "sites": (), "lines": (), "types": (), "states": (), "threads": (),
     "leaks": (), "temporaries": (), "resizes": (), "globals": (), "lifetimes": (), "heat": (), "fields": (),
     "sharing": (), "workingset": (), "reuse": (), "findings": (), "check": (), "memtrace": (), "ops": (),
     "lockops": ("--full",), "histogram": ("--parts", "json-ops,lifetime,statistics"), "report": (),
     "export": ("--format", "pprof"), "flame": (), "dump": ()}
-SECONDS = 1800  # for what takes a second or so on an idle machine
-# a bar at once, and not after two seconds of work, which no test should take
+SECONDS = 1800  # timeout for what takes about a second on an idle machine
+# show the bar at once instead of after two seconds of work, which would make the test slow
 AT_ONCE = ("import sys, steve.terminal.progress; steve.terminal.progress.PATIENCE = -1.0\n"
            "from steve.cli import main; sys.exit(main())")
 
 
 def on_terminal(folder: Path, *arguments: object) -> tuple[int, str, bytes]:
-    """Run a command with a terminal as its standard error: status, what the terminal got, standard output."""
+    """Run a command whose standard error is a terminal: (status, text on the terminal, standard output)."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     with open(folder / "stdout", "wb") as out:
@@ -52,7 +52,7 @@ def on_terminal(folder: Path, *arguments: object) -> tuple[int, str, bytes]:
     while True:
         try:
             more = os.read(leader, 65536)
-        except OSError:  # the other end is closed
+        except OSError:  # the other end of the terminal is closed
             break
         if not more:
             break
@@ -62,13 +62,13 @@ def on_terminal(folder: Path, *arguments: object) -> tuple[int, str, bytes]:
 
 
 def bare(text: str) -> str:
-    """Without the terminal's controls."""
+    """The text without control sequences of the terminal."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace of many batches."""
+    """A trace with many batches."""
     script = "N 4096 64\nN 8192 64\n" + "L 4096 4\nS 8200 8\n" * 60000 + "F 4096\nend exit\n"
     return make_trace(tmp_path_factory.mktemp("long") / "t.ljt", script, 100)
 
@@ -77,7 +77,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_bar_on_a_terminal(tmp_path: Path, long: Path, command: str) -> None:
     status, shown, out = on_terminal(tmp_path, command, *READERS[command], "-o", tmp_path / "result", long)
     assert status == 0, shown
-    # label, bar, amount, and the remaining time or room for it; dump does not know how much there will be
+    # label, bar, amount, and the remaining time or room for it; dump does not know its total
     remaining = "" if command == "dump" else r"(-:--:--|\d:\d\d:\d\d)"
     assert re.search(rf"{command}.*━.*\d/(\d|\?).* (bytes|kB|MB).*{remaining}", bare(shown)), shown
     assert b"\x1b" not in out and "━".encode() not in out
@@ -116,12 +116,12 @@ CLASSIC = b">>> N 4096 64\n" + b">>> L 4096 4\n" * 20000
 
 
 def unread(fd: int) -> int:
-    """Bytes that wait in a pipe."""
+    """The number of bytes waiting in a pipe."""
     return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))[0]
 
 
 def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> None:
-    """Until something holds."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert process.poll() is None and time.monotonic() < deadline
@@ -130,8 +130,8 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen) -> None
 
 @pytest.mark.parametrize("command", sorted(READERS))
 def test_interrupt_leaves_nothing(tmp_path: Path, command: str) -> None:
-    """Interrupted amid its input, a command leaves neither its result nor a piece of it, and dies of the
-    signal."""
+    """A command that is interrupted while it reads leaves neither its result nor a part of it, and the signal
+    ends it."""
     folder = tmp_path / "results"
     folder.mkdir()
     process = subprocess.Popen(["steve", command, *READERS[command], "-o", "result", "-"], cwd=folder,
@@ -140,7 +140,7 @@ def test_interrupt_leaves_nothing(tmp_path: Path, command: str) -> None:
     assert process.stdin is not None and process.stderr is not None
     process.stdin.write(CLASSIC)
     process.stdin.flush()
-    # it reads, so it is past its beginning
+    # it reads its input, so it has begun to work
     wait_for(lambda: unread(process.stdin.fileno()) == 0, process)
     process.send_signal(signal.SIGINT)
     process.stdin.close()
@@ -153,14 +153,14 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def wait_until_there(folder: Path, process: subprocess.Popen) -> None:
-    """Until pieces lie there, or it is all over."""
+    """Wait until temporary pieces exist or the process has ended."""
     while not leftovers(folder) and process.poll() is None:
         time.sleep(0.01)
 
 
 @pytest.fixture
 def parts_at_work(tmp_path: Path) -> subprocess.Popen:
-    """`steve ops -j 2` with pieces of its result beside that, or at its end."""
+    """`steve ops -j 2`, running, at a time when pieces of its result exist, or when it has ended."""
     folder, trace = tmp_path / "results", tmp_path / "large.ljt"
     folder.mkdir()
     mkload = Path(os.environ["LJTRACE_BUILDDIR"]) / "steve" / "test" / "mkload"
@@ -172,7 +172,7 @@ def parts_at_work(tmp_path: Path) -> subprocess.Popen:
 
 
 def fields_of(pid: str) -> list[str]:
-    """State, parent and so on of a process; none where it is gone."""
+    """The fields of a process in /proc (state, parent...); none if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -185,17 +185,17 @@ def children_of(pid: int) -> list[str]:
 
 
 def is_alive(pid: str) -> bool:
-    """Runs a process still? One that ended but is not waited for does not."""
+    """Is a process running? A zombie is not."""
     return fields_of(pid)[:1] not in ([], ["Z"])
 
 
 @pytest.mark.parametrize("signum", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 def test_interrupted_parts_leave_nothing(tmp_path: Path, signum: int,
                                          parts_at_work: subprocess.Popen) -> None:
-    """With -j pieces lie beside the result while it is made."""
+    """With -j, temporary pieces of the result are made in its folder. An interrupt removes them."""
     folder = tmp_path / "results"
     parts_at_work.send_signal(signum)
-    assert parts_at_work.wait(SECONDS) in (-signum, 0)  # 0: it was quicker
+    assert parts_at_work.wait(SECONDS) in (-signum, 0)  # 0: the command ended before the signal
     assert leftovers(folder) == []
     assert (parts_at_work.returncode == 0) == (folder / "result").exists()
 
@@ -212,7 +212,7 @@ def test_a_killed_worker_ends_it_all(tmp_path: Path, parts_at_work: subprocess.P
 
 
 def test_a_broken_pool_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is left may close a pipe while Python, as it ends, writes to it. Here it takes its time."""
+    """A thread that is left may close a pipe while Python writes to it at exit. Here that thread is slow."""
     close, before = _ThreadWakeup.close, threading.active_count()
     monkeypatch.setattr(_ThreadWakeup, "close", lambda pipe: (time.sleep(0.5), close(pipe)))
     with pytest.raises(SteveError, match="was killed"):
@@ -232,7 +232,7 @@ def test_workers_die_with_a_killed_parent(parts_at_work: subprocess.Popen) -> No
     assert not any(map(is_alive, workers))
 
 
-# what interrupts itself where Python cannot raise anything, then goes on
+# a module that interrupts itself where Python cannot raise exceptions, then continues
 CLEANS_UP = """
 import signal, time
 from steve import cli
@@ -268,7 +268,7 @@ def test_no_interrupt_is_lost(program: str, said: bytes) -> None:
 
 
 def test_hangup_may_be_ignored(tmp_path: Path) -> None:
-    """As nohup(1) has it."""
+    """A SIGHUP that is ignored stays ignored, as under nohup(1)."""
     command = "trap '' HUP; exec steve ops - -o result"
     process = subprocess.Popen(["sh", "-c", command], cwd=tmp_path, stdin=subprocess.PIPE)
     assert process.stdin is not None

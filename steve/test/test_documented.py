@@ -1,5 +1,5 @@
-"""What the commands say of themselves is true: every column and key they write is in the manual page, as are
-all options; --help and the page name the same commands.
+"""The documentation of the commands is complete and correct: the manual page describes every column, key and
+option; --help and the page name the same commands.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -55,15 +55,15 @@ JSON = {
     "diff": ("t.ljt", "u.ljt"), "lockops": ("--full", "--stats", "t.ljt"), "histogram": ("--parts", "none", "t.ljt"),
     "graphs": ("a-allocstats", "-o", "out.png"), "memprof": ("a.memprof",), "sysprof": ("t.ljt",),
     "globals": ("--share", "1", "t.ljt")}
-NO_JSON = {"dump", "memtrace", "ops", "export", "flame"}  # their output is a format of its own
-DRIVEN = {"allocstats", "animate"}  # need steve-replay: what they write is tested with it
+NO_JSON = {"dump", "memtrace", "ops", "export", "flame"}  # their output has a format of its own
+DRIVEN = {"allocstats", "animate"}  # these need steve-replay; their output is tested with it
 PAGE = Path(os.environ["LJTRACE_SRCDIR"], "docs", "steve.1")
-# keys that are data: facts of the recording
+# keys that are data, not fields: facts of the recording
 DATA = re.compile(r"\d+|command")
 
 
 def plain(page: str) -> str:
-    """The words of a page without macros' quoting."""
+    """The text of a page without the quoting of macros."""
     return page.replace("\\&", "").replace("\\-", "-")
 
 
@@ -92,7 +92,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def keys(value: Any) -> Iterator[str]:
-    """All keys of an object, those of objects within it too."""
+    """All keys of an object and of the objects within it."""
     if isinstance(value, list):
         for item in value:
             yield from keys(item)
@@ -133,14 +133,15 @@ def test_columns(files: Path, command: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_options(command: str) -> None:
-    """Every option of a command is in the page, and the page names no other."""
+    """The page documents every option of a command and no others."""
     text = make_parser(load(command)).format_help().split("\n\n")
     options = set(re.findall(r"(?<![\w-])--([a-z][a-z-]*)", "\n".join(
         part for part in text if part.startswith(("options:", "usage:")))))
     shared = set(re.findall(r"(?:Fl|,) -([a-z][a-z-]*)", re.split(r"^\.It Nm Cm ", plain(PAGE.read_text()),
                                                            flags=re.MULTILINE)[0]))
     shared |= {"csv", "top", "sort", "jobs", "scheduler", "text"}
-    others = {"stack-depth", "sample-stacks", "universe", "tool", "fair-sched"}  # of the recorder and of Valgrind
+    # options of the recorder and of Valgrind
+    others = {"stack-depth", "sample-stacks", "universe", "tool", "fair-sched"}
     known = set(re.findall(r"(?:Fl -|--)([a-z][a-z-]*)", SECTIONS[command]))
     missing, strange = options - shared - known, known - shared - options - others
     assert not missing and not strange, (missing, strange)
@@ -151,7 +152,7 @@ def test_the_page_has_every_command(steve: Steve) -> None:
 
 
 def glossary() -> list[tuple[str, str, str]]:
-    """Rows of docs/glossary.md: term, file and identifier ("" if the file as a whole defines it)."""
+    """The rows of docs/glossary.md: term, file and identifier ("" if the file as a whole defines it)."""
     rows = []
     for line in (PAGE.parent / "glossary.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

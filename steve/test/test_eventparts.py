@@ -1,5 +1,5 @@
-"""States, working sets, fields, sharing and reuse that are told in parts are those that one walk tells: random
-traces divided wherever they can be, and the commands by processes.
+"""States, working sets, fields, sharing and reuse computed in parts equal those of one walk: random traces
+divided wherever possible, and the commands with processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -30,7 +30,7 @@ WHERES = (None, "size >= 30 and lifetime < 20", "not freed")
 
 
 def stateful(run: Run, choose: random.Random) -> str:
-    """The script of a run with times, in which virtual machines go from state to state."""
+    """The script of a run with times, in which virtual machines change between states."""
     lines = script(run).splitlines(keepends=True)
     for _ in range(len(run) // 2):
         at = choose.randint(len(STACKS), len(lines) - 1)
@@ -84,7 +84,7 @@ def test_random_fields(run: Run, chunk: int, where: str | None) -> None:
 
 
 def plain_sharing(result: tuple) -> tuple:
-    """The result of Sharing, to be compared."""
+    """The result of Sharing in a form that can be compared."""
     rows, found, tests, changes = result
     lines = sorted((*line.tolist()[:-1], *map(tuple, line["sides"].tolist())) for line in found)
     return blocks.merged(rows, int), lines, tests, changes

@@ -1,4 +1,4 @@
-"""Exports, each opened by the viewer it is for where that is installed; numbers equal the trace's.
+"""Exports: each is opened by its viewer if that is installed, and its numbers equal those of the trace.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -38,13 +38,13 @@ F 0x1000 1
 time 5000
 end exit
 """
-# by hand: the heap holds most, 1350 bytes, at time 2000
+# worked out by hand: the peak of the heap is 1350 bytes, at time 2000
 PEAK, ALLOCATED, LEFT = 1350, 1000 + 300 + 50 + 70 + 10, 80
 
 
 @pytest.fixture
 def exported(steve: Any, trace: Callable) -> Callable[..., Path]:
-    """exported(format, ending): the small trace in a format."""
+    """A function exported(format, ending) that exports the small trace."""
     def make(form: str, ending: str, *more: str) -> Path:
         path = trace(SCRIPT, "small.ljt")
         done = steve("export", "--format", form, path, *more)
@@ -100,7 +100,7 @@ def test_pprof_bytes_are_the_same_each_time(steve: Any, exported: Callable) -> N
 
 
 def test_speedscope(exported: Callable) -> None:
-    """By the rules of its schema: indices in range, as many weights as samples, ends that add up."""
+    """The rules of its schema: indices in range, as many weights as samples, end values that equal the sums."""
     data = json.loads(exported("speedscope", ".speedscope.json").read_text())
     assert data["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     frames = data["shared"]["frames"]
@@ -137,7 +137,7 @@ def test_massif(exported: Callable) -> None:
 
 
 def test_massif_thins_out_evenly(steve: Any, trace: Callable) -> None:
-    """However long the trace: about a hundred snapshots, evenly spaced, and the peak exactly."""
+    """A trace of any length has about a hundred snapshots, evenly spaced, and one exactly at the peak."""
     script = "".join(f"time {100 * i}\nN {0x1000 + 64 * i} {16 + (i == 700) * 90000}\nF {0x1000 + 64 * i}\n"
                      for i in range(1, 2000))
     path = trace(script + "end exit\n")
@@ -152,13 +152,13 @@ def test_massif_thins_out_evenly(steve: Any, trace: Callable) -> None:
 def test_heaptrack(exported: Callable) -> None:
     need("heaptrack_print")
     text = run("heaptrack_print", "-f", exported("heaptrack", ".heaptrack.gz"))
-    assert "calls to allocation functions: 5 " in text  # a resize is a free and an allocation
+    assert "calls to allocation functions: 5 " in text  # a resize is written as a free and an allocation
     assert "peak heap memory consumption: 1.35K" in text
     assert "total memory leaked: 80B" in text
     assert "inner" in text and "sub.c:30" in text
 
 
-# dh_view.js without a browser: only what its tree builder asks of the page
+# dh_view.js without a browser: only the parts of the page that its tree builder uses
 DRIVER = """
 const fs = require('fs'), vm = require('vm'), sandbox = {document: {}, window: {}, console};
 vm.createContext(sandbox);
@@ -176,7 +176,7 @@ def points(path: Path) -> list[dict]:
 
 
 def test_dhat_sums(exported: Callable) -> None:
-    """The rules the viewer checks: frames in range, no stack twice; and the numbers."""
+    """The rules that the viewer checks (frames in range, no stack twice), and the numbers."""
     path = exported("dhat", ".dhat.json")
     data = json.loads(path.read_text())
     stacks = [tuple(p["fs"]) for p in points(path)]
@@ -191,7 +191,7 @@ def test_dhat_sums(exported: Callable) -> None:
 
 
 def test_dhat_opens_in_its_viewer(exported: Callable, tmp_path: Path) -> None:
-    """dh_view's own code builds its tree of our file, under node."""
+    """dh_view's own code, run by node, builds its tree from our file."""
     need("node")
     if not (DH_VIEW / "dh_view.js").exists():
         pytest.skip("dh_view.js is not installed (package valgrind)")
@@ -222,7 +222,7 @@ def test_a_trace_cut_off_is_exported_as_far_as_it_goes(form: str, steve: Any, tr
 
 @pytest.mark.parametrize("form", FORMS)
 def test_names_with_line_breaks(form: str, steve: Any, trace: Callable, tmp_path: Path) -> None:
-    """Such a name, and one met before with another break."""
+    """A name with a line break, and an earlier name that differs only in the break."""
     path = trace("stack f\x1cg@a\x0bb.c:1\nstack f\x0bg@a\x1cb.c:2\nN 4096 16 1\nN 8192 16 2\nend exit\n")
     done = steve("export", "--format", form, path, "-o", tmp_path / "out")
     assert (done.returncode, done.err) == (0, "")

@@ -1,4 +1,4 @@
-"""Tests of the errors in `steve findings`: sums, contexts, what is excused, what the arguments do.
+"""The errors in `steve findings`: their sums and contexts, which accesses are excused, and the options.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -1,4 +1,4 @@
-"""Forms of ops files on the command line: binary, compressed text, resizes, and what is wrong with them.
+"""The forms of ops files on the command line: binary, compressed text, resizes, and damaged files.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -17,7 +17,7 @@ KEPT = "0 N 4096 64\n0 S 4096 8\n0 R 8192 128\n0 L 8192 4\n0 F 8192 0\n"
 
 @pytest.fixture
 def made(steve: Steve, trace: Callable[..., Path]) -> Steve:
-    """t.ljt, and of it b-ops: binary with resizes."""
+    """t.ljt, and b-ops made from it: binary with resizes."""
     trace(SCRIPT)
     assert steve("ops", "--binary", "--resize", "t.ljt", "-o", "b-ops").returncode == 0
     return steve
@@ -43,7 +43,7 @@ def test_files_are_binary_streams_text(made: Steve, tmp_path: Path) -> None:
 
 
 def test_one_form_from_another(made: Steve, tmp_path: Path) -> None:
-    """Operations, resizes, threads and times are as they were; also those of lockops files."""
+    """Operations, resizes, threads and times stay the same, also those of lockops files."""
     (tmp_path / "marked-ops").write_text("# thread 1\n# time 9\n" + KEPT.replace("0 L", "# thread 2\n0 L"))
     (tmp_path / "locks").write_text("0 N 0 8\n0 L 0 0\n0 U 0 0\n0 F 0 0\n")
     for name in ("marked-ops", "locks"):
@@ -54,13 +54,13 @@ def test_one_form_from_another(made: Steve, tmp_path: Path) -> None:
 
 
 def mixed(a: bytes, b: bytes, name: bytes) -> bytes:
-    """A file of chunks with the piece of another one that begins with this type, up to END."""
+    """A file made of the chunks of one file, with the chunks from a given type up to END taken from another."""
     kind, end = b"\xabljtCHK\n" + name, b"\xabljtCHK\n\x03"
     return a[:a.index(kind)] + b[b.index(kind):b.index(end)] + a[a.index(end):]
 
 
 def mixed_blocks(a: bytes, b: bytes) -> bytes:
-    """The same of files of blocks: one of operations, then the list."""
+    """The same for files of blocks: the operations of one file, the list of another."""
     at = [9 + 32 + int.from_bytes(data[17:21], "little") for data in (a, b)]
     return a[:at[0]] + b[at[1]:]
 
@@ -68,8 +68,8 @@ def mixed_blocks(a: bytes, b: bytes) -> bytes:
 @pytest.mark.parametrize("copied", (True, False))
 def test_a_wrong_list_of_what_is_never_freed(steve: Steve, trace: Callable[..., Path], tmp_path: Path,
                                              copied: bool) -> None:
-    """A file with the list of another one, of as many operations: nothing is made of it, and who does not need the
-    list reads on."""
+    """An ops file with the list of another file of as many operations: readers that need the list reject it,
+    others read on."""
     for name, freed in (("a", 4096), ("b", 8192)):
         trace(f"N 4096 64\nN 8192 64\nF {freed}\nend exit\n", f"{name}.ljt")
         assert steve("ops", f"{name}.ljt", "-o", f"{name}-ops", *([] if copied else ["--salvage"])).returncode == 0
@@ -83,7 +83,7 @@ def test_a_wrong_list_of_what_is_never_freed(steve: Steve, trace: Callable[..., 
 
 
 def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> None:
-    """The same of traces; with filters, marks or --salvage the list is not asked for."""
+    """The same for traces. With filters, marks or --salvage the list is not used."""
     for name, freed in (("a", 4096), ("b", 8192)):
         trace(f"N 4096 64\nN 8192 64\nF {freed}\nend exit\n", f"{name}.ljt")
     a, b = ((tmp_path / f"{name}.ljt").read_bytes() for name in "ab")
@@ -102,8 +102,8 @@ def test_a_wrong_list_of_what_is_left(steve: Steve, trace: Callable[..., Path], 
 
 
 def test_blocks_whose_free_is_lost(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> None:
-    """A chunk with two Frees is damaged: what was in their slots is never freed in the operations, though others come
-    to live there; and the ops file says so."""
+    """A chunk with two Frees is damaged. The blocks in their slots are never freed in the ops file, although
+    other blocks use the slots later, and the list in the ops file says so."""
     path = trace("N 4096 64\nN 8192 64\nF 4096\nF 8192\nN 12288 64\nN 16384 64\nF 12288\nL 16384 8\nend exit\n",
                  chunk_events=2)
     data, magic = bytearray(path.read_bytes()), b"\xabljtCHK\n\x02"

@@ -1,4 +1,4 @@
-"""steve globals where many blocks are listed: in which order, and that no more are kept than may be.
+"""steve globals with many blocks: their order, and that no more lives are kept than necessary.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -40,8 +40,8 @@ def test_order_by_share(run: list) -> None:
 
 
 def batches(phases: int, live: int) -> Iterator[np.ndarray]:
-    """Ends of blocks: so many live at a time, each for a third of all operations up to its end, when another is made
-    in its place."""
+    """Batches of lives: a fixed number of blocks live at a time, each for a third of all operations up to its
+    end; then another one replaces it."""
     from steve.kernels._lives import LIFE
     born = np.arange(live, 2 * live, dtype="u8")
     for phase in range(phases):
@@ -54,7 +54,7 @@ def batches(phases: int, live: int) -> Iterator[np.ndarray]:
 
 @pytest.mark.parametrize("share, left", ((0.01, 9), (0.3, 1), (0.5, 0)))
 def test_only_what_may_be_long_enough_is_kept(monkeypatch: pytest.MonkeyPatch, share: float, left: int) -> None:
-    """Of a block's ends so many are late enough to be kept at any time."""
+    """At any time, only lives that may still be long enough are kept."""
     monkeypatch.setattr(command, "LEAST_ROOM", 100)
     phases, live = 40, 200
     candidates, most = command.Candidates(share, 1), 0

@@ -1,7 +1,7 @@
-"""Goldens: what each command writes for people about one small trace, to the letter.
+"""Golden tests: the exact text output of each command for one small trace.
 
-The trace is made from golden/app.script. `make golden-update` writes the goldens anew: look at the
-difference, it is what users will see.
+The trace is made from golden/app.script. `make golden-update` writes the goldens anew. Read the difference
+before it is committed: it is what users will see.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,7 +16,7 @@ from steve.cli import COMMANDS
 
 FOLDER = Path(os.environ["LJTRACE_SRCDIR"], "steve", "test", "golden")
 UPDATE = bool(os.environ.get("GOLDEN_UPDATE"))
-# commands whose text is tested with other files: of allocators and of profilers
+# commands whose text output is tested with other files, those of allocators and of profilers
 ELSEWHERE = {"allocstats", "graphs", "animate", "memprof", "sysprof"}
 CASES = {
     "diff": ["diff", "app.ljt", "other.ljt"], "diff-line": ["diff", "--by", "line", "app.ljt", "other.ljt"],
@@ -44,7 +44,8 @@ CASES.update({name: [name, "app.ljt"] for name in COMMANDS if name not in COVERE
 
 
 def settled(text: str) -> str:
-    """Without what differs from one making of the trace to the next: its times and size; and our version."""
+    """The text without what differs between two recordings of the trace (times, size) and without our
+    version."""
     text = re.sub(r"(nanoseconds=)\d+", r"\1S", text)
     text = re.sub(r'(seconds"?:? +)[\d.]+', r"\1S", text)
     text = re.sub(r'("bytes_per_event"|bytes per event|bytes/event)(:? +)[\d.,]+', r"\1\2B", text)

@@ -1,4 +1,4 @@
-"""steve graphs: reading allocstats files, ranking against a plain reference, figures really drawn.
+"""steve graphs: reading allocstats files, ranking against a simple reference, figures that are really drawn.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -108,7 +108,7 @@ def test_damaged_files_give_an_error_or_data(tmp_path: Path, data: bytes, at: in
 
 
 def compat_reference(files: list[AllocStats], space: bool) -> dict[str, tuple]:
-    """The rules of the first Steve, one point at a time."""
+    """The ranking by the first Steve's rules, one point at a time."""
     lists = []
     for stats in files:
         values, last = [], None
@@ -146,7 +146,7 @@ def compat_reference(files: list[AllocStats], space: bool) -> dict[str, tuple]:
 
 
 def honest_reference(files: list[AllocStats], space: bool) -> dict[str, tuple]:
-    """The honest rules, one point at a time."""
+    """The ranking by the default rules, one point at a time."""
     values = []
     for stats in files:
         time = stats.column("current_op_time") + stats.column("oom_time")
@@ -213,8 +213,9 @@ def test_tables_equal_the_plain_reference(tmp_path: Path, runs: list) -> None:
 
 
 def test_tables_worked_out_by_hand(tmp_path: Path) -> None:
-    """Four points, two allocators: by the first Steve's rules (the F repeats the N before it, equal times keep the
-    order of files, equal space the reverse, a file ends with its first maxmem of 0) and by ours."""
+    """Four points, two allocators. By the first Steve's rules, the F repeats the N before it, equal times keep
+    the order of the files, equal space reverses it, and a file ends with its first maxmem of 0. The default
+    rules are tested on the same data."""
     letters = "NNFN"
     a = [record(i, letters[i], t, x) for i, (t, x) in enumerate([(10, 2048), (20, 1024), (999, 2048), (40, 0)])]
     b = [record(i, letters[i], t, x) for i, (t, x) in enumerate([(20, 1024), (10, 2048), (999, 2048), (40, 4096)])]
@@ -232,7 +233,9 @@ def test_tables_worked_out_by_hand(tmp_path: Path) -> None:
         "a": (25, 12.5, 75, 75, 267.25, 30), "b": (25, 12.5, 75, 75, 267.25, 30)}
 
 
-PUBLISHED = {  # penalty(c), penalty(w), best, worst, average, median as published; the first and the last two in whole numbers
+# penalty(c), penalty(w), best, worst, average, median as published; the first two and the last two as
+# integers
+PUBLISHED = {
     "rmmalloc": ((23, 18.30, 30.00, 3.22, 209, 171), (46, 6.80, 0.00, 0.00)),
     "rmmalloc-c": ((23, 15.80, 27.29, 1.69, 205, 178), (62, 9.08, 0.00, 0.00)),
     "tcmalloc": ((25, 54.76, 34.07, 6.44, 286, 164), (0, 0.00, 100.00, 0.00)),
@@ -243,8 +246,8 @@ PUBLISHED = {  # penalty(c), penalty(w), best, worst, average, median as publish
 
 
 def published_files(folder: Path) -> list[AllocStats]:
-    """The measurements of six allocators on a run of soffice, in the order in which they were ranked. The file has a
-    line `DRIVER HEAP` for each, then lines `INDEX OP TIME OOM_TIME MAXMEM`."""
+    """The measurements of six allocators on a run of soffice, in the order in which they were ranked. The file
+    has a line `DRIVER HEAP` for each allocator, followed by lines `INDEX OP TIME OOM_TIME MAXMEM`."""
     files: list[tuple[str, int, list[str]]] = []
     for line in lzma.open(Path(__file__).parent / "data/soffice-allocstats.txt.xz", "rt"):
         fields = line.split()
@@ -377,7 +380,8 @@ def test_wrong_usage_and_bad_input(tmp_path: Path) -> None:
 
 
 def test_a_crashed_allocator_does_not_block_the_others(tmp_path: Path) -> None:
-    """It is named and left out, with or without data points; the rest is drawn and ranked; the status is 1."""
+    """Its file is reported and left out, with or without data points. The others are drawn and ranked, and the
+    status is 1."""
     points = [record(i) for i in range(5)]
     good = [write(tmp_path, name, points) for name in ("good", "fine")]
     crashed = write(tmp_path, "bad", [], complete=False, error="bad: at operation 99: crashed: Segmentation fault")
@@ -402,7 +406,7 @@ def test_a_crashed_allocator_does_not_block_the_others(tmp_path: Path) -> None:
     assert alone.returncode == 1 and "no data points: bad" in alone.stderr and alone.stdout == ""
 
 def test_titles_and_legends_do_not_meet(tmp_path: Path) -> None:
-    """The title of a panel and its legend share a line; what is off the picture stands elsewhere."""
+    """The title of a panel and its legend share a line; the names of what is off the picture are elsewhere."""
     from steve.plots import allocators
 
     boxes = {}
@@ -428,7 +432,7 @@ def test_titles_and_legends_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_speed_is_that_of_batches_where_all_have_them(tmp_path: Path) -> None:
-    """Single operations below the clock's step rank by chance; the means of many do not."""
+    """Single operations below the clock's resolution rank by chance; means over many operations do not."""
     quick = [record(i * 10, time=10, batch_ops=10, batch_time=100) for i in range(5)]
     slow = [record(i * 10, time=0, batch_ops=10, batch_time=300) for i in range(5)]
     files = [read_allocstats(write(tmp_path, name, points, clock_step=10.014))

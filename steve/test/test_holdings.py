@@ -1,5 +1,5 @@
-"""What each stack holds over time, as the exports to DHAT and massif tell it, and heaptrack's lines: random traces,
-against plain Python that keeps everything; and the order of stacks.
+"""What each stack holds over time, as in the exports to DHAT and massif, and heaptrack's lines: random traces
+against a plain Python reference; and the order of stacks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -27,9 +27,10 @@ STACKS = ["main a b malloc", "main a c malloc", "main b malloc", "main", "main a
 
 
 def script(choose: random.Random, events: int) -> str:
-    """Blocks of six stacks and of none, resized and freed; accesses in and beside them; some frees of nothing."""
+    """Blocks from six stacks and from none, resized and freed; accesses in and outside them; some frees match
+    no block."""
     lines, time = ["info command app", *(f"stack {frames}" for frames in STACKS)], 0
-    live: dict[int, int] = {}  # size by address
+    live: dict[int, int] = {}  # sizes by address
     for _ in range(events):
         addr, size = 0x10000 + CELL * choose.randrange(CELLS), choose.randint(1, CELL)
         if choose.random() < 0.8:
@@ -53,7 +54,7 @@ def script(choose: random.Random, events: int) -> str:
 
 
 class Kept:
-    """All that is to be known of what stacks hold, after each event that counts."""
+    """The reference: what stacks hold after each event that counts."""
 
     def __init__(self, path: Path) -> None:
         self.held: list[tuple[int, dict[int, tuple[int, int]]]] = []  # (time, {stack: (bytes, blocks)})
@@ -91,7 +92,7 @@ class Kept:
         sums["blocks"] += kind == "new"
 
     def rows(self) -> dict[int, dict[str, int]]:
-        """By stack what Holdings.rows() is to say."""
+        """The expected result of Holdings.rows(), by stack."""
         totals = [sum(size for size, _ in now.values()) for _, now in self.held]
         peak = self.held[totals.index(max(totals))][1]
         result = {stack: dict(sums) for stack, sums in self.sums.items()}
@@ -131,7 +132,8 @@ def test_sums_of_each_stack(random_trace: Path) -> None:
 
 
 def test_a_walk_that_stops(random_trace: Path) -> None:
-    """At the first event at or after each time, with what is held then, whether accesses are passed over or not."""
+    """It stops at the first event at or after each time and reports what is held then, whether accesses are
+    skipped or not."""
     known = Kept(random_trace).held
     for passes in (False, True):
         trace = mt.Trace(str(random_trace))
@@ -150,7 +152,7 @@ def test_a_walk_that_stops(random_trace: Path) -> None:
 
 
 def plain_tree(trace: mt.Trace, sizes: dict[int, int]) -> tuple[int, dict]:
-    """(bytes, {frame: the same of what is below})."""
+    """The expected tree: (bytes, {frame: the same for what is below})."""
     root: list = [0, {}]
     for stack, size in sizes.items():
         node = root
@@ -174,7 +176,7 @@ def plain_lines(trees: Trees, size: int, below: dict, text: str, least: float, d
 
 @pytest.mark.parametrize("seed", range(8))
 def test_trees_of_massif(seed: int, tmp_path: Path) -> None:
-    """As of a tree that is made whole, from stacks of random frames and one that the trace does not know."""
+    """The tree equals one that is built completely, from stacks of random frames and one unknown stack."""
     choose = random.Random(seed)
     stacks = [" ".join(choose.choice("abcdef") for _ in range(choose.randint(1, 9))) for _ in range(200)]
     path = make_trace(tmp_path / "t.ljt", "\n".join([*(f"stack {frames}" for frames in stacks), "end exit", ""]))
@@ -189,7 +191,7 @@ def test_trees_of_massif(seed: int, tmp_path: Path) -> None:
 
 
 def test_the_end_has_its_tree(steve: Any, trace: Callable) -> None:
-    """The snapshot of the end may be one with a tree: then it is of what is held then."""
+    """If the last snapshot has a tree, it shows what is held at the end."""
     blocks = "".join(f"time {i}\nN {0x10000 + 64 * i} {100 - i}\nF {0x10000 + 64 * i}\n" for i in range(1, 9))
     path = trace(f"stack main\n{blocks}N 0x90000 7 1\ntime 50\nend exit\n")
     assert steve("export", "--format", "massif", path).returncode == 0
@@ -199,7 +201,8 @@ def test_the_end_has_its_tree(steve: Any, trace: Callable) -> None:
 
 
 def test_order_of_stacks(trace: Callable) -> None:
-    """By the ranks of their frames, of which several may be alike, from either end; as many bytes as a rank needs."""
+    """Stacks are sorted by the ranks of their frames, of which several may be equal, from either end, with as
+    many bytes for a rank as it needs."""
     choose = random.Random(5)
     stacks = [" ".join(choose.choice("abcdef") for _ in range(choose.randint(1, 5))) for _ in range(100)]
     reader = mt.Trace(str(trace("\n".join([*(f"stack {frames}" for frames in stacks), "end exit", ""]))))
@@ -217,10 +220,10 @@ def test_order_of_stacks(trace: Callable) -> None:
 
 
 class PlainHeaptrack(HeaptrackWriter):
-    """All but what stacks are, in Python."""
+    """Heaptrack's lines in plain Python, except those of stacks."""
 
     kinds: dict[tuple[int, int], int]
-    live: dict[int, int]  # kind by address
+    live: dict[int, int]  # kinds of allocation by address
 
     def take(self, size: int, stack: int, address: int) -> None:
         if (size, stack) not in self.kinds:
@@ -246,18 +249,19 @@ def test_lines_of_heaptrack(random_trace: Path) -> None:
     pieces: list[bytes] = []
     HeaptrackWriter(mt.Trace(str(random_trace)), lambda piece: pieces.append(bytes(piece))).run()
     known = PlainHeaptrack(mt.Trace(str(random_trace)), pieces.append).text()
-    assert re.sub(rb"(?m)^c \w+\n", b"", b"".join(pieces)) == known and b"\n- " in known  # times are the wall clock's
+    # these times are wall clock times
+    assert re.sub(rb"(?m)^c \w+\n", b"", b"".join(pieces)) == known and b"\n- " in known
 
 
 class Alike(mt.Trace):
-    """A trace whose frames have no address, so that those of one function read the same."""
+    """A trace whose frames have no address, so that two frames of one function have equal texts."""
 
     def frame(self, number: int) -> mt.Frame:
         return super().frame(number)._replace(ip=0)
 
 
 def test_frames_that_read_the_same_are_one(trace: Callable) -> None:
-    """Stacks of such frames are one point of DHAT's."""
+    """Stacks whose frames have equal texts are one program point of DHAT."""
     reader = Alike(str(trace("stack main f\nstack main f\nstack main g\nN 4096 16 1\nN 8192 8 2\nN 12288 30 3\n"
                              "end exit\n")))
     history = Holdings(reader)

@@ -1,5 +1,5 @@
-"""Folders of the package depend downwards only: no module imports one of a folder above its own. The order of the
-folders is that of the table in docs/internals/steve.md.
+"""Folders of the package depend downwards only: no module imports from a folder above its own. The table in
+docs/internals/steve.md has the order of the folders.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,7 +21,7 @@ COMMAND_LINE = {"cli.py", "__main__.py"}  # above all folders
 
 
 class Import(NamedTuple):
-    """An import of a folder of the package, and where it is."""
+    """An import from a folder of the package, and where it is."""
     folder: str
     place: str
 
@@ -33,13 +33,13 @@ def documented_order() -> list[str]:
 
 
 def modules() -> list[Path]:
-    """All modules of the package, Cython's too."""
+    """All modules of the package, including those in Cython."""
     found = (path for ending in ("py", "pyx", "pxd") for path in PACKAGE.rglob(f"*.{ending}"))
     return sorted(path for path in found if path.relative_to(PACKAGE).parts[0] not in NO_MODULES)
 
 
 def names_of(node: ast.AST) -> list[str]:
-    """The full names of what a statement imports."""
+    """The full names that a statement imports."""
     if isinstance(node, ast.Import):
         return [name.name for name in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -49,7 +49,7 @@ def names_of(node: ast.AST) -> list[str]:
 
 
 def folders_in(text: str, is_cython: bool) -> Iterator[tuple[str, int]]:
-    """The folders of the package that a module imports, each with the line."""
+    """The folders of the package that a module imports from, each with the line number."""
     if is_cython:
         for number, line in enumerate(text.splitlines(), 1):
             match = CYTHON.match(line)
@@ -64,7 +64,7 @@ def folders_in(text: str, is_cython: bool) -> Iterator[tuple[str, int]]:
 
 
 def imports_by_folder() -> dict[str, set[Import]]:
-    """What the modules of each folder import of other folders."""
+    """By folder, the imports of its modules from other folders."""
     found: dict[str, set[Import]] = {}
     for path in modules():
         inside = path.relative_to(PACKAGE)
@@ -91,7 +91,7 @@ def test_no_folder_imports_one_above_it(folder: str) -> None:
 
 
 def test_an_import_of_a_folder_above_is_seen() -> None:
-    """The test would notice one in each form that there is."""
+    """The test detects each form of import."""
     python = "import os\nimport steve.cli\ndef f():\n    from steve import plots\n    from steve.report.page import x\n"
     cython = "import os\n\nfrom steve.trace._memtrace cimport Trace\nimport steve.plots\ncimport steve.kernels.x\n"
     assert set(folders_in(python, False)) == {("cli", 2), ("plots", 4), ("report", 5)}

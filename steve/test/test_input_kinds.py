@@ -1,6 +1,6 @@
-"""Every command takes every kind of input that holds what it needs: memtraces, classic text (plain, mixed
+"""Every command accepts every kind of input that has the data it needs: memtraces, classic text (alone, mixed
 into other output, compressed) and ops files (text, compressed, binary), from a file, a pipe or standard
-input; and what classic text has that fits no block is counted and told.
+input. Events in classic text that match no block are counted and reported.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -17,7 +17,7 @@ import pytest
 from conftest import Steve
 from steve import cli
 
-# of no Lua, no marks and no stacks, so that classic text holds all of it
+# without Lua, marks and stacks, so that classic text can express all of it
 SCRIPT = """\
 N 4096 64
 N 8192 100
@@ -33,7 +33,7 @@ end exit
 TRACE = {"ljt": "binary", "zst": "binary, compressed once more", "text": "classic", "mixed": "classic in other output",
          "text.zst": "classic, compressed"}
 OPS = {"ops": "text", "ops.zst": "text, compressed", "binary": "binary"}
-# what says nothing that text cannot say: the same for each form of the trace
+# commands whose output does not depend on what text cannot express: equal for each form of the trace
 COMMANDS = {
     "sites": ("--json",), "lines": ("--json",), "types": ("--json",), "threads": ("--json",),
     "leaks": ("--json",), "temporaries": ("--json", "--within", "9"), "globals": ("--json", "--share", "1"),
@@ -46,13 +46,13 @@ OTHERS = {"info": ("--json",), "summary": ("--json",), "states": ("--json",), "r
 OF_OPS = {"full": ("lockops", "--full", "-o", "-"), "simple": ("lockops", "--simple", "-o", "-"),
           "stats": ("lockops", "--full", "--stats", "--json"), "histogram": ("histogram", "--parts", "none", "--json")}
 LABEL = ("file", "trace")
-# each kind comes through pipes to some of the commands
+# each kind is piped to some of the commands
 PIPED = dict(zip(sorted(COMMANDS), itertools.cycle(TRACE)))
 
 
 @pytest.fixture
 def files(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
-    """Each kind of file with the same contents. Resizes are told as F and N in all."""
+    """Each kind of file, with the same contents. Resizes are F and N in all of them."""
     resized = trace(SCRIPT, "resized.ljt")
     classic = steve("memtrace", resized).out
     lines = [line.split()[1:] for line in classic.splitlines()]
@@ -72,7 +72,7 @@ def files(steve: Steve, trace: Callable[..., Path], tmp_path: Path) -> dict[str,
 
 
 def by_name(path: Path, line: list[str]) -> str:
-    """What a command writes about a file, without a process of its own."""
+    """The output of a command for a file, run in this process."""
     output = path.with_name("written")
     arguments = [word for word in line if word not in ("-o", "-")]
     assert cli.guarded(line[0], [*arguments[1:], "-o", str(output), str(path)]) == 0, (line, path)
@@ -80,7 +80,7 @@ def by_name(path: Path, line: list[str]) -> str:
 
 
 def by_pipes(steve: Steve, path: Path, line: list[str]) -> dict[str, subprocess.CompletedProcess]:
-    """A command on a pipe with a name, and on standard input."""
+    """The results of a command for a named pipe and for standard input."""
     pipe = path.with_name("pipe")
     if not pipe.exists():
         os.mkfifo(pipe)
@@ -92,7 +92,7 @@ def by_pipes(steve: Steve, path: Path, line: list[str]) -> dict[str, subprocess.
 
 
 def outcome(text: str) -> object:
-    """What was written, without the names of files."""
+    """The output without the names of files."""
     if not text.startswith(("{", "[")):
         return text
     found = json.loads(text)
@@ -100,7 +100,7 @@ def outcome(text: str) -> object:
 
 
 def unnamed(text: str) -> str:
-    """The text without names and sizes of files, which are known or not."""
+    """The text without names and sizes of files, which are unknown for pipes."""
     text = re.sub(r'"bytes(_per_event)?": [^,]*,', "", text)
     return re.sub(r"(/\S+/)?\b(zst\.zst|in\.log|pipe)\b|standard input|(?<=[>\"])-(?=[:\"])", "NAME", text)
 
@@ -118,13 +118,13 @@ def test_every_kind_of_trace(steve: Steve, files: dict[str, Path], command: str)
 
 @pytest.mark.parametrize("command", sorted(OTHERS))
 def test_commands_that_tell_kinds_apart(steve: Steve, files: dict[str, Path], command: str) -> None:
-    """What is written depends on the kind of file, but not on the way to read it."""
+    """The output depends on the kind of the file, but not on how it is read."""
     line = [command, "-q", *OTHERS[command]]
     for kind in ("zst", "mixed"):
         expected = steve(*line, files[kind])
         assert expected.returncode == 0 and expected.out, expected.err
         for way, done in by_pipes(steve, files[kind], line).items():
-            if (command, way) == ("flame", "pipe"):  # taken for a profiler's file
+            if (command, way) == ("flame", "pipe"):  # mistaken for a profiler's file
                 continue
             assert done.returncode == 0, (kind, way, done.err)
             assert unnamed(done.out) == unnamed(expected.out), (kind, way)
@@ -159,8 +159,8 @@ STRAY = """\
 
 
 def test_what_fits_no_block_is_counted(steve: Steve) -> None:
-    """Outside: before, behind and after the life of the block; crossing: begins in the block and ends
-    beyond."""
+    """Outside: accesses below, above, before and after the block. Crossing: accesses that begin in the block
+    and end beyond it."""
     figures = json.loads(steve("summary", "--json", "-", stdin=STRAY.encode()).out)
     assert figures["unmatched"] == {"free": 2, "access": 3}
     assert figures["events"] == {"new": 1, "free": 1, "resize": 0, "load": 1, "store": 1, "modify": 0}

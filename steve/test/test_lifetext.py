@@ -1,4 +1,4 @@
-"""Lines about the lifetimes of blocks against Python's own formatting.
+"""The text lines of the lifetimes of blocks, against Python's own number formatting.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -16,7 +16,7 @@ from steve.system.errors import WriteError
 from steve.analysis.lifetimes import Lifetimes, write_lifetime, write_statistics
 from steve.system.output import Output
 
-Rows = list[tuple[int, int, int]]  # handle, own, other
+Rows = list[tuple[int, int, int]]  # handle, own accesses, other accesses
 
 COUNTS = st.one_of(st.integers(0, 20), st.integers(0, 10**6), st.integers(0, 10**14))
 ROWS = st.lists(st.tuples(st.integers(0, 2**64 - 1), COUNTS, COUNTS), max_size=20)
@@ -28,7 +28,7 @@ def lifetimes(rows: Rows, compat: bool = False) -> Lifetimes:
 
 
 def statistics(rows: Rows, accesses: int, compat: bool, unmatched: int) -> str:
-    """The file of statistics, plainly."""
+    """The expected file of statistics."""
     def micro(row: tuple[int, int, int]) -> float:
         return row[2] / max(row[1], 1)
 
@@ -76,7 +76,7 @@ def test_statistics(path: Path, rows: Rows, compat: bool, unmatched: int) -> Non
 
 
 def test_halves_of_a_hundredth(path: Path) -> None:
-    """Those that a double holds exactly go to even; others lie a little above or below."""
+    """Halves that a double represents exactly are rounded to even; others are a little above or below."""
     rows = [(i, 8 * own, i) for own in (1, 25, 125) for i in range(1, 5000, 2)]
     assert written(path, write_statistics, lifetimes(rows), 0) \
         == statistics(rows, lifetimes(rows).accesses, False, 0)

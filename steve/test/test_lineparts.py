@@ -1,5 +1,5 @@
-"""`steve lines` told in parts is what one walk tells: random traces of Lua programs in threads, divided wherever
-they can be, and the command by processes.
+"""`steve lines` computed in parts equals that of one walk: random traces of Lua programs with threads,
+divided wherever possible, and the command with processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -21,21 +21,22 @@ from test_analyses import run_steve
 from test_liveparts import CHUNKS, Many, Parts, arguments, rich  # noqa: F401 (a fixture)
 
 WHERES = (None, "size >= 30 and lifetime < 40", "not freed or shared", "function = 'f'")
-GC, TRACE = 2, 7  # of enum mt_vm
+GC, TRACE = 2, 7  # constants of enum mt_vm
 STATES = (0, 1, GC, GC, TRACE)
 CELL, CELLS = 512, 24
-PROTO = 16  # offset of the first instruction of a prototype
+PROTO = 16  # offset of the first instruction in a prototype
 
 
 class Program:
-    """A script of threads that interpret, run traces, call, collect, and touch blocks of both heaps."""
+    """A script of threads that interpret, run JIT traces, call functions, collect garbage and access blocks of
+    both heaps."""
 
     def __init__(self, choose: random.Random) -> None:
         self.choose = choose
         self.lines = ["heap 0x77 lua", "stack main@main.c:1 f@@a.lua:10", "stack main@main.c:1 g@@a.lua:20",
                       "stack main@main.c:1 grow@buf.c:5", "stack main@main.c:1 g@@a.lua:10"]
-        self.live: dict[int, tuple] = {}  # by address: heap and size
-        self.protos: dict[int, int] = {}  # by address: instructions
+        self.live: dict[int, tuple] = {}  # heap and size by address
+        self.protos: dict[int, int] = {}  # instructions by address
 
     def deed(self) -> None:
         deeds = [self.make, self.make, self.end, self.resize, self.fetch, self.fetch, self.on_trace,
@@ -107,7 +108,7 @@ def program(choose: random.Random, steps: int) -> str:
 
 
 def rows(sums: object, lives: object, numbers: object) -> list[dict]:
-    """What `steve lines` shows."""
+    """The rows of `steve lines`."""
     found: dict = {}
     numbers.reach_all()
     lines.add_lives(found, sums, numbers)
@@ -122,7 +123,7 @@ def of_one(path: Path, where: str | None) -> list[dict]:
 
 
 class Few(Parts):
-    """Parts that one could begin to read at several places."""
+    """A list of the parts of a trace that has few seek points."""
     n = 1
 
 
@@ -145,7 +146,7 @@ def test_random_lines(chunk: int, where: str | None, steps: int, choose: random.
 @settings(max_examples=30, deadline=None)
 @given(CHUNKS, st.integers(20, 200), st.randoms(use_true_random=False))
 def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> None:
-    """What comes before the first Lua heap, in slots that its blocks take later, changes nothing of its lines."""
+    """Events before the first Lua heap, in slots that its blocks use later, do not change the lines of Lua."""
     def of_lua(found: list[dict]) -> list[dict]:
         return [row for row in found if row["file"] == "a.lua"]
     late = program(choose, steps)
@@ -158,7 +159,8 @@ def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> 
 
 
 def test_blocks_from_before_lua(tmp_path: Path) -> None:
-    """Accesses to blocks that lived when the first Lua heap came count, however many those are."""
+    """Accesses to blocks that were alive when the first Lua heap was created count, however many blocks there
+    are."""
     made = "stack m@m.c:1\n" + "".join(f"N {4096 + 64 * i} 64 1\n" for i in range(3000))
     used = "".join(f"at u@u.c:2\nL {4096 + 64 * i} 8\n" for i in range(1, 3000))
     path = make_trace(tmp_path / "t.ljt", made + "heap 0x77 lua\nF 4096\nN 1048576 64 1 1\n" + used + "end exit\n", 50, 1)
@@ -168,7 +170,7 @@ def test_blocks_from_before_lua(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def lua(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many parts of a longer program."""
+    """A longer program, which has many parts."""
     return make_trace(tmp_path_factory.mktemp("lineparts") / "lua.ljt", program(random.Random(3), 6000), 60, 3)
 
 
@@ -181,7 +183,7 @@ def test_by_processes(steve: Steve, lua: Path, rich: Path) -> None:  # noqa: F81
 
 
 def test_lua_lines_are_found(lua: Path) -> None:
-    """The program is one in which all sorts of lines do something."""
+    """The test above is meaningful: all kinds of lines are active in the program."""
     found = {(row["file"], row["line"]): row for row in json.loads(run_steve("lines", str(lua), "--json"))}
     assert all(found["@a.lua", line]["blocks_touched"] > 0 for line in range(10, 22))
     assert any(row["own_loads"] for row in found.values()) and any(row["others_stores"] for row in found.values())

@@ -1,4 +1,5 @@
-"""`steve lines`: what lines do to own and others' blocks, distinct blocks and cache lines, kinds.
+"""`steve lines`: accesses of lines to own and to other blocks, distinct blocks and cache lines, kinds of
+blocks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -20,7 +21,7 @@ ACCESSES = ("loads", "stores", "modifies", "bytes_read", "bytes_written")
 
 
 def said(row: dict) -> dict:
-    """A row of steve in the words of the reference."""
+    """A row of steve with the names of the reference."""
     made = row["kinds"].get("malloc", {"allocs": 0, "alloc_bytes": 0})
     assert set(row["kinds"]) <= {"malloc"} and (row["allocs"], row["alloc_bytes"]) == tuple(made.values())
     assert all(row[key] == row[f"own_{key}"] + row[f"others_{key}"] for key in ACCESSES)
@@ -44,7 +45,7 @@ def by_line(steve: Steve, *arguments: str) -> dict[int, dict]:
 
 
 def touching(count: int, rounds: int) -> tuple[str, list[str]]:
-    """(script, blocks): in each round 3 blocks are made, and each of `count` lines touches some of them."""
+    """(script, blocks): in each round 3 blocks are made, and each of `count` lines accesses some of them."""
     script, touches = "stack make@a.c:1000\n", []
     for turn in range(rounds):
         script += "".join(f"N {65536 + 8192 * i} 8192 1\n" for i in range(3))
@@ -59,7 +60,7 @@ def touching(count: int, rounds: int) -> tuple[str, list[str]]:
 
 
 def test_blocks_that_many_lines_touch(steve: Steve, trace) -> None:
-    """More lines than a block remembers by itself, again and again in the same slots."""
+    """A block is accessed by more lines than its own record can hold, repeatedly in the same slots."""
     script, touches = touching(60, 12)
     trace(script)
     rows = by_line(steve)
@@ -71,7 +72,8 @@ def test_blocks_that_many_lines_touch(steve: Steve, trace) -> None:
 
 
 def test_accesses_over_borders(steve: Steve, trace) -> None:
-    """Of a line, of a page, over many pages; and at the end of the address space."""
+    """Accesses that cross the end of a cache line, of a page, of many pages, and reach the end of the address
+    space."""
     top = 2**64 - 4096
     trace("stack f@a.c:1\nN 65536 1000000 1\nat f@a.c:1\nL 65599 2\nat f@a.c:2\nS 69631 2\n"
           f"at f@a.c:3\nM 65600 900000\nat f@a.c:4\nL 65600 64\nN {top} 4096\nat f@a.c:5\nL {top + 4032} 64\n"
@@ -83,7 +85,7 @@ def test_accesses_over_borders(steve: Steve, trace) -> None:
 
 
 def test_many_pages(steve: Steve, trace) -> None:
-    """So many that the table of pages grows several times."""
+    """Enough pages that their table grows several times."""
     pages = 20_000
     loads = "".join(f"L {1048576 + 4096 * i} 8\n" for i in range(pages))
     trace("N 1048576 100000000\n" + "".join(f"at f@a.c:{line}\n{loads}" for line in (1, 2, 3)) + "end exit\n")

@@ -1,5 +1,5 @@
-"""Lives of blocks that are told in parts are those that one walk tells: random traces divided wherever they can
-be, all fields of all lives, filters, sums, errors of the program; and whole commands by processes.
+"""Lives of blocks computed in parts equal those of one walk: random traces divided wherever possible, all
+fields of all lives, filters, sums, errors of the program; and whole commands with processes.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -37,7 +37,7 @@ KEYS = ("stack", "thread", "free_thread", "type")
 
 
 class Everything:
-    """The fold that keeps all lives. Peaks are told apart by whether they are the last one."""
+    """The fold that keeps all lives. Peaks are marked by whether they are the last one."""
 
     numbered = True
 
@@ -57,7 +57,7 @@ class Everything:
         self.kept.append(part)
 
     def lives(self, peak: int) -> list[dict]:
-        """All by handle; allocated bytes from the block's beginning."""
+        """All lives, sorted by handle. Allocated bytes are counted from the start of the block's life."""
         lives = self.part(peak)
         lives = lives[np.argsort(lives["handle"])]
         lives["died_allocated"] -= lives["born_allocated"]
@@ -66,7 +66,7 @@ class Everything:
         lives["peak"] = lives["peak"] == peak
         rows = [dict(zip(LIFE.names, life)) for life in lives.tolist()]
         for row in rows:
-            del row["peak"]  # of no matter where peak_bytes is 0
+            del row["peak"]  # irrelevant where peak_bytes is 0
         return rows
 
 
@@ -106,7 +106,7 @@ class Many(blocks.Blocks):
 
 
 def typed(run: Run, choose: random.Random) -> str:
-    """The script of a run, with types told of some addresses, of blocks or not."""
+    """The script of a run with types reported for some addresses, which may or may not be blocks."""
     lines = script(run).splitlines(keepends=True)
     for _ in range(len(run) // 4):
         steps = [step.event.addr for step in run]
@@ -155,7 +155,7 @@ def test_random_sums_by_one_key(run: Run, chunk: int, where: str | None, key: st
 
 
 class Sums(reducers.Sums):
-    """Those of the test."""
+    """The fold Sums with the keys of this test."""
 
     def __init__(self) -> None:
         super().__init__(*KEYS)
@@ -176,12 +176,12 @@ def choice(path: Path, where: str | None) -> list[int]:
     return bits_of(chosen)
 
 
-# ---- a program that does all sorts of things ----------------------------------------------------
+# ---- a program with all kinds of events ---------------------------------------------------------
 
 
 def eventful(choose: random.Random, steps: int) -> str:
-    """A script: threads, Resizes, types, Lua and mmap heaps, blocks within blocks of a container, bad frees,
-    accesses to freed memory and beyond the ends of blocks."""
+    """A script with threads, Resizes, types, Lua and mmap heaps, blocks within blocks of a container, bad
+    frees, accesses to freed memory and beyond the ends of blocks."""
     lines = ["stack main parse@parser.lua:10 malloc", "stack main draw@ui.c:5", "stack main grow@buf.c:7 realloc",
              "heap 0x77 lua", "heap 0x99 mmap"]
     live: dict[int, tuple] = {}
@@ -195,7 +195,7 @@ def eventful(choose: random.Random, steps: int) -> str:
 
 
 def deed(choose: random.Random, live: dict[int, tuple], addr: int) -> str:
-    """One event."""
+    """One random event."""
     what, stack = choose.random(), choose.randint(1, 3)
     if addr not in live and what < 0.7:
         live[addr] = size, heap = choose.choice((8, 40, 64, 65, 200, 1500, 4000)), choose.choice((0, 0, 1, 2))
@@ -216,7 +216,7 @@ def deed(choose: random.Random, live: dict[int, tuple], addr: int) -> str:
 
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Many parts, and what the random runs above are too short for."""
+    """A trace with many parts and with cases for which the random runs above are too short."""
     path = tmp_path_factory.mktemp("liveparts") / "rich.ljt"
     make_trace(path, eventful(random.Random(7), 12000), 100, 2)
     assert len(Trace(str(path)).seek_points()) > 30
@@ -284,7 +284,7 @@ def test_damaged_and_cut_off(steve: Steve, rich: Path, tmp_path: Path) -> None:
 
 
 def damaged(data: bytes, at: int, path: Path) -> Path:
-    """The trace with the bytes from `at` on changed."""
+    """The trace with changed bytes from `at` on."""
     path.write_bytes(data[:at] + bytes(byte ^ 85 for byte in data[at:at + 40]) + data[at + 40:])
     return path
 
@@ -295,7 +295,7 @@ def sound(path: Path) -> int:
 
 @pytest.mark.parametrize("command", DIVIDED)
 def test_salvaged(steve: Steve, rich: Path, tmp_path: Path, command: str) -> None:
-    """Up to the first damage in parts, all behind it in one."""
+    """The part before the first damage is read in parts, everything after it by one reader."""
     bad = damaged(rich.read_bytes(), rich.stat().st_size * 2 // 3, tmp_path / "bad.ljt")
     assert 1 < sound(bad) < sound(rich) == len(Trace(str(rich)).seek_points())
     for more in ((), CHOICES[-1]):
@@ -308,7 +308,8 @@ def test_salvaged(steve: Steve, rich: Path, tmp_path: Path, command: str) -> Non
 def test_salvaged_wherever_damage_is(steve: Steve, rich: Path, tmp_path: Path) -> None:
     data = rich.read_bytes()
     points = [offset for _, _, offset in Trace(str(rich)).seek_points()]
-    # in the file's header, a chunk's header, a list of live blocks, the chunk before one, at the end; and cut off
+    # in the file's header, a chunk's header, a list of live blocks, the chunk before one, at the end; and
+    # cut off
     places = [12, points[2] + 8, points[2] + 90, points[3] - 50, len(data) - 60]
     files = [damaged(data, at, tmp_path / f"{at}.ljt") for at in places] + [tmp_path / "cut.ljt", rich]
     files[-2].write_bytes(data[:len(data) * 3 // 4])
@@ -320,7 +321,7 @@ def test_salvaged_wherever_damage_is(steve: Steve, rich: Path, tmp_path: Path) -
 
 
 def test_nothing_lives(steve: Steve, tmp_path: Path) -> None:
-    """A trace without a block, and standard input."""
+    """A trace without blocks, and standard input."""
     path = make_trace(tmp_path / "t.ljt", "end exit\n", 1, 1)
     for command in DIVIDED:
         line = line_of(command, path)

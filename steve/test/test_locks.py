@@ -1,4 +1,4 @@
-"""Locks from call stacks, and what locks mean for compaction, against slow references.
+"""Locks from call stacks, and statistics of locks for compacting allocators, against slow references.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -23,7 +23,7 @@ Timed = list[tuple[int, str]]
 
 
 def stack_locks(run: Run, unlock_before_free: bool) -> Timed:
-    """The lines of --stack, each with the number of the operation it stands before or is."""
+    """The lines that --stack must write, each with the number of the operation that it is or precedes."""
     pins: dict[int, set[tuple[int, str]]] = {}
     names: dict[int, int] = {}
     lines: Timed = []
@@ -65,7 +65,7 @@ def test_stack(run: Run, unlock: bool) -> None:
 
 
 def statistics(lines: Timed) -> dict:
-    """What --stats says, from lines with times."""
+    """The result that --stats must have, computed from lines with times."""
     sizes: dict[str, int] = {}
     locked: dict[str, int] = {}
     holds: list[int] = []
@@ -141,7 +141,8 @@ def test_statistics_of_other_ways_count_their_locks(steve: Steve, trace, way: st
     text = (steve.folder / "out").read_text()
     assert (found["locks"], found["unlocks"]) == (text.count(" L "), text.count(" U "))
     assert found["operations"] == 37 and found["blocks"] == 2 and len(found["time"]) == 37
-    # full: block 0 is locked at its first access, operation 2; its life is then 3, gone with the sixth after it
+    # full: block 0 is locked at its first access, operation 2; its life counter is then 3, and 0 after
+    # the sixth operation on others
     assert found["held"] == {"full": 8 + 31, "simple": 0}[way]
 
 

@@ -1,7 +1,7 @@
-"""Locks from call stacks of Lua programs against a slow reference: functions of Lua count as functions.
+"""Locks from call stacks of Lua programs, against a slow reference: Lua functions count as functions.
 
-A story is a list of what happens: instructions that an interpreter loads, accesses by code of several sorts, calls
-on traces, states of the virtual machine, heap operations, marks.
+A story is a list of events: instructions that an interpreter loads, accesses by code of several kinds, calls
+on JIT traces, states of the virtual machine, heap operations, marks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from conftest import Steve, make_trace
 
-# (file, line where it begins) of the prototypes, whose blocks stand at 65536, 66560...; their instructions at 104
+# (file, first line) of the prototypes, whose blocks are at 65536, 66560...; their instructions begin at
+# offset 104
 PROTOS = (("x.lua", 1), ("x.lua", 10), ("y.lua", 1))
 X1, X10, Y1 = PROTOS
-# What accesses are made by, as mktrace has it: and its function
+# the code that makes an access, in the notation of mktrace, and its function
 SITES = {"[vm.so]": "object", "lua_rawget": "C rawget", "f@@x.lua:2/1": X1, "g@@x.lua:11/10": X10, "": None}
 SITE_NAMES = list(SITES)
 STACKS: tuple[tuple[str, ...], ...] = (
@@ -27,12 +28,13 @@ STACKS: tuple[tuple[str, ...], ...] = (
 FUNCTIONS = {**SITES, "main": "C main", "f@@x.lua:3/1": X1, "h@@x.lua:12/10": X10, "g@@y.lua:2/1": Y1}
 CALLS = ("g@@y.lua:2/1", "f@@x.lua:3/1")
 GC, INTERP = 2, 0
-OTHER = 32768  # a block that is accessed before each call, for calls are left out of traces where nothing is new
+OTHER = 32768  # a block that is accessed before each call, because traces omit calls that change nothing
 LUA, MALLOC = 1, 0
 
 
 class Doing(NamedTuple):
-    """what: of WHATS or mark a or b; who: its thread, from 1; which, how: as `what` says; heap."""
+    """One event. what: one of WHATS, or mark a or b; who: the thread, from 1; which, how: depend on `what`;
+    heap: the heap."""
     what: str
     who: int
     which: int
@@ -60,8 +62,8 @@ def place(which: int) -> int:
 
 
 class Telling:
-    """A story as a script of mktrace and, at the same time, the lines that --stack must give of it: of the blocks of
-    one heap (None: of all), between the marks that are named."""
+    """Converts a story to a script of mktrace and to the lines that --stack must write for it: for the blocks
+    of one heap (None: all), between the named marks."""
 
     def __init__(self, story: Story, heap: int | None = None, begin: str = "", end: str = "") -> None:
         self.heap, self.begin, self.end = heap, begin, end
@@ -69,7 +71,7 @@ class Telling:
         self.lines: list[str] = []
         self.counts = not begin
         self.made = 0
-        self.live: dict[int, tuple[int, int | None]] = {}  # by place: heap; number, if it counts
+        self.live: dict[int, tuple[int, int | None]] = {}  # by address: heap, and number if the block counts
         self.pins: dict[int, set[tuple]] = {}  # by number: (thread, function)
         self.now: dict[int, object] = {}
         self.collects: dict[int, bool] = {}
@@ -164,7 +166,7 @@ class Telling:
         self.made += 1
 
     def learn(self, who: int, stack: int) -> None:
-        """By the stack of a heap operation that counts: who has returned?"""
+        """From the stack of a heap operation that counts: which functions have returned?"""
         if not stack:
             return
         there = {FUNCTIONS[frame] for frame in STACKS[stack - 1]} | {self.now.get(who)}
@@ -192,7 +194,7 @@ def test_functions_of_lua(story: Story, chunk: int) -> None:
 @RUNS
 @given(stories(), st.sampled_from((None, LUA, MALLOC)), st.sampled_from((("a", ""), ("", "a"), ("", ""))))
 def test_of_chosen_blocks(story: Story, heap: int | None, ends: tuple[str, str]) -> None:
-    """What does not count still tells which function of Lua runs."""
+    """Events that are not selected still show which Lua function runs."""
     telling = Telling(story, heap, *ends)
     options = [] if heap is None else ["--where", f'heap = "{("malloc", "lua")[heap]}"']
     options += [word for word in (f"--from={ends[0]}", f"--to={ends[1]}") if not word.endswith("=")]
@@ -202,7 +204,8 @@ def test_of_chosen_blocks(story: Story, heap: int | None, ends: tuple[str, str])
 
 
 def test_a_function_of_lua_lets_go_when_it_returns(steve: Steve, trace) -> None:
-    """All code is LuaJIT's without a name, which is on every stack; f returns between the second and the third New."""
+    """All code belongs to LuaJIT and has no name, so it is on every stack. f returns between the second and the
+    third New."""
     trace("heap 77 lua\nstack [luajit]\nstack [luajit] main@@a.lua:9/0 f@@a.lua:2/1 [luajit]\n"
           "stack [luajit] main@@a.lua:9/0 [luajit]\n"
           "N 4096 200 1 1\nproto 4096 1 104 @a.lua/1 2 3\nN 8192 200 1 1\nproto 8192 1 104 @a.lua/0 9 9\n"

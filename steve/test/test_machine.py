@@ -1,6 +1,7 @@
-"""What a Lua machine tells, states and types, against plain references on random runs.
+"""The events of a Lua virtual machine, states and types, against simple references on random runs.
 
-A run is a list of commands of mktrace; two Lua heaps and that of C, three threads, states entered anywhere.
+A run is a list of commands of mktrace, with two Lua heaps and the C heap, three threads, and states entered
+at any time.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -22,13 +23,14 @@ HEAPS = "heap 0x1000 lua\nheap 0x2000 lua\n"
 TRACE = VM_NAMES.index("TRACE")
 GRID = 64
 CHUNK = 5  # events of a chunk
-Command = Tuple  # word, numbers
+Command = Tuple  # command, numbers
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[Command]:
-    """Commands; every block lies on a grid of its heap's own, every access in a live block."""
-    live: dict[int, int] = {}  # address to size
+    """A strategy for lists of commands. Each heap has a grid of its own for its blocks, and every access is in
+    a live block."""
+    live: dict[int, int] = {}  # size by address
     run: list[Command] = []
     time = 0
     for _ in range(draw(st.integers(0, 80))):
@@ -59,7 +61,7 @@ def runs(draw: st.DrawFn) -> list[Command]:
 
 
 def listed(run: list[Command], command: str) -> list[dict]:
-    """What steve says of the run."""
+    """The output of steve for the run."""
     script = HEAPS + "".join(" ".join(map(str, words)) + "\n" for words in run) + "end exit\n"
     with tempfile.TemporaryDirectory() as folder:
         path, out = make_trace(Path(folder) / "t.ljt", script, CHUNK), Path(folder) / "out"
@@ -68,8 +70,9 @@ def listed(run: list[Command], command: str) -> list[dict]:
 
 
 def states(run: list[Command]) -> dict[tuple, Counter]:
-    """By (state, trace, heap) what happened in it. Time between two events is the first one's thread's; accesses and
-    types have the time of the last other event, or that at which their chunk began, as the last one was full."""
+    """The expected sums by (state, trace, heap). The time between two events belongs to the thread of the
+    first. Accesses and types have the time of the last other event, or that of the start of their chunk if the
+    previous chunk was full."""
     rows: dict[tuple, Counter] = defaultdict(Counter)
     now: dict[int, tuple] = {}
     sizes: dict[int, int] = {}
@@ -94,7 +97,7 @@ def states(run: list[Command]) -> dict[tuple, Counter]:
 
 def happen(rows: dict[tuple, Counter], now: dict[int, tuple], sizes: dict[int, int], thread: int, word: str,
            numbers: list[int]) -> None:
-    """One event in the state of its thread."""
+    """Count one event in the state of its thread."""
     if word == "state":
         heap, vm, trace = numbers
         now[thread] = (VM_NAMES[vm], trace if vm == TRACE else 0, heap)
@@ -129,7 +132,7 @@ def test_states(run: list[Command]) -> None:
 
 
 def types(run: list[Command]) -> dict[str, Counter]:
-    """By type what its blocks were and had; a block has the type told last."""
+    """The expected sums by type. A block has the type that was reported last."""
     done: list[Counter] = []
     live: dict[int, Counter] = {}
     for word, *numbers in run:

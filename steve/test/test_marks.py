@@ -1,5 +1,5 @@
-"""Between marks, parts of a trace tell what one walk tells: random traces divided wherever they can be, the commands
-by processes, damage before, between and behind the marks.
+"""Between marks, parts of a trace give the same result as one walk: random traces divided wherever possible,
+the commands with processes, damage before, between and after the marks.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -39,7 +39,7 @@ Ends = tuple[str | None, str | None]
 
 
 class Parts(Here):
-    """A Pool that works here."""
+    """A Pool that works in this process."""
 
     def __init__(self, args: Namespace) -> None:
         pass
@@ -59,7 +59,7 @@ def here() -> Iterator[None]:
 
 
 def both(path: Path, where: str | None, ends: Ends, tell: Callable[[blocks.Blocks], Any], **more: Any) -> tuple:
-    """What one reader tells, and several; of an error its text."""
+    """The results of one reader and of several; for an error, its text."""
     told = []
     for jobs in (1, 2):
         args = Namespace(file=str(path), where=where, begin=ends[0], end=ends[1], salvage=False, quiet=True, jobs=jobs,
@@ -104,7 +104,7 @@ EVENTS = {
 
 
 def plain(found: Any, what: str) -> Any:
-    """To be compared."""
+    """A result in a form that can be compared."""
     if what == "sharing":
         return plain_sharing(found)
     if what == "fields":
@@ -145,7 +145,7 @@ def test_random_lines(chunk: int, where: str | None, ends: Ends, steps: int, cho
 
 
 def marked(steps: int) -> str:
-    """The script of a program with many marks, of which some come again."""
+    """The script of a program with many marks, some of them repeated."""
     lines = eventful(random.Random(11), steps).splitlines(keepends=True)
     for i in range(5, len(lines) - 1, len(lines) // 20):
         lines[i] = f"mark round\nmark {i * 20 // len(lines)}\n" + lines[i]
@@ -198,7 +198,8 @@ def test_marks_that_do_not_come(steve: Steve, trace: Path) -> None:
 
 
 def test_damage(steve: Steve, trace: Path, tmp_path: Path) -> None:
-    """What is damaged or cut off before the first mark, between the marks, and behind them, where nobody looks."""
+    """The trace is damaged or truncated before the first mark, between the marks, or after them, where no
+    command reads."""
     data = trace.read_bytes()
     for place in (4, 10, 17):
         bad = bytearray(data)

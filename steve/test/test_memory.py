@@ -1,4 +1,4 @@
-"""Tests of what commands take and say when there is not enough memory for what a file names.
+"""The memory limit of commands, and their behaviour when a file describes more than there is memory for.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -11,9 +11,9 @@ import pytest
 
 from steve.system import memory_limit
 
-# half a gigabyte, of which starting takes less than a fifth
+# half a gigabyte; starting a command needs less than a fifth of it
 LIMITED = ["sh", "-c", "ulimit -v 500000; exec \"$@\"", "sh"]
-# one access is to ten terabytes: more than it is worth to keep, and than any machine has
+# one access is to ten terabytes: its data would need more memory than any machine has
 HUGE = ">>> N 4096 64\n>>> S 4096 9999999999998\n>>> L 4104 8\n>>> F 4096 0\n"
 
 
@@ -34,7 +34,7 @@ def test_available() -> None:
 
 
 def taken(limit: str, size: int) -> str:
-    """What comes of a process that asks for `size` bytes behind `limit`."""
+    """The result of a process that requests `size` bytes under `limit`."""
     program = f"import resource\nfrom steve.system import memory_limit\n{limit}\ntry:\n    bytearray({size})\n    print('had')\n" \
               "except MemoryError:\n    print('refused')\n"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
@@ -48,7 +48,7 @@ def test_what_is_behind_the_limit_is_refused(limit: str) -> None:
 
 
 def limits_of(command: str) -> tuple[int, int]:
-    """The limit of data before and behind a command."""
+    """The memory limit before and after a command has set it."""
     limit = "print(resource.getrlimit(resource.RLIMIT_DATA)[0])"
     program = f"import resource\nfrom steve import cli\n{limit}\ncli.main(['{command}', '/nowhere'])\n{limit}\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

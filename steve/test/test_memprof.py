@@ -1,6 +1,6 @@
-"""memprof's files: read, written, reported; from its own files and from memtraces.
+"""memprof's files: reading, writing and reporting, from its own files and from memtraces.
 
-The bytes are made by an encoder of the tests' own (ljbytes), so that reader and writer cannot agree on a mistake.
+The tests have an encoder of their own (ljbytes), so that a mistake common to reader and writer is found.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -67,7 +67,8 @@ def test_report_of_version_3(steve: Any, profile: Callable) -> None:
 
 
 def test_odd_lines_names_and_blocks(steve: Any, profile: Callable) -> None:
-    """A builtin's line -1; names that would do something to a terminal; a block made where another was."""
+    """The line -1 of a builtin; names that could control a terminal; a block made where another one is
+    recorded."""
     data = symtab(3, record(0, PROTO, "=\x1b[31mred", 2**64 - 1), record(1, CODE, "c\x07")) + stream(
         b"ljm", 3, record(0x09, PROTO, 2**64 - 1, 0x10, 100), record(0x0d, CODE, 0x10, 7),
         record(0x09, PROTO, 3, 0x20, 30), record(0x0a, PROTO, 3, 0x20, 30))
@@ -84,7 +85,7 @@ def test_script_is_the_same(profile: Callable) -> None:
 
 
 def test_symbols_among_the_events(steve: Any, profile: Callable) -> None:
-    """A later symbol takes the address over: events before keep the name they had."""
+    """A later symbol replaces one with the same address. Events before it keep the old name."""
     events = (record(0x08, PROTO, "@old.lua", 1), record(0x09, PROTO, 2, 0x10, 8),
               record(0x08, PROTO, "@new.lua", 5), record(0x09, PROTO, 6, 0x20, 8),
               record(0x0c, CODE, "later"), record(0x0d, CODE + 4, 0x30, 8),
@@ -157,7 +158,7 @@ def test_what_stands_before_damage_is_reported(tail: bytes, words: str, steve: A
 
 
 def harmless(data: bytes, reads: Callable[[bytes], object]) -> None:
-    """Reads, or says in one error what is wrong; nothing else."""
+    """Either the file can be read, or one error describes what is wrong."""
     try:
         reads(data)
     except StreamError as error:
@@ -165,7 +166,7 @@ def harmless(data: bytes, reads: Callable[[bytes], object]) -> None:
 
 
 def mutated(good: bytes) -> st.SearchStrategy[bytes]:
-    """The good bytes with some of them changed, taken out or put in."""
+    """The valid bytes with some of them changed, removed or inserted."""
     edit = st.tuples(st.integers(0, len(good)), st.integers(0, 4), st.binary(max_size=6))
 
     def apply(edits: list[tuple]) -> bytes:
@@ -214,7 +215,7 @@ def test_what_is_written_is_read(events: list[tuple]) -> None:
 
 
 def test_written_bytes_are_the_formats() -> None:
-    """Byte for byte, with symbols where each is first needed."""
+    """The written bytes are exactly those of the format, with each symbol before its first use."""
     place = Place(LUA, "@t.lua", 3, 300)
     assert write([("alloc", place, 0x1000, 500), ("realloc", INSIDE, 0x1000, 500, 0x2000, 7),
                   ("free", Place(C, "f", number=0x55), 0x2000, 7)]) == (
@@ -238,7 +239,7 @@ end exit
 
 
 def test_from_a_memtrace(steve: Any, trace: Callable) -> None:
-    """Lua heaps only, placed by Lua lines; the export gives the same report as the trace."""
+    """Only Lua heaps, with places that are Lua lines. The export gives the same report as the trace."""
     path = trace(SCRIPT)
     report = steve("memprof", path)
     assert report.returncode == 0, report.err

@@ -31,13 +31,13 @@ from steve.trace._memtrace import Trace
 from steve.system.errors import SteveError
 
 MKLOAD = Path(BUILD) / "steve" / "test" / "mkload"
-SECONDS = 1800  # for what takes a second or so on an idle machine
-# what is binary is copied by one process, if no damage is to be skipped
+SECONDS = 1800  # timeout for what takes about a second on an idle machine
+# the binary form is copied by one process, unless damage has to be skipped
 FORMS = (["--text"], ["--binary", "--salvage"], ["--text", "--resize"], ["--resize", "--salvage"], ["--binary"])
 
 
 class Here:
-    """A pool that works in this process, with as many parts as there can be."""
+    """A pool that works in this process, with as many parts as possible."""
     n, remote = 100, False
 
     def run(self, function: Any, tasks: Any) -> Iterator[Any]:
@@ -93,7 +93,8 @@ def test_random_lifetimes(history: list[Event], chunk: int) -> None:
 
 
 def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
-    """Blocks that were made in a lost chunk, and freed behind it, are those of no part, and not taken from the heap."""
+    """Blocks that were made in a lost chunk and freed after it belong to no part and are not subtracted from
+    the heap."""
     script = "".join(f"N {0x1000 * i} 8\nF {0x1000 * (i - 20)}\nL {0x1000 * i} 4\n" for i in range(21, 160))
     script += "".join(f"F {0x1000 * i}\n" for i in range(140, 160))
     whole = make_trace(tmp_path / "whole.ljt", "".join(f"N {0x1000 * i} 8\n" for i in range(1, 21)) + script, 16, 1)
@@ -112,7 +113,7 @@ def test_summaries_of_damaged_traces(tmp_path: Path) -> None:
 
 
 def test_parts_are_many() -> None:
-    """The tests above would show nothing of traces that have one part."""
+    """The tests above are meaningful only if the traces have several parts."""
     with tempfile.TemporaryDirectory() as folder:
         script = "".join(f"N {0x1000 * i} 8\nL {0x1000 * i} 4\n" for i in range(1, 100))
         path = make_trace(Path(folder) / "t.ljt", script, 3, 1)
@@ -124,7 +125,7 @@ def test_parts_are_many() -> None:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace with several places to begin at, and several blocks of binary ops in each part."""
+    """A trace with several seek points, and with several blocks of binary ops in each part."""
     path = tmp_path_factory.mktemp("parts") / "large.ljt"
     subprocess.run([MKLOAD, path, "10000000", "500"], check=True)
     assert len(Trace(str(path)).seek_points()) > 2
@@ -155,7 +156,7 @@ def test_histogram_by_processes(steve: Steve, large: Path) -> None:
 
 
 def test_parts_of_what_is_chosen_or_no_memtrace(steve: Steve, large: Path, tmp_path: Path) -> None:
-    """Then one does it all."""
+    """In these cases one process does all the work."""
     (tmp_path / "a-ops").write_text("0 N 64 8\n0 L 64 4\n")
     for name, more in (("a-ops", []), (large, ["--where", "size > 100"])):
         line = ["histogram", "--json", "--parts", "none", name, *more]
@@ -173,7 +174,8 @@ def test_damaged_in_the_middle(steve: Steve, large: Path, tmp_path: Path) -> Non
 
 
 def test_salvaged(steve: Steve, large: Path, tmp_path: Path) -> None:
-    """All damage is in the last part: a chunk of blocks and accesses is lost, and what belonged to them goes on."""
+    """All damage is in the last part: a chunk with blocks and accesses is lost, and later events refer to
+    them."""
     data, (*_, last) = bytearray(large.read_bytes()), Trace(str(large)).seek_points()
     data[last[2] + (len(data) - last[2]) // 2] ^= 1
     (tmp_path / "bad.ljt").write_bytes(data)
@@ -212,7 +214,7 @@ CONNECT = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a scheduler with two workers, each a process of its own."""
+    """The address of a scheduler with two workers, each of which is a process of its own."""
     pytest.importorskip("distributed", reason="python3-distributed is not installed")
     import dask
     patience = {f"distributed.comm.timeouts.{what}": f"{SECONDS}s" for what in ("connect", "tcp")}
@@ -227,7 +229,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def started_cluster(folder: Path) -> Iterator[str]:
     log = open(folder / "scheduler.log", "w+")
     common = ["--no-dashboard", "--host", "127.0.0.1"]
-    # each worker is the one process that is started here, and no memory or time is too little for it
+    # each worker runs in the process that is started here, and no limit on memory or time applies to it
     alone = ["--nthreads", "1", "--no-nanny", "--memory-limit", "0"]
 
     def start(what: str, *options: str) -> None:
@@ -243,14 +245,14 @@ def started_cluster(folder: Path) -> Iterator[str]:
         yield address
     finally:
         for process in reversed(processes):
-            process.kill()  # they have no children, and what they leave goes with the folder
+            process.kill()  # workers have no children, and their files are removed with the folder
         for process in processes:
             process.wait()
         log.close()
 
 
 def address_in(path: Path, process: subprocess.Popen) -> str:
-    """The address that a scheduler tells in its log."""
+    """The address that a scheduler prints in its log."""
     while process.poll() is None:
         found = re.search(r"Scheduler at:\s+(tcp://\S+)\n", path.read_text())
         if found:
@@ -281,13 +283,13 @@ def test_both_workers_take_part(large: Path, cluster: str) -> None:
     with processes.Pool(Namespace(scheduler=cluster, jobs=1)) as pool:
         everybody = set(pool._workers.run(os.getpid).values())
         assert pool.n == 2 and len(everybody) == 2
-        # which of them takes a task is the scheduler's choice, and may be the same one for some time
+        # the scheduler decides which worker gets a task; it may be the same one for some time
         assert any(set(pool.run(os.getpid, [()] * 20)) == everybody for _ in range(100))
 
 
 @pytest.mark.parametrize("failures,says", (("0", "were killed"), ("9", "all workers of the cluster are gone")))
 def test_killed_workers_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: str, says: str) -> None:
-    """Dask gives the work to the others, up to so many times, and then waits for workers to come."""
+    """Dask gives the work to other workers, a limited number of times, and then waits for new workers."""
     pytest.importorskip("distributed", reason="python3-distributed is not installed")
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", failures)
     monkeypatch.setattr(processes, "CLUSTER_PATIENCE", 0.5)

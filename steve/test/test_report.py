@@ -1,4 +1,4 @@
-"""steve report: its numbers against a plain reference and against `steve summary`, and the page itself.
+"""steve report: its numbers against a simple reference and against `steve summary`, and the page itself.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -28,7 +28,7 @@ STACKS = "stack main f malloc\nstack main g malloc\nstack main h lj_alloc\n"
 
 
 class Page(HTMLParser):
-    """Checks that tags are balanced, and collects what a page refers to and says."""
+    """An HTML parser that checks that tags are balanced, and collects the page's references and text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Page(HTMLParser):
 
 
 def checked_page(path: Path) -> Page:
-    """The page, after checking that it is whole and needs nothing else."""
+    """The page, after a check that it is complete and self-contained."""
     text = path.read_text(encoding="utf-8")
     page = Page(text)
     assert text.startswith("<!DOCTYPE html>") and len(text.encode()) <= 3 << 20
@@ -81,7 +81,7 @@ def checked_page(path: Path) -> Page:
 
 
 class Block:
-    """What the reference keeps of a live block."""
+    """A live block of the reference."""
 
     def __init__(self, size: int, born: int, stack: int) -> None:
         self.size, self.born, self.stack = size, born, stack
@@ -159,7 +159,7 @@ class Reference:
 
 
 def script_and_reference(history: list[Any], stacks: list[int]) -> tuple[str, Reference]:
-    """A mktrace script of a random history, and what the report should say of it."""
+    """A mktrace script of a random history, and the numbers that the report must have for it."""
     lines, reference = [STACKS.rstrip(), "thread 1"], Reference()
     for event, stack in zip(history, stacks):
         happened = True
@@ -242,7 +242,7 @@ def test_numbers_equal_the_plain_reference(
 
 
 def busy_script(n: int) -> str:
-    """A trace with growth, a peak, temporaries and blocks of every fate."""
+    """A trace with growth, a peak, temporaries and blocks with all kinds of lives."""
     lines = [
         "info command luajit app.lua --fast",
         "info pid 4711",
@@ -333,7 +333,7 @@ def test_page_with_everything(steve: Steve, trace: Callable[..., Path]) -> None:
 
 
 def test_comparison_of_allocators(steve: Steve, trace: Callable[..., Path]) -> None:
-    """Spread over the passes, fragmentation as a number and as a curve; a file without them has dashes."""
+    """Passes with their spread, fragmentation as a number and as a curve. A file without them has dashes."""
     trace(busy_script(50))
     full = [record(i, used=1000 if i < 90 else 1, resident=1500 if i else 4000) for i in range(100)]
     known = {"replay_time_per_op": 20.0, "replay_times_per_op": [25.0, 20.0, 22.0], "fragmentation_1": 47.5}
@@ -345,7 +345,7 @@ def test_comparison_of_allocators(steve: Steve, trace: Callable[..., Path]) -> N
     assert "Resident beyond live bytes, percent" in (steve.folder / "r.html").read_text()
     stats = read_allocstats(files[0])
     assert [fragmentation(stats)[i] for i in (0, 50, 99)] == [300.0, 50.0, 149900.0]
-    assert "300 %" in text and "000 %" not in text  # the scale is for where much is live
+    assert "300 %" in text and "000 %" not in text  # the scale fits the largest live size
     bare = write(steve.folder, "bare", [record(i) for i in range(5)])
     assert fragmentation(read_allocstats(bare)) is None
 
@@ -445,7 +445,7 @@ def test_bad_input(steve: Steve, trace: Callable[..., Path], no_leftovers: Calla
 
 
 def test_profile_counts_every_event_of_large_batches() -> None:
-    """A million events at a time, fed again and again; none is lost."""
+    """Batches of a million events, fed repeatedly: none is lost."""
     import numpy as np
     from steve.trace._memtrace import event_dtype
     from steve.kernels._profile import Profile
@@ -462,7 +462,7 @@ def test_profile_counts_every_event_of_large_batches() -> None:
 
 
 def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Path]) -> None:
-    """One set of rules: the report finds what `steve findings` finds, rule by rule."""
+    """There is one set of rules: the report finds the same as `steve findings`, rule by rule."""
     trace(busy_script(3000))
     of_report = json.loads(steve("report", "t.ljt", "--json").out)["findings"]
     of_command = [row for row in json.loads(steve("findings", "--json", "t.ljt").out) if row.get("blocks")]
@@ -475,7 +475,7 @@ def test_findings_are_those_of_the_command(steve: Steve, trace: Callable[..., Pa
 
 
 def label_spans(drawing: str) -> list[tuple[float, float]]:
-    """Where the labels below a plot begin and end, in pixels of the page's font."""
+    """The left and right ends of the labels below a plot, in pixels for the page's font."""
     from matplotlib.textpath import TextPath
     rows: dict[str, list[tuple[float, float]]] = {}
     for x, y, text in re.findall(r'<text class="label" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">([^<]+)<', drawing):

@@ -1,6 +1,7 @@
-"""test_results - where steve writes: refused places, links, permissions, interruption, a reader that stops early.
+"""Where steve writes its results: rejected places, links, permissions, interruption, a reader that stops
+early.
 
-What the results hold is tested in test_cli.py.
+test_cli.py tests the contents of the results.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -52,7 +53,7 @@ def test_no_result_replaces_its_input(steve: Steve, trace: Maker, tmp_path: Path
 
 
 def test_only_files_that_are_read_are_inputs(steve: Steve, trace: Maker, tmp_path: Path) -> None:
-    """Not those that happen to be called as the value of an option."""
+    """Files with the name of an option's value are not inputs."""
     trace(SCRIPT)
     for name, arguments in (("text", ("ops", "--text")), ("full", ("lockops", "--full")),
                             ("loads", ("sites", "--sort", "loads"))):
@@ -94,7 +95,7 @@ def test_interrupt_leaves_no_half_file(tmp_path: Path, signum: int,
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    """Until something holds, or a test has failed."""
+    """Wait until a condition holds; fail the test if it never does."""
     deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""The script names of the first Steve: they take, and leave behind, what its documents say.
+"""The scripts of the first Steve: they accept the arguments and write the files that its documents describe.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

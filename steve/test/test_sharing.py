@@ -1,5 +1,5 @@
-"""False sharing of lines: threads that take turns at the same lines, against a slow reference, in one walk and in
-parts; what is told, and what is not.
+"""False sharing of cache lines: threads that alternate on the same lines, against a slow reference, in one
+walk and in parts; what is reported and what is not.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -28,7 +28,7 @@ from test_parts import Here, silent
 
 RUNS = settings(max_examples=100, deadline=None)
 PAGE = 4096
-IDS = (3, 5, 9)  # of reference_lives.STACKS
+IDS = (3, 5, 9)  # indices of reference_lives.STACKS
 WHERES = {None: lambda block: True, "size >= 12": lambda block: block.size >= 12}
 
 
@@ -74,13 +74,13 @@ def test_random_turns(steps: int, chunk: int, where: str | None, choose: random.
     assert (found, *one[2:]) == (lines, tests, changes)
 
 
-# ---- what is told -------------------------------------------------------------------------------
+# ---- what is reported ---------------------------------------------------------------------------
 
 STACKS = "stack main make@a.c:1 malloc\nstack main other@b.c:2 malloc\n"
 
 
 def turn(thread: int, *accesses: str, times: int = 1000) -> str:
-    """A turn of a thread, which does the same again and again."""
+    """A turn of a thread, which repeats the same accesses."""
     return f"thread {thread}\nat main@a.c:9\n" + "".join(access + "\n" for access in accesses) * times
 
 
@@ -103,7 +103,7 @@ def test_neighbouring_counters(steve: Steve, trace: Callable) -> None:
 
 
 def test_the_turns_do_not_matter(steve: Steve, trace: Callable) -> None:
-    """As many accesses in more and shorter turns: the number approaches what would interleave."""
+    """With the same accesses in more and shorter turns, the number approaches what would interleave."""
     for n in (4, 10, 100):
         short = [turn(thread, f"M {PAGE + 4 * thread} 4", times=20000 // n) for thread in (2, 3)]
         row, = told(steve, trace, *BLOCK, *short * n)
@@ -127,7 +127,8 @@ def test_small_blocks_of_two_sites_in_one_line(steve: Steve, trace: Callable) ->
 
 
 def test_blocks_that_are_made_anew_beside_a_counter(steve: Steve, trace: Callable) -> None:
-    """One thread makes and frees small blocks in a line, of which another one uses the rest all the time."""
+    """One thread makes and frees small blocks in a line, while another one uses the rest of the line all the
+    time."""
     churn = f"thread 3\nN {PAGE + 32} 16 2\n" + turn(3, f"M {PAGE + 32} 8", times=100) + f"F {PAGE + 32} 2\n"
     rows = told(steve, trace, "thread 1", f"N {PAGE} 16 1", *[turn(2, f"M {PAGE} 4"), churn * 10] * 5)
     assert {row["interleaved"] for row in rows} == {8000}
@@ -160,7 +161,7 @@ def test_nothing_is_told(steve: Steve, trace: Callable, what: str) -> None:
 
 
 def test_many_lines_need_more_evidence(steve: Steve, trace: Callable) -> None:
-    """Two returns are enough for one line, not for one of many that threads come back to."""
+    """Two returns are enough for a single line, but not for one of many lines to which threads return."""
     assert told(steve, trace, *BLOCK, *[ONE, TWO] * 2)
     many = [turn(thread, *(f"M {2 * PAGE + 64 * i} 4" for i in range(8)), times=200) for thread in (2, 3)]
     assert not told(steve, trace, *BLOCK, f"N {2 * PAGE} 512 1", *[ONE, TWO] * 2, *many * 9)

@@ -1,4 +1,5 @@
-"""Files of sums by stack, which are written as the stacks are gone through: against files made of all at once.
+"""Files with sums by stack, which are written while the stacks are traversed, against files made from all
+stacks at once.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -31,7 +32,8 @@ Plain = list[tuple[list[int], tuple[int, ...]]]  # frames, innermost first, and 
 
 
 def script(seed: int) -> str:
-    """Blocks of 300 stacks, some of which are others' callers, some the same names from elsewhere, and of none."""
+    """Blocks of 300 stacks, some of which are the callers of others, some have the same names from other
+    places, and some blocks without a stack."""
     choose = random.Random(seed)
     stacks = [" ".join(choose.choice(FRAMES) for _ in range(choose.randint(1, 7))) for _ in range(300)]
     lines = [f"stack {frames}" for frames in stacks]
@@ -44,7 +46,7 @@ def script(seed: int) -> str:
 
 @pytest.fixture(params=range(3))
 def profile(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
-    """Of a random trace, gone through a few stacks at a time."""
+    """The profile of a random trace, traversed a few stacks at a time."""
     for module in ("steve.analysis.blocks", "steve.export.folded", "steve.export.speedscope"):
         monkeypatch.setattr(f"{module}.FEW_ROWS", 7)
     path = make_trace(tmp_path / "t.ljt", script(request.param))
@@ -97,7 +99,7 @@ def test_speedscope(profile: Profile) -> None:
 
 
 def test_pprof(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much is compressed at once, the bytes are those of all."""
+    """The bytes do not depend on how much is compressed at a time."""
     packed = b"".join(pprof(profile))
     monkeypatch.setattr("steve.export.pprof.ENOUGH", 100)
     assert b"".join(pprof(profile)) == packed
@@ -106,7 +108,8 @@ def test_pprof(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def plain_boxes(stacks: dict[tuple[str, ...], int], least: float, prefix: tuple[str, ...] = (),
                 start: int = 0) -> list[Box]:
-    """Of the stacks that begin with `prefix`: what is below it lies side by side, what is its own behind that."""
+    """The expected boxes of the stacks that begin with `prefix`: the boxes below it side by side, then its own
+    weight."""
     mine = {stack: weight for stack, weight in stacks.items() if stack[:len(prefix)] == prefix}
     width, depth = sum(mine.values()), len(prefix)
     found = [Box(prefix[-1] if prefix else "all", depth, start, width, mine.get(prefix, 0))]
@@ -132,7 +135,7 @@ def test_boxes_of_a_trace(profile: Profile) -> None:
 
 
 def test_dhat_in_pieces(trace: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few points at a time, or all at once."""
+    """A few points at a time give the same file as all at once."""
     path, texts = trace(script(7)), []
     for few in (7, 4096):
         monkeypatch.setattr(dhat, "FEW_ROWS", few)

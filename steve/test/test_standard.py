@@ -1,4 +1,5 @@
-"""Standard streams that are closed, full or read by nobody: one line, the right status, and nothing in wrong files.
+"""Standard streams that are closed, full or without a reader: one line of error, the right status, and no
+output in wrong files.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -24,13 +25,13 @@ F 0x1000
 N 0x2000 200
 end exit
 """
-# what they write of themselves, without -o
+# commands that write a file even without -o
 TO_FILES = ("ops", "lockops", "histogram", "report", "export", "flame")
 
 
 @pytest.fixture
 def shell(steve: Steve, trace: Callable[..., Path]) -> Callable[..., tuple[int, str, str]]:
-    """Runs `steve ARGUMENTS` with redirections of the shell: status, standard output, standard error."""
+    """Runs `steve ARGUMENTS` with redirections by the shell: (status, standard output, standard error)."""
     trace(SCRIPT)
 
     def run(arguments: str, redirections: str, program: str = "steve") -> tuple[int, str, str]:
@@ -55,7 +56,7 @@ def test_output_that_cannot_be_written(command: str, output: str, why: str, shel
 
 @pytest.mark.parametrize("command", [*READERS])
 def test_messages_that_nobody_gets(command: str, shell: Callable) -> None:
-    """They change neither the result nor the status."""
+    """Lost messages change neither the result nor the status."""
     options = "" if command in TO_FILES and command not in ("report", "flame") else "-o result"
     usual = shell(arguments_of(command), options)
     for nowhere in ("2>&-", "2>/dev/full"):
@@ -104,7 +105,7 @@ def test_the_replayer(shell: Callable) -> None:
 
 
 def test_results_have_the_name_of_their_trace(shell: Callable, steve: Steve) -> None:
-    """So that no other trace's is overwritten; where they are is said, unless the user chose the name."""
+    """The result of another trace is not overwritten. The name is reported unless the user chose it."""
     (steve.folder / "other.ljt").write_bytes((steve.folder / "t.ljt").read_bytes())
     for command, ending in (("report", ".html"), ("flame", ".svg"), ("ops", "-ops"), ("lockops --full", "-lockopsfull"),
                             ("export --format pprof", ".pb.gz"), ("export --format folded", ".folded")):

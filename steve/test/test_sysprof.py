@@ -1,6 +1,6 @@
-"""sysprof's files: read, written, folded; flame graphs from them.
+"""sysprof's files: reading, writing, folding; and flame graphs from them.
 
-Bytes are made by the tests' own encoder (ljbytes).
+The bytes are made by the tests' own encoder (ljbytes).
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -72,7 +72,7 @@ def test_lua_without_a_call_from_c_is_not_lost(steve: Any, profile: Callable) ->
 
 
 def test_names_cannot_break_the_form(steve: Any, profile: Callable) -> None:
-    """A chunk that is source text with separators, and one that would do something to a terminal."""
+    """A chunk that is source text with separators, and one that could control a terminal."""
     data = symtab(3, record(0, FIB, "local a;\nreturn a", 0), record(1, MAIN, "\x1b[1mmain")) + stream(
         b"ljp", 2, guest(1, lua_frame(FIB, 0), MAIN))
     assert steve("sysprof", profile(data)).out == "\\x1b[1mmain;local a, return a:0 1\n"
@@ -128,7 +128,7 @@ FRAME = st.one_of(st.builds(Frame, st.just(True), st.sampled_from(["@a.lua", "@b
 @settings(max_examples=500, deadline=None)
 @given(st.integers(0, 9), st.lists(FRAME, min_size=1, max_size=12), st.integers(1, 3))
 def test_whole_stacks_survive_the_format(state: int, stack: list[Frame], weight: int) -> None:
-    """Every frame comes back in its place; only calls into Lua may be added."""
+    """Every frame is read back at its place; only calls into Lua may be added."""
     file = SysprofFile(written([(state, stack, weight)]), "x")
     folder = Folder(file.symbols)
     samples = list(file.samples())
@@ -143,7 +143,7 @@ def test_whole_stacks_survive_the_format(state: int, stack: list[Frame], weight:
 
 
 def test_flame_graph_of_samples(steve: Any, profile: Callable, tmp_path: Path) -> None:
-    """Widths are the samples' shares, C and Lua in one stack, siblings do not overlap."""
+    """Widths are the shares of the samples, C and Lua are in one stack, siblings do not overlap."""
     assert steve("flame", profile(DATA), "-o", tmp_path / "f.svg").returncode == 0
     boxes = boxes_of(tmp_path / "f.svg")
     assert boxes["all"] == (0, 6, 0) and boxes["main"][1] == 5 and boxes["c_payload"][1:] == (1, 6)
@@ -151,7 +151,7 @@ def test_flame_graph_of_samples(steve: Any, profile: Callable, tmp_path: Path) -
 
 
 def boxes_of(path: Path) -> dict:
-    """name -> (start, width, depth) in an SVG of steve flame."""
+    """name -> (start, width, depth) in an SVG file of steve flame."""
     root = ElementTree.parse(path).getroot()
     groups = [g for g in root.iter("{http://www.w3.org/2000/svg}g") if g.get("class") == "f"]
     return {g.get("data-n"): tuple(int(g.get(f"data-{k}", "")) for k in "swd") for g in groups}
@@ -187,7 +187,7 @@ end exit
 
 
 def test_samples_of_a_memtrace(steve: Any, trace: Callable) -> None:
-    """Whole stacks, straight and through a file of sysprof, whose frames are functions and not lines."""
+    """Whole stacks, directly and through a file of sysprof, whose frames are functions, not lines."""
     path = trace(SCRIPT)
     assert steve("sysprof", path).out == ("main;lua_pcall;top pair.lua:3;fib pair.lua:12 3000\n"
                                           "main;lua_pcall;top pair.lua:4;c_payload 2000\n")

@@ -1,4 +1,4 @@
-"""Tables for people: what they leave out where there is little room, and what never.
+"""Tables on narrow terminals: which columns are left out, and which never are.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -32,11 +32,11 @@ def test_numbers_make_room_for_texts(monkeypatch: pytest.MonkeyPatch, width: int
     lines = shown(monkeypatch, width, order).splitlines()
     assert lines[0] == "a title that may be longer than the window is wide"
     table = [line for line in lines[2:] if "no room" not in line]
-    assert max(map(len, table)) <= max(width, 56)  # the text, the first column and that of the order have to be
+    assert max(map(len, table)) <= max(width, 56)  # the text column, the first column and the sort column must stay
     head = next(line for line in table if "blocks" in line)
     column = head.index("site")
     site = " ".join(line[column:].strip() for line in table[table.index(head) + 2:] if line.strip())
-    assert site.split() == ROWS[0]["site"].split()  # nothing of it is cut off
+    assert site.split() == ROWS[0]["site"].split()  # none of it is cut off
     assert order is None or "stores" in head
     missing = [c.head for c in COLUMNS if c.head not in head]
     said = [line for line in lines if line.startswith("no room for: ")]

@@ -22,7 +22,7 @@ RUNS = settings(max_examples=150, deadline=None)
 
 
 def written(write: Callable[[int], object]) -> tuple[str, object]:
-    """What a function writes to a descriptor, and its result."""
+    """The bytes that a function writes to a descriptor, and its result."""
     with tempfile.TemporaryFile() as file:
         result = write(file.fileno())
         file.seek(0)
@@ -136,7 +136,7 @@ def simple_locks(ops: list[Op], compat: bool) -> str:
 
 
 def lockops_of(ops: list[Op], *arguments: object) -> str:
-    """What the subcommand writes."""
+    """The output of the subcommand."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x-ops"
         path.write_text(reference.ops_text(ops))
@@ -146,14 +146,15 @@ def lockops_of(ops: list[Op], *arguments: object) -> str:
 
 
 def two_blocks(accesses: int, others: int) -> list[Op]:
-    """One block accessed many times, then left alone for a long while: deadlines far beyond the ring."""
+    """One block is accessed many times, then not for a long time: its deadline is far beyond the ring of
+    deadlines."""
     ops = [Op(0, "N", 64, 8), Op(1, "N", 128, 8)]
     ops += [Op(0, "L", 64, 4)] * accesses + [Op(1, "S", 128, 4)] * others
     return ops + [Op(0, "L", 64, 4), Op(0, "F", 64, 0), Op(1, "F", 128, 0)]
 
 
 def many_due_at_once(blocks: int) -> list[Op]:
-    """Blocks whose lives all run out at the same operation."""
+    """The life counters of all blocks reach the threshold at the same operation."""
     ops = [Op(i, "N", 64 * i, 8) for i in range(blocks)]
     for k, i in enumerate(reversed(range(blocks))):
         ops += [Op(i, "L", 64 * i, 4)] * (1 + (blocks - k) % 3)
@@ -188,7 +189,7 @@ def test_rules_of_full_locks(ops: list[Op], gain: float, decay: float, threshold
                              unlock: bool) -> None:
     given_rules = ["--gain", gain, "--decay", decay, "--threshold", threshold]
     text = lockops_of(ops, "--full", *given_rules, *(["--unlock-before-free"] if unlock else []))
-    # in thousandths, so that the reference steps through whole numbers
+    # in thousandths, so that the reference uses integers
     rules = reference.Rules(round(gain * 1000), round(decay * 1000), round(threshold * 1000), unlock)
     assert text == reference.ops_text(reference.lockops_full(ops, False, rules))
 
@@ -219,7 +220,7 @@ def binary_ops(path: Path, write: Callable[[int], object]) -> OpsFile:
 
 
 def foretold_locks(file: OpsFile | Trace) -> str:
-    """Full locks of a file that says itself what is never freed; that it is right is checked there."""
+    """The full locks of a file that lists the never-freed blocks; the list is checked here, too."""
     unfreed = _locks.Unfreed(file)
     assert unfreed.foretold
     return written(lambda fd: _locks.write_lockops_full(file, unfreed, fd))[0]

@@ -1,4 +1,4 @@
-"""Universes: sums, retained sizes against the definition, paths, differences.
+"""Heap snapshots (universes): sums, retained sizes against the definition, paths, differences.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -87,7 +87,8 @@ def test_keys_stand_as_lua_writes_them() -> None:
 
 
 def test_of_many_snapshots_one_is_kept(trace: Callable, steve: Any) -> None:
-    """By name, by number, the last; the others have no objects any more, and namesakes are told."""
+    """Selection by name, by number, and the last. The others have no objects any more, and snapshots of the
+    same name are reported."""
     def shot(i: int) -> str:
         return f"snapshot s{i % 7} 1 {100 * i} 0\nobject tab {100 * i} - root\nendsnapshot\nmark m\n"
     path = trace("heap 0x77 lua\n" + "".join(map(shot, range(1, 31))) + "end exit\n")
@@ -133,7 +134,8 @@ end exit
 
 
 def test_who_grew(steve: Any, trace: Callable) -> None:
-    """Objects of both snapshots that hold more: not those whose growth is that of one they keep."""
+    """Objects of both snapshots that retain more, except those whose growth is explained by one object they
+    keep alive."""
     result = json.loads(steve("universe", "--json", "--diff", "a", trace(GROWN)).out)
     assert [(r["object"], r["more_retained"], r["retained"]) for r in result["swollen"]] == [
         ("tab K", 675, 765), ("tab cache", 610, 640), ("tab other", 65, 105)]
@@ -158,7 +160,7 @@ def test_rfc_dump(steve: Any, trace: Callable) -> None:
 
 
 def reach(n: int, links: list[tuple[int, int]], roots: set[int], without: int = -1) -> set[int]:
-    """What is reached from the roots when one object is not there, by the definition."""
+    """The objects reachable from the roots if one object is missing, by the definition."""
     seen = {r for r in roots if r != without}
     todo = list(seen)
     while todo:
@@ -191,7 +193,7 @@ def test_retained_is_what_goes_with_an_object(graph: tuple) -> None:
 
 
 def test_a_long_chain_and_a_wide_star() -> None:
-    """A million objects, linked both ways: linear, and without a deep stack."""
+    """A million objects, linked in both directions: linear time and no deep recursion."""
     n = 1000000
     chain = np.arange(n - 1)
     source, target = np.concatenate([chain, chain + 1]), np.concatenate([chain + 1, chain])
@@ -245,7 +247,8 @@ def leaks(steve: Any, *arguments: object) -> dict:
 
 
 def test_leaks_are_told_apart(steve: Any, trace: Callable) -> None:
-    """Objects count with their parts, for the sites that made them; those held weakly are garbage."""
+    """Objects include their parts and count for the sites that made them. Objects with weak references only are
+    garbage."""
     path = trace(LEFT)
     assert leaks(steve, path) == {"make": (461, 400, 100), "keep": (40, 0, 0), "waste": (114, 20, 30)}
     assert leaks(steve, path, "--to", "middle") == {"make": (460, 500, 0), "keep": (40, 0, 0),
@@ -258,7 +261,7 @@ def test_leaks_are_told_apart(steve: Any, trace: Callable) -> None:
 
 
 def test_leaks_keeps_little_of_a_survivor() -> None:
-    """At a million live blocks a whole life of each would be a quarter of a gigabyte."""
+    """With a million live blocks, complete lives would need a quarter of a gigabyte."""
     lives = np.zeros(1000, LIFE)
     lives["freed"][::2] = 1
     survivors = Survivors()
@@ -275,7 +278,7 @@ def test_leaks_without_snapshots(steve: Any, trace: Callable) -> None:
 
 
 def test_a_list_whose_nodes_share_a_metatable() -> None:
-    """Half a million objects, all of which refer to one: takes seconds, and took hours by a simpler algorithm."""
+    """Half a million objects that all refer to one: takes seconds; a simpler algorithm took hours."""
     n = 500000
     chain = np.arange(2, n - 1)
     source = np.concatenate([[0, 0], chain, np.arange(2, n)])
