@@ -120,11 +120,11 @@ def left_finding(chosen: blocks.Blocks, found: dict) -> dict:
     if not chosen.is_whole():
         return dict(CHOSEN)
     import numpy as np
-    said = None if chosen.trace.problem else chosen.trace.survivors()
-    if said is None:
+    stated = None if chosen.trace.problem else chosen.trace.survivors()
+    if stated is None:
         return {"count": 0, "skipped": "the file has no list of the blocks alive at the end, or it cannot be read"}
-    wrong = len(np.setxor1d(said, np.frombuffer(found["left"], "u8"), assume_unique=True))
-    return {"count": wrong, **({"stated_and_counted": {"left": [len(said), found["live"]]}} if wrong else {})}
+    wrong = len(np.setxor1d(stated, np.frombuffer(found["left"], "u8"), assume_unique=True))
+    return {"count": wrong, **({"stated_and_counted": {"left": [len(stated), found["live"]]}} if wrong else {})}
 
 
 def example(finding: dict) -> str | None:

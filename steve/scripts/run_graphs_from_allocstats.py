@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """run_graphs_from_allocstats.py FILE, or APP FILE...: figures and tables from allocstats files.
 
-The first Steve's name for `steve graphs`. As in its documents, FILE may lack its ending: NAME stands for
-NAME.allocstats or NAME-kill0-allocstats where there is no allocstats file NAME. The steve beside this file is
-used, else that on PATH.
+This is the first Steve's name for `steve graphs`. As its documents describe, FILE may lack its ending: if there is no
+file NAME, then NAME.allocstats or NAME-kill0-allocstats is used. The script runs the `steve` in its own folder, else
+that on PATH.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """
@@ -12,7 +12,7 @@ import sys
 
 
 def full_name(name: str) -> str:
-    """The allocstats file that a name of the old documents means; the name itself if there is none."""
+    """The allocstats file that a name without ending refers to; the name itself if there is no such file."""
     endings = (".allocstats", "-kill0-allocstats")
     return next((name + ending for ending in endings if os.path.exists(name + ending)), name)
 

@@ -1,7 +1,8 @@
 #!/bin/sh
-# run_memory_frag_animation.sh OPS: a film of the heap, <OPS>-animation.avi.
+# run_memory_frag_animation.sh OPS: make a film of the heap, <OPS>-animation.avi.
 #
-# The first Steve's name for `steve animate`. From the environment: ALLOCATOR (./drivers/plot_NAME or NAME).
+# This is the first Steve's name for `steve animate`. It uses the environment variable ALLOCATOR
+# (./drivers/plot_NAME or NAME).
 #
 # SPDX-License-Identifier: GPL-2.0-or-later
 PATH=$(dirname "$0"):$PATH

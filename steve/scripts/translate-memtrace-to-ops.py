@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """translate-memtrace-to-ops.py MEMTRACE: write MEMTRACE-ops and, with simple locks, MEMTRACE-lockops.
 
-The first Steve's name for `steve ops` and `steve lockops --simple`, whose options both take; the files are text,
-as its were. The steve beside this file is used, else that on PATH. A trace that is cut off is translated as far
-as it goes, with exit status 1.
+This is the first Steve's name for `steve ops` and `steve lockops --simple`. Options are passed to both. The files are
+text, as those of the first Steve were. The script runs the `steve` in its own folder, else that on PATH. A truncated
+trace is translated up to the cut, with exit status 1.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

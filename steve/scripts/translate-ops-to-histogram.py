@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""translate-ops-to-histogram.py STEM: the lifetimes of the blocks in STEM-ops, as files named after it.
+"""translate-ops-to-histogram.py STEM: write the lifetimes of the blocks in STEM-ops to files named STEM....
 
-The first Steve's name for `steve histogram`. STEM may also be the ops file itself. The steve beside this file
-is used, else that on PATH.
+This is the first Steve's name for `steve histogram`. STEM may also be the ops file itself. The script runs the `steve`
+in its own folder, else that on PATH.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

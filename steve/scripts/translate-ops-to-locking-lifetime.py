@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""translate-ops-to-locking-lifetime.py STEM: the locks of the blocks in STEM-ops, by lifetime, as
-STEM-lockopsfull.
+"""translate-ops-to-locking-lifetime.py STEM: write the locks of the blocks in STEM-ops, found by their life counters,
+to STEM-lockopsfull.
 
-The first Steve's name for `steve lockops --full`; the file is text, as its was. STEM may also be the ops file
-itself. The steve beside this file is used, else that on PATH.
+This is the first Steve's name for `steve lockops --full`. The file is text, as that of the first Steve was. STEM may
+also be the ops file itself. The script runs the `steve` in its own folder, else that on PATH.
 
 SPDX-License-Identifier: GPL-2.0-or-later
 """

@@ -18,7 +18,7 @@ from steve.system import tempfiles
 from steve.system.errors import SteveError, UsageError, WriteError
 from steve.system.messages import note
 
-# file name extensions that tell the format of a file
+# file name extensions that promise a certain format
 PROMISES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ps", ".svg", ".html", ".htm", ".json", ".csv", ".avi",
             ".mp4")
 
@@ -39,7 +39,7 @@ class Output:
 
     def __init__(self, path: str, binary: bool = False) -> None:
         if binary and path == "-" and os.isatty(1):
-            raise UsageError("standard output is a terminal, and what is written is binary: redirect it, or name a "
+            raise UsageError("standard output is a terminal, but the result is binary: redirect it, or name a "
                              "file with -o")
         self.path = path
         self.name = "standard output" if path == "-" else path

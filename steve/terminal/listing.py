@@ -60,7 +60,7 @@ def entry(name: str, meaning: str, room: int = 21) -> str:
 def explained(columns: Sequence[Column]) -> str:
     """The meanings of all columns, for --help."""
     lines = [entry(c.key, c.meaning) for c in recorded(columns)]
-    return "columns (names of JSON and CSV; bytes are those the program asked for):\n" + "\n".join(lines)
+    return "columns (names of JSON and CSV; bytes are those that the program requested):\n" + "\n".join(lines)
 
 
 def count(text: str) -> int:

@@ -251,9 +251,9 @@ def false_line(line: int, runs: list[list[Touch]]) -> tuple[tuple | None, bool]:
 
 def false_lines(log: list[Happening], chosen: Chosen) -> tuple[list[tuple], int]:
     """The rows of all reported episodes, sorted, and the number of episodes examined."""
-    told = [false_line(line, runs) for line, touches in touches_by_line(log, chosen).items()
+    judged = [false_line(line, runs) for line, touches in touches_by_line(log, chosen).items()
             for runs in episodes(touches)]
-    return sorted(row for row, _ in told if row), sum(examined for _, examined in told)
+    return sorted(row for row, _ in judged if row), sum(examined for _, examined in judged)
 
 
 def line_work(log: list[Happening], chosen: Chosen) -> dict[tuple, dict[str, object]]:

@@ -170,13 +170,13 @@ def test_sums_made_as_lives_end(run: Run, key: str, whole: bool) -> None:
     added, direct = _lives.Groups(key), _lives.Groups(key)
     with tempfile.TemporaryDirectory() as folder:
         path = str(trace_of(folder, run))
-        told, summed = (_lives.Lives(Trace(path), None if whole else blocks.Window("a", "b"), sums=sums)
+        listing, summed = (_lives.Lives(Trace(path), None if whole else blocks.Window("a", "b"), sums=sums)
                         for sums in (None, direct))
-        for batch in told.batches():
+        for batch in listing.batches():
             added.add(batch)
         assert sum(len(batch) for batch in summed.batches()) == 0
-    rows = [sums.rows(told.totals()["peak"]) for sums in (added, direct)]
-    assert rows[0].tobytes() == rows[1].tobytes() and told.totals() == summed.totals()
+    rows = [sums.rows(listing.totals()["peak"]) for sums in (added, direct)]
+    assert rows[0].tobytes() == rows[1].tobytes() and listing.totals() == summed.totals()
 
 
 @RUNS

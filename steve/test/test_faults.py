@@ -62,9 +62,9 @@ def test_csv_has_every_context(steve: Callable, trace: Callable[..., Path]) -> N
     trace(SCRIPT)
     rows = list(csv.DictReader(io.StringIO(steve("findings", "--csv", "t.ljt").out)))
     errors = [row for row in rows if row["count"]]
-    told = [{"finding": key, **context} for key, row in found(steve).items() for context in row["contexts"]]
-    assert [{key: row[key] for key in told[0]} for row in errors] == [
-        {key: "" if value is None else str(value) for key, value in context.items()} for context in told]
+    reported = [{"finding": key, **context} for key, row in found(steve).items() for context in row["contexts"]]
+    assert [{key: row[key] for key in reported[0]} for row in errors] == [
+        {key: "" if value is None else str(value) for key, value in context.items()} for context in reported]
     assert len(errors) == 7 and {row["site"] for row in errors} == {""}
     sites = [row for row in rows if row["site"]]
     assert {row["finding"] for row in sites} == {"never_touched", "short_lived", "never_freed"} and {row["at"] for row in sites} == {""}
@@ -88,9 +88,10 @@ def test_only_of_whole_traces(steve: Callable, trace: Callable[..., Path]) -> No
 
 def test_that_errors_are_left_out_is_said(steve: Callable, trace: Callable[..., Path]) -> None:
     trace(SCRIPT)
-    asked = steve("findings", "--rules", "errors", "--where", "size > 0", "t.ljt")
-    assert asked.returncode == 0 and "errors are of the whole trace" in asked.err and "errors are of" in asked.out
-    assert "errors are of" not in steve("findings", "--where", "size > 0", "t.ljt").err
+    result = steve("findings", "--rules", "errors", "--where", "size > 0", "t.ljt")
+    assert result.returncode == 0
+    assert "errors are found in the whole trace only" in result.err and "errors are found in" in result.out
+    assert "errors are found in" not in steve("findings", "--where", "size > 0", "t.ljt").err
 
 
 def test_a_free_without_stack(steve: Callable, trace: Callable[..., Path]) -> None:

@@ -153,9 +153,9 @@ def test_lua_that_begins_late(chunk: int, steps: int, choose: random.Random) -> 
     early = "".join(f"N {addr} 64\nat e@e.c:1\nL {addr} 8\nF {addr}\n" for addr in range(4096, 12288, 512))
     with tempfile.TemporaryDirectory() as folder:
         alone = make_trace(Path(folder) / "alone.ljt", late, chunk, 1)
-        behind = make_trace(Path(folder) / "behind.ljt", early + late, chunk, 1)
+        later = make_trace(Path(folder) / "later.ljt", early + late, chunk, 1)
         expected = of_lua(of_one(alone, None))
-        assert of_lua(of_one(behind, None)) == of_lua(of_parts(behind, None, Parts)) == expected
+        assert of_lua(of_one(later, None)) == of_lua(of_parts(later, None, Parts)) == expected
 
 
 def test_blocks_from_before_lua(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def states(run: list[Command]) -> dict[tuple, Counter]:
     now: dict[int, tuple] = {}
     sizes: dict[int, int] = {}
     none = ("none", 0, 0)
-    thread, clock, told, began, events = 1, 0, 0, 0, 0
+    thread, clock, since, began, events = 1, 0, 0, 0, 0
     last = None  # thread of the last event
     for word, *numbers in run:
         if word == "thread":
@@ -85,13 +85,13 @@ def states(run: list[Command]) -> dict[tuple, Counter]:
         elif word == "time":
             clock = numbers[0]
         elif word != "type" or numbers[0] in sizes:
-            moment = max(told, began) if word in ("L", "S", "M", "type") else clock
-            rows[now.get(thread if last is None else last, none)]["instructions"] += moment - told
-            last, told = thread, moment
+            moment = max(since, began) if word in ("L", "S", "M", "type") else clock
+            rows[now.get(thread if last is None else last, none)]["instructions"] += moment - since
+            last, since = thread, moment
             happen(rows, now, sizes, thread, word, numbers)
             events += 1
             began = began if events % CHUNK else clock
-    rows[now.get(1 if last is None else last, none)]["instructions"] += clock - told
+    rows[now.get(1 if last is None else last, none)]["instructions"] += clock - since
     return rows
 
 

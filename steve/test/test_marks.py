@@ -58,17 +58,17 @@ def here() -> Iterator[None]:
         yield
 
 
-def both(path: Path, where: str | None, ends: Ends, tell: Callable[[blocks.Blocks], Any], **more: Any) -> tuple:
+def both(path: Path, where: str | None, ends: Ends, analyse: Callable[[blocks.Blocks], Any], **more: Any) -> tuple:
     """The results of one reader and of several; for an error, its text."""
-    told = []
+    results = []
     for jobs in (1, 2):
         args = Namespace(file=str(path), where=where, begin=ends[0], end=ends[1], salvage=False, quiet=True, jobs=jobs,
                          scheduler=None, divided=True)
         try:
-            told.append(tell(blocks.Blocks("test", args, **more)))
+            results.append(analyse(blocks.Blocks("test", args, **more)))
         except SteveError as error:
-            told.append(str(error))
-    return tuple(told)
+            results.append(str(error))
+    return tuple(results)
 
 
 @RUNS
@@ -119,10 +119,10 @@ def plain(found: Any, what: str) -> Any:
 @given(runs(marks=True), CHUNKS, st.sampled_from(WHERES), st.sampled_from(ENDS), st.randoms(use_true_random=False))
 def test_random_events(what: str, run: Run, chunk: int, where: str | None, ends: Ends,
                        choose: random.Random) -> None:
-    def tell(chosen: blocks.Blocks) -> Any:
+    def analyse(chosen: blocks.Blocks) -> Any:
         return plain(chosen.over_events(EVENTS[what]), what)
     with tempfile.TemporaryDirectory() as folder:
-        one, many = both(make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1), where, ends, tell)
+        one, many = both(make_trace(Path(folder) / "t.ljt", stateful(run, choose), chunk, 1), where, ends, analyse)
         assert many == one
 
 

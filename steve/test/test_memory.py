@@ -52,15 +52,15 @@ def limits_of(command: str) -> tuple[int, int]:
     limit = "print(resource.getrlimit(resource.RLIMIT_DATA)[0])"
     program = f"import resource\nfrom steve import cli\n{limit}\ncli.main(['{command}', '/nowhere'])\n{limit}\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    before, behind = map(int, done.stdout.split())
-    return before, behind
+    before, after = map(int, done.stdout.split())
+    return before, after
 
 
 def test_a_command_is_bound() -> None:
-    before, behind = limits_of("info")
-    assert 0 < behind != before and (before == resource.RLIM_INFINITY or behind < before)
+    before, after = limits_of("info")
+    assert 0 < after != before and (before == resource.RLIM_INFINITY or after < before)
 
 
 def test_replaying_is_not_bound() -> None:
-    before, behind = limits_of("allocstats")
-    assert before == behind
+    before, after = limits_of("allocstats")
+    assert before == after

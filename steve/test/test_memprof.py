@@ -122,8 +122,8 @@ def test_options(steve: Any, profile: Callable) -> None:
     assert done.out.splitlines()[:3] == ["HEAP SUMMARY:", "@test.lua:10 holds 3.0MiB: 2 allocs, 1 frees",
                                          "@test.lua:12 holds 300B: 1 allocs, 0 frees"]
     assert "@test.lua:10: 2 events\t+3145776B\t-0B\n" in steve("memprof", "--today", profile(big)).out
-    asked = steve("memprof", "--heap-snap-interval", "1", profile(big))
-    assert asked.returncode == 1 and "no time marks" in asked.err
+    refused = steve("memprof", "--heap-snap-interval", "1", profile(big))
+    assert refused.returncode == 1 and "no time marks" in refused.err
 
 
 def test_aliases_of_chunks_with_many_lines(steve: Any, profile: Callable) -> None:

@@ -124,9 +124,9 @@ class Reference:
     def new(self, addr: int, size: int, stack: int) -> None:
         self.live[addr] = Block(size, self.operation, stack)
         self.site(stack)["blocks"] += 1
-        self.asked(size, stack)
+        self.count_bytes(size, stack)
 
-    def asked(self, size: int, stack: int) -> None:
+    def count_bytes(self, size: int, stack: int) -> None:
         self.count["allocated"] += size
         self.site(stack)["bytes"] += size
         self.peaked()
@@ -145,7 +145,7 @@ class Reference:
         block.size, block.stack = size, stack
         self.live[addr] = block
         self.site(stack)["resizes"] += 1
-        self.asked(size, stack)
+        self.count_bytes(size, stack)
 
     def access(self, letter: str, addr: int, size: int) -> bool:
         owner = next((b for a, b in self.live.items() if a <= addr < a + b.size), None)

@@ -84,7 +84,7 @@ def turn(thread: int, *accesses: str, times: int = 1000) -> str:
     return f"thread {thread}\nat main@a.c:9\n" + "".join(access + "\n" for access in accesses) * times
 
 
-def told(steve: Steve, trace: Callable, *lines: str) -> list[dict]:
+def rows_of(steve: Steve, trace: Callable, *lines: str) -> list[dict]:
     trace(STACKS + "".join(line + "\n" if line[-1] != "\n" else line for line in lines) + "end exit\n")
     rows = json.loads(steve("sharing", "t.ljt", "--json").out)
     return [row for row in rows if row["lines"]]
@@ -95,7 +95,7 @@ ONE, TWO = turn(2, f"M {PAGE + 64} 4"), turn(3, f"M {PAGE + 68} 4")
 
 
 def test_neighbouring_counters(steve: Steve, trace: Callable) -> None:
-    row, = told(steve, trace, *BLOCK, *[ONE, TWO] * 5)
+    row, = rows_of(steve, trace, *BLOCK, *[ONE, TWO] * 5)
     assert row["site"] == "make (a.c:1) < main"
     assert (row["interleaved"], row["lines"], row["threads"]) == (8000, 1, 2)  # without the first and the last turn
     assert row["by_chance"] == pytest.approx(8.0**-8)
@@ -106,22 +106,22 @@ def test_the_turns_do_not_matter(steve: Steve, trace: Callable) -> None:
     """With the same accesses in more and shorter turns, the number approaches what would interleave."""
     for n in (4, 10, 100):
         short = [turn(thread, f"M {PAGE + 4 * thread} 4", times=20000 // n) for thread in (2, 3)]
-        row, = told(steve, trace, *BLOCK, *short * n)
+        row, = rows_of(steve, trace, *BLOCK, *short * n)
         assert row["interleaved"] == 40000 - 2 * 20000 // n
 
 
 def test_a_reader_beside_a_writer(steve: Steve, trace: Callable) -> None:
-    row, = told(steve, trace, *BLOCK, *[turn(2, f"L {PAGE} 8"), turn(3, f"S {PAGE + 60} 4")] * 5)
+    row, = rows_of(steve, trace, *BLOCK, *[turn(2, f"L {PAGE} 8"), turn(3, f"S {PAGE + 60} 4")] * 5)
     assert list(row["places"]) == ["0-7 read | 60-63"]
 
 
 def test_small_blocks_of_two_sites_in_one_line(steve: Steve, trace: Callable) -> None:
-    rows = told(steve, trace, "thread 1", f"N {PAGE} 16 1", f"N {PAGE + 32} 16 2",
+    rows = rows_of(steve, trace, "thread 1", f"N {PAGE} 16 1", f"N {PAGE + 32} 16 2",
                 *[turn(2, f"M {PAGE} 4"), turn(3, f"M {PAGE + 32} 8")] * 5)
     assert {row["site"]: list(row["places"]) for row in rows} == {
         "make (a.c:1) < main": ["0-3 | 0-7 of other (b.c:2) < main"],
         "other (b.c:2) < main": ["0-7 | 0-3 of make (a.c:1) < main"]}
-    rows = told(steve, trace, "thread 1", f"N {PAGE} 16 1", f"N {PAGE + 32} 16 1",
+    rows = rows_of(steve, trace, "thread 1", f"N {PAGE} 16 1", f"N {PAGE + 32} 16 1",
                 *[turn(2, f"M {PAGE} 4"), turn(3, f"M {PAGE + 32} 8")] * 5)
     assert [list(row["places"]) for row in rows] == [["0-3 | 0-7 of another"]]
 
@@ -130,7 +130,7 @@ def test_blocks_that_are_made_anew_beside_a_counter(steve: Steve, trace: Callabl
     """One thread makes and frees small blocks in a line, while another one uses the rest of the line all the
     time."""
     churn = f"thread 3\nN {PAGE + 32} 16 2\n" + turn(3, f"M {PAGE + 32} 8", times=100) + f"F {PAGE + 32} 2\n"
-    rows = told(steve, trace, "thread 1", f"N {PAGE} 16 1", *[turn(2, f"M {PAGE} 4"), churn * 10] * 5)
+    rows = rows_of(steve, trace, "thread 1", f"N {PAGE} 16 1", *[turn(2, f"M {PAGE} 4"), churn * 10] * 5)
     assert {row["interleaved"] for row in rows} == {8000}
 
 
@@ -157,14 +157,14 @@ NOTHING = {
 
 @pytest.mark.parametrize("what", NOTHING)
 def test_nothing_is_told(steve: Steve, trace: Callable, what: str) -> None:
-    assert told(steve, trace, *NOTHING[what]) == []
+    assert rows_of(steve, trace, *NOTHING[what]) == []
 
 
 def test_many_lines_need_more_evidence(steve: Steve, trace: Callable) -> None:
     """Two returns are enough for a single line, but not for one of many lines to which threads return."""
-    assert told(steve, trace, *BLOCK, *[ONE, TWO] * 2)
+    assert rows_of(steve, trace, *BLOCK, *[ONE, TWO] * 2)
     many = [turn(thread, *(f"M {2 * PAGE + 64 * i} 4" for i in range(8)), times=200) for thread in (2, 3)]
-    assert not told(steve, trace, *BLOCK, f"N {2 * PAGE} 512 1", *[ONE, TWO] * 2, *many * 9)
+    assert not rows_of(steve, trace, *BLOCK, f"N {2 * PAGE} 512 1", *[ONE, TWO] * 2, *many * 9)
 
 
 def test_bytes() -> None:
@@ -174,9 +174,9 @@ def test_bytes() -> None:
 
 
 def test_too_few_turns_are_said(steve: Steve, trace: Callable) -> None:
-    told(steve, trace, *BLOCK, *[ONE, TWO] * 2)
+    rows_of(steve, trace, *BLOCK, *[ONE, TWO] * 2)
     assert "threads took only 4 turns: see --help" in steve("sharing", "t.ljt").out
-    told(steve, trace, *BLOCK, *[ONE, TWO] * 20)
+    rows_of(steve, trace, *BLOCK, *[ONE, TWO] * 20)
     assert "turns" not in steve("sharing", "t.ljt").out
-    told(steve, trace, *BLOCK, ONE)
+    rows_of(steve, trace, *BLOCK, ONE)
     assert "turns" not in steve("sharing", "t.ljt").out
