@@ -1,13 +1,12 @@
-/* mkload.c - make a large memtrace for the speed tests: how large, and with how many live blocks.
+/* mkload.c - make a memtrace for the speed tests, of a given size and with a given number of live blocks.
  *
  *     mkload OUT EVENTS LIVE
  *
- * First LIVE blocks are made. Then a block is freed, another made in its place, and one of four paths run,
- * each of five segments with three accesses: two to fields of the block, one to another block, another field
- * or a stack, which is not recorded; so of 16 operations 14 are accesses, about as regular as those of
- * recorded programs: most segments and places are foreseen, as the coding calls it; which path and which
- * other block are not. Sizes are 16 to 512 bytes, from 64 stacks, by 2 threads. The same arguments make the
- * same file. Not installed.
+ * First, LIVE blocks are made. Then, repeatedly, a block is freed, another is made in its place, and one of four
+ * paths is executed. A path has five segments with three accesses each: two to fields of the block, one to another
+ * block, to another field, or to a stack, which is not recorded. So 14 of 16 operations are accesses. They are about
+ * as regular as those of real programs: the coder predicts most segments and addresses, but neither the path nor the
+ * other block. Blocks have 16 to 512 bytes, 64 stacks and 2 threads. Equal arguments give equal files. Not installed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include <fcntl.h>
@@ -46,7 +45,7 @@ static uint32_t frame(const char *prefix, unsigned i)
     return mt_writer_frame(s_writer, &f);
 }
 
-/* The segment of a function: load, store and modify fields of a block, the third maybe of another. */
+/* The segment of a function: load, store and modify fields of a block; the third may be in another block. */
 static void define_segment(unsigned place)
 {
     const struct mt_access accesses[] = {
@@ -81,7 +80,7 @@ static void make(uint64_t block)
                         s_stacks[below(STACKS)]);
 }
 
-/* One path through the program, with a block. */
+/* Execute one path of the program on a block. */
 static void use(uint64_t block, uint64_t live)
 {
     uint8_t stream[PATH * (MT_STREAM_ID + 2 * MT_STREAM_WORD) + MT_STREAM_BEYOND], *p = stream;

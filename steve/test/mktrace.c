@@ -2,8 +2,8 @@
  *
  *     mktrace OUT [EVENTS-PER-CHUNK [CHUNKS-PER-CHECKPOINT]] <script
  *
- * A script has one command on a line; numbers are decimal or 0x..., stacks and heaps are named by the order
- * of their definition, from 1 (0 = none, C heap):
+ * A script has one command on each line. Numbers are decimal or 0x... Stacks and heaps are numbered in the order
+ * of their definition, from 1; stack 0 is none, heap 0 is the C heap:
  *
  *     info KEY VALUE            stack FRAME...  (callers first)        heap ID malloc|lua|mmap|custom
  *     thread N                  time INSTRUCTIONS                      mark NAME
@@ -13,14 +13,14 @@
  *     state HEAP VM [TRACE]            type ADDR HEAP TYPE     (TYPE: number of enum mt_type)
  *     snapshot NAME HEAP TOTAL INTERNAL        object TYPE[@ADDR] SIZE [NAME|- [dead|root]]       endsnapshot
  *     link FROM TO KIND [NAME-OR-INDEX [weak]] (objects by number from 0; TYPE, KIND: names of the enums)
- *     at FRAME  (accesses that follow are made there)                  call FRAME
- *     proto ADDR HEAP OFFSET FILE[/DEFINED] LINE...    (of the block there; a line for each instruction)
+ *     at FRAME  (the place of the accesses that follow)                call FRAME
+ *     proto ADDR HEAP OFFSET FILE[/DEFINED] LINE...    (of the block at ADDR; a line for each instruction)
  *     end NAME                  (of enum mt_ending; without it the file has no END chunk)
  *
- * A FRAME is FUNCTION or FUNCTION@FILE:LINE; of Lua FUNCTION@@FILE:LINE/DEFINED; [OBJECT] of code without a
- * name.
+ * A FRAME is FUNCTION or FUNCTION@FILE:LINE for C, FUNCTION@@FILE:LINE/DEFINED for Lua, [OBJECT] for code
+ * without a name.
  *
- * No protection against silly scripts beyond naming the line. Not installed.
+ * A wrong script ends the program with the number of the line. Not installed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static struct {
     uint32_t size, frame, id;
 } s_sites[MANY];
 static unsigned s_n_sites, s_line;
-static uint32_t s_at; /* frame of the accesses to come */
+static uint32_t s_at; /* frame of the accesses that follow */
 
 static void fail(const char *why)
 {
@@ -260,7 +260,7 @@ static void add_link(char *rest)
     mt_writer_link(s_writer, &l);
 }
 
-/* The commands of snapshots, samples, states, types, prototypes and calls; false if it is none of them. */
+/* Execute a command about snapshots, samples, states, types, prototypes or calls; false if it is another one. */
 static bool define_lua(const char *word, char *rest)
 {
     if (strcmp(word, "sample") == 0)
@@ -330,7 +330,7 @@ static void obey(char *line)
         change_heap(*word, line);
 }
 
-/* All lines of the script; true when it says how the trace ended. */
+/* Execute all lines of the script; true if it has the command `end`. */
 static bool obey_all(enum mt_ending *ending)
 {
     char line[4096];

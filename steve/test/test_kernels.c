@@ -1,7 +1,7 @@
-/* test_kernels.c - the parts of the kernels that Python tests do not reach directly.
+/* test_kernels.c - tests of parts of the kernels that Python tests do not reach directly.
  *
- * The map of live handles and the set of ranges against brute force, numbers at the edges, and the checker on
- * streams of events that no sound reader delivers, one for each rule.
+ * The map of live handles and the set of ranges are compared with brute force, numbers are tested at the limits of
+ * their ranges, and the checker gets events that a correct reader never delivers, one case for each rule.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 8;
 }
 
-/* Handles live and die at random; indices stay below the most that ever lived at once. */
+/* Handles are added and removed at random; indices stay below the greatest number that lived at once. */
 static void test_livemap(void **unused)
 {
     static uint32_t index_of[HANDLES];
@@ -69,7 +69,7 @@ static bool any_overlap(const struct interval *ranges, uint64_t start, uint64_t 
     return false;
 }
 
-/* How far entries stand behind their homes, on average. */
+/* The average distance of entries from their home positions. */
 static double mean_distance(const struct livemap *map)
 {
     size_t sum = 0, n = 0;
@@ -83,7 +83,7 @@ static double mean_distance(const struct livemap *map)
     return (double)sum / (double)n;
 }
 
-/* Keys that differ in their upper half, as those of a block and a line do, must not meet at few homes. */
+/* Keys that differ in their upper half, as pairs of a block and a line do, must spread over many home positions. */
 static void test_livemap_of_pairs(void **unused)
 {
     struct livemap map;
@@ -161,7 +161,7 @@ static void test_grow_refuses_the_impossible(void **unused)
     free(array);
 }
 
-/* A sound beginning: two blocks, [0x1000, 0x1040) and [0x2000, 0x2010). */
+/* A valid start of a trace: two blocks, [0x1000, 0x1040) and [0x2000, 0x2010). */
 #define TWO_BLOCKS                                                                                           \
     {.kind = MT_NEW, .addr = 0x1000, .size = 64, .handle = 0, .slot = 0},                                    \
     {                                                                                                        \
@@ -234,8 +234,7 @@ static void test_crossing_is_no_breach(void **unused)
     check_free(&c);
 }
 
-/* What is not shown makes the model all the same: a block that lived before is in the way of one that is
- * shown. */
+/* Hidden events update the checker's model, too: a hidden live block overlaps with one that is shown. */
 static void test_only_what_is_shown_is_told(void **unused)
 {
     struct mt_event events[] = {TWO_BLOCKS,
@@ -262,7 +261,7 @@ static void test_only_what_is_shown_is_told(void **unused)
     check_free(&c);
 }
 
-/* A block that ends at the last address there is. */
+/* A block that ends at the highest address. */
 static void test_top_of_memory(void **unused)
 {
     struct mt_event events[] = {{.kind = MT_NEW, .addr = UINT64_MAX - 15, .size = 16},
@@ -276,7 +275,7 @@ static void test_top_of_memory(void **unused)
     check_free(&c);
 }
 
-/* A size of one of all magnitudes, now and then at an edge. */
+/* A random size of any magnitude, sometimes next to a power of two. */
 static uint64_t some_size(uint32_t *state)
 {
     uint64_t size =
@@ -295,7 +294,7 @@ static uint64_t some_size(uint32_t *state)
     }
 }
 
-/* What is known of Resizes afterwards does the same as each of them did. */
+/* Applying the composition of several Resizes gives the same result as applying each of them. */
 static void test_used_parts_mapped(void **unused)
 {
     uint32_t random = 3;
