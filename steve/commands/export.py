@@ -96,6 +96,7 @@ def without_accesses(chosen: blocks.Blocks) -> Trace:
 
 
 def run_massif(args: argparse.Namespace, out: Output) -> int:
+    """Write massif's format, which needs two walks: the second finds the trees of the snapshots."""
     from steve.kernels._holdings import Holdings
     from steve.export.massif import Sampler, held, massif
     chosen = blocks.Blocks(NAME, args, again=True)

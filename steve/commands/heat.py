@@ -70,6 +70,7 @@ class Classes:
         self._sums = {name: np.zeros(CLASSES, "u8") for name in self.NAMES}
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
+        """Add the lives of a batch that the mask `keep` selects; None: all."""
         import numpy as np
         batch = batch if keep is None else batch[keep]
         traffic = batch["bytes_read"] + batch["bytes_written"]
@@ -80,13 +81,16 @@ class Classes:
             np.add.at(self._sums[name], number, values)
 
     def part(self, peak: int) -> dict[str, np.ndarray]:
+        """The state of this fold, for join()."""
         return self._sums
 
     def join(self, part: dict[str, np.ndarray], peak: int) -> None:
+        """Add the state of the fold of the next part of the trace."""
         for name in self.NAMES:
             self._sums[name] += part[name]
 
     def rows(self) -> list[dict]:
+        """The sums of each class, coldest first."""
         return [{name: int(self._sums[name][i]) for name in self.NAMES} for i in range(CLASSES)]
 
 

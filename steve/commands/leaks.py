@@ -92,14 +92,17 @@ class Leaks:
         self.reached = Reached(rule)
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
+        """Add the lives of a batch that the mask `keep` selects; None: all."""
         self.sums.add(batch, keep)
         self.survivors.add(batch, keep)
         self.reached.add(batch, keep)
 
     def part(self, peak: int) -> tuple:
+        """The state of this fold, for join()."""
         return self.sums.part(peak), self.survivors.part(peak), self.reached.part(peak)
 
     def join(self, part: tuple, peak: int) -> None:
+        """Add the state of the fold of the next part of the trace."""
         self.sums.join(part[0], peak)
         self.survivors.join(part[1], peak)
         self.reached.join(part[2], peak)

@@ -117,6 +117,7 @@ class Table:
         self.classes: dict[int, Any] = {}
 
     def add(self, batch: np.ndarray, keep: np.ndarray | None) -> None:
+        """Add the lives of a batch that the mask `keep` selects; None: all."""
         import numpy as np
         batch = batch if keep is None else batch[keep]
         lives, sizes = self.measure(batch), batch["size"]
@@ -126,13 +127,16 @@ class Table:
             self.classes.setdefault(size, self.make()).add(lives[here], sizes[here])
 
     def part(self, peak: int) -> dict[int, Any]:
+        """The state of this fold, for join()."""
         return self.classes
 
     def join(self, part: dict[int, Any], peak: int) -> None:
+        """Add the state of the fold of the next part of the trace."""
         for size, bins in part.items():
             self.classes.setdefault(size, self.make()).join(bins)
 
     def rows(self) -> list[dict]:
+        """The rows of all classes, smallest sizes first."""
         result: list[dict] = []
         total = sum(count for bins in self.classes.values() for _, _, count, _ in bins)
         for size, bins in sorted(self.classes.items()):

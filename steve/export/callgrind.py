@@ -55,6 +55,7 @@ def bump(table: dict, key: object, costs: Costs) -> None:
 
 
 def one_line(text: str) -> str:
+    """The text with line breaks and runs of blanks replaced by single blanks."""
     return " ".join(text.split())
 
 

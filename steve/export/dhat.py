@@ -28,6 +28,7 @@ SUMS = (("tb", "bytes"), ("tbk", "blocks"), ("tl", "lifetime"), ("mb", "most"), 
 
 
 def frame_text(trace: Trace, number: int) -> str:
+    """The text of a frame in DHAT's frame table: `0xADDRESS: function (file:line)`."""
     frame = trace.frame(number) if number else None
     return "(no stack)" if frame is None else f"{frame.ip:#x}: {frame_line(frame)}"
 

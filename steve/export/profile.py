@@ -74,6 +74,7 @@ class Profile:
 
     @property
     def command(self) -> str:
+        """The traced command or, if unknown, the name of the trace."""
         return self.facts.get("command", self.trace.name)
 
     def frame(self, number: int) -> Frame:

@@ -60,6 +60,7 @@ def safe(text: str) -> str:
 
 
 def amount(value: int, unit: str) -> str:
+    """A weight as text, with its unit."""
     return f"{size(value)} ({number(value)} bytes)" if unit == "bytes" else f"{number(value)} {unit}"
 
 

@@ -43,6 +43,7 @@ class Stacks(NamedTuple):
 
 
 def sorted_stacks(folded: Folded) -> Stacks:
+    """Weights by stack as Stacks."""
     return Stacks(sorted(folded.items()), sum(folded.values()))
 
 

@@ -54,9 +54,11 @@ class Universe:
         return self.snapshot.total - self.snapshot.internal - self.bytes
 
     def type_name(self, number: int) -> str:
+        """The type of an object."""
         return self.type_names[self.objects["type"][number]]
 
     def name(self, number: int) -> str:
+        """The name of an object, or ""."""
         return self.trace.string(int(self.objects["name"][number]))
 
     def label(self, number: int) -> str:

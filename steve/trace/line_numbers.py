@@ -37,6 +37,7 @@ class LineNumbers:
         return len(self._lines)
 
     def line(self, number: int) -> Line:
+        """The line with a number."""
         found = self._lines[number]
         return found.line if found.owner is None else found.line._replace(function=self._names[found.owner][1])
 

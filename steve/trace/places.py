@@ -98,14 +98,17 @@ class Places:
         return self._texts[field](number)
 
     def site_name(self, stack: int) -> str:
+        """The text of a stack's allocation site."""
         if stack not in self._site_names:
             self._site_names[stack] = self.sites.name(self.sites.frames(stack))
         return self._site_names[stack]
 
     def stack_text(self, stack: int) -> str:
+        """The text of all frames of a stack, innermost first."""
         return " < ".join(frame_text(frame) for frame in self.trace.stack_frames(stack))
 
     def heap_kind(self, heap: int) -> str:
+        """The name of a heap's kind, "" if the heap is unknown."""
         known = self.trace.heap(heap)
         return known.kind if known is not None else ""
 

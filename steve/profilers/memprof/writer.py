@@ -63,14 +63,18 @@ class MemprofWriter:
         out.flush(ENOUGH)
 
     def alloc(self, place: Place, address: int, size: int) -> None:
+        """Write an allocation."""
         self._event(ALLOC, place, address, size)
 
     def free(self, place: Place, address: int, size: int) -> None:
+        """Write a free."""
         self._event(FREE, place, address, size)
 
     def realloc(self, place: Place, old: int, old_size: int, address: int, size: int) -> None:
+        """Write a resize from (old, old_size) to (address, size)."""
         self._event(REALLOC, place, old, old_size, address, size)
 
     def finish(self) -> None:
+        """Write the end of the stream."""
         self.out.byte(symtab.FINAL)
         self.out.flush()

@@ -79,6 +79,7 @@ class SysprofWriter:
         return record.take()
 
     def finish(self) -> None:
+        """Write the end of the stream."""
         self.out.byte(symtab.FINAL)
         self.out.flush()
 
