@@ -80,7 +80,7 @@ static bool prepare_heap(struct shared *b)
         return false;
     }
     if (b->job.flags & STEVE_RESERVES)
-        region_allow_stretch();
+        region_allow_reservation();
     if (b->job.confinement == STEVE_BY_SYMBOLS || b->job.confinement == STEVE_BY_SYSCALLS)
         region_capture(true);
     if (b->job.confinement == STEVE_BY_SYSCALLS && !region_trap_syscalls()) {

@@ -1,7 +1,7 @@
 /* latency.h - how operation times are distributed: a histogram of fixed size.
  *
  * Exact below 32 ns, 16 steps for each doubling above (so a percentile is off by 6% at most), no memory
- * taken. It does not keep the order of times; the data points do that.
+ * allocated. It does not keep the order of times; the data points do.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_BASE_LATENCY_H
@@ -13,7 +13,7 @@ enum { LATENCY_STEPS = 16, LATENCY_BUCKETS = 64 * LATENCY_STEPS };
 
 struct latency {
     uint64_t count, sum, most; /* operations, nanoseconds, longest */
-    uint64_t preempted;        /* operations that are left out: another process ran meanwhile */
+    uint64_t preempted;        /* operations that were left out, because another process ran meanwhile */
     uint32_t buckets[LATENCY_BUCKETS];
 };
 

@@ -1,7 +1,7 @@
 /* outfile.h - where an output file goes: links, devices, pipes, and files that must not be replaced.
  *
- * A file is written to a temporary file and renamed when it is whole. The file behind a symbolic link is replaced, not the
- * link. A device or a pipe stays what it is: the finished bytes are written to it. A file that the command
+ * A file is written to a temporary file and renamed when it is complete. The target of a symbolic link is replaced,
+ * not the link. A device or a pipe stays what it is: the finished bytes are written to it. A file that the command
  * reads is refused. This does not write the contents; drivers/commands/result.c and drivers/film/ffmpeg.c do.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */

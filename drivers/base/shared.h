@@ -1,8 +1,8 @@
 /* shared.h - the memory that steve-replay and the process of a driver share.
  *
- * The driver's process reads its job there and writes what it finds; when it crashes or hangs, all that it
- * found so far, and the operation it was at, is there still. Everything is plain data, no pointers. The
- * descriptors below are open in the driver's process under these numbers.
+ * The driver's process reads its job from it and writes its results to it. If that process crashes or hangs, the
+ * results so far and the current operation remain. Everything is plain data without pointers. The descriptors below
+ * are open in the driver's process under these numbers.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_BASE_SHARED_H
@@ -22,20 +22,20 @@
 
 enum { SHARED_FD = 10, PLAN_FD = 11, FRAMES_FD = 12 };
 
-/* What a process is started for. Each is a fresh one. */
+/* What a process of the driver is started for. Each job gets a new process. */
 enum job_kind {
-    JOB_INFO,          /* open the driver and say what it is */
-    JOB_FIT,           /* only see whether the heap is large enough */
+    JOB_INFO,          /* open the driver and describe it */
+    JOB_FIT,           /* only determine whether the heap is large enough */
     JOB_BATCH,         /* replay without timing single operations */
     JOB_TIMED,         /* replay timing every operation */
     JOB_SPACE,         /* replay measuring space at the data points */
     JOB_FILM,          /* replay drawing frames into FRAMES_FD */
     JOB_THREADS,       /* replay on real threads, without timing single operations */
-    JOB_THREADS_SPACE, /* the same, looking at the heap whenever all have come to the same operation */
-    JOB_PIECES         /* replay without timing single operations, but what is between two data points */
+    JOB_THREADS_SPACE, /* as JOB_THREADS, measuring the heap at barriers */
+    JOB_PIECES         /* replay, timing the operations between two data points as one */
 };
 
-/* N, F and R operations, bytes of N and R, or instructions of the program that was traced. */
+/* The unit of a film's time: N, F and R operations, bytes of N and R, or instructions of the traced program. */
 enum film_time { FILM_OPS, FILM_BYTES, FILM_INSTRUCTIONS, FILM_TIMES };
 extern const char *const film_time_names[FILM_TIMES];
 
@@ -45,7 +45,7 @@ struct film_size {
     enum film_kind kind;
     enum layout layout;
     uint32_t width, height; /* pixels */
-    enum film_time time;    /* what time runs with */
+    enum film_time time;    /* the unit of time */
     uint64_t total;         /* of the whole replay, in the unit of `time` */
     uint64_t per_frame;     /* the same of one frame */
     uint64_t first;         /* FILM_INSTRUCTIONS: those executed before the film begins */
@@ -78,10 +78,10 @@ enum job_status {
     STATUS_FAILED   /* text says why */
 };
 
-/* Operations that are timed apart. */
+/* Operations whose times are kept separately. */
 enum timed_op { TIMED_MALLOC, TIMED_FREE, TIMED_REALLOC, TIMED_OPS };
 
-/* What holds after an operation (N, F or R). Times in nanoseconds, sizes in bytes. */
+/* A data point: the state after an operation (N, F or R). Times in nanoseconds, sizes in bytes. */
 struct point {
     uint64_t op_index, size;
     uint64_t used, free, overhead, maxmem;

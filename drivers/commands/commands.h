@@ -1,4 +1,4 @@
-/* commands.h - the things steve-replay does, one file each. They return the exit status.
+/* commands.h - the commands of steve-replay, one file each. They return the exit status.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_COMMANDS_COMMANDS_H

@@ -1,8 +1,8 @@
-/* outside_heap.h - memory that this process has outside of the heap, as the kernel sees it.
+/* outside_heap.h - memory of this process outside of the heap, as the kernel sees it.
  *
- * Blocks are checked one by one to lie in the heap; tables that an allocator keeps for itself are not seen
- * that way. So what the process could write to, in all, is compared before and after a replay: what came in
- * between, came past the heap. It does not tell who took it.
+ * Each block is checked to be in the heap, but tables that an allocator keeps for itself are not seen that way. So the
+ * size of all writable memory is compared before and after a replay: what was added was allocated outside of the
+ * heap. This does not say which code allocated it.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_HEAP_OUTSIDE_H

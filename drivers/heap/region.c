@@ -100,7 +100,7 @@ size_t region_offset(const void *p)
     return reservation_contains(p) ? reservation_offset(p) : (size_t)((const char *)p - s_base);
 }
 
-void region_allow_stretch(void)
+void region_allow_reservation(void)
 {
     s_stretches = true;
 }

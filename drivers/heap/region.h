@@ -1,8 +1,8 @@
-/* region.h - the heap given to the allocator under test, and a small operating system over it.
+/* region.h - the heap of the allocator under test, and replacements for the memory calls of the kernel.
  *
- * One stretch of address space is reserved. An allocator either works in it directly, or asks for memory as
- * it would ask the kernel; then these functions answer, from the region and nowhere else, so that the heap is
- * bounded and what is committed is known to the byte. There is one region in a process.
+ * One range of address space is reserved. An allocator either works in it directly, or requests memory as it would
+ * from the kernel. These functions then serve the request from the region only, so that the heap is bounded and its
+ * committed bytes are known exactly. There is one region in a process.
  *
  * Results are as the kernel gives them: an address or 0, or a negative errno. Lengths are rounded up to
  * pages. Mappings are placed at the lowest address with room; once the break has been moved they are
@@ -17,21 +17,20 @@
 
 enum { REGION_PAGE = 4096 };
 
-/* Reserve `size` bytes, always at the same address where that is free. False: not to be had. */
+/* Reserve `size` bytes, at the same address in each process if it is free. False: not possible. */
 bool region_reserve(size_t size);
 char *region_base(void);
 size_t region_size(void);                        /* as asked for */
-size_t region_reserved(void);                    /* bytes of addresses really taken for it */
+size_t region_reserved(void);                    /* bytes of address space reserved for it */
 bool region_holds(const void *p, size_t length); /* all of p .. p + length is in it */
 
-/* Bytes from the heap's start, of an address that it holds. */
+/* Offset of an address in the heap from its start. */
 size_t region_offset(const void *p);
-/* From now on a mapping of more than the heap's size that cannot be accessed is a mere reservation of
- * addresses (reservation.h): what is made usable of it counts, and may not exceed the heap together with all
- * else. */
-void region_allow_stretch(void);
+/* Treat an inaccessible mapping larger than the heap as a reservation of addresses (reservation.h). Only the parts
+ * that are made usable count; together with everything else they may not exceed the heap. */
+void region_allow_reservation(void);
 
-/* The operating system's part. */
+/* -- memory calls -- */
 long region_reserve_more(size_t length);
 long region_use(void *p, size_t length); /* in the reservation */
 long region_map(void *where, size_t length, bool fixed);
@@ -39,7 +38,7 @@ long region_unmap(void *p, size_t length);
 long region_remap(void *p, size_t old_length, size_t length, bool may_move);
 long region_break(void *end); /* the break after the call: moved to `end` or, if that cannot be, as it was */
 
-/* What it has given out. */
+/* -- memory in use -- */
 size_t region_committed(void); /* bytes mapped now */
 char *region_top(void); /* end of the highest mapped page, region_base() if none; with a reservation: as if
                                   all that is mapped lay at the start */
@@ -49,16 +48,16 @@ size_t region_resident(void);  /* bytes of the whole region that are in memory n
 void region_capture(bool on);
 bool region_captures(void);
 
-/* Answer a memory system call as the kernel would, from the region or, when it is none of the region's
- * business (files, other addresses, capturing off), by the kernel. Used by both ways of capture. */
+/* Handle a memory system call as the kernel would: from the region or, if it does not concern the region (files, other
+ * addresses, capturing off), by calling the kernel. Used by both ways of capturing. */
 long region_mmap_call(void *p, size_t length, int prot, int flags, int fd, long offset);
 long region_munmap_call(void *p, size_t length);
 long region_mremap_call(void *p, size_t old_length, size_t length, int flags, void *target);
 long region_madvise_call(void *p, size_t length, int advice);
 long region_brk_call(void *end);
 
-/* Have the kernel hand this process's brk, mmap, munmap, mremap and madvise calls to the functions above,
- * from now on and for good. False: it refuses. */
+/* Redirect this process's brk, mmap, munmap, mremap and madvise calls to the functions above, permanently. False: the
+ * kernel refuses. */
 bool region_trap_syscalls(void);
 
 #endif

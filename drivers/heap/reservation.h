@@ -1,11 +1,11 @@
-/* reservation.h - addresses that an allocator reserves far beyond the heap's size, to use a little of them.
+/* reservation.h - address space that an allocator reserves beyond the size of the heap, to use a small part of it.
  *
- * An allocator of this habit maps, say, 180 GiB that cannot be accessed, and later maps parts of it anew to
- * be used. The reservation costs nothing and is the kernel's; the parts are counted by the region as what the
- * allocator has taken of its heap. For pictures, they are thought of as lying one behind the other from the
- * heap's start, in the order in which they were made usable. There is one reservation in a process.
+ * Such an allocator maps, say, 180 GiB of inaccessible memory and later makes parts of it usable. The reservation costs
+ * nothing and is served by the kernel; the region counts the usable parts as heap that is in use. In pictures these
+ * parts follow one another from the start of the heap, in the order in which they were made usable. There is one
+ * reservation in a process.
  *
- * Results are as the kernel gives them: an address or 0, or a negative errno.
+ * Results are those of the kernel: an address or 0, or a negative errno.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_HEAP_RESERVATION_H
@@ -14,21 +14,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Reserve; -ENOMEM if there is a reservation already. */
+/* Make the reservation; -ENOMEM if there is one already. */
 long reservation_reserve(size_t length);
-/* Does the address lie in the reservation, used or not? */
+/* Is the address in the reservation, usable or not? */
 bool reservation_contains(const void *p);
 /* Pages of a range in the reservation that are not usable yet. */
 size_t reservation_missing(const void *p, size_t length);
 /* Make a range in the reservation usable, with fresh pages. */
 long reservation_use(void *p, size_t length);
-/* Take a range out of use; *pages: how many were in use. */
+/* Make a range unusable again; *pages: how many of its pages were usable. */
 long reservation_drop(void *p, size_t length, size_t *pages);
-/* Is all of a range in use? */
+/* Is the whole range usable? */
 bool reservation_holds(const void *p, size_t length);
-/* The place of an address in use, in bytes, as thought of in pictures. */
+/* Offset of a usable address in pictures, in bytes. */
 size_t reservation_offset(const void *p);
-/* Pages in use that are in memory now. */
+/* Usable pages that are in memory now. */
 size_t reservation_resident(void);
 
 #endif

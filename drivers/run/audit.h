@@ -22,7 +22,7 @@ struct audit {
 
 /* False: no memory. Does nothing, like the others, without --check. */
 bool audit_open(struct audit *a, const struct engine *e);
-/* A new block (or a resized one, after audit_gone). False: it overlaps another; the error text in shared memory is set. */
+/* A new block (or a resized one, after audit_gone). False: it overlaps another; error text set. */
 bool audit_made(struct audit *a, const struct block *b, const void *address);
 void audit_gone(struct audit *a, const struct block *b, const void *address);
 /* The replay has ended: set the status in shared memory and text if something was wrong. */

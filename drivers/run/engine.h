@@ -1,11 +1,11 @@
-/* engine.h - the replay: every step of a plan done on one driver.
+/* engine.h - the replay: does every step of a plan on one driver.
  *
- * Locks are really held, across other operations. Two ways to go through the steps, compiled from one
- * source: TIMED times each; WATCHED calls a watcher after each. The third, without either, is engine_batch.c.
- * With kill_percent, at the end of the file so many percent of the live blocks, chosen evenly at random,
- * are freed and the file is done again with new blocks, until memory runs out.
+ * Locks are held across other operations, as in the file. There are two ways to go through the steps, compiled
+ * from one source: TIMED measures the time of each operation; WATCHED calls a watcher after each. The third way,
+ * without either, is engine_batch.c. With kill_percent, a random part of the live blocks is freed at the end of
+ * the file, and the file is replayed again with new blocks, until memory runs out.
  *
- * Runs in the driver's process: takes memory from raw_syscalls only, never from malloc.
+ * This runs in the driver's process: it allocates memory with raw_syscalls only, never with malloc.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_RUN_ENGINE_H
@@ -21,13 +21,13 @@ struct block {
     uint32_t id;
 };
 
-/* Told of everything by a WATCHED run. `address` is NULL for a block that has no memory. */
+/* Callbacks of a WATCHED run. `address` is NULL for a block without memory. */
 struct watcher {
     void *ctx;
-    /* after N: false stops the run as failed (the error text in shared memory is set) */
+    /* after N. False: the run has failed, and the error text in shared memory is set */
     bool (*made)(void *ctx, const struct block *b, void *address);
     bool (*freeing)(void *ctx, const struct block *b, void *address); /* before F, and before R */
-    /* after R, followed by made: the first `bytes` bytes must be those that the block had */
+    /* after R, and before made: the first `bytes` bytes must be as before */
     bool (*kept)(void *ctx, const struct block *b, void *address, uint64_t bytes);
     void (*locked)(void *ctx, const struct block *b, bool locked);
     /* optional: bytes from..from + bytes of the block were read or written */
@@ -40,13 +40,12 @@ struct engine {
     struct shared *shared;
     const struct step *steps;
     struct block *blocks; /* by slot */
-    struct block *kept;   /* blocks of earlier rounds that are live still */
+    struct block *kept;   /* blocks of earlier rounds that are still live */
     uint64_t kept_count, kept_room;
     uint64_t ops; /* N, F and R done */
     uint64_t random;
     uint32_t first_id; /* of this round */
-    bool
-        spoiled; /* compaction moved what it may not, or changed it; the error text in shared memory is set */
+    bool spoiled;      /* compaction moved a locked block or damaged a block; error text set */
     const struct watcher *watcher;
     uint64_t oom_time;                    /* of the last malloc, nanoseconds */
     uint64_t run_time, run_ops, run_most; /* TIMED: since the last point */
@@ -60,20 +59,20 @@ bool engine_open(struct engine *e, struct shared *shared, const struct steve_dri
 void engine_timed(struct engine *e);
 void engine_watched(struct engine *e, const struct watcher *w);
 
-/* Parts that engine_batch.c has in common. */
+/* -- shared with engine_batch.c and thread.c -- */
 enum outcome { GOES_ON, NO_ROOM, FAILED };
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Zeroed memory that is touched already: its page faults are not to be taken for the allocator's time. NULL:
- * no memory. */
+/* Zeroed memory whose pages are already present, so that their faults do not count as the allocator's time. NULL: out
+ * of memory. */
 void *engine_table(size_t bytes);
-/* A block of `size` bytes, if need be after compaction (e->oom_time says what that took); NULL: no room. */
+/* Allocate a block, if necessary after compaction, whose time is then in e->oom_time. NULL: no room. */
 void *engine_malloc(struct engine *e, uint64_t size, uint32_t id);
-/* A block gets another size: by realloc, or if the driver has none, by malloc, copy and free. Gives its ref
- * now, or NULL: no room, it is as it was. */
+/* Resize a block by realloc, or by malloc, copy and free if the driver has no realloc. Returns its new ref; NULL: no
+ * room, and the block is unchanged. */
 void *engine_resize(struct engine *e, void *ref, uint64_t old_size, uint64_t size, uint32_t id);
-/* Let the allocator compact; `wanted` bytes are asked for, 0: none, the file wants it. True: worth trying
- * malloc again. In a WATCHED run with checking on, all live blocks are compared after it. */
+/* Let the allocator compact, because `wanted` bytes are requested or, if 0, because the file says so. True: malloc may
+ * now succeed. In a WATCHED run with --check, all live blocks are compared afterwards. */
 bool engine_make_room(struct engine *e, size_t wanted);
 /* Free exactly percent of the live blocks (rounded down), each with the same probability, and keep the others
  * for the next round under new ids. False: nothing would be left to run out of memory, or no memory for the
@@ -81,12 +80,12 @@ bool engine_make_room(struct engine *e, size_t wanted);
 bool engine_kill_blocks(struct engine *e, uint32_t percent);
 /* The next of a sequence of 64-bit numbers that depends on *state only. */
 uint64_t engine_random(uint64_t *state);
-/* Rewind for another round? Kills blocks on the way. */
+/* Start another round, after freeing the random part of the live blocks. False: there is no further round. */
 bool engine_rewind(struct engine *e);
 /* Set the status of the whole run. */
 void engine_end(struct engine *e, enum outcome o);
 
-/* The size of a new block; *at is behind its step and moves on over a big size. */
+/* The size of a new block. *at points after its step, and advances past a big size. */
 ALWAYS_INLINE uint64_t step_size(struct step s, const struct step **at)
 {
     if (s.what >> STEP_SHIFT != STEP_BIG)
@@ -95,7 +94,7 @@ ALWAYS_INLINE uint64_t step_size(struct step s, const struct step **at)
     return big.slot | (uint64_t)big.what << 32;
 }
 
-/* The offset of a read or write; *at is behind its first step. */
+/* The offset of a read or write. *at points after its first step, and advances past the offset. */
 ALWAYS_INLINE uint64_t step_offset(const struct step **at)
 {
     const struct step offset = *(*at)++;

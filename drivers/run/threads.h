@@ -1,11 +1,11 @@
-/* threads.h - the replay on real threads: each thread of the program that was traced has one of its own.
+/* threads.h - the replay on real threads, one for each thread of the traced program.
  *
- * Each does its operations in their order. Operations on one block keep their order across threads, too: each
- * has a number, its turn, and a thread waits until the block has come to it. All else may happen in any
- * order, so that threads meet in the allocator as those of the program did, or more closely: they do nothing
- * between their calls. An allocator that is not made for threads gets a lock around each call.
+ * Each thread does its operations in order. Operations on one block also keep their order across threads: each has
+ * a number, its turn, and a thread waits until the block has reached that turn. All other operations may happen in
+ * any order. Threads therefore meet in the allocator as often as those of the program, or more often, since they do
+ * nothing between their calls. If an allocator is not made for threads, a lock is held during each call.
  *
- * Like engine_batch.h it times the whole, not single operations; one round only.
+ * Like engine_batch.h, this measures the whole replay and not single operations. It replays one round only.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later */
 #ifndef DRIVERS_RUN_THREADS_H
@@ -13,12 +13,12 @@
 
 #include "drivers/run/engine.h"
 
-/* Most threads that are replayed as such. */
+/* Largest number of threads of a file that can be replayed. */
 enum { THREADS_MOST = 1024 };
-/* Bytes of heap that a run on threads has for each besides: allocators reserve address space for each. */
+/* Additional bytes of heap for each thread, since allocators reserve address space for each. */
 #define THREADS_HEAP ((uint64_t)128 << 20)
 
-/* Replay once; the result is shared->threaded, and shared->op_index the operation where it failed, if it did. */
+/* Replay once. The result is in shared->threaded; after a failure, shared->op_index is the operation that failed. */
 void threads_run(struct engine *e);
 
 #endif

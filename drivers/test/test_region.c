@@ -148,7 +148,7 @@ static void test_break(void **state)
 static void test_reservation_counts_what_is_used(void **state)
 {
     size_t before = region_committed(), room = SIZE - before;
-    region_allow_stretch();
+    region_allow_reservation();
     char *p = (char *)region_reserve_more((size_t)1 << 36);
     assert_false(raw_failed((long)p));
     assert_true(reservation_contains(p) && !region_holds(p, 1) && region_committed() == before);

@@ -1,11 +1,11 @@
-/* containers.h - blocks that were cut into the blocks of another heap, and live on as its raw material.
+/* containers.h - containers: blocks that another heap has cut into blocks of its own.
  *
- * A pool takes its memory from malloc or mmap, and hands out pieces of it. Live blocks never overlap, and an
- * access belongs to the piece; so a block whose bytes another heap hands out leaves the trace (an implied
- * Free) and is kept here until its own allocator takes it back. Containers of one heap never overlap each other;
- * those of different heaps may lie in one another (a pool in a pool in a mapping).
+ * A pool allocates memory with malloc or mmap and hands out pieces of it. Live blocks never overlap, and an access
+ * belongs to the piece. So a block of which another heap hands out pieces leaves the trace (an implied Free) and is
+ * kept here until its own allocator frees it. Containers of one heap never overlap each other; those of different
+ * heaps may contain one another (a pool in a pool in a mapping).
  *
- * When memory runs out, functions fail, and the containers may only be destroyed.
+ * When memory runs out, functions fail; the containers may then only be destroyed.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -21,23 +21,23 @@ struct containers {
 
 void containers_destroy(struct containers *a);
 
-/* Keep a block that has left the map of live ones. False when out of memory. */
+/* Add a block that was removed from the map of live blocks. False when out of memory. */
 bool containers_add(struct containers *a, const struct block *b);
 
-/* Take out a container of `heap` that begins at addr; false if there is none. */
+/* Remove the container of `heap` that begins at addr; false if there is none. */
 bool containers_take(struct containers *a, uint32_t heap, uint64_t addr, struct block *out);
 
-/* Take out some container of `heap` that overlaps [base, base + size); false if there is none. */
+/* Remove a container of `heap` that overlaps [base, base + size); false if there is none. */
 bool containers_take_overlap(struct containers *a, uint32_t heap, uint64_t base, uint64_t size,
                              struct block *out);
 
-/* Take out any container of `heap`; false if there is none. */
+/* Remove any container of `heap`; false if there is none. */
 bool containers_take_any(struct containers *a, uint32_t heap, struct block *out);
 
-/* Does a container of some heap hold the byte at addr? */
+/* Is the byte at addr in a container of any heap? */
 bool containers_hold(const struct containers *a, uint64_t addr);
 
-/* Does a heap have containers? The rule is no: then the functions above need not be called. */
+/* Does a heap have containers? Mostly not, and then the functions above need not be called. */
 static inline bool containers_has(const struct containers *a, uint32_t heap)
 {
     return heap < a->heaps && a->of_heap[heap] && a->of_heap[heap]->live > 0;

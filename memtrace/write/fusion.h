@@ -1,13 +1,13 @@
-/* fusion.h - segments that always follow one another, which the writer fuses into one.
+/* fusion.h - fusion: the writer replaces segments that always follow one another by one segment.
  *
- * A superblock of a program is mostly followed by the same other one: of a trace's segments more than half
- * need no telling of their own. So the writer watches some of the stream, and where a segment was followed by
- * the same one all the time, it defines a *fused* segment that does what up to FUSION_PARTS of them do one
- * after the other. For a reader it is a segment like others; there are half as many to read, and to write.
- * Callers know nothing of it: their ids of segments are mapped here to those in the file.
+ * A superblock of a program is mostly followed by the same other one. More than half of the segments of a trace
+ * therefore need not be stored one by one. The writer observes a sample of the stream. Where a segment was always
+ * followed by the same one, it defines a *fused* segment that does what up to FUSION_PARTS segments do one after the
+ * other. For readers a fused segment is like any other; it halves the number of segments to read and write. Callers of
+ * the writer do not see fused segments: their segment ids are mapped to those of the file here.
  *
- * Only what stands in the stream without anything in between is fused. Whether the stream has all parts is
- * seen before anything is coded.
+ * Only segments with nothing between them in the stream are fused. Whether the stream contains all parts is checked
+ * before anything is coded.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -19,19 +19,23 @@
 
 enum { FUSION_PARTS = 8, FUSION_WORDS = 14 };
 
-/* No segment: what stands there is something else, or the stream ends. */
+/* No segment follows: something else does, or the stream ends. */
 #define FUSION_NOTHING UINT32_MAX
 
-/* Whether a fused segment begins with one: not seen often enough, to be tried when it comes next, there is
- * one, never. */
-enum fusion_state { FUSION_UNKNOWN, FUSION_READY, FUSION_MADE, FUSION_NEVER };
+/* State of a segment as the possible first part of a fused one. */
+enum fusion_state {
+    FUSION_UNKNOWN, /* not frequent enough yet */
+    FUSION_READY,   /* to be fused when it runs next */
+    FUSION_MADE,    /* a fused segment begins with it */
+    FUSION_NEVER    /* was tried, and is not possible */
+};
 
-/* A segment by the caller's id. */
+/* A segment, by the caller's id. */
 struct fusible {
     uint32_t segment, line; /* in the codebook */
     uint32_t fused;         /* line of the fused segment that begins with this one, if FUSION_MADE */
-    uint32_t next;          /* what followed it, mostly, of the times it was watched: */
-    uint16_t seen, broken;  /* all of them; when something else followed */
+    uint32_t next;          /* the segment that mostly followed it when it was observed */
+    uint16_t seen, broken;  /* times observed; times that another segment followed */
     uint8_t state;          /* enum fusion_state */
 };
 
@@ -39,30 +43,30 @@ struct fusion {
     struct fusible *of; /* by the caller's id */
     uint32_t count;
     size_t room;
-    uint32_t calls; /* to fusion_samples */
+    uint32_t calls; /* of fusion_samples */
 };
 
 void fusion_free(struct fusion *f);
 
-/* The caller's next segment, whose line has got its name; false when out of memory. */
+/* Add the caller's next segment, whose line has its name already; false when out of memory. */
 bool fusion_add(struct fusion *f, uint32_t segment, uint32_t line);
 
-/* Is this part of the stream to be watched? One in 32 is, at random. */
+/* Is this part of the stream to be observed? One in 32 is, at random. */
 bool fusion_samples(struct fusion *f);
 
-/* The caller's segment `next`, or FUSION_NOTHING, followed `id`. */
+/* Observe that the caller's segment `next`, or FUSION_NOTHING, followed `id`. */
 void fusion_observe(struct fusion *f, struct codebook *book, uint32_t id, uint32_t next);
 
-/* The fused segment that is to begin with a FUSION_READY one: *s, whose accesses go to `accesses`, by the
- * parts' ids. How many parts; fewer than 2: none can be. */
+/* Plan the fused segment that begins with `id`, which is FUSION_READY: fills in *s, whose accesses are in `accesses`,
+ * and the ids of the parts. Returns the number of parts; below 2, there can be none. */
 unsigned fusion_plan(const struct fusion *f, const struct codebook *book, uint32_t id, struct mt_segment *s,
                      struct mt_access accesses[MT_SEGMENT_MOST], uint32_t parts[FUSION_PARTS]);
 
-/* It was defined, as the codebook's last segment; or, `parts` fewer than 2, could not be. */
+/* Record the outcome of fusion_plan: the fused segment is the last one of the codebook or, if n < 2, does not exist. */
 void fusion_made(struct fusion *f, struct codebook *book, uint32_t id, const uint32_t *parts, unsigned n);
 
-/* Gather the words of a fused segment from a stream that begins with its first part; how many bytes of the
- * stream it takes, 0 if other segments follow there. */
+/* Gather the words of a fused segment from a stream that begins with its first part. Returns the bytes of the stream
+ * that it covers; 0 if other segments follow there. */
 static inline size_t fusion_gather(const struct word_state *first, const uint8_t *at, const uint8_t *end,
                                    uint64_t words[FUSION_WORDS])
 {
