@@ -9,12 +9,12 @@
 
 enum { RANGES = 8 };
 
-/* Segments found readable since the program last ran on. */
+/* Segments that were found readable since the program last ran. */
 static struct {
     Addr from, to;
 } s_range[RANGES];
 static UInt s_ranges, s_next;
-static Bool s_pages; /* some are known */
+static Bool s_pages; /* the cache of pages is not empty */
 
 UWord lt_peek_pages[LT_PEEK_PAGES];
 UInt lt_peek_turn;
@@ -23,7 +23,7 @@ void lt_peek_forget(void)
 {
     s_ranges = s_next = 0;
     lt_peek_turn++;
-    if (s_pages) /* of most programs nothing is ever read, and they run on with each allocation */
+    if (s_pages) /* In most programs nothing is ever read, and this is called at each allocation. */
         VG_(memset)(lt_peek_pages, 0, sizeof lt_peek_pages);
     s_pages = False;
 }
@@ -87,6 +87,6 @@ ULong lt_peek_number_slowly(Addr a, UInt size)
         lt_peek_pages[page % LT_PEEK_PAGES] = page + 1;
         s_pages = True;
     }
-    VG_(memcpy)(&v, (const void *)a, size); /* the machine's byte order is the small end first */
+    VG_(memcpy)(&v, (const void *)a, size); /* little-endian */
     return v;
 }

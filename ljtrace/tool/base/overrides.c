@@ -1,10 +1,10 @@
-/* overrides.c - functions that the linker puts in the place of Valgrind's own (--wrap). (host side, no libc)
+/* overrides.c - functions that replace Valgrind's own, by the linker's --wrap. (host side, no libc)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * Some do what Valgrind's do, at less cost where it is most: of the start of a program, which translates
- * thousands of superblocks and looks at thousands of symbols, they were a sixth. The last ones leave out what
- * the collector does instead.
+ * Some of them do the same as Valgrind's at less cost, where that cost is highest: at the start of a program,
+ * when thousands of superblocks are translated and thousands of symbols are compared, they took a sixth of
+ * the time. The last two skip work that the collector does instead.
  */
 #include "ljtrace/tool/base/options.h"
 #include "ljtrace/tool/stacks/unwind.h"
@@ -23,14 +23,14 @@ void *__wrap_vgPlain_memcpy(void *to, const void *from, SizeT n);
 void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object);
 void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object);
 
-/* VEX checks each superblock three times for what can only be wrong if a program that makes them is. */
+/* VEX checks each superblock three times. These checks can only fail if VEX or a tool has an error. */
 void __wrap_sanityCheckIRSB(const IRSB *bb, const HChar *caller, Bool flat, IRType word)
 {
     if (lt_options.check_ir)
         __real_sanityCheckIRSB(bb, caller, flat, word);
 }
 
-/* Every symbol is compared with the name of each function to be replaced, and most differ in the first
+/* Each symbol is compared with the name of each function to be replaced, and most of them differ in the first
  * letter. */
 Bool __wrap_vgPlain_string_match(const HChar *pattern, const HChar *text)
 {
@@ -39,7 +39,7 @@ Bool __wrap_vgPlain_string_match(const HChar *pattern, const HChar *text)
     return !(literal && c != text[0]) && __real_vgPlain_string_match(pattern, text);
 }
 
-/* From how many bytes on the processor's own loop is quicker than one of words. */
+/* From this many bytes on, the processor's string instructions are faster than a loop over words. */
 enum { MANY_BYTES = 64 };
 
 void *__wrap_vgPlain_memset(void *to, Int c, SizeT n)
@@ -60,16 +60,17 @@ void *__wrap_vgPlain_memcpy(void *to, const void *from, SizeT n)
     return to;
 }
 
-/* Reads all source lines of an object when it is mapped. That takes a third of a program's start, and ends the
- * program ("I can't recover") where the debug information has a form that this Valgrind does not know: split
- * DWARF, type units, DWARF 5 of clang. The collector reads lines instead, of what is needed
- * (collector/debuginfo.h). The object is the first argument; the others are not looked at. */
+/* Valgrind's function reads all source lines of an object when it is mapped. This takes a third of a
+ * program's start. It also ends the program ("I can't recover") if this version of Valgrind does not know the
+ * form of the debug information: split DWARF, type units, clang's DWARF 5. The collector reads only the lines
+ * that are needed (collector/debuginfo.h). The object is the first argument; the others are ignored. */
 void __wrap_vgModuleLocal_read_debuginfo_dwarf3(const DebugInfo *object)
 {
     lt_object_mapped(VG_(DebugInfo_get_filename)(object));
 }
 
-/* Reads inlined functions and variables, which nothing here asks for, with the same danger. */
+/* Valgrind's function reads inlined functions and variables. They are not used here, and reading them has the
+ * same risk. */
 void __wrap_vgModuleLocal_new_dwarf3_reader(const DebugInfo *object)
 {
 }
