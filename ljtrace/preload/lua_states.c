@@ -200,7 +200,7 @@ void *I_WRAP_SONAME_FNNAME_ZZ(Za, luaL_newstate)(void)
     return L;
 }
 
-/* Small numbers stand for LuaJIT's own allocator. */
+/* Small numbers mean LuaJIT's own allocator. */
 static int is_function(void *f)
 {
     return (uintptr_t)f >= 65536;

@@ -1,10 +1,10 @@
-/* classify.c - the superblock's address arithmetic, done with the registers of now. (host side, no libc;
- * see classify.h)
+/* classify.c - compute the addresses of a superblock from the current registers. (host side, no libc; see
+ * classify.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  *
- * What the superblock loads from anonymous memory is taken as it is now; what it stores, and how it changes
- * the registers, is not followed: VEX has already replaced reads of a register behind a write to it.
+ * Loads from anonymous memory have the value that is there now. Stores of the superblock, and its changes of
+ * registers, are not tracked: VEX has already replaced reads of a register after a write to it.
  */
 #include "ljtrace/tool/instrument/classify.h"
 #include "ljtrace/tool/base/options.h"
@@ -15,17 +15,19 @@
 #include "pub_tool_machine.h"
 #include "pub_tool_mallocfree.h"
 
+/* The value of an expression, as far as it is known. */
 struct value {
     ULong is;
     Bool known;
     Bool from_sp; /* computed from the stack pointer */
 };
 
+/* The state of the analysis. */
 struct forecast {
     VexGuestAMD64State state;
-    struct value *of; /* each temporary */
-    Bool blocks;      /* an access goes to where they may be */
-    Bool unforeseen;  /* one goes to where is not known */
+    struct value *of; /* indexed by temporary */
+    Bool blocks;      /* an access goes to an address that may be in a block */
+    Bool unforeseen;  /* the address of an access is not known */
 };
 
 static struct value value_of(const struct forecast *f, const IRExpr *e);
@@ -71,8 +73,8 @@ static struct value value_of_binop(const struct forecast *f, const IRExpr *e)
     }
 }
 
-/* Files' pages are left alone: behind a file's end there is nothing to be read, and the program may not get
- * to this load. */
+/* Can the memory be read? Pages of files are not read: there may be nothing after the end of a file, and the
+ * program need not reach this load. */
 static Bool can_be_read(Addr a, SizeT size)
 {
     const NSegment *segment = VG_(am_find_nsegment)(a);
@@ -85,7 +87,7 @@ static struct value value_in_memory(const struct forecast *f, const IRExpr *e)
     SizeT size = sizeofIRType(e->Iex.Load.ty);
     v.known = at.known && size <= sizeof v.is && can_be_read(at.is, size);
     if (v.known)
-        VG_(memcpy)(&v.is, (const void *)at.is, size); /* the small end comes first */
+        VG_(memcpy)(&v.is, (const void *)at.is, size); /* little-endian */
     return v;
 }
 
@@ -128,7 +130,7 @@ static struct value value_of(const struct forecast *f, const IRExpr *e)
     }
 }
 
-/* Addresses on the stack are left out without a look-up. */
+/* Predict an access. Addresses relative to the stack pointer are not recorded, so they do not count. */
 static void access(struct forecast *f, const IRExpr *addr)
 {
     struct value v = value_of(f, addr);

@@ -39,7 +39,7 @@ static struct named {
 /* A cached stack. */
 struct memo {
     Addr sp;
-    UInt depth, limit; /* limit: how many frames were asked for */
+    UInt depth, limit; /* limit: how many frames were requested */
     Addr ips[MEMO_DEPTH];
     Addr sps[MEMO_DEPTH];
 };
