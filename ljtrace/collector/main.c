@@ -42,7 +42,7 @@ enum { HEAP_BLOCK = 32 << 20, HEAP_KEPT = 64 << 20, HEAP_READY = 24 << 20 };
 struct settings {
     int level;
     bool text;
-    bool freed;        /* remember freed blocks */
+    bool freed; /* remember freed blocks */
     /* An access so many bytes beside a block is an error; 0 = none is. */
     uint32_t beside;
     uint64_t max_size; /* limit of the file in bytes; 0 = none */

@@ -104,7 +104,8 @@ static Bool process_option(const HChar *arg)
             VG_(fmsg_bad_option)(arg, "--heap takes a list of: malloc, luajit, custom, mmap, files\n");
     } else if VG_STR_CLO (arg, "--toggle-fn", text) {
         if (!lt_toggle_add(text))
-            VG_(fmsg_bad_option)(arg, "--toggle-fn has no name, or was given too often; * and ? are wildcards\n");
+            VG_(fmsg_bad_option)
+            (arg, "--toggle-fn has no name, or was given too often; * and ? are wildcards\n");
     } else if VG_STR_CLO (arg, "--alloc-prefix", text) {
         if (!lt_observe_prefix(text))
             VG_(fmsg_bad_option)(arg, "--alloc-prefix has no prefix, or was given too often\n");
@@ -115,7 +116,8 @@ static Bool process_option(const HChar *arg)
          "--observe-alloc takes PATTERN or PATTERN=NAME, where NAME is a function such as malloc or free\n");
     } else if VG_STR_CLO (arg, "--max-size", text) {
         if (!parse_size(text, &lt_options.max_size) || lt_options.max_size < SMALLEST)
-            VG_(fmsg_bad_option)(arg, "--max-size takes a number of bytes, 64k or more, such as 500m or 2g\n");
+            VG_(fmsg_bad_option)
+            (arg, "--max-size takes a number of bytes, 64k or more, such as 500m or 2g\n");
     } else if VG_XACT_CLO (arg, "--keep=last", lt_options.keep_last, True) {
     } else if VG_XACT_CLO (arg, "--keep=first", lt_options.keep_last, False) {
     } else if VG_STR_CLO (arg, "--keep", text) {
@@ -170,7 +172,8 @@ static void print_usage(void)
      "    --alloc-prefix=PREFIX     record PREFIXmalloc, PREFIXfree and their relatives; can be repeated\n"
      "    --observe-alloc=PATTERN[=NAME]  record functions by symbol (with * and ?) as NAME, such as "
      "malloc;\n"
-     "                              without NAME, as the function that their names end with; can be repeated\n"
+     "                              without NAME, as the function that their names end with; can be "
+     "repeated\n"
      "    --lua=yes|no              read lines, types, states and snapshots from LuaJIT; without it,\n"
      "                              its heaps are recorded with C frames only [yes]\n"
      "    --lua-states=yes|no       record the state of LuaJIT's virtual machine at each moment [yes]\n"

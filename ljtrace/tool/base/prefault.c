@@ -29,7 +29,7 @@ struct piece {
 };
 
 static Bool s_started;
-static Bool s_forbidden;        /* the program has restricted its system calls */
+static Bool s_forbidden; /* the program has restricted its system calls */
 /* Pieces from before the start. If there are more, their pages fault as usual. */
 static struct piece s_early[4];
 static UInt s_early_count;

@@ -13,9 +13,7 @@
 #include "pub_tool_vki.h"
 #include "pub_tool_vkiscnums.h"
 
-enum {
-    SIGNALS_AT_ONCE = 4
-}; /* a poll delivers one signal, and others may be delivered before the timer's */
+enum { SIGNALS_AT_ONCE = 4 }; /* a poll delivers one signal, and others may be delivered before the timer's */
 
 /* The core's wrappers of kill and similar calls use this function. No tool header declares it, so configure
  * looks for it. Without it signals are delivered when Valgrind polls next. */

@@ -55,8 +55,8 @@ struct walk {
     UInt uncounted;      /* instructions since the last exit, for samples */
 };
 
-static Bool s_static_blocks;     /* a block was seen in the data of an object file */
-static Bool s_accesses = True;   /* code that is translated now records its accesses */
+static Bool s_static_blocks;   /* a block was seen in the data of an object file */
+static Bool s_accesses = True; /* code that is translated now records its accesses */
 
 Bool lt_instrument_accesses(void)
 {

@@ -28,8 +28,8 @@
 enum { LAST_NUMBER = 0xffff, NAME_BYTES = 16, SET_NAME = 15 /* PR_SET_NAME */ };
 
 static ThreadId s_thread;
-static UInt *s_numbers;           /* indexed by Valgrind's thread number; 0 = none yet */
-static UInt s_given;              /* how many numbers were given out */
+static UInt *s_numbers; /* indexed by Valgrind's thread number; 0 = none yet */
+static UInt s_given;    /* how many numbers were given out */
 /* The name of a thread that was not named by anyone: the program's. */
 static HChar s_usual[NAME_BYTES];
 

@@ -69,7 +69,7 @@ struct lt_vm {
     ULong live_bytes;              /* bytes that were requested (accounting.c) */
     struct _VgHashTable *internal; /* blocks that are not objects */
     ULong internal_bytes;
-    Bool ended;            /* lua_close was called */
+    Bool ended; /* lua_close was called */
     /* A snapshot's sums were right, so gc and string_table are where it assumed them to be. */
     Bool places_sure;
     /* Requested while the state was busy with an object (ljtrace/tool/luajit/snapshot/snapshot.h). */

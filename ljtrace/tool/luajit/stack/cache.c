@@ -41,8 +41,8 @@ struct memo {
     UWord basis[BASIS_WORDS];
     /* The entry that was used after this one the last time; NULL = not known. */
     struct memo *next;
-    Bool again;        /* it was also used after it the time before */
-    UInt count;        /* number of words; 0 = the entry is empty */
+    Bool again; /* it was also used after it the time before */
+    UInt count; /* number of words; 0 = the entry is empty */
     UInt functions, threads;
     Addr last;                                              /* the highest of the words on the C stack */
     struct lt_spot asking;                                  /* on a trace: the place of the call, */

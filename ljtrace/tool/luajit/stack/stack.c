@@ -130,7 +130,8 @@ static void check(ThreadId tid, struct lt_vm *vm, SizeT size, UInt id)
 void lt_report_checked_stacks(void)
 {
     if (lt_options.recheck)
-        VG_(umsg)("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken, s_checked);
+        VG_(umsg)
+        ("ljtrace: %lu Lua stacks, of which %lu came from the cache and were checked\n", s_taken, s_checked);
 }
 
 void lt_take_lua_stack(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_stack *stack)

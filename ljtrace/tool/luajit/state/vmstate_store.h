@@ -25,7 +25,7 @@ enum lt_store {
     LT_STORE_LOOKED_UP, /* may be to a watched word */
     /* May change the state to a value not known yet; the superblock has to end after it. */
     LT_STORE_STATE,
-    LT_STORE_TOLD       /* may change the state to a constant */
+    LT_STORE_TOLD /* may change the state to a constant */
 };
 
 /* The kind of a store. from_sp: its address is computed from the stack pointer. */
