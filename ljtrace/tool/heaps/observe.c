@@ -165,8 +165,7 @@ static const struct function *by_ending(const HChar *name)
     return found;
 }
 
-/* -- the names from the command line ----------------------------------------------------------------------
- */
+/* -- the names from the command line -------------------------------------------------------------------- */
 
 /* A prefix or pattern from the command line. The blocks of each prefix are a heap of their own. The blocks of
  * all patterns are one heap, since a pattern may only name the function that frees them. */
@@ -234,8 +233,7 @@ static Bool is_static(Int fd)
     return True;
 }
 
-/* -- the addresses of the functions -----------------------------------------------------------------------
- */
+/* -- the addresses of the functions --------------------------------------------------------------------- */
 
 /* An observed function. */
 struct entry {

@@ -47,7 +47,7 @@ struct memo {
     Addr last;                                              /* the highest of the words on the C stack */
     struct lt_spot asking;                                  /* on a trace: the place of the call, */
     SizeT size;                                             /* the size requested, */
-    ULong version;                                          /* word: filled up with copies of the first */
+    ULong version;                                          /* and the version of what was known of it */
     UWord sum;                                              /* of the stack, for --check-stacks */
     struct word function[MOST_FUNCTIONS], word[MOST_WORDS]; /* word: padded with copies of the first */
     struct thread thread[MOST_THREADS];
