@@ -95,8 +95,8 @@ static void close_others(int *keep, size_t n)
     close_range(from, ~0U, 0);
 }
 
-/* Close all descriptors except our own and those that the output needs; a command may write to the terminal.
- */
+/* Close all descriptors except our own and those that the output needs; a command may write to the
+ * terminal. */
 static void close_all_but(const struct collector *c, int ring)
 {
     int keep[5] = {ring, c->socket};

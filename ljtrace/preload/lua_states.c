@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A LuaJIT image (an executable or shared library that contains LuaJIT), with the functions needed from it.
- */
+/* A LuaJIT image (an executable or shared library that contains LuaJIT), with the functions needed from
+ * it. */
 struct image {
     struct lua_api api;
     struct lua_layout layout;

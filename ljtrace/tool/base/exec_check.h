@@ -19,8 +19,8 @@ struct lt_hindrance {
  * same error. Only regular files are opened. */
 UInt lt_runnable(const HChar *path, struct lt_hindrance *h);
 
-/* The same for the size of the arguments and of the environment, which are vectors in the program's memory.
- */
+/* The same for the size of the arguments and of the environment, which are vectors in the program's
+ * memory. */
 UInt lt_runnable_with(Addr path, Addr arguments, Addr environment);
 
 #endif

@@ -67,8 +67,8 @@ static void take_back_sigpipe(ULong set)
     lt_sys(__NR_rt_sigtimedwait, (ULong)&set, 0, (ULong)at_once, sizeof set, 0, 0);
 }
 
-/* Uses write and not send, because programs that restrict their system calls (seccomp) usually allow write.
- */
+/* Uses write and not send, because programs that restrict their system calls (seccomp) usually allow
+ * write. */
 static Int write_all(Int fd, const UChar *at, SizeT size)
 {
     while (size > 0) {

@@ -10,8 +10,8 @@
 
 #include "pub_tool_basics.h"
 
-/* Add a pattern from the command line, with * and ?. Returns false if it is empty or if there are too many.
- */
+/* Add a pattern from the command line, with * and ?. Returns false if it is empty or if there are too
+ * many. */
 Bool lt_toggle_add(const HChar *pattern);
 
 /* Are there patterns? */

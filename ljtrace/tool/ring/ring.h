@@ -47,8 +47,8 @@ void lt_ring_rewind(const struct lt_ring_place *place);
 void lt_ring_flush(void);
 /* The same, and wait until the collector has consumed all records. */
 void lt_ring_drain(void);
-/* Like lt_ring_flush if the slab is full. Called from generated code when the cursor has reached the limit.
- */
+/* Like lt_ring_flush if the slab is full. Called from generated code when the cursor has reached the
+ * limit. */
 void lt_ring_make_room(void);
 /* Reserve room for `bytes` bytes at the cursor, which the caller fills... */
 static inline raw_word *lt_ring_reserve(UInt bytes)

@@ -76,9 +76,9 @@ static Bool same_object(DiEpoch ep, Addr a, Addr b)
     return VG_(get_objname)(ep, a, &of_a) && VG_(get_objname)(ep, b, &of_b) && VG_(strcmp)(of_a, of_b) == 0;
 }
 
-/* If main has returned, return the stack pointer of the function that called it, else 0. main has returned if
- * only functions of the C library (exit and its callees) are on the stack, from the caller of main inwards.
- */
+/* If main has returned, return the stack pointer of the function that called it, else 0. main has
+ * returned if only functions of the C library (exit and its callees) are on the stack, from the caller of
+ * main inwards. */
 static Addr caller_of_main(ThreadId tid)
 {
     Addr ips[MOST_FRAMES], sps[MOST_FRAMES], fps[MOST_FRAMES];
@@ -118,8 +118,8 @@ static Bool is_only_stack(const NSegment *seg)
     return below && (below->kind == SkResvn || (!below->hasR && !below->hasW));
 }
 
-/* The start of the part in use: the segment's start or, if the segment ends like a stack, the stack pointer.
- */
+/* The start of the part in use: the segment's start or, if the segment ends like a stack, the stack
+ * pointer. */
 static Addr used_from(const NSegment *seg)
 {
     Addr from = seg->start;

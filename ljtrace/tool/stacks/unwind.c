@@ -79,8 +79,8 @@ static struct raw_text limited(const HChar *s)
     return lt_text_of(s, n < NAME_LIMIT ? (UInt)n : NAME_LIMIT);
 }
 
-/* in_file: the address for which the collector looks up the line in the object's file; 0 = there is no line.
- */
+/* in_file: the address for which the collector looks up the line in the object's file; 0 = there is no
+ * line. */
 static void put_frame(Addr ip, Addr in_file, const HChar *function, const HChar *object)
 {
     RING_PUT(frame, .ip = ip, .function = limited(function), .object = limited(object), .in_file = in_file);

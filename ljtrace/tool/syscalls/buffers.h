@@ -23,8 +23,8 @@ extern UInt lt_transfers_waiting;
 /* A block ends. Report the accesses of all waiting calls in full, since they may send data that is in this
  * block. */
 void lt_transfers_tell_all(void);
-/* A signal handler of the thread begins. Its system call either is restarted later, or was reported before.
- */
+/* A signal handler of the thread begins. Its system call either is restarted later, or was reported
+ * before. */
 void lt_transfers_interrupted(ThreadId tid);
 /* Call in a forked child, which does not have the other threads. */
 void lt_transfers_forget(void);

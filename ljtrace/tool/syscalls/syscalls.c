@@ -87,8 +87,8 @@ static void store_said(const struct held *h, Addr buffer, SysRes result)
     lt_touch(RAW_STORE, h->addr, less ? sr_Res(result) : h->size);
 }
 
-/* waitid fills only these fields of a siginfo_t: si_signo, si_errno, si_code, si_pid, si_uid and si_status.
- */
+/* waitid fills only these fields of a siginfo_t: si_signo, si_errno, si_code, si_pid, si_uid and
+ * si_status. */
 static void store_info(const struct held *h, Addr info)
 {
     if (h->addr != info) {

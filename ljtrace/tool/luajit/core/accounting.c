@@ -15,8 +15,8 @@ struct internal {
 
 enum { COUNTS = 4096 };
 
-/* Number of internal blocks by hash: most blocks that are freed are not internal, so most look-ups end here.
- */
+/* Number of internal blocks by hash: most blocks that are freed are not internal, so most look-ups end
+ * here. */
 static UInt s_count[COUNTS];
 
 static UInt *count_of(Addr block)

@@ -105,8 +105,8 @@ static HChar *chunk_name(const struct lt_vm *vm, Addr proto)
     return VG_(strdup)("ljtrace.chunk", whole);
 }
 
-/* The line on which a function begins. It is 0 for main chunks, and for built-in functions, which have none.
- */
+/* The line on which a function begins. It is 0 for main chunks, and for built-in functions, which have
+ * none. */
 static UInt first_line(const struct lt_vm *vm, Addr proto)
 {
     return is_built_in(vm, proto) ? 0 : lt_vm_u32(proto + vm->at->proto_first);
@@ -460,8 +460,8 @@ static Addr key_of(const struct lt_place *at)
            (at->approximate ? 1 : 0);
 }
 
-/* Name the function of a place and write the meaning of its key. Returns false if there is no such function.
- */
+/* Name the function of a place and write the meaning of its key. Returns false if there is no such
+ * function. */
 static Bool name_place(const struct lt_vm *vm, Addr key, Addr ip, const struct lt_place *at)
 {
     struct proto *p = know(vm, at->proto);

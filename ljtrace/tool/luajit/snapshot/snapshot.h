@@ -13,8 +13,8 @@
 
 #include "ljtrace/tool/luajit/core/states.h"
 
-/* Take a snapshot of each known state. name: for the readers of the trace. Returns the number of snapshots.
- */
+/* Take a snapshot of each known state. name: for the readers of the trace. Returns the number of
+ * snapshots. */
 UInt lt_universe_take(const HChar *name);
 /* The same at a moment that the program did not choose. A state may just be creating or freeing an object;
  * then its lists and sums are not consistent. The snapshot of such a state is postponed until the state

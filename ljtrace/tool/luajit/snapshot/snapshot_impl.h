@@ -77,8 +77,8 @@ Addr universe_name(const struct universe *u, Addr object);
 Addr universe_string(const struct universe *u, Addr string);
 /* The same for a text in the program's memory. */
 Addr universe_text(Addr text);
-/* The same for a table key that is an integer or a boolean, for example [1000000]; 0 = it is something else.
- */
+/* The same for a table key that is an integer or a boolean, for example [1000000]; 0 = it is something
+ * else. */
 Addr universe_plain_key(const struct universe *u, Addr slot);
 /* Begin a snapshot: no name was written yet. */
 void universe_begin_names(const struct universe *u, Addr registry);
