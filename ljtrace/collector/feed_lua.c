@@ -1,4 +1,4 @@
-/* feed_lua.c - records of LuaJIT: see feed_impl.h.
+/* feed_lua.c - the records of LuaJIT. (see feed_impl.h)
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -46,7 +46,7 @@ static struct machine *find_machine(struct feed *f, uint64_t addr)
     return NULL;
 }
 
-/* The machine with its state at that address, which then is the first; NULL if there is none. */
+/* The VM whose state is at this address, which is moved to the front; NULL if there is none. */
 static inline struct machine *machine_at(struct feed *f, uint64_t addr)
 {
     bool first = f->machine_count && f->machines[0].addr == addr;
@@ -94,8 +94,8 @@ static void learn_heap(struct feed *f, struct machine *m)
     m->heap_version = f->heap_version;
 }
 
-/* Code that runs often tells what it stores without a look at what was there or where it stores to. False:
- * the heap is not known yet. */
+/* Note a change of a VM's state. Generated code writes each of its stores, whether or not it is to such a
+ * word or changes the state. Returns false if the heap is not known yet. */
 static bool change(struct feed *f, struct machine *m, const struct ring_vm *r, struct mt_change *c)
 {
     int32_t state = raw_state_of(r->state);

@@ -58,7 +58,7 @@ static const struct lt_stack *take(ThreadId tid)
     return &stack;
 }
 
-/* The slot that stands for the heap in the ring. */
+/* The slot of a heap in the ring. */
 static UInt slot_of(Addr heap)
 {
     static Addr slots[RING_HEAP_SLOTS]; /* as the collector knows them: the C heap's */
