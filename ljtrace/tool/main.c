@@ -100,7 +100,7 @@ static void post_clo_init(void)
     lt_fork_init(out ? out : "");
     lt_smc_init();
     lt_vex_init();
-    lt_puts_init();
+    lt_dead_puts_init();
     lt_put_facts();
     lt_observe_start();
     lt_options_for_successors();

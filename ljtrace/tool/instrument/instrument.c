@@ -394,6 +394,6 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
     lt_origins_end(&w.origins);
-    lt_puts_leave_out(out);
+    lt_dead_puts_remove(out);
     return out;
 }

@@ -137,7 +137,7 @@ static void before_syscall(ThreadId tid, UInt number, UWord *args, UInt count)
     lt_unseen_before(number, args);
     lt_smc_before(number, args);
     lt_mcode_before(tid, number, args);
-    lt_puts_before(number, args);
+    lt_dead_puts_before(number, args);
     lt_system_before(number);
     lt_memory_before(number, args);
 }
