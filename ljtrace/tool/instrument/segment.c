@@ -164,7 +164,7 @@ static UInt tell(const struct lt_segment *s, UInt from, Bool down)
     }
     RING_PUT(define, .appended = from > 0, .instructions = instructions, .words = s->words,
              .accesses = accesses, .accesses_count = n);
-    lt_inside_segment(s->words, instructions);
+    lt_rollback_segment(s->words, instructions);
     tl_assert(s_segments < RAW_RARE);
     return s_segments++;
 }

@@ -29,14 +29,14 @@ static void make_room(void)
     s_shape = VG_(realloc)("ljtrace.shapes", s_shape, s_capacity * sizeof *s_shape);
 }
 
-void lt_inside_segment(UInt words, UInt instructions)
+void lt_rollback_segment(UInt words, UInt instructions)
 {
     tl_assert(LT_SEGMENT_WORDS <= 255 && LT_SEGMENT_INSTRUCTIONS <= 255);
     make_room();
     s_shape[s_count++] = (struct shape){(UChar)words, (UChar)instructions};
 }
 
-void lt_inside_enter(struct lt_ring_place *place)
+void lt_rollback_enter(struct lt_ring_place *place)
 {
     place->at = 0;
     if (!lt_instrument_accesses())
@@ -87,7 +87,7 @@ static Bool sum_segments(const UChar *at, const UChar *end, ULong *instructions)
     return at == end;
 }
 
-void lt_inside_return(const struct lt_ring_place *place)
+void lt_rollback_return(const struct lt_ring_place *place)
 {
     ULong instructions;
     if (!place->at)
@@ -101,7 +101,7 @@ void lt_inside_return(const struct lt_ring_place *place)
     release();
 }
 
-void lt_inside_drop(const struct lt_ring_place *place)
+void lt_rollback_drop(const struct lt_ring_place *place)
 {
     if (!place->at)
         return;

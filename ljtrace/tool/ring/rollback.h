@@ -20,12 +20,12 @@
 
 /* A thread's outermost call of a watched function begins. *place has to be passed at its end. If accesses are
  * not recorded, nothing is done, here or there. */
-void lt_inside_enter(struct lt_ring_place *place);
+void lt_rollback_enter(struct lt_ring_place *place);
 /* The call has returned. Call this at a superblock's end, before the event of the call is written. */
-void lt_inside_return(const struct lt_ring_place *place);
+void lt_rollback_return(const struct lt_ring_place *place);
 /* The call is dropped: it cannot return any more. */
-void lt_inside_drop(const struct lt_ring_place *place);
+void lt_rollback_drop(const struct lt_ring_place *place);
 /* A segment was defined, with the next number. instructions: the number that the collector counts for it. */
-void lt_inside_segment(UInt words, UInt instructions);
+void lt_rollback_segment(UInt words, UInt instructions);
 
 #endif

@@ -181,7 +181,7 @@ static void drop_stale(struct calls *c, Addr sp)
     while (c->depth && c->call[c->depth - 1].sp <= sp)
         c->depth--;
     if (before && !c->depth)
-        lt_inside_drop(&c->entered);
+        lt_rollback_drop(&c->entered);
 }
 
 /* A state is recognised at the second call for its heap: by then its first block is filled in. */
@@ -221,7 +221,7 @@ static void enter_outermost(struct calls *c)
         if (call->vm)
             lt_heap_gone(call->vm, call->ptr, call->osize);
     }
-    lt_inside_enter(&c->entered);
+    lt_rollback_enter(&c->entered);
 }
 
 /* Find the state for which the call is made, and its stack. */
@@ -298,7 +298,7 @@ void lt_lua_return(const VexGuestAMD64State *regs)
     tl_assert(c->depth);
     struct call *call = &c->call[--c->depth];
     if (c->depth == 0) {
-        lt_inside_return(&c->entered);
+        lt_rollback_return(&c->entered);
         record(call, regs);
     }
     expect_return(c);
