@@ -351,7 +351,7 @@ static enum lt_way way_of(const struct walk *w, ThreadId tid, const IRSB *in)
 {
     if (w->code.is_lua || w->code.is_run_time)
         return LT_ALWAYS;
-    enum lt_forecast to = lt_instrument_accesses() ? lt_forecast(tid, in) : LT_UNFORESEEN;
+    enum lt_class to = lt_instrument_accesses() ? lt_classify(tid, in) : LT_UNPREDICTED;
     if (to == LT_TO_BLOCKS)
         return LT_ALWAYS;
     return to == LT_ELSEWHERE && !lt_vm_first() ? LT_CALLED : LT_FILTERED;
