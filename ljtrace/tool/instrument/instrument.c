@@ -47,7 +47,7 @@ struct walk {
     struct lt_segment segment;
     IRSB *out;
     Addr ip; /* of the current instruction */
-    struct lt_origins origins;
+    struct lt_provenances provenances;
     struct lt_code code;
     enum lt_store store; /* the kind of the current store */
     IRExpr *looked_up;   /* what lt_store_tell returned for it, or NULL */
@@ -96,11 +96,11 @@ static Bool is_static(const IRExpr *addr)
 static void access(struct walk *w, enum raw_access kind, UInt size, IRExpr *addr, IRExpr *guard)
 {
     if (!lt_instrument_accesses() || is_static(addr) ||
-        (lt_is_from_sp(&w->origins, addr) && !lt_options.trace_sp))
+        (lt_is_from_sp(&w->provenances, addr) && !lt_options.trace_sp))
         return;
-    struct lt_address a = lt_address_of(&w->origins, addr);
+    struct lt_address a = lt_address_of(&w->provenances, addr);
     if (a.stepped)
-        lt_segment_direction(&w->segment, w->origins.direction);
+        lt_segment_direction(&w->segment, w->provenances.direction);
     lt_segment_access(&w->segment, w->ip, kind, size, &a, guard);
 }
 
@@ -112,7 +112,7 @@ static UInt size_of(const struct walk *w, const IRExpr *e)
 static void visit_assignment(struct walk *w, const IRStmt *st)
 {
     const IRExpr *data = st->Ist.WrTmp.data;
-    lt_origins_assign(&w->origins, st->Ist.WrTmp.tmp, data);
+    lt_provenance_assign(&w->provenances, st->Ist.WrTmp.tmp, data);
     if (data->tag == Iex_Load)
         access(w, RAW_LOAD, sizeofIRType(data->Iex.Load.ty), data->Iex.Load.addr, NULL);
 }
@@ -179,7 +179,7 @@ static void call_return(struct walk *w)
     IRTypeEnv *env = w->out->tyenv;
     IRTemp sp = newIRTemp(env, Ity_I64), awaited = newIRTemp(env, Ity_I64), ends = newIRTemp(env, Ity_I1);
     IRExpr *at = IRExpr_Const(IRConst_U64((Addr)&lt_ring->return_sp));
-    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->provenances.sp_offset, Ity_I64)));
     addStmtToIRSB(w->out, IRStmt_WrTmp(awaited, IRExpr_Load(Iend_LE, Ity_I64, at)));
     IRExpr *equal = IRExpr_Binop(Iop_CmpEQ64, IRExpr_RdTmp(sp), IRExpr_RdTmp(awaited));
     addStmtToIRSB(w->out, IRStmt_WrTmp(ends, equal));
@@ -194,7 +194,7 @@ static void call_return(struct walk *w)
 static void visit_store(struct walk *w, const IRStmt *st)
 {
     IRExpr *addr = st->Ist.Store.addr;
-    w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->origins, addr));
+    w->store = lt_store_kind(&w->code, st, lt_is_from_sp(&w->provenances, addr));
     w->looked_up = NULL;
     if (w->store == LT_STORE_TOLD && lt_segment_split(&w->segment, w->ip)) {
         if (!lt_instrument_accesses())
@@ -231,7 +231,7 @@ static void cut_before(IRSB *out, const IRStmt *mark)
 static IRExpr *stack_pointer(const struct walk *w)
 {
     IRTemp sp = newIRTemp(w->out->tyenv, Ity_I64);
-    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->origins.sp_offset, Ity_I64)));
+    addStmtToIRSB(w->out, IRStmt_WrTmp(sp, IRExpr_Get(w->provenances.sp_offset, Ity_I64)));
     return IRExpr_RdTmp(sp);
 }
 
@@ -364,7 +364,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
     static struct walk w; /* static because it is large; translation is not reentrant */
     IRSB *out = deepCopyIRSBExceptStmts(in);
     w.out = out;
-    lt_origins_begin(&w.origins, in, layout->offset_SP);
+    lt_provenance_begin(&w.provenances, in, layout->offset_SP);
     w.code = (struct lt_code){out, lt_watch_is_lua_code(closure->readdr),
                               lt_vm_first() && lt_is_run_time_code(closure->readdr)};
     Int i = copy_preamble(in, out, extents);
@@ -393,7 +393,7 @@ IRSB *lt_instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *
         call_observe_return(&w);
     if (out->jumpkind == Ijk_Ret && lt_toggle_wanted())
         call_toggle_return(&w);
-    lt_origins_end(&w.origins);
+    lt_provenance_end(&w.provenances);
     lt_dead_puts_remove(out);
     return out;
 }
