@@ -83,15 +83,15 @@ static inline Bool has_thread(const struct lt_vm *vm, Addr L)
 static inline void load_thread(const struct lt_vm *vm, Addr L, Bool wide, UWord *w)
 {
     const struct lt_offsets *at = vm->at;
-    w[BASIS_THREAD] = L;
-    w[BASIS_CFRAME] = *(const Addr *)(L + at->thread_cframe);
+    w[KEY_THREAD] = L;
+    w[KEY_CFRAME] = *(const Addr *)(L + at->thread_cframe);
     /* While a trace runs, the thread's base is not up to date. */
-    w[BASIS_BASE] = w[BASIS_JIT] ? 0 : load_ref(L + at->thread_base, wide);
-    w[BASIS_FROM] = load_ref(L + at->thread_stack, wide);
-    w[BASIS_TO] = w[BASIS_FROM] + 8 * (Addr) * (const UInt *)(L + at->thread_size);
+    w[KEY_BASE] = w[KEY_JIT] ? 0 : load_ref(L + at->thread_base, wide);
+    w[KEY_FROM] = load_ref(L + at->thread_stack, wide);
+    w[KEY_TO] = w[KEY_FROM] + 8 * (Addr) * (const UInt *)(L + at->thread_size);
 }
 
-Bool lt_basis_get(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
+Bool lt_cache_key_get(ThreadId tid, const struct lt_vm *vm, struct lt_cache_key *b)
 {
     const struct lua_layout *l = vm->layout;
     Bool wide = l->gc64;
@@ -100,14 +100,14 @@ Bool lt_basis_get(ThreadId tid, const struct lt_vm *vm, struct lt_basis *b)
     b->usable = False;
     if (!has_global(vm) || !(L = load_ref(vm->g + l->cur_l, wide)) || !has_thread(vm, L))
         return False;
-    w[BASIS_IP] = VG_(get_IP)(tid);
-    w[BASIS_SP] = VG_(get_SP)(tid);
-    w[BASIS_VM] = (UWord)vm;
-    w[BASIS_STATE] = *(const UInt *)(vm->g + l->vmstate);
-    w[BASIS_GENERATIONS] = raw_pair(lt_places_generation(), lt_frames_generation());
-    w[BASIS_JIT] = l->jit_base ? load_ref(vm->g + l->jit_base, wide) : 0;
+    w[KEY_IP] = VG_(get_IP)(tid);
+    w[KEY_SP] = VG_(get_SP)(tid);
+    w[KEY_VM] = (UWord)vm;
+    w[KEY_STATE] = *(const UInt *)(vm->g + l->vmstate);
+    w[KEY_GENERATIONS] = raw_pair(lt_places_generation(), lt_frames_generation());
+    w[KEY_JIT] = l->jit_base ? load_ref(vm->g + l->jit_base, wide) : 0;
     load_thread(vm, L, wide, w);
-    b->usable = has_c_stack(tid, w[BASIS_SP]) && has_lua_stack(w[BASIS_FROM], w[BASIS_TO]);
+    b->usable = has_c_stack(tid, w[KEY_SP]) && has_lua_stack(w[KEY_FROM], w[KEY_TO]);
     b->c_to = s_seen.c_to;
     return b->usable;
 }
