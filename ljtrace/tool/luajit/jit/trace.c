@@ -27,7 +27,7 @@
 #include "pub_tool_libcbase.h"
 
 enum {
-    MEMO_SLOTS = 4096,
+    CACHE_SLOTS = 4096,
     SNAP_BYTES = 12,
     SNAP_FRAME = 0x10000,
     MAX_TRACES = 65536,
@@ -40,8 +40,8 @@ enum {
 };
 
 /* A cache of spots, by code address. */
-static struct lt_spot s_memo[MEMO_SLOTS];
-static Addr s_memo_ip[MEMO_SLOTS];
+static struct lt_spot s_cache[CACHE_SLOTS];
+static Addr s_spot_ip[CACHE_SLOTS];
 static Addr s_told[MAX_TRACES]; /* by number: the machine code of the trace that was written into the ring */
 
 static Addr code_of(const struct lt_vm *vm, Addr trace, UInt *bytes)
@@ -120,8 +120,8 @@ Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
     if (!vm->layout->traces)
         return False;
     spot->ip = ip;
-    if (s_memo_ip[slot] == ip && still_holds(vm, &s_memo[slot], ip)) {
-        *spot = s_memo[slot];
+    if (s_spot_ip[slot] == ip && still_holds(vm, &s_cache[slot], ip)) {
+        *spot = s_cache[slot];
         return True;
     }
     spot->trace = find_trace(vm, ip, &spot->number);
@@ -129,8 +129,8 @@ Bool lt_trace_spot(const struct lt_vm *vm, Addr ip, struct lt_spot *spot)
         return False;
     spot->code = code_of(vm, spot->trace, &bytes);
     spot->snap = snapshot_at(vm, spot->trace, (UInt)(ip - spot->code));
-    s_memo[slot] = *spot;
-    s_memo_ip[slot] = ip;
+    s_cache[slot] = *spot;
+    s_spot_ip[slot] = ip;
     tell(vm, spot);
     return True;
 }

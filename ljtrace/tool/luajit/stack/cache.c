@@ -37,10 +37,10 @@ struct thread {
 };
 
 /* An entry: a stack, and all that was read for it. */
-struct memo {
+struct entry {
     UWord key[KEY_WORDS];
     /* The entry that was used after this one the last time; NULL = not known. */
-    struct memo *next;
+    struct entry *next;
     Bool again; /* it was also used after it the time before */
     UInt count; /* number of words; 0 = the entry is empty */
     UInt functions, threads;
@@ -53,9 +53,9 @@ struct memo {
     struct thread thread[MOST_THREADS];
 };
 
-static struct memo s_memo[SETS][WAYS];
+static struct entry s_cache[SETS][WAYS];
 static UInt s_tag[SETS][WAYS]; /* part of the hash, to skip most entries of the set */
-static struct memo *s_last;    /* the entry used or made last */
+static struct entry *s_last;   /* the entry used or made last */
 static UInt s_victim;          /* the way to evict next */
 
 /* How many frames of Lua a stack has at least, if the rest was cut off, by the place that allocates; 0 = not
@@ -160,7 +160,7 @@ static inline UWord function_at(const struct lt_vm *vm, Addr slot)
     return wide ? what ^ (UWord)kind << 48 : what | word >> 32 << 32;
 }
 
-static Bool same_functions(const struct memo *m, const struct lt_vm *vm)
+static Bool same_functions(const struct entry *m, const struct lt_vm *vm)
 {
     for (UInt i = 0; i < m->functions; i++)
         if (function_at(vm, m->function[i].at) != m->function[i].value)
@@ -177,7 +177,7 @@ static struct thread thread_at(const struct lt_vm *vm, Addr L)
 }
 
 /* Are the threads' stacks where they were, with the same frames? Then they are readable. */
-static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
+static Bool same_threads(const struct entry *m, const struct lt_vm *vm)
 {
     for (UInt i = 0; i < m->threads; i++) {
         const struct thread *was = &m->thread[i], now = thread_at(vm, was->L);
@@ -189,7 +189,7 @@ static Bool same_threads(const struct memo *m, const struct lt_vm *vm)
 }
 
 /* Nearly all entries that are compared are valid, so there is only one branch for several words. */
-static inline Bool same_words(const struct memo *m)
+static inline Bool same_words(const struct entry *m)
 {
     const struct word *w = m->word;
     for (UInt i = 0; i < m->count; i += WORDS_AT_ONCE, w += WORDS_AT_ONCE)
@@ -199,7 +199,7 @@ static inline Bool same_words(const struct memo *m)
     return True;
 }
 
-static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_cache_key *b)
+static Bool reads_the_same(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
 {
     for (UInt i = 0; i < KEY_WORDS; i++)
         if (m->key[i] != b->word[i])
@@ -211,7 +211,7 @@ static Bool reads_the_same(const struct memo *m, const struct lt_vm *vm, const s
 
 /* On a trace, the stack also depends on what is known about the call and, unless that is certain, on the
  * size. */
-static Bool asks_the_same(const struct memo *m, const struct lt_vm *vm, const struct lt_cache_key *b,
+static Bool asks_the_same(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b,
                           SizeT size)
 {
     if (!b->word[KEY_JIT])
@@ -220,28 +220,28 @@ static Bool asks_the_same(const struct memo *m, const struct lt_vm *vm, const st
            (m->size == size || (m->size && size && lt_trace_is_sure(&m->asking)));
 }
 
-static UInt id_of(const struct memo *m)
+static UInt id_of(const struct entry *m)
 {
-    return (UInt)(m - s_memo[0]) + 1; /* 0 means none */
+    return (UInt)(m - s_cache[0]) + 1; /* 0 means none */
 }
 
-static Bool holds(const struct memo *m, const struct lt_vm *vm, const struct lt_cache_key *b, SizeT size)
+static Bool holds(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, SizeT size)
 {
     return reads_the_same(m, vm, b) && asks_the_same(m, vm, b, size);
 }
 
-static struct memo *look_up(const struct lt_vm *vm, struct lt_cache_key *b, SizeT size)
+static struct entry *look_up(const struct lt_vm *vm, struct lt_cache_key *b, SizeT size)
 {
     b->place = place_of(vm, b);
     UWord hash = hash_of(vm, b);
     UInt set = set_of(hash), tag = tag_of(hash);
     for (UInt k = 0; k < WAYS; k++)
-        if (s_tag[set][k] == tag && holds(&s_memo[set][k], vm, b, size))
-            return &s_memo[set][k];
+        if (s_tag[set][k] == tag && holds(&s_cache[set][k], vm, b, size))
+            return &s_cache[set][k];
     return NULL;
 }
 
-static void follow(struct memo *m)
+static void follow(struct entry *m)
 {
     if (s_last) {
         s_last->again = s_last->next == m;
@@ -257,7 +257,7 @@ Bool lt_stack_cache_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_c
 {
     if (!lt_cache_key_get(tid, vm, b))
         return False;
-    struct memo *m = s_last && s_last->again ? s_last->next : NULL;
+    struct entry *m = s_last && s_last->again ? s_last->next : NULL;
     if (!m || !holds(m, vm, b, size))
         m = look_up(vm, b, size);
     if (!m)
@@ -279,7 +279,7 @@ static UWord sum_of(const struct lt_stack *stack)
 
 Bool lt_stack_cache_is(UInt id, const struct lt_stack *stack)
 {
-    return s_memo[(id - 1) / WAYS][(id - 1) % WAYS].sum == sum_of(stack);
+    return s_cache[(id - 1) / WAYS][(id - 1) % WAYS].sum == sum_of(stack);
 }
 
 /* -- adding an entry -- */
@@ -333,7 +333,7 @@ void lt_stack_cache_note_return(Addr sp, Addr ip)
 }
 
 /* Is the address on the stack of the running thread, or of one that has resumed another? */
-static Bool on_some_lua_stack(const struct memo *m, const struct lt_cache_key *b, Addr at)
+static Bool on_some_lua_stack(const struct entry *m, const struct lt_cache_key *b, Addr at)
 {
     Bool found = lt_on_lua_stack(b, at);
     for (UInt i = 0; i < m->threads && !found; i++)
@@ -342,7 +342,7 @@ static Bool on_some_lua_stack(const struct memo *m, const struct lt_cache_key *b
 }
 
 /* Returns false if the address is not on one of the stacks: then it could not be compared quickly. */
-static Bool add_word(struct memo *m, const struct lt_cache_key *b, Addr at)
+static Bool add_word(struct entry *m, const struct lt_cache_key *b, Addr at)
 {
     if (lt_on_c_stack(b, at))
         m->last = at > m->last ? at : m->last;
@@ -352,7 +352,7 @@ static Bool add_word(struct memo *m, const struct lt_cache_key *b, Addr at)
     return True;
 }
 
-static Bool add_function(struct memo *m, const struct lt_vm *vm, const struct lt_cache_key *b, Addr slot)
+static Bool add_function(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, Addr slot)
 {
     if (!on_some_lua_stack(m, b, slot))
         return False;
@@ -360,7 +360,7 @@ static Bool add_function(struct memo *m, const struct lt_vm *vm, const struct lt
     return True;
 }
 
-static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_cache_key *b)
+static Bool fill(struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b)
 {
     Bool all = True;
     m->count = m->functions = 0;
@@ -380,10 +380,10 @@ static Bool fill(struct memo *m, const struct lt_vm *vm, const struct lt_cache_k
 }
 
 /* Put an entry into its set, in place of another. Returns its number. */
-static UInt put(const struct memo *made, UWord hash)
+static UInt put(const struct entry *made, UWord hash)
 {
     UInt set = set_of(hash), way = s_victim++ % WAYS;
-    struct memo *m = &s_memo[set][way];
+    struct entry *m = &s_cache[set][way];
     *m = *made;
     s_tag[set][way] = tag_of(hash);
     follow(m);
@@ -397,7 +397,7 @@ void lt_stack_cache_keep(const struct lt_cache_key *b, const struct lt_vm *vm, S
         lt_stack_cache_note_return(host->sps[i], host->ips[i]);
     if (!b->usable || s_notes.failed || (b->word[KEY_JIT] && !(vm->asking.trace && vm->layout->recorder)))
         return;
-    static struct memo made;
+    static struct entry made;
     if (!fill(&made, vm, b))
         return;
     VG_(memcpy)(made.key, b->word, sizeof made.key);
