@@ -64,7 +64,7 @@ struct lt_vm {
     struct lt_recording *recording;
     struct lt_assembly *assembly;
     struct lt_pending *pending;    /* a block whose type is not known yet */
-    struct lt_spot asking;         /* the trace that allocated last */
+    struct lt_spot allocating;     /* the trace that allocated last */
     Addr last_object;              /* the table or thread created last */
     ULong live_bytes;              /* bytes that were requested (accounting.c) */
     struct _VgHashTable *internal; /* blocks that are not objects */

@@ -229,7 +229,7 @@ static void find_caller(ThreadId tid, struct call *call, Bool outermost)
 {
     Addr ud = call->ud, ptr = call->ptr;
     Bool maker = may_make_state(ptr, call->nsize);
-    struct lt_vm *vm = maker ? lt_vm_seen_asking(tid, ud, call->sp) : lt_vm_asking(tid, ud, call->sp);
+    struct lt_vm *vm = maker ? lt_vm_caller_in_registers(tid, ud, call->sp) : lt_vm_caller(tid, ud, call->sp);
     call->vm = vm;
     if (!vm) {
         lt_take_stack(tid, &call->stack);

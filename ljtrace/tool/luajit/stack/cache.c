@@ -45,7 +45,7 @@ struct entry {
     UInt count; /* number of words; 0 = the entry is empty */
     UInt functions, threads;
     Addr last;                                              /* the highest of the words on the C stack */
-    struct lt_spot asking;                                  /* on a trace: the place of the call, */
+    struct lt_spot allocating;                              /* on a trace: the place of the call, */
     SizeT size;                                             /* the size requested, */
     ULong version;                                          /* and the version of what was known of it */
     UWord sum;                                              /* of the stack, for --check-stacks */
@@ -211,13 +211,13 @@ static Bool reads_the_same(const struct entry *m, const struct lt_vm *vm, const 
 
 /* On a trace, the stack also depends on what is known about the call and, unless that is certain, on the
  * size. */
-static Bool asks_the_same(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b,
-                          SizeT size)
+static Bool is_same_call(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b,
+                         SizeT size)
 {
     if (!b->word[KEY_JIT])
         return True;
-    return lt_trace_still(vm, &m->asking) && lt_trace_version(vm, &m->asking, size) == m->version &&
-           (m->size == size || (m->size && size && lt_trace_is_sure(&m->asking)));
+    return lt_trace_still(vm, &m->allocating) && lt_trace_version(vm, &m->allocating, size) == m->version &&
+           (m->size == size || (m->size && size && lt_trace_is_sure(&m->allocating)));
 }
 
 static UInt id_of(const struct entry *m)
@@ -227,7 +227,7 @@ static UInt id_of(const struct entry *m)
 
 static Bool holds(const struct entry *m, const struct lt_vm *vm, const struct lt_cache_key *b, SizeT size)
 {
-    return reads_the_same(m, vm, b) && asks_the_same(m, vm, b, size);
+    return reads_the_same(m, vm, b) && is_same_call(m, vm, b, size);
 }
 
 static struct entry *look_up(const struct lt_vm *vm, struct lt_cache_key *b, SizeT size)
@@ -263,7 +263,7 @@ Bool lt_stack_cache_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_c
     if (!m)
         return False;
     follow(m);
-    vm->asking = m->asking;
+    vm->allocating = m->allocating;
     stack->id = id_of(m);
     stack->depth = 0;
     return True;
@@ -395,7 +395,7 @@ void lt_stack_cache_keep(const struct lt_cache_key *b, const struct lt_vm *vm, S
 {
     for (UInt i = 1; i < host->depth; i++)
         lt_stack_cache_note_return(host->sps[i], host->ips[i]);
-    if (!b->usable || s_notes.failed || (b->word[KEY_JIT] && !(vm->asking.trace && vm->layout->recorder)))
+    if (!b->usable || s_notes.failed || (b->word[KEY_JIT] && !(vm->allocating.trace && vm->layout->recorder)))
         return;
     static struct entry made;
     if (!fill(&made, vm, b))
@@ -403,9 +403,9 @@ void lt_stack_cache_keep(const struct lt_cache_key *b, const struct lt_vm *vm, S
     VG_(memcpy)(made.key, b->word, sizeof made.key);
     if (s_notes.frames && (*frames_of(b) == 0 || s_notes.frames < *frames_of(b)))
         *frames_of(b) = s_notes.frames;
-    made.asking = vm->asking;
+    made.allocating = vm->allocating;
     made.size = size;
-    made.version = b->word[KEY_JIT] ? lt_trace_version(vm, &made.asking, size) : 0;
+    made.version = b->word[KEY_JIT] ? lt_trace_version(vm, &made.allocating, size) : 0;
     made.sum = sum_of(stack);
     stack->id = put(&made, hash_of(vm, b));
     RING_PUT(stack, .number = stack->id, .ips = (const uint64_t *)stack->ips, .ips_count = stack->depth);

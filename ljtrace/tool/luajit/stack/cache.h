@@ -19,7 +19,7 @@
 #include "ljtrace/tool/stacks/unwind.h"
 
 /* Look for the stack of a call of the allocator that requests `size` bytes (0 = none). Returns false if it is
- * not in the cache. Sets vm->asking. */
+ * not in the cache. Sets vm->allocating. */
 Bool lt_stack_cache_find(ThreadId tid, struct lt_vm *vm, SizeT size, struct lt_cache_key *b,
                          struct lt_stack *stack);
 

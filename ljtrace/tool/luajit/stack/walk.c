@@ -409,12 +409,12 @@ void lt_walk_lua(struct lt_vm *vm, const struct lt_stack *host, const struct reg
     if (state == MT_VM_EXIT)
         lt_stack_cache_give_up();
     put_part(&w, state);
-    vm->asking.trace = 0;
+    vm->allocating.trace = 0;
     Bool on_trace = vm->layout->jit_base && lt_vm_ref(vm, vm->g + vm->layout->jit_base) != 0;
     if (!on_trace) /* on a trace nothing is parsed, and the base is not up to date */
         put_parser(&w);
     if (on_trace && code && lt_trace_spot(vm, code, &spot)) {
-        vm->asking = spot;
+        vm->allocating = spot;
         walk_trace(&w, &spot, size);
     } else if (state == MT_VM_EXIT && inside(&w, w.frame))
         walk_exit(&w);

@@ -52,7 +52,7 @@ void lt_types_made(struct lt_vm *vm, Addr block, SizeT size, Addr sp, const ULon
     Addr top = VG_(thread_get_stack_max)(tid);
     p->block = block;
     p->size = size;
-    p->from = vm->asking;
+    p->from = vm->allocating;
     p->words = SAVED_REGISTERS;
     copy_words(p->at_hand, (const Addr *)saved, SAVED_REGISTERS);
     if (sp > top || top - sp < HAND_WORDS * sizeof(Addr) || !lt_readable(sp, HAND_WORDS * sizeof(Addr)))
